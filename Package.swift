@@ -1,0 +1,54 @@
+// swift-tools-version: 6.3
+// A runtime for stackful coroutines. Choose the context backend by a trait:
+//
+//     swift build                       # ASM, the default: hand-written assembly, needs nothing
+//     swift build --traits Boost        # Boost.Context's fcontext: needs libboost-context-dev
+//     swift build --traits Ucontext     # the C library's ucontext
+//
+// Traits add up across a package graph, so that two may be on at once. An explicit choice then wins over the default:
+// Ucontext over Boost over ASM; none at all means ASM.
+
+import PackageDescription
+
+/// What a module imports is its own affair unless it says `public import`: the arrows between the rooms stay visible.
+let swiftSettings: [SwiftSetting] = [.enableUpcomingFeature("InternalImportsByDefault")]
+
+let package = Package(
+  name: "Coroutine",
+  products: [
+    .library(name: "Context", targets: ["Context"]),
+    .library(name: "ContextASM", targets: ["ContextASM"]),
+    .library(name: "ContextBoost", targets: ["ContextBoost"]),
+    .library(name: "ContextUcontext", targets: ["ContextUcontext"]),
+  ],
+  traits: [
+    .trait(name: "ASM", description: "Switch contexts by hand-written assembly (the default)."),
+    .trait(name: "Boost", description: "Switch contexts by Boost.Context's fcontext; needs libboost_context."),
+    .trait(name: "Ucontext", description: "Switch contexts by the C library's swapcontext."),
+    .default(enabledTraits: ["ASM"]),
+  ],
+  targets: [
+    // Contexts: the protocol, and one folder a backend.
+    .target(name: "CSystem"),
+    // (The C library's types in its package interface belong to no importable module: no explicit import levels here.)
+    .target(name: "Context", dependencies: ["CSystem"]),
+    .target(name: "CContextASM"),
+    .target(
+      name: "CContextBoost",
+      cSettings: [.define("CONTEXT_BACKEND_BOOST", .when(traits: ["Boost"]))],
+      linkerSettings: [.linkedLibrary("boost_context", .when(traits: ["Boost"]))]),
+    .target(name: "CContextUcontext"),
+    .target(name: "ContextASM", dependencies: ["CContextASM", "Context"], swiftSettings: swiftSettings),
+    .target(name: "ContextBoost", dependencies: ["CContextBoost", "Context"], swiftSettings: swiftSettings),
+    .target(name: "ContextUcontext", dependencies: ["CContextUcontext", "Context"], swiftSettings: swiftSettings),
+
+    .testTarget(
+      name: "ContextTests",
+      dependencies: [
+        "Context", "CSystem", "ContextASM", "ContextUcontext",
+        .target(name: "ContextBoost", condition: .when(traits: ["Boost"])),
+      ],
+      swiftSettings: swiftSettings + [.define("CONTEXT_BACKEND_BOOST", .when(traits: ["Boost"]))]),
+  ],
+  swiftLanguageModes: [.v6]
+)

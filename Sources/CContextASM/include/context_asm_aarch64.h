@@ -1,0 +1,142 @@
+// The switch for aarch64 (AAPCS64), inlined into its caller.
+//
+// No register is pushed. Everything that the compiler may keep alive across the switch is declared as clobbered, so that
+// it spills just what lives at this place, with call frame information for it. What cannot be declared (the stack
+// pointer, the frame pointer, and x19) is stored in the context, four words:
+//
+//     struct context_asm          while it is suspended
+//     +0   fp    (x29)            of the suspended side
+//     +8   pc                     where the switch goes on
+//     +16  sp                     of the suspended side
+//     +24  base  (x19)            of the suspended side
+//
+// fp and pc lie in the order of a frame record ({caller's fp, return address}) on purpose: the entry trampoline's x29
+// points at the *resumer's* context, so that a walker of frame pointers steps from a coroutine into whoever resumed it,
+// and stops at pc 0 when nobody did. The trampoline's CFI says the same to DWARF unwinders.
+//
+// Two store pairs, two load pairs and an indirect branch. x19 is LLVM's base pointer in frames that have both an alloca
+// and locals too far from x29 or over-aligned; it uses x19 behind the back of a clobber list then (unlike rbx on x86-64,
+// which it gives up). Elsewhere x19 is an ordinary register that the switch preserves, and it fills a pair anyway.
+//
+// Both ways are branches, not a call and a return: an indirect branch is predicted by its history, a `ret` to another
+// stack would always be mispredicted. The branch goes through x16, one of the two registers from which an indirect
+// branch may reach both kinds of landing pad (bti c and bti j).
+//
+// Preserved: sp, x29, x19, and, through the clobber list, every value that lives in the C or Swift code around the
+// switch, floating point, vectors and (compiled for it) SVE included. Not switched: fpcr and fpsr (the thread's, see the
+// contract), tpidr_el0 (the thread), and the guarded control stack (GCS must be off, as it is unless asked for).
+//
+// Pointer authentication: the saved pc is not signed, it lies in memory that only the runtime writes. What functions
+// sign are their return addresses, with sp as the modifier; a context goes on with the sp it was suspended with, and the
+// keys are the process's, so that they authenticate on whichever thread that happens.
+//
+// SME: a switch in streaming mode, or with ZA in use, is not supported. The vector length and the lazily saved ZA belong
+// to the thread, and the save area that tpidr2_el0 points to lies on a stack.
+#pragma once
+
+#if defined(__aarch64__)  // a module's umbrella takes in every header of the folder
+
+#include <stdint.h>
+
+#if defined(__has_feature)
+#if __has_feature(shadow_call_stack)
+#error "The switch does not exchange x18, the pointer of the shadow call stack: compile without -fsanitize=shadow-call-stack."
+#endif
+#endif
+
+struct context_asm {
+  uintptr_t fp;
+  uintptr_t pc;
+  uintptr_t sp;
+  uintptr_t base;
+};
+
+// Where a new context starts: calls the function that `initialize` left at the stack's top. See context_asm_aarch64.S.
+extern void context_asm_trampoline(void);
+
+// Makes `context` ready to run `entry` with the first word passed to it, on the stack that ends at `top`. `entry` must
+// not return. `resumer` is where the side that switches to this context will be saved: the link for unwinders.
+static inline void context_asm_initialize(struct context_asm *context, void *top, struct context_asm *resumer,
+                                          void (*entry)(uintptr_t)) {
+  // sp must be a multiple of 16 whenever memory is reached through it: the hardware checks.
+  uintptr_t *base = (uintptr_t *)((uintptr_t)top & ~(uintptr_t)15) - 2;
+  base[0] = (uintptr_t)entry;
+  context->sp = (uintptr_t)base;
+  context->fp = (uintptr_t)resumer;
+  context->pc = (uintptr_t)&context_asm_trampoline;
+  context->base = 0;
+}
+
+// x18 is a scratch register that compilers do use on Linux. On Android it belongs to the platform: clang never uses it
+// there, and does not want it named.
+#if defined(__ANDROID__)
+#define CONTEXT_ASM_PLATFORM_CLOBBER
+#else
+#define CONTEXT_ASM_PLATFORM_CLOBBER , "x18"
+#endif
+
+// gcc tracks the first-fault register of SVE by its name. clang has none for it, and moves nothing that uses it.
+#if defined(__clang__)
+#define CONTEXT_ASM_FIRST_FAULT_CLOBBER
+#else
+#define CONTEXT_ASM_FIRST_FAULT_CLOBBER , "ffr"
+#endif
+
+// What a switch returns, on the side that is continued: the word that was handed over, and the context in which the side
+// that left is saved.
+struct context_asm_arrival {
+  uintptr_t word;
+  struct context_asm *departed;
+};
+
+// Saves the running side in `from`, goes on where `to` was suspended, and hands `word` over. Returns when somebody
+// switches to `from`. `to` must be suspended; `from` and `to` must differ.
+static inline __attribute__((always_inline)) struct context_asm_arrival context_asm_switch(
+    struct context_asm *from, struct context_asm *to, uintptr_t word) {
+  // Both sides must agree on the registers, and a constraint cannot name one here. The word travels in x0, where the
+  // entry function expects it.
+  register uintptr_t x0 __asm__("x0") = word;
+  register struct context_asm *x1 __asm__("x1") = from;
+  register struct context_asm *x2 __asm__("x2") = to;
+  // LLVM takes a function that makes no call for a leaf, and leaves out the frame record that walkers need: ask for it.
+  __asm__ volatile("" : : "r"(__builtin_frame_address(0)));
+  // The v registers stand for their wider names, the z registers, too. The predicates p0-p15 are declared even where SVE
+  // is off: a single function may have it on, by its target attribute.
+  __asm__ volatile(
+      "adr x16, 1f\n\t"               // where this side goes on
+      "mov x17, sp\n\t"               // (sp itself cannot be stored)
+      "stp x29, x16, [x1]\n\t"        // save what cannot be clobbered: fp, pc,
+      "stp x17, x19, [x1, #16]\n\t"   //   sp, base
+      "ldp x29, x16, [x2]\n\t"        // take the other side's fp
+      "ldp x17, x19, [x2, #16]\n\t"   // and base
+      "mov sp, x17\n\t"               // and its stack, in one instruction: a signal finds a whole stack at any time
+      "br x16\n"                      // the word travels in x0
+      "1:\n\t"
+      "hint #36\n\t"                  // bti j: a landing pad for the branch; a nop where there is no such thing
+      : "+r"(x0), "+r"(x1), "+r"(x2)  // somebody switched back: x1 is the context they left in, x0 their word
+      :
+      : "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17", "x20", "x21",
+        "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x30", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8",
+        "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24",
+        "v25", "v26", "v27", "v28", "v29", "v30", "v31", "p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9",
+        "p10", "p11", "p12", "p13", "p14", "p15", "memory",
+        "cc" CONTEXT_ASM_PLATFORM_CLOBBER CONTEXT_ASM_FIRST_FAULT_CLOBBER);
+  return (struct context_asm_arrival){x0, x1};
+}
+
+// Reads the registers of a suspended context: pc, sp, fp and the base register (x19). Returns 0, and writes nothing, for
+// a destroyed one. A context that never ran stands at its trampoline.
+static inline int context_asm_registers(const struct context_asm *context, uintptr_t registers[4]) {
+  if (context->pc == 0) return 0;
+  registers[0] = context->pc;
+  registers[1] = context->sp;
+  registers[2] = context->fp;
+  registers[3] = context->base;
+  return 1;
+}
+
+// From here on the context holds nothing: it owns no memory, what is left is to make unwinders, and a switch to it by
+// mistake, end at address 0.
+static inline void context_asm_destroy(struct context_asm *context) { context->pc = 0; }
+
+#endif

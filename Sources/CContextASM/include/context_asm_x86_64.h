@@ -1,0 +1,104 @@
+// The switch for x86-64 (System V ABI), inlined into its caller.
+//
+// No register is pushed. Everything that the compiler may keep alive across the switch is declared as clobbered, so that
+// it spills just what lives at this place, with call frame information for it. What cannot be declared (the stack
+// pointer, and the frame pointer) is stored in the context, three words:
+//
+//     struct context_asm          while it is suspended
+//     +0   fp  (rbp)              of the suspended side
+//     +8   pc  (rip)              where the switch goes on
+//     +16  sp  (rsp)              of the suspended side
+//
+// fp and pc lie in the order of a frame record ({caller's fp, return address}) on purpose: the entry trampoline's rbp
+// points at the *resumer's* context, so that a walker of frame pointers steps from a coroutine into whoever resumed it,
+// and stops at pc 0 when nobody did. The trampoline's CFI says the same to DWARF unwinders.
+//
+// Three stores, two loads and an indirect jump. The stores are what it costs where a core retires one store a cycle: a
+// fourth (rbx, which LLVM used to take as base pointer of over-aligned frames, and gives up where assembly clobbers it)
+// adds a third to the time. Both ways are jumps, not a call and a return: an indirect jump is predicted by its history,
+// a `ret` to another stack would always be mispredicted. The red zone below rsp stays untouched: nothing is pushed.
+//
+// Preserved: rsp, rbp, and, through the clobber list, every value that lives in the C or Swift code around the switch,
+// floating point included. Not switched: mxcsr, the x87 control word, the signal mask (the thread's, see the contract),
+// fs (the thread), and the shadow stack (user shadow stacks of CET must be off, as they are unless asked for).
+#pragma once
+
+#if defined(__x86_64__)  // a module's umbrella takes in every header of the folder
+
+#include <stdint.h>
+
+struct context_asm {
+  uintptr_t fp;
+  uintptr_t pc;
+  uintptr_t sp;
+};
+
+// Where a new context starts: calls the function that `initialize` left at the stack's top. See context_asm_x86_64.S.
+extern void context_asm_trampoline(void);
+
+// Makes `context` ready to run `entry` with the first word passed to it, on the stack that ends at `top`. `entry` must
+// not return. `resumer` is where the side that switches to this context will be saved: the link for unwinders.
+static inline void context_asm_initialize(struct context_asm *context, void *top, struct context_asm *resumer,
+                                          void (*entry)(uintptr_t)) {
+  // The ABI wants rsp to be a multiple of 16 at a call instruction, and the trampoline does no more than call.
+  uintptr_t *base = (uintptr_t *)((uintptr_t)top & ~(uintptr_t)15) - 2;
+  base[0] = (uintptr_t)entry;
+  context->sp = (uintptr_t)base;
+  context->fp = (uintptr_t)resumer;
+  context->pc = (uintptr_t)&context_asm_trampoline;
+}
+
+// The registers of AVX-512 exist for the compiler only where it may use them; then they must be declared too.
+#if defined(__AVX512F__)
+#define CONTEXT_ASM_WIDE_CLOBBERS                                                                                      \
+  , "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27",        \
+      "xmm28", "xmm29", "xmm30", "xmm31", "k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7"
+#else
+#define CONTEXT_ASM_WIDE_CLOBBERS
+#endif
+
+// What a switch returns, on the side that is continued: the word that was handed over, and the context in which the side
+// that left is saved.
+struct context_asm_arrival {
+  uintptr_t word;
+  struct context_asm *departed;
+};
+
+// Saves the running side in `from`, goes on where `to` was suspended, and hands `word` over. Returns when somebody
+// switches to `from`. `to` must be suspended; `from` and `to` must differ.
+static inline __attribute__((always_inline)) struct context_asm_arrival context_asm_switch(
+    struct context_asm *from, struct context_asm *to, uintptr_t word) {
+  __asm__ volatile(
+      "leaq 1f(%%rip), %%rax\n\t"   // where this side goes on
+      "movq %%rbp, 0(%%rdi)\n\t"    // save what cannot be clobbered: fp,
+      "movq %%rax, 8(%%rdi)\n\t"    //   pc,
+      "movq %%rsp, 16(%%rdi)\n\t"   //   sp
+      "movq 0(%%rsi), %%rbp\n\t"    // take the other side's fp
+      "movq 16(%%rsi), %%rsp\n\t"   // and its stack, in one instruction: a signal finds a whole stack at any time
+      "jmpq *8(%%rsi)\n"            // the word travels in rdx
+      "1:\n\t"                      // somebody switched back: rdi is the context they left in, rdx their word
+      : "+D"(from), "+S"(to), "+d"(word)
+      :
+      : "rax", "rbx", "rcx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "xmm0", "xmm1", "xmm2", "xmm3",
+        "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "st",
+        "st(1)", "st(2)", "st(3)", "st(4)", "st(5)", "st(6)", "st(7)", "mm0", "mm1", "mm2", "mm3", "mm4", "mm5", "mm6",
+        "mm7", "memory", "cc" CONTEXT_ASM_WIDE_CLOBBERS);
+  return (struct context_asm_arrival){word, from};
+}
+
+// Reads the registers of a suspended context: pc, sp, fp and the base register (none here: 0). Returns 0, and writes
+// nothing, for a destroyed one. A context that never ran stands at its trampoline.
+static inline int context_asm_registers(const struct context_asm *context, uintptr_t registers[4]) {
+  if (context->pc == 0) return 0;
+  registers[0] = context->pc;
+  registers[1] = context->sp;
+  registers[2] = context->fp;
+  registers[3] = 0;
+  return 1;
+}
+
+// From here on the context holds nothing: it owns no memory, what is left is to make unwinders, and a switch to it by
+// mistake, end at address 0.
+static inline void context_asm_destroy(struct context_asm *context) { context->pc = 0; }
+
+#endif

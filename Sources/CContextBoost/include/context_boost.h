@@ -1,0 +1,65 @@
+// A machine context and the switch between two of them over Boost.Context's fcontext: the same five names as the other
+// backends (`struct context_boost`, `context_boost_initialize`, `_switch`, `_registers`, `_destroy`).
+//
+// `jump_fcontext` saves the running side on its own stack and reports *where* to the other side only, together with one
+// pointer. So the pointer carries the context that is being switched to; whoever arrives there stores the reported
+// place into the context of the side that left, and finds its word in its own:
+//
+//     struct context_boost        while it is suspended
+//     +0   fctx                   where its registers lie, on its own stack
+//     +8   word                   (set by the next switch to it)
+//     +16  departed               (set by the next switch to it: the context of the side that left)
+//     +24  entry                  the entry function, before the first switch to it
+//
+// Boost's two symbols are declared by hand: a build in which this backend is not chosen needs no header of Boost's.
+// Preserved: what the System V ABI preserves across a call, mxcsr and the x87 control word included.
+#pragma once
+
+#include <stdint.h>
+
+typedef void *context_boost_fcontext;
+struct context_boost_transfer {
+  context_boost_fcontext fctx;
+  void *data;
+};
+extern struct context_boost_transfer jump_fcontext(context_boost_fcontext to, void *data);
+
+struct context_boost {
+  context_boost_fcontext fctx;
+  uintptr_t word;
+  struct context_boost *departed;
+  void (*entry)(uintptr_t);
+};
+
+// Makes `context` ready to run `entry` with the first word passed to it, on the stack of `size` bytes that ends at
+// `top`. `entry` must not return. `resumer` (the unwinders' link in other backends) is not used: fcontext ends its
+// stacks inside `make_fcontext`.
+void context_boost_initialize(struct context_boost *context, void *top, uintptr_t size,
+                              struct context_boost *resumer, void (*entry)(uintptr_t));
+
+// What a switch returns, on the side that is continued: the word that was handed over, and the context in which the side
+// that left is saved.
+struct context_boost_arrival {
+  uintptr_t word;
+  struct context_boost *departed;
+};
+
+// Saves the running side in `from`, goes on where `to` was suspended, and hands `word` over. Returns when somebody
+// switches to `from`. `to` must be suspended; `from` and `to` must differ.
+static inline __attribute__((always_inline)) struct context_boost_arrival context_boost_switch(
+    struct context_boost *from, struct context_boost *to, uintptr_t word) {
+  to->word = word;
+  to->departed = from;
+  // Arrived again: `data` is the context that was switched to, `from` itself.
+  struct context_boost_transfer arrival = jump_fcontext(to->fctx, to);
+  struct context_boost *self = (struct context_boost *)arrival.data;
+  self->departed->fctx = arrival.fctx;
+  return (struct context_boost_arrival){self->word, self->departed};
+}
+
+// Reads the registers of a suspended context: pc, sp, fp and the base register (rbx, x19). Returns 0, and writes
+// nothing, for a destroyed one. One that never ran stands at the start of Boost's trampoline.
+int context_boost_registers(const struct context_boost *context, uintptr_t registers[4]);
+
+// From here on the context holds nothing: it owns no memory, a switch to it by mistake fails at address 0.
+static inline void context_boost_destroy(struct context_boost *context) { context->fctx = 0; }

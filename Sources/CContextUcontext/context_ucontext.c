@@ -1,0 +1,49 @@
+// The parts of the ucontext backend that no hot path needs.
+
+#define _GNU_SOURCE 1
+#include "context_ucontext.h"
+
+#if !defined(__linux__)
+#error "The ucontext backend reads the registers from glibc's ucontext_t: it supports Linux only."
+#endif
+
+// makecontext passes ints only: the context's address travels as two of them.
+static void context_ucontext_entry(unsigned int high, unsigned int low) {
+  struct context_ucontext *self = (struct context_ucontext *)((uintptr_t)high << 32 | (uintptr_t)low);
+  self->entry(self->word);
+  __builtin_trap();  // the entry function must not return: there is nowhere to go
+}
+
+void context_ucontext_initialize(struct context_ucontext *context, void *top, uintptr_t size,
+                                 struct context_ucontext *resumer, void (*entry)(uintptr_t)) {
+  (void)resumer;
+  // Takes over the signal mask and the floating-point environment of the creating thread; fails only on a bad pointer.
+  (void)getcontext(&context->state);
+  context->state.uc_stack.ss_sp = (char *)top - size;
+  context->state.uc_stack.ss_size = size;
+  context->state.uc_link = 0;
+  context->entry = entry;
+  context->holds_registers = 1;
+  uintptr_t address = (uintptr_t)context;
+  makecontext(&context->state, (void (*)(void))context_ucontext_entry, 2, (unsigned int)(address >> 32),
+              (unsigned int)address);
+}
+
+int context_ucontext_registers(const struct context_ucontext *context, uintptr_t registers[4]) {
+  if (!context->holds_registers) return 0;
+  const mcontext_t *machine = &context->state.uc_mcontext;
+#if defined(__x86_64__)
+  registers[0] = (uintptr_t)machine->gregs[REG_RIP];
+  registers[1] = (uintptr_t)machine->gregs[REG_RSP];
+  registers[2] = (uintptr_t)machine->gregs[REG_RBP];
+  registers[3] = (uintptr_t)machine->gregs[REG_RBX];
+#elif defined(__aarch64__)
+  registers[0] = (uintptr_t)machine->pc;
+  registers[1] = (uintptr_t)machine->sp;
+  registers[2] = (uintptr_t)machine->regs[29];
+  registers[3] = (uintptr_t)machine->regs[19];
+#else
+#error "The ucontext backend does not know this architecture's mcontext_t: add its four registers here."
+#endif
+  return 1;
+}

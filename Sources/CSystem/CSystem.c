@@ -1,0 +1,68 @@
+#define _GNU_SOURCE  // IOV_MAX
+
+#include "CSystem.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int csystem_futex_wait(const uint32_t *address, uint32_t expected, const struct timespec *deadline) {
+  // FUTEX_WAIT takes a relative time; the bitset form an absolute one, which an EINTR does not lengthen.
+  long result = syscall(SYS_futex, address, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, expected, deadline, NULL,
+                        FUTEX_BITSET_MATCH_ANY);
+  return result == 0 ? 0 : -errno;
+}
+
+int csystem_futex_wake(const uint32_t *address, uint32_t count) {
+  int most = count > INT_MAX ? INT_MAX : (int)count;
+  long result = syscall(SYS_futex, address, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, most, NULL, NULL, 0);
+  return result >= 0 ? (int)result : -errno;
+}
+
+int csystem_membarrier_register(void) {
+  return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0 ? 0 : -errno;
+}
+
+int csystem_membarrier(void) {
+  return syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0 ? 0 : -errno;
+}
+
+// Linux 6.14 takes this in place of a pidfd of the caller. A real pidfd would be one more open file, and after a fork
+// the child's copy of it would name the parent.
+enum { PIDFD_OF_THIS_PROCESS = -10001 };
+
+// Set at the first sign that the kernel or a sandbox refuses process_madvise on oneself: it will not change its mind.
+static _Atomic bool vectorRefused;
+
+int csystem_madvise_ranges(const struct iovec *ranges, size_t count, int advice, size_t *done) {
+  size_t finished = 0;
+  while (finished < count && !atomic_load_explicit(&vectorRefused, memory_order_relaxed)) {
+    size_t batch = count - finished < IOV_MAX ? count - finished : IOV_MAX;
+    long advised = syscall(SYS_process_madvise, PIDFD_OF_THIS_PROCESS, ranges + finished, batch, advice, 0);
+    if (advised < 0) {
+      if (errno == EBADF || errno == ENOSYS || errno == EPERM)
+        atomic_store_explicit(&vectorRefused, true, memory_order_relaxed);
+      break;
+    }
+    // The answer is in bytes and may end early: count the whole ranges, the next one is done again from its beginning.
+    size_t before = finished;
+    for (size_t left = (size_t)advised; finished < count && ranges[finished].iov_len <= left; finished++)
+      left -= ranges[finished].iov_len;
+    if (finished == before) break;
+  }
+  // One at a time: on a kernel without the call above, and to learn why it stopped.
+  for (; finished < count; finished++) {
+    if (madvise(ranges[finished].iov_base, ranges[finished].iov_len, advice) != 0) {
+      *done = finished;
+      return -errno;
+    }
+  }
+  *done = finished;
+  return 0;
+}

@@ -1,0 +1,62 @@
+/// What Linux offers and Swift cannot call: system calls behind the variadic `syscall`, constants that are newer than
+/// the C library's headers, and one instruction. The functions answer with 0 or a count, or with a negated errno, so that
+/// no caller reads `errno` itself: a compiler may keep its address in a register while a coroutine changes threads.
+
+#ifndef CSYSTEM_H
+#define CSYSTEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+#include <time.h>
+
+#if !defined(__linux__) || !defined(__LP64__)
+#error "CSystem is written for 64-bit Linux"
+#endif
+
+// Clang's words for what Swift imports as optional or not. Other compilers may build the .c file.
+#if !defined(__clang__)
+#define _Nonnull
+#define _Nullable
+#endif
+
+/// `madvise` advice of Linux 6.13: a guard is a mark in the page table and costs no mapping of its own. It survives
+/// MADV_DONTNEED, MADV_FREE and a fork; an access to it is a SIGSEGV with si_code SEGV_MAPERR.
+enum {
+  CSYSTEM_MADV_GUARD_INSTALL = 102,
+  CSYSTEM_MADV_GUARD_REMOVE = 103,
+};
+
+/// Tells the processor that the caller spins, so that a sibling hyperthread gets the execution units.
+static inline void csystem_relax(void) {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  // `yield` is a no-op on most cores; `isb` really takes a few tens of cycles.
+  __asm__ volatile("isb" ::: "memory");
+#endif
+}
+
+/// Sleeps while `*address` is `expected`, until a wake or until `deadline` (absolute, CLOCK_MONOTONIC; NULL waits for
+/// ever). Returns 0 after a wake, or -EAGAIN (the value differed), -EINTR, -ETIMEDOUT. A wake may be spurious.
+int csystem_futex_wait(const uint32_t *_Nonnull address, uint32_t expected, const struct timespec *_Nullable deadline);
+
+/// Wakes at most `count` threads that wait on `address` and returns how many. The address is used as a name only: it
+/// may have been freed in the meantime.
+int csystem_futex_wake(const uint32_t *_Nonnull address, uint32_t count);
+
+/// Registers this process for `csystem_membarrier`; once is enough, again is harmless. -ENOSYS or -EPERM where the
+/// kernel or a sandbox refuses.
+int csystem_membarrier_register(void);
+
+/// A full memory barrier on every running thread of this process: the dear half of an asymmetric fence, whose cheap
+/// half is a compiler barrier. -EPERM before the registration.
+int csystem_membarrier(void);
+
+/// `madvise(advice)` for each of `count` ranges of this process, in one system call where the kernel allows it
+/// (process_madvise on oneself, Linux 6.14). Returns 0, or the negated errno of the first range that failed; `*done` is
+/// the number of ranges before it.
+int csystem_madvise_ranges(
+    const struct iovec *_Nonnull ranges, size_t count, int advice, size_t *_Nonnull done);
+
+#endif

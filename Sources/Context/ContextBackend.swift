@@ -1,0 +1,106 @@
+/// How a machine context is created and how the processor goes from one to another: all that differs between backends.
+///
+/// A *context* is a record in memory, of the backend's own layout, that holds the registers of a suspended flow of
+/// control. A *switch* stores the running side in one such record and continues the side that another one holds.
+/// Everything else of the runtime is written against this protocol.
+///
+/// ## The contract
+/// - **Memory.** The caller owns the records. One must stay at its address, and must not be part of a value that Swift
+///   considers accessed during the switch (a class's stored property passed `inout` traps): raw memory, best at the
+///   upper end of the context's own stack.
+/// - **Who may call what, when.** `initialize` and `destroy`: anybody, while the context does not run. `switchContext`:
+///   the running side, from any thread. `to` must be suspended (initialised, or left by a switch), and must be
+///   continued at most once for each time it was suspended. Continuing it on another thread is allowed; whoever does so
+///   must have synchronised with the thread that suspended it.
+/// - **Registers.** Stack pointer, frame pointer, and every value of the code around the switch survive, floating-point
+///   and vector registers included. `mxcsr`, `fpcr`, the x87 control word and the signal mask belong to the thread:
+///   they must not differ between suspension and continuation (the Boost and ucontext backends happen to restore some).
+///   So do thread-locals: `errno` must not be expected to survive, nor the address of a thread-local.
+/// - **The stack.** `initialize` uses a few words below `top`, which must be a multiple of 16, and the entry function's
+///   frame begins there. The switch itself needs less than 256 bytes of stack. Nothing below the suspended stack pointer
+///   survives, but for the 128 bytes of red zone that the compiler itself uses.
+/// - **The word.** Each switch hands one word over: the continued side's `switchContext` returns it, together with the
+///   context in which the side that left was saved, or the entry function gets it as its argument when the context runs
+///   for the first time.
+/// - **Sanitizers.** Whoever switches tells AddressSanitizer and ThreadSanitizer, by their fibre interfaces.
+/// - **The end.** An entry function must never return: its last act is a switch that nobody answers. Such a context, one
+///   that never ran, and one that is suspended for good are `destroy`ed; their stacks may be reused then. Frames that
+///   still lie there are *not* unwound (whoever wants that continues the context and throws into it first).
+/// - **The link.** `resumer` is the record in which the side that continues this context will be saved. It is what makes
+///   a running context's backtrace go on into its resumer. `resume` keeps it right, and destroyed while nobody waits.
+public protocol ContextBackend: Sendable {
+  /// The record of a suspended side's registers, or what leads to them: plain memory, trivial to copy.
+  associatedtype Context
+
+  /// The backend's name for people: "ASM", "Boost" or "Ucontext".
+  static var name: String { get }
+
+  /// Makes `context` a suspended context that will call `entry` on `stack`, with the first word handed to it.
+  ///
+  /// - Parameters:
+  ///   - context: uninitialised or destroyed memory.
+  ///   - stack: where it runs: the bytes in use end at `upperBound`, which must be a multiple of 16.
+  ///   - resumer: the record in which the side that continues `context` will be saved.
+  ///   - entry: must not return. Traps if it does.
+  static func initialize(
+    _ context: UnsafeMutablePointer<Context>, stack: UnsafeMutableRawBufferPointer,
+    resumer: UnsafeMutablePointer<Context>, entry: @convention(c) (UInt) -> Void)
+
+  /// Suspends the running side in `from`, continues `to` and hands `word` over. Symmetric: any suspended context will do.
+  ///
+  /// - Returns: when somebody continues `from`, perhaps on another thread: what they hand over, and where they are saved.
+  static func switchContext(
+    from: UnsafeMutablePointer<Context>, to: UnsafeMutablePointer<Context>, passing word: UInt
+  ) -> ContextArrival<Context>
+
+  /// The registers of a suspended context, for unwinders: `nil` for a destroyed one. Undefined while it runs.
+  static func registers(of context: UnsafeMutablePointer<Context>) -> ContextRegisters?
+
+  /// Says that `context` holds no registers from now on. Its memory and its stack may be reused.
+  static func destroy(_ context: UnsafeMutablePointer<Context>)
+}
+
+/// What a switch brings to the side that is continued.
+@frozen
+public struct ContextArrival<Context> {
+  /// The word that was handed over.
+  public let word: UInt
+  /// The context in which the side that left is saved: the `from` of its switch.
+  public let departed: UnsafeMutablePointer<Context>
+
+  @inlinable @inline(__always)
+  public init(word: UInt, departed: UnsafeMutablePointer<Context>) {
+    self.word = word
+    self.departed = departed
+  }
+}
+
+/// What an unwinder needs to start from a suspended context. Addresses, as integers.
+public struct ContextRegisters: Sendable, Hashable {
+  /// Where it goes on.
+  public var programCounter: UInt
+  /// Its stack pointer there.
+  public var stackPointer: UInt
+  /// Its frame pointer there (rbp, x29).
+  public var framePointer: UInt
+  /// Its base register there (rbx, x19), 0 where the switch does not preserve it.
+  public var baseRegister: UInt
+
+  @inlinable
+  public init(programCounter: UInt, stackPointer: UInt, framePointer: UInt, baseRegister: UInt) {
+    self.programCounter = programCounter
+    self.stackPointer = stackPointer
+    self.framePointer = framePointer
+    self.baseRegister = baseRegister
+  }
+
+  /// Takes over what a backend's C function wrote: pc, sp, fp, base; `nil` if that function said there was nothing.
+  @inlinable
+  package init?(reading: (UnsafeMutablePointer<UInt>) -> Int32) {
+    var words: (UInt, UInt, UInt, UInt) = (0, 0, 0, 0)
+    let found = withUnsafeMutableBytes(of: &words) { reading($0.assumingMemoryBound(to: UInt.self).baseAddress!) }
+    guard found != 0 else { return nil }
+    self.init(
+      programCounter: words.0, stackPointer: words.1, framePointer: words.2, baseRegister: words.3)
+  }
+}

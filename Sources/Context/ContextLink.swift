@@ -1,0 +1,72 @@
+/// The two contexts of an asymmetric coroutine: its own, and that of whoever resumed it. At any time just one of them is
+/// suspended, so that the pair also says who runs.
+@frozen
+public struct ContextLink<Backend: ContextBackend> {
+  /// The coroutine's registers while it is suspended.
+  public var own: Backend.Context
+  /// The resumer's registers while the coroutine runs. Destroyed while it does not.
+  public var resumer: Backend.Context
+
+  @inlinable
+  public init(own: Backend.Context, resumer: Backend.Context) {
+    self.own = own
+    self.resumer = resumer
+  }
+}
+
+extension ContextLink {
+  /// The address of the coroutine's own context.
+  @inlinable @inline(__always)
+  public static func own(_ link: UnsafeMutablePointer<Self>) -> UnsafeMutablePointer<Backend.Context> {
+    UnsafeMutableRawPointer(link).assumingMemoryBound(to: Backend.Context.self)
+  }
+
+  /// The address of the resumer's context, which follows the coroutine's own.
+  @inlinable @inline(__always)
+  public static func resumer(_ link: UnsafeMutablePointer<Self>) -> UnsafeMutablePointer<Backend.Context> {
+    own(link) + 1
+  }
+}
+
+/// Asymmetric switching over `switchContext`: into a coroutine, and back to whoever resumed it.
+extension ContextBackend {
+  /// Makes `link` a coroutine that is suspended before its first step and will call `entry` with the first word.
+  ///
+  /// - Parameter stack: as in `initialize(_:stack:resumer:entry:)`.
+  @inlinable
+  public static func initialize(
+    _ link: UnsafeMutablePointer<ContextLink<Self>>, stack: UnsafeMutableRawBufferPointer,
+    entry: @convention(c) (UInt) -> Void
+  ) {
+    initialize(ContextLink.own(link), stack: stack, resumer: ContextLink.resumer(link), entry: entry)
+    destroy(ContextLink.resumer(link))
+  }
+
+  /// Whether the coroutine runs at this moment: whoever resumed it is suspended then.
+  @inlinable @inline(__always)
+  public static func isRunning(_ link: UnsafeMutablePointer<ContextLink<Self>>) -> Bool {
+    registers(of: ContextLink.resumer(link)) != nil
+  }
+
+  /// Runs the coroutine until it suspends, on the calling thread.
+  ///
+  /// - Precondition: the coroutine is suspended. Resuming one that runs corrupts its stack: the caller must know.
+  /// - Returns: the word that `suspend` was given.
+  @inlinable @inline(__always)
+  public static func resume(_ link: UnsafeMutablePointer<ContextLink<Self>>, passing word: UInt) -> UInt {
+    let arrival = switchContext(from: ContextLink.resumer(link), to: ContextLink.own(link), passing: word)
+    // Nobody waits for the coroutine any more: its backtrace ends at its own first frame. It left by its own context, so
+    // that is where the link lies; the caller's copy of the address need not be spilled across the switch for this.
+    destroy(arrival.departed + 1)
+    return arrival.word
+  }
+
+  /// Suspends the running coroutine and goes back to whoever resumed it. The only way back: a coroutine that was resumed
+  /// by `resume` and left by `switchContext` from another context would leave its link wrong.
+  ///
+  /// - Returns: the word that the next `resume` is given, perhaps on another thread.
+  @inlinable @inline(__always)
+  public static func suspend(_ link: UnsafeMutablePointer<ContextLink<Self>>, passing word: UInt) -> UInt {
+    switchContext(from: ContextLink.own(link), to: ContextLink.resumer(link), passing: word).word
+  }
+}

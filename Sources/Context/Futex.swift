@@ -1,0 +1,41 @@
+import CSystem
+import Glibc
+import Synchronization
+
+/// Where a thread of the runtime sleeps and is woken: the only way from `Lock` to the kernel, and hence the seam at which
+/// a seeded scheduler takes over who waits and who goes on.
+package enum Futex {
+  /// Sleeps while `word` holds `expected`. Returns after a wake, when the value differs, or for no reason at all:
+  /// callers look at the word again.
+  package static func wait(on word: borrowing Atomic<UInt32>, while expected: UInt32) {
+    withAddress(of: word) { address in
+      _ = csystem_futex_wait(address, expected, nil)
+    }
+  }
+
+  /// As `wait(on:while:)`, but no longer than until `deadline` on the monotonic clock. False if the time was up.
+  package static func wait(on word: borrowing Atomic<UInt32>, while expected: UInt32, until deadline: timespec) -> Bool
+  {
+    withAddress(of: word) { address in
+      withUnsafePointer(to: deadline) { csystem_futex_wait(address, expected, $0) != -ETIMEDOUT }
+    }
+  }
+
+  /// Wakes at most `count` of the threads that sleep on `word` and returns how many it woke.
+  @discardableResult
+  package static func wake(_ count: UInt32, on word: borrowing Atomic<UInt32>) -> Int {
+    withAddress(of: word) { address in
+      max(0, Int(csystem_futex_wake(address, count)))
+    }
+  }
+
+  /// The address of the atomic's own storage. An `Atomic` is never copied or moved while it is borrowed, and its layout is
+  /// that of its value, so this is the word that its operations work on.
+  private static func withAddress<Result>(
+    of word: borrowing Atomic<UInt32>, _ body: (UnsafePointer<UInt32>) -> Result
+  ) -> Result {
+    withUnsafePointer(to: word) { pointer in
+      body(UnsafeRawPointer(pointer).assumingMemoryBound(to: UInt32.self))
+    }
+  }
+}

@@ -1,0 +1,93 @@
+import Glibc
+
+/// Why there is no stack. None of these harms the pool: what it has built keeps working, and the next `allocate()` may
+/// succeed, for example after another coroutine has ended.
+public enum StackError: Error, Hashable, Sendable {
+  /// A stack of `requested` bytes cannot be had; `allowed` are the sizes that can, before rounding up to pages.
+  case impossibleSize(requested: Int, allowed: ClosedRange<Int>)
+
+  /// A guard of `requested` bytes cannot be had.
+  case impossibleGuardSize(requested: Int, allowed: ClosedRange<Int>)
+
+  /// The kernel refused `requested` bytes of address space or the memory to manage them, with `code` (an errno), when
+  /// `live` stacks were in use and `reserved` bytes in the pool's arenas.
+  case outOfMemory(requested: Int, code: CInt, live: Int, reserved: Int)
+
+  /// Guarding a stack of `requested` bytes by `mprotect` would exceed the `limit` of memory mappings that a process may
+  /// have (`vm.max_map_count`), when `live` stacks of the pool were in use. Each such guard costs two mappings.
+  case mapLimit(limit: Int, requested: Int, live: Int)
+
+  /// The kernel refused a guard for another reason, with `code` (an errno).
+  case guardRefused(code: CInt, guards: StackPool.Guards)
+}
+
+extension StackError: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .impossibleSize(let requested, let allowed):
+      """
+      a stack of \(ByteCount(requested)) is impossible: \
+      from \(ByteCount(allowed.lowerBound)) to \(ByteCount(allowed.upperBound)) are allowed
+      """
+    case .impossibleGuardSize(let requested, let allowed):
+      """
+      a stack guard of \(ByteCount(requested)) is impossible: \
+      from \(ByteCount(allowed.lowerBound)) to \(ByteCount(allowed.upperBound)) are allowed; \
+      a pool without guards is asked for by `guards: .none`
+      """
+    case .outOfMemory(let requested, let code, let live, let reserved):
+      """
+      no memory for another stack: the kernel refused \(ByteCount(requested)) (\(ErrorCode(code))) with \(live) stacks \
+      in use and \(ByteCount(reserved)) reserved; what counts against it: RLIMIT_AS, vm.overcommit_memory = 2, the \
+      memory limit of the container, vm.max_map_count
+      """
+    case .mapLimit(let limit, let requested, let live):
+      """
+      no guard for another stack of \(ByteCount(requested)): with \(live) stacks in use the process has reached \
+      vm.max_map_count (\(limit) memory mappings), and before Linux 6.13 each guard takes two; keep fewer coroutines \
+      alive, raise the limit (sysctl vm.max_map_count=\(2 * limit)), run on Linux 6.13 or later, or do without guards \
+      by `guards: .none`
+      """
+    case .guardRefused(let code, .madvise):
+      """
+      no guard by madvise(MADV_GUARD_INSTALL): \(ErrorCode(code)); it needs Linux 6.13 or later, \
+      `guards: .automatic` falls back on mprotect
+      """
+    case .guardRefused(let code, _):
+      "no guard by mprotect: \(ErrorCode(code))"
+    }
+  }
+}
+
+/// A number of bytes as people read it: `262144 bytes (256 KiB)`.
+struct ByteCount: CustomStringConvertible {
+  let bytes: Int
+
+  init(_ bytes: Int) {
+    self.bytes = bytes
+  }
+
+  var description: String {
+    var units = ["KiB", "MiB", "GiB", "TiB"][...]
+    guard bytes > 0, bytes & 1023 == 0, var unit = units.popFirst() else { return "\(bytes) bytes" }
+    var scaled = bytes >> 10
+    while scaled & 1023 == 0, let larger = units.popFirst() {
+      scaled >>= 10
+      unit = larger
+    }
+    return "\(bytes) bytes (\(scaled) \(unit))"
+  }
+}
+
+/// An errno as people read it: `errno 12, Cannot allocate memory`.
+private struct ErrorCode: CustomStringConvertible {
+  let code: CInt
+
+  init(_ code: CInt) {
+    self.code = code
+  }
+
+  var description: String {
+    "errno \(code), \(strerror(code).map { String(cString: $0) } ?? "unknown")"
+  }
+}

@@ -1,0 +1,146 @@
+import Synchronization
+
+/// What a debugger, a test or a report wants to know of a pool.
+///
+/// The look-ups take no lock and allocate nothing, so they are safe in a signal handler, in a thread that stopped the
+/// others, and while other threads allocate and release. They are safe because arenas are linked before their first stack
+/// goes live and stay mapped as long as the pool lives: an answer may be out of date as soon as it is given, reading its
+/// memory never faults. They read bit sets that lie apart, never a byte of a stack: pages that nobody touched stay
+/// untouched.
+extension StackPool {
+  /// A view of the pool. The numbers are exact when no other thread uses the pool, else each was true at some moment.
+  public struct Statistics: Sendable, Hashable {
+    /// Stacks in use.
+    public var live: Int
+
+    /// Stacks that were made and are not in use.
+    public var idle: Int
+
+    /// The idle stacks that keep their memory for the next use.
+    public var residentIdle: Int
+
+    /// The memory of those in bytes, estimated from a sample of up to 64.
+    public var residentIdleBytes: Int
+
+    /// Reservations of address space, and their bytes.
+    public var arenas: Int
+    public var reservedBytes: Int
+
+    /// How the guards are made; `.automatic` until the first one is.
+    public var guards: Guards
+  }
+
+  /// Counts and samples: some microseconds per arena and sampled stack. Not for a signal handler.
+  public var statistics: Statistics {
+    var arenas = 0
+    var made = 0
+    forEachArena { arena in
+      arenas += 1
+      made += arena.pointee.guardedSlots.load(ordering: .relaxed)
+    }
+    let live = liveCount
+    let resident = residentIdle()
+    return Statistics(
+      live: live, idle: max(0, made - live), residentIdle: resident.count, residentIdleBytes: resident.bytes,
+      arenas: arenas, reservedBytes: reservedBytes, guards: growth.withLock { grown.pointee.guards })
+  }
+
+  /// The live stack whose usable part contains `address`. Linear in the number of arenas.
+  public func stack(containing address: UInt) -> Stack? {
+    liveStack(around: address).flatMap { $0.contains(address) ? $0 : nil }
+  }
+
+  /// The live stack whose guard contains `address`: the one that overflowed, when `address` is what faulted. Linear in
+  /// the number of arenas.
+  public func stack(guardedAt address: UInt) -> Stack? {
+    liveStack(around: address).flatMap { $0.guardRange.contains(address) ? $0 : nil }
+  }
+
+  /// Calls `body` with each stack in use, in no order. A stack that is in use all the while is visited once; one that is
+  /// taken or given back meanwhile may be visited or not, and may be another's by the time `body` looks at it. `body` may
+  /// allocate and release.
+  public func forEachLiveStack<Failure: Error>(_ body: (Stack) throws(Failure) -> Void) throws(Failure) {
+    var next = newestArena.load(ordering: .acquiring)
+    while let arena = next {
+      try arena.pointee.forEachLiveStack(at: arena, body)
+      next = arena.pointee.older
+    }
+  }
+
+  /// What is wrong with the pool, or nil: every slot that has a guard is live, resident or clean, and only one of these;
+  /// the list of clean arenas has those that have clean slots. For tests, while no other thread uses the pool.
+  package func brokenInvariant() -> String? {
+    growth.withLock {
+      lock.withLock {
+        let resident = Set(idle.pointee.resident.all)
+        guard resident.count == idle.pointee.resident.count else { return "a stack is resident twice" }
+        var listed: Set<StackArena.Pointer> = []
+        var next = idle.pointee.cleanArenas
+        while let arena = next {
+          guard listed.insert(arena).inserted else { return "an arena is listed twice" }
+          next = arena.pointee.nextClean
+        }
+        var broken: String?
+        var residentFound = 0
+        forEachArena { arena in
+          let guarded = arena.pointee.guardedSlots.load(ordering: .relaxed)
+          var cleanFound = 0
+          for slot in 0..<arena.pointee.slotCount {
+            let isLive = arena.pointee.isLive(slot)
+            let isClean = arena.pointee.isClean(slot)
+            let isResident = resident.contains(arena.pointee.stack(slot, at: arena))
+            cleanFound += isClean ? 1 : 0
+            residentFound += isResident ? 1 : 0
+            let roles = [isLive, isClean, isResident].count { $0 }
+            if roles != (slot < guarded ? 1 : 0) { broken = "slot \(slot) of \(guarded) has \(roles) roles" }
+          }
+          if cleanFound != arena.pointee.cleanCount { broken = "the clean slots are miscounted" }
+          if (cleanFound > 0) != listed.contains(arena) { broken = "the list of clean arenas is wrong" }
+        }
+        if residentFound != resident.count { broken = "a resident stack is of no arena" }
+        return broken
+      }
+    }
+  }
+
+  var liveCount: Int {
+    var count = 0
+    forEachArena { count += $0.pointee.liveCount }
+    return count
+  }
+
+  var reservedBytes: Int {
+    var bytes = 0
+    forEachArena { bytes += $0.pointee.range.count }
+    return bytes
+  }
+
+  func forEachArena(_ body: (StackArena.Pointer) -> Void) {
+    var next = newestArena.load(ordering: .acquiring)
+    while let arena = next {
+      body(arena)
+      next = arena.pointee.older
+    }
+  }
+
+  private func liveStack(around address: UInt) -> Stack? {
+    var next = newestArena.load(ordering: .acquiring)
+    while let arena = next {
+      if let stack = arena.pointee.liveStack(around: address, at: arena) { return stack }
+      next = arena.pointee.older
+    }
+    return nil
+  }
+
+  /// The sample is looked at after the unlock: its stacks may be in use again by then, their memory is mapped anyway.
+  private func residentIdle() -> (count: Int, bytes: Int) {
+    withUnsafeTemporaryAllocation(of: Stack.self, capacity: 64) { buffer in
+      let (count, sampled) = lock.withLock {
+        (idle.pointee.resident.count, idle.pointee.resident.sample(into: buffer))
+      }
+      guard sampled > 0 else { return (count, 0) }
+      let bytes = buffer[..<sampled].reduce(0) { $0 + StackMemory.residentBytes(of: $1) }
+      return (count, bytes * count / sampled)
+    }
+  }
+}
