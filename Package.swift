@@ -16,6 +16,7 @@ let swiftSettings: [SwiftSetting] = [.enableUpcomingFeature("InternalImportsByDe
 let package = Package(
   name: "Coroutine",
   products: [
+    .library(name: "Coroutine", targets: ["Coroutine"]),
     .library(name: "Context", targets: ["Context"]),
     .library(name: "ContextASM", targets: ["ContextASM"]),
     .library(name: "ContextBoost", targets: ["ContextBoost"]),
@@ -42,6 +43,21 @@ let package = Package(
     .target(name: "ContextBoost", dependencies: ["CContextBoost", "Context"], swiftSettings: swiftSettings),
     .target(name: "ContextUcontext", dependencies: ["CContextUcontext", "Context"], swiftSettings: swiftSettings),
 
+    // The runtime.
+    .target(name: "CCoroutine"),
+    .target(
+      name: "Coroutine",
+      dependencies: [
+        "Context", "CSystem", "CCoroutine",
+        "ContextASM",  // always there, since no trait at all means ASM
+        .target(name: "ContextBoost", condition: .when(traits: ["Boost"])),
+        .target(name: "ContextUcontext", condition: .when(traits: ["Ucontext"])),
+      ],
+      swiftSettings: swiftSettings + [
+        .define("CONTEXT_BACKEND_BOOST", .when(traits: ["Boost"])),
+        .define("CONTEXT_BACKEND_UCONTEXT", .when(traits: ["Ucontext"])),
+      ]),
+
     .testTarget(
       name: "ContextTests",
       dependencies: [
@@ -49,6 +65,8 @@ let package = Package(
         .target(name: "ContextBoost", condition: .when(traits: ["Boost"])),
       ],
       swiftSettings: swiftSettings + [.define("CONTEXT_BACKEND_BOOST", .when(traits: ["Boost"]))]),
+    .testTarget(
+      name: "CoroutineTests", dependencies: ["Coroutine", "Context", "CCoroutine"], swiftSettings: swiftSettings),
   ],
   swiftLanguageModes: [.v6]
 )

@@ -1,0 +1,17 @@
+#include "current.h"
+
+__thread void *coroutine_current_slot __attribute__((tls_model("initial-exec")));
+
+#if !defined(__linux__) || !(defined(__x86_64__) || defined(__aarch64__))
+
+__attribute__((noinline)) void *coroutine_current(void) {
+  __asm__ volatile("" ::: "memory");  // not pure: a second call after a switch may answer for another thread
+  return coroutine_current_slot;
+}
+
+__attribute__((noinline)) void coroutine_set_current(void *current) {
+  __asm__ volatile("" ::: "memory");
+  coroutine_current_slot = current;
+}
+
+#endif

@@ -1,0 +1,43 @@
+// What AddressSanitizer and ThreadSanitizer must be told about a switch of stacks.
+//
+// Headers that swiftc imports do not see `__has_feature(address_sanitizer)`, so nothing here is decided at compile time:
+// the sanitizers' functions are weak symbols, looked up once. Without a sanitizer `coroutine_sanitizers_active` is false
+// and nothing else of this file is ever called: the hot paths test one flag that lies in a cache line they need anyway.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+// What the sanitizers know of one coroutine and of whoever resumed it. All zero where no sanitizer is active.
+struct coroutine_sanitizer {
+  void *own_fake_stack;       // ASan: the coroutine's fake frames, while it is suspended
+  void *resumer_fake_stack;   // ASan: the resumer's, while the coroutine runs
+  const void *own_bottom;     // ASan: the stack on which the coroutine is suspended (a generator's, perhaps)
+  size_t own_size;
+  const void *resumer_bottom; // ASan: the stack of whoever resumed it
+  size_t resumer_size;
+  void *own_fiber;            // TSan: the fiber that is suspended (again, a generator's, perhaps)
+  void *resumer_fiber;        // TSan: the fiber of whoever resumed it
+  void *created_fiber;        // TSan: the fiber made for this stack, to be destroyed with it
+};
+
+// True in a process with AddressSanitizer or ThreadSanitizer in it.
+bool coroutine_sanitizers_active(void);
+
+// Where the frame lies whose variable `address` is: ASan puts some variables of the running stack's frames elsewhere.
+const void *coroutine_sanitizer_real_address(const void *address);
+
+// Before the first switch to a new stack.
+void coroutine_sanitizer_create(struct coroutine_sanitizer *state, const void *bottom, size_t size);
+// After the last switch from it, on another stack: the memory may be reused.
+void coroutine_sanitizer_destroy(struct coroutine_sanitizer *state, const void *bottom, size_t size);
+
+// Around a resume, on the resumer's side.
+void coroutine_sanitizer_will_resume(struct coroutine_sanitizer *state);
+void coroutine_sanitizer_did_resume(struct coroutine_sanitizer *state);
+
+// The coroutine's side: at its very start, around a suspension, and before its last switch.
+void coroutine_sanitizer_did_start(struct coroutine_sanitizer *state);
+void coroutine_sanitizer_will_suspend(struct coroutine_sanitizer *state);
+void coroutine_sanitizer_did_suspend(struct coroutine_sanitizer *state);
+void coroutine_sanitizer_will_finish(struct coroutine_sanitizer *state);

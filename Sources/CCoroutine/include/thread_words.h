@@ -1,0 +1,205 @@
+// The words that the Swift runtime keeps per thread and that belong to whoever runs there.
+//
+//     access   libswiftCore          head of the list of exclusive accesses in progress
+//     task     libswift_Concurrency  the running task
+//     locals   libswift_Concurrency  the task-local bindings of code that runs outside every task
+//
+// The runtime takes for granted that code ends on the thread, and inside the task, that it began on. A coroutine keeps
+// to neither, so it has words of its own, exchanged for the thread's whenever it is resumed and whenever it suspends.
+// An access begun on one thread can then be ended on another, a binding made around a suspension does not leak into
+// what runs next on the thread, and no coroutine pushes bindings into the task that happened to resume it.
+//
+// A coroutine's task word is zero: inside it `withUnsafeCurrentTask` gives nil and `Task.isCancelled` is false, also
+// where a task resumed it. A `Task {}` started inside inherits the coroutine's bindings. The runtime has a fourth word,
+// the executor that the thread works for. It stays the thread's: that is what the code runs on, and what
+// `assumeIsolated` asks about.
+//
+// None of the three has a symbol. They are thread-local variables of a library that was loaded with the program, so
+// each lies at an offset from the thread pointer that is the same on all threads. thread_words_probe.c finds the
+// offsets at the first use, once. A word that it cannot find has the offset 0, which is no thread-local's, and the
+// functions below then take the slower way described in thread_words.c.
+//
+// No address of a thread-local appears anywhere here. A compiler may keep such an address across a switch of stacks,
+// and after it the code runs on another thread: every load and store names the thread pointer anew.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define COROUTINE_WORDS_INLINE static inline __attribute__((always_inline))
+#define COROUTINE_WORDS_LIKELY(condition) __builtin_expect(!!(condition), 1)
+
+// What is known about the runtime that this process runs with.
+enum coroutine_words_found {
+  // An access of a coroutine stays with it, be its word found or exchanged by the runtime. Without it, one that is in
+  // progress at a suspension must end on the same thread.
+  COROUTINE_WORDS_ACCESS = 1,
+  // The list of accesses has the known layout, beyond its head.
+  COROUTINE_WORDS_ACCESS_LIST = 2,
+  // The running task is hidden from a coroutine. Without it, a coroutine must not be resumed by code inside a task.
+  COROUTINE_WORDS_TASK = 4,
+  // Bindings that a coroutine makes outside tasks stay with it. Without it, none may be in force when it suspends.
+  COROUTINE_WORDS_LOCALS = 8,
+  // A binding has the known layout: coroutines inherit their creator's. Without it, they inherit nothing.
+  COROUTINE_WORDS_BINDINGS = 16,
+};
+
+// Offsets in bytes from the thread pointer, 0 for a word that was not found. Each is written once and stands by itself,
+// so that relaxed loads do: it is 0 until the probe has found the word, and final afterwards.
+struct coroutine_word_offsets {
+  ptrdiff_t access;
+  ptrdiff_t task;
+  ptrdiff_t locals;
+  // Where a task object has the head of its bindings: 0 while nobody has looked, -1 if it cannot be known. Looked for
+  // when a coroutine is first created inside a task.
+  ptrdiff_t task_head;
+  // The union of `coroutine_words_found`.
+  uint32_t found;
+};
+
+extern struct coroutine_word_offsets coroutine_words_at;
+
+// Whether what is loaded at offset 0 differs from every word of a coroutine. On x86-64 the ABI has the thread pointer
+// itself there, which saves a test on the way that matters. Elsewhere it may be anything, but can always be loaded.
+#if defined(__x86_64__)
+#define COROUTINE_WORDS_NOT_FOUND_DIFFERS true
+#else
+#define COROUTINE_WORDS_NOT_FOUND_DIFFERS false
+#endif
+
+// One coroutine's words while it is suspended, the thread's own while it runs. All zero: no access in progress, outside
+// every task, no bindings. To be touched by one thread at a time, as the coroutine itself. To Swift code it must be raw
+// memory: a stored property passed `inout` is an access in progress, begun before the exchange and ended after it.
+struct coroutine_words {
+  uintptr_t access;
+  uintptr_t task;
+  uintptr_t locals;
+};
+
+#if defined(__x86_64__) && !defined(__ILP32__)
+
+COROUTINE_WORDS_INLINE uintptr_t coroutine_thread_word_load(ptrdiff_t offset) {
+  uintptr_t word;
+  __asm__ volatile("movq %%fs:(%1), %0" : "=r"(word) : "r"(offset) : "memory");
+  return word;
+}
+
+COROUTINE_WORDS_INLINE void coroutine_thread_word_store(ptrdiff_t offset, uintptr_t word) {
+  __asm__ volatile("movq %0, %%fs:(%1)" : : "r"(word), "r"(offset) : "memory");
+}
+
+#elif defined(__aarch64__) && !defined(__ILP32__)
+
+COROUTINE_WORDS_INLINE uintptr_t coroutine_thread_word_load(ptrdiff_t offset) {
+  uintptr_t word;
+  __asm__ volatile("mrs %0, tpidr_el0\n\tldr %0, [%0, %1]" : "=&r"(word) : "r"(offset) : "memory");
+  return word;
+}
+
+COROUTINE_WORDS_INLINE void coroutine_thread_word_store(ptrdiff_t offset, uintptr_t word) {
+  uintptr_t scratch;
+  __asm__ volatile("mrs %0, tpidr_el0\n\tstr %1, [%0, %2]" : "=&r"(scratch) : "r"(word), "r"(offset) : "memory");
+}
+
+#else
+
+// Elsewhere a call hides the thread pointer from the optimiser.
+extern uintptr_t coroutine_thread_word_load(ptrdiff_t offset);
+extern void coroutine_thread_word_store(ptrdiff_t offset, uintptr_t word);
+
+#endif
+
+// The ways taken before the first probe and where a word was not found. `at` says what is known: `coroutine_words_at`,
+// or in tests less than that.
+extern void coroutine_words_exchange_slowly(struct coroutine_words *words);
+extern void coroutine_words_exchange_at(const struct coroutine_word_offsets *at, struct coroutine_words *words);
+extern void coroutine_words_capture_slowly(struct coroutine_words *words);
+extern void coroutine_words_capture_at(struct coroutine_word_offsets *at, struct coroutine_words *words);
+extern void coroutine_words_release_slowly(struct coroutine_words *words);
+extern bool coroutine_access_set_is_empty_slowly(void);
+extern bool coroutine_access_set_is_empty_at(const struct coroutine_word_offsets *at);
+extern bool coroutine_access_set_touches_at(const struct coroutine_word_offsets *at, const void *low, const void *high);
+
+// The union of `coroutine_words_found`; waits for the probe at the first call. From any thread.
+extern uint32_t coroutine_words_found(void);
+
+// Looks for everything anew and leaves what it found in `result`: what `coroutine_words_at` is filled with at the first
+// use. Takes two short-lived threads and changes nothing on the caller's. From any thread.
+extern void coroutine_words_probe(struct coroutine_word_offsets *result);
+
+// Exchanges the thread's words and those in `words`. Mostly all of them are zero on both sides, so a word is written
+// only where the two differ.
+COROUTINE_WORDS_INLINE void coroutine_words_exchange(struct coroutine_words *words) {
+  ptrdiff_t access_at = __atomic_load_n(&coroutine_words_at.access, __ATOMIC_RELAXED);
+  ptrdiff_t task_at = __atomic_load_n(&coroutine_words_at.task, __ATOMIC_RELAXED);
+  ptrdiff_t locals_at = __atomic_load_n(&coroutine_words_at.locals, __ATOMIC_RELAXED);
+  uintptr_t access = coroutine_thread_word_load(access_at);
+  uintptr_t task = coroutine_thread_word_load(task_at);
+  uintptr_t locals = coroutine_thread_word_load(locals_at);
+  if (COROUTINE_WORDS_LIKELY(access == words->access && task == words->task && locals == words->locals)) {
+    if (COROUTINE_WORDS_NOT_FOUND_DIFFERS || (access_at != 0 && task_at != 0 && locals_at != 0)) return;
+  }
+  if (!COROUTINE_WORDS_LIKELY(access_at != 0 && task_at != 0 && locals_at != 0)) {
+    coroutine_words_exchange_slowly(words);
+    return;
+  }
+  if (access != words->access) {
+    coroutine_thread_word_store(access_at, words->access);
+    words->access = access;
+  }
+  if (task != words->task) {
+    coroutine_thread_word_store(task_at, words->task);
+    words->task = task;
+  }
+  if (locals != words->locals) {
+    coroutine_thread_word_store(locals_at, words->locals);
+    words->locals = locals;
+  }
+}
+
+// Gives the thread the words of the coroutine that is about to be resumed. On the resumer's side, before the switch.
+COROUTINE_WORDS_INLINE void coroutine_words_enter(struct coroutine_words *words) { coroutine_words_exchange(words); }
+
+// Takes the coroutine's words off the thread again, which gets its own back. On the resumer's side, after the switch,
+// so on the thread that entered.
+COROUTINE_WORDS_INLINE void coroutine_words_leave(struct coroutine_words *words) { coroutine_words_exchange(words); }
+
+// Makes the words of a new coroutine: no access, no task, and copies of the task-local bindings visible here, as
+// `Task {}` makes them. On the creator's thread, inside or outside a task. `words` need not be initialised. Two loads
+// where there are no bindings, otherwise linear in the number of visible bindings times that of all bindings.
+COROUTINE_WORDS_INLINE void coroutine_words_capture(struct coroutine_words *words) {
+  words->access = 0;
+  words->task = 0;
+  words->locals = 0;
+  ptrdiff_t task_at = __atomic_load_n(&coroutine_words_at.task, __ATOMIC_RELAXED);
+  ptrdiff_t locals_at = __atomic_load_n(&coroutine_words_at.locals, __ATOMIC_RELAXED);
+  if (COROUTINE_WORDS_LIKELY(task_at != 0 && locals_at != 0)) {
+    uintptr_t task = coroutine_thread_word_load(task_at);
+    if (task == 0) {
+      if (COROUTINE_WORDS_LIKELY(coroutine_thread_word_load(locals_at) == 0)) return;
+    } else {
+      ptrdiff_t head = __atomic_load_n(&coroutine_words_at.task_head, __ATOMIC_RELAXED);
+      if (COROUTINE_WORDS_LIKELY(head > 0 && *(const uintptr_t *)(task + (uintptr_t)head) == 0)) return;
+    }
+  }
+  coroutine_words_capture_slowly(words);
+}
+
+// Ends the bindings of a coroutine that has finished, or that never ran. From any thread, at the coroutine's end; not
+// between enter and leave. The bound values' `deinit`s run here, outside every task.
+COROUTINE_WORDS_INLINE void coroutine_words_release(struct coroutine_words *words) {
+  if (!COROUTINE_WORDS_LIKELY(words->locals == 0)) coroutine_words_release_slowly(words);
+}
+
+// Whether no exclusive access is in progress in the code that runs here. Where the word was neither found nor can be
+// reached otherwise, true: nothing is known of any access.
+COROUTINE_WORDS_INLINE bool coroutine_access_set_is_empty(void) {
+  ptrdiff_t offset = __atomic_load_n(&coroutine_words_at.access, __ATOMIC_RELAXED);
+  if (COROUTINE_WORDS_LIKELY(offset != 0)) return coroutine_thread_word_load(offset) == 0;
+  return coroutine_access_set_is_empty_slowly();
+}
+
+// Whether an access in progress here was begun by a frame in [low, high): its node lies there. Linear in the number of
+// accesses. Where the layout of the list is not known, only the latest access is looked at.
+extern bool coroutine_access_set_touches(const void *low, const void *high);

@@ -1,0 +1,8 @@
+// What glibc offers for threads only to those who ask for GNU extensions, which swiftc does not.
+#pragma once
+
+// How many processors the calling thread may run on: its affinity, not the machine's size. At least 1.
+int coroutine_processor_count(void);
+
+// Names the calling thread, for debuggers and `top`: 15 characters at most.
+void coroutine_name_thread(const char *name);

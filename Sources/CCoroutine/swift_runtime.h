@@ -1,0 +1,92 @@
+// What thread_words.c and thread_words_probe.c use of the Swift runtime: entry points that compiled Swift code calls,
+// and the layout of two kinds of list, which the probe verifies before anything relies on it.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SWIFT_CC __attribute__((swiftcall))
+
+// The compiler's scratch space for an access, on the stack of the function that makes it: the node of a list, newest
+// first. The lowest bit of `next` tells reads from modifications. An access that is not tracked has a null `address`.
+struct access_node {
+  const void *address;
+  const void *pc;
+  uintptr_t next;
+};
+
+static inline const struct access_node *access_next(const struct access_node *node) {
+  return (const struct access_node *)(node->next & ~(uintptr_t)1);
+}
+
+enum { ACCESS_MODIFY = 1, ACCESS_TRACKED = 0x20 };
+
+extern void swift_beginAccess(const void *address, struct access_node *node, uintptr_t flags, const void *pc);
+extern void swift_endAccess(struct access_node *node);
+
+// A task's accesses, put before the thread's and taken off again; {head, last node} while the task is suspended. Weak:
+// they are needed only where the head's place is not known.
+extern void swift_task_enterThreadLocalContext(uintptr_t state[2]) __attribute__((weak));
+extern void swift_task_exitThreadLocalContext(uintptr_t state[2]) __attribute__((weak));
+
+extern SWIFT_CC void *swift_task_getCurrent(void);
+
+// A task-local binding: an item of a list, newest first. `next` carries the item's kind in its low bits. A marker is
+// nothing but its `next`; in any other item the value follows, aligned for its type. The list's head is a word of the
+// task object, or for code outside every task the storage that the thread's word points to.
+struct binding {
+  uintptr_t next;
+  const void *key;
+  const void *type;
+};
+
+enum {
+  BINDING_KIND = 7,
+  // The kinds, among them two markers. A child task's list goes on in its parent's through a link. A stop hides all
+  // that follows: the runtime pushes one around an isolated `deinit`.
+  BINDING_VALUE = 0,
+  BINDING_VALUE_IN_TASK_GROUP_BODY = 2,
+  BINDING_PARENT_LINK = 4,
+  BINDING_STOP = 6,
+  BINDING_MARKER = 4,
+};
+
+static inline const struct binding *binding_next(const struct binding *binding) {
+  return (const struct binding *)(binding->next & ~(uintptr_t)BINDING_KIND);
+}
+
+// Moves the value out of `value` into the new binding.
+extern SWIFT_CC void swift_task_localValuePush(const void *key, void *value, const void *type);
+extern SWIFT_CC void *swift_task_localValueGet(const void *key);
+extern SWIFT_CC void swift_task_localValuePop(void);
+
+// The metadata of `Int`.
+extern const char swift_int_type[] __asm__("$sSiN");
+
+// A type's value witnesses, as far as they are used here. Metadata is preceded by a pointer to them.
+struct value_witnesses {
+  void *initialize_buffer_with_copy_of_buffer;
+  void (*destroy)(void *value, const void *type);
+  void *(*initialize_with_copy)(void *target, const void *source, const void *type);
+  void *assign_with_copy;
+  void *initialize_with_take;
+  void *assign_with_take;
+  void *get_enum_tag_single_payload;
+  void *store_enum_tag_single_payload;
+  size_t size;
+  size_t stride;
+  // The lowest byte is the alignment minus one.
+  uint32_t flags;
+};
+
+static inline const struct value_witnesses *witnesses_of(const void *type) {
+  return ((const struct value_witnesses *const *)type)[-1];
+}
+
+static inline size_t alignment_mask_of(const void *type) { return witnesses_of(type)->flags & 0xff; }
+
+// Where the value of a binding of `type` begins, from the binding's start.
+static inline size_t binding_value_offset(const void *type) {
+  size_t mask = alignment_mask_of(type);
+  return (sizeof(struct binding) + mask) & ~mask;
+}

@@ -1,0 +1,40 @@
+import Glibc
+
+/// A count that threads wait for: POSIX's semaphore, which the sanitizers know, in memory that does not move.
+final class Semaphore: Sendable {
+  // The semaphore's own atomics synchronise every use.
+  nonisolated(unsafe) private let semaphore = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
+
+  init() {
+    sem_init(semaphore, 0, 0)
+  }
+
+  deinit {
+    sem_destroy(semaphore)
+    semaphore.deallocate()
+  }
+
+  func signal() {
+    sem_post(semaphore)
+  }
+
+  /// Blocks the thread until somebody signals.
+  func wait() {
+    while sem_wait(semaphore) != 0 {}  // interrupted by a signal
+  }
+}
+
+/// A plain thread that waits for something of the runtime's, once.
+@usableFromInline
+package final class BlockedThread: Sendable {
+  private let semaphore = Semaphore()
+
+  @usableFromInline
+  init() {}
+
+  @usableFromInline
+  func block() { semaphore.wait() }
+
+  @usableFromInline
+  func unblock() { semaphore.signal() }
+}

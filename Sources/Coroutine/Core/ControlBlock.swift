@@ -1,0 +1,139 @@
+public import CCoroutine
+public import Context
+package import Synchronization
+
+/// What the runtime knows of a stack in use, at the upper end of that stack.
+///
+/// It lies in raw memory and not in an object: a switch must not happen inside an access to a stored property, the
+/// memory stays mapped after the coroutine's end (so that a debugger may look at it at any time), and an unwinder that
+/// has a stack has its block too.
+///
+///     upper end of the stack, a page boundary
+///        |  0 ... 15 lines of 64 bytes, by the stack's color: else all blocks would compete for the same cache sets
+///        |  ControlBlock, at a multiple of 64: what a switch needs is its first line
+///        |  the slot of a generator's element, when that does not fit into the word of a switch
+///        |  the frames
+///        v
+///
+/// Who may touch what: the running side of the stack, and whoever resumes it, which is never two threads at once. The
+/// state alone is read by others.
+@usableFromInline
+package struct ControlBlock: ~Copyable {
+  /// Both sides' registers. First, so that the block's address is also the link's.
+  @usableFromInline var link: ContextLink<SelectedBackend>
+  /// Why the fast paths must not be taken: empty in the usual case, in the same cache line as the link.
+  @usableFromInline var mode: Mode
+  /// What the scheduled coroutine that runs here is doing; read by debuggers.
+  package let state: Atomic<State>
+  /// What whoever resumed the coroutine has to do when it is off its stack.
+  var departure: Departure
+  /// The thread's words that belong to the scheduled coroutine, while it does not run.
+  var words: coroutine_words
+  /// The object whose body runs here, kept alive by whoever may resume it.
+  package let owner: Unmanaged<AnyObject>
+  /// The stack, and the pool to which it goes back; pools live for ever.
+  package let stack: Stack
+  let pool: Unmanaged<StackPool>
+  /// What the sanitizers know; zero without them.
+  @usableFromInline var sanitizer: coroutine_sanitizer
+
+  /// Reasons to leave the fast path.
+  @usableFromInline
+  struct Mode: OptionSet, BitwiseCopyable, Sendable {
+    @usableFromInline let rawValue: UInt32
+    @inlinable init(rawValue: UInt32) { self.rawValue = rawValue }
+    /// The body has ended: the next switch out of it is the last.
+    @inlinable static var finished: Mode { Mode(rawValue: 1) }
+    /// A generator was cancelled or dropped: its `yield` throws.
+    @inlinable static var cancelled: Mode { Mode(rawValue: 2) }
+    /// A generator is suspended while an access to a variable is open in its frames.
+    @inlinable static var accessOpen: Mode { Mode(rawValue: 4) }
+    /// A sanitizer must be told about each switch.
+    @inlinable static var annotated: Mode { Mode(rawValue: 8) }
+  }
+
+  /// What a scheduled coroutine is doing.
+  /// The values are unlikely ones: a debugger looks for blocks on all stacks of the pools, and one that somebody took for
+  /// a purpose of his own has anything there.
+  package enum State: UInt64, AtomicRepresentable, Sendable {
+    /// Nothing is here: the memory is fresh, or a block is being made or was taken down.
+    case none = 0
+    /// A generator's stack: its state is that of whoever calls `next`.
+    case generator = 0x636f_726f_7574_0001
+    case ready = 0x636f_726f_7574_0002
+    case running = 0x636f_726f_7574_0003
+    case suspended = 0x636f_726f_7574_0004
+  }
+
+  /// What is to be done once the context is saved. Not before: a waiter that is visible while it still runs would be
+  /// resumed twice.
+  @usableFromInline
+  enum Departure {
+    /// Nothing: a generator, or a coroutine that never suspended.
+    case none
+    /// Unlock what it waits for: from then on others may wake it.
+    case unlock(Unmanaged<Waitable>)
+    /// Put it at the end of its scheduler's queue.
+    case enqueue
+    /// Take the stack back.
+    case finish
+  }
+}
+
+extension ControlBlock {
+  /// The distance between two colors, in bytes.
+  private static var colorStep: Int { 64 }
+
+  /// Where the block of `stack` lies.
+  static func address(on stack: Stack) -> UnsafeMutablePointer<ControlBlock> {
+    let lowest = UInt(bitPattern: stack.top) - UInt(stack.color * colorStep + MemoryLayout<ControlBlock>.size)
+    return UnsafeMutablePointer(bitPattern: lowest & ~63)!
+  }
+
+  /// Takes a stack and makes a block on it, with a context that will call `entry` with the block's address.
+  ///
+  /// - Parameters:
+  ///   - stackSize: usable bytes at least; `nil` for the default.
+  ///   - slot: the size of an area below the block that the owner uses, in bytes.
+  ///   - entry: must begin with `entered(_:)` and end with `leave(_:)`.
+  static func create(
+    stackSize: Int?, owner: AnyObject, slot: Int = 0, entry: @convention(c) (UInt) -> Void
+  ) throws(StackError) -> UnsafeMutablePointer<ControlBlock> {
+    let pool = try StackSupply.pool(stackSize)
+    let stack = try pool.allocate()
+    let block = address(on: stack)
+    let annotated = StackSupply.sanitizersActive
+    block.initialize(
+      to: ControlBlock(
+        link: ContextLink(own: .init(), resumer: .init()), mode: annotated ? .annotated : [], state: Atomic(.none),
+        departure: .none,
+        words: coroutine_words(), owner: .passUnretained(owner), stack: stack,
+        pool: .passUnretained(pool), sanitizer: coroutine_sanitizer()))
+    let limit = stack.limit
+    let frames = (UnsafeMutableRawPointer(block) - slot).alignedDown(toMultipleOf: 64)
+    SelectedBackend.initialize(
+      link(of: block), stack: UnsafeMutableRawBufferPointer(start: limit, count: frames - limit), entry: entry)
+    if annotated { coroutine_sanitizer_create(&block.pointee.sanitizer, limit, stack.size) }
+    return block
+  }
+
+  /// Gives back the stack of a context that will not be resumed again, its block with it. Its frames must be unwound.
+  static func destroy(_ block: UnsafeMutablePointer<ControlBlock>) {
+    let stack = block.pointee.stack
+    SelectedBackend.destroy(ContextLink.own(link(of: block)))
+    // Trivial memory, left as it is: a debugger may look at it at any time.
+    if block.pointee.mode.contains(.annotated) {
+      coroutine_sanitizer_destroy(&block.pointee.sanitizer, stack.limit, stack.size)
+    }
+    let pool = block.pointee.pool
+    block.pointee.state.store(.none, ordering: .releasing)
+    pool._withUnsafeGuaranteedRef { $0.release(stack) }
+  }
+}
+
+extension UnsafeMutableRawPointer {
+  @inlinable
+  func alignedDown(toMultipleOf alignment: UInt) -> UnsafeMutableRawPointer {
+    UnsafeMutableRawPointer(bitPattern: UInt(bitPattern: self) & ~(alignment - 1))!
+  }
+}

@@ -1,0 +1,219 @@
+public import CCoroutine
+public import Context
+import Synchronization
+
+/// A scheduled coroutine, whatever its result: what the schedulers run and the primitives suspend.
+///
+/// It keeps itself alive from its creation to its end, so that queues hold it without counting. Its fields are touched by
+/// the thread that runs it, or, while it does not run, by the one party that holds its `Ready` token or its wait node:
+/// never by two threads at once. Where another rule holds, the field says so.
+///
+/// The stack is allocated when it runs for the first time, and given back before anybody learns that it has ended.
+@usableFromInline
+package class CoroutineCore: Waitable {
+  /// Where it runs. Fixed.
+  let scheduler: SchedulerReference
+  /// Unique in the process, counted from 1.
+  package let id: UInt64
+  /// For people; empty where none was given.
+  package let name: String
+  /// The usable bytes of its stack; `nil`: the default.
+  private let stackSize: Int?
+  /// The creator's task-local bindings, until the first run moves them into the block.
+  @exclusivity(unchecked) private var inherited: coroutine_words
+  /// The next one in the ready queue that holds it. Guarded by that queue.
+  @exclusivity(unchecked) final var nextReady: Unmanaged<CoroutineCore>?
+  /// On its stack; `nil` before the first run and after the end.
+  @exclusivity(unchecked) package final var block: UnsafeMutablePointer<ControlBlock>?
+  /// What it waits for; written by itself before it suspends.
+  @exclusivity(unchecked) @usableFromInline package final var waitReason: WaitReason?
+
+  /// A coroutine that is not scheduled yet. It keeps itself alive from here on: it must be run to its end.
+  @usableFromInline
+  init(on scheduler: SchedulerReference, name: String, stackSize: Int?) {
+    self.scheduler = scheduler
+    self.id = Self.identifiers.wrappingAdd(1, ordering: .relaxed).newValue
+    self.name = name
+    self.stackSize = stackSize
+    self.inherited = coroutine_words()
+    super.init()
+    coroutine_words_capture(&inherited)
+    _ = Unmanaged.passRetained(self)
+  }
+
+  private static let identifiers = Atomic<UInt64>(0)
+
+  // What a subclass adds. All three run once at most.
+
+  /// Runs the body, on the coroutine's own stack, and keeps its result for `complete`.
+  @usableFromInline
+  func runBody() {
+    fatalError("\(Self.self) must override runBody()")
+  }
+
+  /// Keeps `error` as the result, since there is no stack to run the body on.
+  @usableFromInline
+  func fail(_ error: StackError) {
+    fatalError("\(Self.self) must override fail(_:)")
+  }
+
+  /// Publishes the result and wakes the joiners, off the coroutine's stack, which is back in its pool.
+  @usableFromInline
+  func complete() {
+    fatalError("\(Self.self) must override complete()")
+  }
+}
+
+// MARK: - Running
+
+extension CoroutineCore {
+  /// The coroutine that runs on this thread, or whose generator does.
+  @inlinable @inline(__always)
+  package static var current: CoroutineCore? {
+    guard let pointer = coroutine_current() else { return nil }
+    return Unmanaged<CoroutineCore>.fromOpaque(pointer).takeUnretainedValue()
+  }
+
+  /// Runs a ready coroutine on the calling thread until it suspends or ends. The scheduler's half of every switch.
+  static func run(_ ready: consuming Ready) {
+    let core = ready.take()
+    core._withUnsafeGuaranteedRef { $0.run() }
+  }
+
+  private final func run() {
+    guard let block = block ?? start() else { return }
+    // The order of these two is what a debugger's freeze relies on.
+    block.pointee.state.store(.running, ordering: .relaxed)
+    if coroutine_inspection_requested() { waitForInspection(block) }
+
+    let resumer = coroutine_current()
+    coroutine_set_current(Unmanaged.passUnretained(self).toOpaque())
+    coroutine_words_enter(&block.pointee.words)
+    _ = ControlBlock.resume(block, passing: UInt(bitPattern: block))
+    coroutine_words_leave(&block.pointee.words)
+    coroutine_set_current(resumer)
+
+    // The context is saved. As soon as the coroutine may be woken it runs elsewhere: nothing of it is touched after that.
+    let departure = block.pointee.departure
+    block.pointee.departure = .none
+    switch departure {
+    case .unlock(let waitable):
+      block.pointee.state.store(.suspended, ordering: .releasing)
+      waitable._withUnsafeGuaranteedRef { $0.lock.unlock() }
+    case .enqueue:
+      block.pointee.state.store(.ready, ordering: .releasing)
+      Ready(.passUnretained(self)).enqueue()
+    case .finish:
+      finish(block)
+    case .none:
+      fatalError("\(description) left its stack without saying why")
+    }
+  }
+
+  /// Gets a stack. Without one the coroutine ends here, with the error as its result.
+  @inline(never)
+  private final func start() -> UnsafeMutablePointer<ControlBlock>? {
+    do throws(StackError) {
+      let block = try ControlBlock.create(stackSize: stackSize, owner: self) { word in
+        let block = ControlBlock.entered(word)
+        // Its own reference keeps the coroutine alive: nothing to count, nothing to release after the last switch.
+        block.pointee.owner._withUnsafeGuaranteedRef { unsafeDowncast($0, to: CoroutineCore.self).runBody() }
+        block.pointee.departure = .finish
+        ControlBlock.leave(block)
+      }
+      block.pointee.words = inherited
+      self.block = block
+      return block
+    } catch {
+      coroutine_words_release(&inherited)
+      fail(error)
+      end()
+      return nil
+    }
+  }
+
+  private final func finish(_ block: UnsafeMutablePointer<ControlBlock>) {
+    block.pointee.state.store(.none, ordering: .releasing)
+    coroutine_words_release(&block.pointee.words)
+    self.block = nil
+    ControlBlock.destroy(block)
+    end()
+  }
+
+  private final func end() {
+    complete()
+    Unmanaged.passUnretained(self).release()
+  }
+
+  /// A debugger reads the suspended coroutines: this one stays one of them until it has finished.
+  @inline(never)
+  private final func waitForInspection(_ block: UnsafeMutablePointer<ControlBlock>) {
+    repeat {
+      block.pointee.state.store(.ready, ordering: .releasing)
+      Inspection.waitForEnd()
+      block.pointee.state.store(.running, ordering: .relaxed)
+    } while coroutine_inspection_requested()
+  }
+}
+
+// MARK: - Starting
+
+extension CoroutineCore {
+  /// Puts a new coroutine behind those that are ready on its scheduler.
+  @usableFromInline
+  final func schedule() {
+    scheduler.enqueue(Ready(.passUnretained(self)))
+  }
+
+  /// Runs a new coroutine on the calling thread until it suspends for the first time.
+  @usableFromInline
+  final func runImmediately() {
+    // Where the running task can't be hidden from it, a coroutine must not begin inside one: it would take it with it.
+    let hidesTask = coroutine_words_found() & UInt32(COROUTINE_WORDS_TASK.rawValue) != 0
+    guard hidesTask || withUnsafeCurrentTask(body: { $0 == nil }) else { return schedule() }
+    run()
+  }
+}
+
+// MARK: - Suspending
+
+extension CoroutineCore {
+  /// Suspends the running coroutine until a waker takes its node. `waitable.lock` is held, and is released when the
+  /// context is saved. On the coroutine's own stack or on that of a generator that it runs; may return on another thread.
+  @inlinable
+  package final func park(_ operation: WaitReason.Operation, at waitable: Waitable) {
+    waitReason = WaitReason(operation, at: waitable)
+    depart(.unlock(.passUnretained(waitable)))
+    waitReason = nil
+  }
+
+  /// Lets the others on the scheduler run first.
+  final func yieldTurn() {
+    waitReason = WaitReason(.turn, at: nil)
+    depart(.enqueue)
+    waitReason = nil
+  }
+
+  @usableFromInline
+  final func depart(_ departure: ControlBlock.Departure) {
+    guard let block else { fatalError("\(description) suspends without a stack") }
+    block.pointee.departure = departure
+    _ = ControlBlock.suspend(block, passing: 0)
+  }
+
+  /// The coroutine that calls, or the end of the program: there is nothing to suspend.
+  @inlinable
+  package static func running(for operation: StaticString) -> CoroutineCore {
+    guard let current else {
+      fatalError(
+        "\(operation) suspends the running coroutine, but no coroutine runs here. Call it inside "
+          + "`Coroutine { … }`, use the `async` form with `await`, or a blocking one on a plain thread.")
+    }
+    return current
+  }
+
+  /// For messages: number and name.
+  @usableFromInline package final var description: String {
+    name.isEmpty ? "coroutine \(id)" : "coroutine \(id) \"\(name)\""
+  }
+}

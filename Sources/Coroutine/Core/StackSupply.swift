@@ -1,0 +1,21 @@
+import CCoroutine
+import Context
+
+/// Which pool the runtime's stacks come from: one a size, for the life of the process.
+enum StackSupply {
+  /// The pool of stacks with at least `size` usable bytes, or of the default size.
+  static func pool(_ size: Int?) throws(StackError) -> StackPool {
+    guard sanitizersActive else {
+      guard let size else { return .default }
+      return try .shared(stackSize: size)
+    }
+    // Instrumented frames are several times as large, and 256 KiB were seen to overflow.
+    let size = size ?? instrumentedSize
+    return try .shared(stackSize: size > 0 ? max(size, instrumentedSize) : size)
+  }
+
+  private static var instrumentedSize: Int { 4 << 20 }
+
+  /// Looked up once: a sanitizer does not come or go.
+  static let sanitizersActive = coroutine_sanitizers_active()
+}

@@ -1,0 +1,60 @@
+import CCoroutine
+public import Context
+
+/// The switches of the runtime: the only place where a stack is entered or left.
+///
+/// Each comes in two forms. The plain one is the backend's switch and nothing else; the annotated one, which also tells
+/// the sanitizers, is never inlined. `mode` says which: it is `annotated` from a block's creation on, or never.
+extension ControlBlock {
+  @inlinable @inline(__always)
+  static func link(of block: UnsafeMutablePointer<ControlBlock>) -> UnsafeMutablePointer<ContextLink<SelectedBackend>> {
+    UnsafeMutableRawPointer(block).assumingMemoryBound(to: ContextLink<SelectedBackend>.self)
+  }
+
+  /// Runs what is suspended on `block`'s stack until it suspends or ends. On the resumer's side.
+  @inlinable @inline(__always)
+  static func resume(_ block: UnsafeMutablePointer<ControlBlock>, passing word: UInt) -> UInt {
+    guard !block.pointee.mode.contains(.annotated) else { return resumeAnnotated(block, passing: word) }
+    return SelectedBackend.resume(link(of: block), passing: word)
+  }
+
+  /// Goes back to whoever resumed `block`'s stack. On the stack itself, or on one that it resumed in turn.
+  @inlinable @inline(__always)
+  static func suspend(_ block: UnsafeMutablePointer<ControlBlock>, passing word: UInt) -> UInt {
+    guard !block.pointee.mode.contains(.annotated) else { return suspendAnnotated(block, passing: word) }
+    return SelectedBackend.suspend(link(of: block), passing: word)
+  }
+
+  @inline(never) @usableFromInline
+  static func resumeAnnotated(_ block: UnsafeMutablePointer<ControlBlock>, passing word: UInt) -> UInt {
+    coroutine_sanitizer_will_resume(&block.pointee.sanitizer)
+    let answer = SelectedBackend.resume(link(of: block), passing: word)
+    coroutine_sanitizer_did_resume(&block.pointee.sanitizer)
+    return answer
+  }
+
+  @inline(never) @usableFromInline
+  static func suspendAnnotated(_ block: UnsafeMutablePointer<ControlBlock>, passing word: UInt) -> UInt {
+    coroutine_sanitizer_will_suspend(&block.pointee.sanitizer)
+    let answer = SelectedBackend.suspend(link(of: block), passing: word)
+    coroutine_sanitizer_did_suspend(&block.pointee.sanitizer)
+    return answer
+  }
+
+  /// The first thing an entry function does: `word` is what the first resume passed, the block's address.
+  @inline(__always)
+  static func entered(_ word: UInt) -> UnsafeMutablePointer<ControlBlock> {
+    let block = UnsafeMutablePointer<ControlBlock>(bitPattern: word)!
+    if block.pointee.mode.contains(.annotated) { coroutine_sanitizer_did_start(&block.pointee.sanitizer) }
+    return block
+  }
+
+  /// The last thing an entry function does: goes back to the resumer for good. Nothing that needs a release may be alive.
+  @inline(__always)
+  static func leave(_ block: UnsafeMutablePointer<ControlBlock>) -> Never {
+    block.pointee.mode.insert(.finished)
+    if block.pointee.mode.contains(.annotated) { coroutine_sanitizer_will_finish(&block.pointee.sanitizer) }
+    _ = SelectedBackend.suspend(link(of: block), passing: 0)
+    fatalError("a finished coroutine was resumed")
+  }
+}

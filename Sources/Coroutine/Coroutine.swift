@@ -1,0 +1,155 @@
+import CCoroutine
+
+/// A unit of work with a stack of its own: it can suspend anywhere, in a callback of a C library or deep in a recursion,
+/// without any function in between being `async`.
+///
+/// ```swift
+/// let sum = Coroutine {
+///   var total = 0
+///   for _ in 1...10 {
+///     total += try numbers.receive()      // suspends; the thread goes on with other coroutines
+///   }
+///   return total
+/// }
+/// print(try await sum.get())
+/// ```
+///
+/// It mirrors `Task`: it starts by itself, it runs to its end even if nobody keeps the handle, and `get()` waits for its
+/// result. An error that the body throws comes out of `get()`; one that nobody gets is reported once, through
+/// `CoroutineErrors.unhandled`, when the last handle is gone.
+///
+/// What belongs to a coroutine goes with it from thread to thread: its task-local values (it inherits its creator's) and
+/// the accesses to variables that are open in its frames. Thread-locals and `errno` do not. A lock that must be unlocked
+/// by the thread that locked it (`Mutex`, a pthread lock, `queue.sync`) must not be held while it suspends.
+public struct Coroutine<Success: Sendable, Failure: Error>: Sendable {
+  @usableFromInline let storage: CoroutineStorage<Success, Failure>
+
+  /// Starts a coroutine: behind those that are ready already; the caller goes on first.
+  ///
+  /// It runs on the scheduler of the coroutine that creates it, or, created elsewhere, on the pool.
+  ///
+  /// - Parameters:
+  ///   - name: for backtraces and messages.
+  ///   - stackSize: usable bytes, rounded up to pages; `nil` for the default (256 KiB). A size that cannot be had, or no
+  ///     memory when it first runs, ends the coroutine with a `StackError`, which `get()` throws.
+  ///   - body: what it does. Runs on several threads, one after another.
+  @discardableResult
+  @inlinable
+  public init(
+    name: String = "", stackSize: Int? = nil, _ body: sending @escaping () throws(Failure) -> Success
+  ) {
+    storage = CoroutineStorage(on: .inherited, name: name, stackSize: stackSize, body: body)
+    storage.schedule()
+  }
+
+  /// Starts a coroutine on a scheduler: a `DispatchQueue`, `.pool`, one of your own.
+  ///
+  /// The other parameters are those of `init(name:stackSize:_:)`.
+  @discardableResult
+  @inlinable
+  public init(
+    on scheduler: some Scheduler, name: String = "", stackSize: Int? = nil,
+    _ body: sending @escaping () throws(Failure) -> Success
+  ) {
+    storage = CoroutineStorage(on: SchedulerReference(scheduler), name: name, stackSize: stackSize, body: body)
+    storage.schedule()
+  }
+
+  /// A number that no other coroutine of the process has.
+  public var id: UInt64 { storage.id }
+
+  /// The name it was given; empty without one.
+  public var name: String { storage.name }
+
+  /// Waits for the end and returns what the body returned. Suspends the calling coroutine.
+  ///
+  /// Any number of coroutines, tasks and threads may wait. Constant time.
+  ///
+  /// - Throws: what the body threw; `StackError` if it never got a stack.
+  /// - Precondition: called inside a coroutine, and not the one that is waited for (it would wait for ever): traps.
+  @inlinable
+  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  public func get() throws -> Success {
+    try storage.get()
+  }
+
+  /// Waits for the end and returns what the body returned. In `async` code.
+  ///
+  /// - Throws: what the body threw; `StackError` if it never got a stack.
+  @inlinable
+  public func get() async throws -> Success {
+    try await storage.get()
+  }
+
+  /// The result, as `Task` has it: the same as `await get()`.
+  ///
+  /// For the top level of `main.swift` too, where Swift 6.3 picks the synchronous `get()` even behind `await`.
+  ///
+  /// - Throws: what the body threw; `StackError` if it never got a stack.
+  @inlinable
+  public var value: Success {
+    get async throws { try await storage.get() }
+  }
+
+  /// Waits for the end and returns what the body returned. Blocks the calling thread: for plain threads and `main`.
+  ///
+  /// - Throws: what the body threw; `StackError` if it never got a stack.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
+  @inlinable
+  public func getBlocking() throws -> Success {
+    try storage.getBlocking()
+  }
+}
+
+extension Coroutine where Success == Never, Failure == Never {
+  /// Starts a coroutine and runs it at once, on the calling thread, until it suspends for the first time.
+  ///
+  /// Only where the caller is on the coroutine's scheduler already (inside a coroutine: its own; elsewhere: nowhere, so
+  /// the calling thread lends itself); see `immediate(on:name:stackSize:_:)` for another one.
+  @discardableResult
+  @inlinable
+  public static func immediate<Value: Sendable, Problem: Error>(
+    name: String = "", stackSize: Int? = nil, _ body: sending @escaping () throws(Problem) -> Value
+  ) -> Coroutine<Value, Problem> {
+    let storage = CoroutineStorage(on: .inherited, name: name, stackSize: stackSize, body: body)
+    storage.runImmediately()
+    return Coroutine<Value, Problem>(storage: storage)
+  }
+
+  /// Starts a coroutine on a scheduler. If the caller is on it, the coroutine runs at once, until it suspends for the
+  /// first time; otherwise it is put behind those that are ready there.
+  @discardableResult
+  @inlinable
+  public static func immediate<Value: Sendable, Problem: Error>(
+    on scheduler: some Scheduler, name: String = "", stackSize: Int? = nil,
+    _ body: sending @escaping () throws(Problem) -> Value
+  ) -> Coroutine<Value, Problem> {
+    let reference = SchedulerReference(scheduler)
+    let storage = CoroutineStorage(on: reference, name: name, stackSize: stackSize, body: body)
+    if reference.isCurrent { storage.runImmediately() } else { storage.schedule() }
+    return Coroutine<Value, Problem>(storage: storage)
+  }
+
+  /// Lets the other coroutines that are ready on this scheduler run first.
+  ///
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  public static func yield() {
+    CoroutineCore.running(for: "Coroutine.yield()").yieldTurn()
+  }
+
+  /// Whether the calling code runs inside a coroutine, and so may suspend.
+  public static var isInside: Bool { coroutine_current() != nil }
+
+  /// The number of the coroutine that runs the calling code; `nil` outside of one.
+  public static var currentID: UInt64? { CoroutineCore.current?.id }
+
+  /// The context backend that this build runs on: "ASM", "Boost" or "Ucontext".
+  public static var backendName: String { SelectedBackend.name }
+}
+
+extension Coroutine {
+  @inlinable
+  init(storage: CoroutineStorage<Success, Failure>) {
+    self.storage = storage
+  }
+}

@@ -1,0 +1,41 @@
+import Context
+import Glibc
+
+/// What becomes of errors that have nowhere to go: a coroutine's that nobody got, a generator's whose `next` can't throw.
+public enum CoroutineErrors {
+  /// Told of each such error, once, with the coroutine that it comes from. Called on whichever thread drops the last
+  /// handle, without a lock. The default prints a line to the standard error.
+  ///
+  /// May be set at any time from any thread; applies to errors that become lost after that.
+  public static var unhandled: @Sendable (_ error: any Error, _ origin: String) -> Void {
+    get { handler.get() }
+    set { handler.set(newValue) }
+  }
+
+  static func report(_ error: any Error, of origin: String) {
+    unhandled(error, origin)
+  }
+
+  private static let handler = Handler()
+
+  private final class Handler: Sendable {
+    private let lock = Lock()
+    // Guarded by the lock.
+    nonisolated(unsafe) private var current: @Sendable (any Error, String) -> Void = { error, origin in
+      let line = "\(origin): nobody handled the error: \(error)\n"
+      line.utf8.withContiguousStorageIfAvailable { _ = write(STDERR_FILENO, $0.baseAddress, $0.count) }
+    }
+
+    func get() -> @Sendable (any Error, String) -> Void {
+      lock.lock()
+      defer { lock.unlock() }
+      return current
+    }
+
+    func set(_ new: @escaping @Sendable (any Error, String) -> Void) {
+      lock.lock()
+      defer { lock.unlock() }
+      current = new
+    }
+  }
+}

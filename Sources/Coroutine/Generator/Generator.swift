@@ -1,0 +1,92 @@
+/// A sequence that is computed by a body which yields its elements one by one, from any depth: from a recursion, from a
+/// closure passed to `forEach` or `sort(by:)`, from a callback of a C library.
+///
+/// ```swift
+/// func walk(_ node: Node, _ yield: Generator<Node>.Yield) throws {
+///   for child in node.children { try walk(child, yield) }
+///   try yield(node)
+/// }
+/// for node in Generator<Node>({ yield in try walk(root, yield) }) {
+///   print(node.name)
+/// }
+/// ```
+///
+/// The body runs on a stack of its own, and only while somebody asks for an element: not before the first `next()`, and
+/// not beyond the last. It is part of its consumer's flow of control: it sees the consumer's task-local values, an access
+/// to a variable that overlaps one of the consumer's traps as it would in one function, and a suspension inside the body
+/// suspends the coroutine that called `next()`.
+///
+/// Single pass, with reference semantics: copies share one position. Not for two threads at a time, but one generator may
+/// be moved to another thread between two elements, unless an access to a variable is open in the body at that moment
+/// (`array.sort { … try yield($0) … }`): then `next()` elsewhere traps.
+///
+/// When the last copy goes, or after `cancel()`, a body that has begun is unwound: its pending `yield` throws
+/// `GeneratorCancelled`, `defer` blocks run and references are released. Each later `yield` of that body throws at once.
+///
+/// An element costs two context switches, constant time at any depth; creating one allocates nothing but the object, its
+/// stack (from a pool) comes with the first element.
+public struct Generator<Element>: Sequence, IteratorProtocol {
+  @usableFromInline let storage: GeneratorStorage<Element>
+
+  /// A generator over what `body` yields. Nothing of it runs before the first `next()`.
+  ///
+  /// - Parameters:
+  ///   - stackSize: usable bytes, rounded up to pages; `nil` for the default (256 KiB).
+  ///   - body: yields. An error that it throws, other than `GeneratorCancelled`, ends the sequence, is kept in `failure`
+  ///     and reported through `CoroutineErrors.unhandled` (a `Sequence` can't throw).
+  @inlinable
+  public init(stackSize: Int? = nil, _ body: @escaping (Yield) throws -> Void) {
+    storage = GeneratorStorage(stackSize: stackSize, body: body)
+  }
+
+  /// Runs the body to its next `yield` and returns that element; `nil` at the end, and from then on.
+  ///
+  /// - Precondition: not called from inside the body, which runs already: traps.
+  @inlinable @inline(__always)
+  public func next() -> Element? {
+    storage.next()
+  }
+
+  /// The generator itself: it is its own iterator.
+  @inlinable
+  public func makeIterator() -> Generator { self }
+
+  /// Ends the sequence. A body that has begun is unwound now, on the calling thread; the next `next()` returns `nil`.
+  ///
+  /// Called from inside the body it only marks the end: the body's next `yield` throws.
+  public func cancel() { storage.cancel() }
+
+  /// The error that ended the body: what it threw, or `StackError` if there was no memory for its stack.
+  public var failure: (any Error)? { storage.failure }
+
+  /// What a generator's body yields with. Valid inside the body only, as long as that runs.
+  public struct Yield {
+    @usableFromInline let block: UnsafeMutablePointer<ControlBlock>
+
+    @inlinable
+    init(_ block: UnsafeMutablePointer<ControlBlock>) {
+      self.block = block
+    }
+
+    /// Hands an element to whoever called `next()`, and waits for the next call.
+    ///
+    /// - Throws: `GeneratorCancelled` when the generator was cancelled or dropped meanwhile: let it pass, so that the
+    ///   body ends. It throws again at once if the body yields all the same.
+    /// - Precondition: called inside the body that it was given to, which runs: traps in most other cases.
+    @inlinable @inline(__always)
+    public func callAsFunction(_ element: consuming Element) throws {
+      try GeneratorStorage<Element>.yield(element, block)
+    }
+  }
+}
+
+// The body and its consumer are one flow of control; without a way to say so, a generator stays where it was made.
+@available(*, unavailable)
+extension Generator: Sendable {}
+
+/// Thrown by a generator's `yield` when nobody wants another element: the generator was cancelled, or dropped.
+public struct GeneratorCancelled: Error, CustomStringConvertible {
+  public var description: String { "the generator was cancelled: nobody wants another element" }
+
+  @usableFromInline init() {}
+}

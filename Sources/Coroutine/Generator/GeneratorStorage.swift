@@ -1,0 +1,85 @@
+public import CCoroutine
+public import Context
+
+/// How an element gets from one side to the other.
+///
+/// The path of one element is `next` -> switch -> the body -> `yield` -> switch -> `next`: no allocation, no lock, no
+/// count of a reference. What is not the plain case (the first element, the end, a cancel, an open access, a sanitizer)
+/// has a bit in the block's `mode`, or no block at all, and leaves that path.
+///
+/// An element that fits into the word of a switch travels in it, in a register. Any other lies in a slot below the
+/// block, at its address the word; the consumer moves it out before anything else happens.
+@usableFromInline
+final class GeneratorStorage<Element>: GeneratorCore {
+  @inlinable
+  init(stackSize: Int?, body: @escaping (Generator<Element>.Yield) throws -> Void) {
+    super.init(stackSize: stackSize, slot: Self.fitsWord ? 0 : MemoryLayout<Element>.size) { block in
+      try body(Generator<Element>.Yield(block))
+    }
+    precondition(MemoryLayout<Element>.alignment <= 64, "an element of a Generator is aligned to 64 bytes at most")
+  }
+
+  /// Whether an element travels in the word itself. A constant in specialised code.
+  @inlinable @inline(__always)
+  static var fitsWord: Bool {
+    _isPOD(Element.self) && MemoryLayout<Element>.size <= MemoryLayout<UInt>.size
+  }
+
+  /// Where an element lies that does not fit: below the block, at the lowest multiple of 64 that leaves room for it.
+  @inlinable @inline(__always)
+  static func slot(_ block: UnsafeMutablePointer<ControlBlock>) -> UnsafeMutablePointer<Element> {
+    let start = UInt(bitPattern: block) - UInt(MemoryLayout<Element>.size)
+    return UnsafeMutablePointer(bitPattern: start & ~63)!
+  }
+
+  // MARK: The consumer's side
+
+  @inlinable @inline(__always)
+  func next() -> Element? {
+    guard let block, block.pointee.mode.isEmpty, !isRunning(block) else { return nextSlowly() }
+    let word = SelectedBackend.resume(ControlBlock.link(of: block), passing: 0)
+    // Loaded anew, which is cheaper than to keep it across the switch: a store is what such a switch is short of.
+    let same = self.block.unsafelyUnwrapped
+    guard same.pointee.mode.isEmpty else { return took(word, same) }
+    return Self.element(word)
+  }
+
+  @inlinable @inline(__always)
+  static func element(_ word: UInt) -> Element {
+    guard fitsWord else { return UnsafeMutablePointer<Element>(bitPattern: word)!.move() }
+    return withUnsafeBytes(of: word) { $0.loadUnaligned(as: Element.self) }
+  }
+
+  /// The first element, the ones with a reason in `mode`, and those after the end.
+  @inlinable @inline(never)
+  func nextSlowly() -> Element? {
+    guard let block = prepareToResume() else { return nil }
+    return took(ControlBlock.resume(block, passing: UInt(bitPattern: block)), block)
+  }
+
+  /// An element, or the end.
+  @inlinable @inline(never)
+  func took(_ word: UInt, _ block: UnsafeMutablePointer<ControlBlock>) -> Element? {
+    guard !hasFinished(block) else { return nil }
+    return Self.element(word)
+  }
+
+  // MARK: The body's side
+
+  @inlinable @inline(__always)
+  static func yield(_ element: consuming Element, _ block: UnsafeMutablePointer<ControlBlock>) throws {
+    if !block.pointee.mode.isEmpty || !coroutine_access_set_is_empty() { try prepareToYield(block) }
+    let word: UInt
+    if fitsWord {
+      var bits: UInt = 0
+      withUnsafeMutableBytes(of: &bits) { $0.storeBytes(of: element, as: Element.self) }
+      word = bits
+    } else {
+      let slot = slot(block)
+      slot.initialize(to: element)
+      word = UInt(bitPattern: slot)
+    }
+    _ = ControlBlock.suspend(block, passing: word)
+    if !block.pointee.mode.isEmpty { try checkCancelled(block) }
+  }
+}

@@ -1,0 +1,101 @@
+import Context
+public import Dispatch
+
+/// Coroutines run on a queue: on the main queue, on a serial one (one after another, in the order in which they became
+/// ready), or on a concurrent one.
+///
+/// Memory: a small object for each queue on which coroutines run, and one of a few words that stays with the queue.
+extension DispatchQueue: Scheduler {
+  public func enqueue(_ ready: consuming Ready) {
+    QueueScheduler.of(self).enqueue(ready)
+  }
+
+  public var isCurrent: Bool {
+    QueueScheduler.of(self).isCurrent
+  }
+
+  /// Dispatch does not tell. A concurrent queue answers `false` only for the global ones.
+  public var isSerial: Bool {
+    !label.hasPrefix("com.apple.root.")
+  }
+}
+
+/// The ready coroutines of one Dispatch queue, and the blocks that drain them.
+///
+/// A Dispatch call costs more than a hundred switches, so a wake makes one only while fewer drains are under way than the
+/// machine could run in parallel. On a serial queue Dispatch lets one drain run at a time, in which coroutines wake each
+/// other without a call; the order is that of the one list either way.
+///
+/// It lives as long as a coroutine of its queue, and keeps the queue alive; the queue knows it by a tag, weakly.
+final class QueueScheduler: Scheduler {
+  private let queue: DispatchQueue
+  private let tag: Tag
+  private let lock = Lock()
+  // Guarded by the lock, both of them: what is ready, and how many drains Dispatch was asked for that have not ended.
+  nonisolated(unsafe) private var ready = ReadyQueue()
+  nonisolated(unsafe) private var drains = 0
+
+  private init(_ queue: DispatchQueue, tag: Tag) {
+    self.queue = queue
+    self.tag = tag
+  }
+
+  func enqueue(_ ready: consuming Ready) {
+    lock.lock()
+    self.ready.append(ready)
+    let asks = drains < Self.width
+    if asks { drains += 1 }
+    lock.unlock()
+    if asks { queue.async(execute: drain) }
+  }
+
+  /// Runs what is ready. After so many it lets the queue's other blocks run.
+  @Sendable
+  private func drain() {
+    for _ in 0..<Self.batch {
+      lock.lock()
+      guard let next = ready.popFirst() else {
+        drains -= 1
+        lock.unlock()
+        return
+      }
+      lock.unlock()
+      next.run()
+    }
+    queue.async(execute: drain)
+  }
+
+  var isCurrent: Bool { DispatchQueue.getSpecific(key: Self.key) === tag }
+  var isSerial: Bool { queue.isSerial }
+
+  private static let width = ThreadPool.processorCount
+  private static let batch = 256
+}
+
+extension QueueScheduler {
+  /// What a queue keeps of its scheduler.
+  private final class Tag: Sendable {
+    // Guarded by `QueueScheduler.creation`.
+    nonisolated(unsafe) weak var scheduler: QueueScheduler?
+  }
+
+  private static let key = DispatchSpecificKey<Tag>()
+  private static let creation = Lock()
+
+  /// The scheduler of a queue, made when there is none.
+  static func of(_ queue: DispatchQueue) -> QueueScheduler {
+    creation.lock()
+    defer { creation.unlock() }
+    let tag: Tag
+    if let known = queue.getSpecific(key: key) {
+      if let scheduler = known.scheduler { return scheduler }
+      tag = known
+    } else {
+      tag = Tag()
+      queue.setSpecific(key: key, value: tag)
+    }
+    let scheduler = QueueScheduler(queue, tag: tag)
+    tag.scheduler = scheduler
+    return scheduler
+  }
+}

@@ -1,0 +1,64 @@
+import Dispatch
+
+/// Where coroutines run: something that takes ready coroutines and runs each of them, on a thread of its choice.
+///
+/// A `DispatchQueue` is one, and the default thread pool (`.pool`). One of your own needs a queue and a thread:
+///
+/// ```swift
+/// final class RunLoopScheduler: Scheduler {
+///   func enqueue(_ ready: consuming Ready) { … }   // keep it; later, on the loop's thread: ready.run()
+///   var isCurrent: Bool { … }                      // is the calling thread the loop's?
+/// }
+/// ```
+public protocol Scheduler: AnyObject, Sendable {
+  /// Takes a coroutine that is ready to run, and calls its `run()` later, exactly once, outside of any lock.
+  ///
+  /// Called from any thread, also from inside a coroutine that runs on this scheduler. Must not run it before it returns.
+  func enqueue(_ ready: consuming Ready)
+
+  /// Whether the calling code already runs where this scheduler would run it. `Coroutine.immediate` asks.
+  var isCurrent: Bool { get }
+
+  /// Whether one coroutine at a time runs here, in the order in which they became ready.
+  var isSerial: Bool { get }
+}
+
+/// A scheduler as a coroutine keeps it: the pool without an existential, since every wake goes through here.
+@usableFromInline
+enum SchedulerReference: Sendable {
+  case pool(ThreadPool)
+  case other(any Scheduler)
+
+  @usableFromInline
+  init(_ scheduler: some Scheduler) {
+    if let pool = scheduler as? ThreadPool {
+      self = .pool(pool)
+    } else if let queue = scheduler as? DispatchQueue {
+      self = .other(QueueScheduler.of(queue))
+    } else {
+      self = .other(scheduler)
+    }
+  }
+
+  /// Where a coroutine starts that was given no scheduler: on its creator's, or on the pool.
+  @usableFromInline
+  static var inherited: SchedulerReference {
+    CoroutineCore.current?.scheduler ?? .pool(.shared)
+  }
+
+  @inline(__always)
+  func enqueue(_ ready: consuming Ready) {
+    switch self {
+    case .pool(let pool): pool.enqueue(ready)
+    case .other(let scheduler): scheduler.enqueue(ready)
+    }
+  }
+
+  @usableFromInline
+  var isCurrent: Bool {
+    switch self {
+    case .pool(let pool): pool.isCurrent
+    case .other(let scheduler): scheduler.isCurrent
+    }
+  }
+}

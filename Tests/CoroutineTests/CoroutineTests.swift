@@ -1,0 +1,297 @@
+import Context
+import Coroutine
+import Dispatch
+import Synchronization
+import Testing
+
+/// Things that happened, in the order in which they did, from any thread.
+final class Log: Sendable {
+  private let entries = Guarded<[String]>([])
+  func add(_ entry: String) { entries.withLock { $0.append(entry) } }
+  var all: [String] { entries.withLock { $0 } }
+}
+
+/// A value and its lock. Not `Synchronization.Mutex`, in which ThreadSanitizer sees races that are none.
+final class Guarded<Value: ~Copyable>: @unchecked Sendable {
+  private let lock = Lock()
+  private var value: Value  // guarded by the lock
+  init(_ value: consuming sending Value) { self.value = value }
+  func withLock<Result: ~Copyable>(_ body: (inout Value) throws -> Result) rethrows -> Result {
+    lock.lock()
+    defer { lock.unlock() }
+    return try body(&value)
+  }
+}
+
+/// A door that stays shut until somebody opens it: for threads.
+final class Gate: Sendable {
+  private let semaphore = DispatchSemaphore(value: 0)
+  func open() { semaphore.signal() }
+  func pass() {
+    semaphore.wait()
+    semaphore.signal()
+  }
+}
+
+@Suite struct CoroutineTests {
+  // MARK: Starting and ending
+
+  @Test func theLauncherGoesOnFirstAndWakesAppend() async throws {
+    let queue = DispatchQueue(label: "serial")
+    let log = Log()
+    let outer = Coroutine(on: queue) {
+      let first = Coroutine {
+        log.add("first runs")
+        Coroutine.yield()
+        log.add("first again")
+      }
+      let second = Coroutine { log.add("second runs") }
+      log.add("launcher goes on")
+      try first.get()
+      try second.get()
+      log.add("launcher joined")
+    }
+    try await outer.get()
+    #expect(log.all == ["launcher goes on", "first runs", "second runs", "first again", "launcher joined"])
+  }
+
+  @Test func anImmediateOneRunsToItsFirstSuspension() async throws {
+    let queue = DispatchQueue(label: "serial")
+    let log = Log()
+    let outer = Coroutine(on: queue) {
+      let inner = Coroutine.immediate {
+        log.add("inner begins")
+        Coroutine.yield()
+        log.add("inner ends")
+      }
+      log.add("outer goes on")
+      try inner.get()
+      log.add("outer ends")
+    }
+    try await outer.get()
+    #expect(log.all == ["inner begins", "outer goes on", "inner ends", "outer ends"])
+  }
+
+  @Test func anImmediateOneOfAnotherSchedulerIsQueued() async throws {
+    let queue = DispatchQueue(label: "elsewhere")
+    let log = Log()
+    let gate = Gate()
+    queue.async { gate.pass() }
+    let inner = Coroutine.immediate(on: queue) { log.add("runs") }
+    log.add("goes on")
+    gate.open()
+    try await inner.get()
+    #expect(log.all == ["goes on", "runs"])
+  }
+
+  @Test func aPlainThreadLendsItselfToAnImmediateOne() throws {
+    let log = Log()
+    let inner = Coroutine.immediate { () -> Int in
+      log.add("runs")
+      return 7
+    }
+    log.add("goes on")
+    #expect(log.all == ["runs", "goes on"])
+    #expect(try inner.getBlocking() == 7)
+  }
+
+  @Test func itRunsToItsEndWithoutAHandle() async throws {
+    let done = Channel<Int>()
+    Coroutine {
+      Coroutine.yield()
+      try done.send(1)
+    }
+    #expect(try await done.receive() == 1)
+  }
+
+  @Test func anyNumberMayJoin() async throws {
+    let release = Channel<Void>()
+    let worker = Coroutine { () throws -> Int in
+      try release.receive()
+      return 42
+    }
+    let joiners = (0..<50).map { _ in Coroutine { try worker.get() } }
+    async let fromTask = worker.get()
+    try await release.send(())
+    for joiner in joiners { #expect(try await joiner.get() == 42) }
+    #expect(try await fromTask == 42)
+    #expect(try await worker.get() == 42)
+  }
+
+  @Test func everySchedulerRunsIt() async throws {
+    #expect(try await Coroutine(on: .pool) { 1 }.get() == 1)
+    #expect(try await Coroutine(on: DispatchQueue.global()) { 2 }.get() == 2)
+    #expect(try await Coroutine(on: DispatchQueue(label: "c", attributes: .concurrent)) { 3 }.get() == 3)
+    #expect(try await Coroutine(on: ThreadPool(threads: 1)) { 4 }.get() == 4)
+  }
+
+  @Test func aUsersSchedulerRunsIt() async throws {
+    final class Loop: Scheduler {
+      private let queue = DispatchQueue(label: "loop")
+      let runs = Atomic<Int>(0)
+      func enqueue(_ ready: consuming Ready) {
+        runs.add(1, ordering: .relaxed)
+        // A closure can't consume a capture more than once: the box carries the token over.
+        let box = Guarded<Ready?>(ready)
+        queue.async { box.withLock { $0.take() }?.run() }
+      }
+      var isCurrent: Bool { false }
+      var isSerial: Bool { true }
+    }
+    let loop = Loop()
+    let coroutine = Coroutine(on: loop) {
+      for _ in 0..<9 { Coroutine.yield() }
+    }
+    try await coroutine.get()
+    #expect(loop.runs.load(ordering: .relaxed) == 10)
+  }
+
+  @Test func aQueueThatTheUserLetGoOfStillResumes() async throws {
+    let release = Channel<Int>()
+    let waiting = Coroutine(on: DispatchQueue(label: "short-lived")) { try release.receive() }
+    try await release.send(5)
+    #expect(try await waiting.get() == 5)
+  }
+
+  // MARK: Errors
+
+  struct Problem: Error, Equatable {}
+
+  @Test func whatTheBodyThrowsComesOutOfGet() async throws {
+    let failing = Coroutine { () throws -> Int in
+      Coroutine.yield()
+      throw Problem()
+    }
+    await #expect(throws: Problem.self) { try await failing.get() }
+    let joiner = Coroutine { () -> Bool in
+      do {
+        _ = try failing.get()
+        return false
+      } catch {
+        return error is Problem
+      }
+    }
+    #expect(try await joiner.get())
+  }
+
+  @Test func anErrorThatNobodyGetsIsReportedOnce() async throws {
+    struct Lost: Error {}
+    let reports = Guarded<[String]>([])
+    let previous = CoroutineErrors.unhandled
+    let (seen, report) = AsyncStream<Void>.makeStream()
+    CoroutineErrors.unhandled = { error, origin in
+      guard error is Lost else { return previous(error, origin) }
+      reports.withLock { $0.append(origin) }
+      report.yield()
+    }
+    defer { CoroutineErrors.unhandled = previous }
+    Coroutine(name: "loser") { throw Lost() }
+    for await _ in seen { break }
+    let all = reports.withLock { $0 }
+    #expect(all.count == 1)
+    #expect(all.first?.hasSuffix("\"loser\"") == true)
+  }
+
+  @Test func anImpossibleStackSizeIsAnErrorFromGet() async throws {
+    for size in [Int.max, -1] {
+      let coroutine = Coroutine(stackSize: size) { 1 }
+      await #expect(throws: (any Error).self) { try await coroutine.get() }
+    }
+    #expect(try await Coroutine(stackSize: 100_000) { 1 }.get() == 1)
+  }
+
+  @Test func whatTheBodyCapturesIsReleasedAtItsEnd() async throws {
+    final class Witness: Sendable {}
+    let witness = Witness()
+    let coroutine = Coroutine { [weak witness] in witness != nil }
+    #expect(try await coroutine.get())
+    weak var gone: Witness?
+    do {
+      let captured = Witness()
+      gone = captured
+      let other = Coroutine { withExtendedLifetime(captured) { 1 } }
+      #expect(try await other.get() == 1)
+      withExtendedLifetime(other) {}
+    }
+    #expect(gone == nil)
+  }
+
+  // MARK: Inside
+
+  @Test func insideAndOutside() async throws {
+    #expect(Coroutine.currentID == nil)
+    #expect(!Coroutine.isInside)
+    let coroutine = Coroutine(name: "me") { () -> (UInt64?, Bool) in
+      Coroutine.yield()
+      return (Coroutine.currentID, Coroutine.isInside)
+    }
+    let (id, inside) = try await coroutine.get()
+    #expect(id == coroutine.id)
+    #expect(inside)
+    #expect(coroutine.name == "me")
+  }
+
+  @Test func manyCoroutinesYieldOnManyThreads() async throws {
+    let all = (0..<2_000).map { index in
+      Coroutine { () -> Int in
+        var value = index
+        for round in 0..<20 {
+          Coroutine.yield()
+          value &+= round
+        }
+        return value
+      }
+    }
+    var total = 0
+    for coroutine in all { total += try await coroutine.get() }
+    #expect(total == (0..<2_000).reduce(0, +) + 2_000 * 190)
+  }
+
+  @Test func theProgramKnowsItsBackend() {
+    #expect(["ASM", "Boost", "Ucontext"].contains(Coroutine.backendName))
+  }
+
+  // MARK: Misuse
+
+  @Test func suspendingOutsideACoroutineTraps() async {
+    await #expect(processExitsWith: .failure) { Coroutine.yield() }
+    await #expect(processExitsWith: .failure) { _ = try Coroutine { 1 }.synchronousGet() }
+  }
+
+  @Test func joiningOneselfTraps() async {
+    await #expect(processExitsWith: .failure) {
+      let (handles, handle) = AsyncStream<Coroutine<Void, any Error>>.makeStream()
+      let gate = Gate()
+      let mine = Guarded<Coroutine<Void, any Error>?>(nil)
+      let coroutine = Coroutine { () throws -> Void in
+        gate.pass()
+        try mine.withLock { $0 }?.get()
+      }
+      mine.withLock { $0 = coroutine }
+      gate.open()
+      handle.yield(coroutine)
+      for await one in handles { try await one.get() }
+    }
+  }
+
+  @Test func blockingInsideACoroutineTraps() async {
+    await #expect(processExitsWith: .failure) {
+      let other = Coroutine { 1 }
+      _ = try await Coroutine { try other.getBlocking() }.get()
+    }
+  }
+
+  @Test func aSchedulerThatDropsACoroutineTraps() async {
+    final class Forgetful: Scheduler {
+      func enqueue(_ ready: consuming Ready) { _ = consume ready }
+      var isCurrent: Bool { false }
+      var isSerial: Bool { true }
+    }
+    await #expect(processExitsWith: .failure) { Coroutine(on: Forgetful()) {} }
+  }
+}
+
+extension Coroutine {
+  /// The synchronous overload, from a place where the `async` one would be picked.
+  fileprivate func synchronousGet() throws -> Success { try get() }
+}

@@ -1,0 +1,233 @@
+import Coroutine
+import Dispatch
+import Glibc
+import Testing
+
+private func blockingWait(_ semaphore: DispatchSemaphore) { semaphore.wait() }
+
+/// Invariant 4, for accesses: what the Swift runtime believes to be open on a thread is what the code that runs there has
+/// opened. Each of these crashed, trapped without a reason, or hid a real overlap in some simpler design.
+@Suite struct ExclusivityTests {
+  /// A variable whose accesses are checked at run time.
+  final class Variable: @unchecked Sendable {
+    // Each test uses it from one flow of control at a time.
+    var values = [1, 2, 3]
+
+    /// Keeps a modifying access open while `body` runs.
+    @inline(never)
+    func modify(_ body: (inout [Int]) throws -> Void) rethrows { try body(&values) }
+    @inline(never)
+    func append(_ value: Int) { values.append(value) }
+  }
+
+  @Test func accessesOfTwoCoroutinesInterleaveOnOneThread() async throws {
+    let queue = DispatchQueue(label: "serial")
+    let coroutines = (0..<4).map { index in
+      Coroutine(on: queue) { () -> [Int] in
+        let variable = Variable()
+        for round in 0..<10 {
+          variable.modify { values in
+            Coroutine.yield()
+            values.append(round)
+            Coroutine.yield()
+          }
+        }
+        variable.append(index)
+        return variable.values
+      }
+    }
+    for (index, coroutine) in coroutines.enumerated() {
+      #expect(try await coroutine.get() == [1, 2, 3] + Array(0..<10) + [index])
+    }
+  }
+
+  @Test func anAccessBegunOnOneThreadEndsOnAnother() async throws {
+    let queues = (0..<2).map { DispatchQueue(label: "thread \($0)") }
+    let coroutine = Coroutine { () throws -> ([Int], Int) in
+      let variable = Variable()
+      var threads: Set<UInt> = [UInt(pthread_self())]
+      for round in 0..<20 {
+        try variable.modify { values in
+          // Wakes it from a thread that was busy until then; the pool has several.
+          try withSuspension { resume in queues[round % 2].async { resume() } }
+          threads.insert(UInt(pthread_self()))
+          values.append(round)
+        }
+      }
+      return (variable.values, threads.count)
+    }
+    let (values, threads) = try await coroutine.get()
+    #expect(values == [1, 2, 3] + Array(0..<20))
+    #expect(threads >= 1)
+  }
+
+  @Test func manyAccessesMigrateAtOnce() async throws {
+    let coroutines = (0..<200).map { index in
+      Coroutine { () -> Int in
+        let (outer, inner) = (Variable(), Variable())
+        for round in 0..<20 {
+          outer.modify { a in
+            inner.modify { b in
+              Coroutine.yield()
+              a.append(round)
+              b.append(index)
+            }
+            Coroutine.yield()
+          }
+        }
+        return outer.values.count + inner.values.count
+      }
+    }
+    for coroutine in coroutines { #expect(try await coroutine.get() == 46) }
+  }
+
+  @Test func anAccessBegunInsideATaskEndsOutsideOfIt() async throws {
+    let release = Channel<Int>()
+    let coroutine = await Task {
+      Coroutine.immediate { () throws -> [Int] in
+        let variable = Variable()
+        try variable.modify { values in values.append(try release.receive()) }
+        return variable.values
+      }
+    }.value
+    try await release.send(4)
+    #expect(try await coroutine.get() == [1, 2, 3, 4])
+  }
+
+  @Test func anAccessBegunOutsideATaskEndsWhileOneRuns() async throws {
+    let release = Channel<Int>()
+    let variable = Variable()
+    let coroutine = Coroutine(on: DispatchQueue(label: "outside")) { () throws -> [Int] in
+      try variable.modify { values in values.append(try release.receive()) }
+      return variable.values
+    }
+    await withTaskGroup(of: Void.self) { group in
+      for _ in 0..<4 {
+        group.addTask {
+          let own = Variable()
+          own.modify { $0.append(1) }
+        }
+      }
+    }
+    try await release.send(4)
+    #expect(try await coroutine.get() == [1, 2, 3, 4])
+  }
+
+  @Test func anAbandonedAccessIsEndedBeforeItsStackIsReused() {
+    for round in 0..<200 {
+      let variable = Variable()
+      func drop() {
+        let generator = Generator<Int> { yield in
+          try variable.modify { values in
+            values.append(round)
+            try yield(values.count)
+          }
+        }
+        #expect(generator.next() == 4)
+      }
+      drop()
+      // Still exclusive: the body's access would make this trap.
+      variable.append(0)
+      #expect(variable.values == [1, 2, 3, round, 0])
+    }
+  }
+
+  @Test func aGeneratorAndItsConsumerNestTheirAccesses() {
+    let (mine, its) = (Variable(), Variable())
+    let generator = Generator<Int> { yield in
+      for value in 0..<3 {
+        try its.modify { values in
+          values.append(value)
+          try yield(value)
+        }
+      }
+    }
+    var sum = 0
+    while true {
+      var element: Int?
+      mine.modify { values in
+        element = generator.next()
+        values.append(element ?? -1)
+      }
+      guard let element else { break }
+      sum += element
+    }
+    #expect(sum == 3)
+    #expect(mine.values == [1, 2, 3, 0, 1, 2, -1])
+  }
+
+  @Test func aRealOverlapOfAGeneratorAndItsConsumerTraps() async {
+    await #expect(processExitsWith: .failure) {
+      let variable = Variable()
+      let generator = Generator<Int> { yield in
+        try variable.modify { values in
+          try values.sort {
+            try yield($0)
+            return $0 < $1
+          }
+        }
+      }
+      _ = generator.next()
+      variable.append(4)
+    }
+  }
+
+  @Test func aRealOverlapInsideACoroutineTraps() async {
+    await #expect(processExitsWith: .failure) {
+      let coroutine = Coroutine {
+        let variable = Variable()
+        variable.modify { values in
+          Coroutine.yield()
+          variable.append(1)
+          values.append(2)
+        }
+      }
+      try await coroutine.get()
+    }
+  }
+
+  @Test func resumingAnOpenAccessOnAnotherThreadTrapsByName() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let variable = Variable()
+      let generator = Generator<Int> { yield in
+        try variable.modify { _ in
+          try yield(1)
+          try yield(2)
+        }
+      }
+      _ = generator.next()
+      nonisolated(unsafe) let moved = generator
+      let done = DispatchSemaphore(value: 0)
+      DispatchQueue(label: "another thread").async {
+        _ = moved.next()
+        done.signal()
+      }
+      blockingWait(done)
+    }
+    let message = result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
+    #expect(message.contains("access to a variable open"))
+  }
+
+  @Test func resumingAnOpenAccessInAnotherCoroutineTraps() async {
+    await #expect(processExitsWith: .failure) {
+      let variable = Variable()
+      nonisolated(unsafe) let generator = Generator<Int> { yield in
+        try variable.modify { _ in
+          try yield(1)
+          try yield(2)
+        }
+      }
+      try await Coroutine { _ = generator.next() }.get()
+      try await Coroutine { _ = generator.next() }.get()
+    }
+  }
+
+  @Test func anOpenAccessOfTheConsumersOwnDoesNotPinAGenerator() {
+    let variable = Variable()
+    let generator = Generator<Int> { yield in for value in 0..<4 { try yield(value) } }
+    variable.modify { values in values.append(generator.next()!) }
+    nonisolated(unsafe) let moved = generator
+    #expect(DispatchQueue(label: "another thread").sync { moved.next() } == 1)
+    #expect(generator.next() == 2)
+  }
+}

@@ -1,0 +1,406 @@
+import Coroutine
+import Dispatch
+import Foundation
+import Testing
+
+@Suite struct GeneratorTests {
+  final class Tree {
+    let value: Int
+    let children: [Tree]
+    init(_ value: Int, _ children: [Tree] = []) {
+      self.value = value
+      self.children = children
+    }
+    func walk(_ yield: Generator<Int>.Yield) throws {
+      for child in children { try child.walk(yield) }
+      try yield(value)
+    }
+    static func complete(_ depth: Int) -> Tree {
+      Tree(depth, depth == 0 ? [] : [complete(depth - 1), complete(depth - 1)])
+    }
+  }
+
+  struct Problem: Error, Equatable {}
+
+  // MARK: A sequence
+
+  @Test func nothingRunsBeforeTheFirstElementAndNothingAfterTheLast() {
+    let log = Log()
+    let generator = Generator<Int> { yield in
+      log.add("begins")
+      try yield(1)
+      log.add("goes on")
+      try yield(2)
+      log.add("ends")
+    }
+    #expect(log.all == [])
+    #expect(generator.next() == 1)
+    #expect(log.all == ["begins"])
+    #expect(generator.next() == 2)
+    #expect(log.all == ["begins", "goes on"])
+    #expect(generator.next() == nil)
+    #expect(generator.next() == nil)
+    #expect(log.all == ["begins", "goes on", "ends"])
+  }
+
+  @Test func theUsualSequenceOperationsWork() {
+    func numbers() -> Generator<Int> {
+      Generator { yield in
+        var (a, b) = (0, 1)
+        for _ in 0..<60 {
+          try yield(a)
+          (a, b) = (b, a &+ b)
+        }
+      }
+    }
+    #expect(Array(numbers().prefix(8)) == [0, 1, 1, 2, 3, 5, 8, 13])
+    #expect(numbers().lazy.filter { $0 % 2 == 0 }.prefix(4).map { $0 } == [0, 2, 8, 34])
+    #expect(zip(1...3, numbers()).map { $0 + $1 } == [1, 3, 4])
+    #expect(numbers().first { $0 > 100 } == 144)
+  }
+
+  @Test func copiesShareOnePosition() {
+    let generator = Generator<Int> { yield in for value in 0..<4 { try yield(value) } }
+    let copy = generator
+    #expect(generator.next() == 0)
+    #expect(copy.next() == 1)
+    #expect(Array(generator) == [2, 3])
+    #expect(copy.next() == nil)
+  }
+
+  @Test func elementsOfEveryShapeArrive() {
+    struct Large: Equatable { var a = 1, b = "two", c = 3.0, d: [Int] = [4], e = 5 as UInt8 }
+    enum Empty: Equatable { case only }
+    func same<T: Equatable>(_ values: [T]) -> Bool {
+      Array(Generator<T> { yield in for value in values { try yield(value) } }) == values
+    }
+    #expect(same([1, 2, 3]))
+    #expect(same([1, 2, 3] as [UInt8]))
+    #expect(same([1.5, -0.0, .infinity]))
+    #expect(same([true, false]))
+    #expect(same([Empty.only, .only]))
+    #expect(same([1, nil, 3] as [Int?]))
+    #expect(same([1, nil] as [UInt32?]))
+    #expect(same(["a", "a string that does not fit into fifteen bytes"]))
+    #expect(same([Large(), Large(a: 7)]))
+    #expect(same([SIMD8<Double>(repeating: 2)]))
+    #expect(same([[1], [], [2, 3]]))
+    #expect(Array(Generator<Void> { yield in for _ in 0..<3 { try yield(()) } }).count == 3)
+  }
+
+  @Test func elementsAreReleased() {
+    final class Witness {
+      nonisolated(unsafe) static var live = 0  // one thread: this test's
+      init() { Witness.live += 1 }
+      deinit { Witness.live -= 1 }
+    }
+    func run() {
+      let generator = Generator<Witness> { yield in
+        let kept = Witness()
+        try yield(kept)
+        for _ in 0..<10 { try yield(Witness()) }
+      }
+      var count = 0
+      for _ in generator { count += 1 }
+      #expect(count == 11)
+    }
+    run()
+    #expect(Witness.live == 0)
+  }
+
+  // MARK: Yielding from anywhere
+
+  @Test func recursion() {
+    let tree = Tree.complete(10)
+    var plain: [Int] = []
+    func walk(_ tree: Tree) {
+      for child in tree.children { walk(child) }
+      plain.append(tree.value)
+    }
+    walk(tree)
+    #expect(Array(Generator { yield in try tree.walk(yield) }) == plain)
+  }
+
+  @Test func closuresOfTheStandardLibrary() {
+    // swift-format-ignore: ReplaceForEachWithForLoop
+    let each = Generator<Int> { yield in try [1, 2].forEach { try yield($0) } }
+    #expect(Array(each) == [1, 2])
+    let mapped = Generator<Int> { yield in
+      let doubled = try [1, 2].map { value -> Int in
+        try yield(value)
+        return value * 2
+      }
+      for value in doubled { try yield(value) }
+    }
+    #expect(Array(mapped) == [1, 2, 2, 4])
+    let comparisons = Generator<Int> { yield in
+      let sorted = try [3, 1, 2].sorted {
+        try yield(-1)
+        return $0 < $1
+      }
+      for value in sorted { try yield(value) }
+    }
+    let all = Array(comparisons)
+    #expect(all.suffix(3) == [1, 2, 3])
+    #expect(all.dropLast(3).allSatisfy { $0 == -1 } && all.count > 4)
+  }
+
+  /// What `qsort`'s callback yields with: it has no context parameter.
+  nonisolated(unsafe) private static var comparing: Generator<Int>.Yield?  // this suite's one test at a time
+
+  /// Sorts by C's `qsort`, and yields both numbers of each comparison from its callback.
+  private static func sort(_ numbers: inout [Int32], _ yield: Generator<Int>.Yield) {
+    comparing = yield
+    qsort(&numbers, numbers.count, MemoryLayout<Int32>.size) { left, right in
+      let (a, b) = (left!.load(as: Int32.self), right!.load(as: Int32.self))
+      // A C function can't throw: after a cancel it runs on to its end, without suspending.
+      try? GeneratorTests.comparing!(Int(a) * 100 + Int(b))
+      return a < b ? -1 : 1
+    }
+  }
+
+  @Test func callbacksOfCFunctions() {
+    func sorting() -> Generator<Int> {
+      Generator { yield in
+        var numbers: [Int32] = [5, 3, 9, 1]
+        GeneratorTests.sort(&numbers, yield)
+        for number in numbers { try yield(Int(number)) }
+      }
+    }
+    let all = Array(sorting())
+    #expect(all.suffix(4) == [1, 3, 5, 9])
+    #expect(all.dropLast(4).allSatisfy { $0 > 100 } && all.count > 4)
+    let half = sorting()
+    #expect(half.next() == all.first)
+    half.cancel()
+    #expect(half.next() == nil)
+  }
+
+  @Test func generatorsConsumeGenerators() {
+    let generator = Generator<Int> { yield in
+      for outer in 1...3 {
+        for inner in Generator<Int>({ yield in for value in 0..<outer { try yield(value) } }) {
+          try yield(outer * 10 + inner)
+        }
+      }
+    }
+    #expect(Array(generator) == [10, 20, 21, 30, 31, 32])
+  }
+
+  @Test func anInnerBodyYieldsForTheOuterOne() {
+    let generator = Generator<Int> { outer in
+      let inner = Generator<String> { inner in
+        try outer(1)
+        try inner("a")
+        try outer(2)
+      }
+      #expect(inner.next() == "a")
+      try outer(10)
+      #expect(inner.next() == nil)
+    }
+    #expect(Array(generator) == [1, 10, 2])
+  }
+
+  // MARK: Ends
+
+  @Test func aDroppedGeneratorUnwindsItsBody() {
+    final class Witness {}
+    let log = Log()
+    weak var gone: Witness?
+    func run() {
+      let generator = Generator<Int> { yield in
+        let witness = Witness()
+        gone = witness
+        defer { log.add("defer") }
+        do {
+          for value in 0... { try yield(value) }
+        } catch {
+          log.add("\(type(of: error))")
+          throw error
+        }
+        withExtendedLifetime(witness) {}
+      }
+      let values = (generator.next(), generator.next())
+      #expect(values == (0, 1))
+    }
+    run()
+    #expect(log.all == ["GeneratorCancelled", "defer"])
+    #expect(gone == nil)
+  }
+
+  @Test func aBodyThatNeverBeganIsReleased() {
+    final class Witness {}
+    weak var gone: Witness?
+    func run() {
+      let witness = Witness()
+      gone = witness
+      let generator = Generator<Int> { yield in withExtendedLifetime(witness) {} }
+      let other = Generator<Int> { yield in withExtendedLifetime(witness) {} }
+      other.cancel()
+      #expect(other.next() == nil)
+      withExtendedLifetime(generator) {}
+    }
+    run()
+    #expect(gone == nil)
+  }
+
+  @Test func aBodyThatSwallowsTheCancellationIsThrownAtAgain() {
+    let log = Log()
+    let generator = Generator<Int> { yield in
+      for value in 0..<5 {
+        do { try yield(value) } catch { log.add("swallowed \(value)") }
+      }
+    }
+    #expect(generator.next() == 0)
+    generator.cancel()
+    #expect(log.all == (0..<5).map { "swallowed \($0)" })
+    #expect(generator.next() == nil)
+    generator.cancel()
+    #expect(generator.failure == nil)
+  }
+
+  @Test func cancellingFromInsideEndsAtTheNextYield() {
+    var handle: Generator<Int>?
+    let generator = Generator<Int> { yield in
+      try yield(1)
+      handle?.cancel()
+      try yield(2)
+    }
+    handle = generator
+    #expect(generator.next() == 1)
+    #expect(generator.next() == nil)
+    handle = nil
+  }
+
+  @Test func anErrorEndsTheSequenceAndIsKept() async throws {
+    let reports = Guarded(0)
+    let previous = CoroutineErrors.unhandled
+    struct Mine: Error {}
+    CoroutineErrors.unhandled = { error, origin in
+      if error is Mine { reports.withLock { $0 += 1 } } else { previous(error, origin) }
+    }
+    defer { CoroutineErrors.unhandled = previous }
+    let generator = Generator<Int> { yield in
+      try yield(1)
+      throw Mine()
+    }
+    #expect(generator.next() == 1)
+    #expect(generator.failure == nil)
+    #expect(generator.next() == nil)
+    #expect(generator.failure is Mine)
+    #expect(generator.next() == nil)
+    #expect(reports.withLock { $0 } == 1)
+  }
+
+  @Test func anImpossibleStackSizeEndsItWithAnError() {
+    let previous = CoroutineErrors.unhandled
+    CoroutineErrors.unhandled = { error, origin in if !"\(origin)".hasPrefix("a generator") { previous(error, origin) }
+    }
+    defer { CoroutineErrors.unhandled = previous }
+    let generator = Generator<Int>(stackSize: .max) { yield in try yield(1) }
+    #expect(generator.next() == nil)
+    #expect(generator.failure != nil)
+  }
+
+  @Test func hundredThousandDroppedHalfWayLeaveNothingBehind() {
+    final class Witness {
+      nonisolated(unsafe) static var live = 0  // one thread: this test's
+      init() { Witness.live += 1 }
+      deinit { Witness.live -= 1 }
+    }
+    func one(_ index: Int) -> Int {
+      let generator = Generator<Int> { yield in
+        let witness = Witness()
+        defer { withExtendedLifetime(witness) {} }
+        for value in index... { try yield(value) }
+      }
+      return generator.next()!
+    }
+    var sum = 0
+    for index in 0..<100_000 { sum &+= one(index) }
+    #expect(sum == 100_000 * 99_999 / 2)
+    #expect(Witness.live == 0)
+  }
+
+  // MARK: Where it runs
+
+  @Test func itMovesToAnotherThreadBetweenTwoElements() {
+    let generator = Generator<Int> { yield in
+      var count = 0
+      while true {
+        count += 1
+        try yield(count)
+      }
+    }
+    #expect(generator.next() == 1)
+    // Handed over by the queue: one thread at a time.
+    nonisolated(unsafe) let moved = generator
+    let queue = DispatchQueue(label: "another thread")
+    #expect(queue.sync { moved.next() } == 2)
+    #expect(DispatchQueue.global().sync { moved.next() } == 3)
+    #expect(generator.next() == 4)
+  }
+
+  @Test func waitingInsideABodySuspendsWhoeverCalledNext() async throws {
+    let queue = DispatchQueue(label: "serial")
+    let log = Log()
+    let main = Coroutine(on: queue) {
+      let channel = Channel<Int>()
+      let consumer = Coroutine {
+        let generator = Generator<Int> { yield in
+          while true {
+            let inner = Generator<Int> { yield in
+              for value in channel.received { try yield(value) }
+            }
+            for value in inner { try yield(value * 10) }
+            return
+          }
+        }
+        for value in generator { log.add("consumed \(value)") }
+      }
+      Coroutine.yield()
+      for value in 1...3 {
+        log.add("send \(value)")
+        try channel.send(value)
+      }
+      channel.close()
+      try consumer.get()
+    }
+    try await main.get()
+    #expect(log.all.filter { $0.hasPrefix("consumed") } == ["consumed 10", "consumed 20", "consumed 30"])
+    #expect(log.all.first == "send 1")
+  }
+
+  @Test func generatorsInsideManyCoroutinesMigrate() async throws {
+    let coroutines = (0..<50).map { index in
+      Coroutine { () -> Int in
+        let generator = Generator<Int> { yield in
+          for value in 0..<100 {
+            Coroutine.yield()
+            try yield(value &+ index)
+          }
+        }
+        return generator.reduce(0, +)
+      }
+    }
+    for (index, coroutine) in coroutines.enumerated() {
+      #expect(try await coroutine.get() == 4950 + index * 100)
+    }
+  }
+
+  @Test func nextFromInsideItsOwnBodyTraps() async {
+    await #expect(processExitsWith: .failure) {
+      nonisolated(unsafe) var handle: Generator<Int>?
+      let generator = Generator<Int> { yield in try yield(handle?.next() ?? 0) }
+      handle = generator
+      _ = generator.next()
+    }
+  }
+
+  @Test func suspendingInABodyThatNoCoroutineConsumesTraps() async {
+    await #expect(processExitsWith: .failure) {
+      let generator = Generator<Int> { yield in Coroutine.yield() }
+      _ = generator.next()
+    }
+  }
+}

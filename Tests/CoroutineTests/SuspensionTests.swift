@@ -1,0 +1,95 @@
+import Coroutine
+import Dispatch
+import Synchronization
+import Testing
+
+@Suite struct SuspensionTests {
+  struct Problem: Error {}
+
+  @Test func aResumeBeforeTheSuspensionIsKept() async throws {
+    let coroutine = Coroutine { try withSuspension { resume in resume.returning(1) } }
+    #expect(try await coroutine.get() == 1)
+  }
+
+  @Test func aResumeFromAnotherThreadWakes() async throws {
+    let coroutine = Coroutine { () throws -> Int in
+      try withSuspension { resume in DispatchQueue.global().async { resume.returning(2) } }
+    }
+    #expect(try await coroutine.get() == 2)
+  }
+
+  @Test func anErrorIsThrown() async throws {
+    let coroutine = Coroutine { () throws -> Int in try withSuspension { $0.throwing(Problem()) } }
+    await #expect(throws: Problem.self) { try await coroutine.get() }
+  }
+
+  @Test func aSecondResumeIsHarmlessAndSaysSo() async throws {
+    let answers = Guarded<[Bool]>([])
+    let coroutine = Coroutine { () throws -> Int in
+      try withSuspension { resume in
+        let first = resume.returning(1)
+        let second = resume.returning(2)
+        let third = resume.throwing(Problem())
+        answers.withLock { $0 = [first, second, third] }
+      }
+    }
+    #expect(try await coroutine.get() == 1)
+    #expect(answers.withLock { $0 } == [true, false, false])
+  }
+
+  @Test func oneOfManyRacingResumesWins() async throws {
+    for _ in 0..<50 {
+      let wins = Atomic<Int>(0)
+      let coroutine = Coroutine { () throws -> Int in
+        try withSuspension { resume in
+          DispatchQueue.concurrentPerform(iterations: 8) { index in
+            if resume.returning(index) { wins.add(1, ordering: .relaxed) }
+          }
+        }
+      }
+      let winner = try await coroutine.get()
+      #expect((0..<8).contains(winner))
+      #expect(wins.load(ordering: .relaxed) == 1)
+    }
+  }
+
+  @Test func anAbandonedSuspensionEndsWithAnError() async throws {
+    let coroutine = Coroutine { () throws -> Int in try withSuspension { _ in } }
+    await #expect(throws: SuspensionAbandoned.self) { try await coroutine.get() }
+    let kept = Guarded<Resumption<Int>?>(nil)
+    let waiting = Coroutine { () throws -> Int in
+      try withSuspension { resume in kept.withLock { $0 = resume } }
+    }
+    while kept.withLock({ $0 == nil }) { await Task.yield() }
+    kept.withLock { $0 = nil }
+    await #expect(throws: SuspensionAbandoned.self) { try await waiting.get() }
+  }
+
+  /// Invariant 1: whoever wakes a coroutine the moment it becomes visible must find its context saved.
+  @Test func aWakerThatIsFasterThanTheSwitchNeverResumesARunningStack() async throws {
+    let rounds = 2_000
+    let coroutines = (0..<8).map { _ in
+      Coroutine { () throws -> Int in
+        var sum = 0
+        for round in 0..<rounds {
+          let local = [round, round + 1]
+          sum += try withSuspension { resume in
+            Coroutine { resume.returning(local[0]) }
+          }
+          guard local == [round, round + 1] else { return -1 }
+        }
+        return sum
+      }
+    }
+    for coroutine in coroutines { #expect(try await coroutine.get() == rounds * (rounds - 1) / 2) }
+  }
+
+  @Test func suspendingOutsideACoroutineTraps() async {
+    func suspend() throws -> Int { try withSuspension { $0.returning(1) } }
+    _ = suspend
+    await #expect(processExitsWith: .failure) {
+      func suspend() throws -> Int { try withSuspension { $0.returning(1) } }
+      _ = try suspend()
+    }
+  }
+}

@@ -1,0 +1,124 @@
+import Coroutine
+import Dispatch
+import Testing
+
+/// Invariant 4, for task-local values: a binding is seen by the code inside it, wherever that runs, and by nobody else.
+@Suite struct TaskLocalTests {
+  enum Local {
+    @TaskLocal static var number = 0
+    @TaskLocal static var word = "none"
+  }
+
+  @Test func aBindingAroundASuspensionDoesNotLeak() async throws {
+    let queue = DispatchQueue(label: "serial")
+    let coroutines = (1...5).map { index in
+      Coroutine(on: queue) { () -> Bool in
+        var right = Local.number == 0
+        for round in 0..<10 {
+          Local.$number.withValue(index * 100 + round) {
+            Coroutine.yield()
+            right = right && Local.number == index * 100 + round
+          }
+          right = right && Local.number == 0
+          Coroutine.yield()
+        }
+        return right
+      }
+    }
+    for coroutine in coroutines { #expect(try await coroutine.get()) }
+    #expect(Local.number == 0)
+  }
+
+  @Test func aBindingMigrates() async throws {
+    let coroutines = (0..<100).map { index in
+      Coroutine { () -> Bool in
+        Local.$number.withValue(index) {
+          Local.$word.withValue("w\(index)") {
+            for _ in 0..<20 {
+              Coroutine.yield()
+              guard Local.number == index, Local.word == "w\(index)" else { return false }
+            }
+            return true
+          }
+        }
+      }
+    }
+    for coroutine in coroutines { #expect(try await coroutine.get()) }
+  }
+
+  @Test func bindingsAreInheritedFromATask() async throws {
+    let value = try await Local.$number.withValue(7) {
+      try await Coroutine { () -> Int in
+        Coroutine.yield()
+        return Local.number
+      }.get()
+    }
+    #expect(value == 7)
+  }
+
+  @Test func bindingsAreInheritedFromAThread() throws {
+    let coroutine = Local.$number.withValue(8) {
+      Local.$word.withValue("thread") {
+        Coroutine { () -> (Int, String) in
+          Coroutine.yield()
+          return (Local.number, Local.word)
+        }
+      }
+    }
+    let values = try coroutine.getBlocking()
+    #expect(values == (8, "thread"))
+  }
+
+  @Test func bindingsAreInheritedFromACoroutine() async throws {
+    let value = try await Coroutine { () throws -> (Int, Int) in
+      let inner = Local.$number.withValue(9) { Coroutine { Local.number } }
+      Coroutine.yield()
+      return (try inner.get(), Local.number)
+    }.get()
+    #expect(value == (9, 0))
+  }
+
+  @Test func anImmediateOneInsideATaskKeepsToItself() async throws {
+    let release = Channel<Void>()
+    let coroutine = await Task {
+      let coroutine = Local.$number.withValue(1) {
+        Coroutine.immediate { () throws -> [Int] in
+          var seen = [Local.number]
+          try Local.$number.withValue(2) {
+            seen.append(Local.number)
+            try release.receive()
+            seen.append(Local.number)
+          }
+          seen.append(Local.number)
+          return seen
+        }
+      }
+      #expect(Local.number == 0)
+      return coroutine
+    }.value
+    try await release.send(())
+    #expect(try await coroutine.get() == [1, 2, 2, 1])
+  }
+
+  @Test func aGeneratorSeesItsConsumersBindings() {
+    let generator = Generator<Int> { yield in while true { try yield(Local.number) } }
+    #expect(generator.next() == 0)
+    Local.$number.withValue(5) { #expect(generator.next() == 5) }
+    #expect(generator.next() == 0)
+  }
+
+  @Test func inheritedValuesAreReleased() async throws {
+    final class Witness: Sendable {}
+    enum Holder { @TaskLocal static var witness: Witness? }
+    weak var gone: Witness?
+    do {
+      let witness = Witness()
+      gone = witness
+      let seen = try await Holder.$witness.withValue(witness) {
+        try await Coroutine { Holder.witness != nil }.get()
+      }
+      #expect(seen)
+    }
+    #expect(gone == nil)
+  }
+}
