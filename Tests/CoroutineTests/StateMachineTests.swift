@@ -4,6 +4,9 @@ import Testing
 
 /// The state machines alone: every sequence of events up to a length, the invariants checked after each.
 @Suite struct StateMachineTests {
+  /// Somebody to wait: never blocked, never woken.
+  private static let thread = BlockedThread()
+
   /// Calls `check` with each sequence of `length` events out of `count`.
   private func everySequence(of count: Int, length: Int, _ check: ([Int]) -> Void) {
     var sequence = [Int](repeating: 0, count: length)
@@ -22,7 +25,7 @@ import Testing
 
   @Test func aChannelDeliversEachElementOnceInOrderOrGivesItBack() {
     typealias Node = UnsafeMutablePointer<ChannelNode<Int>>
-    let nobody = Waiter.thread(BlockedThread())
+    let nobody = Waiter.thread(.passUnretained(StateMachineTests.thread))
     var checked = 0
     // 0: send, 1: receive, 2: close
     everySequence(of: 3, length: 9) { events in
@@ -96,7 +99,7 @@ import Testing
       for event in events {
         if event == 0 {
           let node = UnsafeMutablePointer<WaitNode>.allocate(capacity: 1)
-          node.initialize(to: WaitNode(.thread(BlockedThread())))
+          node.initialize(to: WaitNode(.thread(.passUnretained(StateMachineTests.thread))))
           nodes.append(node)
           switch machine.join(node) {
           case .wait:
@@ -120,7 +123,7 @@ import Testing
     // 0: wait (once), 1: settle
     everySequence(of: 2, length: 5) { events in
       var machine = SuspensionStateMachine<Int>()
-      var node = WaitNode(.thread(BlockedThread()))
+      var node = WaitNode(.thread(.passUnretained(StateMachineTests.thread)))
       var hasWaited = false
       var settled: Int?
       var woken = 0

@@ -1,5 +1,5 @@
 public import CCoroutine
-public import Context
+import Context
 import Synchronization
 
 /// A scheduled coroutine, whatever its result: what the schedulers run and the primitives suspend.
@@ -28,39 +28,39 @@ package class CoroutineCore: Waitable {
   /// What it waits for; written by itself before it suspends.
   @exclusivity(unchecked) @usableFromInline package final var waitReason: WaitReason?
 
+  /// What it does, until it begins: given itself, to keep its value in.
+  @exclusivity(unchecked) private final var body: Body?
+  /// What the body threw, or why it could not run. Written before the end is published, constant after that.
+  @exclusivity(unchecked) @usableFromInline final var failure: (any Error)?
+  /// Guarded by the lock.
+  @exclusivity(unchecked) private final var completion = CompletionStateMachine()
+
+  @usableFromInline typealias Body = (CoroutineCore) throws -> Void
+
   /// A coroutine that is not scheduled yet. It keeps itself alive from here on: it must be run to its end.
+  ///
+  /// A closure and not a method to override: it was made where the result's type is known, and is specialised for it.
   @usableFromInline
-  init(on scheduler: SchedulerReference, name: String, stackSize: Int?) {
+  init(on scheduler: SchedulerReference, name: String, stackSize: Int?, body: @escaping Body) {
     self.scheduler = scheduler
     self.id = Self.identifiers.wrappingAdd(1, ordering: .relaxed).newValue
     self.name = name
     self.stackSize = stackSize
     self.inherited = coroutine_words()
+    self.body = body
     super.init()
     coroutine_words_capture(&inherited)
     _ = Unmanaged.passRetained(self)
   }
 
+  deinit {
+    if let failure, !completion.wasObserved { CoroutineErrors.report(failure, of: description) }
+  }
+
   private static let identifiers = Atomic<UInt64>(0)
 
-  // What a subclass adds. All three run once at most.
-
-  /// Runs the body, on the coroutine's own stack, and keeps its result for `complete`.
-  @usableFromInline
-  func runBody() {
-    fatalError("\(Self.self) must override runBody()")
-  }
-
-  /// Keeps `error` as the result, since there is no stack to run the body on.
-  @usableFromInline
-  func fail(_ error: StackError) {
-    fatalError("\(Self.self) must override fail(_:)")
-  }
-
-  /// Publishes the result and wakes the joiners, off the coroutine's stack, which is back in its pool.
-  @usableFromInline
-  func complete() {
-    fatalError("\(Self.self) must override complete()")
+  override package final func describe(_ operation: WaitReason.Operation) -> String {
+    "the end of \(description)"
   }
 }
 
@@ -126,9 +126,21 @@ extension CoroutineCore {
       return block
     } catch {
       coroutine_words_release(&inherited)
-      fail(error)
+      body = nil
+      failure = error
       end()
       return nil
+    }
+  }
+
+  /// What the body captured is released here: on the stack, while the coroutine still counts as running.
+  private final func runBody() {
+    guard let body else { fatalError("\(description) runs twice") }
+    self.body = nil
+    do {
+      try body(self)
+    } catch {
+      failure = error
     }
   }
 
@@ -140,8 +152,12 @@ extension CoroutineCore {
     end()
   }
 
+  /// Publishes the end, off the coroutine's stack, which is back in its pool.
   private final func end() {
-    complete()
+    lock.lock()
+    let waiters = completion.complete()
+    lock.unlock()
+    waiters.wakeAll()
     Unmanaged.passUnretained(self).release()
   }
 
@@ -172,6 +188,54 @@ extension CoroutineCore {
     let hidesTask = coroutine_words_found() & UInt32(COROUTINE_WORDS_TASK.rawValue) != 0
     guard hidesTask || withUnsafeCurrentTask(body: { $0 == nil }) else { return schedule() }
     run()
+  }
+}
+
+// MARK: - Joining
+
+extension CoroutineCore {
+  /// Suspends the calling coroutine until this one has ended.
+  @usableFromInline
+  final func waitForEnd() {
+    let core = CoroutineCore.running(for: "Coroutine.get()")
+    precondition(core !== self, "\(core.description) waits for its own end: it would wait for ever")
+    var node = WaitNode(.coroutine(.passUnretained(core)))
+    withUnsafeMutablePointer(to: &node) { node in
+      lock.lock()
+      switch completion.join(node) {
+      case .wait: core.park(.join, at: self)
+      case .finished: lock.unlock()
+      }
+    }
+  }
+
+  /// Suspends the calling task until this coroutine has ended.
+  @usableFromInline
+  final func waitForEnd() async {
+    let node = UnsafeMutablePointer<WaitNode>.allocate(capacity: 1)
+    defer { node.deallocate() }
+    await withUnsafeContinuation { (continuation: UnsafeContinuation<Void, Never>) in
+      node.initialize(to: WaitNode(.task(continuation)))
+      lock.lock()
+      let action = completion.join(node)
+      lock.unlock()
+      if case .finished = action { continuation.resume() }
+    }
+  }
+
+  /// Blocks the calling thread until this coroutine has ended.
+  @usableFromInline
+  final func blockUntilEnd() {
+    precondition(
+      CoroutineCore.current == nil, "getBlocking() inside a coroutine would block its whole thread: use get()")
+    let thread = BlockedThread()
+    var node = WaitNode(.thread(.passUnretained(thread)))
+    withUnsafeMutablePointer(to: &node) { node in
+      lock.lock()
+      let action = completion.join(node)
+      lock.unlock()
+      if case .wait = action { thread.block() }
+    }
   }
 }
 

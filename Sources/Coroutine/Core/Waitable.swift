@@ -61,7 +61,7 @@ package struct WaitNode {
   }
 }
 
-/// Somebody who waits.
+/// Somebody who waits. Holds nothing alive: whoever waits is alive. Trivial to copy.
 @usableFromInline
 package enum Waiter {
   /// A coroutine that is suspended, or will be before the lock is released.
@@ -69,7 +69,7 @@ package enum Waiter {
   /// `async` code.
   case task(UnsafeContinuation<Void, Never>)
   /// A thread that blocks.
-  case thread(BlockedThread)
+  case thread(Unmanaged<BlockedThread>)
 
   /// Lets the waiter go on. Not under a lock. Once for each wait.
   @inlinable
@@ -77,7 +77,7 @@ package enum Waiter {
     switch self {
     case .coroutine(let core): Ready(core).enqueue()
     case .task(let continuation): continuation.resume()
-    case .thread(let thread): thread.unblock()
+    case .thread(let thread): thread._withUnsafeGuaranteedRef { $0.unblock() }
     }
   }
 }

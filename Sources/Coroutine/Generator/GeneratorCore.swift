@@ -71,7 +71,10 @@ class GeneratorCore {
   /// The body's whole life. No reference to the generator may be alive in these frames while the body is suspended: they
   /// would keep it, and it them, for ever.
   fileprivate static func run(_ block: UnsafeMutablePointer<ControlBlock>) {
-    let body = owner(of: block) { $0.body.take() }
+    let body = owner(of: block) { generator in
+      defer { generator.body = nil }
+      return generator.body
+    }
     do {
       try body?(block)
     } catch is GeneratorCancelled {
