@@ -58,8 +58,8 @@
         .cfi_undefined d13
         .cfi_undefined d14
         .cfi_undefined d15
-        nop                             // unwinders look up pc - 1: for a context that never ran it must be ours
 context_asm_trampoline:
+        nop                             // unwinders look up pc - 1: for a context that never ran it must be ours
         hint    #36                     // bti j: a landing pad for the switch's branch
         ldr     x16, [sp]
         blr     x16                     // the first word lies in x0 already, as the entry function's argument

@@ -22,7 +22,7 @@
 //     0(%rbp) = its rbp      8(%rbp) = its rip      16(%rbp) = its rsp
 //
 // While this context is suspended nobody is "whoever resumed it": 8(%rbp) is 0 then (whoever resumed it destroyed the
-// link after its switch returned), and every unwinder ends at address 0.
+// link after its switch returned), and an unwinder ends there. libunwind 1.6 does not always: its callers must look.
 
 #if defined(__x86_64__) && defined(__linux__)
 
@@ -45,8 +45,8 @@
         .cfi_undefined %r13
         .cfi_undefined %r14
         .cfi_undefined %r15
-        nop                             // unwinders look up pc - 1: for a context that never ran it must be ours
 context_asm_trampoline:
+        nop                             // unwinders look up pc - 1: for a context that never ran it must be ours
         movq    %rdx, %rdi              // the first word becomes the entry function's argument
         callq   *(%rsp)
         ud2                             // the entry function must not return: there is nowhere to go

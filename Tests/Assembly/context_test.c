@@ -5,6 +5,7 @@
 #include "context_test.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -351,6 +352,25 @@ void stack_free(struct stack stack) {
   munmap(stack.base - page, stack.size + page);
 }
 
+static const char *volatile running;
+
+static void say_what_crashed(int signal) {
+  const char *const parts[] = {"crashed: ", running, "\n"};
+  for (int i = 0; i < 3; i++)
+    if (write(STDERR_FILENO, parts[i], strlen(parts[i])) < 0) break;
+  raise(signal);  // once more, now without handler
+}
+
+// On a stack of its own: where a switch goes wrong there may be none.
+static void catch_crashes(void) {
+  static char memory[64 * 1024];
+  stack_t stack = {.ss_sp = memory, .ss_size = sizeof memory};
+  struct sigaction action = {.sa_handler = say_what_crashed, .sa_flags = (int)(SA_ONSTACK | SA_RESETHAND)};
+  const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGTRAP, SIGFPE};
+  sigaltstack(&stack, 0);
+  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) sigaction(signals[i], &action, 0);
+}
+
 #if defined(__ARM_FEATURE_BTI_DEFAULT)
 // Compiled with landing pads: has them enforced in this program's own code, which the C library's start files, compiled
 // without, otherwise prevent. A branch to anything else is an illegal instruction from here on.
@@ -369,6 +389,7 @@ static int enforce_landing_pads(struct dl_phdr_info *program, size_t size, void 
 #endif
 
 int main(void) {
+  catch_crashes();
 #if defined(__ARM_FEATURE_BTI_DEFAULT)
   if (getauxval(AT_HWCAP2) & HWCAP2_BTI) dl_iterate_phdr(enforce_landing_pads, 0);
 #endif
@@ -377,6 +398,7 @@ int main(void) {
   for (size_t s = 0; s < sizeof suites / sizeof *suites; s++) {
     for (const struct test *test = suites[s]; test->name; test++) {
       int before = failures;
+      running = test->name;
       test->run();
       if (failures == before) {
         passed++;

@@ -5,20 +5,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The backend: assembly unless told otherwise. A fourth one is three more lines here.
-#if defined(CONTEXT_TEST_BOOST)
+// The backend under test. A fourth one is three more lines here.
+#if defined(CONTEXT_TEST_ASM)
+#include "context_asm.h"
+#define BACKEND(suffix) context_asm##suffix
+#elif defined(CONTEXT_TEST_BOOST)
 #include "context_boost.h"
 #define BACKEND(suffix) context_boost##suffix
 #elif defined(CONTEXT_TEST_UCONTEXT)
 #include "context_ucontext.h"
 #define BACKEND(suffix) context_ucontext##suffix
 #else
-#include "context_asm.h"
-#define BACKEND(suffix) context_asm##suffix
-#define CONTEXT_TEST_ASM 1  // the one backend whose trampoline leads unwinders on into the resumer
-// The trampoline as unwinders know it: where its unwind information begins, which also covers the address before the
-// first instruction. (_Unwind_FindEnclosingFunction expects a return address, and looks at what precedes it.)
-#define TRAMPOLINE _Unwind_FindEnclosingFunction((char *)&context_asm_trampoline + 1)
+#error "Say which backend is tested: -DCONTEXT_TEST_ASM, -DCONTEXT_TEST_BOOST or -DCONTEXT_TEST_UCONTEXT."
 #endif
 
 typedef struct BACKEND() context;
@@ -35,6 +33,12 @@ typedef struct BACKEND(_arrival) arrival;
 // Counts a failure of the running test and prints where. The test goes on.
 void check_failed(const char *file, int line, const char *condition);
 #define CHECK(condition) ((condition) ? (void)0 : check_failed(__FILE__, __LINE__, #condition))
+
+#if defined(CONTEXT_TEST_ASM)
+// The trampoline as unwinders know it: where its unwind information begins, which also covers the address before the
+// first instruction. (_Unwind_FindEnclosingFunction expects a return address, and looks at what precedes it.)
+#define TRAMPOLINE _Unwind_FindEnclosingFunction((char *)&context_asm_trampoline + 1)
+#endif
 
 // The tests, by file: a name and a function, the last with none.
 struct test {

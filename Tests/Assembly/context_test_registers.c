@@ -31,7 +31,8 @@ static NOINLINE void resume_over_ruins(void (*entry)(uintptr_t)) {
 
 // MARK: Around an inlined switch
 
-// Computes a value from a seed and forgets how: then it can only be kept. The second time, after the switch, is the check.
+// Computes a value from a seed and forgets how: it can only be kept then. The second time, after the switch, is the
+// check.
 INLINE uint64_t whole(uintptr_t seed, unsigned i) {
   uint64_t value = seed * 0x9e3779b97f4a7c15u + i;
   OPAQUE(value);

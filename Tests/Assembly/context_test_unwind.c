@@ -1,5 +1,5 @@
-// Backtraces across contexts, by the unwinder of the C compiler (call frame information) and by frame pointers. This file
-// is compiled with -fno-omit-frame-pointer, and with unwind tables, at every optimisation level.
+// Backtraces across contexts, by the unwinder of the C compiler (call frame information) and by frame pointers. This
+// file is compiled with -fno-omit-frame-pointer, and with unwind tables, at every optimisation level.
 //
 // The shape of every backtrace here: functions of the coroutine, its entry function, the trampoline, and then functions
 // of whoever the coroutine's link says resumed it. With Boost and ucontext it ends at the entry function.
@@ -269,7 +269,8 @@ static NOINLINE void a_walk_along_frame_pointers_goes_on_into_the_resumer(void) 
   coroutine_create(&inner, STACK, walking_entry);
   resume_inner();
   CHECK(matches(&found, 0,
-                FUNCTIONS(walking_entry, TRAMPOLINE, resume_inner, a_walk_along_frame_pointers_goes_on_into_the_resumer)));
+                FUNCTIONS(walking_entry, TRAMPOLINE, resume_inner,
+                          a_walk_along_frame_pointers_goes_on_into_the_resumer)));
   CHECK(found.count == 4);
 
   // Suspended, the chain begins at the saved frame pointer, that of the entry function here, and ends at pc 0.

@@ -1,7 +1,7 @@
 // The switch for aarch64 (AAPCS64), inlined into its caller.
 //
-// No register is pushed. Everything that the compiler may keep alive across the switch is declared as clobbered, so that
-// it spills just what lives at this place, with call frame information for it. What cannot be declared (the stack
+// No register is pushed. Everything that the compiler may keep alive across the switch is declared as clobbered, so
+// that it spills just what lives at this place, with call frame information for it. What cannot be declared (the stack
 // pointer, the frame pointer, and x19) is stored in the context, four words:
 //
 //     struct context_asm          while it is suspended
@@ -14,24 +14,24 @@
 // points at the *resumer's* context, so that a walker of frame pointers steps from a coroutine into whoever resumed it,
 // and stops at pc 0 when nobody did. The trampoline's CFI says the same to DWARF unwinders.
 //
-// Two store pairs, two load pairs and an indirect branch. x19 is LLVM's base pointer in frames that have both an alloca
-// and locals too far from x29 or over-aligned; it uses x19 behind the back of a clobber list then (unlike rbx on x86-64,
-// which it gives up). Elsewhere x19 is an ordinary register that the switch preserves, and it fills a pair anyway.
+// Two store pairs, two load pairs and an indirect branch. x19 is LLVM's base pointer in frames that have an alloca and
+// locals that are over-aligned or far from x29; it takes it there without asking the clobber list (on x86-64 it gives
+// up rbx instead). Elsewhere x19 is an ordinary register that the switch preserves, and it fills a pair anyway.
 //
 // Both ways are branches, not a call and a return: an indirect branch is predicted by its history, a `ret` to another
 // stack would always be mispredicted. The branch goes through x16, one of the two registers from which an indirect
 // branch may reach both kinds of landing pad (bti c and bti j).
 //
 // Preserved: sp, x29, x19, and, through the clobber list, every value that lives in the C or Swift code around the
-// switch, floating point, vectors and (compiled for it) SVE included. Not switched: fpcr and fpsr (the thread's, see the
-// contract), tpidr_el0 (the thread), and the guarded control stack (GCS must be off, as it is unless asked for).
+// switch, floating point, vectors and SVE included. Not switched: fpcr and fpsr (the thread's, see the contract),
+// tpidr_el0 (the thread), and the guarded control stack (GCS must be off, as it is unless asked for).
 //
 // Pointer authentication: the saved pc is not signed, it lies in memory that only the runtime writes. What functions
-// sign are their return addresses, with sp as the modifier; a context goes on with the sp it was suspended with, and the
-// keys are the process's, so that they authenticate on whichever thread that happens.
+// sign are their return addresses, with sp as the modifier. A context goes on with the sp it was suspended with, and
+// the keys are the process's, so that they authenticate on whichever thread that happens.
 //
-// SME: a switch in streaming mode, or with ZA in use, is not supported. The vector length and the lazily saved ZA belong
-// to the thread, and the save area that tpidr2_el0 points to lies on a stack.
+// SME: a switch in streaming mode, or with ZA in use, is not supported. The mode, the vector length and a lazily saved
+// ZA belong to the thread, and the save area that tpidr2_el0 points to lies on a stack.
 #pragma once
 
 #if defined(__aarch64__)  // a module's umbrella takes in every header of the folder
@@ -40,7 +40,7 @@
 
 #if defined(__has_feature)
 #if __has_feature(shadow_call_stack)
-#error "The switch does not exchange x18, the pointer of the shadow call stack: compile without -fsanitize=shadow-call-stack."
+#error "The switch does not exchange the shadow call stack (x18): compile without -fsanitize=shadow-call-stack."
 #endif
 #endif
 
@@ -63,7 +63,7 @@ static inline void context_asm_initialize(struct context_asm *context, void *top
   base[0] = (uintptr_t)entry;
   context->sp = (uintptr_t)base;
   context->fp = (uintptr_t)resumer;
-  context->pc = (uintptr_t)&context_asm_trampoline;
+  context->pc = (uintptr_t)&context_asm_trampoline + 4;
   context->base = 0;
 }
 
@@ -82,8 +82,8 @@ static inline void context_asm_initialize(struct context_asm *context, void *top
 #define CONTEXT_ASM_FIRST_FAULT_CLOBBER , "ffr"
 #endif
 
-// What a switch returns, on the side that is continued: the word that was handed over, and the context in which the side
-// that left is saved.
+// What a switch returns, on the side that is continued: the word that was handed over, and the context in which the
+// side that left is saved.
 struct context_asm_arrival {
   uintptr_t word;
   struct context_asm *departed;
@@ -93,15 +93,15 @@ struct context_asm_arrival {
 // switches to `from`. `to` must be suspended; `from` and `to` must differ.
 static inline __attribute__((always_inline)) struct context_asm_arrival context_asm_switch(
     struct context_asm *from, struct context_asm *to, uintptr_t word) {
+  // LLVM takes a function that makes no call for a leaf, and leaves out the frame record that walkers need: ask for it.
+  __asm__ volatile("" : : "r"(__builtin_frame_address(0)));
   // Both sides must agree on the registers, and a constraint cannot name one here. The word travels in x0, where the
   // entry function expects it.
   register uintptr_t x0 __asm__("x0") = word;
   register struct context_asm *x1 __asm__("x1") = from;
   register struct context_asm *x2 __asm__("x2") = to;
-  // LLVM takes a function that makes no call for a leaf, and leaves out the frame record that walkers need: ask for it.
-  __asm__ volatile("" : : "r"(__builtin_frame_address(0)));
-  // The v registers stand for their wider names, the z registers, too. The predicates p0-p15 are declared even where SVE
-  // is off: a single function may have it on, by its target attribute.
+  // The v registers stand for their wider names, the z registers, too. The predicates are declared even where SVE is
+  // off: a single function may have it on, by its target attribute.
   __asm__ volatile(
       "adr x16, 1f\n\t"               // where this side goes on
       "mov x17, sp\n\t"               // (sp itself cannot be stored)
@@ -124,8 +124,8 @@ static inline __attribute__((always_inline)) struct context_asm_arrival context_
   return (struct context_asm_arrival){x0, x1};
 }
 
-// Reads the registers of a suspended context: pc, sp, fp and the base register (x19). Returns 0, and writes nothing, for
-// a destroyed one. A context that never ran stands at its trampoline.
+// Reads the registers of a suspended context: pc, sp, fp and the base register (x19). Returns 0, and writes nothing,
+// for a destroyed one. A context that never ran stands at its trampoline.
 static inline int context_asm_registers(const struct context_asm *context, uintptr_t registers[4]) {
   if (context->pc == 0) return 0;
   registers[0] = context->pc;

@@ -45,16 +45,25 @@ static inline void context_asm_initialize(struct context_asm *context, void *top
   base[0] = (uintptr_t)entry;
   context->sp = (uintptr_t)base;
   context->fp = (uintptr_t)resumer;
-  context->pc = (uintptr_t)&context_asm_trampoline;
+  context->pc = (uintptr_t)&context_asm_trampoline + 1;
 }
 
-// The registers of AVX-512 exist for the compiler only where it may use them; then they must be declared too.
-#if defined(__AVX512F__)
+// The registers of AVX-512. clang takes their names anywhere, so that they are declared even for a single function that
+// has it on by its target attribute. gcc takes them only where the whole file has it.
+#if defined(__AVX512F__) || defined(__clang__)
 #define CONTEXT_ASM_WIDE_CLOBBERS                                                                                      \
   , "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27",        \
       "xmm28", "xmm29", "xmm30", "xmm31", "k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7"
 #else
 #define CONTEXT_ASM_WIDE_CLOBBERS
+#endif
+
+// The sixteen more general registers of APX, where the compiler may use them.
+#if defined(__APX_F__)
+#define CONTEXT_ASM_MORE_CLOBBERS                                                                                      \
+  , "r16", "r17", "r18", "r19", "r20", "r21", "r22", "r23", "r24", "r25", "r26", "r27", "r28", "r29", "r30", "r31"
+#else
+#define CONTEXT_ASM_MORE_CLOBBERS
 #endif
 
 // What a switch returns, on the side that is continued: the word that was handed over, and the context in which the side
@@ -82,7 +91,7 @@ static inline __attribute__((always_inline)) struct context_asm_arrival context_
       : "rax", "rbx", "rcx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "xmm0", "xmm1", "xmm2", "xmm3",
         "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "st",
         "st(1)", "st(2)", "st(3)", "st(4)", "st(5)", "st(6)", "st(7)", "mm0", "mm1", "mm2", "mm3", "mm4", "mm5", "mm6",
-        "mm7", "memory", "cc" CONTEXT_ASM_WIDE_CLOBBERS);
+        "mm7", "memory", "cc" CONTEXT_ASM_WIDE_CLOBBERS CONTEXT_ASM_MORE_CLOBBERS);
   return (struct context_asm_arrival){word, from};
 }
 
