@@ -2,6 +2,8 @@
 
 __thread void *coroutine_current_slot __attribute__((tls_model("initial-exec")));
 
+__attribute__((noinline)) const void *coroutine_frame_address(void) { return __builtin_frame_address(0); }
+
 #if !defined(__linux__) || !(defined(__x86_64__) || defined(__aarch64__))
 
 __attribute__((noinline)) void *coroutine_current(void) {

@@ -162,6 +162,44 @@ static const struct binding *latest_binding(struct coroutine_word_offsets *at) {
   return head < 0 ? NULL : *(const struct binding *const *)((const char *)task + head);
 }
 
+// The place of the newest binding in `task`, NULL where it is not known.
+static uintptr_t *task_head(struct coroutine_word_offsets *at, uintptr_t task) {
+  ptrdiff_t head = __atomic_load_n(&at->task_head, __ATOMIC_RELAXED);
+  if (head == 0) {
+    (void)latest_binding(at);  // looks for it
+    head = __atomic_load_n(&at->task_head, __ATOMIC_RELAXED);
+  }
+  return head > 0 ? (uintptr_t *)(task + (uintptr_t)head) : NULL;
+}
+
+struct coroutine_bindings coroutine_bindings_load(void) {
+  struct coroutine_bindings bindings = {0, 0, 0};
+  struct coroutine_word_offsets *at = probed();
+  if (at->task == 0 || at->locals == 0) return bindings;
+  uintptr_t task = coroutine_thread_word_load(at->task);
+  if (task != 0) {
+    const uintptr_t *head = task_head(at, task);
+    if (head != NULL && *head != 0) bindings = (struct coroutine_bindings){task, 0, *head};
+    return bindings;
+  }
+  uintptr_t storage = coroutine_thread_word_load(at->locals);
+  if (storage != 0) bindings = (struct coroutine_bindings){0, storage, *(const uintptr_t *)storage};
+  return bindings;
+}
+
+void coroutine_bindings_store(struct coroutine_bindings bindings) {
+  struct coroutine_word_offsets *at = probed();
+  if (at->task == 0 || at->locals == 0) return;
+  uintptr_t task = coroutine_thread_word_load(at->task);
+  if (task != 0) {
+    uintptr_t *head = task_head(at, task);
+    if (head != NULL) *head = bindings.head;
+    return;
+  }
+  coroutine_thread_word_store(at->locals, bindings.storage);
+  if (bindings.storage != 0) *(uintptr_t *)bindings.storage = bindings.head;
+}
+
 // The key of the first binding in a coroutine's storage, which nobody looks up. The runtime frees a storage with its
 // last binding. Where the last one's value binds and unbinds something in its `deinit`, that frees the storage while
 // the outer pop still uses it: it reads freed memory and, where that reads zero, frees it again. With this one at the

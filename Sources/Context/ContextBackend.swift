@@ -11,7 +11,8 @@
 /// - **Who may call what, when.** `initialize` and `destroy`: anybody, while the context does not run. `switchContext`:
 ///   the running side, from any thread. `to` must be suspended (initialised, or left by a switch), and must be
 ///   continued at most once for each time it was suspended. Continuing it on another thread is allowed; whoever does so
-///   must have synchronised with the thread that suspended it.
+///   must have synchronised with the thread that suspended it. A switch to a destroyed context crashes, at address 0 or
+///   by a trap; one to a context that runs is not detected.
 /// - **Registers.** Stack pointer, frame pointer, and every value of the code around the switch survive, floating-point
 ///   and vector registers included. `mxcsr`, `fpcr`, the x87 control word and the signal mask belong to the thread:
 ///   they must not differ between suspension and continuation (the Boost and ucontext backends happen to restore some).

@@ -20,7 +20,9 @@ import CCoroutine
 ///
 /// What belongs to a coroutine goes with it from thread to thread: its task-local values (it inherits its creator's) and
 /// the accesses to variables that are open in its frames. Thread-locals and `errno` do not. A lock that must be unlocked
-/// by the thread that locked it (`Mutex`, a pthread lock, `queue.sync`) must not be held while it suspends.
+/// by the thread that locked it (`Mutex`, a pthread lock, `queue.sync`) must not be held while it suspends, and it must
+/// not suspend inside `assumeIsolated`: it would go on elsewhere. Two accesses of two coroutines to one variable that
+/// overlap only because one suspended in its middle are not detected (debug builds say so once, when it happens).
 public struct Coroutine<Success: Sendable, Failure: Error>: Sendable {
   @usableFromInline let storage: CoroutineStorage<Success, Failure>
 
@@ -94,8 +96,10 @@ public struct Coroutine<Success: Sendable, Failure: Error>: Sendable {
   /// Waits for the end and returns what the body returned. Blocks the calling thread: for plain threads and `main`.
   ///
   /// - Throws: what the body threw; `StackError` if it never got a stack.
-  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block, nor on the main thread for a
+  ///   coroutine of the main queue: traps.
   @inlinable
+  @available(*, noasync, message: "use 'await get()' in async code")
   public func getBlocking() throws -> Success {
     try storage.getBlocking()
   }
@@ -133,12 +137,13 @@ extension Coroutine where Success == Never, Failure == Never {
   /// Lets the other coroutines that are ready on this scheduler run first.
   ///
   /// - Precondition: called inside a coroutine: traps elsewhere.
+  @available(*, noasync, message: "use 'Task.yield()' in async code")
   public static func yield() {
     CoroutineCore.running(for: "Coroutine.yield()").yieldTurn()
   }
 
   /// Whether the calling code runs inside a coroutine, and so may suspend.
-  public static var isInside: Bool { coroutine_current() != nil }
+  public static var isInside: Bool { coroutine_current() != nil && !coroutine_is_inside_task() }
 
   /// The number of the coroutine that runs the calling code; `nil` outside of one.
   public static var currentID: UInt64? { CoroutineCore.current?.id }

@@ -16,14 +16,19 @@ public enum CoroutineErrors {
     unhandled(error, origin)
   }
 
+  /// Writes a line to the standard error, in one piece.
+  static func print(_ line: String) {
+    var line = line + "\n"
+    line.withUTF8 { _ = write(STDERR_FILENO, $0.baseAddress, $0.count) }
+  }
+
   private static let handler = Handler()
 
   private final class Handler: Sendable {
     private let lock = Lock()
     // Guarded by the lock.
     nonisolated(unsafe) private var current: @Sendable (any Error, String) -> Void = { error, origin in
-      let line = "\(origin): nobody handled the error: \(error)\n"
-      line.utf8.withContiguousStorageIfAvailable { _ = write(STDERR_FILENO, $0.baseAddress, $0.count) }
+      CoroutineErrors.print("\(origin): nobody handled the error: \(error)")
     }
 
     func get() -> @Sendable (any Error, String) -> Void {
@@ -33,9 +38,12 @@ public enum CoroutineErrors {
     }
 
     func set(_ new: @escaping @Sendable (any Error, String) -> Void) {
+      // The old one is released after the unlock: what it captured may run code of the user's when it goes.
+      var old = new
       lock.lock()
-      defer { lock.unlock() }
-      current = new
+      swap(&old, &current)
+      lock.unlock()
+      withExtendedLifetime(old) {}
     }
   }
 }

@@ -1,6 +1,7 @@
 import Context
 import Coroutine
 import Dispatch
+import Foundation
 import Synchronization
 import Testing
 
@@ -251,16 +252,67 @@ final class Gate: Sendable {
     #expect(["ASM", "Boost", "Ucontext"].contains(Coroutine.backendName))
   }
 
-  // MARK: Misuse
-
-  @Test func suspendingOutsideACoroutineTraps() async {
-    await #expect(processExitsWith: .failure) { Coroutine.yield() }
-    await #expect(processExitsWith: .failure) { _ = try Coroutine { 1 }.synchronousGet() }
+  @Test func aSchedulerMayGoOnAfterItHandedTheCoroutineOver() async throws {
+    final class Inline: Scheduler {
+      let name = "a string that lives on the heap, to be seen by a sanitizer"
+      let log: Log
+      init(_ log: Log) { self.log = log }
+      func enqueue(_ ready: consuming Ready) {
+        let token = Guarded<Ready?>(ready)
+        let done = DispatchSemaphore(value: 0)
+        // The coroutine ends, and lets go of its scheduler, before this returns.
+        Thread {
+          token.withLock { $0.take() }?.run()
+          done.signal()
+        }.start()
+        done.wait()
+        log.add(name)
+      }
+      var isCurrent: Bool { false }
+      var isSerial: Bool { true }
+    }
+    let log = Log()
+    func start() { Coroutine(on: Inline(log)) {} }
+    for _ in 0..<20 { start() }
+    #expect(log.all.count == 20)
   }
 
-  @Test func joiningOneselfTraps() async {
-    await #expect(processExitsWith: .failure) {
-      let (handles, handle) = AsyncStream<Coroutine<Void, any Error>>.makeStream()
+  @Test func theHandlerOfErrorsMayUseItselfWhenItGoes() {
+    final class Nosy: Sendable {
+      deinit { _ = CoroutineErrors.unhandled }
+    }
+    let previous = CoroutineErrors.unhandled
+    func replace() {
+      let nosy = Nosy()
+      CoroutineErrors.unhandled = { error, origin in
+        withExtendedLifetime(nosy) { previous(error, origin) }
+      }
+    }
+    replace()
+    CoroutineErrors.unhandled = previous
+  }
+
+  // MARK: Misuse
+
+  /// Runs a program that must end with a message, in release builds too.
+  private func text(_ result: ExitTest.Result?) -> String {
+    result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
+  }
+
+  @Test func suspendingOutsideACoroutineTrapsByName() async {
+    let yields = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      func yield() { Coroutine.yield() }
+      yield()
+    }
+    #expect(text(yields).contains("no coroutine runs here"))
+    let joins = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      _ = try Coroutine { 1 }.synchronousGet()
+    }
+    #expect(text(joins).contains("no coroutine runs here"))
+  }
+
+  @Test func joiningOneselfTrapsByName() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       let gate = Gate()
       let mine = Guarded<Coroutine<Void, any Error>?>(nil)
       let coroutine = Coroutine { () throws -> Void in
@@ -269,25 +321,44 @@ final class Gate: Sendable {
       }
       mine.withLock { $0 = coroutine }
       gate.open()
-      handle.yield(coroutine)
-      for await one in handles { try await one.get() }
+      try await coroutine.get()
     }
+    #expect(text(result).contains("waits for its own end"))
   }
 
-  @Test func blockingInsideACoroutineTraps() async {
-    await #expect(processExitsWith: .failure) {
+  @Test func blockingInsideACoroutineTrapsByName() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       let other = Coroutine { 1 }
       _ = try await Coroutine { try other.getBlocking() }.get()
     }
+    #expect(text(result).contains("use get()"))
   }
 
-  @Test func aSchedulerThatDropsACoroutineTraps() async {
+  @Test func aSchedulerThatDropsACoroutineTrapsByName() async {
     final class Forgetful: Scheduler {
       func enqueue(_ ready: consuming Ready) { _ = consume ready }
       var isCurrent: Bool { false }
       var isSerial: Bool { true }
     }
-    await #expect(processExitsWith: .failure) { Coroutine(on: Forgetful()) {} }
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      Coroutine(on: Forgetful(), name: "lost one") {}
+    }
+    #expect(text(result).contains("lost one"))
+  }
+
+  @Test func suspendingInsideATaskOnACoroutinesStackTrapsByName() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      func suspend() { Coroutine.yield() }
+      try await Coroutine { _ = Task.immediate { suspend() } }.get()
+    }
+    #expect(text(result).contains("Task.immediate"))
+  }
+
+  @Test func aPoolWithoutThreadsTrapsByName() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      _ = ThreadPool(threads: 0)
+    }
+    #expect(text(result).contains("at least one thread"))
   }
 }
 

@@ -208,6 +208,24 @@ private func blockingWait(_ semaphore: DispatchSemaphore) { semaphore.wait() }
     #expect(message.contains("access to a variable open"))
   }
 
+  @Test func anAccessOnTheStackOfAnInnerGeneratorPinsTheOuterOne() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let variable = Variable()
+      nonisolated(unsafe) let outer = Generator<Int> { outer in
+        let inner = Generator<Int> { _ in
+          try variable.modify { _ in
+            try outer(1)
+            try outer(2)
+          }
+        }
+        _ = inner.next()
+      }
+      try await Coroutine { _ = outer.next() }.get()
+      try await Coroutine { _ = outer.next() }.get()
+    }
+    #expect(result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) }?.contains("variable open") == true)
+  }
+
   @Test func resumingAnOpenAccessInAnotherCoroutineTraps() async {
     await #expect(processExitsWith: .failure) {
       let variable = Variable()

@@ -388,6 +388,50 @@ import Testing
     }
   }
 
+  @Test func anElementMayBeLargerThanAPage() {
+    typealias Large = InlineArray<2000, UInt64>
+    let neighbours = (0..<4).map { _ in Generator<Large> { yield in try yield(Large(repeating: 7)) } }
+    for generator in neighbours { #expect(generator.next().map { $0[1999] } == 7) }
+    for generator in neighbours { for _ in generator { Issue.record("one element too many") } }
+  }
+
+  @Test func anElementMayBeLargerThanADefaultStack() {
+    typealias Huge = InlineArray<40_000, UInt64>
+    func first(_ generator: Generator<Huge>) -> UInt64? {
+      for element in generator { return element[39_999] }
+      return nil
+    }
+    // Frames that copy such an element need room themselves.
+    #expect(first(Generator<Huge>(stackSize: 8 << 20) { yield in try yield(Huge(repeating: 9)) }) == 9)
+  }
+
+  @Test func aYieldThatEscapedTrapsByName() async {
+    let suspended = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      nonisolated(unsafe) var saved: Generator<Int>.Yield?
+      let generator = Generator<Int> { yield in
+        saved = yield
+        try yield(1)
+      }
+      _ = generator.next()
+      try saved!(2)
+    }
+    #expect(
+      suspended.map { String(decoding: $0.standardErrorContent, as: UTF8.self) }?.contains("outside of its body")
+        == true)
+    let reused = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      nonisolated(unsafe) var saved: Generator<Int>.Yield?
+      func run() { for _ in Generator<Int>({ yield in saved = yield }) {} }
+      run()
+      let other = Generator<String> { yield in
+        try saved!(2)
+        try yield("unreachable")
+      }
+      _ = other.next()
+    }
+    #expect(
+      reused.map { String(decoding: $0.standardErrorContent, as: UTF8.self) }?.contains("outside of its body") == true)
+  }
+
   @Test func nextFromInsideItsOwnBodyTraps() async {
     await #expect(processExitsWith: .failure) {
       nonisolated(unsafe) var handle: Generator<Int>?

@@ -107,6 +107,66 @@ import Testing
     #expect(generator.next() == 0)
   }
 
+  @Test func aBindingThatIsOpenAtAYieldIsTheBodysAlone() {
+    func check() {
+      let generator = Generator<Int> { yield in
+        try Local.$number.withValue(7) {
+          try yield(Local.number)
+          try Local.$word.withValue("inner") {
+            try yield(Local.number + 1)
+          }
+          try yield(Local.word == "none" ? 1 : 0)
+        }
+        try yield(Local.number)
+      }
+      let before = Local.number
+      var seen: [Int] = []
+      while let element = generator.next() {
+        seen.append(element)
+        #expect(Local.number == before && Local.word == "none")
+        Local.$number.withValue(100) { #expect(Local.number == 100) }
+      }
+      #expect(seen == [7, 8, 1, before])
+    }
+    check()
+    Local.$number.withValue(3) { check() }
+    #expect(Local.number == 0)
+  }
+
+  @Test func theSameInACoroutineAndATask() async throws {
+    try await Coroutine { TaskLocalTests().aBindingThatIsOpenAtAYieldIsTheBodysAlone() }.get()
+    try await Local.$word.withValue("none") {
+      try await Coroutine { TaskLocalTests().aBindingThatIsOpenAtAYieldIsTheBodysAlone() }.get()
+    }
+    await Task { TaskLocalTests().aBindingThatIsOpenAtAYieldIsTheBodysAlone() }.value
+  }
+
+  @Test func aGeneratorWithABindingOpenIsUnwoundWhereItBegan() {
+    func drop() {
+      let generator = Generator<Int> { yield in
+        try Local.$number.withValue(7) { try yield(Local.number) }
+      }
+      let first = generator.next()
+      #expect(first == 7 && Local.number == 0)
+    }
+    for _ in 0..<100 { drop() }
+    #expect(Local.number == 0)
+  }
+
+  @Test func resumingAnOpenBindingElsewhereTrapsByName() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      nonisolated(unsafe) let generator = Generator<Int> { yield in
+        try Local.$number.withValue(7) {
+          try yield(1)
+          try yield(2)
+        }
+      }
+      try await Coroutine { _ = generator.next() }.get()
+      try await Coroutine { _ = generator.next() }.get()
+    }
+    #expect(result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) }?.contains("binding open") == true)
+  }
+
   @Test func inheritedValuesAreReleased() async throws {
     final class Witness: Sendable {}
     enum Holder { @TaskLocal static var witness: Witness? }

@@ -33,6 +33,7 @@ struct context_ucontext_arrival {
 // switches to `from`. `to` must be suspended; `from` and `to` must differ.
 static inline __attribute__((always_inline)) struct context_ucontext_arrival context_ucontext_switch(
     struct context_ucontext *from, struct context_ucontext *to, uintptr_t word) {
+  if (!to->holds_registers) __builtin_trap();  // destroyed: what `state` says is of the past
   to->word = word;
   to->departed = from;
   from->holds_registers = 1;

@@ -8,6 +8,9 @@
 
 #include <stdint.h>
 
+// Where on the running stack the caller is, about.
+const void *coroutine_frame_address(void);
+
 extern __thread void *coroutine_current_slot __attribute__((tls_model("initial-exec")));
 
 #if defined(__x86_64__) && defined(__linux__)

@@ -14,6 +14,8 @@
 /// Whoever waits longest is served first, senders and receivers alike. An element that was sent is received once, or
 /// comes back to its sender in the error. Copies are the same channel. Any number of coroutines and `async` tasks, on any
 /// threads, may use it at once; each operation takes constant time, and allocates nothing in a coroutine.
+///
+/// At the top level of `main.swift` Swift 6.3 picks the synchronous forms even behind `await`: call them in a function.
 public struct Channel<Element: Sendable>: Sendable {
   @usableFromInline let storage: ChannelStorage<Element>
 
@@ -77,6 +79,7 @@ public struct Channel<Element: Sendable>: Sendable {
   /// What arrives, as a sequence that ends when the channel is closed. For coroutines: its `next()` suspends.
   ///
   /// Several may be in use at once; each element goes to one of them.
+  @available(*, noasync, message: "use 'receive()' in async code")
   public var received: Received { Received(storage: storage) }
 
   /// The synchronous view of a channel, for `for … in` inside a coroutine.

@@ -21,8 +21,9 @@ package import Synchronization
 package struct ControlBlock: ~Copyable {
   /// Both sides' registers. First, so that the block's address is also the link's.
   @usableFromInline var link: ContextLink<SelectedBackend>
-  /// Why the fast paths must not be taken: empty in the usual case, in the same cache line as the link.
-  @usableFromInline var mode: Mode
+  /// A serial number, different for each block that is ever made, 0 after its end, since the address alone does not tell
+  /// whose it is; and below it the mode. One word, that one instruction compares, in the link's cache line.
+  @usableFromInline var identity: UInt64
   /// What the scheduled coroutine that runs here is doing; read by debuggers.
   package let state: Atomic<State>
   /// What whoever resumed the coroutine has to do when it is off its stack.
@@ -37,6 +38,13 @@ package struct ControlBlock: ~Copyable {
   /// What the sanitizers know; zero without them.
   @usableFromInline var sanitizer: coroutine_sanitizer
 
+  /// Why the fast paths must not be taken: empty in the usual case.
+  @inlinable
+  var mode: Mode {
+    @inline(__always) get { Mode(rawValue: UInt32(truncatingIfNeeded: identity)) }
+    @inline(__always) set { identity = identity & ~UInt64(UInt32.max) | UInt64(newValue.rawValue) }
+  }
+
   /// Reasons to leave the fast path.
   @usableFromInline
   struct Mode: OptionSet, BitwiseCopyable, Sendable {
@@ -46,8 +54,8 @@ package struct ControlBlock: ~Copyable {
     @inlinable static var finished: Mode { Mode(rawValue: 1) }
     /// A generator was cancelled or dropped: its `yield` throws.
     @inlinable static var cancelled: Mode { Mode(rawValue: 2) }
-    /// A generator is suspended while an access to a variable is open in its frames.
-    @inlinable static var accessOpen: Mode { Mode(rawValue: 4) }
+    /// A generator is suspended while its body has something open: see `OpenScopes`.
+    @inlinable static var scopeOpen: Mode { Mode(rawValue: 4) }
     /// A sanitizer must be told about each switch.
     @inlinable static var annotated: Mode { Mode(rawValue: 8) }
   }
@@ -99,16 +107,19 @@ extension ControlBlock {
   static func create(
     stackSize: Int?, owner: AnyObject, slot: Int = 0, entry: @convention(c) (UInt) -> Void
   ) throws(StackError) -> UnsafeMutablePointer<ControlBlock> {
-    let pool = try StackSupply.pool(stackSize)
+    // A large element must not take the place of the frames.
+    let pool = try StackSupply.pool(slot > largeSlot ? (stackSize ?? StackPool.defaultStackSize) + slot : stackSize)
     let stack = try pool.allocate()
     let block = address(on: stack)
     let annotated = StackSupply.sanitizersActive
     block.initialize(
       to: ControlBlock(
-        link: ContextLink(own: .init(), resumer: .init()), mode: annotated ? .annotated : [], state: Atomic(.none),
+        link: ContextLink(own: .init(), resumer: .init()),
+        identity: UInt64(serials.wrappingAdd(2, ordering: .relaxed).newValue) << 32, state: Atomic(.none),
         departure: .none,
         words: coroutine_words(), owner: .passUnretained(owner), stack: stack,
         pool: .passUnretained(pool), sanitizer: coroutine_sanitizer()))
+    if annotated { block.pointee.mode = .annotated }
     let limit = stack.limit
     let frames = (UnsafeMutableRawPointer(block) - slot).alignedDown(toMultipleOf: 64)
     SelectedBackend.initialize(
@@ -116,6 +127,22 @@ extension ControlBlock {
     if annotated { coroutine_sanitizer_create(&block.pointee.sanitizer, limit, stack.size) }
     return block
   }
+
+  /// Odd numbers only: none is 0.
+  private static let serials = Atomic<UInt32>(1)
+
+  /// Below this, what a slot takes of a stack does not matter.
+  private static var largeSlot: Int { 1024 }
+
+  /// What looks like the block of a stack whose body runs, for ever: every word of it is its own address, which each
+  /// backend takes for saved registers of a resumer. Never resumed, never written.
+  // Immutable memory.
+  nonisolated(unsafe) static let alwaysRunning: UnsafeMutablePointer<ControlBlock> = {
+    let words = (MemoryLayout<ControlBlock>.size + 4096) / MemoryLayout<UInt>.size
+    let memory = UnsafeMutableRawPointer.allocate(byteCount: words * MemoryLayout<UInt>.size, alignment: 64)
+    memory.initializeMemory(as: UInt.self, repeating: UInt(bitPattern: memory), count: words)
+    return memory.assumingMemoryBound(to: ControlBlock.self)
+  }()
 
   /// Gives back the stack of a context that will not be resumed again, its block with it. Its frames must be unwound.
   static func destroy(_ block: UnsafeMutablePointer<ControlBlock>) {
@@ -126,6 +153,7 @@ extension ControlBlock {
       coroutine_sanitizer_destroy(&block.pointee.sanitizer, stack.limit, stack.size)
     }
     let pool = block.pointee.pool
+    block.pointee.identity = 0
     block.pointee.state.store(.none, ordering: .releasing)
     pool._withUnsafeGuaranteedRef { $0.release(stack) }
   }

@@ -83,6 +83,8 @@ extension CoroutineCore {
   private final func run() {
     guard let block = block ?? start() else { return }
     // The order of these two is what a debugger's freeze relies on.
+    require(
+      block.pointee.state.load(ordering: .relaxed) == .ready, "\(description) was resumed twice, or while it runs")
     block.pointee.state.store(.running, ordering: .relaxed)
     if coroutine_inspection_requested() { waitForInspection(block) }
 
@@ -92,6 +94,8 @@ extension CoroutineCore {
     _ = ControlBlock.resume(block, passing: UInt(bitPattern: block))
     coroutine_words_leave(&block.pointee.words)
     coroutine_set_current(resumer)
+
+    reportOpenAccess(block)
 
     // The context is saved. As soon as the coroutine may be woken it runs elsewhere: nothing of it is touched after that.
     let departure = block.pointee.departure
@@ -122,6 +126,7 @@ extension CoroutineCore {
         ControlBlock.leave(block)
       }
       block.pointee.words = inherited
+      block.pointee.state.store(.ready, ordering: .releasing)
       self.block = block
       return block
     } catch {
@@ -143,6 +148,23 @@ extension CoroutineCore {
       failure = error
     }
   }
+
+  #if DEBUG
+    /// Says once that a coroutine suspends in the middle of an access: another's overlap with it can't be detected.
+    private final func reportOpenAccess(_ block: UnsafeMutablePointer<ControlBlock>) {
+      guard block.pointee.words.access != 0, !Self.hasReportedOpenAccess.exchange(true, ordering: .relaxed) else {
+        return
+      }
+      CoroutineErrors.print(
+        "\(description) suspends while it has an access to a variable open (inside a mutating call, or an inout "
+          + "argument): if another coroutine uses the variable meanwhile, Swift can't detect it. Said once.")
+    }
+
+    private static let hasReportedOpenAccess = Atomic<Bool>(false)
+  #else
+    @inline(__always)
+    private final func reportOpenAccess(_ block: UnsafeMutablePointer<ControlBlock>) {}
+  #endif
 
   private final func finish(_ block: UnsafeMutablePointer<ControlBlock>) {
     block.pointee.state.store(.none, ordering: .releasing)
@@ -198,7 +220,7 @@ extension CoroutineCore {
   @usableFromInline
   final func waitForEnd() {
     let core = CoroutineCore.running(for: "Coroutine.get()")
-    precondition(core !== self, "\(core.description) waits for its own end: it would wait for ever")
+    require(core !== self, "\(core.description) waits for its own end: it would wait for ever")
     var node = WaitNode(.coroutine(.passUnretained(core)))
     withUnsafeMutablePointer(to: &node) { node in
       lock.lock()
@@ -226,8 +248,10 @@ extension CoroutineCore {
   /// Blocks the calling thread until this coroutine has ended.
   @usableFromInline
   final func blockUntilEnd() {
-    precondition(
-      CoroutineCore.current == nil, "getBlocking() inside a coroutine would block its whole thread: use get()")
+    require(CoroutineCore.current == nil, "getBlocking() inside a coroutine would block its whole thread: use get()")
+    require(
+      !scheduler.isMainQueueOnMainThread,
+      "getBlocking() on the main thread for \(description), which runs on the main queue, would wait for ever")
     let thread = BlockedThread()
     var node = WaitNode(.thread(.passUnretained(thread)))
     withUnsafeMutablePointer(to: &node) { node in
@@ -249,6 +273,8 @@ extension CoroutineCore {
     waitReason = WaitReason(operation, at: waitable)
     depart(.unlock(.passUnretained(waitable)))
     waitReason = nil
+    // Until here: the unlock and the wake both use it, on other stacks.
+    withExtendedLifetime(waitable) {}
   }
 
   /// Lets the others on the scheduler run first.
@@ -261,8 +287,27 @@ extension CoroutineCore {
   @usableFromInline
   final func depart(_ departure: ControlBlock.Departure) {
     guard let block else { fatalError("\(description) suspends without a stack") }
+    // A coroutine runs with no task of its own, so what runs here is a job that a task began on this stack: it would be
+    // left behind half-way, with what the concurrency runtime keeps of it on the stack.
+    require(
+      !coroutine_is_inside_task(),
+      "\(description) suspends inside a task that runs on its stack (Task.immediate). Inside a task use the async forms."
+    )
     block.pointee.departure = departure
     _ = ControlBlock.suspend(block, passing: 0)
+  }
+
+  /// Makes a suspended coroutine ready, and hands it to its scheduler. For whoever took its node out of a queue.
+  @usableFromInline
+  static func wake(_ core: Unmanaged<CoroutineCore>) {
+    core._withUnsafeGuaranteedRef { core in
+      // It was published with its context saved: its block says so, or somebody wakes it a second time.
+      require(
+        core.block?.pointee.state.load(ordering: .relaxed) == .suspended,
+        "\(core.description) was woken twice, or while it runs")
+      core.block?.pointee.state.store(.ready, ordering: .relaxed)
+    }
+    Ready(core).enqueue()
   }
 
   /// The coroutine that calls, or the end of the program: there is nothing to suspend.

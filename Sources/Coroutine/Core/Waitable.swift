@@ -75,7 +75,7 @@ package enum Waiter {
   @inlinable
   package func wake() {
     switch self {
-    case .coroutine(let core): Ready(core).enqueue()
+    case .coroutine(let core): CoroutineCore.wake(core)
     case .task(let continuation): continuation.resume()
     case .thread(let thread): thread._withUnsafeGuaranteedRef { $0.unblock() }
     }

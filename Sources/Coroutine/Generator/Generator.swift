@@ -17,14 +17,15 @@
 /// suspends the coroutine that called `next()`.
 ///
 /// Single pass, with reference semantics: copies share one position. Not for two threads at a time, but one generator may
-/// be moved to another thread between two elements, unless an access to a variable is open in the body at that moment
-/// (`array.sort { … try yield($0) … }`): then `next()` elsewhere traps.
+/// be moved to another thread between two elements, unless the body yields with an access to a variable open
+/// (`array.sort { … try yield($0) … }`) or a task-local binding (`$local.withValue(1) { try yield(2) }`): then `next()`
+/// elsewhere traps. The consumer does not see such a binding.
 ///
 /// When the last copy goes, or after `cancel()`, a body that has begun is unwound: its pending `yield` throws
 /// `GeneratorCancelled`, `defer` blocks run and references are released. Each later `yield` of that body throws at once.
 ///
-/// An element costs two context switches, constant time at any depth; creating one allocates nothing but the object, its
-/// stack (from a pool) comes with the first element.
+/// An element costs two context switches, constant time at any depth. Creating one allocates two small objects; its stack
+/// comes from a pool with the first element.
 public struct Generator<Element>: Sequence, IteratorProtocol {
   @usableFromInline let storage: GeneratorStorage<Element>
 
@@ -62,20 +63,24 @@ public struct Generator<Element>: Sequence, IteratorProtocol {
   /// What a generator's body yields with. Valid inside the body only, as long as that runs.
   public struct Yield {
     @usableFromInline let block: UnsafeMutablePointer<ControlBlock>
+    /// Which generator's the block was: one that came later may have it now.
+    @usableFromInline let identity: UInt64
 
     @inlinable
     init(_ block: UnsafeMutablePointer<ControlBlock>) {
       self.block = block
+      self.identity = block.pointee.identity & ~UInt64(UInt32.max)
     }
 
     /// Hands an element to whoever called `next()`, and waits for the next call.
     ///
     /// - Throws: `GeneratorCancelled` when the generator was cancelled or dropped meanwhile: let it pass, so that the
     ///   body ends. It throws again at once if the body yields all the same.
-    /// - Precondition: called inside the body that it was given to, which runs: traps in most other cases.
+    /// - Precondition: called inside the body that it was given to, on its thread, while it runs. Traps while the body is
+    ///   suspended and after its end.
     @inlinable @inline(__always)
     public func callAsFunction(_ element: consuming Element) throws {
-      try GeneratorStorage<Element>.yield(element, block)
+      try GeneratorStorage<Element>.yield(element, self)
     }
   }
 }

@@ -1,19 +1,21 @@
 import CCoroutine
 public import Context
-import Glibc
 
-/// What a generator does whatever its elements are: begin, end, cancel, and mind open accesses. Everything here is off
-/// the path of an ordinary element.
+/// What a generator does whatever its elements are: begin, end, cancel. Everything here is off the path of an ordinary
+/// element.
 ///
 /// One flow of control at a time uses it: the consumer, or the body on the consumer's behalf.
 @usableFromInline
 class GeneratorCore {
   /// On its stack; `nil` before the first element and after the end.
-  @exclusivity(unchecked) @usableFromInline final var block: UnsafeMutablePointer<ControlBlock>?
+  @exclusivity(unchecked) private final var block: UnsafeMutablePointer<ControlBlock>?
+  /// The same where the next element may be got in the plain way; else one that looks as if its body ran. So one test
+  /// tells all: not begun, ended, cancelled, something open, a sanitizer, called from inside the body.
+  @exclusivity(unchecked) @usableFromInline final var plainBlock = ControlBlock.alwaysRunning
   /// What ended the body.
   @exclusivity(unchecked) final var failure: (any Error)?
-  /// Who resumed it last, while an access is open in its frames. See `prepareToYield`.
-  @exclusivity(unchecked) private final var accessOwner: FlowIdentity?
+  /// What the body has open while it is suspended.
+  @exclusivity(unchecked) private final var scopes = OpenScopes()
   /// Until it begins, or is cancelled before that.
   @exclusivity(unchecked) private final var body: Body?
   private let stackSize: Int?
@@ -44,14 +46,19 @@ class GeneratorCore {
     SelectedBackend.isRunning(ControlBlock.link(of: block))
   }
 
-  /// The block to resume: made at the first element. `nil` after the end, or without memory.
+  /// Runs the body to its next `yield` or its end, where the plain way is not open. Returns the word; `nil` after the
+  /// end, or without memory.
   @usableFromInline
-  final func prepareToResume() -> UnsafeMutablePointer<ControlBlock>? {
-    guard let block else { return begin() }
-    precondition(
-      !isRunning(block), "a Generator's next() was called from inside its own body, or by two threads at once")
-    checkOpenAccess(block)
-    return block
+  final func resumeSlowly() -> UInt? {
+    guard let block = block ?? begin() else { return nil }
+    require(!isRunning(block), "a Generator's next() was called from inside its own body, or by two threads at once")
+    return resume(block)
+  }
+
+  private final func resume(_ block: UnsafeMutablePointer<ControlBlock>) -> UInt {
+    block.pointee.mode.remove(.scopeOpen)
+    scopes.willResume()
+    return ControlBlock.resume(block, passing: UInt(bitPattern: block))
   }
 
   private final func begin() -> UnsafeMutablePointer<ControlBlock>? {
@@ -73,6 +80,7 @@ class GeneratorCore {
   fileprivate static func run(_ block: UnsafeMutablePointer<ControlBlock>) {
     let body = owner(of: block) { generator in
       defer { generator.body = nil }
+      generator.scopes.didArrive()
       return generator.body
     }
     do {
@@ -95,9 +103,11 @@ class GeneratorCore {
     CoroutineErrors.report(error, of: "a generator")
   }
 
-  /// After a resume: whether that was the last. Then the stack goes back.
+  /// After a resume that was not the plain case, or did not end so: whether it was the last. Then the stack goes back.
   @usableFromInline
-  final func hasFinished(_ block: UnsafeMutablePointer<ControlBlock>) -> Bool {
+  final func hasFinished() -> Bool {
+    guard let block else { fatalError("a generator without a stack was resumed") }
+    plainBlock = block.pointee.mode.isEmpty ? block : ControlBlock.alwaysRunning
     guard block.pointee.mode.contains(.finished) else { return false }
     self.block = nil
     ControlBlock.destroy(block)
@@ -111,43 +121,38 @@ class GeneratorCore {
       return
     }
     block.pointee.mode.insert(.cancelled)
+    plainBlock = ControlBlock.alwaysRunning
     guard !isRunning(block) else { return }
-    checkOpenAccess(block)
-    _ = ControlBlock.resume(block, passing: 0)
-    precondition(hasFinished(block), "a cancelled generator's body suspended again")
+    _ = resume(block)
+    require(hasFinished(), "a cancelled generator's body suspended again")
   }
 
   // MARK: - The body's side
 
   /// Before a `yield` that is not the plain case.
   @usableFromInline
-  static func prepareToYield(_ block: UnsafeMutablePointer<ControlBlock>) throws {
+  static func prepareToYield(_ block: UnsafeMutablePointer<ControlBlock>, _ identity: UInt64) throws {
+    // The block may be another generator's by now: nothing of it is touched before this.
+    require(
+      block.pointee.identity & ~UInt64(UInt32.max) == identity
+        && SelectedBackend.isRunning(ControlBlock.link(of: block)),
+      "a Generator's yield was called outside of its body, or after the body's end")
     try checkCancelled(block)
-    guard !coroutine_access_set_is_empty() else { return }
-    // Some access is open on this thread. If it is the body's own, its record lies on this stack and in the consumer's
-    // list: ending it from another thread or coroutine would look for it in another list, and crash there or miss it.
-    let stack = block.pointee.stack
-    if coroutine_access_set_touches(stack.limit, stack.top) {
-      block.pointee.mode.insert(.accessOpen)
-      owner(of: block) { $0.accessOwner = FlowIdentity.current }
+    owner(of: block) { generator in
+      generator.scopes.willYield(block)
+      if generator.scopes.areOpen { block.pointee.mode.insert(.scopeOpen) }
     }
   }
 
+  /// After a `yield`, where that is not the plain case: the consumer has bindings, or wants no more elements.
   @usableFromInline
-  static func checkCancelled(_ block: UnsafeMutablePointer<ControlBlock>) throws {
-    if block.pointee.mode.contains(.cancelled) { throw GeneratorCancelled() }
+  static func arrive(_ block: UnsafeMutablePointer<ControlBlock>) throws {
+    owner(of: block) { $0.scopes.didArrive() }
+    try checkCancelled(block)
   }
 
-  /// Before a resume of a body that has an access open: only the flow of control that it was opened in may go on.
-  private final func checkOpenAccess(_ block: UnsafeMutablePointer<ControlBlock>) {
-    guard block.pointee.mode.contains(.accessOpen) else { return }
-    guard accessOwner == FlowIdentity.current else {
-      fatalError(
-        "A Generator was resumed or dropped on another thread or coroutine than before, while its body has an access to "
-          + "a variable open (it yields inside a mutating call such as sort, or inside withUnsafeMutable…). Consume such "
-          + "a generator where it began, or collect the elements first.")
-    }
-    block.pointee.mode.remove(.accessOpen)
+  private static func checkCancelled(_ block: UnsafeMutablePointer<ControlBlock>) throws {
+    if block.pointee.mode.contains(.cancelled) { throw GeneratorCancelled() }
   }
 }
 
@@ -156,15 +161,4 @@ private func generatorEntry(_ word: UInt) {
   let block = ControlBlock.entered(word)
   GeneratorCore.run(block)
   ControlBlock.leave(block)
-}
-
-/// A flow of control that accesses belong to: a scheduled coroutine, wherever it runs, or else a thread.
-private enum FlowIdentity: Equatable {
-  case coroutine(UInt64)
-  case thread(UInt)
-
-  static var current: FlowIdentity {
-    if let core = CoroutineCore.current { return .coroutine(core.id) }
-    return .thread(UInt(pthread_self()))
-  }
 }

@@ -4,8 +4,9 @@ public import Context
 /// How an element gets from one side to the other.
 ///
 /// The path of one element is `next` -> switch -> the body -> `yield` -> switch -> `next`: no allocation, no lock, no
-/// count of a reference. What is not the plain case (the first element, the end, a cancel, an open access, a sanitizer)
-/// has a bit in the block's `mode`, or no block at all, and leaves that path.
+/// count of a reference. What is not the plain case (the first element, the end, a cancel, something open in the body or
+/// around it, a sanitizer) has a bit in the block's `mode`, or no block at all, or shows in the thread's words, and
+/// leaves that path.
 ///
 /// An element that fits into the word of a switch travels in it, in a register. Any other lies in a slot below the
 /// block, at its address the word; the consumer moves it out before anything else happens.
@@ -16,7 +17,7 @@ final class GeneratorStorage<Element>: GeneratorCore {
     super.init(stackSize: stackSize, slot: Self.fitsWord ? 0 : MemoryLayout<Element>.size) { block in
       try body(Generator<Element>.Yield(block))
     }
-    precondition(MemoryLayout<Element>.alignment <= 64, "an element of a Generator is aligned to 64 bytes at most")
+    require(MemoryLayout<Element>.alignment <= 64, "an element of a Generator is aligned to 64 bytes at most")
   }
 
   /// Whether an element travels in the word itself. A constant in specialised code.
@@ -36,11 +37,11 @@ final class GeneratorStorage<Element>: GeneratorCore {
 
   @inlinable @inline(__always)
   func next() -> Element? {
-    guard let block, block.pointee.mode.isEmpty, !isRunning(block) else { return nextSlowly() }
+    let block = plainBlock
+    guard !isRunning(block) else { return nextSlowly() }
     let word = SelectedBackend.resume(ControlBlock.link(of: block), passing: 0)
     // Loaded anew, which is cheaper than to keep it across the switch: a store is what such a switch is short of.
-    let same = self.block.unsafelyUnwrapped
-    guard same.pointee.mode.isEmpty else { return took(word, same) }
+    guard plainBlock.pointee.mode.isEmpty else { return took(word) }
     return Self.element(word)
   }
 
@@ -53,22 +54,25 @@ final class GeneratorStorage<Element>: GeneratorCore {
   /// The first element, the ones with a reason in `mode`, and those after the end.
   @inlinable @inline(never)
   func nextSlowly() -> Element? {
-    guard let block = prepareToResume() else { return nil }
-    return took(ControlBlock.resume(block, passing: UInt(bitPattern: block)), block)
+    guard let word = resumeSlowly() else { return nil }
+    return took(word)
   }
 
   /// An element, or the end.
   @inlinable @inline(never)
-  func took(_ word: UInt, _ block: UnsafeMutablePointer<ControlBlock>) -> Element? {
-    guard !hasFinished(block) else { return nil }
+  func took(_ word: UInt) -> Element? {
+    guard !hasFinished() else { return nil }
     return Self.element(word)
   }
 
   // MARK: The body's side
 
   @inlinable @inline(__always)
-  static func yield(_ element: consuming Element, _ block: UnsafeMutablePointer<ControlBlock>) throws {
-    if !block.pointee.mode.isEmpty || !coroutine_access_set_is_empty() { try prepareToYield(block) }
+  static func yield(_ element: consuming Element, _ handle: Generator<Element>.Yield) throws {
+    let block = handle.block
+    // The serial number and the mode, both at once: any bit that differs is a reason to look.
+    let isPlain = coroutine_flow_is_plain(UInt(block.pointee.identity ^ handle.identity))
+    if !isPlain { try prepareToYield(block, handle.identity) }
     let word: UInt
     if fitsWord {
       var bits: UInt = 0
@@ -79,7 +83,11 @@ final class GeneratorStorage<Element>: GeneratorCore {
       slot.initialize(to: element)
       word = UInt(bitPattern: slot)
     }
-    _ = ControlBlock.suspend(block, passing: word)
-    if !block.pointee.mode.isEmpty { try checkCancelled(block) }
+    if isPlain {
+      _ = SelectedBackend.suspend(ControlBlock.link(of: block), passing: word)
+    } else {
+      _ = ControlBlock.suspend(block, passing: word)
+    }
+    if !coroutine_bindings_are_plain(UInt(block.pointee.mode.rawValue)) { try arrive(block) }
   }
 }

@@ -14,9 +14,9 @@ extension DispatchQueue: Scheduler {
     QueueScheduler.of(self).isCurrent
   }
 
-  /// Dispatch does not tell. A concurrent queue answers `false` only for the global ones.
+  /// Known of the main queue only: Dispatch does not tell of others, which answer `false`.
   public var isSerial: Bool {
-    !label.hasPrefix("com.apple.root.")
+    self === DispatchQueue.main || label == "com.apple.main-thread"
   }
 }
 
@@ -43,7 +43,7 @@ final class QueueScheduler: Scheduler {
   func enqueue(_ ready: consuming Ready) {
     lock.lock()
     self.ready.append(ready)
-    let asks = drains < Self.width
+    let asks = drains < width
     if asks { drains += 1 }
     lock.unlock()
     if asks { queue.async(execute: drain) }
@@ -68,7 +68,7 @@ final class QueueScheduler: Scheduler {
   var isCurrent: Bool { DispatchQueue.getSpecific(key: Self.key) === tag }
   var isSerial: Bool { queue.isSerial }
 
-  private static let width = ThreadPool.processorCount
+  private let width = ThreadPool.processorCount
   private static let batch = 256
 }
 

@@ -35,7 +35,7 @@ public struct Ready: ~Copyable, Sendable {
 
   deinit {
     let lost = core._withUnsafeGuaranteedRef { $0.description }
-    precondition(false, "a scheduler dropped \(lost) instead of running it")
+    require(false, "a scheduler dropped \(lost) instead of running it")
   }
 }
 

@@ -49,8 +49,14 @@ enum SchedulerReference: Sendable {
   @inline(__always)
   func enqueue(_ ready: consuming Ready) {
     switch self {
-    case .pool(let pool): pool.enqueue(ready)
-    case .other(let scheduler): scheduler.enqueue(ready)
+    case .pool(let pool):
+      pool.enqueue(ready)  // lives for ever once it has started
+    case .other(let scheduler):
+      // As soon as the token is in its queue the coroutine may run to its end elsewhere, and let go of its scheduler,
+      // which is still in `enqueue`.
+      let kept = Unmanaged.passRetained(scheduler as AnyObject)
+      scheduler.enqueue(ready)
+      kept.release()
     }
   }
 
@@ -60,5 +66,11 @@ enum SchedulerReference: Sendable {
     case .pool(let pool): pool.isCurrent
     case .other(let scheduler): scheduler.isCurrent
     }
+  }
+
+  /// Whether a thread that blocks here would wait for itself.
+  var isMainQueueOnMainThread: Bool {
+    guard case .other(let scheduler) = self, let scheduler = scheduler as? QueueScheduler else { return false }
+    return scheduler.isSerial && scheduler.isCurrent
   }
 }

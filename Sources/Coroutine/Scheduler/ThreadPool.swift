@@ -27,7 +27,7 @@ public final class ThreadPool: Scheduler {
   ///
   /// - Parameter threads: at least 1. With 1 the pool is serial.
   public init(threads: Int) {
-    precondition(threads > 0, "a ThreadPool needs at least one thread, not \(threads)")
+    require(threads > 0, "a ThreadPool needs at least one thread, not \(threads)")
     self.threadCount = threads
   }
 

@@ -1,0 +1,108 @@
+import CCoroutine
+import Context
+import Glibc
+
+/// What a generator's body has open where it yields: accesses to variables, and task-local bindings.
+///
+/// Both are kept by the Swift runtime in lists of the flow of control that runs, newest first, and a generator's body is
+/// a part of its consumer's. So what the body opens lies in the consumer's lists, and must be closed there.
+///
+/// - An access stays where it is: the consumer that touches the same variable meanwhile overlaps it, and must trap. The
+///   body may go on only in the same flow of control.
+/// - Bindings are taken off at the `yield` and put back before the body goes on, so that the consumer never sees them.
+///   They are links on top of the consumer's own, so these must be the same again then.
+///
+/// Anything else is a trap with a name, not a crash in the runtime's lists. Most bodies have nothing open: a few loads
+/// on the way of an element tell.
+struct OpenScopes {
+  /// Whose list the body's accesses are in, while there are some.
+  private var accessOwner: FlowIdentity?
+  /// The consumer's bindings while the body runs: below whatever it adds. None where it was resumed without any.
+  private var consumers = coroutine_bindings()
+  /// The body's bindings, taken off at its `yield`, and whose they were put on top of.
+  private var detached: (bindings: coroutine_bindings, below: coroutine_bindings, owner: FlowIdentity)?
+
+  /// The body's bindings on their way back: put on once it runs.
+  private var attaching: coroutine_bindings?
+
+  /// Whether a resume has to look here.
+  var areOpen: Bool { accessOwner != nil || detached != nil }
+
+  /// On the consumer's side, before a resume that is not the plain case.
+  mutating func willResume() {
+    if let accessOwner, accessOwner != .current {
+      fatalError(
+        "A Generator was resumed or dropped on another thread or coroutine than before, while its body has an access to "
+          + "a variable open (it yields inside a mutating call such as sort, or inside withUnsafeMutable…). Consume such "
+          + "a generator where it began, or collect the elements first.")
+    }
+    accessOwner = nil
+    guard let detached else { return }
+    guard detached.owner == .current, detached.below == coroutine_bindings_load() else {
+      fatalError(
+        "A Generator was resumed or dropped in another thread, coroutine or task, or inside other task-local bindings "
+          + "than before, while its body has a binding open (it yields inside TaskLocal.withValue). Consume such a "
+          + "generator where it began, or yield outside of the binding.")
+    }
+    attaching = detached.bindings
+    self.detached = nil
+  }
+
+  /// On the body's side, when it begins or goes on after a `yield`, other than in the plain case.
+  mutating func didArrive() {
+    consumers = coroutine_bindings_load()
+    if let attaching {
+      coroutine_bindings_store(attaching)
+      self.attaching = nil
+    }
+  }
+
+  /// On the body's side, before a `yield` with something open on this thread, perhaps the consumer's. `block` is the
+  /// generator's; the call may come from the stack of another that its body runs.
+  mutating func willYield(_ block: UnsafeMutablePointer<ControlBlock>) {
+    if !coroutine_access_set_is_empty(), Self.hasAccess(block) { accessOwner = .current }
+    let current = coroutine_bindings_load()
+    if current != consumers {
+      detached = (current, consumers, .current)
+      coroutine_bindings_store(consumers)
+    }
+    // A `yield` in the plain case does not come here: then there were none, and are none.
+    consumers = coroutine_bindings()
+  }
+
+  /// Whether a frame of the body, or of a generator that it runs at this moment, has an access open.
+  private static func hasAccess(_ block: UnsafeMutablePointer<ControlBlock>) -> Bool {
+    let outermost = block.pointee.stack
+    guard !coroutine_access_set_touches(outermost.limit, outermost.top) else { return true }
+    var place = UInt(bitPattern: coroutine_frame_address())
+    while !outermost.contains(place) {
+      guard let stack = Inspection.stack(containing: place) else { return true }  // not to be found: assume the worst
+      guard !coroutine_access_set_touches(stack.limit, stack.top) else { return true }
+      let link = ControlBlock.link(of: ControlBlock.address(on: stack))
+      guard let resumer = SelectedBackend.registers(of: ContextLink.resumer(link)) else { return true }
+      place = resumer.stackPointer
+    }
+    return false
+  }
+}
+
+/// A flow of control: a scheduled coroutine, wherever it runs, or else a task, or else a thread.
+private enum FlowIdentity: Equatable {
+  case coroutine(UInt64)
+  case task(Int)
+  case thread(UInt)
+
+  static var current: FlowIdentity {
+    if let core = CoroutineCore.current { return .coroutine(core.id) }
+    if let task = withUnsafeCurrentTask(body: { $0?.hashValue }) { return .task(task) }
+    return .thread(UInt(pthread_self()))
+  }
+}
+
+extension coroutine_bindings {
+  fileprivate static func == (left: coroutine_bindings, right: coroutine_bindings) -> Bool {
+    left.task == right.task && left.storage == right.storage && left.head == right.head
+  }
+
+  fileprivate static func != (left: coroutine_bindings, right: coroutine_bindings) -> Bool { !(left == right) }
+}
