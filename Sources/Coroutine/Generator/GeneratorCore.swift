@@ -129,31 +129,44 @@ class GeneratorCore {
 
   // MARK: - The body's side
 
-  /// Before a `yield` that is not the plain case.
-  @usableFromInline
-  static func prepareToYield(_ block: UnsafeMutablePointer<ControlBlock>, _ identity: UInt64) throws {
+  /// Before a `yield` that is not the plain case. Whether anybody wants the element.
+  fileprivate static func willYield(_ block: UnsafeMutablePointer<ControlBlock>, _ identity: UInt64) -> Bool {
     // The block may be another generator's by now: nothing of it is touched before this.
     require(
       block.pointee.identity & ~UInt64(UInt32.max) == identity
         && SelectedBackend.isRunning(ControlBlock.link(of: block)),
       "a Generator's yield was called outside of its body, or after the body's end")
-    try checkCancelled(block)
+    guard !block.pointee.mode.contains(.cancelled) else { return false }
     owner(of: block) { generator in
       generator.scopes.willYield(block)
       if generator.scopes.areOpen { block.pointee.mode.insert(.scopeOpen) }
     }
+    return true
   }
 
-  /// After a `yield`, where that is not the plain case: the consumer has bindings, or wants no more elements.
-  @usableFromInline
-  static func arrive(_ block: UnsafeMutablePointer<ControlBlock>) throws {
+  /// After a `yield`, where that is not the plain case: the consumer has bindings, or wants no more elements. Whether it does.
+  fileprivate static func didArrive(_ block: UnsafeMutablePointer<ControlBlock>) -> Bool {
     owner(of: block) { $0.scopes.didArrive() }
-    try checkCancelled(block)
+    return !block.pointee.mode.contains(.cancelled)
   }
+}
 
-  private static func checkCancelled(_ block: UnsafeMutablePointer<ControlBlock>) throws {
-    if block.pointee.mode.contains(.cancelled) { throw GeneratorCancelled() }
-  }
+/// `GeneratorCore.willYield`, for the storages.
+@usableFromInline
+func generatorWillYield(_ block: UnsafeMutablePointer<ControlBlock>, _ identity: UInt64) -> Bool {
+  GeneratorCore.willYield(block, identity)
+}
+
+/// `GeneratorCore.didArrive`, for the storages.
+@usableFromInline
+func generatorDidArrive(_ block: UnsafeMutablePointer<ControlBlock>) -> Bool {
+  GeneratorCore.didArrive(block)
+}
+
+/// A suspension that is not the plain case.
+@usableFromInline
+func generatorSuspend(_ block: UnsafeMutablePointer<ControlBlock>, _ word: UInt) {
+  _ = ControlBlock.suspend(block, passing: word)
 }
 
 /// The first function on a generator's stack.

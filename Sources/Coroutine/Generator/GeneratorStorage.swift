@@ -45,12 +45,6 @@ final class GeneratorStorage<Element>: GeneratorCore {
     return Self.element(word)
   }
 
-  @inlinable @inline(__always)
-  static func element(_ word: UInt) -> Element {
-    guard fitsWord else { return UnsafeMutablePointer<Element>(bitPattern: word)!.move() }
-    return withUnsafeBytes(of: word) { $0.loadUnaligned(as: Element.self) }
-  }
-
   /// The first element, the ones with a reason in `mode`, and those after the end.
   @inlinable @inline(never)
   func nextSlowly() -> Element? {
@@ -67,17 +61,17 @@ final class GeneratorStorage<Element>: GeneratorCore {
 
   // MARK: The body's side
 
+  // The slow ways are functions of no generic type, and tell by a `Bool` what is then thrown at one place: else each
+  // function that yields would look up a type on its entry, and keep an error's register across every switch.
   @inlinable @inline(__always)
   static func yield(_ element: consuming Element, _ handle: Generator<Element>.Yield) throws {
     let block = handle.block
     // The serial number and the mode, both at once: any bit that differs is a reason to look.
     let isPlain = coroutine_flow_is_plain(UInt(block.pointee.identity ^ handle.identity))
-    if !isPlain { try prepareToYield(block, handle.identity) }
+    if !isPlain, !generatorWillYield(block, handle.identity) { throw GeneratorCancelled() }
     let word: UInt
     if fitsWord {
-      var bits: UInt = 0
-      withUnsafeMutableBytes(of: &bits) { $0.storeBytes(of: element, as: Element.self) }
-      word = bits
+      word = Self.word(element)
     } else {
       let slot = slot(block)
       slot.initialize(to: element)
@@ -86,8 +80,29 @@ final class GeneratorStorage<Element>: GeneratorCore {
     if isPlain {
       _ = SelectedBackend.suspend(ControlBlock.link(of: block), passing: word)
     } else {
-      _ = ControlBlock.suspend(block, passing: word)
+      generatorSuspend(block, word)
     }
-    if !coroutine_bindings_are_plain(UInt(block.pointee.mode.rawValue)) { try arrive(block) }
+    if !coroutine_bindings_are_plain(UInt(block.pointee.mode.rawValue)), !generatorDidArrive(block) {
+      throw GeneratorCancelled()
+    }
+  }
+
+  // Both without the stack canary that the protected forms bring into every function that yields. The pointer stays here.
+  @inlinable @inline(__always)
+  static func word(_ element: __owned Element) -> UInt {
+    var bits: UInt = 0
+    _withUnprotectedUnsafeMutablePointer(to: &bits) {
+      UnsafeMutableRawPointer($0).assumingMemoryBound(to: Element.self).initialize(to: element)
+    }
+    return bits
+  }
+
+  @inlinable @inline(__always)
+  static func element(_ word: UInt) -> Element {
+    guard fitsWord else { return UnsafeMutablePointer<Element>(bitPattern: word).unsafelyUnwrapped.move() }
+    var bits = word
+    return _withUnprotectedUnsafeMutablePointer(to: &bits) {
+      UnsafeMutableRawPointer($0).assumingMemoryBound(to: Element.self).move()
+    }
   }
 }
