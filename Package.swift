@@ -17,6 +17,7 @@ let package = Package(
   name: "Coroutine",
   products: [
     .library(name: "Coroutine", targets: ["Coroutine"]),
+    .library(name: "CoroutineDebug", targets: ["CoroutineDebug"]),
     .library(name: "Context", targets: ["Context"]),
     .library(name: "ContextASM", targets: ["ContextASM"]),
     .library(name: "ContextBoost", targets: ["ContextBoost"]),
@@ -58,6 +59,11 @@ let package = Package(
         .define("CONTEXT_BACKEND_UCONTEXT", .when(traits: ["Ucontext"])),
       ]),
 
+    // What suspended coroutines wait for. The only room that needs libunwind.
+    .target(name: "CUnwind", linkerSettings: [.linkedLibrary("unwind")]),
+    .target(
+      name: "CoroutineDebug", dependencies: ["Coroutine", "Context", "CUnwind"], swiftSettings: swiftSettings),
+
     .testTarget(
       name: "ContextTests",
       dependencies: [
@@ -67,6 +73,8 @@ let package = Package(
       swiftSettings: swiftSettings + [.define("CONTEXT_BACKEND_BOOST", .when(traits: ["Boost"]))]),
     .testTarget(
       name: "CoroutineTests", dependencies: ["Coroutine", "Context", "CCoroutine"], swiftSettings: swiftSettings),
+    .testTarget(
+      name: "CoroutineDebugTests", dependencies: ["CoroutineDebug", "Coroutine"], swiftSettings: swiftSettings),
   ],
   swiftLanguageModes: [.v6]
 )

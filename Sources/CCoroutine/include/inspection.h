@@ -14,7 +14,7 @@ extern uint32_t coroutine_inspection_flag;
 
 static inline __attribute__((always_inline)) bool coroutine_inspection_requested(void) {
   __asm__ volatile("" ::: "memory");  // the state is stored before this load
-  return __atomic_load_n(&coroutine_inspection_flag, __ATOMIC_RELAXED) != 0;
+  return __atomic_load_n(&coroutine_inspection_flag, __ATOMIC_ACQUIRE) != 0;
 }
 
 static inline void coroutine_inspection_request(bool on) {

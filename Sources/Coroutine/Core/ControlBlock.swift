@@ -63,14 +63,18 @@ package struct ControlBlock: ~Copyable {
   /// What a scheduled coroutine is doing.
   /// The values are unlikely ones: a debugger looks for blocks on all stacks of the pools, and one that somebody took for
   /// a purpose of his own has anything there.
-  package enum State: UInt64, AtomicRepresentable, Sendable {
+  ///
+  /// Not an enumeration for the same reason: any bits are a value, if not one of these.
+  package struct State: RawRepresentable, AtomicRepresentable, Equatable, Sendable {
+    package let rawValue: UInt64
+    package init(rawValue: UInt64) { self.rawValue = rawValue }
     /// Nothing is here: the memory is fresh, or a block is being made or was taken down.
-    case none = 0
+    static var none: State { State(rawValue: 0) }
     /// A generator's stack: its state is that of whoever calls `next`.
-    case generator = 0x636f_726f_7574_0001
-    case ready = 0x636f_726f_7574_0002
-    case running = 0x636f_726f_7574_0003
-    case suspended = 0x636f_726f_7574_0004
+    static var generator: State { State(rawValue: 0x636f_726f_7574_0001) }
+    static var ready: State { State(rawValue: 0x636f_726f_7574_0002) }
+    static var running: State { State(rawValue: 0x636f_726f_7574_0003) }
+    static var suspended: State { State(rawValue: 0x636f_726f_7574_0004) }
   }
 
   /// What is to be done once the context is saved. Not before: a waiter that is visible while it still runs would be

@@ -1,0 +1,84 @@
+#define _GNU_SOURCE 1
+#include "include/symbols.h"
+
+#include "dwarf.h"
+
+#include <link.h>
+
+// One executable or library of the process.
+struct image {
+  uintptr_t start, end;  // the addresses that it takes
+  uintptr_t shift;       // an address less this is the address as the file counts
+  char *path;
+  bool was_read;         // the two that follow
+  struct elf_file file;
+  struct dwarf dwarf;
+};
+
+struct symbols {
+  struct image *list;
+  size_t count, capacity;
+};
+
+// The executable has no name in the loader's list.
+static char *path_of(const struct dl_phdr_info *loaded) {
+  if (loaded->dlpi_name && *loaded->dlpi_name) return strdup(loaded->dlpi_name);
+  return realpath("/proc/self/exe", NULL);
+}
+
+static int add_image(struct dl_phdr_info *loaded, size_t size, void *context) {
+  (void)size;
+  struct symbols *symbols = context;
+  struct image image = {.start = UINTPTR_MAX, .shift = loaded->dlpi_addr};
+  for (int i = 0; i < loaded->dlpi_phnum; i++) {
+    if (loaded->dlpi_phdr[i].p_type != PT_LOAD) continue;
+    uintptr_t start = loaded->dlpi_addr + loaded->dlpi_phdr[i].p_vaddr;
+    uintptr_t end = start + loaded->dlpi_phdr[i].p_memsz;
+    if (start < image.start) image.start = start;
+    if (end > image.end) image.end = end;
+  }
+  if (!make_room((void **)&symbols->list, &symbols->capacity, symbols->count, sizeof image)) return 1;
+  image.path = path_of(loaded);
+  symbols->list[symbols->count++] = image;
+  return 0;
+}
+
+struct symbols *symbols_open(void) {
+  struct symbols *symbols = calloc(1, sizeof *symbols);
+  if (symbols) dl_iterate_phdr(add_image, symbols);
+  return symbols;
+}
+
+void symbols_close(struct symbols *symbols) {
+  for (size_t i = 0; i < symbols->count; i++) {
+    struct image *image = &symbols->list[i];
+    if (image->was_read) {
+      dwarf_close(&image->dwarf);
+      elf_close(&image->file);
+    }
+    free(image->path);
+  }
+  free(symbols->list);
+  free(symbols);
+}
+
+size_t symbols_find(struct symbols *symbols, uintptr_t return_address, struct symbol_image *found_in,
+                    struct symbol found[symbols_most]) {
+  *found_in = (struct symbol_image){0};
+  found[0] = (struct symbol){0};
+  uintptr_t address = return_address - 1;
+  for (size_t i = 0; i < symbols->count; i++) {
+    struct image *image = &symbols->list[i];
+    if (address < image->start || address >= image->end || !image->path) continue;
+    if (!image->was_read) {
+      image->was_read = true;
+      elf_open(&image->file, image->path);
+      dwarf_open(&image->dwarf, &image->file);
+    }
+    *found_in = (struct symbol_image){image->path, return_address - image->shift};
+    size_t count = dwarf_find(&image->dwarf, address - image->shift, found);
+    found[count - 1].function = elf_function_name(&image->file, address - image->shift);
+    return count;
+  }
+  return 1;
+}

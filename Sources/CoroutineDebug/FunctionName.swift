@@ -1,0 +1,69 @@
+import CUnwind
+import Glibc
+import Runtime
+
+/// A function's name: for people, and for telling whose it is.
+struct FunctionName {
+  /// Demangled, without module and types.
+  let text: String
+  let owner: Owner
+  /// Whether the compiler made it, to call another one.
+  let isThunk: Bool
+
+  /// Whom a function belongs to.
+  enum Owner {
+    case program
+    /// This library, or Boost's part of it.
+    case runtime
+    /// Whoever calls it: a function of a library that everybody uses.
+    case caller
+  }
+
+  init(mangled: String) {
+    // What else belongs to a symbol has nothing to do with its name.
+    let symbol = SymbolicatedBacktrace.Symbol(
+      imageIndex: 0, imageName: "", rawName: mangled, offset: 0, sourceLocation: nil)
+    isThunk = symbol.isSwiftThunk
+    owner = Self.owner(of: mangled)
+    var text = Substring(symbol.name)
+    // How the compiler came to a function says nothing about the program.
+    for prefix in ["partial apply for ", "specialized ", "merged "] where text.hasPrefix(prefix) {
+      text.removeFirst(prefix.count)
+    }
+    // Code outside of all functions has no name.
+    self.text = text.hasSuffix(" in ") ? text + "main" : String(text)
+  }
+}
+
+extension FunctionName {
+  private static func owner(of mangled: String) -> Owner {
+    guard mangled.hasPrefix("$s") else {
+      // A sanitizer's own form of a function of the C library.
+      if mangled.hasPrefix("___interceptor_") { return .caller }
+      return runtimeFunctions.contains { mangled.hasPrefix($0) } ? .runtime : .program
+    }
+    let name = mangled.dropFirst(2)
+    // "s" is the module Swift; "S" begins a well-known type of it, but for "SC" and "So", which C's belong to.
+    if name.hasPrefix("s") || (name.hasPrefix("S") && !name.hasPrefix("SC") && !name.hasPrefix("So")) {
+      return .caller
+    }
+    guard runtimeModules.contains(where: { name.hasPrefix("\($0.utf8.count)\($0)") }) else { return .program }
+    return isInForeignExtension(mangled) ? .program : .runtime
+  }
+
+  /// Whether a function on one of the runtime's types is the program's: only the full name tells.
+  private static func isInForeignExtension(_ mangled: String) -> Bool {
+    guard let demangled = swift_demangle(mangled, mangled.utf8.count, nil, nil, 0) else { return false }
+    defer { free(demangled) }
+    let name = String(cString: demangled)
+    guard let start = name.firstRange(of: "(extension in ")?.upperBound else { return false }
+    return !runtimeModules.contains(String(name[start...].prefix { $0 != ")" }))
+  }
+
+  private static let runtimeModules = ["Coroutine", "Context", "ContextASM", "ContextBoost", "ContextUcontext"]
+
+  /// Of the C part: the switches, and where a stack begins.
+  private static let runtimeFunctions = [
+    "context_asm_", "context_boost_", "context_ucontext_", "coroutine_", "jump_fcontext", "make_fcontext",
+  ]
+}

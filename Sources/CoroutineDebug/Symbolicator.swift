@@ -1,0 +1,96 @@
+import CUnwind
+import Runtime
+
+/// Turns stacks of addresses into frames. Equal stacks are looked up once, and share one array; so are equal addresses.
+///
+/// Not for two threads at a time. Describes the libraries that were loaded when it was made.
+struct Symbolicator: ~Copyable {
+  /// `nil` without memory: nothing has a name then.
+  private let symbols: OpaquePointer?
+  private var stacks: [ArraySlice<UInt>: [CoroutineBacktrace.Frame]] = [:]
+  private var places: [UInt: Place] = [:]
+  private let found = UnsafeMutableBufferPointer<symbol>.allocate(capacity: Int(symbols_most))
+
+  /// What lies at an address.
+  private struct Place {
+    var image: String?
+    var imageOffset: UInt
+    /// Innermost first; all but the last one are inlined.
+    var functions: [(name: FunctionName?, file: String?, line: Int?, column: Int?)]
+  }
+
+  init() {
+    symbols = symbols_open()
+  }
+
+  deinit {
+    if let symbols { symbols_close(symbols) }
+    found.deallocate()
+  }
+
+  /// The frames of a stack of return addresses.
+  mutating func frames(of stack: ArraySlice<UInt>) -> [CoroutineBacktrace.Frame] {
+    if let known = stacks[stack] { return known }
+    var frames: [CoroutineBacktrace.Frame] = []
+    // From the outside inwards: what the runtime calls of the libraries is its own affair, and so is what calls it.
+    var calledByRuntime = true
+    for address in stack.reversed() {
+      let place = place(at: address)
+      for (index, function) in place.functions.enumerated().reversed() {
+        let isRuntime: Bool
+        switch Self.owner(of: function.name, in: place.image) {
+        case .runtime: isRuntime = true
+        case .caller: isRuntime = calledByRuntime
+        case .program: isRuntime = function.name?.isThunk == true && function.line == nil
+        }
+        calledByRuntime = isRuntime
+        frames.append(
+          CoroutineBacktrace.Frame(
+            address: address, function: function.name?.text, file: function.file, line: function.line,
+            column: function.column, image: place.image, imageOffset: place.imageOffset,
+            isInlined: index < place.functions.count - 1, isRuntime: isRuntime))
+      }
+    }
+    frames.reverse()
+    stacks[stack] = frames
+    return frames
+  }
+
+  /// Whom a function belongs to, which may have no name: where a stack begins, the C library's has none.
+  private static func owner(of function: FunctionName?, in image: String?) -> FunctionName.Owner {
+    if let function, function.owner != .program { return function.owner }
+    let file = image?.split(separator: "/").last ?? ""
+    return file.hasPrefix("libc.so") || file.hasPrefix("libboost_context.so") ? .caller : .program
+  }
+
+  private mutating func place(at address: UInt) -> Place {
+    if let known = places[address] { return known }
+    let place = lookUp(address)
+    places[address] = place
+    return place
+  }
+
+  private func lookUp(_ address: UInt) -> Place {
+    var image = symbol_image()
+    guard let symbols else { return Place(image: nil, imageOffset: 0, functions: [(nil, nil, nil, nil)]) }
+    let count = symbols_find(symbols, address, &image, found.baseAddress!)
+    return Place(
+      image: image.path.map { String(cString: $0) }, imageOffset: image.offset,
+      functions: found[..<count].map { symbol in
+        let name = symbol.function.map { FunctionName(mangled: String(cString: $0)) }
+        guard symbol.line > 0, let file = Self.path(of: symbol) else { return (name, nil, nil, nil) }
+        return (name, file, Int(symbol.line), symbol.column > 0 ? Int(symbol.column) : nil)
+      })
+  }
+
+  /// The path of a symbol's file, as complete as the compiler wrote it.
+  private static func path(of symbol: symbol) -> String? {
+    guard let file = symbol.file else { return nil }
+    var path = String(cString: file)
+    for directory in [symbol.directory, symbol.base_directory] {
+      guard !path.hasPrefix("/"), let directory else { break }
+      path = String(cString: directory) + "/" + path
+    }
+    return path
+  }
+}

@@ -1,0 +1,294 @@
+import Coroutine
+import Glibc
+import Testing
+
+@testable import CoroutineDebug
+
+// What follows is suspended by the tests below, which know the names of these functions, and their lines by those of the
+// constants in front of them. Each does something after its call: else there would be no call, but a jump.
+
+private let descentLine = #line
+@inline(never)
+private func descend(_ depth: Int, _ channel: Channel<Int>) throws -> Int {
+  guard depth > 0 else { return try channel.receive() }
+  return try descend(depth - 1, channel) + 1
+}
+
+private let treeLine = #line
+@inline(never)
+private func walk(_ depth: Int, _ yield: Generator<Int>.Yield, _ channel: Channel<Int>) throws {
+  if depth > 0 {
+    try walk(depth - 1, yield, channel)
+    try yield(depth)
+  } else {
+    try yield(try channel.receive() + 1)
+  }
+}
+
+@inline(never)
+private func sum(_ numbers: Generator<Int>) -> Int {
+  var sum = 0
+  for number in numbers { sum += number }
+  return sum
+}
+private let sumLine = #line - 3
+
+private let inlinedLine = #line
+@inline(__always)
+private func innermost(_ channel: Channel<Int>) throws -> Int {
+  try channel.receive() + 1
+}
+@inline(__always)
+private func middle(_ channel: Channel<Int>) throws -> Int {
+  let received = try innermost(channel)
+  return received * 2
+}
+@inline(never)
+private func outermost(_ channel: Channel<Int>) throws -> Int {
+  let first = try middle(channel)
+  return first - 1
+}
+
+extension Channel where Element == Int {
+  @inline(never)
+  fileprivate func receiveTwice() throws -> Int {
+    try receive() + receive()
+  }
+}
+private let extensionLine = #line - 3
+
+// A closure's number counts from its function's start: each of these has one. They differ in what they do with the result:
+// an optimizing compiler merges functions that differ only in what they call, and the merged one has no lines.
+
+private func startDescent(_ channel: Channel<Int>) -> Coroutine<Int, any Error> {
+  Coroutine.immediate(name: "descent") { try descend(3, channel) + 1 }
+}
+private let startDescentLine = #line - 2
+
+private func startWalk(_ channel: Channel<Int>) -> Coroutine<Int, any Error> {
+  Coroutine.immediate(name: "walk") {
+    sum(Generator { yield in try walk(2, yield, channel) }) + 1
+  }
+}
+private let startWalkLine = #line - 3
+
+private func startNestedWalk(_ channel: Channel<Int>) -> Coroutine<Int, any Error> {
+  Coroutine.immediate(name: "nested walk") {
+    let inner = Generator<Int> { yield in try walk(0, yield, channel) }
+    let outer = Generator<Int> { yield in
+      let first = sum(inner)
+      try yield(first)
+    }
+    return sum(outer) + 1
+  }
+}
+private let startNestedWalkLine = #line - 8
+
+private func startInlined(_ channel: Channel<Int>) -> Coroutine<Int, any Error> {
+  Coroutine.immediate(name: "inlined") { try outermost(channel) + 1 }
+}
+private let startInlinedLine = #line - 2
+
+private func startExtension(_ channel: Channel<Int>) -> Coroutine<Int, any Error> {
+  Coroutine.immediate(name: "extension") { try channel.receiveTwice().bitWidth }
+}
+private let startExtensionLine = #line - 2
+
+private func startCallback(_ channel: Channel<Int>) -> Coroutine<Int, any Error> {
+  Coroutine.immediate(name: "callback") {
+    var numbers: [CInt] = [2, 1]
+    withoutActuallyEscaping({ _ = try? descend(0, channel) }) { compare in
+      pendingComparison = compare
+      qsort(&numbers, 2, MemoryLayout<CInt>.size) { _, _ in
+        pendingComparison?()
+        return 0
+      }
+      pendingComparison = nil
+    }
+    return Int(numbers[0])
+  }
+}
+// Set and read by one coroutine of one test.
+nonisolated(unsafe) private var pendingComparison: (() -> Void)?
+
+@Suite struct BacktraceTests {
+  let channel = Channel<Int>(name: "numbers")
+
+  /// Lets the coroutine receive until it ends.
+  private func finish(_ coroutine: Coroutine<Int, any Error>) throws {
+    let sender = Coroutine { while true { try channel.send(1) } }
+    _ = try coroutine.getBlocking()
+    channel.close()
+    #expect(throws: ChannelClosed<Int>.self) { try sender.getBlocking() }
+  }
+
+  @Test func everyLevelOfARecursionIsThereInnermostFirst() throws {
+    let coroutine = startDescent(channel)
+    let backtrace = try backtrace(of: coroutine)
+    let level = Step("descend(_:_:)", descentLine + 4)
+    #expect(
+      backtrace.steps == [
+        Step("descend(_:_:)", descentLine + 3), level, level, level,
+        Step("closure #1 in startDescent(_:)", startDescentLine),
+      ])
+    #expect(backtrace.visibleFrames.allSatisfy { $0.file == #filePath })
+    #expect(backtrace.name == "descent")
+    #expect(backtrace.state == .suspended)
+    #expect(backtrace.waitsFor == #"receive on channel "numbers""#)
+    try finish(coroutine)
+  }
+
+  @Test func aGeneratorsBodyAndItsConsumerAreOneBacktrace() throws {
+    let coroutine = startWalk(channel)
+    let level = Step("walk(_:_:_:)", treeLine + 4)
+    let steps = try backtrace(of: coroutine).steps
+    #expect(
+      steps == [
+        Step("walk(_:_:_:)", treeLine + 7), level, level,
+        Step("closure #1 in closure #1 in startWalk(_:)", startWalkLine),
+        Step("sum(_:)", sumLine), Step("closure #1 in startWalk(_:)", startWalkLine),
+      ])
+    try finish(coroutine)
+  }
+
+  @Test func aGeneratorInAGeneratorIsAPartOfTheBacktrace() throws {
+    let coroutine = startNestedWalk(channel)
+    let steps = try backtrace(of: coroutine).steps
+    #expect(
+      steps == [
+        Step("walk(_:_:_:)", treeLine + 7),
+        Step("closure #1 in closure #1 in startNestedWalk(_:)", startNestedWalkLine),
+        Step("sum(_:)", sumLine),
+        Step("closure #2 in closure #1 in startNestedWalk(_:)", startNestedWalkLine + 2),
+        Step("sum(_:)", sumLine),
+        Step("closure #1 in startNestedWalk(_:)", startNestedWalkLine + 5),
+      ])
+    try finish(coroutine)
+  }
+
+  @Test func functionsThatWereInlinedIntoEachOtherKeepTheirOrderAndTheirLines() throws {
+    let coroutine = startInlined(channel)
+    let steps = try backtrace(of: coroutine).steps
+    #expect(
+      steps == [
+        Step("innermost(_:)", inlinedLine + 3), Step("middle(_:)", inlinedLine + 7),
+        Step("outermost(_:)", inlinedLine + 12),
+        Step("closure #1 in startInlined(_:)", startInlinedLine),
+      ])
+    try finish(coroutine)
+  }
+
+  @Test func whatTheProgramAddsToATypeOfTheRuntimeIsTheProgramsOwn() throws {
+    let coroutine = startExtension(channel)
+    let steps = try backtrace(of: coroutine).steps
+    #expect(
+      steps == [
+        Step("Channel<>.receiveTwice()", extensionLine), Step("closure #1 in startExtension(_:)", startExtensionLine),
+      ])
+    try finish(coroutine)
+  }
+
+  @Test func aCallbackOfTheCLibraryIsUnwoundThrough() throws {
+    let coroutine = startCallback(channel)
+    let functions = try backtrace(of: coroutine).visibleFrames.map(\.function)
+    #expect(functions.first == "descend(_:_:)")
+    #expect(functions.last == "closure #1 in startCallback(_:)")
+    let sorting = "closure #2 in closure #1 in startCallback(_:)"
+    let caller = try #require(functions.firstIndex(of: sorting))
+    let comparison = try #require(functions.firstIndex(of: "closure #1 in \(sorting)"))
+    // The program called the library, so that what is between is not left out, whatever its name.
+    #expect(caller > comparison + 1)
+    try finish(coroutine)
+  }
+
+  @Test func aCoroutineThatYieldedIsReady() throws {
+    // Runs nothing before the dump is made.
+    let scheduler = HeldScheduler()
+    let coroutine = Coroutine.immediate(on: scheduler, name: "yielding") { Coroutine.yield() }
+    let backtrace = try backtrace(of: coroutine)
+    #expect(backtrace.state == .ready)
+    #expect(backtrace.steps == [Step("closure #1 in BacktraceTests.aCoroutineThatYieldedIsReady()", #line - 3)])
+    scheduler.runAll()
+    try coroutine.getBlocking()
+  }
+
+  @Test func aJoinSaysWhomItWaitsFor() throws {
+    let first = Coroutine.immediate(name: "first") { try descend(0, channel) }
+    let second = Coroutine.immediate { try first.get() }
+    #expect(try backtrace(of: second).waitsFor == #"the end of coroutine \#(first.id) "first""#)
+    try finish(second)
+  }
+
+  @Test func aLimitKeepsTheInnermostFrames() throws {
+    let coroutine = startDescent(channel)
+    let all = try #require(try CoroutineDump.capture()[coroutine.id])
+    #expect(!all.isTruncated)
+    let short = try #require(try CoroutineDump.capture(frameLimit: 2)[coroutine.id])
+    #expect(short.isTruncated)
+    #expect(Set(short.frames.map(\.address)).count == 2)
+    #expect(Array(all.frames.prefix(short.frames.count)) == short.frames)
+    try finish(coroutine)
+  }
+
+  @Test func theDumpOfACoroutineShowsTheOthers() throws {
+    let waiting = startDescent(channel)
+    let dumping = Coroutine { try CoroutineDump.capture() }
+    let dump = try dumping.getBlocking()
+    #expect(dump[waiting.id]?.steps.count == 5)
+    #expect(dump[dumping.id] == nil)
+    try finish(waiting)
+  }
+
+  @Test func manyDumpsAtOnceAgree() throws {
+    let waiting = startDescent(channel)
+    let dumps = (0..<8).map { _ in Coroutine { try CoroutineDump.capture() } }
+    for dump in dumps { #expect(try dump.getBlocking()[waiting.id]?.steps.count == 5) }
+    try finish(waiting)
+  }
+}
+
+/// The start of a stack, of which a dump shows nothing, whatever the linker put in front of the backend's functions.
+@Suite struct NewStackTests {
+  @Test func aContextThatNeverRanStandsInTheBackendsOwnCode() throws {
+    let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: 65536, alignment: 16)
+    let contexts = UnsafeMutablePointer<SelectedBackend.Context>.allocate(capacity: 2)
+    defer {
+      contexts.deallocate()
+      memory.deallocate()
+    }
+    // Some room at the upper end, as the runtime needs for itself.
+    let stack = UnsafeMutableRawBufferPointer(rebasing: memory[..<(memory.count - 256)])
+    SelectedBackend.initialize(contexts, stack: stack, resumer: contexts + 1) { _ in fatalError() }
+    SelectedBackend.destroy(contexts + 1)
+    let registers = try #require(SelectedBackend.registers(of: contexts))
+    let unwinder = try Unwinder()
+    withUnsafeTemporaryAllocation(of: UInt.self, capacity: 16) { buffer in
+      let top = UInt(bitPattern: memory.baseAddress! + memory.count)
+      let count = unwinder.walk(registers, top: top, into: buffer)
+      #expect((1...2).contains(count))
+      var symbolicator = Symbolicator()
+      let frames = symbolicator.frames(of: Array(buffer[..<count])[...])
+      let expected = ["ASM": "context_asm_trampoline", "Boost": "make_fcontext", "Ucontext": "context_ucontext_entry"]
+      #expect(frames.first?.function == expected[Coroutine.backendName])
+      #expect(frames.allSatisfy { $0.isRuntime })
+    }
+  }
+}
+
+/// Runs a coroutine at once where `Coroutine.immediate` asks for it, and then when it is told to.
+private final class HeldScheduler: Scheduler {
+  // Used by one thread: the test's.
+  nonisolated(unsafe) private var held: [() -> Void] = []
+
+  func enqueue(_ ready: consuming Ready) {
+    var ready: Ready? = consume ready
+    held.append { ready.take()?.run() }
+  }
+
+  var isCurrent: Bool { true }
+  var isSerial: Bool { true }
+
+  func runAll() {
+    while !held.isEmpty { held.removeFirst()() }
+  }
+}

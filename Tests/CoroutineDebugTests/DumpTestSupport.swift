@@ -1,0 +1,32 @@
+import Coroutine
+import CoroutineDebug
+import Testing
+
+/// A backtrace as tests compare it: the program's own functions, innermost first.
+struct Step: Equatable, CustomStringConvertible {
+  let function: String
+  let line: Int?
+
+  init(_ function: String, _ line: Int?) {
+    self.function = function
+    self.line = line
+  }
+
+  var description: String { "\(function):\(line.map(String.init) ?? "?")" }
+}
+
+extension CoroutineBacktrace {
+  /// What the text of a dump shows.
+  var visibleFrames: [Frame] { frames.filter { !$0.isRuntime } }
+  var steps: [Step] { visibleFrames.map { Step($0.function ?? "???", $0.line) } }
+}
+
+extension CoroutineDump {
+  /// A coroutine's backtrace: tests run at the same time as others, whose coroutines are in the dump too.
+  subscript(id: UInt64) -> CoroutineBacktrace? { coroutines.first { $0.id == id } }
+}
+
+/// A dump's backtrace of one coroutine, which must be suspended already.
+func backtrace<Value, Problem>(of coroutine: Coroutine<Value, Problem>) throws -> CoroutineBacktrace {
+  try #require(try CoroutineDump.capture()[coroutine.id])
+}

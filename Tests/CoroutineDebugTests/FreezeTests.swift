@@ -1,0 +1,102 @@
+import Coroutine
+import CoroutineDebug
+import Glibc
+import Synchronization
+import Testing
+
+/// A snapshot is taken while other threads resume coroutines as fast as they can.
+@Suite struct FreezeTests {
+  /// Coroutines that never stop to wake each other, until they are told to.
+  private final class Bustle: Sendable {
+    static let size = 64
+    /// What their names begin with.
+    let name: String
+    private let ends = Atomic<Bool>(false)
+    /// How often each went on.
+    private let steps = (0..<size).map { _ in Counter() }
+
+    private final class Counter: Sendable {
+      let value = Atomic<Int>(0)
+    }
+
+    init(name: String) {
+      self.name = name
+    }
+
+    func steps(of index: Int) -> Int { steps[index].value.load(ordering: .relaxed) }
+
+    /// Starts them and waits until each has run; returns how to end them.
+    func start() -> () throws -> Void {
+      let coroutines = (0..<Self.size).map { index in
+        Coroutine(name: "\(name) \(index)") { [self] in
+          while !ends.load(ordering: .relaxed) {
+            steps[index].value.add(1, ordering: .relaxed)
+            Coroutine.yield()
+          }
+        }
+      }
+      while (0..<Self.size).contains(where: { steps(of: $0) == 0 }) { sched_yield() }
+      return { [self] in
+        ends.store(true, ordering: .relaxed)
+        for coroutine in coroutines { try coroutine.getBlocking() }
+      }
+    }
+  }
+
+  @Test func nobodyGoesOnBeforeTheSnapshotEnds() throws {
+    let bustle = Bustle(name: "watched")
+    let end = bustle.start()
+    var everSeen = 0
+    for _ in 0..<100 {
+      var seen: [(index: Int, steps: Int)] = []
+      try Inspection.forEachSuspended { suspended in
+        for (index, steps) in seen { #expect(bustle.steps(of: index) == steps) }
+        guard suspended.name.hasPrefix(bustle.name) else { return }
+        let index = Int(suspended.name.dropFirst(bustle.name.count + 1))!
+        seen.append((index, bustle.steps(of: index)))
+        #expect(suspended.isReady)
+        #expect(!suspended.segments.isEmpty)
+      }
+      everSeen += seen.count
+    }
+    #expect(everSeen > 0)
+    try end()
+  }
+
+  @Test func aThousandWaitingCoroutinesAreAllSeenWhileOthersRun() throws {
+    let bustle = Bustle(name: "busy")
+    let end = bustle.start()
+    let channel = Channel<Int>(name: "gate")
+    let waiting = (0..<1000).map { index in
+      Coroutine.immediate(name: "waiting \(index)") { try channel.receive() + index }
+    }
+    for _ in 0..<5 {
+      let dump = try CoroutineDump.capture()
+      let found = waiting.compactMap { dump[$0.id] }
+      #expect(found.count == waiting.count)
+      #expect(found.allSatisfy { $0.state == .suspended && $0.waitsFor == #"receive on channel "gate""# })
+      #expect(Set(found.map(\.frames)).count == 1)
+    }
+    let sender = Coroutine { for _ in waiting { try channel.send(1) } }
+    for (index, coroutine) in waiting.enumerated() { #expect(try coroutine.getBlocking() == index + 1) }
+    try sender.getBlocking()
+    try end()
+  }
+
+  @Test func coroutinesThatStartAndEndMeanwhileDoNoHarm() throws {
+    let dumping = Coroutine { for _ in 0..<20 { _ = try CoroutineDump.capture() } }
+    for _ in 0..<200 {
+      let short = (0..<20).map { index in
+        Coroutine { () -> Int in
+          let numbers = Generator<Int> { yield in for number in 0..<index { try yield(number) } }
+          Coroutine.yield()
+          return numbers.reduce(0, +)
+        }
+      }
+      for (index, coroutine) in short.enumerated() {
+        #expect(try coroutine.getBlocking() == index * (index - 1) / 2)
+      }
+    }
+    try dumping.getBlocking()
+  }
+}
