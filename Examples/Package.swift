@@ -1,0 +1,40 @@
+// swift-tools-version: 6.3
+// Programs that a newcomer can read in a minute. They see the products of the package above only, as any user does,
+// and hand their own choice of a context backend on to it:
+//
+//     swift run -c release index-files                      # ASM
+//     swift run -c release --traits Boost index-files
+
+import PackageDescription
+
+let package = Package(
+  name: "Examples",
+  traits: [
+    .trait(name: "ASM", description: "Switch contexts by hand-written assembly (the default)."),
+    .trait(name: "Boost", description: "Switch contexts by Boost.Context's fcontext; needs libboost_context."),
+    .trait(name: "Ucontext", description: "Switch contexts by the C library's swapcontext."),
+    .default(enabledTraits: ["ASM"]),
+  ],
+  dependencies: [
+    .package(
+      name: "Coroutine", path: "..",
+      traits: [
+        .trait(name: "ASM", condition: .when(traits: ["ASM"])),
+        .trait(name: "Boost", condition: .when(traits: ["Boost"])),
+        .trait(name: "Ucontext", condition: .when(traits: ["Ucontext"])),
+      ]),
+    .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
+  ],
+  targets: [
+    .executableTarget(
+      name: "index-files",
+      dependencies: [
+        .product(name: "Coroutine", package: "Coroutine"),
+        .product(name: "CoroutineDebug", package: "Coroutine"),
+        .product(name: "Context", package: "Coroutine"),
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+      ],
+      swiftSettings: [.treatAllWarnings(as: .error)])
+  ],
+  swiftLanguageModes: [.v6]
+)

@@ -1,0 +1,59 @@
+import Coroutine
+
+/// What is known of a tree.
+struct Summary {
+  let tally: Tally
+  let obstacles: FileWalk.Obstacles
+}
+
+/// Counts what is in the files below `root`. Each party is a coroutine, and all of them share the pool's few threads:
+///
+///     walker --files--> worker 1, worker 2, ... --results--> collector
+///
+/// Both channels are rendezvous: whoever is ahead waits for the others, so that only one file for each worker is on its
+/// way at a time, however many there are in the tree. Waiting takes no thread.
+func summarize(_ root: String, workerCount: Int) throws -> Summary {
+  let files = Channel<String>(name: "files")
+  let results = Channel<Tally>(name: "results")
+  // Counting first takes one more walk, and gives a progress that knows its end.
+  let fileCount = FileWalk(root: root).files.reduce(0) { count, _ in count + 1 }
+
+  let walker = Coroutine(name: "walker") {
+    defer { files.close() }
+    var found = 0
+    let walk = FileWalk(
+      root: root,
+      onFile: {
+        if found == fileCount / 2 { try showBacktraces(of: workerCount + 2) }
+        found += 1
+      })
+    let walkedFiles = walk.files
+    for file in walkedFiles { try files.send(file) }
+    // A `for` loop can't throw what the generator's body threw: for lack of memory, say.
+    if let failure = walkedFiles.failure { throw failure }
+    return walk.obstacles
+  }
+
+  let workers = (1...workerCount).map { number in
+    Coroutine(name: "worker \(number)") {
+      var reader = FileReader()
+      for file in files.received { try results.send(reader.tally(file)) }
+    }
+  }
+
+  let collector = Coroutine(name: "collector") {
+    var total = Tally()
+    var progress = Progress(of: fileCount)
+    for result in results.received {
+      total.add(result)
+      progress.update(done: total.files + total.unreadableFiles)
+    }
+    return total
+  }
+
+  // The main thread is no coroutine and can't suspend: it blocks.
+  let obstacles = try walker.getBlocking()
+  for worker in workers { try worker.getBlocking() }
+  results.close()
+  return Summary(tally: try collector.getBlocking(), obstacles: obstacles)
+}
