@@ -1,0 +1,54 @@
+// swift-tools-version: 6.3
+// The benchmarks: the backends against each other in one process, and the runtime beside what one would use instead.
+// `scripts/bench.sh` (or `make bench`) builds and runs them; see README.md.
+//
+// ASM, Boost and Ucontext choose the backend that the runtime itself runs on, as in the package they are handed on to.
+// `BoostLibrary` says that libboost_context is there to be linked: the yardstick, `jump_fcontext`, comes from it, and so
+// does the Boost backend in the comparison of the three. Without it both are reported as missing.
+
+import PackageDescription
+
+let package = Package(
+  name: "Benchmarks",
+  traits: [
+    .trait(name: "ASM", description: "The runtime on hand-written assembly (the default)."),
+    .trait(name: "Boost", description: "The runtime on Boost.Context.", enabledTraits: ["BoostLibrary"]),
+    .trait(name: "Ucontext", description: "The runtime on the C library's swapcontext."),
+    .trait(name: "BoostLibrary", description: "Measure jump_fcontext; needs libboost_context."),
+    .default(enabledTraits: ["ASM", "BoostLibrary"]),
+  ],
+  dependencies: [
+    .package(
+      name: "Coroutine", path: "..",
+      traits: [
+        .trait(name: "ASM", condition: .when(traits: ["ASM"])),
+        .trait(name: "Boost", condition: .when(traits: ["Boost"])),
+        .trait(name: "Ucontext", condition: .when(traits: ["Ucontext"])),
+      ])
+  ],
+  targets: [
+    // What Swift cannot say: the place of malloc taken by one that counts, a processor chosen.
+    .target(name: "CMeasurement"),
+    // The loops in C that the same loops in Swift are held against.
+    .target(
+      name: "CSwitchLoops",
+      dependencies: [.product(name: "ContextASM", package: "Coroutine")],
+      cSettings: [.define("BENCHMARKS_BOOST", .when(traits: ["BoostLibrary"]))],
+      linkerSettings: [.linkedLibrary("boost_context", .when(traits: ["BoostLibrary"]))]),
+    // How anything is measured: interleaved runs, medians, ratios, the table and the JSON.
+    .target(name: "Measurement", dependencies: ["CMeasurement"]),
+    // What is measured.
+    .executableTarget(
+      name: "benchmarks",
+      dependencies: [
+        "CSwitchLoops", "Measurement",
+        .product(name: "Coroutine", package: "Coroutine"),
+        .product(name: "Context", package: "Coroutine"),
+        .product(name: "ContextASM", package: "Coroutine"),
+        .product(name: "ContextBoost", package: "Coroutine", condition: .when(traits: ["BoostLibrary"])),
+        .product(name: "ContextUcontext", package: "Coroutine"),
+      ],
+      swiftSettings: [.define("BENCHMARKS_BOOST", .when(traits: ["BoostLibrary"]))]),
+  ],
+  swiftLanguageModes: [.v6]
+)

@@ -1,0 +1,63 @@
+import CMeasurement
+import Foundation
+import Glibc
+
+/// Where the figures were taken, and with which versions.
+public struct Machine: Codable, Sendable {
+  public let processor: String
+  /// The processors that the process had, of those that the machine has.
+  public let cores: Int
+  public let coresOfMachine: Int
+  public let kernel: String
+  public let libc: String
+  public let swift: String
+  /// The library that `jump_fcontext` came from.
+  public let boost: String?
+  /// The backend that the runtime ran on.
+  public let backend: String
+  /// How busy the machine was when the run began: the load of the last minute.
+  public let load: Double
+  public let date: String
+
+  /// This machine, now.
+  ///
+  /// - Parameters:
+  ///   - swift: the compiler's version, which a program can't ask for.
+  ///   - boost: the file of Boost's library.
+  ///   - backend: the runtime's.
+  public init(swift: String, boost: String?, backend: String) {
+    processor = Self.field("model name", in: "/proc/cpuinfo") ?? "unknown"
+    cores = Int(machine_processors())
+    coresOfMachine = Int(sysconf(CInt(_SC_NPROCESSORS_ONLN)))
+    let version = ProcessInfo.processInfo.operatingSystemVersion
+    kernel = "Linux \(version.majorVersion).\(version.minorVersion).\(version.patchVersion)"
+    libc = "glibc " + String(cString: machine_libc_version())
+    self.swift = swift
+    self.boost = boost
+    self.backend = backend
+    var loads = [0.0, 0.0, 0.0]
+    load = getloadavg(&loads, 3) > 0 ? loads[0] : 0
+    date = ISO8601DateFormatter().string(from: Date())
+  }
+
+  /// For the head of the tables.
+  public var description: String {
+    """
+    \(processor), \(cores) of \(coresOfMachine) processors, \(kernel), \(libc), \(boost ?? "no libboost_context")
+    \(swift)
+    the runtime runs on the backend \(backend); load \(load) at the start; \(date)
+    """
+  }
+
+  /// The value of the first line `name: value` of a file of /proc.
+  private static func field(_ name: String, in file: String) -> String? {
+    guard let text = try? String(contentsOfFile: file, encoding: .utf8) else { return nil }
+    let line = text.split(separator: "\n").first { $0.hasPrefix(name) }
+    return line?.split(separator: ":", maxSplits: 1).last.map { $0.trimmingCharacters(in: .whitespaces) }
+  }
+
+  /// Confines the process to one processor, with all threads that it starts from now on.
+  public static func pinToOneCore() throws {
+    guard machine_pin() >= 0 else { throw POSIXError(POSIXErrorCode(rawValue: errno) ?? .EINVAL) }
+  }
+}

@@ -1,0 +1,122 @@
+import CMeasurement
+
+/// What a loop does for each operation, counted instruction by instruction.
+public struct Path: Sendable, Equatable {
+  /// All instructions.
+  public var instructions: Double
+  /// Those outside the program, by the library: "libswiftCore.so", "libc.so.6".
+  public var inLibraries: [String: Double]
+  /// Those that lock the bus: what every lock, every count of a reference and every other atomic change is made of.
+  public var locking: Double
+  /// System calls.
+  public var systemCalls: Double
+}
+
+extension Path {
+  /// All that a short path would not do.
+  fileprivate var detours: Double {
+    abs(locking) + abs(systemCalls) + inLibraries.values.reduce(0) { $0 + abs($1) }
+  }
+}
+
+extension Subject {
+  /// The path of one operation, or `nil` where instructions can't be counted.
+  ///
+  /// Now and then a run does once what others do not do at all, such as a trim of a pool. That can happen to the longer
+  /// run as well as to the shorter one; so of several attempts the one counts in which it did not.
+  func path() -> Path? {
+    guard steps_are_possible else { return nil }
+    var best = pathInOneAttempt()
+    for _ in 1..<5 where best.detours != 0 {
+      let next = pathInOneAttempt()
+      if next.detours < best.detours { best = next }
+    }
+    return best
+  }
+
+  /// The difference between runs of two lengths: what a run does once is not counted.
+  private func pathInOneAttempt() -> Path {
+    let short = granularity * Swift.max(1, 100 / granularity)
+    // Binds symbols and fills caches.
+    _ = checkedRead(short)
+    let steps = [short, 2 * short].map { Steps(of: self, $0) }
+    func difference(_ count: (Steps) -> Int) -> Double {
+      Double(count(steps[1]) - count(steps[0])) / Double(short)
+    }
+    var inLibraries: [String: Double] = [:]
+    for library in Set(steps.flatMap(\.inLibraries.keys)) {
+      let count = difference { $0.inLibraries[library] ?? 0 }
+      if count != 0 { inLibraries[library] = count }
+    }
+    return Path(
+      instructions: difference(\.instructions), inLibraries: inLibraries, locking: difference(\.locking),
+      systemCalls: difference(\.systemCalls))
+  }
+}
+
+/// The instructions of one run.
+final class Steps {
+  private(set) var instructions = 0
+  private(set) var inLibraries: [String: Int] = [:]
+  private(set) var locking = 0
+  private(set) var systemCalls = 0
+
+  /// Set while the next loop to be timed is to be stepped through instead.
+  // Set by the thread that measures, read by the one that runs the loop, for whose end the first one waits.
+  nonisolated(unsafe) private(set) static var wanted: Steps?
+
+  /// Steps through one run.
+  init(of subject: Subject, _ operations: Int) {
+    Self.wanted = self
+    _ = subject.checkedRead(operations)
+    Self.wanted = nil
+  }
+
+  /// More than any loop here takes.
+  private static let capacity = 1 << 20
+
+  /// Runs `loop` instruction by instruction; returns what it computed.
+  func note(_ loop: () -> Int) -> Int {
+    let addresses = UnsafeMutablePointer<UInt>.allocate(capacity: Self.capacity)
+    defer { addresses.deallocate() }
+    steps_start(addresses, Self.capacity)
+    let computed = loop()
+    let count = steps_stop()
+    precondition(count <= Self.capacity, "the loop takes \(count) instructions")
+    // Of several loops in one run, which are layouts of the same, the shortest counts: it has no padding.
+    if instructions == 0 || count < instructions {
+      classify(UnsafeBufferPointer(start: addresses, count: count))
+    }
+    return computed
+  }
+
+  private func classify(_ addresses: UnsafeBufferPointer<UInt>) {
+    instructions = addresses.count
+    inLibraries = [:]
+    locking = 0
+    systemCalls = 0
+    let program = Self.file(at: UInt(bitPattern: #dsohandle))
+    var files: [UInt: String] = [:]
+    for address in addresses {
+      let file = files[address] ?? Self.file(at: address)
+      files[address] = file
+      if file != program { inLibraries[file, default: 0] += 1 }
+      let code = UnsafePointer<UInt8>(bitPattern: address)!
+      if Self.locks(code) { locking += 1 }
+      if code[0] == 0x0f && code[1] == 0x05 { systemCalls += 1 }
+    }
+  }
+
+  /// The name of the file that an instruction was loaded from.
+  private static func file(at address: UInt) -> String {
+    guard let path = steps_file(address) else { return "the kernel" }
+    return String(String(cString: path).split(separator: "/").last ?? "")
+  }
+
+  /// Whether an instruction of x86-64 has the lock prefix, or is an exchange with memory, which needs none.
+  private static func locks(_ code: UnsafePointer<UInt8>) -> Bool {
+    if code[0] == 0xf0 { return true }
+    let opcode = code[0] & 0xf0 == 0x40 ? 1 : 0  // behind a REX prefix
+    return (code[opcode] == 0x86 || code[opcode] == 0x87) && code[opcode + 1] < 0xc0
+  }
+}

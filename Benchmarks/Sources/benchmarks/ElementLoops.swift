@@ -1,0 +1,106 @@
+import Coroutine
+
+// The loops that take elements, one function each, generic over the source and specialised for each one. Not inlined, so
+// that each has its own machine code, which check-hot-path.sh reads. Each takes `count` elements and returns their sum.
+
+/// A generator whose body ends after the last element, in a `for` loop.
+@inline(never)
+func sumByForIn<From: Source>(_ source: From, _ count: Int) -> Int {
+  var sum = 0
+  for element in Generator<From.Made>({ yield in try yieldAll(source, count, yield) }) { sum &+= element.number }
+  return sum
+}
+
+/// A generator whose body would go on for ever, by calls of `next()`; it is dropped, and so unwound, at the end.
+@inline(never)
+func sumByNext<From: Source>(_ source: From, _ count: Int) -> Int {
+  let generator = Generator<From.Made> { yield in try yieldAll(source, .max, yield) }
+  var sum = 0
+  for _ in 0..<count {
+    guard let element = generator.next() else { return -1 }
+    sum &+= element.number
+  }
+  return sum
+}
+
+/// The generators' body.
+@inline(never)
+private func yieldAll<From: Source>(_ source: From, _ count: Int, _ yield: Generator<From.Made>.Yield) throws {
+  for index in 0..<count { try yield(source.element(index)) }
+}
+
+/// What one writes by hand instead of a generator, where the compiler does not see through it, as across modules.
+struct HandWritten<From: Source>: Sequence, IteratorProtocol {
+  let source: From
+  let count: Int
+  var index = 0
+
+  @inline(never)
+  mutating func next() -> From.Made? {
+    guard index < count else { return nil }
+    defer { index += 1 }
+    return source.element(index)
+  }
+}
+
+@inline(never)
+func sumByHandWritten<From: Source>(_ source: From, _ count: Int) -> Int {
+  var sum = 0
+  for element in HandWritten(source: source, count: count) { sum &+= element.number }
+  return sum
+}
+
+/// The same behind a type-erased iterator. Of `Int` only: behind the erasure nothing generic gets specialised, which would
+/// be what one measures.
+@inline(never)
+func sumByAnyIterator(_ count: Int) -> Int {
+  var sum = 0
+  for number in erased(count) { sum &+= number }
+  return sum
+}
+
+/// Not inlined, so that the caller does not know what it erases.
+@inline(never)
+private func erased(_ count: Int) -> AnyIterator<Int> {
+  AnyIterator(Counter(count: count))
+}
+
+private struct Counter: IteratorProtocol {
+  let count: Int
+  var index = 0
+
+  mutating func next() -> Int? {
+    guard index < count else { return nil }
+    defer { index += 1 }
+    return index
+  }
+}
+
+/// A stream that computes each element when it is asked for: the closest `async` has to a generator.
+@inline(never)
+func sumByUnfolding<From: Source>(_ source: From, _ count: Int) async -> Int {
+  // The stream calls its closure once at a time, though its type does not say so.
+  nonisolated(unsafe) var index = 0
+  var sum = 0
+  let stream = AsyncStream<From.Made> {
+    guard index < count else { return nil }
+    defer { index += 1 }
+    return source.element(index)
+  }
+  for await element in stream { sum &+= element.number }
+  return sum
+}
+
+/// A stream that another task fills: what a body that is not one expression needs there.
+@inline(never)
+func sumByStream<From: Source>(_ source: From, _ count: Int) async -> Int {
+  let (stream, continuation) = AsyncStream.makeStream(of: From.Made.self)
+  let producer = Task {
+    for index in 0..<count { continuation.yield(source.element(index)) }
+    continuation.finish()
+  }
+  var sum = 0
+  for await element in stream { sum &+= element.number }
+  await producer.value
+  return sum
+}

@@ -1,0 +1,102 @@
+import Coroutine
+import Measurement
+
+/// A binary tree in one block of memory, numbered from 0 in the order of a walk from left to right. Pointers and not
+/// objects: counting references would cost several times as much as the walk.
+struct Tree {
+  typealias Node = UnsafePointer<Contents>?
+
+  struct Contents {
+    let number: Int
+    let left: Node
+    let right: Node
+  }
+
+  let root: Node
+
+  /// A complete tree, which stays for the life of the program.
+  init(_ count: Int) {
+    let nodes = UnsafeMutableBufferPointer<Contents>.allocate(capacity: count)
+    var used = 0
+    func make(_ count: Int, first: Int) -> Node {
+      guard count > 0 else { return nil }
+      let node = nodes.baseAddress! + used
+      used += 1
+      let below = (count - 1) / 2
+      let left = make(below, first: first)
+      let right = make(count - 1 - below, first: first + below + 1)
+      node.initialize(to: Contents(number: first + below, left: left, right: right))
+      return UnsafePointer(node)
+    }
+    root = make(count, first: 0)
+  }
+}
+
+extension Workload {
+  /// A recursive walk over a million nodes that hands each node's number out, through one generator and by plain
+  /// recursion. One operation is one node.
+  static func treeWalk() -> Workload {
+    let nodes = (1 << 20) - 1
+    let root = Tree(nodes).root
+    let recursion = "plain recursion"
+    let subject = { (system: String, backend: String?, reference: String?, walk: @escaping (Tree.Node) -> Int) in
+      Subject(
+        system, backend: backend, comparedWith: reference, granularity: nodes,
+        expecting: { operations in operations / nodes * (nodes * (nodes - 1) / 2) },
+        loop: { operations in (0..<operations / nodes).reduce(0) { sum, _ in sum &+ walk(root) } })
+    }
+    return Workload(
+      "tree walk of a million nodes, one node",
+      missing: Yardstick.missing,
+      subjects: Yardstick.subjects + [
+        subject(recursion, nil, nil, sumByRecursion),
+        subject("recursion that calls a closure", nil, recursion, sumByClosure),
+        subject("recursion through a generator", Coroutine.backendName, recursion, sumByGenerator),
+      ])
+  }
+}
+
+@inline(never)
+private func sumByRecursion(_ root: Tree.Node) -> Int {
+  var sum = 0
+  add(root, to: &sum)
+  return sum
+}
+
+@inline(never)
+private func add(_ node: Tree.Node, to sum: inout Int) {
+  guard let node else { return }
+  add(node.pointee.left, to: &sum)
+  sum &+= node.pointee.number
+  add(node.pointee.right, to: &sum)
+}
+
+@inline(never)
+private func sumByClosure(_ root: Tree.Node) -> Int {
+  var sum = 0
+  visit(root) { sum &+= $0 }
+  return sum
+}
+
+@inline(never)
+private func visit(_ node: Tree.Node, _ visitor: (Int) -> Void) {
+  guard let node else { return }
+  visit(node.pointee.left, visitor)
+  visitor(node.pointee.number)
+  visit(node.pointee.right, visitor)
+}
+
+@inline(never)
+private func sumByGenerator(_ root: Tree.Node) -> Int {
+  var sum = 0
+  for number in Generator<Int>({ yield in try walk(root, yield) }) { sum &+= number }
+  return sum
+}
+
+@inline(never)
+private func walk(_ node: Tree.Node, _ yield: Generator<Int>.Yield) throws {
+  guard let node else { return }
+  try walk(node.pointee.left, yield)
+  try yield(node.pointee.number)
+  try walk(node.pointee.right, yield)
+}
