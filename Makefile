@@ -1,0 +1,49 @@
+# The commands of the project. `make demo` and `make test` work on a fresh machine with a Swift toolchain: what else
+# they need is installed, or named, by scripts/bootstrap.sh.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test sanitize bench lint cmake assembly
+
+# A directory for the demo to index, and the runs of `make test` and `make sanitize`, see scripts/test.sh.
+DIR ?=
+RUNS ?=
+SANITIZED ?= ASM-thread ASM-address Boost-thread Boost-address Ucontext-thread Ucontext-address
+
+help:
+	@echo "make demo       build and run the example program on each context backend, and compare them"
+	@echo "                (make demo DIR=/usr/include: index another directory)"
+	@echo "make test       run the tests: all backends in debug, the default one in release"
+	@echo "                (make test RUNS=\"Boost-debug ASM-release\": just these)"
+	@echo "make sanitize   run the tests under ThreadSanitizer and AddressSanitizer, on all backends"
+	@echo "make bench      run the benchmarks"
+	@echo "make lint       check the format of the sources"
+	@echo "make cmake      build with CMake and run the tests by ctest, on all backends"
+	@echo "make assembly   test the assembly in C, for x86-64 and, emulated, for aarch64"
+
+demo:
+	@scripts/bootstrap.sh demo
+	@scripts/demo.sh $(if $(DIR),"$(DIR)")
+
+test:
+	@scripts/bootstrap.sh test
+	@scripts/test.sh $(RUNS)
+
+sanitize:
+	@scripts/bootstrap.sh sanitize
+	@scripts/test.sh $(SANITIZED)
+
+bench:
+	@scripts/bootstrap.sh bench
+	@scripts/bench.sh
+
+lint:
+	@scripts/bootstrap.sh lint
+	@scripts/lint.sh
+
+cmake:
+	@scripts/bootstrap.sh cmake
+	@scripts/cmake.sh
+
+assembly:
+	@scripts/bootstrap.sh assembly
+	@scripts/test-assembly.sh

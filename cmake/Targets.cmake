@@ -1,0 +1,99 @@
+# One library for each folder in Sources, as SwiftPM would make it of the same folder.
+
+set(CMAKE_Swift_MODULE_DIRECTORY ${PROJECT_BINARY_DIR}/modules)
+
+# What SwiftPM passes too. Frame pointers are for debuggers and profilers, whose fast walks follow them.
+add_library(coroutine_options INTERFACE)
+target_compile_options(coroutine_options INTERFACE
+  "$<$<COMPILE_LANGUAGE:C>:-Wall;-Wextra;-fno-omit-frame-pointer>"
+  "$<$<COMPILE_LANGUAGE:Swift>:SHELL:-swift-version 6 -package-name coroutine -Xcc -fno-omit-frame-pointer>")
+
+# CMake hands all files of a target to one call of the compiler and asks for its incremental mode, which then fails on
+# the second build: whole modules instead. Ninja expects an object per file (what -num-threads is for), each of them
+# younger than the sources (so nothing may be kept because it would come out the same).
+target_compile_options(coroutine_options INTERFACE
+  "$<$<COMPILE_LANGUAGE:Swift>:SHELL:-wmo -num-threads 2 -Xfrontend -disable-incremental-llvm-codegen>")
+foreach(rule CREATE_STATIC_LIBRARY CREATE_SHARED_LIBRARY LINK_EXECUTABLE)
+  string(REPLACE " -incremental " " " CMAKE_Swift_${rule} "${CMAKE_Swift_${rule}}")
+endforeach()
+if(WARNINGS_AS_ERRORS)
+  target_compile_options(coroutine_options INTERFACE
+    "$<$<COMPILE_LANGUAGE:C>:-Werror>" "$<$<COMPILE_LANGUAGE:Swift>:-warnings-as-errors>")
+endif()
+if(COROUTINE_TESTS)
+  # Tests see internal declarations, by `@testable import`.
+  target_compile_options(coroutine_options INTERFACE "$<$<COMPILE_LANGUAGE:Swift>:-enable-testing>")
+endif()
+
+# coroutine_c_library(<name> [LINK <library>...]): C and assembly, and a module map so that Swift can import <name>.
+function(coroutine_c_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 library "" "" "LINK")
+  set(folder ${PROJECT_SOURCE_DIR}/Sources/${name})
+  set(include ${folder}/include)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*.c ${folder}/*.S)
+
+  # The rules are SwiftPM's: an own module map, else a header of the module's name, else all headers.
+  set(module_map ${PROJECT_BINARY_DIR}/module-maps/${name}/module.modulemap)
+  set(headers)
+  if(EXISTS ${include}/module.modulemap)
+    set(module_map ${include}/module.modulemap)
+  elseif(EXISTS ${include}/${name}.h)
+    set(headers "umbrella header \"${include}/${name}.h\"")
+  else()
+    set(headers "umbrella \"${include}\"")
+  endif()
+  if(headers)
+    file(CONFIGURE OUTPUT ${module_map} CONTENT "module @name@ {\n  @headers@\n  export *\n}\n" @ONLY)
+  endif()
+
+  # Headers only: nothing to archive, but what depends on it need not know.
+  if(sources)
+    add_library(${name} STATIC ${sources})
+    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:coroutine_options>)
+    set(scope PUBLIC)
+  else()
+    add_library(${name} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_include_directories(${name} ${scope} ${include})
+  target_link_libraries(${name} ${scope} ${library_LINK})
+  target_compile_options(${name} INTERFACE "$<$<COMPILE_LANGUAGE:Swift>:SHELL:-Xcc -fmodule-map-file=${module_map}>")
+endfunction()
+
+# coroutine_swift_library(<name> [LINK <target>...] [DEFINE <definition>...] [FEATURES <upcoming feature>...])
+function(coroutine_swift_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 library "" "" "LINK;DEFINE;FEATURES")
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/Sources/${name}/*.swift)
+
+  # CMake orders a static library behind those that it imports, but does not build it again when they change, and Swift
+  # inlines across modules. So there is one more source, which is touched whenever an import changes, a C header too.
+  set(imports ${PROJECT_BINARY_DIR}/imports/${name}Imports.swift)
+  set(headers)
+  foreach(target IN LISTS library_LINK)
+    file(GLOB_RECURSE target_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/Sources/${target}/include/*.h)
+    list(APPEND headers ${target_headers})
+  endforeach()
+  add_custom_command(OUTPUT ${imports} COMMAND ${CMAKE_COMMAND} -E touch ${imports}
+    DEPENDS ${library_LINK} ${headers} COMMENT "Imports of ${name}" VERBATIM)
+
+  add_library(${name} ${sources} ${imports})
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(${name} INTERFACE ${CMAKE_Swift_MODULE_DIRECTORY})
+  target_compile_definitions(${name} PRIVATE ${library_DEFINE})
+  coroutine_enable(${name} ${library_FEATURES})
+  target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:coroutine_options> PUBLIC ${library_LINK})
+  coroutine_touch_module(${name})
+endfunction()
+
+function(coroutine_enable name)  # the upcoming features after the name
+  foreach(feature IN LISTS ARGN)
+    target_compile_options(${name} PRIVATE "SHELL:-enable-upcoming-feature ${feature}")
+  endforeach()
+endfunction()
+
+# The compiler leaves a module file alone that it would write the same again: to Ninja it then stays out of date.
+function(coroutine_touch_module name)
+  add_custom_command(TARGET ${name} POST_BUILD
+    COMMAND ${CMAKE_COMMAND} -E touch ${CMAKE_Swift_MODULE_DIRECTORY}/${name}.swiftmodule)
+endfunction()

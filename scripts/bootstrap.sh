@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# Looks for what a command needs beside the Swift toolchain, and installs what is missing where it may:
+# on Debian and its relatives, as root. Otherwise it says what to do and fails. Silent when nothing is missing.
+#
+#   scripts/bootstrap.sh demo|test|sanitize|bench|cmake|assembly|lint|ci
+set -euo pipefail
+
+readonly minimum_swift=6.3
+multiarch=$(uname -m)-linux-gnu
+
+fail() {
+  printf 'bootstrap: %s\n' "$@" >&2
+  exit 1
+}
+
+# The paths are looked at by hand, since a compiler asked for each of them would take longer than all of them.
+has_file() {  # has_file <name> <folder>...
+  local name=$1 folder
+  shift
+  for folder; do
+    if [[ -e $folder/$name ]]; then return 0; fi
+  done
+  return 1
+}
+
+has_header() {
+  local folders
+  IFS=: read -ra folders <<< "${C_INCLUDE_PATH:-}:${CPATH:-}"
+  has_file "$1" "/usr/include/$multiarch" /usr/include /usr/local/include "${folders[@]}"
+}
+
+has_library() {
+  local folders places
+  IFS=: read -ra folders <<< "${LIBRARY_PATH:-}"
+  places=("/usr/lib/$multiarch" /usr/lib64 /usr/lib "/usr/local/lib/$multiarch" /usr/local/lib64 /usr/local/lib)
+  has_file "$1.so" "${places[@]}" "${folders[@]}" || has_file "$1.a" "${places[@]}" "${folders[@]}"
+}
+
+has_command() { command -v "$1" > /dev/null; }
+
+# need <Debian package> <name elsewhere> <check>...: notes the package when the check fails.
+need() {
+  local package=$1 name=$2
+  shift 2
+  if ! "$@"; then
+    missing_packages+=("$package")
+    missing_names+=("$name")
+  fi
+}
+
+has_libunwind() { has_header libunwind.h && has_library libunwind; }
+
+need_libunwind() { need libunwind-dev "libunwind, headers and library" has_libunwind; }
+
+need_boost() { need libboost-context-dev "the library Boost.Context (libboost_context)" has_library libboost_context; }
+
+need_git() { need git "Git" has_command git; }
+
+need_cmake() {
+  need cmake "CMake 3.25 or newer" has_command cmake
+  need ninja-build "Ninja" has_command ninja
+}
+
+# The assembly is tested with gcc too. aarch64's is cross-compiled and emulated, unless this is such a machine.
+need_assembly_tools() {
+  need gcc "GCC" has_command gcc
+  if [[ $multiarch == aarch64-* ]]; then return; fi
+  need qemu-user "QEMU's user-mode emulation (qemu-aarch64)" has_command qemu-aarch64
+  need gcc-aarch64-linux-gnu "a C cross-compiler (aarch64-linux-gnu-gcc)" has_command aarch64-linux-gnu-gcc
+  need libc6-dev-arm64-cross "glibc for aarch64" has_file stdio.h /usr/aarch64-linux-gnu/include
+}
+
+check_needs() {
+  local needs name
+  case $1 in
+    demo | bench) needs=(libunwind boost git) ;;  # Git fetches their dependencies
+    test | sanitize) needs=(libunwind boost) ;;
+    cmake) needs=(libunwind boost cmake) ;;
+    assembly) needs=(boost assembly_tools) ;;
+    lint) needs=() ;;
+    ci) needs=(libunwind boost git cmake assembly_tools) ;;
+    *) fail "unknown command '$1': demo, test, sanitize, bench, cmake, assembly, lint or ci" ;;
+  esac
+  missing_packages=()
+  missing_names=()
+  for name in "${needs[@]}"; do "need_$name"; done
+}
+
+check_swift() {
+  local version
+  if ! has_command swift; then
+    fail "Swift $minimum_swift or newer is needed, and there is no 'swift' in PATH." \
+      "Install it as https://www.swift.org/install/linux describes."
+  fi
+  version=$(swift --version 2> /dev/null || true)
+  if [[ ! $version =~ Swift\ version\ ([0-9]+)\.([0-9]+) ]]; then
+    fail "Swift $minimum_swift or newer is needed, and 'swift --version' does not say a version." \
+      "It said: ${version:-nothing}"
+  fi
+  if ((BASH_REMATCH[1] * 1000 + BASH_REMATCH[2] < ${minimum_swift%.*} * 1000 + ${minimum_swift#*.})); then
+    fail "Swift $minimum_swift or newer is needed, $(command -v swift) is ${BASH_REMATCH[1]}.${BASH_REMATCH[2]}." \
+      "Install a newer one as https://www.swift.org/install/linux describes."
+  fi
+}
+
+install_packages() {
+  export DEBIAN_FRONTEND=noninteractive
+  printf 'bootstrap: installing %s\n' "${missing_packages[*]}"
+  apt-get update -qq && apt-get install -y -qq --no-install-recommends "${missing_packages[@]}" > /dev/null
+}
+
+check_needs "${1:-}"
+check_swift
+if ((${#missing_packages[@]} == 0)); then exit 0; fi
+
+if ! has_command apt-get; then
+  fail "please install what is missing with this system's package manager:" "${missing_names[@]/#/  - }"
+fi
+if ((EUID != 0)); then
+  fail "missing: ${missing_packages[*]}. Please run:" \
+    "  sudo apt-get update && sudo apt-get install --no-install-recommends ${missing_packages[*]}"
+fi
+install_packages || fail "apt-get could not install ${missing_packages[*]}: see its message above."
+check_needs "$1"
+if ((${#missing_packages[@]} != 0)); then
+  fail "apt-get succeeded, but these are still missing:" "${missing_names[@]/#/  - }"
+fi
+printf 'bootstrap: installed.\n'

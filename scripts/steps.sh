@@ -1,0 +1,116 @@
+# shellcheck shell=bash
+# Sourced by the scripts that run several things, one after the other, and end with a table of them and with the line
+# `N passed, N failed`. Other steps follow a failed one: the table shows all that is broken, and the exit code says so.
+#
+# What a step counts for: its own closing line `N passed, N failed`, else the tests of Swift Testing in its output. A
+# step that has neither (a build, the linter) counts as one. A step that failed has at least one failure, whatever its
+# output says: a crash has no closing line, and a leak is found behind it.
+
+steps_folder=${STEPS_FOLDER:-.build-logs}
+steps_limit=${STEP_LIMIT:-1200}  # seconds; a hang is a failure too
+steps_signal=TERM                # what then ends the step
+steps_need_tests=no              # yes: a step in whose output there are none has failed
+steps_table=()
+steps_passed=0
+steps_failed=0
+steps_child=
+
+# The step is a process group of its own (by `timeout`), which an interrupt from the keyboard does not reach.
+trap 'if [[ -n $steps_child ]]; then kill "-$steps_signal" "$steps_child" 2> /dev/null; fi; exit 130' INT TERM
+
+# How Swift Testing's lines begin, also behind the number that ctest puts before them.
+readonly steps_test_line='^([0-9]+: )?[^ ]+ Test '
+
+readonly steps_closing_line='^[0-9]+ passed, [0-9]+ failed$'
+
+# count_tests <log>: prints "passed failed", 0 0 for a log without tests. `Test run with N tests` counts a
+# parameterised test once, and the disabled ones too.
+count_tests() {
+  awk -v test_line="$steps_test_line" '
+    $0 !~ test_line || / Test case / { next }
+    match($0, / Test run with [0-9]+ tests? .*(passed|failed) after /) {
+      split(substr($0, RSTART + 1), word, " "); total += word[4]; next
+    }
+    / skipped/ { skipped++ }
+    / passed after [0-9.]+ seconds/ { passed++ }
+    / failed after [0-9.]+ seconds/ { failed++ }
+    END {
+      # A run that crashed has no total: what is known is who ended before.
+      if (total < passed + failed + skipped) total = passed + failed + skipped
+      print total - failed - skipped, failed + 0
+    }' "$1"
+}
+
+# The tests that were running when a run crashed or was ended for its time.
+unfinished_tests() {
+  awk -v test_line="$steps_test_line" '
+    $0 !~ test_line || / Test (case|run) / { next }
+    { name = $0; sub(test_line, "", name) }
+    sub(/ started\.$/, "", name) { running[name] = 1; next }
+    sub(/ (with [0-9]+ test cases? )?(passed|failed) after .*$/, "", name) { delete running[name] }
+    END { for (name in running) print "did not end: " name }' "$1"
+}
+
+# Warnings that no flag turns into errors: SwiftPM's and CMake's own, and the linker's. What tests print is not asked.
+build_warnings() {
+  sed '/ Test run started\.$/,$d' "$1" | grep -E ": warning: |^warning: '|^CMake .*Warning" | sort -u
+}
+
+# The errors, each once, and the end of the log. A log of steps says all that at its end.
+show_failure() {
+  local log=$1
+  {
+    if ! grep -qE "$steps_closing_line" "$log"; then
+      grep -E -e '(: |^)(Fatal )?error: ' -e ' unexpected signal ' -e 'SUMMARY: [A-Za-z]+Sanitizer' \
+        -e ' Test .*(recorded an issue| failed after )' "$log" | awk '!seen[$0]++' | head -n 25
+      unfinished_tests "$log" | head -n 20
+    fi
+    printf -- '-- the end of %s:\n' "$log"
+    tail -n 40 "$log"
+  } | sed 's/^/    | /' || true
+}
+
+# step <name> <command>...: runs the command with its output in a log.
+step() {
+  local name=$1 log status=0 closing passed failed seconds=$SECONDS
+  shift
+  mkdir -p "$steps_folder"
+  log=$steps_folder/$(tr -cs 'A-Za-z0-9\n' - <<< "$name").log
+  printf '%-32s ' "$name"
+  timeout --signal="$steps_signal" --kill-after=30 "$steps_limit" "$@" > "$log" 2>&1 < /dev/null &
+  steps_child=$!
+  wait "$steps_child" || status=$?
+  steps_child=
+  seconds=$((SECONDS - seconds))
+
+  closing=$(grep -E "$steps_closing_line" "$log" | tail -n 1) || true
+  if [[ -n $closing ]]; then
+    read -r passed _ failed _ <<< "$closing"
+  else
+    read -r passed failed <<< "$(count_tests "$log")"
+    if ((passed + failed == 0)) && [[ $status == 0 && $steps_need_tests == no ]]; then passed=1; fi
+  fi
+  if [[ $status == 0 ]] && build_warnings "$log" > "$log.warnings"; then
+    status=warnings
+  fi
+  if [[ $status != 0 || $((passed + failed)) == 0 ]] && ((failed == 0)); then failed=1; fi
+
+  steps_passed=$((steps_passed + passed))
+  steps_failed=$((steps_failed + failed))
+  steps_table+=("$(printf '%-32s %8d %8d %8d s' "$name" "$passed" "$failed" "$seconds")")
+  printf '%5d passed %5d failed %6d s\n' "$passed" "$failed" "$seconds"
+  case $status in
+    0) if ((failed > 0)); then show_failure "$log"; fi ;;
+    124) printf '    ended after %d s: it hangs\n' "$steps_limit"; show_failure "$log" ;;
+    warnings) printf '    warnings are errors here:\n'; sed 's/^/    | /' "$log.warnings" ;;
+    *) printf '    exit code %s\n' "$status"; show_failure "$log" ;;
+  esac
+}
+
+# Prints the table and the closing line; fails if anything did.
+steps_summary() {
+  printf '\n%-32s %8s %8s %10s\n' "" passed failed time
+  printf '%s\n' "${steps_table[@]}"
+  printf '\n%d passed, %d failed\n' "$steps_passed" "$steps_failed"
+  ((steps_failed == 0))
+}

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Runs the tests. Each argument is a run, <backend>-<mode>: ASM, Boost or Ucontext; debug, release, thread or address
+# (the sanitizers, in debug). Without arguments: all backends in debug, and the default one in release.
+#
+#   scripts/test.sh
+#   scripts/test.sh Boost-thread ASM-address
+#
+# Every run has its own build folder, so that one does not rebuild another. A warning is an error.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source scripts/steps.sh
+steps_need_tests=yes
+steps_signal=INT  # on any other, SwiftPM leaves its test program running
+
+# A race ends the run at once: what follows one would only repeat it. Leaks are looked for at the end of the program.
+export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1}
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1}
+
+run_tests() {  # run_tests <backend> <mode>
+  local backend=$1 mode=$2 flags=()
+  case $mode in
+    debug) ;;
+    release) flags=(--configuration release -Xswiftc -enable-testing) ;;
+    # gold warns about the sanitizer's own symbols, lld does not.
+    thread | address) flags=(--sanitize "$mode" -Xswiftc -use-ld=lld) ;;
+    *) printf 'unknown mode "%s": debug, release, thread or address\n' "$mode" >&2; exit 2 ;;
+  esac
+  case $backend in
+    ASM | Boost | Ucontext) ;;
+    *) printf 'unknown backend "%s": ASM, Boost or Ucontext\n' "$backend" >&2; exit 2 ;;
+  esac
+  # Line by line, so that the log of a run that hangs says in which test. XCTest would only say that it ran none.
+  step "$backend, $mode" stdbuf -oL swift test --disable-xctest --traits "$backend" \
+    --scratch-path ".build-$backend-$mode" -Xswiftc -warnings-as-errors -Xcc -Wall -Xcc -Werror "${flags[@]}"
+}
+
+if (($# == 0)); then set -- ASM-debug Boost-debug Ucontext-debug ASM-release; fi
+for run; do run_tests "${run%%-*}" "${run#*-}"; done
+steps_summary
