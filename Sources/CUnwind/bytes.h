@@ -1,5 +1,6 @@
-// Reading bytes that may be wrong: a cursor that never leaves its range. A read beyond the end gives 0, marks the cursor
-// as broken and leaves it at the end, so that a loop over it ends, and its user needs to look at the mark only once.
+// Reading bytes that may be wrong: a cursor that never leaves its range. A read beyond the end gives 0, marks the
+// cursor as broken and leaves it at the end, so that a loop over it ends, and its user needs to look at the mark only
+// once.
 #pragma once
 
 #include <stdbool.h>
@@ -69,13 +70,16 @@ static inline const char *bytes_string(struct bytes *bytes) {
   return string;
 }
 
-// Makes room for one more element behind `count` of them. Returns false, and changes nothing, without memory.
-static inline bool make_room(void **array, size_t *capacity, size_t count, size_t element_size) {
+// Makes room for one more element behind `count` of them. `array` is the address of a pointer, of whatever type: it is
+// read and written as bytes. Returns false, and changes nothing, without memory.
+static inline bool make_room(void *array, size_t *capacity, size_t count, size_t element_size) {
   if (count < *capacity) return true;
+  void *elements;
+  memcpy(&elements, array, sizeof elements);
   size_t larger = *capacity ? *capacity * 2 : 16;
-  void *moved = realloc(*array, larger * element_size);
-  if (!moved) return false;
-  *array = moved;
+  elements = realloc(elements, larger * element_size);
+  if (!elements) return false;
+  memcpy(array, &elements, sizeof elements);
   *capacity = larger;
   return true;
 }

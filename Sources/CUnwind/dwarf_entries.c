@@ -140,8 +140,7 @@ static struct entry read_entry(const struct dwarf *dwarf, const struct dwarf_uni
 static bool is_code(uint64_t low, uint64_t high) { return low > 1 && low < high && high < UINT64_MAX - 1; }
 
 static void add_range(struct dwarf_ranges *ranges, uint64_t low, uint64_t high, uint64_t owner) {
-  if (!is_code(low, high) ||
-      !make_room((void **)&ranges->list, &ranges->capacity, ranges->count, sizeof(struct dwarf_range)))
+  if (!is_code(low, high) || !make_room(&ranges->list, &ranges->capacity, ranges->count, sizeof(struct dwarf_range)))
     return;
   ranges->list[ranges->count++] = (struct dwarf_range){low, high, owner};
 }
@@ -246,10 +245,10 @@ static const struct dwarf_range *find_range(const struct dwarf_ranges *ranges, u
 static const struct dwarf_abbreviations *read_abbreviations(struct dwarf *dwarf, uint64_t offset) {
   for (size_t i = 0; i < dwarf->abbreviations_count; i++)
     if (dwarf->abbreviations[i]->offset == offset) return dwarf->abbreviations[i];
-  if (!make_room((void **)&dwarf->abbreviations, &dwarf->abbreviations_capacity, dwarf->abbreviations_count,
-                 sizeof(struct dwarf_abbreviations *)))
+  struct dwarf_abbreviations *all;
+  if (!make_room(&dwarf->abbreviations, &dwarf->abbreviations_capacity, dwarf->abbreviations_count, sizeof all))
     return NULL;
-  struct dwarf_abbreviations *all = calloc(1, sizeof *all);
+  all = calloc(1, sizeof *all);
   if (!all) return NULL;
   all->offset = offset;
   size_t capacity = 0;
@@ -265,9 +264,7 @@ static const struct dwarf_abbreviations *read_abbreviations(struct dwarf *dwarf,
       form = bytes_uleb(&bytes);
       if (form == DW_FORM_implicit_const) bytes_sleb(&bytes);
     }
-    if (bytes.broken ||
-        !make_room((void **)&all->list, &capacity, all->count, sizeof(struct dwarf_abbreviation)))
-      break;
+    if (bytes.broken || !make_room(&all->list, &capacity, all->count, sizeof kind)) break;
     all->list[all->count++] = kind;
   }
   dwarf->abbreviations[dwarf->abbreviations_count++] = all;
@@ -326,9 +323,7 @@ void dwarf_open(struct dwarf *dwarf, const struct elf_file *file) {
     if (address_size != 8 || (kind != compile && kind != partial)) continue;
     unit.first_entry = (uint64_t)(rest.at - dwarf->info.start);
     unit.abbreviations = read_abbreviations(dwarf, abbreviations);
-    if (!unit.abbreviations ||
-        !make_room((void **)&dwarf->units, &capacity, dwarf->unit_count, sizeof(struct dwarf_unit)))
-      break;
+    if (!unit.abbreviations || !make_room(&dwarf->units, &capacity, dwarf->unit_count, sizeof unit)) break;
     struct entry entry = read_unit_entry(dwarf, &unit);
     add_ranges(dwarf, &unit, &entry, &dwarf->code, dwarf->unit_count);
     dwarf->units[dwarf->unit_count++] = unit;
@@ -399,8 +394,8 @@ struct inlined_call {
 
 // Descends from a function's entry to the innermost call at an address that was inlined. Writes those calls, outermost
 // first, and returns how many.
-static size_t inlined_calls(const struct dwarf *dwarf, const struct dwarf_unit *unit, uint64_t function, uint64_t address,
-                            struct inlined_call calls[symbols_most - 1]) {
+static size_t inlined_calls(const struct dwarf *dwarf, const struct dwarf_unit *unit, uint64_t function,
+                            uint64_t address, struct inlined_call calls[symbols_most - 1]) {
   struct dwarf_ranges scratch = {0};
   struct bytes bytes = unit_bytes(dwarf, unit, function);
   size_t count = 0;

@@ -44,14 +44,14 @@ void dwarf_lines_free(struct dwarf_lines *lines) {
 // MARK: The header
 
 static bool add_directory(struct dwarf_lines *lines, const char *directory) {
-  if (!make_room((void **)&lines->directories, &lines->directory_capacity, lines->directory_count, sizeof(char *)))
+  if (!make_room(&lines->directories, &lines->directory_capacity, lines->directory_count, sizeof(char *)))
     return false;
   lines->directories[lines->directory_count++] = directory;
   return true;
 }
 
 static bool add_file(struct dwarf_lines *lines, struct file_name file) {
-  if (!make_room((void **)&lines->files, &lines->file_capacity, lines->file_count, sizeof file)) return false;
+  if (!make_room(&lines->files, &lines->file_capacity, lines->file_count, sizeof file)) return false;
   lines->files[lines->file_count++] = file;
   return true;
 }
@@ -114,7 +114,7 @@ struct program {
 };
 
 static bool add_row(struct dwarf_lines *lines, const struct registers *registers) {
-  if (!make_room((void **)&lines->rows, &lines->row_capacity, lines->row_count, sizeof(struct row))) return false;
+  if (!make_room(&lines->rows, &lines->row_capacity, lines->row_count, sizeof(struct row))) return false;
   lines->rows[lines->row_count++] = (struct row){registers->address, (uint32_t)registers->file,
                                                  (uint32_t)registers->line, (uint32_t)registers->column};
   return true;
@@ -133,7 +133,7 @@ static bool end_sequence(struct dwarf_lines *lines, uint64_t end) {
     lines->row_count = first;
     return true;
   }
-  if (!make_room((void **)&lines->sequences, &lines->sequence_capacity, lines->sequence_count, sizeof(struct sequence)))
+  if (!make_room(&lines->sequences, &lines->sequence_capacity, lines->sequence_count, sizeof(struct sequence)))
     return false;
   lines->sequences[lines->sequence_count++] = (struct sequence){start, end, first, lines->row_count - first};
   return true;

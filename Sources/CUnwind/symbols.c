@@ -1,15 +1,17 @@
 #define _GNU_SOURCE 1
-#include "include/symbols.h"
+#include "symbols.h"
 
 #include "dwarf.h"
 
 #include <link.h>
+#include <unistd.h>
 
 // One executable or library of the process.
 struct image {
   uintptr_t start, end;  // the addresses that it takes
   uintptr_t shift;       // an address less this is the address as the file counts
-  char *path;
+  char *path;            // NULL without memory
+  bool is_executable;
   bool was_read;         // the two that follow
   struct elf_file file;
   struct dwarf dwarf;
@@ -20,10 +22,12 @@ struct symbols {
   size_t count, capacity;
 };
 
-// The executable has no name in the loader's list.
-static char *path_of(const struct dl_phdr_info *loaded) {
-  if (loaded->dlpi_name && *loaded->dlpi_name) return strdup(loaded->dlpi_name);
-  return realpath("/proc/self/exe", NULL);
+static char *path_of_executable(void) {
+  enum { longest = 4096 };
+  char *path = calloc(1, longest);
+  if (path && readlink("/proc/self/exe", path, longest - 1) > 0) return path;
+  free(path);
+  return NULL;
 }
 
 static int add_image(struct dl_phdr_info *loaded, size_t size, void *context) {
@@ -37,8 +41,10 @@ static int add_image(struct dl_phdr_info *loaded, size_t size, void *context) {
     if (start < image.start) image.start = start;
     if (end > image.end) image.end = end;
   }
-  if (!make_room((void **)&symbols->list, &symbols->capacity, symbols->count, sizeof image)) return 1;
-  image.path = path_of(loaded);
+  if (!make_room(&symbols->list, &symbols->capacity, symbols->count, sizeof image)) return 1;
+  // The executable has no name in the loader's list.
+  image.is_executable = !loaded->dlpi_name || *loaded->dlpi_name == 0;
+  image.path = image.is_executable ? path_of_executable() : strdup(loaded->dlpi_name);
   symbols->list[symbols->count++] = image;
   return 0;
 }
@@ -72,7 +78,8 @@ size_t symbols_find(struct symbols *symbols, uintptr_t return_address, struct sy
     if (address < image->start || address >= image->end || !image->path) continue;
     if (!image->was_read) {
       image->was_read = true;
-      elf_open(&image->file, image->path);
+      // That name leads to the file that runs, even if another one has taken its place since.
+      elf_open(&image->file, image->is_executable ? "/proc/self/exe" : image->path);
       dwarf_open(&image->dwarf, &image->file);
     }
     *found_in = (struct symbol_image){image->path, return_address - image->shift};

@@ -19,10 +19,11 @@ struct place {
   uintptr_t pc, sp, fp, base;
 };
 
-// A step of libunwind's takes 0.6 us or more, most of it for system calls: it blocks all signals while it looks into its
-// cache. Most frames keep a frame pointer, though, so that the frame's caller can be read from two words. Which frames
-// do is learnt from libunwind, once for each address, by trying: if its step leads where the frame pointer leads, then so
-// it does whenever the program is at that address, since the call frame information of an address is always the same.
+// A step of libunwind's takes 0.6 us or more, most of it for system calls: it blocks all signals while it looks into
+// its cache. Most frames keep a frame pointer, though, so that the frame's caller can be read from two words. Which
+// frames do is learnt from libunwind, once for each address, by trying: if its step leads where the frame pointer
+// leads, then so it does whenever the program is at that address, since the call frame information of an address is
+// always the same.
 struct plain_frame {
   uintptr_t pc;    // 0: an empty slot
   uintptr_t size;  // from where fp points to the sp of the caller

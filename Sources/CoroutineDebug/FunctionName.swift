@@ -64,6 +64,6 @@ extension FunctionName {
 
   /// Of the C part: the switches, and where a stack begins.
   private static let runtimeFunctions = [
-    "context_asm_", "context_boost_", "context_ucontext_", "coroutine_", "jump_fcontext", "make_fcontext",
+    "context_asm_", "context_boost_", "context_ucontext_", "jump_fcontext", "make_fcontext",
   ]
 }

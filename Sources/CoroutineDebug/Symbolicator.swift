@@ -38,12 +38,16 @@ struct Symbolicator: ~Copyable {
       let place = place(at: address)
       for (index, function) in place.functions.enumerated().reversed() {
         let isRuntime: Bool
-        switch Self.owner(of: function.name, in: place.image) {
-        case .runtime: isRuntime = true
-        case .caller: isRuntime = calledByRuntime
-        case .program: isRuntime = function.name?.isThunk == true && function.line == nil
+        if function.name?.isThunk == true && function.line == nil {
+          isRuntime = true
+        } else {
+          switch Self.owner(of: function.name, in: place.image) {
+          case .program: isRuntime = false
+          case .runtime: isRuntime = true
+          case .caller: isRuntime = calledByRuntime
+          }
+          calledByRuntime = isRuntime
         }
-        calledByRuntime = isRuntime
         frames.append(
           CoroutineBacktrace.Frame(
             address: address, function: function.name?.text, file: function.file, line: function.line,

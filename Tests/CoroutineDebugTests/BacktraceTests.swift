@@ -49,6 +49,12 @@ private func outermost(_ channel: Channel<Int>) throws -> Int {
   return first - 1
 }
 
+@inline(never)
+private func apply<Value>(_ body: () throws -> Value) rethrows -> [Value] {
+  [try body()]
+}
+private let applyLine = #line - 2
+
 extension Channel where Element == Int {
   @inline(never)
   fileprivate func receiveTwice() throws -> Int {
@@ -93,6 +99,11 @@ private func startExtension(_ channel: Channel<Int>) -> Coroutine<Int, any Error
   Coroutine.immediate(name: "extension") { try channel.receiveTwice().bitWidth }
 }
 private let startExtensionLine = #line - 2
+
+private func startThunk(_ channel: Channel<Int>) -> Coroutine<Int, any Error> {
+  Coroutine.immediate(name: "thunk") { try apply { try descend(0, channel) }.count }
+}
+private let startThunkLine = #line - 2
 
 private func startCallback(_ channel: Channel<Int>) -> Coroutine<Int, any Error> {
   Coroutine.immediate(name: "callback") {
@@ -184,6 +195,21 @@ nonisolated(unsafe) private var pendingComparison: (() -> Void)?
     #expect(
       steps == [
         Step("Channel<>.receiveTwice()", extensionLine), Step("closure #1 in startExtension(_:)", startExtensionLine),
+      ])
+    try finish(coroutine)
+  }
+
+  /// Between a generic function and a closure that does not know of it.
+  @Test func whatTheCompilerPutsBetweenTwoFunctionsIsLeftOut() throws {
+    let coroutine = startThunk(channel)
+    // An optimizer makes `apply` special in two steps, of which one has no place in the source.
+    let backtrace = try backtrace(of: coroutine)
+    let steps = backtrace.steps.filter { $0.line != nil }
+    #expect(!backtrace.visibleFrames.contains { $0.function?.hasPrefix("thunk for") == true })
+    #expect(
+      steps == [
+        Step("descend(_:_:)", descentLine + 3), Step("closure #1 in closure #1 in startThunk(_:)", startThunkLine),
+        Step("apply<A>(_:)", applyLine), Step("closure #1 in startThunk(_:)", startThunkLine),
       ])
     try finish(coroutine)
   }

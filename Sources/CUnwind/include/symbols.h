@@ -1,9 +1,10 @@
 // Which function, file and line an address of this process belongs to: from the symbol tables and the debug information
 // of the executable and of the libraries that are loaded.
 //
-// Swift's own `Runtime` module can tell too. It runs all line programs of an executable for each address (0.8 ms a frame in
-// a program of 2 MB), and misorders or misses functions that were inlined into each other, so that in optimised code
-// names and lines do not belong together. Here each is read once, and the order is that of the debug information.
+// Swift's own `Runtime` module can tell too. It runs all line programs of an executable for each address (0.8 ms a
+// frame in a program of 2 MB), and misorders or misses functions that were inlined into each other, so that in
+// optimised code names and lines do not belong together. Here each is read once, and the order is that of the debug
+// information.
 //
 // Reads ELF of 64 bits and DWARF 4 and 5, which is what Swift and clang write, little endian. What is compressed, in a
 // file of its own, or not there (a stripped executable) is not known: the functions say so, and go on.
@@ -37,8 +38,8 @@ struct symbol {
 // So many functions can be at one address, and no more are looked for.
 enum { symbols_most = 65 };
 
-// Finds what the instruction *before* a return address belongs to. Writes the functions, innermost first, and returns how
-// many: at least 1, of which nothing may be known. Takes some microseconds; the first address in an image or in a
+// Finds what the instruction *before* a return address belongs to. Writes the functions, innermost first, and returns
+// how many: at least 1, of which nothing may be known. Takes some microseconds; the first address in an image or in a
 // compilation unit as many milliseconds as that has megabytes.
 size_t symbols_find(struct symbols *symbols, uintptr_t return_address, struct symbol_image *image,
                     struct symbol found[symbols_most]);
