@@ -54,11 +54,19 @@ extension ContextBackend {
   /// - Returns: the word that `suspend` was given.
   @inlinable @inline(__always)
   public static func resume(_ link: UnsafeMutablePointer<ContextLink<Self>>, passing word: UInt) -> UInt {
+    resumeReturningLink(link, passing: word).word
+  }
+
+  /// The same, for callers that need the link again: it comes in a register, and need not be kept across the switch.
+  @inlinable @inline(__always)
+  public static func resumeReturningLink(
+    _ link: UnsafeMutablePointer<ContextLink<Self>>, passing word: UInt
+  ) -> (word: UInt, link: UnsafeMutablePointer<ContextLink<Self>>) {
     let arrival = switchContext(from: ContextLink.resumer(link), to: ContextLink.own(link), passing: word)
     // Nobody waits for the coroutine any more: its backtrace ends at its own first frame. It left by its own context, so
-    // that is where the link lies; the caller's copy of the address need not be spilled across the switch for this.
+    // that is where the link lies.
     destroy(arrival.departed + 1)
-    return arrival.word
+    return (arrival.word, UnsafeMutableRawPointer(arrival.departed).assumingMemoryBound(to: ContextLink<Self>.self))
   }
 
   /// Suspends the running coroutine and goes back to whoever resumed it. The only way back: a coroutine that was resumed

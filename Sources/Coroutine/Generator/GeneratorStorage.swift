@@ -39,9 +39,9 @@ final class GeneratorStorage<Element>: GeneratorCore {
   func next() -> Element? {
     let block = plainBlock
     guard !isRunning(block) else { return nextSlowly() }
-    let word = SelectedBackend.resume(ControlBlock.link(of: block), passing: 0)
-    // Loaded anew, which is cheaper than to keep it across the switch: a store is what such a switch is short of.
-    guard plainBlock.pointee.mode.isEmpty else { return took(word) }
+    let (word, link) = SelectedBackend.resumeReturningLink(ControlBlock.link(of: block), passing: 0)
+    let same = UnsafeMutableRawPointer(link).assumingMemoryBound(to: ControlBlock.self)
+    guard same.pointee.mode.isEmpty else { return took(word) }
     return Self.element(word)
   }
 
