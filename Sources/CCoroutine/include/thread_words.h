@@ -200,30 +200,23 @@ COROUTINE_WORDS_INLINE bool coroutine_access_set_is_empty(void) {
   return coroutine_access_set_is_empty_slowly();
 }
 
-// Whether nothing is open in the flow of control that runs here, no access and no task-local binding, and `other` is 0:
-// all of it one test outside of tasks, since this is on the way of each element of a generator. As far as that is known
-// without a search: false before the first probe, where a word was not found, and in a task until somebody has looked
-// for the head of its bindings.
-COROUTINE_WORDS_INLINE bool coroutine_flow_is_plain(uintptr_t other) {
-  const struct coroutine_word_offsets *at = &coroutine_words_at;
-  uintptr_t access = coroutine_thread_word_load(__atomic_load_n(&at->access, __ATOMIC_RELAXED));
-  uintptr_t task = coroutine_thread_word_load(__atomic_load_n(&at->task, __ATOMIC_RELAXED));
-  uintptr_t locals = coroutine_thread_word_load(__atomic_load_n(&at->locals, __ATOMIC_RELAXED));
-  if (COROUTINE_WORDS_LIKELY((access | task | locals | other) == 0))
-    return COROUTINE_WORDS_NOT_FOUND_DIFFERS || at->found != 0;
-  // In a task the thread's own bindings do not count. The head is positive only where the task's word was found.
-  ptrdiff_t head = __atomic_load_n(&at->task_head, __ATOMIC_RELAXED);
-  return (access | other) == 0 && task != 0 && head > 0 && *(const uintptr_t *)(task + (uintptr_t)head) == 0;
-}
-
-// The same, whatever accesses there are.
+// Whether no task-local binding is in force in the flow of control that runs here, and `other` is 0: one test outside of
+// tasks, since this is on the way of each element of a generator. As far as that is known without a search: false before
+// the first probe, where a word was not found, and in a task until somebody has looked for the head of its bindings.
 COROUTINE_WORDS_INLINE bool coroutine_bindings_are_plain(uintptr_t other) {
   const struct coroutine_word_offsets *at = &coroutine_words_at;
   uintptr_t task = coroutine_thread_word_load(__atomic_load_n(&at->task, __ATOMIC_RELAXED));
   uintptr_t locals = coroutine_thread_word_load(__atomic_load_n(&at->locals, __ATOMIC_RELAXED));
   if (COROUTINE_WORDS_LIKELY((task | locals | other) == 0)) return COROUTINE_WORDS_NOT_FOUND_DIFFERS || at->found != 0;
+  // In a task the thread's own bindings do not count. The head is positive only where the task's word was found.
   ptrdiff_t head = __atomic_load_n(&at->task_head, __ATOMIC_RELAXED);
   return other == 0 && task != 0 && head > 0 && *(const uintptr_t *)(task + (uintptr_t)head) == 0;
+}
+
+// The same, and no access is in progress either.
+COROUTINE_WORDS_INLINE bool coroutine_flow_is_plain(uintptr_t other) {
+  ptrdiff_t access_at = __atomic_load_n(&coroutine_words_at.access, __ATOMIC_RELAXED);
+  return coroutine_bindings_are_plain(coroutine_thread_word_load(access_at) | other);
 }
 
 // Whether a task runs on this thread, rather than a coroutine's own code: false where that is not known.
