@@ -1,7 +1,7 @@
 /// A coroutine's value, beside all that does not depend on its type.
 @usableFromInline
+// Unchecked: the value is written by the coroutine before its end is published under the lock, and constant after that.
 final class CoroutineStorage<Success: Sendable, Failure: Error>: CoroutineCore, @unchecked Sendable {
-  // Sendable: the value is written by the coroutine before its end is published under the lock, and constant after that.
   @exclusivity(unchecked) @usableFromInline var value: Success?
 
   @inlinable

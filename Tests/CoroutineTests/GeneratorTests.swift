@@ -300,6 +300,10 @@ import Testing
     let generator = Generator<Int>(stackSize: .max) { yield in try yield(1) }
     #expect(generator.next() == nil)
     #expect(generator.failure != nil)
+    // With room for a large element on top the sum must not trap either.
+    let large = Generator<InlineArray<2000, UInt64>>(stackSize: .max) { _ in }
+    for _ in large { Issue.record("an element without a stack") }
+    #expect(large.failure != nil)
   }
 
   @Test func hundredThousandDroppedHalfWayLeaveNothingBehind() {

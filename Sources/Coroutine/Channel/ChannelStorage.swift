@@ -2,9 +2,9 @@ public import Context
 
 /// A channel's lock, and what its state machine decides.
 @usableFromInline
+// Unchecked: the name is constant, and the lock guards the machine.
 final class ChannelStorage<Element: Sendable>: Waitable, @unchecked Sendable {
   let name: String
-  // Sendable: guarded by the lock.
   @exclusivity(unchecked) @usableFromInline var machine = ChannelStateMachine<Element>()
 
   init(name: String) {

@@ -112,7 +112,8 @@ extension ControlBlock {
     stackSize: Int?, owner: AnyObject, slot: Int = 0, entry: @convention(c) (UInt) -> Void
   ) throws(StackError) -> UnsafeMutablePointer<ControlBlock> {
     // A large element must not take the place of the frames.
-    let pool = try StackSupply.pool(slot > largeSlot ? (stackSize ?? StackPool.defaultStackSize) + slot : stackSize)
+    let (enlarged, isTooLarge) = (stackSize ?? StackPool.defaultStackSize).addingReportingOverflow(slot)
+    let pool = try StackSupply.pool(slot > largeSlot ? (isTooLarge ? .max : enlarged) : stackSize)
     let stack = try pool.allocate()
     let block = address(on: stack)
     let annotated = StackSupply.sanitizersActive
