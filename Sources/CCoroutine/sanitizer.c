@@ -12,6 +12,8 @@ extern void *__tsan_get_current_fiber(void) WEAK;
 extern void *__tsan_create_fiber(unsigned flags) WEAK;
 extern void __tsan_destroy_fiber(void *fiber) WEAK;
 extern void __tsan_switch_to_fiber(void *fiber, unsigned flags) WEAK;
+extern void __tsan_ignore_thread_begin(void) WEAK;
+extern void __tsan_ignore_thread_end(void) WEAK;
 
 // No function here may itself be instrumented: TSan would record its entry on one fiber and its exit on another.
 #define PLAIN __attribute__((disable_sanitizer_instrumentation, noinline))
@@ -79,4 +81,12 @@ PLAIN void coroutine_sanitizer_will_finish(struct coroutine_sanitizer *state) {
   // No place to save the fake frames: ASan frees them.
   if (__sanitizer_start_switch_fiber) __sanitizer_start_switch_fiber(0, state->resumer_bottom, state->resumer_size);
   if (__tsan_switch_to_fiber) __tsan_switch_to_fiber(state->resumer_fiber, tsan_switch_synchronizes);
+}
+
+PLAIN void coroutine_sanitizer_begin_unseen(void) {
+  if (__tsan_ignore_thread_begin) __tsan_ignore_thread_begin();
+}
+
+PLAIN void coroutine_sanitizer_end_unseen(void) {
+  if (__tsan_ignore_thread_end) __tsan_ignore_thread_end();
 }

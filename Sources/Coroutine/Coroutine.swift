@@ -63,11 +63,15 @@ public struct Coroutine<Success: Sendable, Failure: Error>: Sendable {
   /// The name it was given; empty without one.
   public var name: String { storage.name }
 
+  /// Whether it has ended: `get()` would not wait.
+  public var isFinished: Bool { storage.isFinished }
+
   /// Waits for the end and returns what the body returned. Suspends the calling coroutine.
   ///
   /// Any number of coroutines, tasks and threads may wait. Constant time.
   ///
-  /// - Throws: what the body threw; `StackError` if it never got a stack.
+  /// - Throws: what the body threw; `StackError` if it never got a stack; `CancellationError` if it was cancelled before
+  ///   it began, or the caller is cancelled while it waits.
   /// - Precondition: called inside a coroutine, and not the one that is waited for (it would wait for ever): traps.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
@@ -77,9 +81,10 @@ public struct Coroutine<Success: Sendable, Failure: Error>: Sendable {
 
   /// Waits for the end and returns what the body returned. In `async` code.
   ///
-  /// - Throws: what the body threw; `StackError` if it never got a stack.
+  /// - Throws: what the body threw; `StackError` if it never got a stack; `CancellationError` if it was cancelled before
+  ///   it began, or the calling task is cancelled while it waits.
   @inlinable
-  public func get() async throws -> Success {
+  nonisolated(nonsending) public func get() async throws -> Success {
     try await storage.get()
   }
 
@@ -89,7 +94,7 @@ public struct Coroutine<Success: Sendable, Failure: Error>: Sendable {
   ///
   /// - Throws: what the body threw; `StackError` if it never got a stack.
   @inlinable
-  public var value: Success {
+  nonisolated(nonsending) public var value: Success {
     get async throws { try await storage.get() }
   }
 

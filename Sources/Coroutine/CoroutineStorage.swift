@@ -16,13 +16,13 @@ final class CoroutineStorage<Success: Sendable, Failure: Error>: CoroutineCore, 
 
   @inlinable
   func get() throws -> Success {
-    waitForEnd()
+    try waitForEnd()
     return try outcome()
   }
 
   @inlinable
-  func get() async throws -> Success {
-    await waitForEnd()
+  nonisolated(nonsending) func get() async throws -> Success {
+    try await waitForEnd()
     return try outcome()
   }
 

@@ -10,24 +10,34 @@ public import Context
 /// }
 /// ```
 ///
-/// - Parameter start: begins the work and keeps `resume`. Runs at once, on the coroutine's stack, not under a lock. It may
-///   resume before it returns: then the coroutine does not suspend at all.
+/// - Parameters:
+///   - start: begins the work and keeps `resume`. Runs at once, on the coroutine's stack, not under a lock, also if the
+///     coroutine is cancelled already. It may resume before it returns: then the coroutine does not suspend at all.
+///   - onCancel: runs on the coroutine when it is cancelled before it was resumed: stops the work, whose result nobody
+///     waits for any more.
 /// - Returns: what `resume.returning(_:)` was given.
-/// - Throws: what `resume.throwing(_:)` was given; `SuspensionAbandoned` when the last copy of `resume` is gone unused,
-///   since nobody could ever wake the coroutine.
+/// - Throws: what `resume.throwing(_:)` was given; `CancellationError` if the coroutine is cancelled before that;
+///   `SuspensionAbandoned` when the last copy of `resume` is gone unused, since nobody could ever wake the coroutine.
 /// - Precondition: called inside a coroutine: traps elsewhere.
 @inlinable
 @_disfavoredOverload @available(*, noasync, message: "use withCheckedThrowingContinuation in async code")
-public func withSuspension<Value: Sendable>(_ start: (Resumption<Value>) -> Void) throws -> Value {
+public func withSuspension<Value: Sendable>(
+  onCancel: () -> Void = {}, _ start: (Resumption<Value>) -> Void
+) throws -> Value {
   let core = CoroutineCore.running(for: "withSuspension")
   let storage = SuspensionStorage<Value>()
   start(Resumption(storage))
-  return try storage.wait(core)
+  guard let outcome = storage.wait(core) else {
+    onCancel()
+    throw CancellationError()
+  }
+  return try outcome.get()
 }
 
 /// Wakes the coroutine that waits in `withSuspension`, once, from any thread, before or after it suspends.
 ///
-/// The first call wins and returns `true`. Later ones return `false` and change nothing.
+/// The first call wins and returns `true`. Later ones return `false` and change nothing, and so does one that comes when
+/// the coroutine was cancelled meanwhile.
 public struct Resumption<Value: Sendable>: Sendable {
   @usableFromInline let end: SuspensionEnd<Value>
 
@@ -94,25 +104,22 @@ final class SuspensionStorage<Value: Sendable>: Waitable, @unchecked Sendable {
   @inlinable
   override init() { super.init() }
 
-  /// The coroutine's side. Called once.
+  /// The coroutine's side. Called once. No outcome: it was cancelled before there was one.
   @inlinable
-  func wait(_ core: CoroutineCore) throws -> Value {
+  func wait(_ core: CoroutineCore) -> Result<Value, any Error>? {
     var node = WaitNode(.coroutine(.passUnretained(core)))
-    return try withUnsafeMutablePointer(to: &node) { node in
-      lock.lock()
-      switch machine.wait(node) {
-      case .suspend: core.park(.suspension, at: self)
-      case .goOn: lock.unlock()
+    _ = withUnsafeMutablePointer(to: &node) { node in
+      wait(core, .suspension) {
+        machine.wait(node)
+      } withdraw: {
+        .done
       }
-      // Again under the lock: a late second resume may be looking.
-      lock.lock()
-      let outcome = machine.take()
-      lock.unlock()
-      return try outcome.get()
     }
+    // Again under the lock: a late second resume may be looking.
+    return lock.withLock { machine.take() }
   }
 
-  /// The callback's side. Whether it was the first.
+  /// The callback's side. Whether it was the first, and somebody gets the outcome.
   @inlinable @discardableResult
   func settle(_ outcome: Result<Value, any Error>) -> Bool {
     lock.lock()
@@ -138,7 +145,7 @@ struct SuspensionStateMachine<Value> {
   @usableFromInline
   enum State {
     case open
-    case waiting(Waiter)
+    case waiting(UnsafeMutablePointer<WaitNode>)
     case settled(Result<Value, any Error>)
     case taken
   }
@@ -148,19 +155,16 @@ struct SuspensionStateMachine<Value> {
   @inlinable
   init() {}
 
-  @usableFromInline
-  enum WaitAction { case suspend, goOn }
-
   @inlinable
-  mutating func wait(_ node: UnsafeMutablePointer<WaitNode>) -> WaitAction {
+  mutating func wait(_ node: UnsafeMutablePointer<WaitNode>) -> Attempt {
     switch state {
     case .open:
-      state = .waiting(node.pointee.waiter)
-      return .suspend
+      state = .waiting(node)
+      return .wait
     case .settled:
-      return .goOn
+      return .done
     case .waiting, .taken:
-      preconditionFailure("one suspension is waited for twice")
+      fatalError("one suspension is waited for twice")
     }
   }
 
@@ -177,19 +181,21 @@ struct SuspensionStateMachine<Value> {
     case .open:
       state = .settled(outcome)
       return .none
-    case .waiting(let waiter):
+    case .waiting(let node):
+      // Cancelled otherwise: it is on its way to `take`.
+      guard node.pointee.waiter.claim(node.pointee.cause) else { return .tooLate }
       state = .settled(outcome)
-      return .wake(waiter)
+      return .wake(node.pointee.waiter)
     case .settled, .taken:
       return .tooLate
     }
   }
 
-  /// Takes the outcome, once it is there.
+  /// The wait is over. Takes the outcome; `nil` if it ended without one.
   @inlinable
-  mutating func take() -> Result<Value, any Error> {
-    guard case .settled(let outcome) = state else { preconditionFailure("a coroutine was woken without an outcome") }
-    state = .taken
+  mutating func take() -> Result<Value, any Error>? {
+    defer { state = .taken }
+    guard case .settled(let outcome) = state else { return nil }
     return outcome
   }
 }

@@ -67,11 +67,11 @@ import Testing
   @Test func aSenderGetsItsElementBackWhenTheChannelCloses() async throws {
     let channel = Channel<String>()
     let waiting = Coroutine { () -> String? in
-      do throws(ChannelClosed<String>) {
+      do {
         try channel.send("kept")
         return nil
-      } catch {
-        return error.unsent
+      } catch let closed as ChannelClosed<String> {
+        return closed.unsent
       }
     }
     // Closing before it waits, or while it does, must give the same answer.

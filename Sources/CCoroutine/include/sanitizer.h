@@ -41,3 +41,8 @@ void coroutine_sanitizer_did_start(struct coroutine_sanitizer *state);
 void coroutine_sanitizer_will_suspend(struct coroutine_sanitizer *state);
 void coroutine_sanitizer_did_suspend(struct coroutine_sanitizer *state);
 void coroutine_sanitizer_will_finish(struct coroutine_sanitizer *state);
+
+// Around code whose memory accesses TSan must not look at, on this thread: it reads what the concurrency runtime, which
+// is not instrumented, orders in a way that TSan does not see. Without a sanitizer nothing happens.
+void coroutine_sanitizer_begin_unseen(void);
+void coroutine_sanitizer_end_unseen(void);

@@ -31,39 +31,41 @@ public struct Channel<Element: Sendable>: Sendable {
 
   /// Hands `element` to a receiver; suspends the calling coroutine until one takes it.
   ///
-  /// - Throws: `ChannelClosed`, with the element in it, if the channel is closed before anybody took it.
+  /// - Throws: `ChannelClosed`, with the element in it, if the channel is closed before anybody took it;
+  ///   `CancellationError` if the caller is cancelled before that: nobody has received it, nor will.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
-  public func send(_ element: Element) throws(ChannelClosed<Element>) {
+  public func send(_ element: Element) throws {
     try storage.send(element)
   }
 
   /// Hands `element` to a receiver, from `async` code.
   ///
-  /// - Throws: `ChannelClosed`, with the element in it, if the channel is closed before anybody took it.
+  /// - Throws: `ChannelClosed`, with the element in it, if the channel is closed before anybody took it;
+  ///   `CancellationError` if the caller is cancelled before that: nobody has received it, nor will.
   @inlinable
-  public func send(_ element: Element) async throws(ChannelClosed<Element>) {
+  nonisolated(nonsending) public func send(_ element: Element) async throws {
     try await storage.send(element)
   }
 
   /// Takes the element of the sender that waits longest; suspends the calling coroutine until there is one.
   ///
-  /// - Throws: `ChannelClosed` if the channel is closed and no sender waits.
+  /// - Throws: `ChannelClosed` if the channel is closed and no sender waits; `CancellationError` if the caller is cancelled.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
-  public func receive() throws(ChannelClosed<Element>) -> Element {
-    guard let element = storage.receive() else { throw ChannelClosed() }
+  public func receive() throws -> Element {
+    guard let element = try storage.receive() else { throw ChannelClosed<Element>() }
     return element
   }
 
   /// Takes the element of the sender that waits longest, in `async` code.
   ///
-  /// - Throws: `ChannelClosed` if the channel is closed and no sender waits.
+  /// - Throws: `ChannelClosed` if the channel is closed and no sender waits; `CancellationError` if the caller is cancelled.
   @inlinable
-  public func receive() async throws(ChannelClosed<Element>) -> Element {
-    guard let element = await storage.receive() else { throw ChannelClosed() }
+  nonisolated(nonsending) public func receive() async throws -> Element {
+    guard let element = try await storage.receive() else { throw ChannelClosed<Element>() }
     return element
   }
 
@@ -86,11 +88,12 @@ public struct Channel<Element: Sendable>: Sendable {
   public struct Received: Sequence, IteratorProtocol, Sendable {
     @usableFromInline let storage: ChannelStorage<Element>
 
-    /// The next element; `nil` once the channel is closed.
+    /// The next element; `nil` once the channel is closed, and when the caller is cancelled.
     @inlinable
     @available(*, noasync, message: "use 'receive()' here")
     public mutating func next() -> Element? {
-      storage.receive()
+      // A Sequence can't throw: the next suspending call does.
+      try? storage.receive()
     }
   }
 }

@@ -13,17 +13,6 @@ struct ChannelNode<Element> {
   }
 }
 
-/// What is to be done after a send or a receive.
-@usableFromInline
-enum ChannelAction {
-  /// The operation is over.
-  case done
-  /// The operation is over, and so is this one's wait.
-  case wake(Waiter)
-  /// It is in the queue.
-  case wait
-}
-
 /// Who waits at a rendezvous. Pure: no lock, no switch.
 ///
 /// Invariant: never do senders and receivers wait at the same time, and nobody waits at a closed channel.
@@ -40,9 +29,9 @@ struct ChannelStateMachine<Element> {
 
   /// Somebody sends what is in `node`. Over with the element still there: the channel is closed.
   @inlinable
-  mutating func send(_ node: Node) -> ChannelAction {
+  mutating func send(_ node: Node) -> Attempt {
     if isClosed { return .done }
-    guard let receiver = receivers.popFirst() else {
+    guard let receiver = receivers.popClaimed() else {
       senders.append(Self.place(node))
       return .wait
     }
@@ -52,8 +41,8 @@ struct ChannelStateMachine<Element> {
 
   /// Somebody receives into `node`. Over with nothing there: the channel is closed.
   @inlinable
-  mutating func receive(_ node: Node) -> ChannelAction {
-    if let sender = senders.popFirst() {
+  mutating func receive(_ node: Node) -> Attempt {
+    if let sender = senders.popClaimed() {
       node.pointee.element = Self.node(sender).pointee.element.take()
       return .wake(sender.pointee.waiter)
     }
@@ -64,13 +53,23 @@ struct ChannelStateMachine<Element> {
 
   /// No more elements. Returns those whose wait is over: the senders keep their elements.
   @inlinable
-  mutating func close() -> (senders: WaitQueue, receivers: WaitQueue) {
+  mutating func close() -> (senders: ClaimedWaiters, receivers: ClaimedWaiters) {
     isClosed = true
-    defer {
-      senders = WaitQueue()
-      receivers = WaitQueue()
-    }
-    return (senders, receivers)
+    return (senders.claimAll(), receivers.claimAll())
+  }
+
+  /// A sender gives up.
+  @inlinable
+  mutating func withdrawSender(_ node: Node) -> Attempt {
+    senders.remove(Self.place(node))
+    return .done
+  }
+
+  /// A receiver gives up.
+  @inlinable
+  mutating func withdrawReceiver(_ node: Node) -> Attempt {
+    receivers.remove(Self.place(node))
+    return .done
   }
 
   /// Whether the invariant holds; for tests.

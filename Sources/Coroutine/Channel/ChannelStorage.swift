@@ -1,5 +1,3 @@
-public import Context
-
 /// A channel's lock, and what its state machine decides.
 @usableFromInline
 // Unchecked: the name is constant, and the lock guards the machine.
@@ -12,68 +10,68 @@ final class ChannelStorage<Element: Sendable>: Waitable, @unchecked Sendable {
   }
 
   @inlinable
-  func send(_ element: Element) throws(ChannelClosed<Element>) {
+  func send(_ element: Element) throws {
     let core = CoroutineCore.running(for: "Channel.send(_:)")
     var node = ChannelNode(.coroutine(.passUnretained(core)), element: element)
-    withUnsafeMutablePointer(to: &node) { node in
-      lock.lock()
-      let action = machine.send(node)
-      if case .wait = action { core.park(.send, at: self) } else { lock.unlock() }
-      if case .wake(let receiver) = action { receiver.wake() }
+    let cause = withUnsafeMutablePointer(to: &node) { node in
+      wait(core, .send) {
+        machine.send(node)
+      } withdraw: {
+        machine.withdrawSender(node)
+      }
     }
+    if cause != .event { throw CancellationError() }
     // Taken out of the node by a receiver, now or meanwhile; or nobody will.
     if let unsent = node.element { throw ChannelClosed(unsent: unsent) }
   }
 
+  /// The next element; `nil` after the end.
   @inlinable
-  func receive() -> Element? {
+  func receive() throws(CancellationError) -> Element? {
     let core = CoroutineCore.running(for: "Channel.receive()")
     var node = ChannelNode<Element>(.coroutine(.passUnretained(core)), element: nil)
-    withUnsafeMutablePointer(to: &node) { node in
-      lock.lock()
-      let action = machine.receive(node)
-      if case .wait = action { core.park(.receive, at: self) } else { lock.unlock() }
-      if case .wake(let sender) = action { sender.wake() }
+    let cause = withUnsafeMutablePointer(to: &node) { node in
+      wait(core, .receive) {
+        machine.receive(node)
+      } withdraw: {
+        machine.withdrawReceiver(node)
+      }
     }
+    if cause != .event { throw CancellationError() }
     return node.element
   }
 
-  @inlinable
-  func send(_ element: Element) async throws(ChannelClosed<Element>) {
-    let unsent = await operate(element) { machine, node in machine.send(node) }
-    if let unsent { throw ChannelClosed(unsent: unsent) }
-  }
+  // The node of `async` code lies on the heap, since a task has no stack to wait on.
 
   @inlinable
-  func receive() async -> Element? {
-    await operate(nil) { machine, node in machine.receive(node) }
-  }
-
-  /// One operation of `async` code: its node lies on the heap, since the task has no stack to wait on. Returns what is in
-  /// the node afterwards.
-  @inlinable
-  func operate(
-    _ element: Element?,
-    _ event: (inout ChannelStateMachine<Element>, UnsafeMutablePointer<ChannelNode<Element>>) -> ChannelAction
-  ) async -> Element? {
+  nonisolated(nonsending) func send(_ element: Element) async throws {
+    let task = WaitingTask()
     let node = UnsafeMutablePointer<ChannelNode<Element>>.allocate(capacity: 1)
-    await withUnsafeContinuation { (continuation: UnsafeContinuation<Void, Never>) in
-      node.initialize(to: ChannelNode(.task(continuation), element: element))
-      lock.lock()
-      let action = event(&machine, node)
-      lock.unlock()
-      switch action {
-      case .wait: break
-      case .done: continuation.resume()
-      case .wake(let other):
-        continuation.resume()
-        other.wake()
-      }
+    node.initialize(to: ChannelNode(.task(.passUnretained(task)), element: element))
+    defer { node.deinitialize(count: 1).deallocate() }
+    let cause = await wait(task) {
+      machine.send(node)
+    } withdraw: {
+      machine.withdrawSender(node)
     }
-    let result = node.pointee.element
-    node.deinitialize(count: 1)
-    node.deallocate()
-    return result
+    if cause != .event { throw CancellationError() }
+    if let unsent = node.pointee.element { throw ChannelClosed(unsent: unsent) }
+  }
+
+  /// The next element; `nil` after the end.
+  @inlinable
+  nonisolated(nonsending) func receive() async throws(CancellationError) -> Element? {
+    let task = WaitingTask()
+    let node = UnsafeMutablePointer<ChannelNode<Element>>.allocate(capacity: 1)
+    node.initialize(to: ChannelNode(.task(.passUnretained(task)), element: nil))
+    defer { node.deinitialize(count: 1).deallocate() }
+    let cause = await wait(task) {
+      machine.receive(node)
+    } withdraw: {
+      machine.withdrawReceiver(node)
+    }
+    if cause != .event { throw CancellationError() }
+    return node.pointee.element
   }
 
   func close() {
@@ -85,9 +83,7 @@ final class ChannelStorage<Element: Sendable>: Waitable, @unchecked Sendable {
   }
 
   var isClosed: Bool {
-    lock.lock()
-    defer { lock.unlock() }
-    return machine.isClosed
+    lock.withLock { machine.isClosed }
   }
 
   override package func describe(_ operation: WaitReason.Operation) -> String {

@@ -27,14 +27,21 @@ final class Semaphore: Sendable {
 /// A plain thread that waits for something of the runtime's, once.
 @usableFromInline
 package final class BlockedThread: Sendable {
+  /// Who ends the wait.
+  @usableFromInline let parking = Parking()
   private let semaphore = Semaphore()
 
   @usableFromInline
   init() {}
 
+  /// Waits until somebody has claimed the wait and unblocks the thread.
   @usableFromInline
-  func block() { semaphore.wait() }
+  func block() -> WakeCause {
+    semaphore.wait()
+    return parking.cause
+  }
 
+  /// For the one who has claimed its wait.
   @usableFromInline
   func unblock() { semaphore.signal() }
 }

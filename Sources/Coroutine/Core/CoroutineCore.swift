@@ -1,6 +1,6 @@
 public import CCoroutine
 import Context
-import Synchronization
+public import Synchronization
 
 /// A scheduled coroutine, whatever its result: what the schedulers run and the primitives suspend.
 ///
@@ -27,6 +27,16 @@ package class CoroutineCore: Waitable {
   @exclusivity(unchecked) package final var block: UnsafeMutablePointer<ControlBlock>?
   /// What it waits for; written by itself before it suspends.
   @exclusivity(unchecked) @usableFromInline package final var waitReason: WaitReason?
+  /// Who ends its present wait.
+  @usableFromInline final let parking = Parking()
+
+  /// Guards `regions` and `cancellationReason`, and is held while `interruption` changes. Not `lock`: a cancel holds it
+  /// until a coroutine that is about to wait has got the lock of what it waits for, which may be the `lock` of another.
+  final let cancellationLock = Lock()
+  @exclusivity(unchecked) final var regions: CancellationRegion?
+  @exclusivity(unchecked) final var cancellationReason: (any Error)?
+  /// 1 if what runs is asked to stop. See `CancellationRegion`.
+  @usableFromInline final let interruption = Atomic<UInt32>(0)
 
   /// What it does, until it begins: given itself, to keep its value in.
   @exclusivity(unchecked) private final var body: Body?
@@ -54,7 +64,10 @@ package class CoroutineCore: Waitable {
   }
 
   deinit {
-    if let failure, !completion.wasObserved { CoroutineErrors.report(failure, of: description) }
+    // That a cancelled coroutine was cancelled is no news.
+    if let failure, !completion.wasObserved, cancellationReason == nil || !(failure is CancellationError) {
+      CoroutineErrors.report(failure, of: description)
+    }
   }
 
   private static let identifiers = Atomic<UInt64>(0)
@@ -103,6 +116,8 @@ extension CoroutineCore {
     switch departure {
     case .unlock(let waitable):
       block.pointee.state.store(.suspended, ordering: .releasing)
+      // Whoever claims the wait now has to get this lock before it can leave what it waited for.
+      parking.park()
       waitable._withUnsafeGuaranteedRef { $0.lock.unlock() }
     case .enqueue:
       block.pointee.state.store(.ready, ordering: .releasing)
@@ -114,9 +129,10 @@ extension CoroutineCore {
     }
   }
 
-  /// Gets a stack. Without one the coroutine ends here, with the error as its result.
+  /// Gets a stack. Without one, or cancelled already, the coroutine ends here, with the error as its result.
   @inline(never)
   private final func start() -> UnsafeMutablePointer<ControlBlock>? {
+    guard !isInterrupted else { return endWithoutRunning(CancellationError()) }
     do throws(StackError) {
       let block = try ControlBlock.create(stackSize: stackSize, owner: self) { word in
         let block = ControlBlock.entered(word)
@@ -130,12 +146,16 @@ extension CoroutineCore {
       self.block = block
       return block
     } catch {
-      coroutine_words_release(&inherited)
-      body = nil
-      failure = error
-      end()
-      return nil
+      return endWithoutRunning(error)
     }
+  }
+
+  private final func endWithoutRunning(_ error: any Error) -> UnsafeMutablePointer<ControlBlock>? {
+    coroutine_words_release(&inherited)
+    body = nil
+    failure = error
+    end()
+    return nil
   }
 
   /// What the body captured is released here: on the stack, while the coroutine still counts as running.
@@ -216,33 +236,45 @@ extension CoroutineCore {
 // MARK: - Joining
 
 extension CoroutineCore {
-  /// Suspends the calling coroutine until this one has ended.
+  /// Whether it has ended.
   @usableFromInline
-  final func waitForEnd() {
+  final var isFinished: Bool {
+    lock.withLock { completion.isFinished }
+  }
+
+  /// Suspends the calling coroutine until this one has ended.
+  ///
+  /// - Throws: `CancellationError` if the caller is cancelled before.
+  @usableFromInline
+  final func waitForEnd() throws(CancellationError) {
     let core = CoroutineCore.running(for: "Coroutine.get()")
     require(core !== self, "\(core.description) waits for its own end: it would wait for ever")
     var node = WaitNode(.coroutine(.passUnretained(core)))
-    withUnsafeMutablePointer(to: &node) { node in
-      lock.lock()
-      switch completion.join(node) {
-      case .wait: core.park(.join, at: self)
-      case .finished: lock.unlock()
+    let cause = withUnsafeMutablePointer(to: &node) { node in
+      wait(core, .join) {
+        completion.join(node)
+      } withdraw: {
+        completion.leave(node)
       }
     }
+    if cause != .event { throw CancellationError() }
   }
 
   /// Suspends the calling task until this coroutine has ended.
+  ///
+  /// - Throws: `CancellationError` if the caller is cancelled before.
   @usableFromInline
-  final func waitForEnd() async {
+  nonisolated(nonsending) final func waitForEnd() async throws(CancellationError) {
+    let task = WaitingTask()
     let node = UnsafeMutablePointer<WaitNode>.allocate(capacity: 1)
+    node.initialize(to: WaitNode(.task(.passUnretained(task))))
     defer { node.deallocate() }
-    await withUnsafeContinuation { (continuation: UnsafeContinuation<Void, Never>) in
-      node.initialize(to: WaitNode(.task(continuation)))
-      lock.lock()
-      let action = completion.join(node)
-      lock.unlock()
-      if case .finished = action { continuation.resume() }
+    let cause = await wait(task) {
+      completion.join(node)
+    } withdraw: {
+      completion.leave(node)
     }
+    if cause != .event { throw CancellationError() }
   }
 
   /// Blocks the calling thread until this coroutine has ended.
@@ -254,11 +286,12 @@ extension CoroutineCore {
       "getBlocking() on the main thread for \(description), which runs on the main queue, would wait for ever")
     let thread = BlockedThread()
     var node = WaitNode(.thread(.passUnretained(thread)))
-    withUnsafeMutablePointer(to: &node) { node in
-      lock.lock()
-      let action = completion.join(node)
-      lock.unlock()
-      if case .wait = action { thread.block() }
+    _ = withUnsafeMutablePointer(to: &node) { node in
+      wait(thread) {
+        completion.join(node)
+      } withdraw: {
+        completion.leave(node)
+      }
     }
   }
 }
@@ -266,15 +299,20 @@ extension CoroutineCore {
 // MARK: - Suspending
 
 extension CoroutineCore {
-  /// Suspends the running coroutine until a waker takes its node. `waitable.lock` is held, and is released when the
+  /// Whether an operation that may wait has to throw instead. On the coroutine itself.
+  @inlinable @inline(__always)
+  package final var isInterrupted: Bool { interruption.load(ordering: .relaxed) != 0 }
+
+  /// Suspends the running coroutine until somebody claims its wait. `waitable.lock` is held, and is released when the
   /// context is saved. On the coroutine's own stack or on that of a generator that it runs; may return on another thread.
   @inlinable
-  package final func park(_ operation: WaitReason.Operation, at waitable: Waitable) {
+  package final func park(_ operation: WaitReason.Operation, at waitable: Waitable) -> WakeCause {
     waitReason = WaitReason(operation, at: waitable)
     depart(.unlock(.passUnretained(waitable)))
     waitReason = nil
     // Until here: the unlock and the wake both use it, on other stacks.
     withExtendedLifetime(waitable) {}
+    return parking.cause
   }
 
   /// Lets the others on the scheduler run first.
@@ -297,11 +335,11 @@ extension CoroutineCore {
     _ = ControlBlock.suspend(block, passing: 0)
   }
 
-  /// Makes a suspended coroutine ready, and hands it to its scheduler. For whoever took its node out of a queue.
+  /// Makes a suspended coroutine ready, and hands it to its scheduler. For whoever has claimed its wait.
   @usableFromInline
   static func wake(_ core: Unmanaged<CoroutineCore>) {
     core._withUnsafeGuaranteedRef { core in
-      // It was published with its context saved: its block says so, or somebody wakes it a second time.
+      // Its wait was claimed, with its context saved: its block says so, or somebody wakes without a claim.
       require(
         core.block?.pointee.state.load(ordering: .relaxed) == .suspended,
         "\(core.description) was woken twice, or while it runs")

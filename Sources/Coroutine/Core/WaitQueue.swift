@@ -1,0 +1,155 @@
+/// One waiter's place in a queue: lies on the stack of the waiting coroutine, so that waiting allocates nothing.
+///
+/// Guarded by the queue's lock from the moment it is appended until it is out of the queue and its wait was claimed. It
+/// stays where it is until whoever waits goes on.
+@usableFromInline
+package struct WaitNode {
+  @usableFromInline package var next: UnsafeMutablePointer<WaitNode>?
+  @usableFromInline package var previous: UnsafeMutablePointer<WaitNode>?
+  /// Whether it is in the queue.
+  @usableFromInline package var isQueued = false
+  /// What the wait ends with if it ends here.
+  @usableFromInline package let cause: WakeCause
+  /// Whom to wake.
+  @usableFromInline package let waiter: Waiter
+
+  @inlinable
+  package init(_ waiter: Waiter, cause: WakeCause = .event) {
+    self.waiter = waiter
+    self.cause = cause
+  }
+}
+
+/// Somebody who waits. Holds nothing alive: whoever waits is alive. Trivial to copy.
+@usableFromInline
+package enum Waiter {
+  /// A coroutine that is suspended, or will be before a claim succeeds.
+  case coroutine(Unmanaged<CoroutineCore>)
+  /// `async` code.
+  case task(Unmanaged<WaitingTask>)
+  /// A thread that blocks.
+  case thread(Unmanaged<BlockedThread>)
+
+  /// Ends the wait. Whether the caller has to call `wake()`, once it holds no lock: it was the first.
+  @inlinable @inline(__always)
+  package func claim(_ cause: WakeCause) -> Bool {
+    switch self {
+    case .coroutine(let core): core._withUnsafeGuaranteedRef { $0.parking.claim(cause) }
+    // A task's deadline runs before the task is parked.
+    case .task(let task): task._withUnsafeGuaranteedRef { $0.parking.claimEarly(cause).mustWake }
+    case .thread(let thread): thread._withUnsafeGuaranteedRef { $0.parking.claim(cause) }
+    }
+  }
+
+  /// Lets the waiter go on, whose wait the caller has claimed. Not under a lock.
+  @inlinable
+  package func wake() {
+    switch self {
+    case .coroutine(let core): CoroutineCore.wake(core)
+    case .task(let task): task._withUnsafeGuaranteedRef { $0.resume() }
+    case .thread(let thread): thread._withUnsafeGuaranteedRef { $0.unblock() }
+    }
+  }
+}
+
+/// Waiters in the order in which they came: a doubly linked list over their own nodes. Guarded by its owner's lock.
+///
+/// A waiter in it may have been claimed by somebody else (a cancel, a deadline) and not yet have taken itself out: hence
+/// `popClaimed`, and hence a queue that is not empty need not have anybody to wake.
+@usableFromInline
+package struct WaitQueue {
+  @usableFromInline var first: UnsafeMutablePointer<WaitNode>?
+  @usableFromInline var last: UnsafeMutablePointer<WaitNode>?
+
+  @inlinable
+  package init() {}
+
+  @inlinable
+  package var isEmpty: Bool { first == nil }
+
+  /// Appends a waiter. Constant time.
+  @inlinable
+  package mutating func append(_ node: UnsafeMutablePointer<WaitNode>) {
+    node.pointee.next = nil
+    node.pointee.previous = last
+    node.pointee.isQueued = true
+    if let last { last.pointee.next = node } else { first = node }
+    last = node
+  }
+
+  /// Takes out a waiter that gives up, unless it is out already. Constant time.
+  ///
+  /// - Returns: whether it was in the queue.
+  @inlinable @discardableResult
+  package mutating func remove(_ node: UnsafeMutablePointer<WaitNode>) -> Bool {
+    guard node.pointee.isQueued else { return false }
+    node.pointee.isQueued = false
+    let (next, previous) = (node.pointee.next, node.pointee.previous)
+    if let previous { previous.pointee.next = next } else { first = next }
+    if let next { next.pointee.previous = previous } else { last = previous }
+    return true
+  }
+
+  /// Takes out the waiter that came first among those whose wait has not ended, and ends its wait: it is to be woken.
+  @inlinable
+  package mutating func popClaimed() -> UnsafeMutablePointer<WaitNode>? {
+    while let node = first {
+      first = node.pointee.next
+      if let first { first.pointee.previous = nil } else { last = nil }
+      node.pointee.isQueued = false
+      if node.pointee.waiter.claim(node.pointee.cause) { return node }
+    }
+    return nil
+  }
+
+  /// Ends all waits. Returns those that are to be woken, in their order; the queue is empty afterwards.
+  @inlinable
+  package mutating func claimAll() -> ClaimedWaiters {
+    var claimed = ClaimedWaiters()
+    while let node = popClaimed() { claimed.append(node) }
+    return claimed
+  }
+
+  /// How many are in the queue, those included that have given up but not yet left. Linear; for debuggers and tests.
+  package var count: Int {
+    var count = 0
+    var node = first
+    while let current = node {
+      count += 1
+      node = current.pointee.next
+    }
+    return count
+  }
+}
+
+/// Waiters whose waits have been ended, and who are still to be woken: linked through their nodes, which stay valid until
+/// then. Belongs to whoever claimed them.
+@usableFromInline
+package struct ClaimedWaiters {
+  @usableFromInline var first: UnsafeMutablePointer<WaitNode>?
+  @usableFromInline var last: UnsafeMutablePointer<WaitNode>?
+
+  @inlinable
+  package init() {}
+
+  @inlinable
+  package var isEmpty: Bool { first == nil }
+
+  @inlinable
+  package mutating func append(_ node: UnsafeMutablePointer<WaitNode>) {
+    node.pointee.next = nil
+    if let last { last.pointee.next = node } else { first = node }
+    last = node
+  }
+
+  /// Wakes them, in their order. Not under a lock.
+  @inlinable
+  package consuming func wakeAll() {
+    var node = first
+    while let current = node {
+      // A woken waiter takes its node with it: read before.
+      node = current.pointee.next
+      current.pointee.waiter.wake()
+    }
+  }
+}

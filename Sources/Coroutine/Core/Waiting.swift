@@ -1,0 +1,163 @@
+public import CCoroutine
+public import Context
+
+/// What an operation's attempt came to, under the lock of what it is done at.
+@usableFromInline
+package enum Attempt {
+  /// It is over.
+  case done
+  /// It is over, and so is this one's wait, which was claimed.
+  case wake(Waiter)
+  /// It is over, and so are these ones' waits, which were claimed.
+  case wakeAll(ClaimedWaiters)
+  /// Its node is in a queue.
+  case wait
+
+  /// Wakes whom the attempt concerns. Not under the lock.
+  @inlinable @inline(__always)
+  package func wakeOthers() {
+    switch self {
+    case .done, .wait: break
+    case .wake(let waiter): waiter.wake()
+    case .wakeAll(let waiters): waiters.wakeAll()
+    }
+  }
+}
+
+/// One operation that may have to wait, for each of the three kinds of callers: coroutine, `async` code, plain thread.
+///
+/// - `attempt` asks the state machine, under `lock`, and hands it a node that names the caller as the one to wake.
+/// - `withdraw` takes the node out of the queue, under `lock`, if it still is in there: the wait ended otherwise. It may
+///   find that others can go on now.
+/// - The result is `.event` if the attempt was over at once, or a waker claimed the wait.
+extension Waitable {
+  /// Suspends the calling coroutine if it has to wait. `core` is the calling coroutine.
+  @inlinable @inline(__always)
+  package final func wait(
+    _ core: CoroutineCore, _ operation: WaitReason.Operation,
+    attempt: () -> Attempt, withdraw: () -> Attempt
+  ) -> WakeCause {
+    guard enter(core) else { return .cancelled }
+    let result = attempt()
+    guard case .wait = result else {
+      leave(core)
+      result.wakeOthers()
+      return .event
+    }
+    let cause = core.park(operation, at: self)
+    if cause != .event {
+      lock.lock()
+      let result = withdraw()
+      lock.unlock()
+      result.wakeOthers()
+    }
+    return cause
+  }
+
+  /// Takes the lock for an operation that may wait; false, and not locked, if the coroutine was cancelled.
+  @inlinable @inline(__always)
+  package final func enter(_ core: CoroutineCore) -> Bool {
+    core.parking.prepare()
+    lock.lock()
+    // Either a cancel sees the word that says "departing", or this sees the cancel's flag.
+    coroutine_store_load_barrier_after_locking()
+    guard !core.isInterrupted else {
+      leave(core)
+      return false
+    }
+    return true
+  }
+
+  /// Gives the lock back after an operation that did not wait.
+  @inlinable @inline(__always)
+  package final func leave(_ core: CoroutineCore) {
+    core.parking.abandon()
+    lock.unlock()
+  }
+
+  /// Suspends the calling task if it has to wait. A cancel of the task ends the wait.
+  @inlinable
+  nonisolated(nonsending) package final func wait(
+    _ task: WaitingTask, attempt: () -> Attempt, withdraw: () -> Attempt
+  ) async -> WakeCause {
+    var isOver = false
+    await withTaskCancellationHandler {
+      await withUnsafeContinuation { (continuation: UnsafeContinuation<Void, Never>) in
+        task.continuation = continuation
+        lock.lock()
+        // Cancelled before: then the operation is not even begun.
+        guard task.parking.isAwake else {
+          lock.unlock()
+          return continuation.resume()
+        }
+        let result = attempt()
+        guard case .wait = result else {
+          lock.unlock()
+          // A cancel may come in between: it loses to what has been done.
+          isOver = true
+          result.wakeOthers()
+          return continuation.resume()
+        }
+        guard task.parking.parkUnlessClaimed() else {
+          lock.unlock()
+          return continuation.resume()
+        }
+        lock.unlock()
+      }
+    } onCancel: {
+      if task.parking.claimEarly(.cancelled).mustWake { task.resume() }
+    }
+    let cause = isOver ? .event : task.parking.cause
+    if cause != .event {
+      lock.lock()
+      let result = withdraw()
+      lock.unlock()
+      result.wakeOthers()
+    }
+    return cause
+  }
+
+  /// Blocks the calling thread if it has to wait.
+  @inlinable
+  package final func wait(
+    _ thread: BlockedThread, attempt: () -> Attempt, withdraw: () -> Attempt
+  ) -> WakeCause {
+    lock.lock()
+    let result = attempt()
+    guard case .wait = result else {
+      lock.unlock()
+      result.wakeOthers()
+      return .event
+    }
+    thread.parking.park()
+    lock.unlock()
+    let cause = thread.block()
+    if cause != .event {
+      lock.lock()
+      let result = withdraw()
+      lock.unlock()
+      result.wakeOthers()
+    }
+    return cause
+  }
+}
+
+/// `async` code that waits, once.
+@usableFromInline
+// Unchecked: `continuation` is written before the wait can be claimed, and read only by the one who has claimed it.
+package final class WaitingTask: @unchecked Sendable {
+  @usableFromInline let parking = Parking()
+  @usableFromInline var continuation: UnsafeContinuation<Void, Never>?
+  @inlinable
+  init() {}
+
+  /// Lets the task go on. For the one who has claimed its wait.
+  @usableFromInline
+  func resume() {
+    guard let continuation else { fatalError("a task was woken before it waited") }
+    // It looks into the task's context, which the task may free as soon as it goes on.
+    coroutine_sanitizer_begin_unseen()
+    continuation.resume()
+    coroutine_sanitizer_end_unseen()
+  }
+}

@@ -1,0 +1,277 @@
+import Coroutine
+import Dispatch
+import Testing
+
+@Suite struct CancellationTests {
+  private struct Reason: Error, Equatable {}
+
+  /// A coroutine that has suspended, as `wait` does it, on a queue of its own.
+  private func waiting<Value: Sendable>(
+    _ log: Log = Log(), in wait: @escaping @Sendable () throws -> Value
+  ) async throws -> Coroutine<Value, any Error> {
+    let queue = DispatchQueue(label: "serial")
+    let coroutine = Coroutine(on: queue) { () throws -> Value in
+      defer { log.add("unwound") }
+      return try wait()
+    }
+    // Serial and first in, first out: when this one has run, the other waits.
+    try await Coroutine(on: queue) {}.get()
+    return coroutine
+  }
+
+  /// (Instead of `#expect(throws:)`, on whose closures inside another the compiler of Swift 6.3 crashes.)
+  private func isCancelled(_ body: () throws -> Void) -> Bool {
+    do {
+      try body()
+      return false
+    } catch {
+      return error is CancellationError
+    }
+  }
+
+  @Test func aBlockedReceiveIsWokenAndThrows() async throws {
+    let log = Log()
+    let channel = Channel<Int>()
+    let receiver = try await waiting(log) { try channel.receive() }
+    #expect(!receiver.isFinished)
+    receiver.cancel()
+    await #expect(throws: CancellationError.self) { try await receiver.get() }
+    #expect(log.all == ["unwound"])
+    // It has left the queue: the next sender meets the next receiver.
+    let next = Coroutine { try channel.receive() }
+    try await channel.send(7)
+    #expect(try await next.get() == 7)
+  }
+
+  @Test func aCancelledSendersElementIsNeverReceived() async throws {
+    let channel = Channel<Int>()
+    let sender = try await waiting { try channel.send(1) }
+    sender.cancel()
+    await #expect(throws: CancellationError.self) { try await sender.get() }
+    let other = Coroutine { try channel.send(2) }
+    #expect(try await channel.receive() == 2)
+    try await other.get()
+  }
+
+  @Test func aBlockedJoinAndAWithSuspensionThrow() async throws {
+    let gate = Channel<Void>()
+    let endless = Coroutine { try gate.receive() }
+    let joiner = try await waiting { try endless.get() }
+    joiner.cancel()
+    await #expect(throws: CancellationError.self) { try await joiner.get() }
+    #expect(!endless.isCancelled && !endless.isFinished)
+
+    let log = Log()
+    let kept = Guarded<[Resumption<Int>]>([])
+    let suspended = try await waiting(log) {
+      try withSuspension(onCancel: { log.add("stopped") }) { resume in kept.withLock { $0.append(resume) } }
+    }
+    suspended.cancel()
+    await #expect(throws: CancellationError.self) { try await suspended.get() }
+    #expect(log.all == ["stopped", "unwound"])
+    #expect(kept.withLock { $0[0].returning(1) } == false, "nobody gets this value")
+
+    endless.cancel()
+    await #expect(throws: CancellationError.self) { try await endless.get() }
+  }
+
+  @Test func anOperationThatIsEnteredAfterTheCancelThrowsAtOnce() async throws {
+    let log = Log()
+    let channel = Channel<Int>()
+    let go = Channel<Void>()
+    let kept = Guarded<Resumption<Void>?>(nil)
+    let coroutine = try await waiting { [self] in
+      try withCancellationShield { try go.receive() }
+      let receive = isCancelled { _ = try channel.receive() }
+      let send = isCancelled { try channel.send(1) }
+      let check = isCancelled { try Coroutine.checkCancellation() }
+      let suspend = isCancelled { try withSuspension { (resume: Resumption<Void>) in kept.withLock { $0 = resume } } }
+      log.add("\(receive) \(send) \(check) \(suspend)")
+    }
+    coroutine.cancel()
+    coroutine.cancel()
+    try await go.send(())
+    try await coroutine.get()
+    #expect(log.all == ["true true true true"])
+  }
+
+  @Test func oneThatIsCancelledBeforeItBeganNeverRuns() async throws {
+    let queue = DispatchQueue(label: "serial")
+    let log = Log()
+    let reason = Coroutine(on: queue) { [self] in
+      let unborn = Coroutine { log.add("ran") }
+      unborn.cancel(reason: Reason())
+      #expect(unborn.isCancelled)
+      #expect(isCancelled { try unborn.get() })
+      #expect(unborn.isFinished)
+    }
+    try await reason.get()
+    #expect(log.all == [])
+  }
+
+  @Test func theFirstReasonCountsAndIsSeenInside() async throws {
+    let channel = Channel<Int>()
+    let coroutine = try await waiting { () -> Bool in
+      #expect(Coroutine.cancellationReason == nil && !Coroutine.isCancelled)
+      _ = try? channel.receive()
+      #expect(Coroutine.isCancelled)
+      return Coroutine.cancellationReason is Reason
+    }
+    coroutine.cancel(reason: Reason())
+    coroutine.cancel()
+    #expect(try await coroutine.get())
+    #expect(coroutine.isCancelled)
+    #expect(Coroutine.cancellationReason == nil && !Coroutine.isCancelled, "outside of coroutines")
+  }
+
+  @Test func cancellingWhatHasFinishedHasNoEffect() async throws {
+    let coroutine = Coroutine { 1 }
+    #expect(try await coroutine.get() == 1)
+    coroutine.cancel()
+    #expect(!coroutine.isCancelled)
+    #expect(try await coroutine.get() == 1)
+  }
+
+  @Test func aShieldLetsCleanupWaitAndEndsWithTheCancellationInForce() async throws {
+    let log = Log()
+    let (never, cleanup) = (Channel<Int>(), Channel<Int>())
+    let coroutine = try await waiting(log) {
+      defer {
+        withCancellationShield {
+          #expect(!Coroutine.isCancelled)
+          log.add("cleanup got \((try? cleanup.receive()) ?? -1)")
+        }
+        #expect(Coroutine.isCancelled)
+      }
+      return try never.receive()
+    }
+    coroutine.cancel()
+    try await cleanup.send(5)
+    await #expect(throws: CancellationError.self) { try await coroutine.get() }
+    #expect(log.all == ["cleanup got 5", "unwound"])
+  }
+
+  @Test func aCancelDuringAShieldDoesNotEndItsWaits() async throws {
+    let log = Log()
+    let inside = Channel<Int>()
+    let coroutine = try await waiting(log) { () -> Int in
+      let value = try withCancellationShield { try inside.receive() }
+      log.add("received")
+      return try value + inside.receive()
+    }
+    coroutine.cancel()
+    try await inside.send(1)
+    await #expect(throws: CancellationError.self) { try await coroutine.get() }
+    #expect(log.all == ["received", "unwound"])
+  }
+
+  @Test func handlersRunOnceInnermostFirstBeforeTheWaitEnds() async throws {
+    let log = Log()
+    let channel = Channel<Int>()
+    let coroutine = try await waiting(log) {
+      try withCancellationHandler {
+        try withCancellationHandler {
+          try withCancellationHandler {
+            try channel.receive()
+          } onCancel: {
+            log.add("inner")
+          }
+        } onCancel: {
+          log.add("middle")
+        }
+      } onCancel: {
+        log.add("outer")
+      }
+    }
+    coroutine.cancel()
+    await #expect(throws: CancellationError.self) { try await coroutine.get() }
+    coroutine.cancel()
+    #expect(log.all == ["inner", "middle", "outer", "unwound"])
+  }
+
+  @Test func aCancelFromOutsideAShieldDoesNotReachTheHandlersInsideIt() async throws {
+    let log = Log()
+    let channel = Channel<Int>()
+    let coroutine = try await waiting(log) {
+      try withCancellationHandler {
+        try withCancellationShield {
+          try withCancellationHandler {
+            try channel.receive()
+          } onCancel: {
+            log.add("shielded")
+          }
+        }
+      } onCancel: {
+        log.add("outer")
+      }
+    }
+    coroutine.cancel()
+    try await channel.send(1)
+    #expect(try await coroutine.get() == 1)
+    #expect(log.all == ["outer", "unwound"])
+  }
+
+  @Test func aHandlerThatComesTooLateRunsAtOnceAndOneThatIsOverDoesNot() async throws {
+    let log = Log()
+    let channel = Channel<Int>()
+    let coroutine = try await waiting(log) {
+      withCancellationHandler {
+      } onCancel: {
+        log.add("over")
+      }
+      _ = try? channel.receive()
+      withCancellationHandler {
+        log.add("operation")
+      } onCancel: {
+        log.add("at once")
+      }
+    }
+    coroutine.cancel()
+    try await coroutine.get()
+    #expect(log.all == ["at once", "operation", "unwound"])
+  }
+
+  @Test func aCancelledTaskLeavesTheQueueItWaitsIn() async throws {
+    let channel = Channel<Int>()
+    let task = Task { try await channel.receive() }
+    task.cancel()
+    await #expect(throws: CancellationError.self) { try await task.value }
+    let joined = Coroutine { try channel.receive() }
+    let joiner = Task { try await joined.get() }
+    joiner.cancel()
+    await #expect(throws: CancellationError.self) { try await joiner.value }
+    try await channel.send(3)
+    #expect(try await joined.get() == 3)
+  }
+
+  @Test func aCancelRacesWithASendAndNothingIsLost() async throws {
+    for _ in 0..<2_000 {
+      let channel = Channel<Int>()
+      let receiver = Coroutine { () -> Int? in try? channel.receive() }
+      let sender = Coroutine { () -> Bool in
+        do {
+          try channel.send(1)
+          return true
+        } catch {
+          return false
+        }
+      }
+      async let _: Void = receiver.cancel()
+      async let _: Void = sender.cancel()
+      let received: Int?
+      do { received = try await receiver.get() } catch { received = nil }
+      let wasSent: Bool
+      do { wasSent = try await sender.get() } catch { wasSent = false }
+      #expect((received != nil) == wasSent)
+    }
+  }
+
+  @Test func aCancelRacesWithTheEnd() async throws {
+    for _ in 0..<2_000 {
+      let coroutine = Coroutine { 1 }
+      async let _: Void = coroutine.cancel()
+      let value = try? await coroutine.get()
+      #expect(value == 1 || coroutine.isCancelled)
+    }
+  }
+}

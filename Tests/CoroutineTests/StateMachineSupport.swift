@@ -1,0 +1,48 @@
+@testable import Coroutine
+
+/// Calls `check` with each sequence of `length` events out of `count`.
+func everySequence(of count: Int, length: Int, _ check: ([Int]) throws -> Void) rethrows {
+  var sequence = [Int](repeating: 0, count: length)
+  while true {
+    try check(sequence)
+    var place = 0
+    while place < length {
+      sequence[place] += 1
+      if sequence[place] < count { break }
+      sequence[place] = 0
+      place += 1
+    }
+    if place == length { return }
+  }
+}
+
+/// Somebody who waits in a state machine, without a thread or a switch.
+final class ModelWaiter {
+  private let thread = BlockedThread()
+
+  init() { thread.parking.park() }
+
+  var waiter: Waiter { .thread(.passUnretained(thread)) }
+
+  /// Ends the wait from elsewhere. Whether it still lasted.
+  func giveUp() -> Bool { thread.parking.claim(.cancelled) }
+
+  /// Why the wait ended; `nil` while it lasts.
+  var cause: WakeCause? {
+    let cause = thread.parking.cause
+    return cause.rawValue < 100 ? cause : nil
+  }
+}
+
+extension ClaimedWaiters {
+  /// The nodes, in their order.
+  var nodes: [UnsafeMutablePointer<WaitNode>] {
+    var nodes: [UnsafeMutablePointer<WaitNode>] = []
+    var node = first
+    while let current = node {
+      nodes.append(current)
+      node = current.pointee.next
+    }
+    return nodes
+  }
+}
