@@ -121,7 +121,7 @@ extension CoroutineCore {
       waitable._withUnsafeGuaranteedRef { $0.lock.unlock() }
     case .enqueue:
       block.pointee.state.store(.ready, ordering: .releasing)
-      Ready(.passUnretained(self)).enqueue()
+      Ready(.passUnretained(self)).enqueue(.yielded)
     case .finish:
       finish(block)
     case .none:
@@ -220,7 +220,7 @@ extension CoroutineCore {
   /// Puts a new coroutine behind those that are ready on its scheduler.
   @usableFromInline
   final func schedule() {
-    scheduler.enqueue(Ready(.passUnretained(self)))
+    scheduler.enqueue(Ready(.passUnretained(self)), .launched)
   }
 
   /// Runs a new coroutine on the calling thread until it suspends for the first time.
@@ -345,7 +345,7 @@ extension CoroutineCore {
         "\(core.description) was woken twice, or while it runs")
       core.block?.pointee.state.store(.ready, ordering: .relaxed)
     }
-    Ready(core).enqueue()
+    Ready(core).enqueue(.woken)
   }
 
   /// The coroutine that calls, or the end of the program: there is nothing to suspend.

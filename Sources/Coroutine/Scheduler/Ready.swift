@@ -21,9 +21,9 @@ public struct Ready: ~Copyable, Sendable {
 
   /// Hands the coroutine to its own scheduler.
   @usableFromInline
-  consuming func enqueue() {
+  consuming func enqueue(_ arrival: Arrival) {
     let core = take()
-    core._withUnsafeGuaranteedRef { $0.scheduler.enqueue(Ready(core)) }
+    core._withUnsafeGuaranteedRef { $0.scheduler.enqueue(Ready(core), arrival) }
   }
 
   /// Gives up the token for what it stands for.
@@ -39,10 +39,22 @@ public struct Ready: ~Copyable, Sendable {
   }
 }
 
+/// Why a coroutine is ready: it decides where it lines up in a pool. Elsewhere all go to the end of one line.
+@usableFromInline
+enum Arrival {
+  /// It is new: behind those that are ready.
+  case launched
+  /// Somebody woke it: next on the waker's worker, if nobody else is.
+  case woken
+  /// It lets others run first: behind those that are ready.
+  case yielded
+}
+
 /// Coroutines that wait to run, first in, first out, linked through themselves. Guarded by its owner's lock.
 struct ReadyQueue: ~Copyable {
   private var first: Unmanaged<CoroutineCore>?
   private var last: Unmanaged<CoroutineCore>?
+  private(set) var count = 0
 
   var isEmpty: Bool { first == nil }
 
@@ -52,6 +64,18 @@ struct ReadyQueue: ~Copyable {
     core._withUnsafeGuaranteedRef { $0.nextReady = nil }
     if let last { last._withUnsafeGuaranteedRef { $0.nextReady = core } } else { first = core }
     last = core
+    count += 1
+  }
+
+  /// Appends all of another queue, which is empty afterwards. Constant time.
+  mutating func append(_ other: inout ReadyQueue) {
+    guard let otherFirst = other.first else { return }
+    if let last { last._withUnsafeGuaranteedRef { $0.nextReady = otherFirst } } else { first = otherFirst }
+    last = other.last
+    count += other.count
+    other.first = nil
+    other.last = nil
+    other.count = 0
   }
 
   /// Takes out the one that came first.
@@ -59,6 +83,7 @@ struct ReadyQueue: ~Copyable {
     guard let core = first else { return nil }
     first = core._withUnsafeGuaranteedRef { $0.nextReady }
     if first == nil { last = nil }
+    count -= 1
     return Ready(core)
   }
 }

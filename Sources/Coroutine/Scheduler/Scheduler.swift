@@ -23,16 +23,18 @@ public protocol Scheduler: AnyObject, Sendable {
   var isSerial: Bool { get }
 }
 
-/// A scheduler as a coroutine keeps it: the pool without an existential, since every wake goes through here.
+/// A scheduler as a coroutine keeps it: a pool without an existential, since every wake goes through here, and the shared
+/// one, which lives for ever, without a reference to count.
 @usableFromInline
 enum SchedulerReference: Sendable {
+  case sharedPool
   case pool(ThreadPool)
   case other(any Scheduler)
 
   @usableFromInline
   init(_ scheduler: some Scheduler) {
     if let pool = scheduler as? ThreadPool {
-      self = .pool(pool)
+      self = pool === ThreadPool.shared ? .sharedPool : .pool(pool)
     } else if let queue = scheduler as? DispatchQueue {
       self = .other(QueueScheduler.of(queue))
     } else {
@@ -43,14 +45,17 @@ enum SchedulerReference: Sendable {
   /// Where a coroutine starts that was given no scheduler: on its creator's, or on the pool.
   @usableFromInline
   static var inherited: SchedulerReference {
-    CoroutineCore.current?.scheduler ?? .pool(.shared)
+    CoroutineCore.current?.scheduler ?? .sharedPool
   }
 
   @inline(__always)
-  func enqueue(_ ready: consuming Ready) {
+  func enqueue(_ ready: consuming Ready, _ arrival: Arrival) {
     switch self {
+    case .sharedPool:
+      let element = ready.take()
+      ThreadPool.sharedCore._withUnsafeGuaranteedRef { $0.enqueue(Ready(element), arrival) }
     case .pool(let pool):
-      pool.enqueue(ready)  // lives for ever once it has started
+      pool.core.enqueue(ready, arrival)
     case .other(let scheduler):
       // As soon as the token is in its queue the coroutine may run to its end elsewhere, and let go of its scheduler,
       // which is still in `enqueue`.
@@ -63,6 +68,7 @@ enum SchedulerReference: Sendable {
   @usableFromInline
   var isCurrent: Bool {
     switch self {
+    case .sharedPool: ThreadPool.shared.isCurrent
     case .pool(let pool): pool.isCurrent
     case .other(let scheduler): scheduler.isCurrent
     }

@@ -4,72 +4,66 @@ import Glibc
 
 /// Threads that run coroutines: the default scheduler.
 ///
-/// One list of ready coroutines, first in, first out, and as many threads as the machine has processors. A thread that
-/// finds nothing to run sleeps until something is ready. The threads start with the first coroutine and stay.
+/// ```swift
+/// let sums = (0..<100).map { part in Coroutine(on: .pool) { sum(of: part) } }
+/// ```
+///
+/// A pool of one thread is serial: its coroutines run one at a time, strictly in the order in which they became ready. With
+/// more threads the order is that, roughly. A coroutine that another one wakes runs soon, on the waker's thread, as long as
+/// nobody has to wait too long for it; a new one, and one that yields, lines up behind the others.
+///
+/// The threads start as they are needed. Those of the shared pool stay; those of another one end when the last reference
+/// to the pool is gone and the last coroutine on it has ended.
 public final class ThreadPool: Scheduler {
-  /// The pool that coroutines run on unless told otherwise: one thread for each processor that the process may use.
-  public static let shared = ThreadPool(threads: processorCount)
+  /// The pool that coroutines run on unless told otherwise, also called `.pool`. It has `sharedThreadCount` threads.
+  public static let shared = ThreadPool(threads: SharedPoolSize.fixed())
 
-  /// How many threads it has.
-  public let threadCount: Int
+  /// How many threads it has, at most.
+  public var threadCount: Int { core.count }
 
-  private let lock = Lock()
-  // Guarded by the lock, all three.
-  nonisolated(unsafe) private var ready = ReadyQueue()
-  nonisolated(unsafe) private var sleeping = 0
-  nonisolated(unsafe) private var hasStarted = false
-  /// Counts the threads that were woken and have not looked yet.
-  private let wakeups = Semaphore()
+  let core: PoolCore
 
-  /// A pool of its own.
-  ///
-  /// Its threads never end: make one for the life of the program.
+  /// The shared pool's: it lives for ever, so that no wake has to count a reference to it.
+  static let sharedCore = Unmanaged.passUnretained(shared.core)
+
+  /// A pool of its own, beside the shared one.
   ///
   /// - Parameter threads: at least 1. With 1 the pool is serial.
   public init(threads: Int) {
     require(threads > 0, "a ThreadPool needs at least one thread, not \(threads)")
-    self.threadCount = threads
+    core = PoolCore(count: threads)
+  }
+
+  deinit {
+    core.end()
   }
 
   public func enqueue(_ ready: consuming Ready) {
-    lock.lock()
-    self.ready.append(ready)
-    let starts = !hasStarted
-    hasStarted = true
-    // One thread for one coroutine: whoever is awake already finishes its list before it sleeps.
-    let wakes = sleeping > 0
-    if wakes { sleeping -= 1 }
-    lock.unlock()
-    if starts { start() }
-    if wakes { wakeups.signal() }
+    core.enqueue(ready, .launched)
   }
 
-  public var isCurrent: Bool { WorkerThread.pool == Unmanaged.passUnretained(self).toOpaque() }
-  public var isSerial: Bool { threadCount == 1 }
+  /// Whether the calling thread is one of the pool's.
+  public var isCurrent: Bool { PoolWorker.current(of: core) != nil }
 
-  private func start() {
-    for index in 0..<threadCount {
-      WorkerThread.start(of: self, index: index)
-    }
-  }
+  /// Whether the pool has one thread only.
+  public var isSerial: Bool { core.count == 1 }
+}
 
-  /// What each thread does, for ever.
-  fileprivate func work() -> Never {
-    while true {
-      lock.lock()
-      if let next = ready.popFirst() {
-        lock.unlock()
-        next.run()
-      } else {
-        sleeping += 1
-        lock.unlock()
-        wakeups.wait()
-      }
-    }
-  }
-
+extension ThreadPool {
   /// How many processors the process may use: its affinity, not the machine's size.
   public static let processorCount = Int(coroutine_processor_count())
+
+  /// How many threads the shared pool has: what was set here, or else the environment variable `COROUTINE_THREADS`, or else
+  /// `processorCount`.
+  ///
+  /// To be set at the program's start, by any thread.
+  ///
+  /// - Precondition: at least 1, and set before the shared pool is used for the first time: traps otherwise. So does a value
+  ///   of `COROUTINE_THREADS` that is not a number of threads.
+  public static var sharedThreadCount: Int {
+    get { SharedPoolSize.current }
+    set { SharedPoolSize.set(newValue) }
+  }
 }
 
 extension Scheduler where Self == ThreadPool {
@@ -77,32 +71,43 @@ extension Scheduler where Self == ThreadPool {
   public static var pool: ThreadPool { .shared }
 }
 
-/// One of a pool's threads.
-private enum WorkerThread {
-  /// The pool that the calling thread belongs to.
-  static var pool: UnsafeMutableRawPointer? { pthread_getspecific(key) }
+/// The size of the shared pool: can be chosen until the pool is made.
+private enum SharedPoolSize {
+  private static let lock = Lock()
+  // Guarded by the lock, both.
+  nonisolated(unsafe) private static var chosen: Int?
+  nonisolated(unsafe) private static var isFixed = false
 
-  private static let key: pthread_key_t = {
-    var key = pthread_key_t()
-    let code = pthread_key_create(&key, nil)
-    precondition(code == 0, "pthread_key_create: \(String(cString: strerror(code)))")
-    return key
-  }()
+  static var current: Int {
+    lock.withLock { chosen } ?? initial
+  }
 
-  static func start(of pool: ThreadPool, index: Int) {
-    var thread = pthread_t()
-    // The thread's reference; never released, since the thread never ends.
-    let argument = Unmanaged.passRetained(pool).toOpaque()
-    let code = pthread_create(&thread, nil, main, argument)
-    guard code == 0 else {
-      fatalError("the thread pool could not start thread \(index): \(String(cString: strerror(code)))")
+  static func set(_ count: Int) {
+    require(count > 0, "ThreadPool.sharedThreadCount must be at least 1, not \(count)")
+    let isTooLate = lock.withLock {
+      if !isFixed { chosen = count }
+      return isFixed
     }
-    pthread_detach(thread)
+    require(
+      !isTooLate,
+      "ThreadPool.sharedThreadCount was set when the shared pool had been used already: set it at the program's start, or "
+        + "the environment variable COROUTINE_THREADS")
   }
 
-  private static let main: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? = { argument in
-    pthread_setspecific(key, argument)
-    coroutine_name_thread("coroutine-pool")
-    Unmanaged<ThreadPool>.fromOpaque(argument!).takeUnretainedValue().work()
+  /// The size that the pool is made with.
+  static func fixed() -> Int {
+    lock.withLock {
+      isFixed = true
+      return chosen
+    } ?? initial
   }
+
+  private static let initial: Int = {
+    guard let value = getenv("COROUTINE_THREADS") else { return ThreadPool.processorCount }
+    let text = String(cString: value)
+    guard let count = Int(text), count > 0 else {
+      fatalError("the environment variable COROUTINE_THREADS must be a number of threads, at least 1, not \"\(text)\"")
+    }
+    return count
+  }()
 }

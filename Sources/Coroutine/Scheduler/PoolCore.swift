@@ -1,0 +1,310 @@
+import CSystem
+import Context
+import Synchronization
+
+/// A pool's workers and what they share: what became ready outside of them, and who sleeps.
+///
+/// # Where ready coroutines wait
+///
+/// - In the *slot* of a worker: one whom a coroutine on that worker has woken, when nobody else was in the slot. It runs
+///   next, while what it was given is still in the processor's cache. After a few in a row from the slot it's the ring's
+///   turn, so that two who wake each other for ever don't keep the others waiting.
+/// - In the *ring* of a worker: all others that became ready there. First in, first out; others steal half of it.
+/// - In the *global* list, under the lock: what came from other threads, and what a full ring could not take. Every worker
+///   looks at it each so many picks, and whenever it has nothing else.
+///
+/// The only worker of a serial pool has neither slot nor ring: one line, to which it moves the global list before it
+/// appends something itself, so that all run in the order in which they became ready. Nobody steals there, and nothing is
+/// atomic.
+///
+/// # Who is told
+///
+/// Waking a thread costs as much as fifty switches of coroutines. So a worker that gets its first ready coroutine tells
+/// nobody, neither of the slot nor of the ring: it will run it itself as soon as the one that it runs suspends. From the
+/// second on it wakes a sleeping worker, unless one is searching already: a searching worker that finds something, and
+/// leaves more behind, wakes the next. What comes from outside wakes a worker by the same rule.
+///
+/// What if the running coroutine computes for long, or blocks its thread? For that there is the *watcher*: while some
+/// workers are awake and others are not, one of these sleeps for a moment only, again and again, and looks at everybody. It
+/// takes what lies in a ring, and what lies in the slot of a worker that has picked nothing since the last look. So what is
+/// ready waits for a processor that is idle for one or two ticks at most: 50 to 500 microseconds, longer the longer nothing
+/// happens. When all have fallen asleep the watcher does too: an idle pool costs nothing.
+///
+/// # Why no wake-up is lost
+///
+/// 1. A worker rests only when its slot and its ring are empty, and only it can put something there: what rests holds
+///    nothing.
+/// 2. The global list and the state of the workers are guarded by one lock. A worker that rests has seen the list empty in
+///    the same critical section; whoever appends later sees it resting, and wakes somebody unless one searches. One that
+///    searches looks at the list again, under the lock, before it rests.
+/// 3. What lies in the slot or ring of a worker that is awake is run by that worker; that others help is a matter of speed.
+///    There a worker reads without the lock whether help is wanted, and with no barrier between its store and that load: it
+///    may miss somebody who has just fallen asleep. Then the watcher sees it a tick later. There is one, or somebody who
+///    searches, whenever one worker is awake and another rests: the state machine's tests check that after each event.
+///
+/// So a wake on its own pool costs one atomic read-modify-write, when the owner takes it out of the slot or the ring, since a
+/// thief could be about to; and none in a serial pool.
+///
+/// Kept alive by its `ThreadPool` and by each of its threads.
+// Unchecked: the lock guards what changes.
+final class PoolCore: @unchecked Sendable {
+  let count: Int
+  @exclusivity(unchecked) private var workers: [PoolWorker] = []  // constant after the initialiser
+
+  private let lock = Lock()
+  // Guarded by the lock, all three.
+  @exclusivity(unchecked) private var global = ReadyQueue()
+  @exclusivity(unchecked) private var machine: PoolStateMachine
+  @exclusivity(unchecked) private var isEnding = false
+  // What workers look at without the lock; written under it.
+  private let globalCount = Atomic<Int>(0)
+  private let wantsWork = Atomic<Bool>(true)
+
+  init(count: Int) {
+    self.count = count
+    machine = PoolStateMachine(count: count)
+    workers = (0..<count).map { PoolWorker(core: self, index: $0) }
+  }
+
+  /// Lets the threads end when they have nothing left to run. Called once, when no coroutine is left.
+  func end() {
+    lock.lock()
+    isEnding = true
+    let resting = machine.wakeAll()
+    lock.unlock()
+    for index in resting { workers[index].rouse(starts: false) }
+  }
+}
+
+// MARK: - What becomes ready
+
+extension PoolCore {
+  /// Takes a coroutine that is ready, from any thread.
+  @inline(__always)
+  func enqueue(_ ready: consuming Ready, _ arrival: Arrival) {
+    guard let worker = PoolWorker.current(of: self) else { return inject(ready) }
+    let element = ready.take()
+    worker._withUnsafeGuaranteedRef { worker in
+      switch arrival {
+      case .launched: worker.append(Ready(element), isNew: true)
+      case .woken: worker.wake(Ready(element))
+      case .yielded: worker.append(Ready(element), isNew: false)
+      }
+    }
+  }
+
+  /// From a thread that isn't one of the pool's.
+  @inline(never)
+  private func inject(_ ready: consuming Ready) {
+    // As soon as it is in the list it may run to its end, and the last reference to the pool may go with it.
+    let kept = Unmanaged.passRetained(self)
+    var queue = ReadyQueue()
+    queue.append(ready)
+    append(&queue)
+    kept.release()
+  }
+
+  /// Appends to the global list.
+  func append(_ queue: inout ReadyQueue) {
+    lock.lock()
+    global.append(&queue)
+    let worker = machine.workArrived()
+    publish()
+    lock.unlock()
+    rouse(worker)
+  }
+
+  /// A worker has more than it will run next.
+  @inline(__always)
+  func workArrived() {
+    if wantsWork.load(ordering: .relaxed) { shareWork() }
+  }
+
+  @inline(never)
+  private func shareWork() {
+    lock.lock()
+    let worker = machine.workArrived()
+    publish()
+    lock.unlock()
+    rouse(worker)
+  }
+
+  /// Before each unlock that follows a change.
+  private func publish() {
+    globalCount.store(global.count, ordering: .releasing)
+    wantsWork.store(machine.wantsWork, ordering: .relaxed)
+  }
+
+  private func rouse(_ index: Int?) {
+    if let index { workers[index].rouse(starts: true) }
+  }
+}
+
+// MARK: - What the workers take
+
+extension PoolCore {
+  /// Whether there is something in the global list, about.
+  @inline(__always)
+  var hasGlobal: Bool { globalCount.load(ordering: .acquiring) != 0 }
+
+  /// Takes one from the global list, if there is one.
+  @inline(__always)
+  func takeGlobal() -> WorkRing.Element? {
+    hasGlobal ? takeGlobalLocked() : nil
+  }
+
+  @inline(never)
+  private func takeGlobalLocked() -> WorkRing.Element? {
+    lock.lock()
+    let first = global.popFirst()?.take()
+    publish()
+    lock.unlock()
+    return first
+  }
+
+  /// Moves the global list to the end of `queue`.
+  @inline(never)
+  func moveGlobal(to queue: inout ReadyQueue) {
+    lock.lock()
+    queue.append(&global)
+    publish()
+    lock.unlock()
+  }
+
+  /// Takes one to run, and a fair share beside it, for a worker that has nothing. Under the lock.
+  private func takeShare(for worker: PoolWorker) -> Ready? {
+    let share = min(global.count / count, Int(WorkRing.capacity / 2))
+    guard let first = global.popFirst() else { return nil }
+    for _ in 1..<max(share, 1) {
+      guard let next = global.popFirst() else { break }
+      worker.keep(next)
+    }
+    return first
+  }
+}
+
+// MARK: - What the workers do
+
+extension PoolCore {
+  /// A worker's life.
+  func work(_ worker: PoolWorker) {
+    var isSearching = true  // as everybody whom somebody woke
+    while let ready = find(for: worker, isSearching: isSearching) {
+      isSearching = false
+      ready.run()
+      while let ready = worker.next() { ready.run() }
+    }
+  }
+
+  /// Something to run for a worker that has nothing, found elsewhere; sleeps until there is. `nil` when the pool ends.
+  private func find(for worker: PoolWorker, isSearching: Bool) -> Ready? {
+    var isSearching = isSearching
+    var hasSearched = false
+    while true {
+      lock.lock()
+      if let ready = takeShare(for: worker) {
+        let helper = isSearching ? machine.endSearch(moreIsLeft: !global.isEmpty) : nil
+        publish()
+        lock.unlock()
+        rouse(helper)
+        return ready
+      }
+      guard !isEnding else {
+        lock.unlock()
+        return nil
+      }
+      if !hasSearched, isSearching || machine.beginSearch() {
+        isSearching = true
+        publish()
+        lock.unlock()
+        if let ready = search(for: worker) { return ready }
+        // What came from outside meanwhile woke nobody: once more, before it rests.
+        hasSearched = true
+        continue
+      }
+      let rest = machine.rest(worker.index, wasSearching: isSearching)
+      publish()
+      lock.unlock()
+      switch rest {
+      case .sleep: worker.sleep()
+      case .watch: if let ready = watch(worker) { return ready }
+      }
+      // Whoever woke it has counted it as searching.
+      isSearching = true
+      hasSearched = false
+    }
+  }
+
+  /// Looks for work at the others'. Whoever finds something has ended its search.
+  private func search(for worker: PoolWorker) -> Ready? {
+    for _ in 0..<Self.searchRounds {
+      let start = worker.randomNumber(below: count)
+      for offset in 0..<count {
+        let victim = workers[(start + offset) % count]
+        if victim !== worker, let (element, moreIsLeft) = victim.steal(for: worker) {
+          endSearch(moreIsLeft: moreIsLeft)
+          return Ready(element)
+        }
+      }
+      if hasGlobal { return nil }
+      csystem_relax()
+    }
+    return nil
+  }
+
+  private func endSearch(moreIsLeft: Bool) {
+    lock.lock()
+    let helper = machine.endSearch(moreIsLeft: moreIsLeft)
+    publish()
+    lock.unlock()
+    rouse(helper)
+  }
+
+  /// Looks at everybody once a tick, until it finds something, is woken, or has nobody to watch and nobody woke it for a
+  /// while. Whoever finds nothing is searching again.
+  private func watch(_ worker: PoolWorker) -> Ready? {
+    var seen = [UInt32](repeating: 0, count: count)
+    for index in 0..<count { seen[index] = workers[index].pickCount }
+    var tick = Self.shortestTick
+    while !worker.sleep(nanoseconds: tick) {
+      if let found = look(for: worker, seen: &seen) { return found }
+      lock.lock()
+      let outcome = machine.watched(worker.index)
+      publish()
+      lock.unlock()
+      switch outcome {
+      case .goOn:
+        tick = min(tick * 2, Self.longestTick)
+      case .sleep, .isOver:
+        worker.sleep()
+        return nil
+      }
+    }
+    return nil
+  }
+
+  /// The watcher's look: what lies in a ring, or waits in the slot of a worker that has been busy since the last look.
+  private func look(for worker: PoolWorker, seen: inout [UInt32]) -> Ready? {
+    for index in 0..<count where index != worker.index {
+      let victim = workers[index]
+      guard let element = victim.steal(for: worker)?.element ?? victim.stealStuck(seen: &seen[index]) else { continue }
+      lock.lock()
+      let wasWatching = machine.endWatch(worker.index)
+      let helper = wasWatching ? machine.workArrived() : nil
+      publish()
+      lock.unlock()
+      rouse(helper)
+      if !wasWatching {
+        worker.sleep()  // the wake is on its way
+        endSearch(moreIsLeft: false)
+      }
+      return Ready(element)
+    }
+    return nil
+  }
+
+  private static var searchRounds: Int { 32 }
+  /// Nanoseconds, both.
+  private static var shortestTick: Int { 50_000 }
+  private static var longestTick: Int { 500_000 }
+}

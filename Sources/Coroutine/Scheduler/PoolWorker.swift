@@ -1,0 +1,211 @@
+import CCoroutine
+import Context
+import Glibc
+import Synchronization
+
+/// One of a pool's threads: what it will run next, and where it sleeps.
+///
+/// "The owner" is the worker's own thread: fields and functions marked as its are for it alone, and need no more order
+/// than a thread has with itself. The others are atomic.
+// Unchecked: by the rule above.
+final class PoolWorker: @unchecked Sendable {
+  /// Its pool, which keeps it alive, and which the thread keeps alive.
+  private let core: Unmanaged<PoolCore>
+  let index: Int
+  private let isSerial: Bool
+  /// The whole line of a serial pool's only worker. The owner's.
+  @exclusivity(unchecked) private var line = ReadyQueue()
+  /// How many coroutines in a row it still takes from the slot. The owner's.
+  @exclusivity(unchecked) private var slotBudget = PoolWorker.slotBudget
+  /// How many it picks before it looks at what came from outside. The owner's.
+  @exclusivity(unchecked) private var picksToGlobal = PoolWorker.globalInterval
+  /// The state of its random numbers. The owner's.
+  @exclusivity(unchecked) private var random: UInt32
+
+  /// Whom a coroutine on this worker woke, to run next. The owner puts one where there is none; whoever exchanges it for
+  /// nothing has it.
+  private let slot = Atomic<WorkRing.Element?>(nil)
+  private let ring = WorkRing()
+  /// How often the owner has picked something to run; written by it alone. Two looks at it tell whether the owner has been
+  /// busy with one coroutine in between.
+  private let picks = Atomic<UInt32>(0)
+  /// 1: woken, and has not seen it yet.
+  private let alarm = Atomic<UInt32>(0)
+  /// Whether it has a thread. Belongs to whoever took the worker out of the sleeping ones to wake it.
+  @exclusivity(unchecked) private var hasStarted = false
+
+  /// A pair of coroutines that wake each other would keep everybody else waiting: after so many it's the ring's turn.
+  static var slotBudget: Int { 8 }
+  /// A prime number, so as not to fall into step with what the coroutines do.
+  static var globalInterval: Int { 61 }
+
+  init(core: PoolCore, index: Int) {
+    self.core = .passUnretained(core)
+    self.index = index
+    isSerial = core.count == 1
+    random = UInt32(truncatingIfNeeded: index &+ 1) &* 0x9e37_79b9
+  }
+
+  /// The worker that the calling thread is, if it is one of `core`'s. To be asked anew after each switch.
+  @inline(__always)
+  static func current(of core: PoolCore) -> Unmanaged<PoolWorker>? {
+    guard let address = coroutine_worker() else { return nil }
+    let worker = Unmanaged<PoolWorker>.fromOpaque(address)
+    let isOurs = worker._withUnsafeGuaranteedRef { $0.core.toOpaque() == Unmanaged.passUnretained(core).toOpaque() }
+    return isOurs ? worker : nil
+  }
+}
+
+// MARK: - Putting, by the owner
+
+extension PoolWorker {
+  /// Takes a coroutine that one on this worker has woken: it runs next, unless another one does.
+  @inline(__always)
+  func wake(_ ready: consuming Ready) {
+    guard !isSerial, slot.load(ordering: .relaxed) == nil else { return append(ready, isNew: true) }
+    // Nobody is told: the owner is about to run it, and if it is not, the watcher sees that.
+    slot.store(ready.take(), ordering: .releasing)
+  }
+
+  /// Takes a coroutine behind those that are ready. `isNew`: it adds to the work that there is.
+  @inline(__always)
+  func append(_ ready: consuming Ready, isNew: Bool) {
+    guard !isSerial else {
+      core._withUnsafeGuaranteedRef { core in
+        if core.hasGlobal { core.moveGlobal(to: &line) }
+      }
+      return line.append(ready)
+    }
+    // A single one is left to the owner, as in the slot; from the second on there is work for somebody else.
+    let isMore = isNew && (!ring.isEmpty || slot.load(ordering: .relaxed) != nil)
+    let element = ready.take()
+    if !ring.push(element) { overflow(Ready(element)) }
+    if isMore { core._withUnsafeGuaranteedRef { $0.workArrived() } }
+  }
+
+  @inline(never)
+  private func overflow(_ ready: consuming Ready) {
+    var queue = ReadyQueue()
+    ring.moveHalf(to: &queue)
+    queue.append(ready)
+    core._withUnsafeGuaranteedRef { $0.append(&queue) }
+  }
+
+  /// Keeps one of its share of what came from outside. It has nothing else.
+  func keep(_ ready: consuming Ready) {
+    guard !isSerial else { return line.append(ready) }
+    let isKept = ring.push(ready.take())
+    require(isKept, "a worker's share is larger than its ring")
+  }
+}
+
+// MARK: - Taking
+
+extension PoolWorker {
+  /// What to run next, if anything is ready here. The owner's.
+  @inline(__always)
+  func next() -> Ready? {
+    guard !isSerial else { return line.popFirst() }
+    picks.store(picks.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
+    picksToGlobal -= 1
+    if picksToGlobal == 0 {
+      picksToGlobal = Self.globalInterval
+      if let element = core._withUnsafeGuaranteedRef({ $0.takeGlobal() }) { return Ready(element) }
+    }
+    if slotBudget > 0, let element = takeSlot() {
+      slotBudget -= 1
+      return Ready(element)
+    }
+    slotBudget = Self.slotBudget
+    guard let element = ring.pop() ?? takeSlot() else { return nil }
+    return Ready(element)
+  }
+
+  @inline(__always)
+  private func takeSlot() -> WorkRing.Element? {
+    guard slot.load(ordering: .relaxed) != nil else { return nil }
+    return slot.exchange(nil, ordering: .acquiring)
+  }
+
+  /// Gives half of its ring to `thief`, who has nothing: one to run, the others into the thief's ring. Also says whether
+  /// there is more where that came from.
+  func steal(for thief: PoolWorker) -> (element: WorkRing.Element, moreIsLeft: Bool)? {
+    guard let element = ring.steal(into: thief.ring) else { return nil }
+    return (element, !ring.isEmpty || !thief.ring.isEmpty)
+  }
+
+  /// How often the owner has picked something to run.
+  var pickCount: UInt32 { picks.load(ordering: .relaxed) }
+
+  /// Gives away what is in the slot if the owner has picked nothing since the last look. `seen` remembers the look.
+  func stealStuck(seen: inout UInt32) -> WorkRing.Element? {
+    let now = picks.load(ordering: .relaxed)
+    defer { seen = now }
+    return now == seen ? takeSlot() : nil
+  }
+
+  /// A number below `limit`. The owner's.
+  func randomNumber(below limit: Int) -> Int {
+    random ^= random << 13
+    random ^= random >> 17
+    random ^= random << 5
+    return Int(random) % limit
+  }
+}
+
+// MARK: - The thread
+
+extension PoolWorker {
+  /// Sleeps until somebody wakes it up. The owner's.
+  func sleep() {
+    while alarm.exchange(0, ordering: .acquiring) == 0 { Futex.wait(on: alarm, while: 0) }
+  }
+
+  /// Sleeps for so many nanoseconds, less than a second. Whether somebody woke it up before. The owner's.
+  func sleep(nanoseconds: Int) -> Bool {
+    var deadline = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &deadline)
+    deadline.tv_nsec += nanoseconds
+    if deadline.tv_nsec >= 1_000_000_000 {
+      deadline.tv_nsec -= 1_000_000_000
+      deadline.tv_sec += 1
+    }
+    _ = Futex.wait(on: alarm, while: 0, until: deadline)
+    return alarm.exchange(0, ordering: .acquiring) != 0
+  }
+
+  /// Wakes it up, or starts its thread. By whoever took it out of the sleeping ones; the pool is kept alive meanwhile.
+  func rouse(starts: Bool) {
+    guard hasStarted else {
+      guard starts else { return }
+      hasStarted = true
+      return start()
+    }
+    alarm.store(1, ordering: .releasing)
+    Futex.wake(1, on: alarm)
+  }
+
+  private func start() {
+    _ = core.retain()  // the thread's reference
+    var thread = pthread_t()
+    let code = pthread_create(&thread, nil, runWorker, Unmanaged.passUnretained(self).toOpaque())
+    guard code == 0 else {
+      fatalError("a ThreadPool could not start thread \(index): \(String(cString: strerror(code)))")
+    }
+    pthread_detach(thread)
+  }
+
+  fileprivate func run() {
+    coroutine_set_worker(Unmanaged.passUnretained(self).toOpaque())
+    coroutine_name_thread("coroutine-pool")
+    let core = core
+    core._withUnsafeGuaranteedRef { $0.work(self) }
+    coroutine_set_worker(nil)
+    core.release()  // the last one takes the workers with it
+  }
+}
+
+private func runWorker(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+  Unmanaged<PoolWorker>.fromOpaque(argument!)._withUnsafeGuaranteedRef { $0.run() }
+  return nil
+}

@@ -1,0 +1,178 @@
+import Synchronization
+import Testing
+
+@testable import Coroutine
+
+/// Who sleeps, searches and watches, in every sequence of events up to a length.
+@Suite struct PoolStateMachineTests {
+  /// What a worker does, as the pool's threads would remember it.
+  private enum Activity: Equatable { case asleep, busy, searching, watching }
+
+  /// A pool of three, driven by arbitrary events; each is skipped where the pool's threads could not cause it.
+  private struct Model {
+    var machine = PoolStateMachine(count: 3)
+    var workers = [Activity](repeating: .asleep, count: 3)
+
+    mutating func woken(_ index: Int?) {
+      guard let index else { return }
+      #expect(workers[index] == .asleep || workers[index] == .watching, "only who rests is woken")
+      workers[index] = .searching
+    }
+
+    mutating func step(_ event: Int, by worker: Int) {
+      switch (event, workers[worker]) {
+      case (0, _):
+        woken(machine.workArrived())
+      case (1, .busy):
+        if machine.beginSearch() { workers[worker] = .searching } else { rest(worker) }
+      case (2, .searching):
+        workers[worker] = .busy
+        woken(machine.endSearch(moreIsLeft: false))
+      case (3, .searching):
+        workers[worker] = .busy
+        woken(machine.endSearch(moreIsLeft: true))
+      case (1, .searching):
+        rest(worker)
+      case (2, .watching):
+        expect(machine.endWatch(worker), true)
+        workers[worker] = .busy
+        woken(machine.workArrived())
+      case (3, .watching):
+        switch machine.watched(worker) {
+        case .goOn: break
+        case .sleep: workers[worker] = .asleep
+        case .isOver: Issue.record("nobody woke it")
+        }
+      default:
+        break
+      }
+    }
+
+    mutating func rest(_ worker: Int) {
+      switch machine.rest(worker, wasSearching: workers[worker] == .searching) {
+      case .sleep: workers[worker] = .asleep
+      case .watch: workers[worker] = .watching
+      }
+    }
+
+    func check(_ history: @autoclosure () -> [Int]) {
+      let awake = workers.count { $0 == .busy || $0 == .searching }
+      let searching = workers.count { $0 == .searching }
+      let watching = workers.indices.filter { workers[$0] == .watching }
+      let isRight =
+        machine.awake == awake && machine.searching == searching && machine.watcher == watching.first
+        && watching.count <= 1
+        && Set(machine.sleeping) == Set(workers.indices.filter { workers[$0] == .asleep })
+        // Somebody who works, somebody who rests: then somebody looks at the work.
+        && (awake == 0 || awake == 3 || searching > 0 || !watching.isEmpty)
+      if !isRight { Issue.record("\(workers) after \(history())") }
+    }
+  }
+
+  @Test func whoeverRestsIsWatchedForByAnother() {
+    let events = 12  // four, by three workers
+    func extend(_ model: Model, _ history: [Int]) {
+      guard history.count < 6 else { return }
+      for event in 0..<events {
+        var next = model
+        next.step(event / 3, by: event % 3)
+        next.check(history + [event])
+        if next.workers != model.workers { extend(next, history + [event]) }
+      }
+    }
+    extend(Model(), [])
+  }
+
+  @Test func whoWatchesIsChosenLastAndNotTwice() {
+    var machine = PoolStateMachine(count: 3)
+    expect(machine.workArrived(), 0)
+    expect(machine.workArrived(), nil)  // one searches already
+    expect(machine.endSearch(moreIsLeft: false), 1)  // to watch
+    expect(machine.rest(1, wasSearching: true), .watch)
+    expect(machine.workArrived(), 2)
+    expect(machine.endSearch(moreIsLeft: false), nil)  // the watch is kept
+    expect(machine.workArrived(), 1)
+    expect(machine.watched(1), .isOver)
+    expect(machine.endWatch(1), false)
+    expect(machine.endSearch(moreIsLeft: true), nil)  // all are awake
+  }
+
+  @Test func theLastWatcherSleepsToo() {
+    var machine = PoolStateMachine(count: 2)
+    expect(machine.workArrived(), 0)
+    expect(machine.endSearch(moreIsLeft: false), 1)
+    expect(machine.rest(1, wasSearching: true), .watch)
+    expect(machine.watched(1), .goOn)
+    expect(machine.rest(0, wasSearching: false), .sleep)
+    expect(machine.watched(1), .sleep)
+    expect(machine.wantsWork, true)
+    expect(machine.wakeAll(), [0, 1])
+  }
+
+  @Test func aRingGivesEachElementToOneOnly() {
+    let ring = WorkRing()
+    let others = WorkRing()
+    func element(_ number: Int) -> WorkRing.Element { .fromOpaque(UnsafeRawPointer(bitPattern: number * 16)!) }
+    func number(_ element: WorkRing.Element?) -> Int? { element.map { Int(bitPattern: $0.toOpaque()) / 16 } }
+    for number in 1...256 { expect(ring.push(element(number)), true) }
+    expect(ring.push(element(257)), false)
+    expect(number(ring.pop()), 1)
+    // The older half, rounded up, of 255.
+    expect(number(ring.steal(into: others)), 2)
+    expect(others.count, 127)
+    expect(ring.count, 127)
+    expect(number(others.pop()), 3)
+    expect(number(ring.pop()), 130)
+    while ring.pop() != nil {}
+    expect(ring.isEmpty, true)
+    expect(number(ring.steal(into: others)), nil)
+  }
+
+  @Test func thievesAndOwnerShareARing() async {
+    // Each of the numbers that the owner pushes is taken by one of the four.
+    let count = 50_000
+    let taken = (0..<4).map { _ in Guarded<[Int]>([]) }
+    let ring = Holder(WorkRing())
+    let isDone = Holder(Atomic<Bool>(false))
+    func number(_ element: WorkRing.Element) -> Int { Int(bitPattern: element.toOpaque()) / 16 }
+    await withTaskGroup { group in
+      for thief in 1...3 {
+        group.addTask {
+          let own = WorkRing()
+          var mine: [Int] = []
+          while true {
+            let wasDone = isDone.value.load(ordering: .acquiring)
+            if let first = ring.value.steal(into: own) {
+              mine.append(number(first))
+              while let next = own.pop() { mine.append(number(next)) }
+            } else if wasDone {
+              break
+            }
+          }
+          taken[thief].withLock { $0 = mine }
+        }
+      }
+      group.addTask {
+        var mine: [Int] = []
+        for value in 1...count {
+          while !ring.value.push(.fromOpaque(UnsafeRawPointer(bitPattern: value * 16)!)) {
+            if let first = ring.value.pop() { mine.append(number(first)) }
+          }
+          if value % 3 == 0, let first = ring.value.pop() { mine.append(number(first)) }
+        }
+        isDone.value.store(true, ordering: .releasing)
+        taken[0].withLock { $0 = mine }
+      }
+    }
+    let all = taken.flatMap { $0.withLock { $0 } }
+    #expect(all.count == count)
+    #expect(Set(all).count == count)
+  }
+}
+
+/// `#expect` can't call what mutates, nor what can't be copied.
+private func expect<Value: Equatable>(
+  _ value: Value, _ expected: Value, sourceLocation: SourceLocation = #_sourceLocation
+) {
+  #expect(value == expected, sourceLocation: sourceLocation)
+}

@@ -1,0 +1,332 @@
+import Dispatch
+import Foundation
+import Synchronization
+import Testing
+
+@testable import Coroutine
+
+@Suite(.timeLimit(.minutes(2))) struct ThreadPoolTests {
+  // MARK: The order
+
+  @Test func aSerialPoolIsStrictlyFirstInFirstOut() async throws {
+    let pool = ThreadPool(threads: 1)
+    let log = Log()
+    let wake = Channel<Void>()
+    try await Coroutine(on: pool) {
+      let woken = Coroutine {
+        try wake.receive()
+        log.add("woken")
+      }
+      Coroutine.yield()  // it waits now
+      let first = Coroutine { log.add("first") }
+      try wake.send(())  // behind the first: no slot
+      // From another thread, before the next one of ours.
+      let outside = DispatchSemaphore(value: 0)
+      Thread {
+        Coroutine(on: pool) { log.add("from outside") }
+        outside.signal()
+      }.start()
+      outside.wait()
+      let last = Coroutine { log.add("last") }
+      log.add("launcher goes on")
+      Coroutine.yield()
+      log.add("launcher yielded")
+      try first.get()
+      try woken.get()
+      try last.get()
+    }.get()
+    #expect(log.all == ["launcher goes on", "first", "woken", "from outside", "last", "launcher yielded"])
+  }
+
+  /// A pool of two workers, one of which is occupied until the gate opens.
+  private func withOneOfTwoWorkers(_ body: (ThreadPool) async throws -> Void) async throws {
+    let pool = ThreadPool(threads: 2)
+    let gate = Gate()
+    let (began, begin) = AsyncStream<Void>.makeStream()
+    let blocker = Coroutine(on: pool) {
+      begin.yield()
+      gate.pass()
+    }
+    for await _ in began { break }
+    defer { gate.open() }
+    try await body(pool)
+    gate.open()
+    try await blocker.get()
+  }
+
+  @Test func aWakeRunsNextAndANewOneLast() async throws {
+    try await withOneOfTwoWorkers { pool in
+      let log = Log()
+      try await Coroutine(on: pool) {
+        let wake = Channel<Void>()
+        let woken = Coroutine {
+          try wake.receive()
+          log.add("woken")
+        }
+        Coroutine.yield()
+        let launched = Coroutine { log.add("launched") }
+        try wake.send(())
+        log.add("waker goes on")
+        Coroutine.yield()
+        log.add("yielded")
+        try woken.get()
+        try launched.get()
+      }.get()
+      #expect(log.all == ["waker goes on", "woken", "launched", "yielded"])
+    }
+  }
+
+  @Test func aPairThatWakesEachOtherForEverDoesNotStarveTheRest() async throws {
+    try await withOneOfTwoWorkers { pool in
+      let holder = Holder(Atomic<Bool>(false))
+      try await Coroutine(on: pool) {
+        let ping = Channel<Void>()
+        let pong = Channel<Void>()
+        let partner = Coroutine {
+          for _ in ping.received { try pong.send(()) }
+        }
+        Coroutine { holder.value.store(true, ordering: .relaxed) }
+        while !holder.value.load(ordering: .relaxed) {
+          try ping.send(())
+          try pong.receive()
+        }
+        ping.close()
+        try partner.get()
+      }.get()
+    }
+  }
+
+  @Test func whatComesFromOutsideIsNotStarvedByThoseInside() async throws {
+    try await withOneOfTwoWorkers { pool in
+      let holder = Holder(Atomic<Bool>(false))
+      let busy = (0..<3).map { _ in
+        Coroutine(on: pool) {
+          while !holder.value.load(ordering: .relaxed) { Coroutine.yield() }
+        }
+      }
+      try await Coroutine(on: pool) { holder.value.store(true, ordering: .relaxed) }.get()
+      for coroutine in busy { try await coroutine.get() }
+    }
+  }
+
+  // MARK: Helping each other
+
+  @Test func aWakeIsTakenFromAWorkerThatIsBusy() async throws {
+    let pool = ThreadPool(threads: 2)
+    try await Coroutine(on: pool) {
+      let wake = Channel<Void>()
+      let gate = Gate()
+      Coroutine {
+        try wake.receive()
+        gate.open()
+      }
+      Coroutine.yield()
+      try wake.send(())
+      gate.pass()  // blocks the thread until the woken one has run: on the other
+    }.get()
+  }
+
+  @Test func aNewOneIsTakenFromAWorkerThatIsBusy() async throws {
+    let pool = ThreadPool(threads: 2)
+    for _ in 0..<20 {
+      try await Coroutine(on: pool) {
+        let gate = Gate()
+        Coroutine { gate.open() }
+        gate.pass()
+      }.get()
+    }
+  }
+
+  @Test func allWorkersHelp() async throws {
+    let pool = ThreadPool(threads: 4)
+    // Each waits until all four are inside: one of them has to be run by each worker.
+    try await Coroutine(on: pool) {
+      let inside = Holder(Atomic<Int>(0))
+      let all = (0..<4).map { _ in
+        Coroutine {
+          inside.value.add(1, ordering: .relaxed)
+          while inside.value.load(ordering: .relaxed) < 4 { sched_yield() }
+        }
+      }
+      for coroutine in all { try coroutine.get() }
+    }.get()
+  }
+
+  @Test func moreThanARingTakesRunOnceEach() async throws {
+    for threads in [1, 2, 4] {
+      let pool = ThreadPool(threads: threads)
+      let runs = Holder(Atomic<Int>(0))
+      try await Coroutine(on: pool) {
+        let all = (0..<3_000).map { _ in
+          Coroutine {
+            runs.value.add(1, ordering: .relaxed)
+            Coroutine.yield()
+            runs.value.add(1, ordering: .relaxed)
+          }
+        }
+        for coroutine in all { try coroutine.get() }
+      }.get()
+      #expect(runs.value.load(ordering: .relaxed) == 6_000)
+    }
+  }
+
+  // MARK: Sleeping and waking
+
+  @Test(arguments: [1, 2, 4])
+  func noWakeUpFromOutsideIsLost(threads: Int) async throws {
+    let pool = ThreadPool(threads: threads)
+    let clients = (0..<3).map { client in
+      Task.detached {
+        for round in 0..<500 {
+          let answer = try await Coroutine(on: pool) { round * 3 + client }.get()
+          #expect(answer == round * 3 + client)
+        }
+      }
+    }
+    for client in clients { try await client.value }
+  }
+
+  @Test func poolsWakeEachOther() async throws {
+    let here = ThreadPool(threads: 2)
+    let there = ThreadPool(threads: 1)
+    let ping = Channel<Int>()
+    let pong = Channel<Int>()
+    let partner = Coroutine(on: there) {
+      for value in ping.received { try pong.send(value + 1) }
+    }
+    let sum = Coroutine(on: here) { () throws -> Int in
+      var sum = 0
+      for value in 0..<1_000 {
+        try ping.send(value)
+        sum += try pong.receive()
+      }
+      ping.close()
+      return sum
+    }
+    #expect(try await sum.get() == 500_500)
+    try await partner.get()
+  }
+
+  @Test func manyPairsOnManyThreads() async throws {
+    let pool = ThreadPool(threads: 4)
+    let total = try await Coroutine(on: pool) { () throws -> Int in
+      let pairs = (0..<50).map { _ in
+        Coroutine { () throws -> Int in
+          let ping = Channel<Int>()
+          let pong = Channel<Int>()
+          let partner = Coroutine {
+            for value in ping.received { try pong.send(value) }
+          }
+          var sum = 0
+          for value in 0..<200 {
+            try ping.send(value)
+            sum += try pong.receive()
+          }
+          ping.close()
+          try partner.get()
+          return sum
+        }
+      }
+      return try pairs.reduce(0) { try $0 + $1.get() }
+    }.get()
+    #expect(total == 50 * 199 * 100)
+  }
+
+  // MARK: Its life
+
+  @Test(arguments: [1, 3])
+  func theThreadsEndWithTheLastReference(threads: Int) async throws {
+    weak var core: PoolCore?
+    do {
+      let pool = ThreadPool(threads: threads)
+      core = pool.core
+      try await Coroutine(on: pool) {
+        let children = (0..<10).map { _ in Coroutine { Coroutine.yield() } }
+        for child in children { try child.get() }
+      }.get()
+    }
+    // Each thread keeps the core alive.
+    while core != nil { await Task.yield() }
+  }
+
+  @Test func aPoolLivesAsLongAsACoroutineOnIt() async throws {
+    let release = Channel<Int>()
+    weak var core: PoolCore?
+    var waiting: Coroutine<Int, any Error>?
+    do {
+      let pool = ThreadPool(threads: 2)
+      core = pool.core
+      waiting = Coroutine(on: pool) { () throws -> Int in
+        let child = Coroutine { try release.receive() }
+        return try child.get()
+      }
+    }
+    try await release.send(7)
+    #expect(try await waiting?.get() == 7)
+    waiting = nil
+    while core != nil { await Task.yield() }
+  }
+
+  @Test func aPoolThatNeverRanAnythingGoes() {
+    weak var core: PoolCore?
+    do { core = ThreadPool(threads: 3).core }
+    #expect(core == nil)
+  }
+
+  @Test func aThreadKnowsItsPool() async throws {
+    let pool = ThreadPool(threads: 2)
+    #expect(!pool.isCurrent)
+    #expect(!pool.isSerial)
+    #expect(ThreadPool(threads: 1).isSerial)
+    #expect(try await Coroutine(on: pool) { pool.isCurrent && !ThreadPool.shared.isCurrent }.get())
+  }
+
+  // MARK: The shared pool's size
+
+  @Test func theSizeOfTheSharedPoolCanBeSet() async {
+    await #expect(processExitsWith: .success) {
+      ThreadPool.sharedThreadCount = 3
+      #expect(ThreadPool.sharedThreadCount == 3)
+      #expect(ThreadPool.shared.threadCount == 3)
+    }
+    await #expect(processExitsWith: .success) {
+      setenv("COROUTINE_THREADS", "5", 1)
+      #expect(ThreadPool.shared.threadCount == 5)
+    }
+    await #expect(processExitsWith: .success) {
+      setenv("COROUTINE_THREADS", "5", 1)
+      ThreadPool.sharedThreadCount = 2
+      #expect(ThreadPool.shared.threadCount == 2)
+    }
+  }
+
+  @Test func aSizeThatComesTooLateTrapsByName() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      _ = try await Coroutine { 1 }.get()
+      ThreadPool.sharedThreadCount = 3
+    }
+    #expect(text(result).contains("set it at the program's start"))
+  }
+
+  @Test func aSizeThatIsNoneTrapsByName() async {
+    let fromCode = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      ThreadPool.sharedThreadCount = 0
+    }
+    #expect(text(fromCode).contains("at least 1"))
+    let fromOutside = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      setenv("COROUTINE_THREADS", "many", 1)
+      _ = ThreadPool.shared
+    }
+    #expect(text(fromOutside).contains("not \"many\""))
+  }
+
+  private func text(_ result: ExitTest.Result?) -> String {
+    result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
+  }
+}
+
+/// Shares an atomic among closures.
+final class Holder<Value: ~Copyable & Sendable>: Sendable {
+  let value: Value
+  init(_ value: consuming Value) { self.value = value }
+}
