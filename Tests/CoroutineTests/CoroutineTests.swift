@@ -178,16 +178,16 @@ final class Gate: Sendable {
   @Test func anErrorThatNobodyGetsIsReportedOnce() async throws {
     struct Lost: Error {}
     let reports = Guarded<[String]>([])
-    let previous = CoroutineErrors.unhandled
     let (seen, report) = AsyncStream<Void>.makeStream()
-    CoroutineErrors.unhandled = { error, origin in
-      guard error is Lost else { return previous(error, origin) }
+    await LostErrors.observe { error, origin in
+      guard error is Lost else { return false }
       reports.withLock { $0.append(origin) }
       report.yield()
+      return true
+    } during: {
+      Coroutine(name: "loser") { throw Lost() }
+      for await _ in seen { break }
     }
-    defer { CoroutineErrors.unhandled = previous }
-    Coroutine(name: "loser") { throw Lost() }
-    for await _ in seen { break }
     let all = reports.withLock { $0 }
     #expect(all.count == 1)
     #expect(all.first?.hasSuffix("\"loser\"") == true)
@@ -277,19 +277,18 @@ final class Gate: Sendable {
     #expect(log.all.count == 20)
   }
 
-  @Test func theHandlerOfErrorsMayUseItselfWhenItGoes() {
-    final class Nosy: Sendable {
-      deinit { _ = CoroutineErrors.unhandled }
-    }
-    let previous = CoroutineErrors.unhandled
-    func replace() {
-      let nosy = Nosy()
-      CoroutineErrors.unhandled = { error, origin in
-        withExtendedLifetime(nosy) { previous(error, origin) }
+  @Test func theHandlerOfErrorsMayUseItselfWhenItGoes() async {
+    await #expect(processExitsWith: .success) {
+      final class Nosy: Sendable {
+        deinit { _ = CoroutineErrors.unhandled }
       }
+      func replace() {
+        let nosy = Nosy()
+        CoroutineErrors.unhandled = { _, _ in withExtendedLifetime(nosy) {} }
+      }
+      replace()
+      CoroutineErrors.unhandled = { _, _ in }
     }
-    replace()
-    CoroutineErrors.unhandled = previous
   }
 
   // MARK: Misuse

@@ -1,3 +1,4 @@
+import Context
 import Coroutine
 import Dispatch
 import Foundation
@@ -274,36 +275,36 @@ import Testing
 
   @Test func anErrorEndsTheSequenceAndIsKept() async throws {
     let reports = Guarded(0)
-    let previous = CoroutineErrors.unhandled
     struct Mine: Error {}
-    CoroutineErrors.unhandled = { error, origin in
-      if error is Mine { reports.withLock { $0 += 1 } } else { previous(error, origin) }
+    await LostErrors.observe { error, _ in
+      if error is Mine { reports.withLock { $0 += 1 } }
+      return error is Mine
+    } during: {
+      let generator = Generator<Int> { yield in
+        try yield(1)
+        throw Mine()
+      }
+      #expect(generator.next() == 1)
+      #expect(generator.failure == nil)
+      #expect(generator.next() == nil)
+      #expect(generator.failure is Mine)
+      #expect(generator.next() == nil)
     }
-    defer { CoroutineErrors.unhandled = previous }
-    let generator = Generator<Int> { yield in
-      try yield(1)
-      throw Mine()
-    }
-    #expect(generator.next() == 1)
-    #expect(generator.failure == nil)
-    #expect(generator.next() == nil)
-    #expect(generator.failure is Mine)
-    #expect(generator.next() == nil)
     #expect(reports.withLock { $0 } == 1)
   }
 
-  @Test func anImpossibleStackSizeEndsItWithAnError() {
-    let previous = CoroutineErrors.unhandled
-    CoroutineErrors.unhandled = { error, origin in if !"\(origin)".hasPrefix("a generator") { previous(error, origin) }
+  @Test func anImpossibleStackSizeEndsItWithAnError() async {
+    await LostErrors.observe { error, _ in
+      error is StackError
+    } during: {
+      let generator = Generator<Int>(stackSize: .max) { yield in try yield(1) }
+      #expect(generator.next() == nil)
+      #expect(generator.failure != nil)
+      // With room for a large element on top the sum must not trap either.
+      let large = Generator<InlineArray<2000, UInt64>>(stackSize: .max) { _ in }
+      for _ in large { Issue.record("an element without a stack") }
+      #expect(large.failure != nil)
     }
-    defer { CoroutineErrors.unhandled = previous }
-    let generator = Generator<Int>(stackSize: .max) { yield in try yield(1) }
-    #expect(generator.next() == nil)
-    #expect(generator.failure != nil)
-    // With room for a large element on top the sum must not trap either.
-    let large = Generator<InlineArray<2000, UInt64>>(stackSize: .max) { _ in }
-    for _ in large { Issue.record("an element without a stack") }
-    #expect(large.failure != nil)
   }
 
   @Test func hundredThousandDroppedHalfWayLeaveNothingBehind() {
