@@ -1,5 +1,10 @@
 #include "current.h"
 
+#include "foreseen.h"
+
+#if defined(__x86_64__) && defined(__linux__)
+__thread void *coroutine_foreseen_slot __attribute__((tls_model("initial-exec")));
+#endif
 __thread void *coroutine_current_slot __attribute__((tls_model("initial-exec")));
 
 __attribute__((noinline)) const void *coroutine_frame_address(void) { return __builtin_frame_address(0); }

@@ -27,6 +27,7 @@ static void probe_into_place(void) {
   __atomic_store_n(&coroutine_words_at.access, at.access, __ATOMIC_RELAXED);
   __atomic_store_n(&coroutine_words_at.task, at.task, __ATOMIC_RELAXED);
   __atomic_store_n(&coroutine_words_at.locals, at.locals, __ATOMIC_RELAXED);
+  __atomic_store_n(&coroutine_words_at.bindings, at.bindings, __ATOMIC_RELAXED);
 }
 
 // `coroutine_words_at`, filled in.

@@ -234,6 +234,7 @@ void coroutine_words_probe(struct coroutine_word_offsets *result) {
   if (at.task != 0) at.found |= COROUTINE_WORDS_TASK;
   if (at.locals != 0) at.found |= COROUTINE_WORDS_LOCALS;
   if (at.task == 0 || at.locals == 0) at.found &= ~(uint32_t)COROUTINE_WORDS_BINDINGS;
+  at.bindings = at.task != 0 && at.locals == at.task + COROUTINE_LOCALS_AFTER_TASK ? at.task : 0;
   at.task_head = at.found & COROUTINE_WORDS_BINDINGS ? 0 : -1;
   *result = at;
 }

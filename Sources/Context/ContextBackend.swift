@@ -54,6 +54,13 @@ public protocol ContextBackend: Sendable {
     from: UnsafeMutablePointer<Context>, to: UnsafeMutablePointer<Context>, passing word: UInt
   ) -> ContextArrival<Context>
 
+  /// `switchContext` from the second of two contexts that lie side by side to the first: into a coroutine. Its default is
+  /// that; a backend can do with one address what takes two. A pair is entered and left by these two only.
+  static func enter(_ pair: UnsafeMutablePointer<Context>, passing word: UInt) -> ContextArrival<Context>
+
+  /// `switchContext` from the first of such a pair to the second: out of the coroutine. Returns the word.
+  static func leave(_ pair: UnsafeMutablePointer<Context>, passing word: UInt) -> UInt
+
   /// The registers of a suspended context, for unwinders: `nil` for a destroyed one. Undefined while it runs.
   static func registers(of context: UnsafeMutablePointer<Context>) -> ContextRegisters?
 

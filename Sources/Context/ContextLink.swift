@@ -30,6 +30,16 @@ extension ContextLink {
 
 /// Asymmetric switching over `switchContext`: into a coroutine, and back to whoever resumed it.
 extension ContextBackend {
+  @inlinable @inline(__always)
+  public static func enter(_ pair: UnsafeMutablePointer<Context>, passing word: UInt) -> ContextArrival<Context> {
+    switchContext(from: pair + 1, to: pair, passing: word)
+  }
+
+  @inlinable @inline(__always)
+  public static func leave(_ pair: UnsafeMutablePointer<Context>, passing word: UInt) -> UInt {
+    switchContext(from: pair, to: pair + 1, passing: word).word
+  }
+
   /// Makes `link` a coroutine that is suspended before its first step and will call `entry` with the first word.
   ///
   /// - Parameter stack: as in `initialize(_:stack:resumer:entry:)`.
@@ -55,7 +65,7 @@ extension ContextBackend {
   @inlinable @inline(__always)
   public static func resume(_ link: UnsafeMutablePointer<ContextLink<Self>>, passing word: UInt) -> UInt {
     // As deep as `suspend`: ThreadSanitizer counts the calls of a fiber, and the two sides count for each other.
-    let arrival = switchContext(from: ContextLink.resumer(link), to: ContextLink.own(link), passing: word)
+    let arrival = enter(ContextLink.own(link), passing: word)
     destroy(arrival.departed + 1)
     return arrival.word
   }
@@ -65,7 +75,7 @@ extension ContextBackend {
   public static func resumeReturningLink(
     _ link: UnsafeMutablePointer<ContextLink<Self>>, passing word: UInt
   ) -> (word: UInt, link: UnsafeMutablePointer<ContextLink<Self>>) {
-    let arrival = switchContext(from: ContextLink.resumer(link), to: ContextLink.own(link), passing: word)
+    let arrival = enter(ContextLink.own(link), passing: word)
     // Nobody waits for the coroutine any more: its backtrace ends at its own first frame. It left by its own context, so
     // that is where the link lies.
     destroy(arrival.departed + 1)
@@ -78,6 +88,6 @@ extension ContextBackend {
   /// - Returns: the word that the next `resume` is given, perhaps on another thread.
   @inlinable @inline(__always)
   public static func suspend(_ link: UnsafeMutablePointer<ContextLink<Self>>, passing word: UInt) -> UInt {
-    switchContext(from: ContextLink.own(link), to: ContextLink.resumer(link), passing: word).word
+    leave(ContextLink.own(link), passing: word)
   }
 }

@@ -25,6 +25,20 @@ public enum ASMContext: ContextBackend {
     return ContextArrival(word: arrival.word, departed: arrival.departed.unsafelyUnwrapped)
   }
 
+  @inlinable @inline(__always)
+  public static func enter(
+    _ pair: UnsafeMutablePointer<context_asm>, passing word: UInt
+  ) -> ContextArrival<context_asm> {
+    let arrival = context_asm_enter(pair, word)
+    // As above.
+    return ContextArrival(word: arrival.word, departed: arrival.departed.unsafelyUnwrapped)
+  }
+
+  @inlinable @inline(__always)
+  public static func leave(_ pair: UnsafeMutablePointer<context_asm>, passing word: UInt) -> UInt {
+    context_asm_leave(pair, word)
+  }
+
   @inlinable
   public static func registers(of context: UnsafeMutablePointer<context_asm>) -> ContextRegisters? {
     ContextRegisters { context_asm_registers(context, $0) }

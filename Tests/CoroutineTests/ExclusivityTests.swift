@@ -3,7 +3,7 @@ import Dispatch
 import Glibc
 import Testing
 
-private func blockingWait(_ semaphore: DispatchSemaphore) { semaphore.wait() }
+func blockingWait(_ semaphore: DispatchSemaphore) { semaphore.wait() }
 
 /// Invariant 4, for accesses: what the Swift runtime believes to be open on a thread is what the code that runs there has
 /// opened. Each of these crashed, trapped without a reason, or hid a real overlap in some simpler design.

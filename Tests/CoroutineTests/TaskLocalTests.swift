@@ -141,6 +141,15 @@ import Testing
     await Task { TaskLocalTests().aBindingThatIsOpenAtAYieldIsTheBodysAlone() }.value
   }
 
+  @Test func theSameOnAThreadWithoutAnyBinding() {
+    let done = DispatchSemaphore(value: 0)
+    DispatchQueue(label: "plain").async {
+      TaskLocalTests().aBindingThatIsOpenAtAYieldIsTheBodysAlone()
+      done.signal()
+    }
+    blockingWait(done)
+  }
+
   @Test func aGeneratorWithABindingOpenIsUnwoundWhereItBegan() {
     func drop() {
       let generator = Generator<Int> { yield in

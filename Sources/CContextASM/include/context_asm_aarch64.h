@@ -124,6 +124,16 @@ static inline __attribute__((always_inline)) struct context_asm_arrival context_
   return (struct context_asm_arrival){x0, x1};
 }
 
+// The same between two contexts that lie side by side: into the coroutine that `pair[0]` belongs to, and out of it.
+static inline __attribute__((always_inline)) struct context_asm_arrival context_asm_enter(struct context_asm *pair,
+                                                                                          uintptr_t word) {
+  return context_asm_switch(pair + 1, pair, word);
+}
+
+static inline __attribute__((always_inline)) uintptr_t context_asm_leave(struct context_asm *pair, uintptr_t word) {
+  return context_asm_switch(pair, pair + 1, word).word;
+}
+
 // Reads the registers of a suspended context: pc, sp, fp and the base register (x19). Returns 0, and writes nothing,
 // for a destroyed one. A context that never ran stands at its trampoline.
 static inline int context_asm_registers(const struct context_asm *context, uintptr_t registers[4]) {

@@ -73,6 +73,12 @@ struct context_asm_arrival {
   struct context_asm *departed;
 };
 
+#define CONTEXT_ASM_CLOBBERS                                                                                           \
+  "rax", "rbx", "rcx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4",   \
+      "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "st", "st(1)",     \
+      "st(2)", "st(3)", "st(4)", "st(5)", "st(6)", "st(7)", "mm0", "mm1", "mm2", "mm3", "mm4", "mm5", "mm6", "mm7",    \
+      "memory", "cc" CONTEXT_ASM_WIDE_CLOBBERS CONTEXT_ASM_MORE_CLOBBERS
+
 // Saves the running side in `from`, goes on where `to` was suspended, and hands `word` over. Returns when somebody
 // switches to `from`. `to` must be suspended; `from` and `to` must differ.
 static inline __attribute__((always_inline)) struct context_asm_arrival context_asm_switch(
@@ -88,11 +94,44 @@ static inline __attribute__((always_inline)) struct context_asm_arrival context_
       "1:\n\t"                      // somebody switched back: rdi is the context they left in, rdx their word
       : "+D"(from), "+S"(to), "+d"(word)
       :
-      : "rax", "rbx", "rcx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "xmm0", "xmm1", "xmm2", "xmm3",
-        "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "st",
-        "st(1)", "st(2)", "st(3)", "st(4)", "st(5)", "st(6)", "st(7)", "mm0", "mm1", "mm2", "mm3", "mm4", "mm5", "mm6",
-        "mm7", "memory", "cc" CONTEXT_ASM_WIDE_CLOBBERS CONTEXT_ASM_MORE_CLOBBERS);
+      : CONTEXT_ASM_CLOBBERS);
   return (struct context_asm_arrival){word, from};
+}
+
+// The same from `pair[1]` to `pair[0]`, into the coroutine that this belongs to. One register says both addresses, and
+// brings them back: the code around the switch has none to keep in memory meanwhile.
+static inline __attribute__((always_inline)) struct context_asm_arrival context_asm_enter(struct context_asm *pair,
+                                                                                          uintptr_t word) {
+  __asm__ volatile(
+      "leaq 1f(%%rip), %%rax\n\t"
+      "movq %%rbp, 24(%%rdi)\n\t"
+      "movq %%rax, 32(%%rdi)\n\t"
+      "movq %%rsp, 40(%%rdi)\n\t"
+      "movq 0(%%rdi), %%rbp\n\t"
+      "movq 16(%%rdi), %%rsp\n\t"
+      "jmpq *8(%%rdi)\n"
+      "1:\n\t"  // the coroutine left by `pair[0]`: rdi is the same again
+      : "+D"(pair), "+d"(word)
+      :
+      : "rsi", CONTEXT_ASM_CLOBBERS);
+  return (struct context_asm_arrival){word, pair};
+}
+
+// And from `pair[0]` to `pair[1]`, back to whoever entered.
+static inline __attribute__((always_inline)) uintptr_t context_asm_leave(struct context_asm *pair, uintptr_t word) {
+  __asm__ volatile(
+      "leaq 1f(%%rip), %%rax\n\t"
+      "movq %%rbp, 0(%%rdi)\n\t"
+      "movq %%rax, 8(%%rdi)\n\t"
+      "movq %%rsp, 16(%%rdi)\n\t"
+      "movq 24(%%rdi), %%rbp\n\t"
+      "movq 40(%%rdi), %%rsp\n\t"
+      "jmpq *32(%%rdi)\n"
+      "1:\n\t"
+      : "+D"(pair), "+d"(word)
+      :
+      : "rsi", CONTEXT_ASM_CLOBBERS);
+  return word;
 }
 
 // Reads the registers of a suspended context: pc, sp, fp and the base register (none here: 0). Returns 0, and writes

@@ -51,6 +51,8 @@ struct coroutine_word_offsets {
   ptrdiff_t access;
   ptrdiff_t task;
   ptrdiff_t locals;
+  // The same as `task` where `locals` lies COROUTINE_LOCALS_AFTER_TASK above it, so that one load tells both places.
+  ptrdiff_t bindings;
   // Where a task object has the head of its bindings: 0 while nobody has looked, -1 if it cannot be known. Looked for
   // when a coroutine is first created inside a task.
   ptrdiff_t task_head;
@@ -59,6 +61,9 @@ struct coroutine_word_offsets {
 };
 
 extern struct coroutine_word_offsets coroutine_words_at;
+
+// How far above the running task the libraries that are known keep the bindings of code outside tasks.
+#define COROUTINE_LOCALS_AFTER_TASK 16
 
 // Whether what is loaded at offset 0 differs from every word of a coroutine. On x86-64 the ABI has the thread pointer
 // itself there, which saves a test on the way that matters. Elsewhere it may be anything, but can always be loaded.
@@ -89,6 +94,21 @@ COROUTINE_WORDS_INLINE void coroutine_thread_word_store(ptrdiff_t offset, uintpt
   __asm__ volatile("movq %0, %%fs:(%1)" : : "r"(word), "r"(offset) : "memory");
 }
 
+// `word` or the thread's word.
+COROUTINE_WORDS_INLINE uintptr_t coroutine_thread_word_or(ptrdiff_t offset, uintptr_t word) {
+  __asm__ volatile("orq %%fs:(%1), %0" : "+r"(word) : "r"(offset) : "memory", "cc");
+  return word;
+}
+
+COROUTINE_WORDS_INLINE bool coroutine_thread_bindings_are_zero(ptrdiff_t offset, uintptr_t other) {
+  bool zero;
+  __asm__ volatile("orq %%fs:(%2), %1\n\torq %%fs:%c3(%2), %1"
+                   : "=@ccz"(zero), "+r"(other)
+                   : "r"(offset), "i"(COROUTINE_LOCALS_AFTER_TASK)
+                   : "memory");
+  return zero;
+}
+
 #elif defined(__aarch64__) && !defined(__ILP32__)
 
 COROUTINE_WORDS_INLINE uintptr_t coroutine_thread_word_load(ptrdiff_t offset) {
@@ -107,6 +127,18 @@ COROUTINE_WORDS_INLINE void coroutine_thread_word_store(ptrdiff_t offset, uintpt
 // Elsewhere a call hides the thread pointer from the optimiser.
 extern uintptr_t coroutine_thread_word_load(ptrdiff_t offset);
 extern void coroutine_thread_word_store(ptrdiff_t offset, uintptr_t word);
+
+#endif
+
+#if !(defined(__x86_64__) && !defined(__ILP32__))
+
+COROUTINE_WORDS_INLINE uintptr_t coroutine_thread_word_or(ptrdiff_t offset, uintptr_t word) {
+  return word | coroutine_thread_word_load(offset);
+}
+
+COROUTINE_WORDS_INLINE bool coroutine_thread_bindings_are_zero(ptrdiff_t offset, uintptr_t other) {
+  return (other | coroutine_thread_word_load(offset) | coroutine_thread_word_load(offset + COROUTINE_LOCALS_AFTER_TASK)) == 0;
+}
 
 #endif
 
@@ -205,18 +237,23 @@ COROUTINE_WORDS_INLINE bool coroutine_access_set_is_empty(void) {
 // the first probe, where a word was not found, and in a task until somebody has looked for the head of its bindings.
 COROUTINE_WORDS_INLINE bool coroutine_bindings_are_plain(uintptr_t other) {
   const struct coroutine_word_offsets *at = &coroutine_words_at;
-  uintptr_t task = coroutine_thread_word_load(__atomic_load_n(&at->task, __ATOMIC_RELAXED));
-  uintptr_t locals = coroutine_thread_word_load(__atomic_load_n(&at->locals, __ATOMIC_RELAXED));
-  if (COROUTINE_WORDS_LIKELY((task | locals | other) == 0)) return COROUTINE_WORDS_NOT_FOUND_DIFFERS || at->found != 0;
-  // In a task the thread's own bindings do not count. The head is positive only where the task's word was found.
-  ptrdiff_t head = __atomic_load_n(&at->task_head, __ATOMIC_RELAXED);
-  return other == 0 && task != 0 && head > 0 && *(const uintptr_t *)(task + (uintptr_t)head) == 0;
+  ptrdiff_t bindings_at = __atomic_load_n(&at->bindings, __ATOMIC_RELAXED);
+  if (COROUTINE_WORDS_LIKELY(coroutine_thread_bindings_are_zero(bindings_at, other))) {
+    return COROUTINE_WORDS_NOT_FOUND_DIFFERS || bindings_at != 0;
+  }
+  // In a task the thread's own bindings do not count. Branches, as they are all foreseen.
+  if (COROUTINE_WORDS_LIKELY(other == 0 && bindings_at != 0)) {
+    uintptr_t task = coroutine_thread_word_load(bindings_at);
+    ptrdiff_t head = __atomic_load_n(&at->task_head, __ATOMIC_RELAXED);
+    if (COROUTINE_WORDS_LIKELY(task != 0 && head > 0)) return *(const uintptr_t *)(task + (uintptr_t)head) == 0;
+  }
+  return false;
 }
 
 // The same, and no access is in progress either.
 COROUTINE_WORDS_INLINE bool coroutine_flow_is_plain(uintptr_t other) {
   ptrdiff_t access_at = __atomic_load_n(&coroutine_words_at.access, __ATOMIC_RELAXED);
-  return coroutine_bindings_are_plain(coroutine_thread_word_load(access_at) | other);
+  return coroutine_bindings_are_plain(coroutine_thread_word_or(access_at, other));
 }
 
 // Whether a task runs on this thread, rather than a coroutine's own code: false where that is not known.

@@ -58,6 +58,7 @@ class GeneratorCore {
   private final func resume(_ block: UnsafeMutablePointer<ControlBlock>) -> UInt {
     block.pointee.mode.remove(.scopeOpen)
     scopes.willResume()
+    // Not 0: the body looks what is the matter, and the entry function needs the address.
     return ControlBlock.resume(block, passing: UInt(bitPattern: block))
   }
 
@@ -144,7 +145,8 @@ class GeneratorCore {
     return true
   }
 
-  /// After a `yield`, where that is not the plain case: the consumer has bindings, or wants no more elements. Whether it does.
+  /// After a `yield`, where that is not the plain case: the consumer has bindings, resumed it
+  /// slowly, or wants no more elements. Whether it does.
   fileprivate static func didArrive(_ block: UnsafeMutablePointer<ControlBlock>) -> Bool {
     owner(of: block) { $0.scopes.didArrive() }
     return !block.pointee.mode.contains(.cancelled)
@@ -165,8 +167,8 @@ func generatorDidArrive(_ block: UnsafeMutablePointer<ControlBlock>) -> Bool {
 
 /// A suspension that is not the plain case.
 @usableFromInline
-func generatorSuspend(_ block: UnsafeMutablePointer<ControlBlock>, _ word: UInt) {
-  _ = ControlBlock.suspend(block, passing: word)
+func generatorSuspend(_ block: UnsafeMutablePointer<ControlBlock>, _ word: UInt) -> UInt {
+  ControlBlock.suspend(block, passing: word)
 }
 
 /// The first function on a generator's stack.

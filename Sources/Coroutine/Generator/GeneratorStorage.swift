@@ -20,10 +20,10 @@ final class GeneratorStorage<Element>: GeneratorCore {
     require(MemoryLayout<Element>.alignment <= 64, "an element of a Generator is aligned to 64 bytes at most")
   }
 
-  /// Whether an element travels in the word itself. A constant in specialised code.
+  /// Whether an element travels in the word itself: a trivial value, or one reference. A constant in specialised code.
   @inlinable @inline(__always)
   static var fitsWord: Bool {
-    _isPOD(Element.self) && MemoryLayout<Element>.size <= MemoryLayout<UInt>.size
+    MemoryLayout<Element>.size <= MemoryLayout<UInt>.size && (_isPOD(Element.self) || _canBeClass(Element.self) == 1)
   }
 
   /// Where an element lies that does not fit: below the block, at the lowest multiple of 64 that leaves room for it.
@@ -37,7 +37,7 @@ final class GeneratorStorage<Element>: GeneratorCore {
 
   @inlinable @inline(__always)
   func next() -> Element? {
-    let block = plainBlock
+    let block = coroutine_foreseen(plainBlock).unsafelyUnwrapped.assumingMemoryBound(to: ControlBlock.self)
     guard !isRunning(block) else { return nextSlowly() }
     let (word, link) = SelectedBackend.resumeReturningLink(ControlBlock.link(of: block), passing: 0)
     let same = UnsafeMutableRawPointer(link).assumingMemoryBound(to: ControlBlock.self)
@@ -77,12 +77,11 @@ final class GeneratorStorage<Element>: GeneratorCore {
       slot.initialize(to: element)
       word = UInt(bitPattern: slot)
     }
-    if isPlain {
-      _ = SelectedBackend.suspend(ControlBlock.link(of: block), passing: word)
-    } else {
-      generatorSuspend(block, word)
-    }
-    if !coroutine_bindings_are_plain(UInt(block.pointee.mode.rawValue)), !generatorDidArrive(block) {
+    // What a resume in the plain case hands over is 0.
+    let answer =
+      isPlain
+      ? SelectedBackend.suspend(ControlBlock.link(of: block), passing: word) : generatorSuspend(block, word)
+    if !coroutine_bindings_are_plain(answer), !generatorDidArrive(block) {
       throw GeneratorCancelled()
     }
   }
