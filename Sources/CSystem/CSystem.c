@@ -1,4 +1,4 @@
-#define _GNU_SOURCE  // IOV_MAX
+#define _GNU_SOURCE  // IOV_MAX, sem_clockwait
 
 #include "CSystem.h"
 
@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -23,6 +24,16 @@ int csystem_futex_wake(const uint32_t *address, uint32_t count) {
   int most = count > INT_MAX ? INT_MAX : (int)count;
   long result = syscall(SYS_futex, address, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, most, NULL, NULL, 0);
   return result >= 0 ? (int)result : -errno;
+}
+
+// 1 ns: 0 would mean the default. A refusal costs precision only.
+void csystem_precise_timeouts(void) { (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); }
+
+int csystem_semaphore_wait(sem_t *semaphore, const struct timespec *deadline) {
+  while (sem_clockwait(semaphore, CLOCK_MONOTONIC, deadline) != 0) {
+    if (errno != EINTR) return -errno;
+  }
+  return 0;
 }
 
 int csystem_membarrier_register(void) {

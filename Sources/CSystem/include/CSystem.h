@@ -6,6 +6,7 @@
 #define CSYSTEM_H
 
 #include <stddef.h>
+#include <semaphore.h>
 #include <stdint.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -44,6 +45,13 @@ int csystem_futex_wait(const uint32_t *_Nonnull address, uint32_t expected, cons
 /// Wakes at most `count` threads that wait on `address` and returns how many. The address is used as a name only: it
 /// may have been freed in the meantime.
 int csystem_futex_wake(const uint32_t *_Nonnull address, uint32_t count);
+
+/// Has the calling thread's timeouts end when they are due, and not up to 50 us later, which is the kernel's default, so
+/// that it can bundle the wakes of several threads.
+void csystem_precise_timeouts(void);
+
+/// `sem_wait`, but no longer than until `deadline` (absolute, CLOCK_MONOTONIC): then -ETIMEDOUT.
+int csystem_semaphore_wait(sem_t *_Nonnull semaphore, const struct timespec *_Nonnull deadline);
 
 /// Registers this process for `csystem_membarrier`; once is enough, again is harmless. -ENOSYS or -EPERM where the
 /// kernel or a sandbox refuses.

@@ -1,0 +1,148 @@
+import Context
+import Glibc
+
+/// The armed timers, for all threads: the wheel and its lock. Knows neither a clock nor a thread: whoever drives it says
+/// what time it is.
+///
+/// What makes a timer on a waiter's stack safe:
+///
+/// 1. Nodes are worked on under the lock only, and a waiter disarms under the lock before its frame goes away. So whatever
+///    is linked is alive.
+/// 2. When a timer is due, its node is taken out, what it says is copied, and the wait is claimed: all under the lock. The
+///    claim is the last access to the node. So a waiter that sees `.timedOut` need not disarm; one whose wait ended
+///    otherwise disarms, and waits for the lock to do so.
+/// 3. The waiters won are woken after the unlock. They stay suspended until then, since nobody else may wake them.
+///
+/// A coroutine or a thread arms its timer when its wait has begun (`Parking.prepare`, or parked): of one that is still
+/// awake nothing can be claimed, and its deadline would be lost. The best place is where the state machine has said "wait":
+/// then operations that need not wait arm nothing. There the lock of what is waited for is held, so that lock comes before
+/// this one, and nothing under this one may wait for a departure, which may need that lock.
+final class TimerQueue: @unchecked Sendable {
+  // Sendable: the lock guards the wheel and the driver's promise.
+  private let lock = Lock()
+  // Unchecked: within the lock's critical sections, which nest nothing.
+  @exclusivity(unchecked) private var wheel = TimerWheel()
+  /// The driver has promised to look at this time, without being told: 0 while it is about to, or busy with it.
+  @exclusivity(unchecked) private var nextLook = UInt64.max
+
+  init() {}
+
+  /// How many timers one critical section may touch: some microseconds, since each may be a cache miss.
+  private static var effort: Int { 64 }
+
+  /// Arms a timer that is not armed. Constant time.
+  ///
+  /// - Returns: whether the driver must be told, after which it looks at once: it would look too late by itself.
+  func arm(_ node: UnsafeMutablePointer<TimerNode>) -> Bool {
+    // An object may lose its last owner while its timer is being fired: the queue's own reference keeps that apart.
+    if case .object(let target) = node.pointee.target { _ = target.retain() }
+    lock.lock()
+    wheel.insert(node)
+    let isEarlier = node.pointee.deadline < nextLook
+    if isEarlier { nextLook = 0 }
+    lock.unlock()
+    return isEarlier
+  }
+
+  /// Disarms a timer. Constant time.
+  ///
+  /// - Returns: whether it was still armed: then nobody is told. Otherwise it has fired, or is about to on another thread;
+  ///   in any case its memory is not touched any more.
+  func disarm(_ node: UnsafeMutablePointer<TimerNode>) -> Bool {
+    let target = node.pointee.target
+    lock.lock()
+    let wasArmed = wheel.remove(node)
+    lock.unlock()
+    if wasArmed, case .object(let target) = target { target.release() }
+    return wasArmed
+  }
+
+  /// Tells everybody whose time has come by `now`. Only one thread at a time.
+  ///
+  /// - Returns: when to call again, unless `arm` asks for it earlier; `nil`: nothing is armed. It may be before the
+  ///   earliest deadline, if timers were disarmed; then nothing will fire, and the next answer is a better one.
+  func fireExpired(at now: UInt64) -> UInt64? {
+    withUnsafeTemporaryAllocation(of: TimerNode.Target.self, capacity: Self.effort) { fired in
+      while true {
+        var count = 0
+        lock.lock()
+        let progress = takeExpired(at: now, into: fired, &count)
+        let next = wheel.nextDeadline
+        nextLook = progress == .upToDate ? next ?? .max : 0
+        lock.unlock()
+        for index in 0..<count { fired[index].tell() }
+        switch progress {
+        case .upToDate: return next
+        case .unfinished: break
+        // Whoever departs has a few instructions to go, unless its thread was preempted: then it needs the processor.
+        case .departing: if count == 0 { sched_yield() }
+        }
+      }
+    }
+  }
+
+  private enum Progress { case upToDate, unfinished, departing }
+
+  /// Under the lock: takes out a batch of those to be told.
+  private func takeExpired(
+    at now: UInt64, into fired: UnsafeMutableBufferPointer<TimerNode.Target>, _ count: inout Int
+  ) -> Progress {
+    var effort = Self.effort
+    // Linked by `next`, which is theirs to use while they are in no slot.
+    var departing: UnsafeMutablePointer<TimerNode>?
+    advancing: while true {
+      switch wheel.advance(to: now, effort: &effort) {
+      case .expired(let node):
+        let target = node.pointee.target
+        if target.isDeparting {
+          node.pointee.next = departing
+          departing = node
+        } else if target.claim() {
+          fired.initializeElement(at: count, to: target)
+          count += 1
+        }
+      case .unfinished: break advancing
+      case .upToDate:
+        if departing == nil { return .upToDate }
+        break advancing
+      }
+    }
+    // Back to where they are found at the next try, and by their waiters.
+    guard departing != nil else { return .unfinished }
+    while let node = departing {
+      departing = node.pointee.next
+      wheel.insert(node)
+    }
+    return .departing
+  }
+
+  /// No timer is due before; `nil`: none is armed. As exact as the wheel's.
+  var nextDeadline: UInt64? { lock.withLock { wheel.nextDeadline } }
+
+  /// How many timers are armed.
+  var count: Int { lock.withLock { wheel.count } }
+}
+
+extension TimerNode.Target {
+  /// Whether a waiter is leaving its stack right now: a claim would wait for that.
+  fileprivate var isDeparting: Bool {
+    guard case .waiter(.coroutine(let core)) = self else { return false }
+    return core._withUnsafeGuaranteedRef { $0.parking.word.load(ordering: .relaxed) == Parking.departing }
+  }
+
+  /// Under the lock: whether somebody has to be told. If not, whoever the timer belongs to may be gone after this.
+  fileprivate func claim() -> Bool {
+    switch self {
+    case .waiter(let waiter): waiter.claim(.timedOut)
+    case .object: true
+    }
+  }
+
+  /// After the unlock.
+  fileprivate func tell() {
+    switch self {
+    case .waiter(let waiter): waiter.wake()
+    case .object(let target): target.takeRetainedValue().timerFired()
+    }
+  }
+}

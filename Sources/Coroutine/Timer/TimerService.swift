@@ -1,0 +1,128 @@
+import Synchronization
+
+/// Where sleeping and deadlines come from: timers, and the time that they go by.
+///
+/// `shared` goes by the kernel's clock. A service that `init(startingAt:)` makes has a time of its own, which stands still
+/// until somebody advances it: what tests use.
+///
+/// Deadlines are nanoseconds on the service's clock; that of `shared` is CLOCK_MONOTONIC, Swift's `SuspendingClock`.
+@usableFromInline
+package final class TimerService: Sendable {
+  /// The timers of the process. Its thread starts with the first timer.
+  @usableFromInline package static let shared = TimerService()
+
+  private let queue: TimerQueue
+  private let driver: Driver
+
+  private enum Driver: Sendable {
+    case thread(TimerThread)
+    case manual(ManualTime)
+  }
+
+  private final class ManualTime: Sendable {
+    let now: Atomic<UInt64>
+    init(_ now: UInt64) { self.now = Atomic(now) }
+  }
+
+  private init() {
+    queue = TimerQueue()
+    driver = .thread(TimerThread(driving: queue))
+  }
+
+  /// A service whose time only `advance(to:)` moves.
+  package init(startingAt now: UInt64) {
+    queue = TimerQueue()
+    driver = .manual(ManualTime(now))
+  }
+}
+
+// MARK: - Arming
+
+extension TimerService {
+  /// Arms a timer that is not armed. Constant time, no allocation; from any thread, not under a lock that waking or
+  /// `timerFired()` takes. A deadline that has passed fires at once, on the timer thread like all others.
+  ///
+  /// The node must stay where it is until it has been disarmed or has fired: see `TimerQueue` for when that is.
+  @usableFromInline
+  package func arm(_ node: UnsafeMutablePointer<TimerNode>) {
+    guard queue.arm(node), case .thread(let thread) = driver else { return }
+    thread.ring()
+  }
+
+  /// Disarms a timer. Constant time. Afterwards the node's memory is the caller's.
+  ///
+  /// - Returns: whether it was still armed. `false`: it fired, is firing on another thread, or was never armed.
+  @usableFromInline @discardableResult
+  package func disarm(_ node: UnsafeMutablePointer<TimerNode>) -> Bool {
+    queue.disarm(node)
+  }
+
+  /// Has the object told at `deadline`, and keeps it alive until then. It must not be armed already.
+  package func arm(_ target: TimerTarget, at deadline: UInt64) {
+    target.node.pointee.deadline = deadline
+    // The pointer alone would not keep it alive until the queue does.
+    withExtendedLifetime(target) { arm(target.node) }
+  }
+
+  /// Has the object not told, and lets go of it. `false`: it was told, is being told on another thread, or never armed.
+  @discardableResult
+  package func disarm(_ target: TimerTarget) -> Bool {
+    withExtendedLifetime(target) { disarm(target.node) }
+  }
+
+  /// How many timers are armed.
+  package var count: Int { queue.count }
+}
+
+// MARK: - Time
+
+extension TimerService {
+  /// The time on the service's clock, in nanoseconds.
+  @usableFromInline
+  package var now: UInt64 {
+    switch driver {
+    case .thread: MonotonicClock.now
+    case .manual(let time): time.now.load(ordering: .acquiring)
+    }
+  }
+
+  /// The deadline of a wait that begins now. So long that it doesn't fit: never. Traps if `duration` is negative.
+  @usableFromInline
+  package func deadline(after duration: Duration) -> UInt64 {
+    now.addingSaturated(duration.nanosecondsRoundedUp)
+  }
+
+  /// The deadline that stands for an instant of one of Swift's clocks; an instant that has passed is now.
+  ///
+  /// `SuspendingClock` on Linux is CLOCK_MONOTONIC, which is what `shared` goes by. `ContinuousClock` is CLOCK_BOOTTIME:
+  /// the same, except that it goes on while the machine is suspended, and nothing that a thread can sleep on in a futex
+  /// follows it. What is left until the instant is measured here, and then waited for on the service's clock: never too
+  /// short, but if the machine is suspended during the wait, too long by the time of that.
+  @usableFromInline
+  package func deadline<C: Clock>(at instant: C.Instant, of clock: C) -> UInt64 where C.Duration == Duration {
+    // In this order: what passes between the two readings makes the wait longer, not shorter.
+    let left = clock.now.duration(to: instant)
+    return deadline(after: max(left, .zero))
+  }
+
+  /// Moves the time of a service that `init(startingAt:)` made, never back, and tells everybody whose time has come, on
+  /// the calling thread, in the order of their deadlines. Only one thread at a time.
+  ///
+  /// To let those who are told see the time of their own deadline, advance to `nextDeadline` again and again.
+  ///
+  /// - Returns: when something may be due next: see `nextDeadline`.
+  @discardableResult
+  package func advance(to instant: UInt64) -> UInt64? {
+    guard case .manual(let time) = driver else {
+      fatalError("TimerService.shared goes by the kernel's clock: advance a service made by init(startingAt:)")
+    }
+    // By hand, since only one thread advances: Atomic's own `max` compares unsigned integers as if they were signed.
+    let now = max(instant, time.now.load(ordering: .relaxed))
+    time.now.store(now, ordering: .releasing)
+    return queue.fireExpired(at: now)
+  }
+
+  /// Nothing is due before; `nil`: nothing is armed. Exact, unless the earliest timer was disarmed: then it may be too
+  /// early, and advancing to it brings a better answer.
+  package var nextDeadline: UInt64? { queue.nextDeadline }
+}

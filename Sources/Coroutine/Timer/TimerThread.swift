@@ -1,0 +1,57 @@
+import CCoroutine
+import CSystem
+import Context
+import Glibc
+import Synchronization
+
+/// The thread that drives a queue of timers by the kernel's clock. It starts at the first ring, and never ends.
+///
+/// It sleeps until the earliest deadline, and is rung out of that sleep only for one that is earlier still. A timer that
+/// is disarmed does not ring it: it wakes once for nothing, at the time of that timer.
+final class TimerThread: Sendable {
+  private let queue: TimerQueue
+  /// 1: somebody rang, so look before going to sleep. The futex that the thread sleeps on.
+  private let rung = Atomic<UInt32>(0)
+  private let hasStarted = Atomic<Bool>(false)
+
+  init(driving queue: TimerQueue) {
+    self.queue = queue
+  }
+
+  /// Makes the thread look at the queue at once. For whoever armed a timer, when `TimerQueue.arm` says so.
+  func ring() {
+    // The queue asks for a ring only when nobody else's is still to be answered, so the first one is alone.
+    guard hasStarted.load(ordering: .relaxed) || hasStarted.exchange(true, ordering: .relaxed) else { return start() }
+    rung.store(1, ordering: .releasing)
+    Futex.wake(1, on: rung)
+  }
+
+  private func run() -> Never {
+    coroutine_name_thread("coroutine-timer")
+    // The kernel delays a thread's timeouts by up to 50 us in order to bundle wakes; here they are bundled already.
+    csystem_precise_timeouts()
+    while true {
+      // Before the look: a ring from here on is about what the look may have missed.
+      rung.store(0, ordering: .relaxed)
+      let next = queue.fireExpired(at: MonotonicClock.now)
+      guard let next else {
+        Futex.wait(on: rung, while: 0)
+        continue
+      }
+      // Telling takes its time: the next one may be due by now.
+      if next > MonotonicClock.now { _ = Futex.wait(on: rung, while: 0, until: timespec(nanoseconds: next)) }
+    }
+  }
+
+  private func start() {
+    var thread = pthread_t()
+    // The thread's reference; never released, since the thread never ends.
+    let argument = Unmanaged.passRetained(self).toOpaque()
+    let code = pthread_create(
+      &thread, nil, { Unmanaged<TimerThread>.fromOpaque($0!).takeUnretainedValue().run() }, argument)
+    guard code == 0 else {
+      fatalError("the timer thread could not start: \(String(cString: strerror(code)))")
+    }
+    pthread_detach(thread)
+  }
+}

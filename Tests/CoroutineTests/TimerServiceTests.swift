@@ -1,0 +1,387 @@
+import Context
+import Dispatch
+import Glibc
+import Synchronization
+import Testing
+
+@testable import Coroutine
+
+/// The queue and the service by a time that the test moves, then by the kernel's.
+@Suite struct TimerServiceTests {
+  @Test func firesInTheOrderOfDeadlinesAndTiesInTheOrderOfArming() {
+    let service = TimerService(startingAt: 1000)
+    let log = FiringLog()
+    let deadlines: [UInt64] = [5000, 3000, 5000, 2_000_000_000, 3000, 1]
+    for deadline in deadlines { service.arm(LoggingTimer(log), at: deadline) }
+    #expect(service.count == 6)
+    #expect(log.entries.isEmpty, "nothing fires while it is armed, not even what is overdue")
+    service.advance(to: 4999)
+    #expect(log.entries == [1, 3000, 3000])
+    #expect(service.nextDeadline == 5000)
+    #expect(service.advance(to: 5000) == 2_000_000_000)
+    #expect(log.entries == [1, 3000, 3000, 5000, 5000])
+    #expect(service.advance(to: .max) == nil)
+    #expect(log.entries.count == 6 && service.count == 0)
+  }
+
+  @Test func aDisarmedTimerIsNotToldAndSaysWhetherItWasStillArmed() {
+    let service = TimerService(startingAt: 0)
+    let log = FiringLog()
+    let (early, late) = (LoggingTimer(log), LoggingTimer(log))
+    service.arm(early, at: 10)
+    service.arm(late, at: 20)
+    service.advance(to: 10)
+    #expect(!service.disarm(early))
+    #expect(service.disarm(late))
+    #expect(!service.disarm(late))
+    service.advance(to: 30)
+    #expect(log.entries == [10])
+  }
+
+  /// More than one critical section takes at once, and some of them are disarmed by those that fire.
+  @Test func timersThatFireDisarmAndArmOthers() {
+    let service = TimerService(startingAt: 0)
+    let log = FiringLog()
+    let victims = (0..<300).map { _ in LoggingTimer(log) }
+    for number in 0..<300 {
+      let timer = LoggingTimer(log) { _ in
+        if number % 2 == 0 { #expect(service.disarm(victims[number])) }
+      }
+      service.arm(timer, at: 1_000_000)
+    }
+    for victim in victims { service.arm(victim, at: 1_000_001) }
+    service.advance(to: 1_000_000)
+    #expect(log.entries.count == 300 && service.count == 150)
+    service.advance(to: 1_000_001)
+    #expect(log.entries.count == 450 && service.count == 0)
+  }
+
+  @Test func aTimerArmsItselfAgainWhenItFires() {
+    let service = TimerService(startingAt: 0)
+    let log = FiringLog()
+    let timer = LoggingTimer(log) { service.arm($0, at: $0.deadline + 10) }
+    service.arm(timer, at: 10)
+    while let next = service.nextDeadline, next <= 45 { service.advance(to: next) }
+    #expect(log.entries == [10, 20, 30, 40])
+    #expect(service.disarm(timer))
+  }
+
+  /// Else its memory would be linked when the last owner lets go of it.
+  @Test func anArmedObjectIsKeptAliveAndThenLetGo() {
+    let service = TimerService(startingAt: 0)
+    weak var disarmed: LoggingTimer?
+    weak var fired: LoggingTimer?
+    let log = FiringLog()
+    do {
+      let timers = [LoggingTimer(log), LoggingTimer(log)]
+      (fired, disarmed) = (timers[0], timers[1])
+      service.arm(timers[0], at: 10)
+      service.arm(timers[1], at: 20)
+    }
+    #expect(fired != nil && disarmed != nil)
+    service.advance(to: 10)
+    #expect(fired == nil && log.entries == [10])
+    disarmed.map { _ = service.disarm($0) }
+    #expect(disarmed == nil)
+  }
+
+  /// A ring is a system call and two switches of threads: only for what the driver would miss.
+  @Test func theDriverIsToldOnlyOfWhatItWouldLookAtTooLate() {
+    let queue = TimerQueue()
+    let log = FiringLog()
+    let timers = (0..<7).map { _ in LoggingTimer(log) }
+    func arm(_ number: Int, at deadline: UInt64) -> Bool {
+      timers[number].node.pointee.deadline = deadline
+      return queue.arm(timers[number].node)
+    }
+    #expect(arm(0, at: 100), "it sleeps for ever")
+    #expect(!arm(1, at: 50), "it was told and has not looked yet")
+    #expect(queue.fireExpired(at: 0) == 50)
+    #expect(!arm(2, at: 200), "later than it will look")
+    #expect(!arm(3, at: 50), "when it will look")
+    #expect(arm(4, at: 40), "earlier than it will look")
+    #expect(!arm(5, at: 10), "it was told")
+    #expect(queue.fireExpired(at: 0) == 10)
+    #expect(queue.fireExpired(at: 200) == nil)
+    #expect(log.entries == [10, 40, 50, 50, 100, 200])
+    #expect(!arm(6, at: .max), "for ever is how long it sleeps")
+    #expect(queue.disarm(timers[6].node))
+  }
+
+  @Test func manualTimeDoesNotGoBack() {
+    let service = TimerService(startingAt: 100)
+    service.advance(to: 50)
+    #expect(service.now == 100)
+    service.advance(to: 150)
+    #expect(service.now == 150)
+  }
+
+  @Test func advancingTheKernelsTimeTraps() async {
+    await #expect(processExitsWith: .failure) {
+      TimerService.shared.advance(to: 5)
+    }
+  }
+}
+
+/// Timers of those who wait: the claim decides, the node lies in the waiter's frame.
+@Suite struct TimerWaiterTests {
+  @Test func aDeadlineThatWinsWakesTheWaiterOnce() {
+    let service = TimerService(startingAt: 0)
+    let thread = BlockedThread()
+    var node = TimerNode(.waiter(.thread(.passUnretained(thread))), deadline: 10)
+    withUnsafeMutablePointer(to: &node) { node in
+      thread.parking.park()
+      service.arm(node)
+      service.advance(to: 10)
+      #expect(thread.block(until: .max) == .timedOut)
+      #expect(!service.disarm(node))
+    }
+  }
+
+  @Test func aDeadlineThatLosesWakesNobody() {
+    let service = TimerService(startingAt: 0)
+    let thread = BlockedThread()
+    let waiter = Waiter.thread(.passUnretained(thread))
+    var node = TimerNode(.waiter(waiter), deadline: 10)
+    withUnsafeMutablePointer(to: &node) { node in
+      thread.parking.park()
+      service.arm(node)
+      #expect(waiter.claim(.event))
+      service.advance(to: 10)
+      #expect(thread.parking.cause == .event)
+      #expect(!service.disarm(node), "it was taken out all the same")
+      waiter.wake()
+      #expect(thread.block(until: .max) == .event)
+    }
+  }
+
+  /// The claim of such a one waits until it has left its stack; the timers' lock must not.
+  @Test func aCoroutineThatDepartsHoldsUpNeitherTheLockNorOtherTimers() {
+    let service = TimerService(startingAt: 0)
+    let pool = ThreadPool(threads: 1)
+    let (departed, behind, advanced) = (Countdown(1), Countdown(1), Countdown(1))
+    let sleeper = Coroutine(on: pool) { () -> WakeCause in
+      let core = CoroutineCore.running(for: "sleep")
+      return Sleep().wait(core, until: 10, on: service) {
+        // Still on its stack, the lock of what it waits for held.
+        service.arm(LoggingTimer { _ in behind.signal() }, at: 11)
+        departed.signal()
+        behind.wait()
+        let another = LoggingTimer()
+        service.arm(another, at: 50)
+        #expect(service.disarm(another))
+      }
+    }
+    DispatchQueue.global().async {
+      departed.wait()
+      service.advance(to: 20)
+      advanced.signal()
+    }
+    #expect((try? sleeper.getBlocking()) == .timedOut)
+    advanced.wait()
+    #expect(service.count == 0)
+  }
+
+  @Test func coroutinesSleepOnTheirOwnStacksAndWakeNotTooEarly() {
+    let service = TimerService.shared
+    let isLate = (0..<500 as Range<UInt64>).map { number in
+      Coroutine {
+        let core = CoroutineCore.running(for: "sleep")
+        return (0..<4 as Range<UInt64>).allSatisfy { round in
+          // Some are over before the coroutine has left its stack.
+          let deadline = service.now + (number * 7919 + round) % 1000 * 1000
+          return Sleep().wait(core, until: deadline, on: service) == .timedOut && service.now >= deadline
+        }
+      }
+    }
+    for coroutine in isLate { #expect((try? coroutine.getBlocking()) == true) }
+  }
+
+  /// A cancel and the deadline end the same wait at the same time: whoever wins, the node is out before the frame is gone.
+  @Test func cancellingAtTheDeadlineEndsTheWaitOnce() throws {
+    let service = TimerService.shared
+    for number in 0..<300 as Range<UInt64> {
+      let started = Countdown(1)
+      let deadline = service.now + number % 100 * 1000
+      let coroutine = Coroutine {
+        let core = CoroutineCore.running(for: "sleep")
+        let cause = Sleep().wait(core, until: deadline, on: service) { started.signal() }
+        return cause == .timedOut || cause == .cancelled
+      }
+      started.wait()
+      while service.now < deadline {}
+      coroutine.cancel()
+      // Cancelled or not, it ends; what it was worth only if it ended in time.
+      #expect((try? coroutine.getBlocking()) != false)
+    }
+  }
+}
+
+/// Waits for nothing but the time.
+private final class Sleep: Waitable {
+  /// `armed` runs where the coroutine has begun to wait and is still on its stack.
+  func wait(
+    _ core: CoroutineCore, until deadline: UInt64, on service: TimerService, armed: () -> Void = {}
+  ) -> WakeCause {
+    var node = TimerNode(.waiter(.coroutine(.passUnretained(core))), deadline: deadline)
+    return withUnsafeMutablePointer(to: &node) { node in
+      wait(core, .sleep) {
+        service.arm(node)
+        armed()
+        return .wait
+      } withdraw: {
+        service.disarm(node)
+        return .done
+      }
+    }
+  }
+}
+
+/// From what Swift says about time to nanoseconds.
+@Suite struct DeadlineTests {
+  @Test func durationsAreRoundedUpAndSaturate() {
+    #expect(Duration.zero.nanosecondsRoundedUp == 0)
+    #expect(Duration.nanoseconds(1).nanosecondsRoundedUp == 1)
+    #expect(Duration(secondsComponent: 0, attosecondsComponent: 1).nanosecondsRoundedUp == 1, "never too short")
+    #expect(
+      Duration(secondsComponent: 3, attosecondsComponent: 999_999_999_999_999_999).nanosecondsRoundedUp == 4_000_000_000
+    )
+    #expect(Duration.seconds(Int64.max).nanosecondsRoundedUp == UInt64.max)
+    #expect(
+      Duration(secondsComponent: 18_446_744_073, attosecondsComponent: 709_551_615_000_000_000).nanosecondsRoundedUp
+        == UInt64.max)
+    #expect(
+      Duration(secondsComponent: 18_446_744_073, attosecondsComponent: 709_551_614_000_000_000).nanosecondsRoundedUp
+        == UInt64.max - 1)
+    #expect(Duration.seconds(18_446_744_074).nanosecondsRoundedUp == UInt64.max)
+  }
+
+  @Test func deadlinesSaturate() {
+    let service = TimerService(startingAt: UInt64.max - 5)
+    #expect(service.deadline(after: .nanoseconds(3)) == UInt64.max - 2)
+    #expect(service.deadline(after: .nanoseconds(6)) == UInt64.max)
+    #expect(service.deadline(after: .seconds(1)) == UInt64.max)
+  }
+
+  @Test func negativeDurationsTrap() async {
+    await #expect(processExitsWith: .failure) {
+      _ = TimerService(startingAt: 0).deadline(after: .nanoseconds(-1))
+    }
+  }
+
+  /// Not before the instant on the clock that it is an instant of.
+  @Test func instantsOfBothClocksBecomeDeadlines() {
+    let service = TimerService.shared
+    let suspending = SuspendingClock.now.advanced(by: .seconds(60))
+    let deadline = service.deadline(at: suspending, of: SuspendingClock())
+    // SuspendingClock's beginning is that of the service's clock.
+    #expect(deadline >= SuspendingClock().systemEpoch.duration(to: suspending).nanosecondsRoundedUp)
+
+    let continuous = ContinuousClock.now.advanced(by: .seconds(60))
+    let before = service.now
+    let equivalent = service.deadline(at: continuous, of: ContinuousClock())
+    #expect(equivalent >= before)
+    #expect(equivalent <= service.now + 60_000_000_000)
+
+    let past = ContinuousClock.now.advanced(by: .seconds(-60))
+    #expect(service.deadline(at: past, of: ContinuousClock()) <= service.now)
+  }
+}
+
+/// The timer thread and the kernel's clock.
+@Suite struct TimerThreadTests {
+  @Test func firesNotBeforeTheDeadlineWhateverIsArmedMeanwhile() {
+    let service = TimerService.shared
+    let fired = Countdown(60)
+    for number in 0..<60 as Range<UInt64> {
+      // Each is earlier than those before it: the thread is rung out of its sleep.
+      let deadline = service.now + (60 - number) * 300_000
+      let timer = LoggingTimer { timer in
+        #expect(service.now >= timer.deadline)
+        fired.signal()
+      }
+      service.arm(timer, at: deadline)
+    }
+    fired.wait()
+  }
+
+  @Test func whatIsOverdueFiresAtOnceEvenIfAnHourIsSleptFor() {
+    let service = TimerService.shared
+    let distant = LoggingTimer()
+    service.arm(distant, at: service.deadline(after: .seconds(3600)))
+    let fired = Countdown(1)
+    service.arm(LoggingTimer { _ in fired.signal() }, at: 1)
+    fired.wait()
+    #expect(service.disarm(distant))
+  }
+
+  /// Threads that arm, and disarm at about the time at which it fires: one of the two wins, never both and never neither.
+  @Test func eachTimerFiresOrIsDisarmedNeverBoth() {
+    let service = TimerService.shared
+    let (fired, disarmed) = (Tally(), Tally())
+    DispatchQueue.concurrentPerform(iterations: 4) { thread in
+      var random = SplitMix64(state: UInt64(thread))
+      for _ in 0..<500 {
+        let delay = random.next() % 40_000
+        let timer = LoggingTimer { _ in fired.add() }
+        service.arm(timer, at: service.now + delay)
+        let patience = service.now + random.next() % 40_000
+        while service.now < patience {}
+        if service.disarm(timer) { disarmed.add() }
+      }
+    }
+    // The last ones may be about to be told: whatever is armed after them is told after them.
+    let last = Countdown(1)
+    service.arm(LoggingTimer { _ in last.signal() }, at: service.now)
+    last.wait()
+    #expect(fired.count + disarmed.count == 2000)
+  }
+}
+
+// MARK: - Support
+
+private final class FiringLog: Sendable {
+  private let lock = Lock()
+  nonisolated(unsafe) private var numbers: [UInt64] = []  // guarded by `lock`
+  func append(_ number: UInt64) { lock.withLock { numbers.append(number) } }
+  var entries: [UInt64] { lock.withLock { numbers } }
+}
+
+/// Writes down its deadline when it fires.
+private final class LoggingTimer: TimerTarget {
+  private let log: FiringLog
+  private let body: (LoggingTimer) -> Void
+
+  init(_ log: FiringLog = FiringLog(), body: @escaping (LoggingTimer) -> Void = { _ in }) {
+    self.log = log
+    self.body = body
+  }
+
+  override func timerFired() {
+    log.append(deadline)
+    body(self)
+  }
+}
+
+private final class Tally: Sendable {
+  private let value = Atomic<Int>(0)
+  func add() { value.add(1, ordering: .releasing) }
+  var count: Int { value.load(ordering: .acquiring) }
+}
+
+private final class Countdown: Sendable {
+  private let left: Atomic<UInt32>
+  init(_ count: UInt32) { left = Atomic(count) }
+
+  func signal() {
+    if left.subtract(1, ordering: .acquiringAndReleasing).newValue == 0 { Futex.wake(.max, on: left) }
+  }
+
+  func wait() {
+    while true {
+      let value = left.load(ordering: .acquiring)
+      if value == 0 { return }
+      Futex.wait(on: left, while: value)
+    }
+  }
+}
