@@ -22,7 +22,7 @@ public import Context
 @inlinable
 @_disfavoredOverload @available(*, noasync, message: "use withCheckedThrowingContinuation in async code")
 public func withSuspension<Value: Sendable>(
-  onCancel: () -> Void = {}, _ start: (Resumption<Value>) -> Void
+  _ start: (Resumption<Value>) -> Void, onCancel: () -> Void = {}
 ) throws -> Value {
   let core = CoroutineCore.running(for: "withSuspension")
   let storage = SuspensionStorage<Value>()

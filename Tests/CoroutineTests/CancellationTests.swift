@@ -64,7 +64,11 @@ import Testing
     let log = Log()
     let kept = Guarded<[Resumption<Int>]>([])
     let suspended = try await waiting(log) {
-      try withSuspension(onCancel: { log.add("stopped") }) { resume in kept.withLock { $0.append(resume) } }
+      try withSuspension { resume in
+        kept.withLock { $0.append(resume) }
+      } onCancel: {
+        log.add("stopped")
+      }
     }
     suspended.cancel()
     await #expect(throws: CancellationError.self) { try await suspended.get() }

@@ -293,21 +293,16 @@ final class Gate: Sendable {
 
   // MARK: Misuse
 
-  /// Runs a program that must end with a message, in release builds too.
-  private func text(_ result: ExitTest.Result?) -> String {
-    result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
-  }
-
   @Test func suspendingOutsideACoroutineTrapsByName() async {
     let yields = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       func yield() { Coroutine.yield() }
       yield()
     }
-    #expect(text(yields).contains("no coroutine runs here"))
+    #expect(standardError(of: yields).contains("no coroutine runs here"))
     let joins = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       _ = try Coroutine { 1 }.synchronousGet()
     }
-    #expect(text(joins).contains("no coroutine runs here"))
+    #expect(standardError(of: joins).contains("no coroutine runs here"))
   }
 
   @Test func joiningOneselfTrapsByName() async {
@@ -322,7 +317,7 @@ final class Gate: Sendable {
       gate.open()
       try await coroutine.get()
     }
-    #expect(text(result).contains("waits for its own end"))
+    #expect(standardError(of: result).contains("waits for its own end"))
   }
 
   @Test func blockingInsideACoroutineTrapsByName() async {
@@ -330,7 +325,7 @@ final class Gate: Sendable {
       let other = Coroutine { 1 }
       _ = try await Coroutine { try other.getBlocking() }.get()
     }
-    #expect(text(result).contains("use get()"))
+    #expect(standardError(of: result).contains("use get()"))
   }
 
   @Test func aSchedulerThatDropsACoroutineTrapsByName() async {
@@ -342,7 +337,7 @@ final class Gate: Sendable {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       Coroutine(on: Forgetful(), name: "lost one") {}
     }
-    #expect(text(result).contains("lost one"))
+    #expect(standardError(of: result).contains("lost one"))
   }
 
   @Test func suspendingInsideATaskOnACoroutinesStackTrapsByName() async {
@@ -350,14 +345,14 @@ final class Gate: Sendable {
       func suspend() { Coroutine.yield() }
       try await Coroutine { _ = Task.immediate { suspend() } }.get()
     }
-    #expect(text(result).contains("Task.immediate"))
+    #expect(standardError(of: result).contains("Task.immediate"))
   }
 
   @Test func aPoolWithoutThreadsTrapsByName() async {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       _ = ThreadPool(threads: 0)
     }
-    #expect(text(result).contains("at least one thread"))
+    #expect(standardError(of: result).contains("at least one thread"))
   }
 }
 

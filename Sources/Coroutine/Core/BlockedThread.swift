@@ -1,3 +1,4 @@
+import CSystem
 import Glibc
 
 /// A count that threads wait for: POSIX's semaphore, which the sanitizers know, in memory that does not move.
@@ -22,6 +23,12 @@ final class Semaphore: Sendable {
   func wait() {
     while sem_wait(semaphore) != 0 {}  // interrupted by a signal
   }
+
+  /// Blocks the thread until somebody signals, or until `deadline`, in nanoseconds of CLOCK_MONOTONIC. Whether somebody did.
+  func wait(until deadline: UInt64) -> Bool {
+    var time = timespec(nanoseconds: deadline)
+    return csystem_semaphore_wait(semaphore, &time) == 0
+  }
 }
 
 /// A plain thread that waits for something of the runtime's, once.
@@ -34,10 +41,12 @@ package final class BlockedThread: Sendable {
   @usableFromInline
   init() {}
 
-  /// Waits until somebody has claimed the wait and unblocks the thread.
+  /// Waits until somebody has claimed the wait and unblocks the thread, or until the deadline, if nobody has by then.
   @usableFromInline
-  func block() -> WakeCause {
-    semaphore.wait()
+  func block(until deadline: UInt64) -> WakeCause {
+    if deadline == WaitDeadline.never || !semaphore.wait(until: deadline) && !parking.claim(.timedOut) {
+      semaphore.wait()
+    }
     return parking.cause
   }
 

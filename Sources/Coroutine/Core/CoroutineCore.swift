@@ -10,9 +10,12 @@ public import Synchronization
 ///
 /// The stack is allocated when it runs for the first time, and given back before anybody learns that it has ended.
 @usableFromInline
-package class CoroutineCore: Waitable {
-  /// Where it runs. Fixed.
-  let scheduler: SchedulerReference
+// Unchecked: each field says who may touch it.
+package class CoroutineCore: Waitable, @unchecked Sendable {
+  /// Where it runs, unless it has hopped elsewhere. Fixed.
+  let home: SchedulerReference
+  /// Where it runs instead, inside `on(_:operation:)`. Changed by itself.
+  @exclusivity(unchecked) final var visiting: SchedulerReference?
   /// Unique in the process, counted from 1.
   package let id: UInt64
   /// For people; empty where none was given.
@@ -38,6 +41,12 @@ package class CoroutineCore: Waitable {
   /// 1 if what runs is asked to stop. See `CancellationRegion`.
   @usableFromInline final let interruption = Atomic<UInt32>(0)
 
+  /// The scope that waits for its end, if one does, until then.
+  @exclusivity(unchecked) private final var scope: ScopeStorage?
+  /// Its neighbours among the scope's children. Guarded by the scope's lock.
+  @exclusivity(unchecked)
+  final var siblings: (previous: Unmanaged<CoroutineCore>?, next: Unmanaged<CoroutineCore>?) = (nil, nil)
+
   /// What it does, until it begins: given itself, to keep its value in.
   @exclusivity(unchecked) private final var body: Body?
   /// What the body threw, or why it could not run. Written before the end is published, constant after that.
@@ -52,7 +61,7 @@ package class CoroutineCore: Waitable {
   /// A closure and not a method to override: it was made where the result's type is known, and is specialised for it.
   @usableFromInline
   init(on scheduler: SchedulerReference, name: String, stackSize: Int?, body: @escaping Body) {
-    self.scheduler = scheduler
+    self.home = scheduler
     self.id = Self.identifiers.wrappingAdd(1, ordering: .relaxed).newValue
     self.name = name
     self.stackSize = stackSize
@@ -200,6 +209,10 @@ extension CoroutineCore {
     let waiters = completion.complete()
     lock.unlock()
     waiters.wakeAll()
+    if let scope {
+      self.scope = nil
+      scope.childEnded(self)
+    }
     Unmanaged.passUnretained(self).release()
   }
 
@@ -220,7 +233,13 @@ extension CoroutineCore {
   /// Puts a new coroutine behind those that are ready on its scheduler.
   @usableFromInline
   final func schedule() {
-    scheduler.enqueue(Ready(.passUnretained(self)), .launched)
+    home.enqueue(Ready(.passUnretained(self)), .launched)
+  }
+
+  /// A scope waits for its end and takes its failure. Before it is scheduled.
+  final func willEnd(in scope: ScopeStorage) {
+    self.scope = scope
+    lock.withLock { completion.wasObserved = true }
   }
 
   /// Runs a new coroutine on the calling thread until it suspends for the first time.
@@ -282,7 +301,7 @@ extension CoroutineCore {
   final func blockUntilEnd() {
     require(CoroutineCore.current == nil, "getBlocking() inside a coroutine would block its whole thread: use get()")
     require(
-      !scheduler.isMainQueueOnMainThread,
+      !home.isMainQueueOnMainThread,
       "getBlocking() on the main thread for \(description), which runs on the main queue, would wait for ever")
     let thread = BlockedThread()
     var node = WaitNode(.thread(.passUnretained(thread)))
@@ -306,13 +325,31 @@ extension CoroutineCore {
   /// Suspends the running coroutine until somebody claims its wait. `waitable.lock` is held, and is released when the
   /// context is saved. On the coroutine's own stack or on that of a generator that it runs; may return on another thread.
   @inlinable
-  package final func park(_ operation: WaitReason.Operation, at waitable: Waitable) -> WakeCause {
+  package final func park(
+    _ operation: WaitReason.Operation, at waitable: Waitable, until deadline: UInt64
+  ) -> WakeCause {
     waitReason = WaitReason(operation, at: waitable)
-    depart(.unlock(.passUnretained(waitable)))
+    if deadline == WaitDeadline.never {
+      depart(.unlock(.passUnretained(waitable)))
+    } else {
+      departTimed(.unlock(.passUnretained(waitable)), until: deadline)
+    }
     waitReason = nil
     // Until here: the unlock and the wake both use it, on other stacks.
     withExtendedLifetime(waitable) {}
     return parking.cause
+  }
+
+  /// A departure that a deadline may end too.
+  @usableFromInline @inline(never)
+  final func departTimed(_ departure: ControlBlock.Departure, until deadline: UInt64) {
+    var timer = TimerNode(.waiter(.coroutine(.passUnretained(self))), deadline: deadline)
+    withUnsafeMutablePointer(to: &timer) { timer in
+      // Should it be due before the context is saved, its claim waits for that.
+      TimerService.shared.arm(timer)
+      depart(departure)
+      TimerService.shared.disarm(timer)
+    }
   }
 
   /// Lets the others on the scheduler run first.

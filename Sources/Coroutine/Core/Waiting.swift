@@ -29,12 +29,13 @@ package enum Attempt {
 /// - `attempt` asks the state machine, under `lock`, and hands it a node that names the caller as the one to wake.
 /// - `withdraw` takes the node out of the queue, under `lock`, if it still is in there: the wait ended otherwise. It may
 ///   find that others can go on now.
+/// - `deadline` is in nanoseconds on the timers' clock: `WaitDeadline`.
 /// - The result is `.event` if the attempt was over at once, or a waker claimed the wait.
 extension Waitable {
   /// Suspends the calling coroutine if it has to wait. `core` is the calling coroutine.
   @inlinable @inline(__always)
   package final func wait(
-    _ core: CoroutineCore, _ operation: WaitReason.Operation,
+    _ core: CoroutineCore, _ operation: WaitReason.Operation, until deadline: UInt64 = WaitDeadline.never,
     attempt: () -> Attempt, withdraw: () -> Attempt
   ) -> WakeCause {
     guard enter(core) else { return .cancelled }
@@ -44,7 +45,13 @@ extension Waitable {
       result.wakeOthers()
       return .event
     }
-    let cause = core.park(operation, at: self)
+    guard deadline != WaitDeadline.now else {
+      let result = withdraw()
+      leave(core)
+      result.wakeOthers()
+      return .timedOut
+    }
+    let cause = core.park(operation, at: self, until: deadline)
     if cause != .event {
       lock.lock()
       let result = withdraw()
@@ -78,9 +85,11 @@ extension Waitable {
   /// Suspends the calling task if it has to wait. A cancel of the task ends the wait.
   @inlinable
   nonisolated(nonsending) package final func wait(
-    _ task: WaitingTask, attempt: () -> Attempt, withdraw: () -> Attempt
+    _ task: WaitingTask, until deadline: UInt64 = WaitDeadline.never,
+    attempt: () -> Attempt, withdraw: () -> Attempt
   ) async -> WakeCause {
-    var isOver = false
+    // Why it is over without a wait; a cancel that comes meanwhile is too late.
+    var decided: WakeCause?
     await withTaskCancellationHandler {
       await withUnsafeContinuation { (continuation: UnsafeContinuation<Void, Never>) in
         task.continuation = continuation
@@ -93,11 +102,18 @@ extension Waitable {
         let result = attempt()
         guard case .wait = result else {
           lock.unlock()
-          // A cancel may come in between: it loses to what has been done.
-          isOver = true
+          decided = .event
           result.wakeOthers()
           return continuation.resume()
         }
+        guard deadline != WaitDeadline.now else {
+          let result = withdraw()
+          lock.unlock()
+          decided = .timedOut
+          result.wakeOthers()
+          return continuation.resume()
+        }
+        task.arm(deadline)
         guard task.parking.parkUnlessClaimed() else {
           lock.unlock()
           return continuation.resume()
@@ -107,7 +123,9 @@ extension Waitable {
     } onCancel: {
       if task.parking.claimEarly(.cancelled).mustWake { task.resume() }
     }
-    let cause = isOver ? .event : task.parking.cause
+    if let decided { return decided }
+    task.disarm()
+    let cause = task.parking.cause
     if cause != .event {
       lock.lock()
       let result = withdraw()
@@ -120,7 +138,8 @@ extension Waitable {
   /// Blocks the calling thread if it has to wait.
   @inlinable
   package final func wait(
-    _ thread: BlockedThread, attempt: () -> Attempt, withdraw: () -> Attempt
+    _ thread: BlockedThread, until deadline: UInt64 = WaitDeadline.never,
+    attempt: () -> Attempt, withdraw: () -> Attempt
   ) -> WakeCause {
     lock.lock()
     let result = attempt()
@@ -131,7 +150,7 @@ extension Waitable {
     }
     thread.parking.park()
     lock.unlock()
-    let cause = thread.block()
+    let cause = thread.block(until: deadline)
     if cause != .event {
       lock.lock()
       let result = withdraw()
@@ -148,8 +167,27 @@ extension Waitable {
 package final class WaitingTask: @unchecked Sendable {
   @usableFromInline let parking = Parking()
   @usableFromInline var continuation: UnsafeContinuation<Void, Never>?
+  /// In memory that does not move; touched by the waiting task, and, while it is armed, by the timers.
+  private var timer: UnsafeMutablePointer<TimerNode>?
   @inlinable
   init() {}
+
+  deinit { timer?.deallocate() }
+
+  /// Under the lock of what is waited for, before the task parks: the time may be up before it does.
+  @usableFromInline
+  func arm(_ deadline: UInt64) {
+    guard deadline != WaitDeadline.never else { return }
+    let timer = UnsafeMutablePointer<TimerNode>.allocate(capacity: 1)
+    timer.initialize(to: TimerNode(.waiter(.task(.passUnretained(self))), deadline: deadline))
+    self.timer = timer
+    TimerService.shared.arm(timer)
+  }
+
+  @usableFromInline
+  func disarm() {
+    if let timer { TimerService.shared.disarm(timer) }
+  }
 
   /// Lets the task go on. For the one who has claimed its wait.
   @usableFromInline

@@ -3,8 +3,7 @@
 /// One word, so that queueing allocates nothing; not copyable, so that resuming twice does not compile. Dropping one
 /// without running it would leave a coroutine, and whoever joins it, waiting for ever: that traps.
 public struct Ready: ~Copyable, Sendable {
-  // Sendable: the token is the only way to the coroutine while it waits to run.
-  nonisolated(unsafe) private let core: Unmanaged<CoroutineCore>
+  private let core: Unmanaged<CoroutineCore>
 
   @usableFromInline
   init(_ core: Unmanaged<CoroutineCore>) {
@@ -23,7 +22,13 @@ public struct Ready: ~Copyable, Sendable {
   @usableFromInline
   consuming func enqueue(_ arrival: Arrival) {
     let core = take()
-    core._withUnsafeGuaranteedRef { $0.scheduler.enqueue(Ready(core), arrival) }
+    core._withUnsafeGuaranteedRef { coroutine in
+      if let visiting = coroutine.visiting {
+        visiting.enqueue(Ready(core), arrival)
+      } else {
+        coroutine.home.enqueue(Ready(core), arrival)
+      }
+    }
   }
 
   /// Gives up the token for what it stands for.

@@ -1,0 +1,168 @@
+import Context
+
+/// A scope's lock, its children, and what its state machine decides.
+@usableFromInline
+// Unchecked: the lock guards what changes.
+package final class ScopeStorage: Waitable, @unchecked Sendable {
+  // Guarded by the lock, all of them.
+  private var machine = ScopeStateMachine()
+  private var children = ChildList()
+  /// Why the children are cancelled, if they are: those that come later are from the start.
+  private var reason: (any Error)?
+  /// The part of the owner's run that a failure ends; none in `async` code.
+  private var region: CancellationRegion?
+
+  private let name: String
+
+  init(name: String) {
+    self.name = name
+  }
+
+  /// The scope's body runs in `region` from here on.
+  func open(_ region: CancellationRegion?) {
+    lock.withLock { self.region = region }
+  }
+
+  /// Takes in a coroutine that is not scheduled yet.
+  @usableFromInline
+  func adopt(_ child: CoroutineCore) {
+    lock.lock()
+    require(
+      machine.launch(), "\(child.description) was launched in \(description), which has ended. Launch before it ends.")
+    children.append(child)
+    let reason = self.reason
+    lock.unlock()
+    child.willEnd(in: self)
+    if let reason { child.cancel(reason: reason) }
+  }
+
+  /// A child has ended, and has left its stack.
+  func childEnded(_ child: CoroutineCore) {
+    // That a child which was cancelled says so is no failure.
+    let failure = child.failure.flatMap { $0 is CancellationError && child.isCancelled ? nil : $0 }
+    lock.lock()
+    children.remove(child)
+    let (isFirstFailure, woken) = machine.childEnded(failure)
+    let region = region
+    lock.unlock()
+    if isFirstFailure, let failure {
+      cancelChildren(reason: failure)
+      region?.cancel(reason: failure)
+    }
+    woken.wakeOthers()
+  }
+
+  /// The body has ended with an error, perhaps that of a child that it waited for.
+  func bodyFailed(_ error: any Error) {
+    lock.withLock { machine.bodyFailed(error) }
+    cancelChildren(reason: error)
+  }
+
+  /// Cancels all children, those to come too. The first reason counts.
+  func cancelChildren(reason: any Error) {
+    lock.lock()
+    guard self.reason == nil else { return lock.unlock() }
+    self.reason = reason
+    let all = children.all
+    lock.unlock()
+    for child in all { child.cancel(reason: reason) }
+  }
+
+  /// Cancels the children and what the body waits for.
+  func cancel(reason: any Error) {
+    let region = lock.withLock { self.region }
+    cancelChildren(reason: reason)
+    region?.cancel(reason: reason)
+  }
+
+  /// Suspends the owner until no child lives, cancelled or not. Whether it was cancelled meanwhile.
+  func joinChildren(_ core: CoroutineCore) -> Bool {
+    var shield: CancellationRegion?
+    defer { shield?.close() }
+    var node = WaitNode(.coroutine(.passUnretained(core)))
+    withUnsafeMutablePointer(to: &node) { node in
+      while !lock.withLock({ machine.close() }) {
+        let cause = wait(core, .join) {
+          machine.join(node)
+        } withdraw: {
+          machine.stopJoining()
+        }
+        // Whoever cancelled has cancelled the children too: they end soon, and are waited for all the same.
+        if cause == .cancelled { shield = CancellationRegion(of: core, isShield: true) }
+      }
+    }
+    return shield != nil
+  }
+
+  /// The same for a task.
+  nonisolated(nonsending) func joinChildren() async {
+    while !lock.withLock({ machine.close() }) {
+      let task = WaitingTask()
+      let node = UnsafeMutablePointer<WaitNode>.allocate(capacity: 1)
+      node.initialize(to: WaitNode(.task(.passUnretained(task))))
+      defer { node.deallocate() }
+      _ = await wait(task) {
+        machine.join(node)
+      } withdraw: {
+        machine.stopJoining()
+      }
+    }
+  }
+
+  /// What the failures come to, when all has ended.
+  var outcome: (any Error)? {
+    let (children, body) = lock.withLock { (machine.childFailures, machine.bodyFailure) }
+    guard let first = body?.isFirst == true ? body?.error : children.first else { return nil }
+    var others = body?.isFirst == true ? children : Array(children.dropFirst())
+    // A body that was cancelled, or passes a child's error on, has nothing of its own to tell.
+    if let body, !body.isFirst, !(body.error is CancellationError),
+      !children.contains(where: { isSame($0, body.error) })
+    {
+      others.append(body.error)
+    }
+    if let body, body.isFirst { others.removeAll { isSame($0, body.error) } }
+    return others.isEmpty ? first : ScopeError(first: first, others: others)
+  }
+
+  override package func describe(_ operation: WaitReason.Operation) -> String {
+    "the children of \(description)"
+  }
+
+  private var description: String { name.isEmpty ? "a scope" : "scope \"\(name)\"" }
+}
+
+/// Whether two errors tell the same: they are values without an identity.
+private func isSame(_ left: any Error, _ right: any Error) -> Bool {
+  type(of: left) == type(of: right) && String(describing: left) == String(describing: right)
+}
+
+/// A scope's children, oldest first, linked through themselves. Guarded by the scope's lock.
+private struct ChildList {
+  private var first: Unmanaged<CoroutineCore>?
+  private var last: Unmanaged<CoroutineCore>?
+
+  mutating func append(_ child: CoroutineCore) {
+    let link = Unmanaged.passUnretained(child)
+    child.siblings = (last, nil)
+    if let last { last._withUnsafeGuaranteedRef { $0.siblings.next = link } } else { first = link }
+    last = link
+  }
+
+  mutating func remove(_ child: CoroutineCore) {
+    let (previous, next) = child.siblings
+    if let previous { previous._withUnsafeGuaranteedRef { $0.siblings.next = next } } else { first = next }
+    if let next { next._withUnsafeGuaranteedRef { $0.siblings.previous = previous } } else { last = previous }
+  }
+
+  /// A reference to each: they may end as soon as the lock is gone.
+  var all: [CoroutineCore] {
+    var all: [CoroutineCore] = []
+    var next = first
+    while let link = next {
+      let child = link.takeUnretainedValue()
+      all.append(child)
+      next = child.siblings.next
+    }
+    return all
+  }
+}

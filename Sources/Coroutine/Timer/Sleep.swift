@@ -1,0 +1,60 @@
+extension Coroutine where Success == Never, Failure == Never {
+  /// Suspends the calling coroutine for a time.
+  ///
+  /// Never too short; a little too long, as the kernel's timers are and as long as it takes to get a thread. Constant time,
+  /// no allocation.
+  ///
+  /// - Parameter duration: not negative: traps. Zero lets others run, as `yield()` does.
+  /// - Throws: `CancellationError` as soon as the coroutine is cancelled.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @_disfavoredOverload @available(*, noasync, message: "use 'Task.sleep' in async code")
+  public static func sleep(for duration: Duration) throws {
+    let core = CoroutineCore.running(for: "Coroutine.sleep(for:)")
+    require(duration >= .zero, "Coroutine.sleep(for: \(duration)): a negative duration")
+    try core.sleep(until: TimerService.shared.deadline(after: duration))
+  }
+
+  /// Suspends the calling coroutine until an instant of a clock; one that has passed lets others run, as `yield()` does.
+  ///
+  /// `SuspendingClock` and `ContinuousClock` go by the runtime's timers. Another clock, such as one for tests, is asked to
+  /// sleep in a task.
+  ///
+  /// - Throws: `CancellationError` as soon as the coroutine is cancelled; what the clock throws.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @_disfavoredOverload @available(*, noasync, message: "use 'Task.sleep' in async code")
+  public static func sleep<C: Clock>(until instant: C.Instant, clock: C) throws where C.Duration == Duration {
+    let core = CoroutineCore.running(for: "Coroutine.sleep(until:clock:)")
+    if clock is SuspendingClock || clock is ContinuousClock {
+      return try core.sleep(until: TimerService.shared.deadline(at: instant, of: clock))
+    }
+    var sleeper: Task<Void, Never>?
+    try withSuspension { (resume: Resumption<Void>) in
+      sleeper = Task {
+        do {
+          try await clock.sleep(until: instant, tolerance: nil)
+          resume.returning(())
+        } catch {
+          resume.throwing(error)
+        }
+      }
+    } onCancel: {
+      sleeper?.cancel()
+    }
+  }
+}
+
+extension CoroutineCore {
+  /// Suspends this coroutine, which runs, until a time or a cancel. It waits at itself: nobody else ends it.
+  fileprivate final func sleep(until deadline: UInt64) throws(CancellationError) {
+    guard deadline > TimerService.shared.now else {
+      guard !isInterrupted else { throw CancellationError() }
+      return yieldTurn()
+    }
+    let cause = wait(self, .sleep, until: deadline) {
+      .wait
+    } withdraw: {
+      .done
+    }
+    if cause == .cancelled { throw CancellationError() }
+  }
+}

@@ -1,0 +1,303 @@
+import Coroutine
+import Dispatch
+import Testing
+
+@testable import struct Coroutine.ScopeStateMachine
+@testable import struct Coroutine.WaitNode
+
+@Suite struct ScopeTests {
+  private struct First: Error {}
+  private struct Second: Error {}
+  private struct Third: Error {}
+
+  /// Runs `body` in a coroutine on a serial queue, so that the order of effects is fixed.
+  private func run<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
+    try await Coroutine(on: DispatchQueue(label: "serial"), body).get()
+  }
+
+  private func error(of body: () throws -> Void) -> (any Error)? {
+    do {
+      try body()
+      return nil
+    } catch {
+      return error
+    }
+  }
+
+  @Test func childrenHaveEndedWhenTheScopeReturns() async throws {
+    let log = Log()
+    let value = try await run { () -> Int in
+      let value = try withScope { scope -> Int in
+        scope.launch {
+          Coroutine.yield()
+          log.add("first child")
+        }
+        scope.launch {
+          scope.launch { log.add("grandchild") }
+          log.add("second child")
+        }
+        log.add("body")
+        return 7
+      }
+      log.add("after")
+      return value
+    }
+    #expect(value == 7)
+    #expect(log.all == ["body", "second child", "first child", "grandchild", "after"])
+  }
+
+  @Test func theFirstFailureCancelsTheSiblingsAndTheBodyAndIsThrown() async throws {
+    let log = Log()
+    let never = Channel<Int>()
+    let thrown = try await run { [self] in
+      let thrown = error {
+        try withScope { scope in
+          scope.launch {
+            defer { log.add("sibling unwound, cancelled by \(type(of: Coroutine.cancellationReason!))") }
+            _ = try never.receive()
+          }
+          scope.launch { throw First() }
+          defer { log.add("body unwound") }
+          _ = try never.receive()
+        }
+      }
+      log.add("after, cancelled: \(Coroutine.isCancelled)")
+      return "\(type(of: thrown!))"
+    }
+    #expect(thrown == "First")
+    #expect(log.all == ["sibling unwound, cancelled by First", "body unwound", "after, cancelled: false"])
+  }
+
+  @Test func otherFailuresAreAttachedInTheirOrder() async throws {
+    let thrown = try await run { [self] () -> [String] in
+      let thrown = error {
+        try withScope { scope in
+          // All have begun when the first fails, and none of them waits for anything that would throw.
+          scope.launch {
+            Coroutine.yield()
+            throw First()
+          }
+          scope.launch {
+            Coroutine.yield()
+            throw Second()
+          }
+          scope.launch {
+            Coroutine.yield()
+            throw Third()
+          }
+        }
+      }
+      guard let thrown = thrown as? ScopeError else { return [] }
+      return ([thrown.first] + thrown.others).map { "\(type(of: $0))" }
+    }
+    #expect(thrown == ["First", "Second", "Third"])
+  }
+
+  @Test func aBodyThatPassesAChildsErrorOnThrowsItOnce() async throws {
+    let thrown = try await run { [self] () -> String in
+      let thrown = error {
+        try withScope { scope in
+          let child = scope.launch { throw First() }
+          try child.get()
+        }
+      }
+      return "\(thrown!)"
+    }
+    #expect(thrown == "First()")
+  }
+
+  @Test func aBodyThatThrowsCancelsTheChildrenAndWaitsForThem() async throws {
+    let log = Log()
+    let never = Channel<Int>()
+    let thrown = try await run { [self] in
+      let thrown = error {
+        try withScope { scope in
+          scope.launch {
+            defer { log.add("child unwound") }
+            _ = try never.receive()
+          }
+          Coroutine.yield()
+          throw Second()
+        }
+      }
+      log.add("after")
+      return thrown is Second
+    }
+    #expect(thrown)
+    #expect(log.all == ["child unwound", "after"])
+  }
+
+  @Test func cancellingTheOwnerCancelsTheChildren() async throws {
+    let log = Log()
+    let never = Channel<Int>()
+    let queue = DispatchQueue(label: "serial")
+    let owner = Coroutine(on: queue) {
+      try withScope { scope in
+        for number in 1...2 {
+          scope.launch {
+            defer { log.add("child \(number) unwound") }
+            _ = try never.receive()
+          }
+        }
+      }
+    }
+    try await Coroutine(on: queue) {}.get()
+    try await Coroutine(on: queue) {}.get()
+    owner.cancel(reason: Third())
+    await #expect(throws: CancellationError.self) { try await owner.get() }
+    #expect(log.all == ["child 1 unwound", "child 2 unwound"])
+  }
+
+  @Test func aCancelledScopeEndsWithWhatItsBodyReturns() async throws {
+    let never = Channel<Int>()
+    let value = try await run { () -> Int in
+      try withScope { scope in
+        let child = scope.launch { try never.receive() }
+        Coroutine.yield()
+        scope.cancel()
+        // Launched into a cancelled scope: never runs.
+        let late = scope.launch { 1 }
+        let outcomes = withCancellationShield { [try? child.get(), try? late.get()] }
+        return outcomes == [nil, nil] ? 1 : 0
+      }
+    }
+    #expect(value == 1)
+  }
+
+  @Test func aChildThatIsCancelledAloneIsNoFailure() async throws {
+    let never = Channel<Int>()
+    try await run {
+      try withScope { scope in
+        let child = scope.launch { _ = try never.receive() }
+        Coroutine.yield()
+        child.cancel()
+      }
+    }
+  }
+
+  @Test func scopesNestAndAFailureInsideReachesTheOuterOneAsTheBodysError() async throws {
+    let log = Log()
+    let never = Channel<Int>()
+    let thrown = try await run { [self] () -> Bool in
+      let thrown = error {
+        try withScope(name: "outer") { outer in
+          outer.launch {
+            defer { log.add("outer child unwound") }
+            _ = try never.receive()
+          }
+          Coroutine.yield()
+          try withScope(name: "inner") { inner in
+            inner.launch { throw First() }
+          }
+        }
+      }
+      return thrown is First
+    }
+    #expect(thrown)
+    #expect(log.all == ["outer child unwound"])
+  }
+
+  @Test func asyncCodeHasScopesToo() async throws {
+    let log = Log()
+    let queue = DispatchQueue(label: "serial")
+    let value = try await withScope { scope in
+      scope.launch(on: queue) { log.add("child") }
+      await Task.yield()
+      return 3
+    }
+    #expect(value == 3)
+    #expect(log.all == ["child"])
+
+    let never = Channel<Int>()
+    await #expect(throws: First.self) {
+      try await withScope { scope in
+        scope.launch { _ = try never.receive() }
+        scope.launch { throw First() }
+      }
+    }
+    let task = Task {
+      try await withScope { scope in
+        let child = scope.launch { _ = try never.receive() }
+        try? await child.get()
+      }
+    }
+    task.cancel()
+    try await task.value
+  }
+
+  @Test func launchingAfterTheEndTrapsByName() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      try await Coroutine {
+        let kept = try withScope(name: "short") { scope in scope }
+        kept.launch {}
+      }.get()
+    }
+    #expect(standardError(of: result).contains("was launched in scope \"short\", which has ended"))
+  }
+
+  @Test func tenThousandChildrenFailingAtOnceLeaveNothingBehind() async throws {
+    let thrown = try await Coroutine { [self] () -> Bool in
+      let thrown = error {
+        try withScope { scope in
+          for number in 0..<10_000 {
+            scope.launch { if number.isMultiple(of: 2) { throw First() } }
+          }
+        }
+      }
+      return thrown is ScopeError || thrown is First
+    }.get()
+    #expect(thrown)
+  }
+
+  // MARK: The state machine alone
+
+  @Test func everySequenceOfEventsKeepsTheInvariants() {
+    // 0: launch, 1: a child ends, 2: a child fails, 3: the body fails (once), 4: join (again after giving up),
+    // 5: the owner gives up, 6: close
+    everySequence(of: 7, length: 6) { events in
+      var machine = ScopeStateMachine()
+      var model: ModelWaiter?
+      let node = UnsafeMutablePointer<WaitNode>.allocate(capacity: 1)
+      defer { node.deallocate() }
+      var (live, failures, bodyHasFailed, isClosed) = (0, 0, false, false)
+      for event in events {
+        switch event {
+        case 0:
+          #expect(machine.launch() == !isClosed)
+          if !isClosed { live += 1 }
+        case 1 where live > 0, 2 where live > 0:
+          live -= 1
+          let isFirst = event == 2 && failures == 0 && !bodyHasFailed
+          let waits = model != nil && model?.cause == nil
+          let result = machine.childEnded(event == 2 ? First() : nil)
+          if event == 2 { failures += 1 }
+          #expect(result.isFirstFailure == isFirst)
+          if case .wake = result.woken { #expect(live == 0 && waits) } else { #expect(live > 0 || !waits) }
+        case 3 where !bodyHasFailed:
+          machine.bodyFailed(Second())
+          bodyHasFailed = true
+          #expect(machine.bodyFailure?.isFirst == (failures == 0))
+        case 4 where model == nil || model?.cause != nil:
+          model = ModelWaiter()
+          node.initialize(to: WaitNode(model!.waiter))
+          if case .wait = machine.join(node) {
+            #expect(live > 0)
+          } else {
+            #expect(live == 0)
+            model = nil
+          }
+        case 5 where model != nil && model?.cause == nil:
+          #expect(model!.giveUp())
+          _ = machine.stopJoining()
+          model = nil
+        case 6 where model == nil:
+          isClosed = machine.close()
+          #expect(isClosed == (live == 0))
+        default: break
+        }
+        #expect(machine.checkInvariants())
+        #expect(machine.liveCount == live && machine.childFailures.count == failures)
+      }
+    }
+  }
+}

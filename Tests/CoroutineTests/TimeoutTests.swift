@@ -1,0 +1,249 @@
+import CCoroutine
+import Coroutine
+import Dispatch
+import Testing
+
+@Suite struct TimeoutTests {
+  private struct Mine: Error {}
+
+  private func error<Result>(of body: () throws -> Result) -> (any Error)? {
+    do {
+      _ = try body()
+      return nil
+    } catch {
+      return error
+    }
+  }
+
+  @Test func aSleepIsNeverTooShort() async throws {
+    let slept = try await Coroutine { () -> Duration in
+      let begin = ContinuousClock.now
+      try Coroutine.sleep(for: .milliseconds(5))
+      return ContinuousClock.now - begin
+    }.get()
+    #expect(slept >= .milliseconds(5))
+  }
+
+  @Test func sleepersWakeInTheOrderOfTheirDeadlines() async throws {
+    let log = Log()
+    let queue = DispatchQueue(label: "serial")
+    let start = SuspendingClock.now
+    let sleepers = [30, 10, 20].map { delay in
+      Coroutine(on: queue) {
+        try Coroutine.sleep(until: start.advanced(by: .milliseconds(delay)), clock: SuspendingClock())
+        log.add("\(delay)")
+      }
+    }
+    for sleeper in sleepers { try await sleeper.get() }
+    #expect(log.all == ["10", "20", "30"])
+  }
+
+  @Test func aCancelEndsASleepThatWouldTakeForEver() async throws {
+    let sleeper = Coroutine { try Coroutine.sleep(for: .seconds(1_000_000_000_000)) }
+    sleeper.cancel()
+    await #expect(throws: CancellationError.self) { try await sleeper.get() }
+  }
+
+  @Test func anInstantThatHasPassedOnlyYields() async throws {
+    let log = Log()
+    let queue = DispatchQueue(label: "serial")
+    try await Coroutine(on: queue) {
+      Coroutine { log.add("other") }
+      try Coroutine.sleep(until: ContinuousClock.now - .seconds(1), clock: ContinuousClock())
+      log.add("slept")
+    }.get()
+    #expect(log.all == ["other", "slept"])
+  }
+
+  /// A clock that somebody else moves.
+  private final class ManualClock: Clock, Sendable {
+    typealias Duration = Swift.Duration
+    struct Instant: InstantProtocol {
+      var offset: Swift.Duration
+      func advanced(by duration: Swift.Duration) -> Instant { Instant(offset: offset + duration) }
+      func duration(to other: Instant) -> Swift.Duration { other.offset - offset }
+      static func < (left: Instant, right: Instant) -> Bool { left.offset < right.offset }
+    }
+    let asked = AsyncStream<Instant>.makeStream()
+    let opened = AsyncStream<Void>.makeStream()
+    var now: Instant { Instant(offset: .zero) }
+    var minimumResolution: Swift.Duration { .nanoseconds(1) }
+    func sleep(until deadline: Instant, tolerance: Swift.Duration?) async throws {
+      asked.continuation.yield(deadline)
+      for await _ in opened.stream { return }
+      throw CancellationError()
+    }
+  }
+
+  @Test func anyClockCanBeSleptBy() async throws {
+    let clock = ManualClock()
+    let sleeper = Coroutine { try Coroutine.sleep(until: .init(offset: .seconds(3)), clock: clock) }
+    for await instant in clock.asked.stream {
+      #expect(instant.offset == .seconds(3))
+      break
+    }
+    #expect(!sleeper.isFinished)
+    clock.opened.continuation.yield()
+    try await sleeper.get()
+
+    let cancelled = ManualClock()
+    let other = Coroutine { try Coroutine.sleep(until: .init(offset: .seconds(3)), clock: cancelled) }
+    for await _ in cancelled.asked.stream { break }
+    other.cancel()
+    await #expect(throws: CancellationError.self) { try await other.get() }
+  }
+
+  @Test func aTimeoutEndsAWaitThatWouldTakeForEverAndNothingElse() async throws {
+    let never = Channel<Int>()
+    let log = Log()
+    let after = try await Coroutine { [self] () -> Bool in
+      let thrown = error {
+        try withTimeout(.milliseconds(2)) {
+          defer { log.add("unwound, cancelled: \(Coroutine.isCancelled), \(type(of: Coroutine.cancellationReason!))") }
+          _ = try never.receive()
+        }
+      }
+      log.add("\(thrown as? TimeoutError == TimeoutError(after: .milliseconds(2)))")
+      return Coroutine.isCancelled
+    }.get()
+    #expect(!after)
+    #expect(log.all == ["unwound, cancelled: true, TimeoutError", "true"])
+    let taken = Coroutine { try never.receive() }
+    try await never.send(1)
+    #expect(try await taken.get() == 1)
+  }
+
+  @Test func aBodyThatIsInTimeOrIgnoresItGivesItsValue() async throws {
+    let value = try await Coroutine { () -> Int in
+      let inTime = try withTimeout(.seconds(1_000)) { 1 }
+      let late = try withTimeout(.zero) { () -> Int in
+        Coroutine.isCancelled ? 10 : 0
+      }
+      return inTime + late
+    }.get()
+    #expect(value == 11)
+  }
+
+  @Test func anErrorOfTheBodysOwnIsNotATimeout() async throws {
+    let thrown = try await Coroutine { [self] in
+      error { try withTimeout(.zero) { throw Mine() } } is Mine
+    }.get()
+    #expect(thrown)
+  }
+
+  @Test func theNearestOfNestedDeadlinesWins() async throws {
+    let never = Channel<Int>()
+    let log = Log()
+    try await Coroutine { [self] in
+      let outer = error {
+        try withTimeout(.milliseconds(2)) {
+          let inner = error {
+            try withTimeout(.seconds(1_000)) { _ = try never.receive() }
+          }
+          log.add("inner: \(type(of: inner!))")
+          throw inner!
+        }
+      }
+      log.add("outer: \(type(of: outer!))")
+      let other = error {
+        try withTimeout(.seconds(1_000)) {
+          let inner = error {
+            try withTimeout(.milliseconds(2)) { _ = try never.receive() }
+          }
+          log.add("inner: \(type(of: inner!)), goes on: \(!Coroutine.isCancelled)")
+        }
+      }
+      log.add("outer: \(other.map { "\(type(of: $0))" } ?? "none")")
+    }.get()
+    #expect(
+      log.all == [
+        "inner: CancellationError", "outer: TimeoutError", "inner: TimeoutError, goes on: true", "outer: none",
+      ])
+  }
+
+  @Test func aTimeoutReachesTheChildrenOfAScopeInside() async throws {
+    let never = Channel<Int>()
+    let (isTimeout, isFinished) = try await Coroutine { [self] () -> (Bool, Bool) in
+      var child: Coroutine<Int, any Error>?
+      let thrown = error {
+        try withTimeout(.milliseconds(2)) {
+          try withScope { scope in child = scope.launch { try never.receive() } }
+        }
+      }
+      return (thrown is TimeoutError, child?.isFinished == true)
+    }.get()
+    #expect(isTimeout && isFinished)
+  }
+
+  @Test func aTimeoutInsideAShieldWorks() async throws {
+    let never = Channel<Int>()
+    let go = Channel<Void>()
+    let thrown = Coroutine { [self] () -> Bool in
+      try go.receive()
+      return withCancellationShield {
+        error { try withTimeout(.milliseconds(1)) { _ = try never.receive() } } is TimeoutError
+      }
+    }
+    try await go.send(())
+    thrown.cancel()
+    let result = try? await thrown.get()
+    #expect(result != false)
+  }
+
+  @Test func negativeDurationsTrapByName() async {
+    let sleeps = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      try await Coroutine { try Coroutine.sleep(for: .seconds(-1)) }.get()
+    }
+    #expect(standardError(of: sleeps).contains("a negative duration"))
+    let times = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      try await Coroutine { try withTimeout(.seconds(-1)) {} }.get()
+    }
+    #expect(standardError(of: times).contains("a negative timeout"))
+  }
+
+  @Test func hundredThousandSleepersAtOnce() async throws {
+    // ThreadSanitizer needs half a megabyte for each stack.
+    let count = coroutine_sanitizers_active() ? 1_000 : 100_000
+    let all = try await Coroutine { () -> Int in
+      let sleepers = (0..<count).map { _ in
+        Coroutine(stackSize: 16 << 10) { try Coroutine.sleep(for: .milliseconds(10)) }
+      }
+      for sleeper in sleepers { try sleeper.get() }
+      return sleepers.count
+    }.get()
+    #expect(all == count)
+  }
+
+  @Test func hundredThousandTimedOutOperationsLeaveNothingBehind() async throws {
+    try await Coroutine {
+      let never = Channel<Int>()
+      for _ in 0..<100_000 {
+        do { try withTimeout(.nanoseconds(1)) { _ = try never.receive() } } catch is TimeoutError {}
+      }
+    }.get()
+  }
+}
+
+@Suite struct HopTests {
+  @Test func aHopRunsThereAndComesBackAfterAnErrorToo() async throws {
+    struct Mine: Error {}
+    let here = DispatchQueue(label: "here")
+    let there = DispatchQueue(label: "there")
+    let log = Log()
+    let place: @Sendable () -> String = { here.isCurrent ? "here" : there.isCurrent ? "there" : "?" }
+    try await Coroutine(on: here) {
+      log.add(place())
+      let value = on(there) { () -> Int in
+        log.add(place())
+        on(here) { log.add("nested " + place()) }
+        log.add(place())
+        try? Coroutine { log.add("launched " + place()) }.get()
+        return 1
+      }
+      log.add(place() + " \(value)")
+      do { try on(there) { throw Mine() } } catch { log.add(place() + " caught") }
+    }.get()
+    #expect(
+      log.all == ["here", "there", "nested here", "there", "launched there", "here 1", "here caught"])
+  }
+}
