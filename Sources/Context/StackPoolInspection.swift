@@ -103,7 +103,8 @@ extension StackPool {
     }
   }
 
-  var liveCount: Int {
+  /// How many stacks are in use.
+  package var liveCount: Int {
     var count = 0
     forEachArena { count += $0.pointee.liveCount }
     return count

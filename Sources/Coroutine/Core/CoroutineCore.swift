@@ -47,6 +47,13 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked)
   final var siblings: (previous: Unmanaged<CoroutineCore>?, next: Unmanaged<CoroutineCore>?) = (nil, nil)
 
+  /// The priority of the task that it was created in, or whose coroutine it was: for tasks that it waits for.
+  final let priority: TaskPriority?
+  /// The coroutine that created it, by number; 0 outside of any.
+  package final let parentID: UInt64
+  /// Its values of `CoroutineLocal`s.
+  @exclusivity(unchecked) final var locals: [ObjectIdentifier: any Sendable] = [:]
+
   /// What it does, until it begins: given itself, to keep its value in.
   @exclusivity(unchecked) private final var body: Body?
   /// What the body threw, or why it could not run. Written before the end is published, constant after that.
@@ -67,6 +74,9 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
     self.stackSize = stackSize
     self.inherited = coroutine_words()
     self.body = body
+    let creator = CoroutineCore.current
+    parentID = creator?.id ?? 0
+    priority = coroutine_is_inside_task() ? Task.currentPriority : creator?.priority
     super.init()
     coroutine_words_capture(&inherited)
     _ = Unmanaged.passRetained(self)
@@ -80,6 +90,14 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   }
 
   private static let identifiers = Atomic<UInt64>(0)
+  private static let endings = Atomic<UInt64>(0)
+
+  /// How many were created and have not ended.
+  static var liveCount: Int {
+    // In this order: one that ends in between is counted as live, not as less than none.
+    let ended = endings.load(ordering: .acquiring)
+    return Int(identifiers.load(ordering: .acquiring) &- ended)
+  }
 
   override package final func describe(_ operation: WaitReason.Operation) -> String {
     "the end of \(description)"
@@ -176,6 +194,7 @@ extension CoroutineCore {
     } catch {
       failure = error
     }
+    if !locals.isEmpty { locals = [:] }
   }
 
   #if DEBUG
@@ -208,6 +227,8 @@ extension CoroutineCore {
     lock.lock()
     let waiters = completion.complete()
     lock.unlock()
+    // Before anybody learns of it.
+    Self.endings.wrappingAdd(1, ordering: .releasing)
     waiters.wakeAll()
     if let scope {
       self.scope = nil

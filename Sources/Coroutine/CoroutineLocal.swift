@@ -1,0 +1,26 @@
+/// A variable of which each coroutine has its own.
+///
+/// ```swift
+/// enum Request {
+///   static let retries = CoroutineLocal(0)
+/// }
+/// Request.retries.value += 1          // this coroutine's
+/// ```
+///
+/// A coroutine begins with the default, and its values end with it. Values that coroutines are to inherit belong into a
+/// `TaskLocal`, which works in coroutines as it does in tasks.
+public final class CoroutineLocal<Value: Sendable>: Sendable {
+  private let defaultValue: Value
+
+  public init(_ defaultValue: Value) {
+    self.defaultValue = defaultValue
+  }
+
+  /// The running coroutine's value. After the first write an entry in a dictionary.
+  ///
+  /// - Precondition: set inside a coroutine: traps elsewhere. Read outside of coroutines it gives the default.
+  public var value: Value {
+    get { CoroutineCore.current?.locals[ObjectIdentifier(self)] as? Value ?? defaultValue }
+    set { CoroutineCore.running(for: "Setting a CoroutineLocal").locals[ObjectIdentifier(self)] = newValue }
+  }
+}

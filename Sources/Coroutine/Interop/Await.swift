@@ -1,0 +1,48 @@
+extension Coroutine where Success == Never, Failure == Never {
+  /// Runs `async` code and suspends the calling coroutine until that has ended.
+  ///
+  /// ```swift
+  /// let (data, _) = try Coroutine.await { try await URLSession.shared.data(from: url) }
+  /// ```
+  ///
+  /// The code runs in a task of its own, on the executor that the closure is isolated to, with the coroutine's task-local
+  /// values and the priority of the task that the coroutine was created in. When the coroutine is cancelled the task is
+  /// too; it is waited for in any case, so that nothing of it is left when this returns. Allocates a task.
+  ///
+  /// - Returns: what `operation` returns.
+  /// - Throws: what `operation` throws, usually `CancellationError` when it was cancelled.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @_disfavoredOverload @available(*, noasync, message: "this is async code: await it as it is")
+  public static func `await`<Value: Sendable>(
+    _ operation: sending @escaping @isolated(any) () async throws -> Value
+  ) throws -> Value {
+    let core = CoroutineCore.running(for: "Coroutine.await")
+    let task = Task(priority: core.priority, operation: operation)
+    return try withCancellationHandler {
+      try withCancellationShield { try task.get() }
+    } onCancel: {
+      task.cancel()
+    }
+  }
+}
+
+extension Task {
+  /// Waits for the task's end and returns its value. Suspends the calling coroutine.
+  ///
+  /// Cancelling the coroutine ends the wait; the task goes on. Allocates a task that waits on the coroutine's behalf.
+  ///
+  /// - Throws: what the task threw; `CancellationError` if the coroutine is cancelled while it waits.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @_disfavoredOverload @available(*, noasync, message: "use 'await value' in async code")
+  public func get() throws -> Success {
+    let core = CoroutineCore.running(for: "Task.get()")
+    return try withSuspension { resume in
+      Task<Void, Never>(priority: core.priority) {
+        switch await result {
+        case .success(let value): resume.returning(value)
+        case .failure(let error): resume.throwing(error)
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,172 @@
+import Coroutine
+import Dispatch
+import Testing
+
+@Suite struct InteropTests {
+  private struct Mine: Error {}
+  @TaskLocal static var tag = "none"
+
+  private func error<Result>(of body: () throws -> Result) -> (any Error)? {
+    do {
+      _ = try body()
+      return nil
+    } catch {
+      return error
+    }
+  }
+
+  @Test func asyncCodeIsWaitedForWithItsValueOrItsError() async throws {
+    let (value, thrown) = try await Coroutine { [self] () -> (Int, Bool) in
+      let value = try Coroutine.await {
+        await Task.yield()
+        return 3
+      }
+      return (value, error { try Coroutine.await { throw Mine() } } is Mine)
+    }.get()
+    #expect(value == 3 && thrown)
+  }
+
+  @Test func theThreadIsFreeMeanwhile() async throws {
+    let log = Log()
+    let queue = DispatchQueue(label: "serial")
+    let (gate, open) = AsyncStream<Void>.makeStream()
+    let waiting = Coroutine(on: queue) {
+      try Coroutine.await { for await _ in gate { break } }
+      log.add("went on")
+    }
+    try await Coroutine(on: queue) {
+      log.add("other")
+      open.yield()
+    }.get()
+    try await waiting.get()
+    #expect(log.all == ["other", "went on"])
+  }
+
+  @Test func aCancelIsCarriedIntoTheTaskWhichIsWaitedFor() async throws {
+    let log = Log()
+    let began = Channel<Void>()
+    let coroutine = Coroutine {
+      try Coroutine.await {
+        try await began.send(())
+        do { try await Task.sleep(for: .seconds(1_000_000)) } catch { log.add("task cancelled") }
+        await Task.yield()
+        log.add("task ended")
+        throw CancellationError()
+      }
+      log.add("not reached")
+    }
+    try await began.receive()
+    coroutine.cancel()
+    await #expect(throws: CancellationError.self) { try await coroutine.get() }
+    #expect(log.all == ["task cancelled", "task ended"])
+  }
+
+  @Test func aCancelledTaskStopsWaitingForACoroutineButDoesNotCancelIt() async throws {
+    let go = Channel<Int>()
+    let coroutine = Coroutine { try go.receive() }
+    let task = Task { try await coroutine.get() }
+    task.cancel()
+    await #expect(throws: CancellationError.self) { try await task.value }
+    try await go.send(4)
+    #expect(try await coroutine.get() == 4)
+  }
+
+  @Test func taskLocalsAndPriorityGoAlong() async throws {
+    let (tag, priority) = try await Task(priority: .low) {
+      try await InteropTests.$tag.withValue("mine") {
+        try await Coroutine {
+          try Coroutine.await { (InteropTests.tag, Task.currentPriority) }
+        }.get()
+      }
+    }.value
+    #expect(tag == "mine")
+    #expect(priority >= .low)
+  }
+
+  @Test func aCoroutineWaitsForATask() async throws {
+    let (values, thrown) = try await Coroutine { [self] () -> ([Int], Bool) in
+      let good = Task { 1 }
+      let bad = Task { () async throws -> Int in throw Mine() }
+      return ([try good.get(), try good.get()], error { try bad.get() } is Mine)
+    }.get()
+    #expect(values == [1, 1] && thrown)
+  }
+
+  @Test func anAsyncSequenceIsIteratedAndProducedOnDemand() async throws {
+    let produced = Guarded(0)
+    let numbers = AsyncStream<Int>(unfolding: {
+      produced.withLock { (count: inout Int) -> Int? in
+        count += 1
+        return count <= 5 ? count : nil
+      }
+    })
+    let first = try await Coroutine { () -> [Int] in
+      let elements = numbers.elements
+      return [try elements.next() ?? 0, try elements.next() ?? 0]
+    }.get()
+    #expect(first == [1, 2])
+    #expect(produced.withLock { $0 } == 2)
+    let rest = try await Coroutine { Array(numbers.elements) }.get()
+    #expect(rest == [3, 4, 5])
+  }
+
+  @Test func anErrorOfASequenceEndsItsIteration() async throws {
+    let failing = AsyncThrowingStream<Int, any Error> { continuation in
+      continuation.yield(1)
+      continuation.finish(throwing: Mine())
+    }
+    let ended = try await Coroutine { [self] () -> Bool in
+      let elements = failing.elements
+      guard try elements.next() == 1 else { return false }
+      return try error { try elements.next() } is Mine && elements.next() == nil
+    }.get()
+    #expect(ended)
+  }
+
+  @Test func aTimeoutOfAsyncCode() async throws {
+    await #expect(throws: TimeoutError.self) {
+      try await withTimeout(.milliseconds(1)) { try await Task.sleep(for: .seconds(1_000_000)) }
+    }
+    #expect(try await withTimeout(.seconds(1_000)) { 5 } == 5)
+    await #expect(throws: Mine.self) {
+      try await withTimeout(.seconds(1_000)) {
+        await Task.yield()
+        throw Mine()
+      }
+    }
+    let task = Task { try await withTimeout(.seconds(1_000)) { try await Task.sleep(for: .seconds(1_000_000)) } }
+    task.cancel()
+    await #expect(throws: CancellationError.self) { try await task.value }
+  }
+
+  @Test func eachCoroutineHasItsOwnLocalValue() async throws {
+    final class Witness: Sendable {}
+    let counter = CoroutineLocal(10)
+    let kept = CoroutineLocal<Witness?>(nil)
+    let queue = DispatchQueue(label: "serial")
+    let sums = [1, 2].map { step in
+      Coroutine(on: queue) { () -> Int in
+        for _ in 0..<3 {
+          counter.value += step
+          Coroutine.yield()
+        }
+        return counter.value
+      }
+    }
+    #expect(try await [sums[0].get(), sums[1].get()] == [13, 16])
+    #expect(counter.value == 10)
+    let isReleased = try await Coroutine { () -> @Sendable () -> Bool in
+      let mine = Witness()
+      kept.value = mine
+      return { [weak mine] in mine == nil }
+    }.get()
+    #expect(isReleased())
+  }
+
+  @Test func settingALocalValueOutsideTrapsByName() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      CoroutineLocal(1).value = 2
+    }
+    #expect(standardError(of: result).contains("Setting a CoroutineLocal"))
+  }
+}
