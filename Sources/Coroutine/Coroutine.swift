@@ -63,54 +63,31 @@ public struct Coroutine<Success: Sendable, Failure: Error>: Sendable {
   /// The name it was given; empty without one.
   public var name: String { storage.name }
 
+  /// What it is doing at this moment; it may be doing something else in the next. Callable from any thread.
+  public var state: CoroutineState { storage.state.load(ordering: .relaxed) }
+
   /// Whether it has ended: `get()` would not wait.
   public var isFinished: Bool { storage.isFinished }
-
-  /// Waits for the end and returns what the body returned. Suspends the calling coroutine.
-  ///
-  /// Any number of coroutines, tasks and threads may wait. Constant time.
-  ///
-  /// - Throws: what the body threw; `StackError` if it never got a stack; `CancellationError` if it was cancelled before
-  ///   it began, or the caller is cancelled while it waits.
-  /// - Precondition: called inside a coroutine, and not the one that is waited for (it would wait for ever): traps.
-  @inlinable
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
-  public func get() throws -> Success {
-    try storage.get()
-  }
-
-  /// Waits for the end and returns what the body returned. In `async` code.
-  ///
-  /// - Throws: what the body threw; `StackError` if it never got a stack; `CancellationError` if it was cancelled before
-  ///   it began, or the calling task is cancelled while it waits.
-  @inlinable
-  nonisolated(nonsending) public func get() async throws -> Success {
-    try await storage.get()
-  }
-
-  /// The result, as `Task` has it: the same as `await get()`.
-  ///
-  /// For the top level of `main.swift` too, where Swift 6.3 picks the synchronous `get()` even behind `await`.
-  ///
-  /// - Throws: what the body threw; `StackError` if it never got a stack.
-  @inlinable
-  nonisolated(nonsending) public var value: Success {
-    get async throws { try await storage.get() }
-  }
-
-  /// Waits for the end and returns what the body returned. Blocks the calling thread: for plain threads and `main`.
-  ///
-  /// - Throws: what the body threw; `StackError` if it never got a stack.
-  /// - Precondition: not called inside a coroutine, whose whole thread it would block, nor on the main thread for a
-  ///   coroutine of the main queue: traps.
-  @inlinable
-  @available(*, noasync, message: "use 'await get()' in async code")
-  public func getBlocking() throws -> Success {
-    try storage.getBlocking()
-  }
 }
 
 extension Coroutine where Success == Never, Failure == Never {
+  /// Starts a coroutine that has nothing of its creator: neither its scheduler nor its task-local values. It runs on the
+  /// pool, or on `scheduler`, and nobody waits for it unless they call `get()`.
+  ///
+  /// The exception, to be spelled out: `withScope` has coroutines that end with what they are for.
+  @discardableResult
+  @inlinable
+  public static func detached<Value: Sendable, Problem: Error>(
+    on scheduler: some Scheduler = ThreadPool.shared, name: String = "", stackSize: Int? = nil,
+    _ body: sending @escaping () throws(Problem) -> Value
+  ) -> Coroutine<Value, Problem> {
+    let reference = SchedulerReference(scheduler)
+    let storage = CoroutineStorage(on: reference, name: name, stackSize: stackSize, body: body)
+    storage.forgetCreator()
+    storage.schedule()
+    return Coroutine<Value, Problem>(storage: storage)
+  }
+
   /// Starts a coroutine and runs it at once, on the calling thread, until it suspends for the first time.
   ///
   /// Only where the caller is on the coroutine's scheduler already (inside a coroutine: its own; elsewhere: nowhere, so

@@ -15,20 +15,20 @@ final class CoroutineStorage<Success: Sendable, Failure: Error>: CoroutineCore, 
   }
 
   @inlinable
-  func get() throws -> Success {
-    try waitForEnd()
+  func get(until deadline: UInt64 = WaitDeadline.never) throws -> Success {
+    try waitForEnd(until: deadline)
     return try outcome()
   }
 
   @inlinable
-  nonisolated(nonsending) func get() async throws -> Success {
-    try await waitForEnd()
+  nonisolated(nonsending) func get(until deadline: UInt64 = WaitDeadline.never) async throws -> Success {
+    try await waitForEnd(until: deadline)
     return try outcome()
   }
 
   @inlinable
-  func getBlocking() throws -> Success {
-    blockUntilEnd()
+  func getBlocking(until deadline: UInt64 = WaitDeadline.never) throws -> Success {
+    try blockUntilEnd(until: deadline)
     return try outcome()
   }
 

@@ -24,20 +24,6 @@ import Testing
     #expect(slept >= .milliseconds(5))
   }
 
-  @Test func sleepersWakeInTheOrderOfTheirDeadlines() async throws {
-    let log = Log()
-    let queue = DispatchQueue(label: "serial")
-    let start = SuspendingClock.now
-    let sleepers = [30, 10, 20].map { delay in
-      Coroutine(on: queue) {
-        try Coroutine.sleep(until: start.advanced(by: .milliseconds(delay)), clock: SuspendingClock())
-        log.add("\(delay)")
-      }
-    }
-    for sleeper in sleepers { try await sleeper.get() }
-    #expect(log.all == ["10", "20", "30"])
-  }
-
   @Test func aCancelEndsASleepThatWouldTakeForEver() async throws {
     let sleeper = Coroutine { try Coroutine.sleep(for: .seconds(1_000_000_000_000)) }
     sleeper.cancel()

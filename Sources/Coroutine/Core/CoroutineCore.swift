@@ -32,6 +32,8 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) @usableFromInline package final var waitReason: WaitReason?
   /// Who ends its present wait.
   @usableFromInline final let parking = Parking()
+  /// What it is doing, for whoever asks: written by itself, the thread that runs it, and whoever wakes it.
+  final let state = Atomic<CoroutineState>(.ready)
 
   /// Guards `regions` and `cancellationReason`, and is held while `interruption` changes. Not `lock`: a cancel holds it
   /// until a coroutine that is about to wait has got the lock of what it waits for, which may be the `lock` of another.
@@ -128,6 +130,8 @@ extension CoroutineCore {
     block.pointee.state.store(.running, ordering: .relaxed)
     if coroutine_inspection_requested() { waitForInspection(block) }
 
+    state.store(.running, ordering: .relaxed)
+
     let resumer = coroutine_current()
     coroutine_set_current(Unmanaged.passUnretained(self).toOpaque())
     coroutine_words_enter(&block.pointee.words)
@@ -143,11 +147,13 @@ extension CoroutineCore {
     switch departure {
     case .unlock(let waitable):
       block.pointee.state.store(.suspended, ordering: .releasing)
+      state.store(.suspended, ordering: .relaxed)
       // Whoever claims the wait now has to get this lock before it can leave what it waited for.
       parking.park()
       waitable._withUnsafeGuaranteedRef { $0.lock.unlock() }
     case .enqueue:
       block.pointee.state.store(.ready, ordering: .releasing)
+      state.store(.ready, ordering: .relaxed)
       Ready(.passUnretained(self)).enqueue(.yielded)
     case .finish:
       finish(block)
@@ -227,6 +233,7 @@ extension CoroutineCore {
     lock.lock()
     let waiters = completion.complete()
     lock.unlock()
+    state.store(.finished, ordering: .relaxed)
     // Before anybody learns of it.
     Self.endings.wrappingAdd(1, ordering: .releasing)
     waiters.wakeAll()
@@ -257,6 +264,13 @@ extension CoroutineCore {
     home.enqueue(Ready(.passUnretained(self)), .launched)
   }
 
+  /// Drops the task-local bindings that it has inherited. Before it is scheduled.
+  @usableFromInline
+  final func forgetCreator() {
+    coroutine_words_release(&inherited)
+    inherited = coroutine_words()
+  }
+
   /// A scope waits for its end and takes its failure. Before it is scheduled.
   final func willEnd(in scope: ScopeStorage) {
     self.scope = scope
@@ -284,55 +298,56 @@ extension CoroutineCore {
 
   /// Suspends the calling coroutine until this one has ended.
   ///
-  /// - Throws: `CancellationError` if the caller is cancelled before.
+  /// - Throws: `CancellationError` if the caller is cancelled before, `TimeoutError`.
   @usableFromInline
-  final func waitForEnd() throws(CancellationError) {
+  final func waitForEnd(until deadline: UInt64 = WaitDeadline.never) throws {
     let core = CoroutineCore.running(for: "Coroutine.get()")
     require(core !== self, "\(core.description) waits for its own end: it would wait for ever")
     var node = WaitNode(.coroutine(.passUnretained(core)))
     let cause = withUnsafeMutablePointer(to: &node) { node in
-      wait(core, .join) {
+      wait(core, .join, until: deadline) {
         completion.join(node)
       } withdraw: {
         completion.leave(node)
       }
     }
-    if cause != .event { throw CancellationError() }
+    try cause.check()
   }
 
   /// Suspends the calling task until this coroutine has ended.
   ///
-  /// - Throws: `CancellationError` if the caller is cancelled before.
+  /// - Throws: `CancellationError` if the caller is cancelled before, `TimeoutError`.
   @usableFromInline
-  nonisolated(nonsending) final func waitForEnd() async throws(CancellationError) {
+  nonisolated(nonsending) final func waitForEnd(until deadline: UInt64 = WaitDeadline.never) async throws {
     let task = WaitingTask()
     let node = UnsafeMutablePointer<WaitNode>.allocate(capacity: 1)
     node.initialize(to: WaitNode(.task(.passUnretained(task))))
     defer { node.deallocate() }
-    let cause = await wait(task) {
+    let cause = await wait(task, until: deadline) {
       completion.join(node)
     } withdraw: {
       completion.leave(node)
     }
-    if cause != .event { throw CancellationError() }
+    try cause.check()
   }
 
   /// Blocks the calling thread until this coroutine has ended.
   @usableFromInline
-  final func blockUntilEnd() {
+  final func blockUntilEnd(until deadline: UInt64 = WaitDeadline.never) throws {
     require(CoroutineCore.current == nil, "getBlocking() inside a coroutine would block its whole thread: use get()")
     require(
       !home.isMainQueueOnMainThread,
       "getBlocking() on the main thread for \(description), which runs on the main queue, would wait for ever")
     let thread = BlockedThread()
     var node = WaitNode(.thread(.passUnretained(thread)))
-    _ = withUnsafeMutablePointer(to: &node) { node in
-      wait(thread) {
+    let cause = withUnsafeMutablePointer(to: &node) { node in
+      wait(thread, until: deadline) {
         completion.join(node)
       } withdraw: {
         completion.leave(node)
       }
     }
+    try cause.check()
   }
 }
 
@@ -402,6 +417,7 @@ extension CoroutineCore {
         core.block?.pointee.state.load(ordering: .relaxed) == .suspended,
         "\(core.description) was woken twice, or while it runs")
       core.block?.pointee.state.store(.ready, ordering: .relaxed)
+      core.state.store(.ready, ordering: .relaxed)
     }
     Ready(core).enqueue(.woken)
   }

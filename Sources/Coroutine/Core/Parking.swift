@@ -24,6 +24,15 @@ package struct WakeCause: RawRepresentable, Equatable, Sendable {
   @inlinable package var selectedIndex: Int? { rawValue >= 3 ? Int(rawValue) - 3 : nil }
 }
 
+extension WakeCause {
+  /// Throws what the operation that waited has to, unless its event has happened.
+  @inlinable
+  package func check() throws {
+    if self == .cancelled { throw CancellationError() }
+    if self == .timedOut { throw TimeoutError() }
+  }
+}
+
 /// Who ends a wait: one word, that everybody who could must claim. An event of what is waited for, a cancel, a deadline
 /// and the other cases of a select race for it, on as many threads; the first wins and wakes, the others look elsewhere.
 ///

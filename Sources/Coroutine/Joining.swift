@@ -1,0 +1,109 @@
+extension Coroutine {
+  /// Waits for the end and returns what the body returned. Suspends the calling coroutine.
+  ///
+  /// Any number of coroutines, tasks and threads may wait. Constant time.
+  ///
+  /// - Throws: what the body threw; `StackError` if it never got a stack; `CancellationError` if it was cancelled before
+  ///   it began, or the caller is cancelled while it waits.
+  /// - Precondition: called inside a coroutine, and not the one that is waited for (it would wait for ever): traps.
+  @inlinable
+  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  public func get() throws -> Success {
+    try storage.get()
+  }
+
+  /// Waits for the end and returns what the body returned. In `async` code.
+  ///
+  /// - Throws: what the body threw; `StackError` if it never got a stack; `CancellationError` if it was cancelled before
+  ///   it began, or the calling task is cancelled while it waits.
+  @inlinable
+  nonisolated(nonsending) public func get() async throws -> Success {
+    try await storage.get()
+  }
+
+  /// Waits for the end, but no longer than `timeout`. Otherwise as `get()`.
+  ///
+  /// - Parameter timeout: not negative: traps. Zero: the result if it is there.
+  /// - Throws: `TimeoutError`, and what `get()` throws.
+  @inlinable
+  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  public func get(timeout: Duration) throws -> Success {
+    try storage.get(until: WaitDeadline.after(timeout))
+  }
+
+  /// Waits for the end, but no longer than `timeout`. In `async` code.
+  ///
+  /// - Parameter timeout: not negative: traps. Zero: the result if it is there.
+  /// - Throws: `TimeoutError`, and what `get()` throws.
+  @inlinable
+  nonisolated(nonsending) public func get(timeout: Duration) async throws -> Success {
+    try await storage.get(until: WaitDeadline.after(timeout))
+  }
+
+  /// The result, as `Task` has it: the same as `await get()`.
+  ///
+  /// For the top level of `main.swift` too, where Swift 6.3 picks the synchronous `get()` even behind `await`.
+  ///
+  /// - Throws: what `get()` throws.
+  @inlinable
+  nonisolated(nonsending) public var value: Success {
+    get async throws { try await storage.get() }
+  }
+
+  /// Waits for the end and returns what the body returned. Blocks the calling thread: for plain threads and `main`.
+  ///
+  /// - Throws: what the body threw; `StackError` if it never got a stack.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block, nor on the main thread for a
+  ///   coroutine of the main queue: traps.
+  @inlinable
+  @available(*, noasync, message: "use 'await get()' in async code")
+  public func getBlocking() throws -> Success {
+    try storage.getBlocking()
+  }
+
+  /// Waits for the end, but no longer than `timeout`. Blocks the calling thread. Otherwise as `getBlocking()`.
+  ///
+  /// - Parameter timeout: not negative: traps. Zero: the result if it is there.
+  /// - Throws: `TimeoutError`, and what `getBlocking()` throws.
+  @inlinable
+  @available(*, noasync, message: "use 'await get(timeout:)' in async code")
+  public func getBlocking(timeout: Duration) throws -> Success {
+    try storage.getBlocking(until: WaitDeadline.after(timeout))
+  }
+
+  /// Waits for the end, whatever it is. Suspends the calling coroutine. An error counts as seen.
+  ///
+  /// - Throws: `CancellationError` if the caller is cancelled while it waits.
+  /// - Precondition: as for `get()`.
+  @inlinable
+  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  public func join() throws {
+    try storage.waitForEnd()
+  }
+
+  /// Waits for the end, whatever it is. In `async` code. An error counts as seen.
+  ///
+  /// - Throws: `CancellationError` if the calling task is cancelled while it waits.
+  @inlinable
+  nonisolated(nonsending) public func join() async throws {
+    try await storage.waitForEnd()
+  }
+
+  /// Asks the coroutine to stop and waits until it has. Suspends the calling coroutine.
+  ///
+  /// - Throws: `CancellationError` if the caller is cancelled while it waits.
+  /// - Precondition: as for `get()`.
+  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  public func cancelAndJoin(reason: (any Error)? = nil) throws {
+    cancel(reason: reason)
+    try join()
+  }
+
+  /// Asks the coroutine to stop and waits until it has. In `async` code.
+  ///
+  /// - Throws: `CancellationError` if the calling task is cancelled while it waits.
+  nonisolated(nonsending) public func cancelAndJoin(reason: (any Error)? = nil) async throws {
+    cancel(reason: reason)
+    try await join()
+  }
+}

@@ -1,0 +1,75 @@
+import Coroutine
+import Dispatch
+import Testing
+
+@Suite struct JoiningTests {
+  private struct Mine: Error {}
+  @TaskLocal static var tag = "none"
+
+  @Test func aDeadlineEndsTheWaitAndNotTheCoroutine() async throws {
+    let go = Channel<Int>()
+    let coroutine = Coroutine { try go.receive() }
+    await #expect(throws: TimeoutError.self) { try await coroutine.get(timeout: .zero) }
+    await #expect(throws: TimeoutError.self) { try await coroutine.get(timeout: .milliseconds(1)) }
+    let inside = Coroutine { () -> [Bool] in
+      [Duration.zero, .milliseconds(1)].map { timeout in
+        do {
+          _ = try coroutine.get(timeout: timeout)
+          return false
+        } catch {
+          return error is TimeoutError
+        }
+      }
+    }
+    #expect(try await inside.get() == [true, true])
+    func block(_ timeout: Duration) throws -> Int { try coroutine.getBlocking(timeout: timeout) }
+    #expect(throws: TimeoutError.self) { try block(.milliseconds(1)) }
+    #expect(throws: TimeoutError.self) { try block(.zero) }
+    try await go.send(9)
+    #expect(try await coroutine.get(timeout: .seconds(1_000)) == 9)
+    #expect(try block(.zero) == 9)
+  }
+
+  @Test func aJoinSeesTheEndWhateverItIs() async throws {
+    let failing = Coroutine { throw Mine() }
+    try await failing.join()
+    #expect(failing.isFinished && failing.state == .finished)
+    let never = Channel<Int>()
+    let endless = Coroutine { try never.receive() }
+    try await Coroutine {
+      try endless.cancelAndJoin(reason: Mine())
+      try endless.join()
+    }.get()
+    #expect(endless.isFinished && endless.isCancelled)
+  }
+
+  @Test func itsStateCanBeAsked() async throws {
+    let queue = DispatchQueue(label: "serial")
+    let go = Channel<Void>()
+    let (before, during) = try await Coroutine(on: queue) { () -> (CoroutineState, CoroutineState) in
+      let other = Coroutine { try go.receive() }
+      let before = other.state
+      Coroutine.yield()
+      let during = other.state
+      try go.send(())
+      try other.get()
+      return (before, during)
+    }.get()
+    #expect(before == .ready && during == .suspended)
+    let holder = Guarded<Coroutine<CoroutineState, Never>?>(nil)
+    let coroutine = Coroutine(on: queue) { () -> CoroutineState in holder.withLock { $0 }!.state }
+    // Serial: it runs after this block, which has put it there.
+    holder.withLock { $0 = coroutine }
+    #expect(try await coroutine.get() == .running)
+  }
+
+  @Test func aDetachedOneInheritsNothing() async throws {
+    let queue = DispatchQueue(label: "serial")
+    let (tag, isThere) = try await Coroutine(on: queue) { () -> (String, Bool) in
+      try JoiningTests.$tag.withValue("mine") {
+        try Coroutine.detached { (JoiningTests.tag, queue.isCurrent) }.get()
+      }
+    }.get()
+    #expect(tag == "none" && !isThere)
+  }
+}
