@@ -14,3 +14,5 @@ int coroutine_processor_count(void) {
 }
 
 void coroutine_name_thread(const char *name) { (void)pthread_setname_np(pthread_self(), name); }
+
+_Bool coroutine_is_main_thread(void) { return gettid() == getpid(); }

@@ -6,3 +6,6 @@ int coroutine_processor_count(void);
 
 // Names the calling thread, for debuggers and `top`: 15 characters at most.
 void coroutine_name_thread(const char *name);
+
+// Whether the calling thread is the one that the process began with.
+_Bool coroutine_is_main_thread(void);

@@ -1,5 +1,6 @@
 import CSystem
 import Context
+import Dispatch
 import Synchronization
 
 /// A pool's workers and what they share: what became ready outside of them, and who sleeps.
@@ -49,19 +50,24 @@ import Synchronization
 // Unchecked: the lock guards what changes.
 final class PoolCore: @unchecked Sendable {
   let count: Int
+  /// Where the only worker runs, for as long as it has something to run, if it has no thread: see `runUntilComplete`.
+  let queue: DispatchQueue?
   @exclusivity(unchecked) private var workers: [PoolWorker] = []  // constant after the initialiser
 
   private let lock = Lock()
-  // Guarded by the lock, all three.
+  // Guarded by the lock, all four.
   @exclusivity(unchecked) private var global = ReadyQueue()
+  @exclusivity(unchecked) private var jobs = FIFOQueue<PoolJob>()
   @exclusivity(unchecked) private var machine: PoolStateMachine
   @exclusivity(unchecked) private var isEnding = false
   // What workers look at without the lock; written under it.
   private let globalCount = Atomic<Int>(0)
+  private let hasJobs = Atomic<Bool>(false)
   private let wantsWork = Atomic<Bool>(true)
 
-  init(count: Int) {
+  init(count: Int, queue: DispatchQueue? = nil) {
     self.count = count
+    self.queue = queue
     machine = PoolStateMachine(count: count)
     workers = (0..<count).map { PoolWorker(core: self, index: $0) }
   }
@@ -132,11 +138,38 @@ extension PoolCore {
   /// Before each unlock that follows a change.
   private func publish() {
     globalCount.store(global.count, ordering: .releasing)
+    hasJobs.store(!jobs.isEmpty, ordering: .relaxed)
     wantsWork.store(machine.wantsWork, ordering: .relaxed)
   }
 
   private func rouse(_ index: Int?) {
     if let index { workers[index].rouse(starts: true) }
+  }
+}
+
+// MARK: - Jobs of async code
+
+extension PoolCore {
+  /// Takes a job, from any thread.
+  func enqueue(_ job: PoolJob) {
+    let kept = Unmanaged.passRetained(self)
+    lock.lock()
+    jobs.append(job)
+    let worker = machine.workArrived()
+    publish()
+    lock.unlock()
+    rouse(worker)
+    kept.release()
+  }
+
+  /// Runs the job that came first. On a worker's own stack.
+  private func runJob() {
+    lock.lock()
+    let next = jobs.popFirst()
+    publish()
+    lock.unlock()
+    guard let next else { return }
+    next.job.runSynchronously(on: next.pool.asUnownedTaskExecutor())
   }
 }
 
@@ -147,14 +180,12 @@ extension PoolCore {
   @inline(__always)
   var hasGlobal: Bool { globalCount.load(ordering: .acquiring) != 0 }
 
-  /// Takes one from the global list, if there is one.
-  @inline(__always)
-  func takeGlobal() -> WorkRing.Element? {
-    hasGlobal ? takeGlobalLocked() : nil
-  }
-
+  /// What came from outside, once in a while: runs one job of `async` code, and takes one coroutine from the global list.
+  /// Not in a serial pool, which moves the whole list to its line.
   @inline(never)
-  private func takeGlobalLocked() -> WorkRing.Element? {
+  func takeInTurn() -> WorkRing.Element? {
+    if hasJobs.load(ordering: .relaxed) { runJob() }
+    guard count > 1, hasGlobal else { return nil }
     lock.lock()
     let first = global.popFirst()?.take()
     publish()
@@ -186,18 +217,53 @@ extension PoolCore {
 // MARK: - What the workers do
 
 extension PoolCore {
-  /// A worker's life.
+  /// A worker's life: until the pool ends, or, if the worker has no thread of its own, until it has nothing to run.
   func work(_ worker: PoolWorker) {
     var isSearching = true  // as everybody whom somebody woke
-    while let ready = find(for: worker, isSearching: isSearching) {
+    while let ready = find(for: worker, isSearching: isSearching, sleeps: queue == nil) {
       isSearching = false
       ready.run()
       while let ready = worker.next() { ready.run() }
     }
   }
 
-  /// Something to run for a worker that has nothing, found elsewhere; sleeps until there is. `nil` when the pool ends.
-  private func find(for worker: PoolWorker, isSearching: Bool) -> Ready? {
+  /// Runs the only worker on the calling thread until `isOver`, beginning with what `begin` makes ready. What is still there
+  /// then goes on on the queue.
+  func lend(_ begin: () -> Void, until isOver: () -> Bool) {
+    lock.lock()
+    let isOnlyOne = machine.workArrived() == 0 && machine.endSearch(moreIsLeft: false) == nil
+    publish()
+    lock.unlock()
+    require(isOnlyOne, "a lent thread is the only worker, and nobody else's")
+    let worker = workers[0]
+    worker.hasThread = true
+    worker.makeCurrent {
+      begin()
+      while !isOver() {
+        if let ready = worker.next() {
+          ready.run()
+        } else if let ready = find(for: worker, isSearching: false) {
+          ready.run()
+        }
+      }
+    }
+    worker.hasThread = false
+    lock.lock()
+    worker.moveLine(to: &global)
+    let goesOn = !global.isEmpty || !jobs.isEmpty
+    if goesOn {
+      _ = machine.beginSearch()  // as everybody who is started
+    } else {
+      _ = machine.rest(worker.index, wasSearching: false)
+    }
+    publish()
+    lock.unlock()
+    if goesOn { worker.start() }
+  }
+
+  /// Something to run for a worker that has nothing, found elsewhere. If there is nothing it sleeps until there is, or
+  /// rests and returns `nil`. Also `nil` when the pool ends.
+  func find(for worker: PoolWorker, isSearching: Bool, sleeps: Bool = true) -> Ready? {
     var isSearching = isSearching
     var hasSearched = false
     while true {
@@ -209,11 +275,22 @@ extension PoolCore {
         rouse(helper)
         return ready
       }
+      if !jobs.isEmpty {
+        let helper = isSearching ? machine.endSearch(moreIsLeft: false) : nil
+        publish()
+        lock.unlock()
+        rouse(helper)
+        isSearching = false
+        runJob()
+        // It may have made something ready here.
+        if let ready = worker.next() { return ready }
+        continue
+      }
       guard !isEnding else {
         lock.unlock()
         return nil
       }
-      if !hasSearched, isSearching || machine.beginSearch() {
+      if !hasSearched, count > 1, isSearching || machine.beginSearch() {
         isSearching = true
         publish()
         lock.unlock()
@@ -225,8 +302,9 @@ extension PoolCore {
       let rest = machine.rest(worker.index, wasSearching: isSearching)
       publish()
       lock.unlock()
+      guard sleeps else { return nil }
       switch rest {
-      case .sleep: worker.sleep()
+      case .sleep: worker.alarm.sleep()
       case .watch: if let ready = watch(worker) { return ready }
       }
       // Whoever woke it has counted it as searching.
@@ -266,7 +344,7 @@ extension PoolCore {
     var seen = [UInt32](repeating: 0, count: count)
     for index in 0..<count { seen[index] = workers[index].pickCount }
     var tick = Self.shortestTick
-    while !worker.sleep(nanoseconds: tick) {
+    while !worker.alarm.sleep(for: tick) {
       if let found = look(for: worker, seen: &seen) { return found }
       lock.lock()
       let outcome = machine.watched(worker.index)
@@ -276,7 +354,7 @@ extension PoolCore {
       case .goOn:
         tick = min(tick * 2, Self.longestTick)
       case .sleep, .isOver:
-        worker.sleep()
+        worker.alarm.sleep()
         return nil
       }
     }
@@ -295,7 +373,7 @@ extension PoolCore {
       lock.unlock()
       rouse(helper)
       if !wasWatching {
-        worker.sleep()  // the wake is on its way
+        worker.alarm.sleep()  // the wake is on its way
         endSearch(moreIsLeft: false)
       }
       return Ready(element)
@@ -304,7 +382,6 @@ extension PoolCore {
   }
 
   private static var searchRounds: Int { 32 }
-  /// Nanoseconds, both.
-  private static var shortestTick: Int { 50_000 }
-  private static var longestTick: Int { 500_000 }
+  private static var shortestTick: Duration { .microseconds(50) }
+  private static var longestTick: Duration { .microseconds(500) }
 }

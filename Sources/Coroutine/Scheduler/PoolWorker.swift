@@ -29,10 +29,11 @@ final class PoolWorker: @unchecked Sendable {
   /// How often the owner has picked something to run; written by it alone. Two looks at it tell whether the owner has been
   /// busy with one coroutine in between.
   private let picks = Atomic<UInt32>(0)
-  /// 1: woken, and has not seen it yet.
-  private let alarm = Atomic<UInt32>(0)
-  /// Whether it has a thread. Belongs to whoever took the worker out of the sleeping ones to wake it.
-  @exclusivity(unchecked) private var hasStarted = false
+  /// Where its thread sleeps.
+  let alarm = Alarm()
+  /// Whether it has a thread, of its own or lent. Belongs to the thread, or, while it sleeps or has none, to whoever takes
+  /// the worker out of the sleeping ones.
+  @exclusivity(unchecked) var hasThread = false
 
   /// A pair of coroutines that wake each other would keep everybody else waiting: after so many it's the ring's turn.
   static var slotBudget: Int { 8 }
@@ -105,13 +106,13 @@ extension PoolWorker {
   /// What to run next, if anything is ready here. The owner's.
   @inline(__always)
   func next() -> Ready? {
-    guard !isSerial else { return line.popFirst() }
-    picks.store(picks.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
     picksToGlobal -= 1
     if picksToGlobal == 0 {
       picksToGlobal = Self.globalInterval
-      if let element = core._withUnsafeGuaranteedRef({ $0.takeGlobal() }) { return Ready(element) }
+      if let element = core._withUnsafeGuaranteedRef({ $0.takeInTurn() }) { return Ready(element) }
     }
+    guard !isSerial else { return line.popFirst() }
+    picks.store(picks.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
     if slotBudget > 0, let element = takeSlot() {
       slotBudget -= 1
       return Ready(element)
@@ -119,6 +120,12 @@ extension PoolWorker {
     slotBudget = Self.slotBudget
     guard let element = ring.pop() ?? takeSlot() else { return nil }
     return Ready(element)
+  }
+
+  /// Leaves the line of a serial pool to whoever runs it next: before what has come from outside. The owner's.
+  func moveLine(to global: inout ReadyQueue) {
+    line.append(&global)
+    global.append(&line)
   }
 
   @inline(__always)
@@ -156,37 +163,26 @@ extension PoolWorker {
 // MARK: - The thread
 
 extension PoolWorker {
-  /// Sleeps until somebody wakes it up. The owner's.
-  func sleep() {
-    while alarm.exchange(0, ordering: .acquiring) == 0 { Futex.wait(on: alarm, while: 0) }
-  }
-
-  /// Sleeps for so many nanoseconds, less than a second. Whether somebody woke it up before. The owner's.
-  func sleep(nanoseconds: Int) -> Bool {
-    var deadline = timespec()
-    clock_gettime(CLOCK_MONOTONIC, &deadline)
-    deadline.tv_nsec += nanoseconds
-    if deadline.tv_nsec >= 1_000_000_000 {
-      deadline.tv_nsec -= 1_000_000_000
-      deadline.tv_sec += 1
-    }
-    _ = Futex.wait(on: alarm, while: 0, until: deadline)
-    return alarm.exchange(0, ordering: .acquiring) != 0
-  }
-
-  /// Wakes it up, or starts its thread. By whoever took it out of the sleeping ones; the pool is kept alive meanwhile.
+  /// Wakes it up, or gives it a thread. By whoever took it out of the sleeping ones; the pool is kept alive meanwhile.
   func rouse(starts: Bool) {
-    guard hasStarted else {
-      guard starts else { return }
-      hasStarted = true
-      return start()
+    if hasThread {
+      alarm.ring()
+    } else if starts {
+      start()
     }
-    alarm.store(1, ordering: .releasing)
-    Futex.wake(1, on: alarm)
   }
 
-  private func start() {
+  /// Lets the pool's host run it. Belongs to whoever took it out of the sleeping ones, or to the thread that ran it so far.
+  func start() {
     _ = core.retain()  // the thread's reference
+    guard let queue = core._withUnsafeGuaranteedRef({ $0.queue }) else {
+      hasThread = true
+      return startThread()
+    }
+    queue.async { [self] in run() }
+  }
+
+  private func startThread() {
     var thread = pthread_t()
     let code = pthread_create(&thread, nil, runWorker, Unmanaged.passUnretained(self).toOpaque())
     guard code == 0 else {
@@ -195,13 +191,22 @@ extension PoolWorker {
     pthread_detach(thread)
   }
 
+  /// On the thread or queue that it was started on.
   fileprivate func run() {
-    coroutine_set_worker(Unmanaged.passUnretained(self).toOpaque())
-    coroutine_name_thread("coroutine-pool")
+    if hasThread { coroutine_name_thread("coroutine-pool") }
     let core = core
-    core._withUnsafeGuaranteedRef { $0.work(self) }
-    coroutine_set_worker(nil)
+    core._withUnsafeGuaranteedRef { core in
+      makeCurrent { core.work(self) }
+    }
     core.release()  // the last one takes the workers with it
+  }
+
+  /// Makes it the calling thread's worker meanwhile.
+  func makeCurrent(_ body: () -> Void) {
+    let previous = coroutine_worker()
+    coroutine_set_worker(Unmanaged.passUnretained(self).toOpaque())
+    body()
+    coroutine_set_worker(previous)
   }
 }
 

@@ -1,5 +1,6 @@
 import CCoroutine
 import Context
+import Dispatch
 import Glibc
 
 /// Threads that run coroutines: the default scheduler.
@@ -32,6 +33,11 @@ public final class ThreadPool: Scheduler {
   public init(threads: Int) {
     require(threads > 0, "a ThreadPool needs at least one thread, not \(threads)")
     core = PoolCore(count: threads)
+  }
+
+  /// One worker without a thread, for `PoolCore.lend`.
+  init(lentThreadThenOn queue: DispatchQueue) {
+    core = PoolCore(count: 1, queue: queue)
   }
 
   deinit {

@@ -1,0 +1,170 @@
+import CCoroutine
+import Context
+import Glibc
+
+/// Runs what blocks its thread (reading a file, a query, `sleep`) on a thread of its own, so that the pool's threads go on
+/// with other coroutines. Suspends the calling coroutine until the work is done.
+///
+/// ```swift
+/// let text = try blocking { try String(contentsOfFile: path, encoding: .utf8) }
+/// ```
+///
+/// On a plain thread, where nobody else is kept waiting, it simply calls `work`.
+///
+/// - Parameters:
+///   - pool: whose thread runs it.
+///   - work: runs once, outside of every coroutine and task: it must not suspend. Has none of the caller's task-local values.
+/// - Returns: what `work` returns.
+/// - Throws: what `work` throws. If the wait ends early for another reason, `work` still runs to its end, and its result is
+///   dropped.
+@_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+public func blocking<Value: Sendable>(
+  on pool: BlockingPool = .shared, _ work: sending @escaping () throws -> Value
+) throws -> Value {
+  guard Coroutine.isInside else { return try work() }
+  // Called once, by the thread that it is given to.
+  nonisolated(unsafe) let work = work
+  return try withSuspension { resume in
+    pool.submit {
+      do { resume(try work()) } catch { resume.throwing(error) }
+    }
+  }
+}
+
+/// Runs what blocks its thread on a thread of its own, while the calling task is suspended. In `async` code.
+///
+/// The parameters are those of the synchronous form.
+public func blocking<Value: Sendable>(
+  on pool: BlockingPool = .shared, _ work: sending @escaping () throws -> Value
+) async throws -> Value {
+  // Called once, by the thread that it is given to.
+  nonisolated(unsafe) let work = work
+  return try await withUnsafeThrowingContinuation { continuation in
+    pool.submit { continuation.resume(with: Result { try work() }) }
+  }
+}
+
+/// Threads for work that blocks: as many as are needed at a time, up to a limit; beyond it, work waits in line, first in,
+/// first out.
+///
+/// A thread that has had nothing to do for a while ends. One pool serves the whole program; a limited resource (a database
+/// that takes four connections) may have one of its own.
+public final class BlockingPool: Sendable {
+  /// The one that `blocking` uses unless told otherwise.
+  public static let shared = BlockingPool(threadLimit: 64, idleTime: .seconds(10))
+
+  private let lock = Lock()
+  // Guarded by the lock, both.
+  nonisolated(unsafe) private var machine: BlockingStateMachine<BlockingThread, BlockingThread.Work>
+  nonisolated(unsafe) private var timeout: Duration
+
+  /// A pool without threads: they come with the work.
+  ///
+  /// - Parameters:
+  ///   - threadLimit: how many threads at a time, at least 1.
+  ///   - idleTime: how long a thread stays without work.
+  public init(threadLimit: Int, idleTime: Duration = .seconds(10)) {
+    Self.check(threadLimit)
+    machine = BlockingStateMachine(limit: threadLimit)
+    timeout = idleTime
+  }
+
+  /// How many threads it has at a time, at most. May be changed at any time; threads beyond a lower limit end when they
+  /// have done what they do.
+  public var threadLimit: Int {
+    get { lock.withLock { machine.limit } }
+    set {
+      Self.check(newValue)
+      let started = lock.withLock { machine.changeLimit(newValue) }
+      for work in started { start(work) }
+    }
+  }
+
+  /// How long a thread stays without work. May be changed at any time; applies to threads that run out of work after that.
+  public var idleTime: Duration {
+    get { lock.withLock { timeout } }
+    set { lock.withLock { timeout = newValue } }
+  }
+
+  /// How many threads it has now.
+  public var threadCount: Int { lock.withLock { machine.threads } }
+
+  private static func check(_ limit: Int) {
+    require(limit > 0, "a BlockingPool needs at least one thread, not \(limit)")
+  }
+
+  /// Runs `work` on a thread of the pool.
+  func submit(_ work: @escaping @Sendable () -> Void) {
+    switch lock.withLock({ machine.submit(work) }) {
+    case .give(let thread, let work):
+      thread.work = work
+      thread.alarm.ring()
+    case .start(let work): start(work)
+    case .wait: break
+    }
+  }
+
+  private func start(_ work: @escaping BlockingThread.Work) {
+    let thread = BlockingThread(of: self, work)
+    var handle = pthread_t()
+    let argument = Unmanaged.passRetained(thread)
+    let code = pthread_create(&handle, nil, runBlockingThread, argument.toOpaque())
+    guard code == 0 else {
+      fatalError("a BlockingPool could not start a thread: \(String(cString: strerror(code))). Lower its threadLimit.")
+    }
+    pthread_detach(handle)
+  }
+
+  /// What a thread does next, when it has done something. `nil`: it ends.
+  fileprivate func next(for thread: BlockingThread) -> BlockingThread.Work? {
+    let (action, timeout) = lock.withLock { (machine.done(thread), self.timeout) }
+    switch action {
+    case .run(let work): return work
+    case .end: return nil
+    case .rest:
+      let deadline = ContinuousClock.now + timeout
+      while true {
+        let left = deadline - .now
+        if left > .zero {
+          if thread.alarm.sleep(for: left) { return thread.work.take() }
+        } else if lock.withLock({ machine.timedOut(thread) }) {
+          return nil
+        } else {
+          thread.alarm.sleep()  // it was given something, and the wake is on its way
+          return thread.work.take()
+        }
+      }
+    }
+  }
+}
+
+/// One thread of a `BlockingPool`.
+// Unchecked: what it is given is written before its alarm rings, and read after that.
+private final class BlockingThread: Equatable, @unchecked Sendable {
+  typealias Work = @Sendable () -> Void
+
+  let pool: BlockingPool
+  let alarm = Alarm()
+  var work: Work?
+
+  init(of pool: BlockingPool, _ work: @escaping Work) {
+    self.pool = pool
+    self.work = work
+  }
+
+  static func == (one: BlockingThread, other: BlockingThread) -> Bool { one === other }
+
+  func run() {
+    coroutine_name_thread("coroutine-block")
+    var next = work.take()
+    while let work = next {
+      work()
+      next = pool.next(for: self)
+    }
+  }
+}
+
+private func runBlockingThread(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+  Unmanaged<BlockingThread>.fromOpaque(argument!).takeRetainedValue().run()
+  return nil
+}

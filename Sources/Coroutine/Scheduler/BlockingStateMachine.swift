@@ -1,0 +1,70 @@
+/// How many threads an elastic pool of blocking work has, and which of them are idle. Pure: no lock, no thread.
+struct BlockingStateMachine<Thread: Equatable, Work> {
+  /// At most so many threads at a time; more work waits.
+  private(set) var limit: Int
+  private(set) var threads = 0
+  /// The idle ones: who came last is taken first, so that those that are not needed grow old.
+  private(set) var idle: [Thread] = []
+  private(set) var waiting = FIFOQueue<Work>()
+
+  init(limit: Int) {
+    self.limit = limit
+  }
+
+  enum SubmitAction {
+    /// An idle thread, which is to be given the work and woken.
+    case give(Thread, Work)
+    /// A new thread is to begin with it. It counts already.
+    case start(Work)
+    /// It waits for its turn.
+    case wait
+  }
+
+  mutating func submit(_ work: Work) -> SubmitAction {
+    if let thread = idle.popLast() { return .give(thread, work) }
+    if threads < limit {
+      threads += 1
+      return .start(work)
+    }
+    waiting.append(work)
+    return .wait
+  }
+
+  enum DoneAction {
+    case run(Work)
+    /// It is idle, until it is given something or has waited for long enough.
+    case rest
+    /// There are too many of them. It does not count any more.
+    case end
+  }
+
+  /// A thread has done its work.
+  mutating func done(_ thread: Thread) -> DoneAction {
+    if threads <= limit {
+      if let work = waiting.popFirst() { return .run(work) }
+      idle.append(thread)
+      return .rest
+    }
+    threads -= 1
+    return .end
+  }
+
+  /// Returns the work that new threads are to begin with. They count already.
+  mutating func changeLimit(_ limit: Int) -> [Work] {
+    self.limit = limit
+    var started: [Work] = []
+    while threads < limit, let work = waiting.popFirst() {
+      threads += 1
+      started.append(work)
+    }
+    return started
+  }
+
+  /// An idle thread has waited for long enough. Whether it ends; if not, it was given something meanwhile.
+  mutating func timedOut(_ thread: Thread) -> Bool {
+    guard let index = idle.firstIndex(of: thread) else { return false }
+    idle.remove(at: index)
+    threads -= 1
+    return true
+  }
+}

@@ -1,0 +1,23 @@
+/// First in, first out; constant time on average.
+struct FIFOQueue<Element> {
+  private var elements: [Element?] = []
+  private var first = 0
+
+  var isEmpty: Bool { first == elements.count }
+
+  mutating func append(_ element: Element) {
+    elements.append(element)
+  }
+
+  mutating func popFirst() -> Element? {
+    guard !isEmpty else { return nil }
+    let element = elements[first].take()
+    first += 1
+    // Moves no more than have been taken out.
+    if first >= 32, first * 2 >= elements.count {
+      elements.removeFirst(first)
+      first = 0
+    }
+    return element
+  }
+}

@@ -1,0 +1,164 @@
+import Dispatch
+import Foundation
+import Synchronization
+import Testing
+
+@testable import Coroutine
+
+@Suite(.timeLimit(.minutes(2))) struct BlockingTests {
+  struct Problem: Error {}
+
+  @Test func theWorkRunsOnAThreadWithoutACoroutine() async throws {
+    let coroutine = Coroutine { () throws -> (UInt64?, UInt64?) in
+      let inside = try blocking { Coroutine.currentID }
+      return (inside, Coroutine.currentID)
+    }
+    let (inside, after) = try await coroutine.get()
+    #expect(inside == nil)
+    #expect(after == coroutine.id)
+  }
+
+  @Test func whatItThrowsComesOut() async throws {
+    let caught = try await Coroutine { () -> Bool in
+      do {
+        try blocking { throw Problem() }
+        return false
+      } catch {
+        return error is Problem
+      }
+    }.get()
+    #expect(caught)
+    await #expect(throws: Problem.self) { try await blocking { throw Problem() } }
+    #expect(try await blocking { 3 } == 3)
+  }
+
+  @Test func onAPlainThreadItIsACall() throws {
+    let thread = pthread_self()
+    #expect(try blocking { pthread_equal(pthread_self(), thread) != 0 })
+  }
+
+  /// Work that blocks until the last of it has begun: with fewer threads than that it would never end.
+  @Test func thePoolGoesOnMeanwhile() async throws {
+    let serial = ThreadPool(threads: 1)
+    let threads = BlockingPool(threadLimit: 8)
+    let gates = (0..<8).map { _ in Gate() }
+    let all = Coroutine(on: serial) {
+      let waiting = gates.map { gate in Coroutine { try blocking(on: threads) { gate.pass() } } }
+      // The only thread of the pool is free while all eight block.
+      Coroutine.yield()
+      for gate in gates { gate.open() }
+      for coroutine in waiting { try coroutine.get() }
+    }
+    try await all.get()
+  }
+
+  @Test func aThousandSlowReadsTakeNoMoreThreadsThanAllowed() async throws {
+    let threads = BlockingPool(threadLimit: 4)
+    let now = Holder(Atomic<Int>(0))
+    let most = Holder(Atomic<Int>(0))
+    let reads = (0..<1_000).map { _ in
+      Coroutine {
+        try blocking(on: threads) { () throws -> Int in
+          let running = now.value.add(1, ordering: .relaxed).newValue
+          most.value.max(running, ordering: .relaxed)
+          defer { now.value.subtract(1, ordering: .relaxed) }
+          return try Data(contentsOf: URL(fileURLWithPath: "/proc/self/stat")).count
+        }
+      }
+    }
+    for read in reads { #expect(try await read.get() > 0) }
+    #expect(most.value.load(ordering: .relaxed) <= 4)
+    #expect(threads.threadCount <= 4)
+  }
+
+  @Test func whatExceedsTheLimitRunsInOrder() async throws {
+    let threads = BlockingPool(threadLimit: 1)
+    let log = Log()
+    let gate = Gate()
+    try await Coroutine(on: ThreadPool(threads: 1)) {
+      let all = (0..<100).map { number in
+        Coroutine {
+          try blocking(on: threads) {
+            if number == 0 { gate.pass() }
+            log.add("\(number)")
+          }
+        }
+      }
+      Coroutine.yield()
+      gate.open()
+      for coroutine in all { try coroutine.get() }
+    }.get()
+    #expect(log.all == (0..<100).map { "\($0)" })
+  }
+
+  @Test func aHigherLimitLetsWaitingWorkBegin() async throws {
+    let threads = BlockingPool(threadLimit: 1)
+    let first = Gate()
+    let blocked = Coroutine { try blocking(on: threads) { first.pass() } }
+    while threads.threadCount == 0 { await Task.yield() }
+    // Waits for a thread, and is needed to free the first.
+    let second = Coroutine { try blocking(on: threads) { first.open() } }
+    threads.threadLimit = 2
+    try await second.get()
+    try await blocked.get()
+    threads.threadLimit = 1
+    #expect(try await blocking(on: threads) { 1 } == 1)
+  }
+
+  @Test func idleThreadsEnd() async throws {
+    weak var gone: BlockingPool?
+    do {
+      let threads = BlockingPool(threadLimit: 4, idleTime: .zero)
+      gone = threads
+      for _ in 0..<50 { #expect(try await blocking(on: threads) { 1 } == 1) }
+      while threads.threadCount > 0 { await Task.yield() }
+    }
+    // Each thread keeps the pool alive.
+    while gone != nil { await Task.yield() }
+  }
+
+  @Test func suspendingInTheWorkTrapsByName() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      try await Coroutine { try blocking { Coroutine.yield() } }.get()
+    }
+    let text = result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
+    #expect(text.contains("no coroutine runs here"))
+  }
+
+  // MARK: The state machine
+
+  private typealias Machine = BlockingStateMachine<Int, String>
+
+  @Test func theNewestIdleThreadIsTaken() {
+    var machine = Machine(limit: 2)
+    guard case .start("a") = machine.submit("a"), case .start("b") = machine.submit("b"),
+      case .wait = machine.submit("c"), case .run("c") = machine.done(1),
+      case .rest = machine.done(2), case .rest = machine.done(1),
+      case .give(1, "d") = machine.submit("d")
+    else {
+      Issue.record("\(machine)")
+      return
+    }
+    let endedTooEarly = machine.timedOut(1)
+    let ended = machine.timedOut(2)
+    #expect(!endedTooEarly)
+    #expect(ended)
+    #expect(machine.threads == 1)
+  }
+
+  @Test func aQueueKeepsItsOrder() {
+    var queue = FIFOQueue<Int>()
+    var expected: [Int] = []
+    var taken: [Int] = []
+    for round in 0..<200 {
+      for offset in 0..<(round % 7) {
+        queue.append(round * 10 + offset)
+        expected.append(round * 10 + offset)
+      }
+      for _ in 0..<(round % 5) { if let next = queue.popFirst() { taken.append(next) } }
+    }
+    while let next = queue.popFirst() { taken.append(next) }
+    #expect(taken == expected)
+    #expect(queue.isEmpty)
+  }
+}

@@ -1,0 +1,101 @@
+import Dispatch
+import Foundation
+import Synchronization
+import Testing
+
+@testable import Coroutine
+
+@Suite(.timeLimit(.minutes(2))) struct RunUntilCompleteTests {
+  struct Problem: Error {}
+
+  @Test func theBodyAndItsChildrenRunOnThisThreadInOrder() throws {
+    let thread = pthread_self()
+    var log: [String] = []  // not shared: all of them run here
+    let value = try runUntilComplete(name: "main") { () throws -> Int in
+      #expect(pthread_equal(pthread_self(), thread) != 0)
+      let wake = Channel<Int>()
+      let others = Log()
+      let first = Coroutine { () throws -> Bool in
+        others.add("first")
+        let value = try wake.receive()
+        others.add("first received \(value)")
+        return pthread_equal(pthread_self(), thread) != 0
+      }
+      let second = Coroutine { others.add("second") }
+      log.append("body goes on")
+      Coroutine.yield()
+      try wake.send(1)
+      others.add("body sent")
+      #expect(try first.get())
+      try second.get()
+      log += others.all
+      return 42
+    }
+    #expect(value == 42)
+    #expect(log == ["body goes on", "first", "second", "body sent", "first received 1"])
+  }
+
+  @Test func whatTheBodyThrowsComesOut() {
+    #expect(throws: Problem.self) {
+      try runUntilComplete {
+        Coroutine.yield()
+        throw Problem()
+      }
+    }
+    #expect(throws: (any Error).self) { try runUntilComplete(stackSize: .max) {} }
+  }
+
+  @Test func aWakeFromAnotherThreadWakesIt() throws {
+    for round in 0..<200 {
+      let value = try runUntilComplete {
+        try withSuspension { resume in
+          DispatchQueue.global().async { resume(round) }
+        }
+      }
+      #expect(value == round)
+    }
+  }
+
+  @Test func thePoolAnswersIt() throws {
+    let sum = try runUntilComplete { () throws -> Int in
+      let numbers = Channel<Int>()
+      let producer = Coroutine(on: .pool) {
+        for number in 1...1_000 { try numbers.send(number) }
+        numbers.close()
+      }
+      var sum = 0
+      for number in numbers.received { sum += number }
+      try producer.get()
+      return sum
+    }
+    #expect(sum == 500_500)
+  }
+
+  @Test func whatIsLeftGoesOnElsewhere() throws {
+    let release = Channel<Int>()
+    let (waiting, ready) = try runUntilComplete {
+      let waiting = Coroutine { try release.receive() }
+      Coroutine.yield()
+      return (waiting, Coroutine { 7 })
+    }
+    #expect(try ready.getBlocking() == 7)
+    try Coroutine(on: .pool) { try release.send(8) }.getBlocking()
+    #expect(try waiting.getBlocking() == 8)
+  }
+
+  @Test func aThreadMayRunOneAfterAnother() throws {
+    for round in 0..<50 {
+      #expect(try runUntilComplete { try Coroutine { round }.get() } == round)
+      #expect(Coroutine.currentID == nil)
+    }
+  }
+
+  @Test func insideACoroutineItTrapsByName() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      func nested() throws { try runUntilComplete {} }
+      try await Coroutine { try nested() }.get()
+    }
+    let text = result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
+    #expect(text.contains("runUntilComplete inside a coroutine"))
+  }
+}

@@ -1,0 +1,64 @@
+import CCoroutine
+import Foundation
+import Testing
+
+@testable import Coroutine
+
+/// The pool as an executor of `async` code.
+@Suite(.timeLimit(.minutes(2))) struct TaskExecutorTests {
+  /// Whether the caller is inside a coroutine, or on the stack of one.
+  private static func isOnACoroutinesStack() -> Bool {
+    Coroutine.currentID != nil || Inspection.stack(containing: UInt(bitPattern: coroutine_frame_address())) != nil
+  }
+
+  @Test(arguments: [1, 3])
+  func jobsRunOnThePoolsThreadsAndOnNoCoroutinesStack(threads: Int) async throws {
+    let pool = ThreadPool(threads: threads)
+    try await withTaskExecutorPreference(pool) {
+      #expect(pool.isCurrent)
+      #expect(!Self.isOnACoroutinesStack())
+      await withTaskGroup(of: Bool.self) { group in
+        for _ in 0..<200 {
+          group.addTask {
+            await Task.yield()
+            return pool.isCurrent && !Self.isOnACoroutinesStack()
+          }
+        }
+        for await isRight in group { #expect(isRight) }
+      }
+      // A coroutine of the same pool, which needs the thread that this job runs on.
+      let inside = try await Coroutine(on: pool) { pool.isCurrent && Self.isOnACoroutinesStack() }.get()
+      #expect(inside)
+      #expect(pool.isCurrent)
+    }
+    #expect(!pool.isCurrent)
+  }
+
+  @Test func aTaskStartedInsideACoroutineRunsOutsideOfIt() async throws {
+    let pool = ThreadPool(threads: 1)
+    let task = try await Coroutine(on: pool) {
+      Task(executorPreference: pool) { pool.isCurrent && !Self.isOnACoroutinesStack() }
+    }.get()
+    #expect(await task.value)
+  }
+
+  @Test func jobsAndCoroutinesTakeTurns() async throws {
+    let pool = ThreadPool(threads: 1)
+    let isOver = Guarded(false)
+    let busy = Coroutine(on: pool) {
+      while !isOver.withLock({ $0 }) { Coroutine.yield() }
+    }
+    await Task(executorPreference: pool) {
+      await Task.yield()
+      isOver.withLock { $0 = true }
+    }.value
+    try await busy.get()
+    // And the other way: jobs for ever, until a coroutine has run.
+    isOver.withLock { $0 = false }
+    let jobs = Task(executorPreference: pool) {
+      while !isOver.withLock({ $0 }) { await Task.yield() }
+    }
+    try await Coroutine(on: pool) { isOver.withLock { $0 = true } }.get()
+    await jobs.value
+  }
+}
