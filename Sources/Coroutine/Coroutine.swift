@@ -28,19 +28,34 @@ public struct Coroutine<Success: Sendable, Failure: Error>: Sendable {
 
   /// Starts a coroutine: behind those that are ready already; the caller goes on first.
   ///
-  /// It runs on the scheduler of the coroutine that creates it, or, created elsewhere, on the pool.
+  /// It runs on the scheduler of the coroutine that creates it, or, created elsewhere, on the pool. From a closure or
+  /// method of the main actor it runs on the main queue, and may use what the main actor isolates:
+  ///
+  /// ```swift
+  /// @MainActor final class Counter {
+  ///   var count = 0
+  ///   func start() {
+  ///     Coroutine { self.count = try numbers.receive() }
+  ///   }
+  /// }
+  /// ```
   ///
   /// - Parameters:
   ///   - name: for backtraces and messages.
   ///   - stackSize: usable bytes, rounded up to pages; `nil` for the default (256 KiB). A size that cannot be had, or no
   ///     memory when it first runs, ends the coroutine with a `StackError`, which `get()` throws.
-  ///   - body: what it does. Runs on several threads, one after another.
+  ///   - body: what it does. Runs on several threads, one after another. To hand over an object that is not `Sendable`,
+  ///     name the scheduler: `init(on:name:stackSize:_:)`.
+  /// - Precondition: `body` is not isolated to an actor, except the main actor: traps.
   @discardableResult
   @inlinable
   public init(
-    name: String = "", stackSize: Int? = nil, _ body: sending @escaping () throws(Failure) -> Success
+    name: String = "", stackSize: Int? = nil,
+    @_inheritActorContext @_implicitSelfCapture _ body:
+      @Sendable @escaping @isolated(any) () throws(Failure) -> Success
   ) {
-    storage = CoroutineStorage(on: .inherited, name: name, stackSize: stackSize, body: body)
+    let scheduler = SchedulerReference.inherited(isolation: body.isolation)
+    storage = CoroutineStorage(on: scheduler, name: name, stackSize: stackSize, body: withoutIsolation(body))
     storage.schedule()
   }
 

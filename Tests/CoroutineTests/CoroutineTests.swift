@@ -342,7 +342,7 @@ final class Gate: Sendable {
 
   @Test func suspendingInsideATaskOnACoroutinesStackTrapsByName() async {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
-      func suspend() { Coroutine.yield() }
+      @Sendable func suspend() { Coroutine.yield() }
       try await Coroutine { _ = Task.immediate { suspend() } }.get()
     }
     #expect(standardError(of: result).contains("Task.immediate"))

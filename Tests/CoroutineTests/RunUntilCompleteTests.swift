@@ -92,7 +92,7 @@ import Testing
 
   @Test func insideACoroutineItTrapsByName() async {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
-      func nested() throws { try runUntilComplete {} }
+      @Sendable func nested() throws { try runUntilComplete {} }
       try await Coroutine { try nested() }.get()
     }
     let text = result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""

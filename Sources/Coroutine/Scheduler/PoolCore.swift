@@ -50,8 +50,7 @@ import Synchronization
 // Unchecked: the lock guards what changes.
 final class PoolCore: @unchecked Sendable {
   let count: Int
-  /// Where the only worker runs, for as long as it has something to run, if it has no thread: see `runUntilComplete`.
-  let queue: DispatchQueue?
+  let host: Host
   @exclusivity(unchecked) private var workers: [PoolWorker] = []  // constant after the initialiser
 
   private let lock = Lock()
@@ -65,9 +64,17 @@ final class PoolCore: @unchecked Sendable {
   private let hasJobs = Atomic<Bool>(false)
   private let wantsWork = Atomic<Bool>(true)
 
-  init(count: Int, queue: DispatchQueue? = nil) {
+  /// Where the workers run.
+  enum Host {
+    /// On threads of their own.
+    case threads
+    /// On a thread that is lent, and after that, as long as there is something to run, on a queue: see `runUntilComplete`.
+    case lentThread(then: DispatchQueue, isMain: Bool)
+  }
+
+  init(count: Int, on host: Host = .threads) {
     self.count = count
-    self.queue = queue
+    self.host = host
     machine = PoolStateMachine(count: count)
     workers = (0..<count).map { PoolWorker(core: self, index: $0) }
   }
@@ -220,7 +227,9 @@ extension PoolCore {
   /// A worker's life: until the pool ends, or, if the worker has no thread of its own, until it has nothing to run.
   func work(_ worker: PoolWorker) {
     var isSearching = true  // as everybody whom somebody woke
-    while let ready = find(for: worker, isSearching: isSearching, sleeps: queue == nil) {
+    var sleeps = true
+    if case .lentThread = host { sleeps = false }
+    while let ready = find(for: worker, isSearching: isSearching, sleeps: sleeps) {
       isSearching = false
       ready.run()
       while let ready = worker.next() { ready.run() }

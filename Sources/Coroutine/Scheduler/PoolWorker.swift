@@ -175,11 +175,13 @@ extension PoolWorker {
   /// Lets the pool's host run it. Belongs to whoever took it out of the sleeping ones, or to the thread that ran it so far.
   func start() {
     _ = core.retain()  // the thread's reference
-    guard let queue = core._withUnsafeGuaranteedRef({ $0.queue }) else {
+    switch core._withUnsafeGuaranteedRef({ $0.host }) {
+    case .threads:
       hasThread = true
-      return startThread()
+      startThread()
+    case .lentThread(then: let queue, isMain: _):
+      queue.async { [self] in run() }
     }
-    queue.async { [self] in run() }
   }
 
   private func startThread() {

@@ -13,7 +13,8 @@ import Dispatch
 ///
 /// The calling thread becomes a serial scheduler meanwhile: coroutines that are created inside run on it as well, one at a
 /// time, in the order in which they became ready. It sleeps while none is ready; whoever wakes one wakes it. Those that have
-/// not ended with the body go on elsewhere: on the main queue if this is the main thread, otherwise on a global queue.
+/// not ended with the body go on elsewhere: on the main queue if this is the main thread or a block of the main queue,
+/// otherwise on a global queue.
 ///
 /// The main queue does not run while the main thread is here: a coroutine on `DispatchQueue.main`, or a job of the main
 /// actor, has to wait until this returns.
@@ -35,8 +36,9 @@ public func runUntilComplete<Success: Sendable>(
   require(
     coroutine_words_found() & UInt32(COROUTINE_WORDS_TASK.rawValue) != 0 || withUnsafeCurrentTask { $0 == nil },
     "runUntilComplete inside a task, with a Swift runtime that does not let coroutines leave it: use await")
-  let queue = coroutine_is_main_thread() ? DispatchQueue.main : .global()
-  let pool = ThreadPool(lentThreadThenOn: queue)
+  // After `dispatchMain()`, and so in a program with an `async` main, the main queue's blocks run on any thread.
+  let isMain = coroutine_is_main_thread() || DispatchQueue.main.isCurrent
+  let pool = ThreadPool(lentThreadOfMainQueue: isMain)
   return try withoutActuallyEscaping(body) { body in
     // Called on this thread only, and gone when the coroutine has ended.
     nonisolated(unsafe) let body = body

@@ -36,8 +36,8 @@ public final class ThreadPool: Scheduler {
   }
 
   /// One worker without a thread, for `PoolCore.lend`.
-  init(lentThreadThenOn queue: DispatchQueue) {
-    core = PoolCore(count: 1, queue: queue)
+  init(lentThreadOfMainQueue isMain: Bool) {
+    core = PoolCore(count: 1, on: .lentThread(then: isMain ? .main : .global(), isMain: isMain))
   }
 
   deinit {

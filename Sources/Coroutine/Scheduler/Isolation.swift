@@ -1,0 +1,43 @@
+import Dispatch
+
+extension SchedulerReference {
+  /// Where a coroutine starts that was given no scheduler, but a body that may belong to an actor.
+  @inlinable
+  static func inherited(isolation: (any Actor)?) -> SchedulerReference {
+    guard let isolation else { return inherited }
+    return inherited(isolatedTo: isolation)
+  }
+
+  /// The main actor's executor is the main queue. Code of the main actor that runs inside a coroutine is there by that
+  /// coroutine's scheduler, the main queue or `runUntilComplete` in its place, and stays with it.
+  @usableFromInline
+  static func inherited(isolatedTo isolation: any Actor) -> SchedulerReference {
+    require(
+      isolation === MainActor.shared,
+      "a coroutine can't be isolated to \(isolation): of all actors it can run on the main actor only. Use a Task, or pass "
+        + "the body what it needs.")
+    if let scheduler = CoroutineCore.current?.scheduler, scheduler.belongsToTheMainActor { return scheduler }
+    return SchedulerReference(DispatchQueue.main)
+  }
+
+  /// Whether what runs on it, and so the caller, may do what the main actor may.
+  private var belongsToTheMainActor: Bool {
+    switch self {
+    case .pool(let pool):
+      if case .lentThread(then: _, isMain: true) = pool.core.host { true } else { false }
+    case .sharedPool: false
+    case .other: isMainQueueOnMainThread
+    }
+  }
+}
+
+/// A function that says what it is isolated to, as one that does not: whoever uses this runs it there.
+///
+/// The two have the same representation; the language has no conversion between them that can be called synchronously.
+@inlinable @inline(__always)
+func withoutIsolation<Success, Failure: Error>(
+  _ body: @escaping @Sendable @isolated(any) () throws(Failure) -> Success
+) -> @Sendable () throws(Failure) -> Success {
+  // The isolation of a function value lies in its context, not in the value.
+  unsafeBitCast(body, to: (@Sendable () throws(Failure) -> Success).self)
+}

@@ -1,0 +1,139 @@
+import Dispatch
+import Foundation
+import Testing
+
+@testable import Coroutine
+
+/// Coroutines that code of the main actor launches: that this file compiles is half of the test.
+@Suite(.timeLimit(.minutes(2))) struct MainActorTests {
+  struct Problem: Error, Equatable {}
+
+  @MainActor
+  final class Counter {
+    var count = 0
+    let stored: @MainActor () -> Int = { DispatchQueue.main.isCurrent ? 3 : 0 }
+    let storedThrowing: @MainActor () throws -> Int = { throw Problem() }
+
+    func launch(_ numbers: Channel<Int>) -> Coroutine<Int, any Error> {
+      Coroutine {
+        self.count += try numbers.receive()
+        MainActor.assumeIsolated { self.count += 1 }  // resumed on the main queue, too
+        return self.count
+      }
+    }
+
+    func launchWithoutSuspending() -> Coroutine<Bool, Never> {
+      Coroutine {
+        self.count += 1
+        return DispatchQueue.main.isCurrent
+      }
+    }
+
+    func launchInside() async throws -> Int {
+      let first = Coroutine { self.count += 10 }
+      await Task.yield()
+      try await first.get()
+      let second = Coroutine { () throws(Problem) -> Int in
+        self.count += 10
+        if self.count < 0 { throw Problem() }
+        return self.count
+      }
+      return try await second.get()
+    }
+
+    func launchOne() throws -> Coroutine<Bool, any Error> {
+      Coroutine {
+        // A child of main-actor code stays on the main queue; one on another scheduler does not.
+        let child = Coroutine { () -> Bool in
+          self.count += 1
+          return DispatchQueue.main.isCurrent
+        }
+        let elsewhere = Coroutine(on: .pool) { DispatchQueue.main.isCurrent }
+        return try child.get() && !elsewhere.get()
+      }
+    }
+
+    nonisolated func launchElsewhere() -> Coroutine<Bool, Never> {
+      Coroutine { DispatchQueue.main.isCurrent }
+    }
+  }
+
+  @Test func aMethodsBodyRunsOnTheMainQueue() async throws {
+    let counter = Counter()
+    let immediate = await counter.launchWithoutSuspending()
+    #expect(try await immediate.get())
+    let numbers = Channel<Int>()
+    let coroutine = await counter.launch(numbers)
+    try await numbers.send(40)
+    #expect(try await coroutine.get() == 42)
+    #expect(await counter.count == 42)
+  }
+
+  @Test func anAsyncMethodsBodyDoesToo() async throws {
+    #expect(try await Counter().launchInside() == 20)
+  }
+
+  @Test func soDoChildrenAndNotThoseElsewhere() async throws {
+    let counter = Counter()
+    let one = try await counter.launchOne()
+    #expect(try await one.get())
+    #expect(await counter.count == 1)
+    let isOnMainThread = try await counter.launchElsewhere().get()
+    #expect(!isOnMainThread)
+  }
+
+  @MainActor
+  @Test func aStoredClosureDoesToo() async throws {
+    let counter = Counter()
+    #expect(try await Coroutine(counter.stored).get() == 3)
+    await #expect(throws: Problem.self) { try await Coroutine(counter.storedThrowing).get() }
+  }
+
+  @Test func nonisolatedCodeLaunchesOnThePool() async throws {
+    func launch() -> Coroutine<Bool, Never> { Coroutine { ThreadPool.shared.isCurrent } }
+    #expect(try await launch().get())
+    #expect(try await Coroutine { ThreadPool.shared.isCurrent }.get())
+  }
+
+  /// A class that is not `Sendable`, handed over: with the scheduler named.
+  private final class Box {
+    var value = 1
+  }
+
+  @Test func whatIsNotSendableCanBeHandedOver() async throws {
+    let box = Box()
+    let coroutine = Coroutine(on: .pool) { () -> Int in
+      box.value += 1
+      return box.value
+    }
+    #expect(try await coroutine.get() == 2)
+  }
+
+  @Test func onTheMainThreadTheyStayInRunUntilComplete() async throws {
+    try await MainActor.run {
+      @MainActor func run() throws {
+        var count = 0
+        let counter = Counter()
+        try runUntilComplete {
+          let isOnMainThread = try counter.launchWithoutSuspending().get()
+          #expect(isOnMainThread)
+          count = counter.count
+        }
+        #expect(count == 1)
+      }
+      try run()
+    }
+  }
+
+  @Test func anotherActorTrapsByName() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      actor Other {
+        var count = 0
+        func launch() { Coroutine { self.count += 1 } }
+      }
+      await Other().launch()
+    }
+    let text = result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
+    #expect(text.contains("it can run on the main actor only"))
+  }
+}
