@@ -105,6 +105,29 @@ import Testing
     #expect(try await blocking(on: threads) { 1 } == 1)
   }
 
+  @Test func cancelledWorkIsNotWaitedForAndNotBegun() async throws {
+    let threads = BlockingPool(threadLimit: 1)
+    let gate = Gate()
+    let log = Log()
+    let (begun, begin) = AsyncStream<Void>.makeStream()
+    let first = Coroutine {
+      try blocking(on: threads) {
+        begin.yield()
+        gate.pass()
+        log.add("first")
+      }
+    }
+    for await _ in begun { break }
+    let second = Coroutine { try blocking(on: threads) { log.add("second") } }
+    first.cancel()
+    second.cancel()
+    await #expect(throws: CancellationError.self) { try await first.get() }
+    await #expect(throws: CancellationError.self) { try await second.get() }
+    gate.open()
+    try await blocking(on: threads) { log.add("third") }
+    #expect(log.all == ["first", "third"])
+  }
+
   @Test func idleThreadsEnd() async throws {
     weak var gone: BlockingPool?
     do {

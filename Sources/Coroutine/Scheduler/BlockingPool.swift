@@ -1,6 +1,7 @@
 import CCoroutine
 import Context
 import Glibc
+import Synchronization
 
 /// Runs what blocks its thread (reading a file, a query, `sleep`) on a thread of its own, so that the pool's threads go on
 /// with other coroutines. Suspends the calling coroutine until the work is done.
@@ -15,20 +16,30 @@ import Glibc
 ///   - pool: whose thread runs it.
 ///   - work: runs once, outside of every coroutine and task: it must not suspend. Has none of the caller's task-local values.
 /// - Returns: what `work` returns.
-/// - Throws: what `work` throws. If the wait ends early for another reason, `work` still runs to its end, and its result is
-///   dropped.
+/// - Throws: what `work` throws; `CancellationError` if the coroutine is cancelled before `work` is done. Work that has not
+///   begun by then never does; what has begun runs to its end, and its result is dropped.
 @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
 public func blocking<Value: Sendable>(
   on pool: BlockingPool = .shared, _ work: sending @escaping () throws -> Value
 ) throws -> Value {
   guard Coroutine.isInside else { return try work() }
+  try Coroutine.checkCancellation()
   // Called once, by the thread that it is given to.
   nonisolated(unsafe) let work = work
+  let isWanted = SharedFlag(true)
   return try withSuspension { resume in
     pool.submit {
+      guard isWanted.value.load(ordering: .relaxed) else { return }
       do { resume(try work()) } catch { resume.throwing(error) }
     }
+  } onCancel: {
+    isWanted.value.store(false, ordering: .relaxed)
   }
+}
+
+private final class SharedFlag: Sendable {
+  let value: Atomic<Bool>
+  init(_ value: Bool) { self.value = Atomic(value) }
 }
 
 /// Runs what blocks its thread on a thread of its own, while the calling task is suspended. In `async` code.
