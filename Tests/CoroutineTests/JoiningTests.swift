@@ -56,11 +56,14 @@ import Testing
       return (before, during)
     }.get()
     #expect(before == .ready && during == .suspended)
-    let holder = Guarded<Coroutine<CoroutineState, Never>?>(nil)
-    let coroutine = Coroutine(on: queue) { () -> CoroutineState in holder.withLock { $0 }!.state }
-    // Serial: it runs after this block, which has put it there.
-    holder.withLock { $0 = coroutine }
-    #expect(try await coroutine.get() == .running)
+    let holder = Guarded<Coroutine<CoroutineState?, Never>?>(nil)
+    let own = try await Coroutine(on: queue) { () -> CoroutineState? in
+      // Serial: it runs when this one waits, after it has been kept.
+      let coroutine = Coroutine { () -> CoroutineState? in holder.withLock { $0 }?.state }
+      holder.withLock { $0 = coroutine }
+      return try coroutine.get()
+    }.get()
+    #expect(own == .running)
   }
 
   @Test func aDetachedOneInheritsNothing() async throws {
