@@ -60,6 +60,9 @@ package enum Waiter {
 package struct WaitQueue {
   @usableFromInline var first: UnsafeMutablePointer<WaitNode>?
   @usableFromInline var last: UnsafeMutablePointer<WaitNode>?
+  /// How many are in the queue, those included that have given up but not yet left. A plain word, that debuggers may read
+  /// without the lock.
+  @usableFromInline package var count = 0
 
   @inlinable
   package init() {}
@@ -75,6 +78,7 @@ package struct WaitQueue {
     node.pointee.isQueued = true
     if let last { last.pointee.next = node } else { first = node }
     last = node
+    count &+= 1
   }
 
   /// Takes out a waiter that gives up, unless it is out already. Constant time.
@@ -84,6 +88,7 @@ package struct WaitQueue {
   package mutating func remove(_ node: UnsafeMutablePointer<WaitNode>) -> Bool {
     guard node.pointee.isQueued else { return false }
     node.pointee.isQueued = false
+    count &-= 1
     let (next, previous) = (node.pointee.next, node.pointee.previous)
     if let previous { previous.pointee.next = next } else { first = next }
     if let next { next.pointee.previous = previous } else { last = previous }
@@ -97,6 +102,7 @@ package struct WaitQueue {
       first = node.pointee.next
       if let first { first.pointee.previous = nil } else { last = nil }
       node.pointee.isQueued = false
+      count &-= 1
       if node.pointee.waiter.claim(node.pointee.cause) { return node }
     }
     return nil
@@ -108,17 +114,6 @@ package struct WaitQueue {
     var claimed = ClaimedWaiters()
     while let node = popClaimed() { claimed.append(node) }
     return claimed
-  }
-
-  /// How many are in the queue, those included that have given up but not yet left. Linear; for debuggers and tests.
-  package var count: Int {
-    var count = 0
-    var node = first
-    while let current = node {
-      count += 1
-      node = current.pointee.next
-    }
-    return count
   }
 }
 

@@ -45,6 +45,15 @@ extension Waitable {
       result.wakeOthers()
       return .event
     }
+    return suspend(core, operation, until: deadline, withdraw: withdraw)
+  }
+
+  /// The second half of it, for an operation that looks by itself whether it has to wait: between `enter` and here it has
+  /// put its node into the queue.
+  @inlinable @inline(__always)
+  package final func suspend(
+    _ core: CoroutineCore, _ operation: WaitReason.Operation, until deadline: UInt64, withdraw: () -> Attempt
+  ) -> WakeCause {
     guard deadline != WaitDeadline.now else {
       let result = withdraw()
       leave(core)

@@ -83,4 +83,10 @@ package enum WaitDeadline {
     require(timeout >= .zero, "a negative timeout, \(timeout): use zero for not waiting at all")
     return timeout == .zero ? now : TimerService.shared.deadline(after: timeout)
   }
+  /// The same for an operation that need not have a timeout: never without one.
+  @inlinable @inline(__always)
+  package static func after(_ timeout: Duration?) -> UInt64 {
+    guard let timeout else { return never }
+    return after(timeout)
+  }
 }
