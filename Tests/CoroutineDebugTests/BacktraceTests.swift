@@ -145,7 +145,7 @@ nonisolated(unsafe) private var pendingComparison: (() -> Void)?
     #expect(backtrace.visibleFrames.allSatisfy { $0.file == #filePath })
     #expect(backtrace.name == "descent")
     #expect(backtrace.state == .suspended)
-    #expect(backtrace.waitsFor == #"receive on channel "numbers""#)
+    #expect(backtrace.waitsFor == #"receive on channel "numbers" (1 receiver)"#)
     try finish(coroutine)
   }
 
@@ -194,7 +194,7 @@ nonisolated(unsafe) private var pendingComparison: (() -> Void)?
     let steps = try backtrace(of: coroutine).steps
     #expect(
       steps == [
-        Step("Channel<>.receiveTwice()", extensionLine), Step("closure #1 in startExtension(_:)", startExtensionLine),
+        Step("Channel<A>.receiveTwice()", extensionLine), Step("closure #1 in startExtension(_:)", startExtensionLine),
       ])
     try finish(coroutine)
   }

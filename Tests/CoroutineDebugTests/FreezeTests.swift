@@ -74,7 +74,8 @@ import Testing
       let dump = try CoroutineDump.capture()
       let found = waiting.compactMap { dump[$0.id] }
       #expect(found.count == waiting.count)
-      #expect(found.allSatisfy { $0.state == .suspended && $0.waitsFor == #"receive on channel "gate""# })
+      let waitsFor = #"receive on channel "gate" (1000 receivers)"#
+      #expect(found.allSatisfy { $0.state == .suspended && $0.waitsFor == waitsFor })
       #expect(Set(found.map(\.frames)).count == 1)
     }
     let sender = Coroutine { for _ in waiting { try channel.send(1) } }

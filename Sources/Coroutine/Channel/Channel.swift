@@ -1,7 +1,7 @@
-/// A rendezvous between coroutines: a sender waits until a receiver takes its element, and the other way round.
+/// A queue between coroutines, `async` code and threads: what one sends, another receives, once.
 ///
 /// ```swift
-/// let jobs = Channel<URL>(name: "jobs")
+/// let jobs = Channel<URL>(capacity: .buffered(64), name: "jobs")
 /// for _ in 1...4 {
 ///   Coroutine { for url in jobs.received { process(url) } }
 /// }
@@ -11,106 +11,158 @@
 /// }
 /// ```
 ///
-/// Whoever waits longest is served first, senders and receivers alike. An element that was sent is received once, or
-/// comes back to its sender in the error. Copies are the same channel. Any number of coroutines and `async` tasks, on any
-/// threads, may use it at once; each operation takes constant time, and allocates nothing in a coroutine.
+/// - **Capacity.** Without a buffer a sender waits for its receiver; with one only while it is full. See
+///   `ChannelCapacity`.
+/// - **Order.** What one sends is received in that order. Whoever waits longest is served first, senders and receivers
+///   alike: when a receiver makes room in a full buffer, the element of the oldest waiting sender enters it, at the end.
+/// - **Nothing is lost.** An element is received once, or is in the buffer, or comes back to its sender: when the channel
+///   is closed, the caller cancelled, or time is up before anybody has taken it.
+/// - **Three kinds of callers.** `send` and `receive` suspend a coroutine; their `async` forms suspend a task;
+///   `sendBlocking` and `receiveBlocking` block a thread. `trySend` and `tryReceive` never wait, and may be called anywhere,
+///   in callbacks of C libraries too. All of them may be at work on one channel at once.
+/// - **Elements** need not be `Sendable`, since they are handed over (`sending`), nor copyable. Optional ones are as good as
+///   others: `nil` is no end. What an error or an `Array` is made of must be so too: those forms say it.
+///
+/// Copies are the same channel. When the last one is gone, so is what is in the buffer; whoever waits at a channel holds it.
+///
+/// Every operation takes constant time if not said otherwise, and in a coroutine it allocates nothing but the buffer.
 ///
 /// At the top level of `main.swift` Swift 6.3 picks the synchronous forms even behind `await`: call them in a function.
-public struct Channel<Element: Sendable>: Sendable {
+public struct Channel<Element: ~Copyable>: Sendable {
   @usableFromInline let storage: ChannelStorage<Element>
 
-  /// A channel without a buffer.
+  /// An open channel.
   ///
-  /// - Parameter name: for backtraces and messages.
-  public init(name: String = "") {
-    storage = ChannelStorage(name: name)
+  /// - Parameters:
+  ///   - capacity: how many elements it keeps for receivers that have not come yet.
+  ///   - name: for backtraces and messages.
+  /// - Precondition: a capacity is not negative: traps otherwise.
+  public init(capacity: ChannelCapacity = .rendezvous, name: String = "") {
+    if case .buffered(let count) = capacity {
+      require(count >= 0, "a channel can't have a capacity of \(count): use .rendezvous, or .buffered of 0 or more")
+    }
+    storage = ChannelStorage(name: name, capacity: capacity)
   }
+}
 
-  /// The name it was given; empty without one.
-  public var name: String { storage.name }
+// MARK: - Sending
 
-  /// Hands `element` to a receiver; suspends the calling coroutine until one takes it.
+extension Channel where Element: Sendable {
+  /// Sends an element; suspends the calling coroutine until a receiver takes it, or there is room in the buffer.
   ///
-  /// - Throws: `ChannelClosed`, with the element in it, if the channel is closed before anybody took it;
-  ///   `CancellationError` if the caller is cancelled before that: nobody has received it, nor will.
-  /// - Precondition: called inside a coroutine: traps elsewhere.
+  /// - Parameters:
+  ///   - timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
+  ///   - onCancel: runs on the caller, before the error is thrown, if it was cancelled: the element was not sent.
+  /// - Throws: `ChannelClosed`, with the element in it, if the channel is closed before the element was taken;
+  ///   `CancellationError` if the caller is cancelled before that; `TimeoutError` if time is up before that. In none of
+  ///   these cases has anybody received it, nor will.
+  /// - Precondition: called inside a coroutine, with no negative timeout: traps otherwise.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
-  public func send(_ element: Element) throws {
-    try storage.send(element)
+  public func send(_ element: Element, timeout: Duration? = nil, onCancel: () -> Void = {}) throws {
+    var unsent: Element? = element
+    let cause = storage.send(&unsent, until: WaitDeadline.after(timeout), "Channel.send(_:)")
+    if cause == .event, unsent == nil { return }
+    try storage.fail(cause, unsent, timeout, onCancel)
   }
+}
 
-  /// Hands `element` to a receiver, from `async` code.
+extension Channel where Element: ~Copyable {
+  /// Sends an element, or gives it back: `send(_:)` for elements that can't be copied, or are not `Sendable`.
   ///
-  /// - Throws: `ChannelClosed`, with the element in it, if the channel is closed before anybody took it;
-  ///   `CancellationError` if the caller is cancelled before that: nobody has received it, nor will.
-  @inlinable
-  nonisolated(nonsending) public func send(_ element: Element) async throws {
-    try await storage.send(element)
-  }
-
-  /// Takes the element of the sender that waits longest; suspends the calling coroutine until there is one.
+  /// ```swift
+  /// switch connections.send(orReturn: connection) {
+  /// case .sent: break
+  /// case .closed(let connection), .cancelled(let connection), .timedOut(let connection): connection.end()
+  /// }
+  /// ```
   ///
-  /// - Throws: `ChannelClosed` if the channel is closed and no sender waits; `CancellationError` if the caller is cancelled.
-  /// - Precondition: called inside a coroutine: traps elsewhere.
+  /// Suspends the calling coroutine until a receiver takes the element, or there is room in the buffer.
+  ///
+  /// - Parameter timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
+  /// - Precondition: called inside a coroutine, with no negative timeout: traps otherwise.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
-  public func receive() throws -> Element {
-    guard let element = try storage.receive() else { throw ChannelClosed<Element>() }
+  public func send(
+    orReturn element: consuming sending Element, timeout: Duration? = nil
+  ) -> sending SendOutcome<Element> {
+    var unsent: Element? = consume element
+    let cause = storage.send(&unsent, until: WaitDeadline.after(timeout), "Channel.send(orReturn:)")
+    return storage.outcome(cause, unsent)
+  }
+}
+
+// MARK: - Receiving
+
+extension Channel where Element: ~Copyable {
+  /// Takes the element that was sent first; suspends the calling coroutine until there is one.
+  ///
+  /// - Parameters:
+  ///   - timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
+  ///   - onCancel: runs on the caller, before the error is thrown, if it was cancelled.
+  /// - Throws: `ChannelClosed` if the channel is closed, and everything that was sent has been received;
+  ///   `CancellationError` if the caller is cancelled; `TimeoutError` if time is up. In none of these cases has it taken an
+  ///   element.
+  /// - Precondition: called inside a coroutine, with no negative timeout: traps otherwise.
+  @inlinable
+  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  public func receive(timeout: Duration? = nil, onCancel: () -> Void = {}) throws -> sending Element {
+    var element: Element?
+    let cause = storage.receive(&element, until: WaitDeadline.after(timeout), "Channel.receive()")
+    guard let element = element.take() else { throw storage.failure(cause, timeout, onCancel) }
     return element
   }
 
-  /// Takes the element of the sender that waits longest, in `async` code.
+  /// What arrives, as a sequence that ends when the channel is closed and empty. For coroutines: its `next()` suspends.
   ///
-  /// - Throws: `ChannelClosed` if the channel is closed and no sender waits; `CancellationError` if the caller is cancelled.
-  @inlinable
-  nonisolated(nonsending) public func receive() async throws -> Element {
-    guard let element = try await storage.receive() else { throw ChannelClosed<Element>() }
-    return element
-  }
+  /// ```swift
+  /// for job in jobs.received { try job.run() }
+  /// ```
+  ///
+  /// A `Sequence` can't throw: it also ends when the caller is cancelled, and the next operation that may suspend throws.
+  /// Several may be in use at once; each element goes to one of them. Leaving the loop early leaves the rest in the
+  /// channel.
+  @available(*, noasync, message: "use 'for await element in channel' in async code")
+  public var received: ReceivedElements<Element> { ReceivedElements(storage: storage) }
+}
 
-  /// Ends it: receivers that wait, and all that come later, learn that nothing will come any more; senders that wait get
-  /// their elements back. Closing again changes nothing. Callable from any thread.
-  public func close() {
+// MARK: - Closing
+
+extension Channel where Element: ~Copyable {
+  /// Lets no more elements in. What is in the buffer is still received; after that receivers, those that wait and all that
+  /// come later, learn that nothing will come any more. Senders that wait get their elements back, as do all that come
+  /// later. Callable from any thread, any number of times; linear in the number of those who wait.
+  ///
+  /// - Returns: whether this call closed it: `false` if it was closed already.
+  @discardableResult
+  public func close() -> Bool {
     storage.close()
   }
-
-  /// Whether it was closed.
-  public var isClosed: Bool { storage.isClosed }
-
-  /// What arrives, as a sequence that ends when the channel is closed. For coroutines: its `next()` suspends.
-  ///
-  /// Several may be in use at once; each element goes to one of them.
-  @available(*, noasync, message: "use 'receive()' in async code")
-  public var received: Received { Received(storage: storage) }
-
-  /// The synchronous view of a channel, for `for … in` inside a coroutine.
-  public struct Received: Sequence, IteratorProtocol, Sendable {
-    @usableFromInline let storage: ChannelStorage<Element>
-
-    /// The next element; `nil` once the channel is closed, and when the caller is cancelled.
-    @inlinable
-    @available(*, noasync, message: "use 'receive()' here")
-    public mutating func next() -> Element? {
-      // A Sequence can't throw: the next suspending call does.
-      try? storage.receive()
-    }
-  }
 }
 
-/// A channel's operation came too late: it is closed.
-public struct ChannelClosed<Element: Sendable>: Error, CustomStringConvertible {
-  /// The element that could not be sent; `nil` for a receive.
-  public let unsent: Element?
+// MARK: - Iterating
+
+/// The synchronous view of a channel, for `for … in` inside a coroutine: `Channel.received`.
+///
+/// Elements that can't be copied are not for `for`: `while let element = connections.received.next() { … }`.
+public struct ReceivedElements<Element: ~Copyable>: Sendable {
+  @usableFromInline let storage: ChannelStorage<Element>
 
   @inlinable
-  init(unsent: Element? = nil) {
-    self.unsent = unsent
+  init(storage: ChannelStorage<Element>) {
+    self.storage = storage
   }
 
-  public var description: String {
-    unsent == nil
-      ? "the channel is closed, and everything that was sent has been received"
-      : "the channel is closed: nobody will receive the element (it is in this error's 'unsent')"
+  /// The next element; `nil` once the channel is closed and empty, and when the caller is cancelled.
+  ///
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @inlinable
+  @available(*, noasync, message: "use 'receive()' here")
+  public func next() -> Element? {
+    var element: Element?
+    _ = storage.receive(&element, until: WaitDeadline.never, "Channel.received.next()")
+    return element
   }
 }
+
+extension ReceivedElements: Sequence, IteratorProtocol where Element: Copyable {}

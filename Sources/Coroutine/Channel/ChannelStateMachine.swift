@@ -1,61 +1,155 @@
-/// One party of a rendezvous, on its own stack: a place in the queue, and the element, before or after it was handed over.
+/// What is in a channel, and who waits at it. Pure: no lock, no switch.
+///
+/// Invariants:
+/// - Receivers wait only where the buffer is empty, senders only where it is full. So never do both wait at once, and an
+///   element that was sent before another is received before it.
+/// - Nobody waits at a closed channel.
+/// - The buffer has no more elements than the capacity: none for a rendezvous, one at a conflated channel.
+///
+/// In each queue there may also be those whose wait was ended otherwise and who have not left yet: `popClaimed` skips
+/// them, and "wait" above means the others.
 @usableFromInline
-struct ChannelNode<Element> {
-  /// First, so that a node's address is also its place's.
-  @usableFromInline var place: WaitNode
-  /// A sender's element until it is taken; a receiver's once it has come. Guarded by the channel's lock while it waits.
-  @usableFromInline var element: Element?
+struct ChannelStateMachine<Element: ~Copyable>: ~Copyable {
+  @usableFromInline typealias Node = UnsafeMutablePointer<ChannelNode<Element>>
+
+  @usableFromInline var isClosed = false
+  /// Whether an element that finds the buffer full takes the place of the one that is there.
+  @usableFromInline let isConflated: Bool
+  /// How many elements the buffer may have.
+  @usableFromInline let limit: Int
+  @usableFromInline var buffer = ElementRing<Element>()
+  @usableFromInline var receivers = WaitQueue()
+  @usableFromInline var senders = WaitQueue()
 
   @inlinable
-  init(_ waiter: Waiter, element: Element?) {
-    place = WaitNode(waiter)
-    self.element = element
+  init(capacity: ChannelCapacity = .rendezvous) {
+    switch capacity {
+    case .rendezvous: (limit, isConflated) = (0, false)
+    case .buffered(let count): (limit, isConflated) = (count, false)
+    case .unbounded: (limit, isConflated) = (.max, false)
+    case .conflated: (limit, isConflated) = (1, true)
+    }
   }
 }
 
-/// Who waits at a rendezvous. Pure: no lock, no switch.
-///
-/// Invariant: never do senders and receivers wait at the same time, and nobody waits at a closed channel.
-@usableFromInline
-struct ChannelStateMachine<Element> {
-  @usableFromInline typealias Node = UnsafeMutablePointer<ChannelNode<Element>>
+// MARK: - What can be done at once
 
-  @usableFromInline var senders = WaitQueue()
-  @usableFromInline var receivers = WaitQueue()
-  @usableFromInline var isClosed = false
+extension ChannelStateMachine where Element: ~Copyable {
+  /// What came of an element that somebody wants to send without waiting.
+  @usableFromInline
+  enum SendAttempt {
+    /// It is in the buffer.
+    case buffered
+    /// A receiver has it, whose wait was claimed.
+    case handed(Waiter)
+    /// It is in the buffer; in its stead there is now the older one whose place it took.
+    case replaced
+    /// Nothing: the channel is closed.
+    case closed
+    /// Nothing: one would have to wait.
+    case full
+  }
 
+  /// Somebody sends, and takes it back if nobody wants it now.
+  @inlinable @inline(__always)
+  mutating func sendNow(_ element: inout Element?) -> SendAttempt {
+    if isClosed { return .closed }
+    if !receivers.isEmpty, let receiver = receivers.popClaimed() {
+      Self.node(receiver).pointee.element = element.take()
+      return .handed(receiver.pointee.waiter)
+    }
+    if buffer.count < limit {
+      buffer.append(element.take()!)
+      return .buffered
+    }
+    if isConflated {
+      element = buffer.replaceLast(with: element.take()!)
+      return .replaced
+    }
+    return .full
+  }
+
+  /// What came of somebody's wish to receive without waiting.
+  @usableFromInline
+  enum ReceiveAttempt {
+    /// An element.
+    case received
+    /// An element, and a sender, whose wait was claimed, got rid of its own.
+    case admitted(Waiter)
+    /// Nothing: the channel is closed.
+    case closed
+    /// Nothing: one would have to wait.
+    case empty
+  }
+
+  /// Somebody receives what is there. `element` is `nil` before.
+  @inlinable @inline(__always)
+  mutating func receiveNow(_ element: inout Element?) -> ReceiveAttempt {
+    if buffer.count > 0 {
+      element = buffer.removeFirst()
+      // There is room now: the sender that has waited longest puts its element behind the others.
+      guard !senders.isEmpty, let sender = senders.popClaimed() else { return .received }
+      buffer.append(Self.node(sender).pointee.element.take()!)
+      return .admitted(sender.pointee.waiter)
+    }
+    if !senders.isEmpty, let sender = senders.popClaimed() {
+      element = Self.node(sender).pointee.element.take()
+      return .admitted(sender.pointee.waiter)
+    }
+    return isClosed ? .closed : .empty
+  }
+}
+
+extension ChannelStateMachine {
+  /// Somebody receives what is there, until `elements` has `limit`. Appends whom to wake to `admitted`.
+  ///
+  /// The senders that wait are let in one by one, at the end, as if one received after the other.
   @inlinable
-  init() {}
+  mutating func receive(into elements: inout [Element], upTo limit: Int, _ admitted: inout ClaimedWaiters) {
+    while elements.count < limit {
+      if buffer.count > 0 {
+        elements.append(buffer.removeFirst())
+        guard !senders.isEmpty, let sender = senders.popClaimed() else { continue }
+        buffer.append(Self.node(sender).pointee.element.take()!)
+        admitted.append(sender)
+      } else if !senders.isEmpty, let sender = senders.popClaimed() {
+        elements.append(Self.node(sender).pointee.element.take()!)
+        admitted.append(sender)
+      } else {
+        return
+      }
+    }
+  }
+}
 
+// MARK: - What may have to wait
+
+extension ChannelStateMachine where Element: ~Copyable {
   /// Somebody sends what is in `node`. Over with the element still there: the channel is closed.
   @inlinable
   mutating func send(_ node: Node) -> Attempt {
-    if isClosed { return .done }
-    guard let receiver = receivers.popClaimed() else {
+    switch sendNow(&node.pointee.element) {
+    case .buffered, .closed: return .done
+    case .handed(let receiver): return .wake(receiver)
+    case .replaced:
+      node.pointee.replaced = node.pointee.element.take()
+      return .done
+    case .full:
       senders.append(Self.place(node))
       return .wait
     }
-    Self.node(receiver).pointee.element = node.pointee.element.take()
-    return .wake(receiver.pointee.waiter)
   }
 
   /// Somebody receives into `node`. Over with nothing there: the channel is closed.
   @inlinable
   mutating func receive(_ node: Node) -> Attempt {
-    if let sender = senders.popClaimed() {
-      node.pointee.element = Self.node(sender).pointee.element.take()
-      return .wake(sender.pointee.waiter)
+    switch receiveNow(&node.pointee.element) {
+    case .received, .closed: return .done
+    case .admitted(let sender): return .wake(sender)
+    case .empty:
+      receivers.append(Self.place(node))
+      return .wait
     }
-    if isClosed { return .done }
-    receivers.append(Self.place(node))
-    return .wait
-  }
-
-  /// No more elements. Returns those whose wait is over: the senders keep their elements.
-  @inlinable
-  mutating func close() -> (senders: ClaimedWaiters, receivers: ClaimedWaiters) {
-    isClosed = true
-    return (senders.claimAll(), receivers.claimAll())
   }
 
   /// A sender gives up.
@@ -72,9 +166,19 @@ struct ChannelStateMachine<Element> {
     return .done
   }
 
-  /// Whether the invariant holds; for tests.
+  /// No more elements. Returns whether it was open, and those whose wait is over: the senders keep their elements, what is
+  /// in the buffer stays there.
+  @inlinable
+  mutating func close() -> (isFirst: Bool, senders: ClaimedWaiters, receivers: ClaimedWaiters) {
+    let isFirst = !isClosed
+    isClosed = true
+    return (isFirst, senders.claimAll(), receivers.claimAll())
+  }
+
+  /// Whether the invariants hold, as far as they can be seen without knowing who has given up; for tests.
   func checkInvariants() -> Bool {
-    (senders.isEmpty || receivers.isEmpty) && (!isClosed || (senders.isEmpty && receivers.isEmpty))
+    buffer.count <= limit && buffer.count <= buffer.mask + 1
+      && (isClosed ? senders.isEmpty && receivers.isEmpty : true)
   }
 
   @inlinable @inline(__always)

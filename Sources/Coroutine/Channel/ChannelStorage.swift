@@ -1,92 +1,252 @@
-/// A channel's lock, and what its state machine decides.
-@usableFromInline
-// Unchecked: the name is constant, and the lock guards the machine.
-final class ChannelStorage<Element: Sendable>: Waitable, @unchecked Sendable {
-  let name: String
-  @exclusivity(unchecked) @usableFromInline var machine = ChannelStateMachine<Element>()
+import CCoroutine
+public import Context
 
-  init(name: String) {
+/// A channel's lock, and what its state machine decides.
+///
+/// Each operation looks first whether it can be done at once: no node, nothing to clean up. Only when it has to wait, with
+/// the lock still held, is there more: kept out of line, so that the short way stays short.
+@usableFromInline
+// Unchecked: the name is constant, and the lock guards the machine. Elements come and go as `sending`.
+final class ChannelStorage<Element: ~Copyable>: Waitable, @unchecked Sendable {
+  @exclusivity(unchecked) @usableFromInline var machine: ChannelStateMachine<Element>
+  let name: String
+
+  init(name: String, capacity: ChannelCapacity) {
     self.name = name
+    machine = ChannelStateMachine(capacity: capacity)
   }
 
+  /// Called without the lock: plain words that may be of different moments, and nothing else, are read.
+  override package func describe(_ operation: WaitReason.Operation) -> String {
+    coroutine_sanitizer_begin_unseen()
+    let (count, senders, receivers) = (machine.buffer.count, machine.senders.count, machine.receivers.count)
+    coroutine_sanitizer_end_unseen()
+    var parts: [String] = []
+    switch capacity {
+    case .rendezvous: break
+    case .buffered(let limit): parts.append("buffered \(count)/\(limit)")
+    case .unbounded: parts.append("buffered \(count)")
+    case .conflated: parts.append("conflated")
+    }
+    if senders > 0 { parts.append(senders == 1 ? "1 sender" : "\(senders) senders") }
+    if receivers > 0 { parts.append(receivers == 1 ? "1 receiver" : "\(receivers) receivers") }
+    let place = name.isEmpty ? "an unnamed channel" : "channel \"\(name)\""
+    return "\(operation) on \(place)" + (parts.isEmpty ? "" : " (\(parts.joined(separator: ", ")))")
+  }
+
+  var capacity: ChannelCapacity {
+    if machine.isConflated { return .conflated }
+    return switch machine.limit {
+    case 0: .rendezvous
+    case .max: .unbounded
+    case let limit: .buffered(limit)
+    }
+  }
+}
+
+// MARK: - Without waiting
+
+extension ChannelStorage where Element: ~Copyable {
+  /// Whether the channel was closed, should the element still be there: it is full otherwise.
   @inlinable
-  func send(_ element: Element) throws {
-    let core = CoroutineCore.running(for: "Channel.send(_:)")
-    var node = ChannelNode(.coroutine(.passUnretained(core)), element: element)
+  func trySend(_ element: inout Element?) -> Bool {
+    lock.lock()
+    let attempt = machine.sendNow(&element)
+    lock.unlock()
+    switch attempt {
+    case .buffered, .full: return false
+    case .closed: return true
+    case .handed(let receiver):
+      receiver.wake()
+      return false
+    case .replaced:
+      // Outside of the lock: the end of an element may run code of the user's.
+      element = nil
+      return false
+    }
+  }
+
+  /// Whether the channel is closed, should there be no element.
+  @inlinable
+  func tryReceive(_ element: inout Element?) -> Bool {
+    lock.lock()
+    let attempt = machine.receiveNow(&element)
+    lock.unlock()
+    if case .admitted(let sender) = attempt { sender.wake() }
+    if case .closed = attempt { return true }
+    return false
+  }
+
+  /// Whether this was the first time.
+  func close() -> Bool {
+    lock.lock()
+    let (isFirst, senders, receivers) = machine.close()
+    lock.unlock()
+    senders.wakeAll()
+    receivers.wakeAll()
+    return isFirst
+  }
+}
+
+// MARK: - In coroutines
+
+extension ChannelStorage where Element: ~Copyable {
+  /// Takes the element, or leaves it there: `.event` with the element still there means that the channel is closed.
+  @inlinable @inline(__always)
+  func send(_ element: inout Element?, until deadline: UInt64, _ operation: StaticString) -> WakeCause {
+    CoroutineCore.runningUncounted(for: operation)._withUnsafeGuaranteedRef { core in
+      guard enter(core) else { return .cancelled }
+      switch machine.sendNow(&element) {
+      case .full: return waitToSend(core, &element, until: deadline)
+      case .handed(let receiver):
+        leave(core)
+        receiver.wake()
+      case .replaced:
+        leave(core)
+        element = nil
+      case .buffered, .closed:
+        leave(core)
+      }
+      return .event
+    }
+  }
+
+  /// The lock is held.
+  @inlinable @inline(never)
+  func waitToSend(_ core: CoroutineCore, _ element: inout Element?, until deadline: UInt64) -> WakeCause {
+    var node = ChannelNode(.coroutine(.passUnretained(core)), element: element.take())
     let cause = withUnsafeMutablePointer(to: &node) { node in
-      wait(core, .send) {
+      machine.senders.append(ChannelStateMachine.place(node))
+      return suspend(core, .send, until: deadline) { machine.withdrawSender(node) }
+    }
+    element = node.element.take()
+    return cause
+  }
+
+  /// Fills in the element, which is `nil` before: `.event` without one means that the channel is closed.
+  @inlinable @inline(__always)
+  func receive(_ element: inout Element?, until deadline: UInt64, _ operation: StaticString) -> WakeCause {
+    CoroutineCore.runningUncounted(for: operation)._withUnsafeGuaranteedRef { core in
+      guard enter(core) else { return .cancelled }
+      switch machine.receiveNow(&element) {
+      case .empty: return waitToReceive(core, &element, until: deadline)
+      case .admitted(let sender):
+        leave(core)
+        sender.wake()
+      case .received, .closed:
+        leave(core)
+      }
+      return .event
+    }
+  }
+
+  /// The lock is held.
+  @inlinable @inline(never)
+  func waitToReceive(_ core: CoroutineCore, _ element: inout Element?, until deadline: UInt64) -> WakeCause {
+    var node = ChannelNode<Element>(.coroutine(.passUnretained(core)), element: nil)
+    let cause = withUnsafeMutablePointer(to: &node) { node in
+      machine.receivers.append(ChannelStateMachine.place(node))
+      return suspend(core, .receive, until: deadline) { machine.withdrawReceiver(node) }
+    }
+    element = node.element.take()
+    return cause
+  }
+}
+
+// MARK: - In async code
+
+// The node lies on the heap, since a task has no stack to wait on.
+extension ChannelStorage where Element: ~Copyable {
+  /// As in a coroutine.
+  @inlinable
+  nonisolated(nonsending) func send(_ element: inout Element?, until deadline: UInt64) async -> WakeCause {
+    if Task.isCancelled { return .cancelled }
+    lock.lock()
+    let attempt = machine.sendNow(&element)
+    lock.unlock()
+    switch attempt {
+    case .buffered, .closed: return .event
+    case .handed(let receiver):
+      receiver.wake()
+      return .event
+    case .replaced:
+      element = nil
+      return .event
+    case .full: break
+    }
+    let task = WaitingTask()
+    let node = UnsafeMutablePointer<ChannelNode<Element>>.allocate(capacity: 1)
+    node.initialize(to: ChannelNode(.task(.passUnretained(task)), element: element.take()))
+    let cause = await wait(task, until: deadline) {
+      machine.send(node)
+    } withdraw: {
+      machine.withdrawSender(node)
+    }
+    element = node.pointee.element.take()
+    node.deinitialize(count: 1).deallocate()
+    return cause
+  }
+
+  /// As in a coroutine.
+  @inlinable
+  nonisolated(nonsending) func receive(_ element: inout Element?, until deadline: UInt64) async -> WakeCause {
+    if Task.isCancelled { return .cancelled }
+    lock.lock()
+    let attempt = machine.receiveNow(&element)
+    lock.unlock()
+    switch attempt {
+    case .received, .closed: return .event
+    case .admitted(let sender):
+      sender.wake()
+      return .event
+    case .empty: break
+    }
+    let task = WaitingTask()
+    let node = UnsafeMutablePointer<ChannelNode<Element>>.allocate(capacity: 1)
+    node.initialize(to: ChannelNode(.task(.passUnretained(task)), element: nil))
+    let cause = await wait(task, until: deadline) {
+      machine.receive(node)
+    } withdraw: {
+      machine.withdrawReceiver(node)
+    }
+    element = node.pointee.element.take()
+    node.deinitialize(count: 1).deallocate()
+    return cause
+  }
+}
+
+// MARK: - On plain threads
+
+extension ChannelStorage where Element: ~Copyable {
+  /// As in a coroutine.
+  @inlinable
+  func sendBlocking(_ element: inout Element?, until deadline: UInt64) -> WakeCause {
+    let thread = BlockedThread()
+    var node = ChannelNode(.thread(.passUnretained(thread)), element: element.take())
+    let cause = withUnsafeMutablePointer(to: &node) { node in
+      wait(thread, until: deadline) {
         machine.send(node)
       } withdraw: {
         machine.withdrawSender(node)
       }
     }
-    if cause != .event { throw CancellationError() }
-    // Taken out of the node by a receiver, now or meanwhile; or nobody will.
-    if let unsent = node.element { throw ChannelClosed(unsent: unsent) }
+    element = node.element.take()
+    return cause
   }
 
-  /// The next element; `nil` after the end.
+  /// As in a coroutine.
   @inlinable
-  func receive() throws(CancellationError) -> Element? {
-    let core = CoroutineCore.running(for: "Channel.receive()")
-    var node = ChannelNode<Element>(.coroutine(.passUnretained(core)), element: nil)
+  func receiveBlocking(_ element: inout Element?, until deadline: UInt64) -> WakeCause {
+    let thread = BlockedThread()
+    var node = ChannelNode<Element>(.thread(.passUnretained(thread)), element: nil)
     let cause = withUnsafeMutablePointer(to: &node) { node in
-      wait(core, .receive) {
+      wait(thread, until: deadline) {
         machine.receive(node)
       } withdraw: {
         machine.withdrawReceiver(node)
       }
     }
-    if cause != .event { throw CancellationError() }
-    return node.element
-  }
-
-  // The node of `async` code lies on the heap, since a task has no stack to wait on.
-
-  @inlinable
-  nonisolated(nonsending) func send(_ element: Element) async throws {
-    let task = WaitingTask()
-    let node = UnsafeMutablePointer<ChannelNode<Element>>.allocate(capacity: 1)
-    node.initialize(to: ChannelNode(.task(.passUnretained(task)), element: element))
-    defer { node.deinitialize(count: 1).deallocate() }
-    let cause = await wait(task) {
-      machine.send(node)
-    } withdraw: {
-      machine.withdrawSender(node)
-    }
-    if cause != .event { throw CancellationError() }
-    if let unsent = node.pointee.element { throw ChannelClosed(unsent: unsent) }
-  }
-
-  /// The next element; `nil` after the end.
-  @inlinable
-  nonisolated(nonsending) func receive() async throws(CancellationError) -> Element? {
-    let task = WaitingTask()
-    let node = UnsafeMutablePointer<ChannelNode<Element>>.allocate(capacity: 1)
-    node.initialize(to: ChannelNode(.task(.passUnretained(task)), element: nil))
-    defer { node.deinitialize(count: 1).deallocate() }
-    let cause = await wait(task) {
-      machine.receive(node)
-    } withdraw: {
-      machine.withdrawReceiver(node)
-    }
-    if cause != .event { throw CancellationError() }
-    return node.pointee.element
-  }
-
-  func close() {
-    lock.lock()
-    let (senders, receivers) = machine.close()
-    lock.unlock()
-    senders.wakeAll()
-    receivers.wakeAll()
-  }
-
-  var isClosed: Bool {
-    lock.withLock { machine.isClosed }
-  }
-
-  override package func describe(_ operation: WaitReason.Operation) -> String {
-    "\(operation) on " + (name.isEmpty ? "an unnamed channel" : "channel \"\(name)\"")
+    element = node.element.take()
+    return cause
   }
 }

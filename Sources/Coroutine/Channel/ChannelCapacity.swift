@@ -1,0 +1,12 @@
+/// How many elements a channel keeps for receivers that have not come yet.
+public enum ChannelCapacity: Sendable, Equatable {
+  /// None: a sender waits for its receiver.
+  case rendezvous
+  /// So many: a sender waits only while they are all there. `buffered(0)` is a rendezvous. Memory is taken as it is
+  /// needed, not at once.
+  case buffered(Int)
+  /// As many as are sent: a sender never waits. For as long as memory suffices, which ends the program when it does not.
+  case unbounded
+  /// The newest: a sender never waits, and takes the place of an older element that nobody has received.
+  case conflated
+}

@@ -1,0 +1,18 @@
+/// One party of a channel's operation, on its own stack: a place in the queue, and the element, before or after it was
+/// handed over.
+@usableFromInline
+struct ChannelNode<Element: ~Copyable>: ~Copyable {
+  /// First, so that a node's address is also its place's.
+  @usableFromInline var place: WaitNode
+  /// A sender's element until it is taken; a receiver's once it has come. Guarded by the channel's lock while it waits.
+  @usableFromInline var element: Element?
+  /// What the element of a sender to a conflated channel has replaced: goes with the node, not under the lock.
+  @usableFromInline var replaced: Element?
+
+  @inlinable
+  init(_ waiter: Waiter, element: consuming Element?, cause: WakeCause = .event) {
+    place = WaitNode(waiter, cause: cause)
+    self.element = element
+    replaced = nil
+  }
+}

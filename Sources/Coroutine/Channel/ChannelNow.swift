@@ -1,0 +1,95 @@
+// The forms that never suspend: at once, or blocking a thread.
+
+extension Channel where Element: ~Copyable {
+  /// Sends an element if that can be done at once. Callable from everywhere: any thread, coroutine, task, callback.
+  ///
+  /// ```swift
+  /// switch events.trySend(event) {
+  /// case .sent: break
+  /// case .full(let event): dropped.append(event)
+  /// case .closed: unsubscribe()
+  /// }
+  /// ```
+  ///
+  /// - Returns: `.sent` if a receiver waited, who has it now, or there was room in the buffer; the element otherwise.
+  @inlinable
+  public func trySend(_ element: consuming sending Element) -> sending SendResult<Element> {
+    var unsent: Element? = consume element
+    let isClosed = storage.trySend(&unsent)
+    guard let element = unsent.take() else { return .sent }
+    return isClosed ? .closed(element) : .full(element)
+  }
+
+  /// Takes the element that was sent first, if there is one: from the buffer, or of a sender that waits. Callable from
+  /// everywhere.
+  ///
+  /// ```swift
+  /// while case .received(let event) = events.tryReceive() { handle(event) }
+  /// ```
+  ///
+  /// - Returns: the element; `.empty` if there is none yet, `.closed` if there will be none.
+  @inlinable
+  public func tryReceive() -> sending ReceiveResult<Element> {
+    var element: Element?
+    let isClosed = storage.tryReceive(&element)
+    guard let element = element.take() else { return isClosed ? .closed : .empty }
+    return .received(element)
+  }
+
+  /// Takes the element that was sent first; blocks the calling thread until there is one.
+  ///
+  /// For plain threads, such as `main`.
+  ///
+  /// - Parameter timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
+  /// - Throws: `ChannelClosed` if the channel is closed, and everything that was sent has been received; `TimeoutError` if
+  ///   time is up.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block, nor with a negative timeout: traps.
+  @inlinable
+  @available(*, noasync, message: "use 'await receive()' in async code")
+  public func receiveBlocking(timeout: Duration? = nil) throws -> sending Element {
+    require(
+      CoroutineCore.current == nil, "receiveBlocking() in a coroutine would block its whole thread: use receive()")
+    var element: Element?
+    let cause = storage.receiveBlocking(&element, until: WaitDeadline.after(timeout))
+    guard let element = element.take() else { throw storage.failure(cause, timeout) }
+    return element
+  }
+}
+
+extension Channel where Element: Sendable {
+  /// Sends an element; blocks the calling thread until a receiver takes it, or there is room in the buffer.
+  ///
+  /// For plain threads, such as `main`.
+  ///
+  /// - Parameter timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
+  /// - Throws: `ChannelClosed`, with the element in it, if the channel is closed before the element was taken;
+  ///   `TimeoutError` if time is up before that: nobody has received it, nor will.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block, nor with a negative timeout: traps.
+  @inlinable
+  @available(*, noasync, message: "use 'await send(_:)' in async code")
+  public func sendBlocking(_ element: Element, timeout: Duration? = nil) throws {
+    require(CoroutineCore.current == nil, "sendBlocking(_:) in a coroutine would block its whole thread: use send(_:)")
+    var unsent: Element? = element
+    let cause = storage.sendBlocking(&unsent, until: WaitDeadline.after(timeout))
+    if cause == .event, unsent == nil { return }
+    try storage.fail(cause, unsent, timeout)
+  }
+}
+
+extension Channel where Element: ~Copyable {
+  /// Sends an element, or gives it back: `sendBlocking(_:)` for elements that can't be copied, or are not `Sendable`.
+  ///
+  /// - Parameter timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block, nor with a negative timeout: traps.
+  @inlinable
+  @available(*, noasync, message: "use 'await send(orReturn:)' in async code")
+  public func sendBlocking(
+    orReturn element: consuming sending Element, timeout: Duration? = nil
+  ) -> sending SendOutcome<Element> {
+    require(
+      CoroutineCore.current == nil, "sendBlocking in a coroutine would block its whole thread: use send(orReturn:)")
+    var unsent: Element? = consume element
+    let cause = storage.sendBlocking(&unsent, until: WaitDeadline.after(timeout))
+    return storage.outcome(cause, unsent)
+  }
+}

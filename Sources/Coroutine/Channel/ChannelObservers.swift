@@ -1,0 +1,25 @@
+// What can be seen of a channel from outside. Callable from everywhere; true at one moment during the call, and perhaps no
+// more when it returns, unless the caller is the only one who uses the channel.
+
+extension Channel where Element: ~Copyable {
+  /// The name it was given; empty without one.
+  public var name: String { storage.name }
+
+  /// How many elements it keeps for receivers that have not come yet. Does not change.
+  public var capacity: ChannelCapacity { storage.capacity }
+
+  /// How many elements are in the buffer. Those of senders that wait are not.
+  public var count: Int { storage.lock.withLock { storage.machine.buffer.count } }
+
+  /// Whether there is nothing in the buffer. A rendezvous has none, so it is always empty.
+  public var isEmpty: Bool { count == 0 }
+
+  /// Whether the buffer has no room, so that a sender has to wait unless a receiver does already. A rendezvous is always
+  /// full; an unbounded channel, and a conflated one, never.
+  public var isFull: Bool {
+    storage.lock.withLock { !storage.machine.isConflated && storage.machine.buffer.count >= storage.machine.limit }
+  }
+
+  /// Whether it was closed. There may still be something in the buffer.
+  public var isClosed: Bool { storage.lock.withLock { storage.machine.isClosed } }
+}

@@ -1,0 +1,79 @@
+/// Elements in the order in which they came, in a ring that is allocated for the first of them and doubles when it is full.
+///
+/// A large ring that has become empty is given back, so that a burst does not stay in memory. Growing to that size took
+/// as many appends as the ring has places, so that neither costs more than a constant for each element.
+@usableFromInline
+struct ElementRing<Element: ~Copyable>: ~Copyable {
+  /// Of `mask + 1` places; `nil` for none.
+  @usableFromInline var places: UnsafeMutablePointer<Element>?
+  /// The number of places, a power of two, less one.
+  @usableFromInline var mask = -1
+  /// The place of the first element.
+  @usableFromInline var head = 0
+  @usableFromInline var count = 0
+
+  @inlinable
+  init() {}
+
+  @inlinable
+  deinit {
+    guard let places else { return }
+    for offset in 0..<count { (places + ((head &+ offset) & mask)).deinitialize(count: 1) }
+    places.deallocate()
+  }
+
+  /// Appends an element. Constant time, beside the growing.
+  @inlinable @inline(__always)
+  mutating func append(_ element: consuming Element) {
+    if count > mask { grow() }
+    (places! + ((head &+ count) & mask)).initialize(to: element)
+    count &+= 1
+  }
+
+  /// Takes out the element that came first; there must be one. Constant time.
+  @inlinable @inline(__always)
+  mutating func removeFirst() -> Element {
+    let element = (places! + head).move()
+    head = (head &+ 1) & mask
+    count &-= 1
+    if count == 0, mask >= Self.largestKept { release() }
+    return element
+  }
+
+  /// Puts an element in the place of the one that came last, which it returns; there must be one.
+  @inlinable
+  mutating func replaceLast(with element: consuming Element) -> Element {
+    let place = places! + ((head &+ count &- 1) & mask)
+    let replaced = place.move()
+    place.initialize(to: element)
+    return replaced
+  }
+
+  @inlinable @inline(never)
+  mutating func grow() {
+    let size = max((mask &+ 1) &* 2, Self.smallest)
+    let larger = UnsafeMutablePointer<Element>.allocate(capacity: size)
+    if let places {
+      // Full: from the head to the end, and from the beginning to the head.
+      let upper = mask &+ 1 &- head
+      larger.moveInitialize(from: places + head, count: upper)
+      (larger + upper).moveInitialize(from: places, count: head)
+      places.deallocate()
+    }
+    places = larger
+    mask = size &- 1
+    head = 0
+  }
+
+  @inlinable @inline(never)
+  mutating func release() {
+    places?.deallocate()
+    places = nil
+    mask = -1
+    head = 0
+  }
+
+  @inlinable static var smallest: Int { 8 }
+  /// How many places an empty ring keeps.
+  @inlinable static var largestKept: Int { 1024 }
+}

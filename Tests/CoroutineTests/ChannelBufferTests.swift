@@ -1,0 +1,215 @@
+import Coroutine
+import Dispatch
+import Testing
+
+/// What the capacities mean, in the exact order of effects: all coroutines of a test share one serial queue.
+@Suite struct ChannelBufferTests {
+  private func run(_ body: sending @escaping () throws -> Void) async throws {
+    try await Coroutine(on: DispatchQueue(label: "serial"), body).get()
+  }
+
+  @Test func aSenderWaitsOnlyWhileTheBufferIsFull() async throws {
+    let log = Log()
+    try await run {
+      let channel = Channel<Int>(capacity: .buffered(2))
+      let sender = Coroutine {
+        for value in 1...4 {
+          try channel.send(value)
+          log.add("sent \(value)")
+        }
+      }
+      Coroutine.yield()
+      log.add("\(channel.count) of \(channel.capacity), full: \(channel.isFull)")
+      log.add("received \(try channel.receive())")
+      Coroutine.yield()
+      log.add("received \(try channel.receive())")
+      Coroutine.yield()
+      log.add("received \(try channel.receive()), \(try channel.receive()), empty: \(channel.isEmpty)")
+      try sender.get()
+    }
+    #expect(
+      log.all == [
+        "sent 1", "sent 2", "2 of buffered(2), full: true", "received 1", "sent 3", "received 2", "sent 4",
+        "received 3, 4, empty: true",
+      ])
+  }
+
+  @Test func aReceiverOfAFullBufferLetsTheOldestSenderInBehindTheOthers() async throws {
+    let log = Log()
+    try await run {
+      let channel = Channel<Int>(capacity: .buffered(2))
+      let senders = (0..<6).map { index in Coroutine { try channel.send(index) } }
+      Coroutine.yield()
+      // 2, 3, 4 and 5 wait. None of them has run since, yet 2 is in the buffer.
+      log.add("\(try channel.receive()), then \(channel.count) in the buffer")
+      // A newcomer is behind those that wait.
+      log.add("\(channel.trySend(6))")
+      log.add("\(try (0..<5).map { _ in try channel.receive() })")
+      for sender in senders { try sender.get() }
+    }
+    #expect(log.all == ["0, then 2 in the buffer", "full(6)", "[1, 2, 3, 4, 5]"])
+  }
+
+  @Test func aReceiverThatWaitsGetsTheElementAndIsTheOnlyOneWoken() async throws {
+    let log = Log()
+    try await run {
+      let channel = Channel<Int>(capacity: .buffered(4))
+      let receivers = (0..<3).map { index in Coroutine { log.add("\(index) got \(try channel.receive())") } }
+      Coroutine.yield()
+      try channel.send(7)
+      log.add("sent, \(channel.count) in the buffer")
+      Coroutine.yield()
+      log.add("\(receivers.map(\.isFinished))")
+      channel.close()
+      for receiver in receivers.dropFirst() { #expect((try? receiver.get()) == nil) }
+    }
+    #expect(log.all == ["sent, 0 in the buffer", "0 got 7", "[true, false, false]"])
+  }
+
+  @Test func anUnboundedChannelTakesEverythingAndKeepsTheOrder() async throws {
+    try await run {
+      let channel = Channel<Int>(capacity: .unbounded)
+      for value in 0..<5_000 { try channel.send(value) }
+      #expect(channel.count == 5_000 && !channel.isFull)
+      for value in 0..<2_500 { #expect(try channel.receive() == value) }
+      for value in 5_000..<9_000 { try channel.send(value) }
+      channel.close()
+      #expect(Array(channel.received) == Array(2_500..<9_000))
+      #expect(channel.isEmpty)
+    }
+  }
+
+  @Test func aConflatedChannelKeepsTheNewest() async throws {
+    let log = Log()
+    try await run {
+      let channel = Channel<Int>(capacity: .conflated)
+      for value in 1...3 { try channel.send(value) }
+      log.add("\(try channel.receive())")
+      let receiver = Coroutine { log.add("waited for \(try channel.receive())") }
+      Coroutine.yield()
+      // The first goes to the one who waits, so it is not replaced.
+      for value in 4...6 { try channel.send(value) }
+      try receiver.get()
+      channel.close()
+      log.add("\(Array(channel.received))")
+    }
+    #expect(log.all == ["3", "waited for 4", "[6]"])
+  }
+
+  @Test func whatIsBufferedIsReceivedAfterTheEndAndThenTheIterationEnds() async throws {
+    try await run {
+      let channel = Channel<Int>(capacity: .buffered(3))
+      for value in 1...3 { try channel.send(value) }
+      #expect(channel.close())
+      #expect(!channel.close())
+      #expect(channel.trySend(4) == .closed(4))
+      #expect(Array(channel.received) == [1, 2, 3])
+      #expect(channel.tryReceive() == .closed)
+    }
+  }
+
+  @Test func aSenderThatWaitsAtAFullBufferGetsItsElementBackWhenTheChannelCloses() async throws {
+    let log = Log()
+    try await run {
+      let channel = Channel<Int>(capacity: .buffered(1))
+      try channel.send(1)
+      let senders = (2...3).map { value in
+        Coroutine {
+          do { try channel.send(value) } catch let closed as ChannelClosed<Int> {
+            log.add("\(closed.unsent!) came back")
+          }
+        }
+      }
+      Coroutine.yield()
+      channel.close()
+      for sender in senders { try sender.get() }
+      log.add("\(Array(channel.received))")
+    }
+    #expect(log.all == ["2 came back", "3 came back", "[1]"])
+  }
+
+  @Test func capacities() async throws {
+    #expect(Channel<Int>().capacity == .rendezvous)
+    #expect(Channel<Int>(capacity: .buffered(0)).capacity == .rendezvous)
+    #expect(Channel<Int>(capacity: .buffered(.max)).capacity == .unbounded)
+    #expect(Channel<Int>(capacity: .conflated, name: "state").name == "state")
+    let rendezvous = Channel<Int>()
+    #expect(rendezvous.isEmpty && rendezvous.isFull && rendezvous.count == 0)
+    let conflated = Channel<Int>(capacity: .conflated)
+    #expect(conflated.trySend(1) == .sent && !conflated.isFull && conflated.count == 1)
+  }
+
+  @Test func aNegativeCapacityTraps() async throws {
+    let exit = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      _ = Channel<Int>(capacity: .buffered(-1))
+    }
+    let message = String(decoding: exit?.standardErrorContent ?? [], as: UTF8.self)
+    #expect(message.contains("a channel can't have a capacity of -1: use .rendezvous, or .buffered of 0 or more"))
+  }
+
+  // The sequences of steps in coobjc's documentation.
+
+  @Test func coobjcSendWithoutABufferWaitsForANonblockingReceive() async throws {
+    let log = Log()
+    try await run {
+      let channel = Channel<Int>()
+      let sender = Coroutine {
+        log.add("1")
+        try channel.send(111)
+        log.add("2")
+      }
+      let receiver = Coroutine {
+        log.add("3")
+        #expect(channel.tryReceive() == .received(111))
+        log.add("4")
+      }
+      try sender.get()
+      try receiver.get()
+    }
+    #expect(log.all == ["1", "3", "4", "2"])
+  }
+
+  @Test func coobjcSendIntoABufferDoesNotWait() async throws {
+    let log = Log()
+    try await run {
+      let channel = Channel<Int>(capacity: .buffered(2))
+      let sender = Coroutine {
+        log.add("1")
+        try channel.send(111)
+        log.add("2")
+      }
+      let receiver = Coroutine {
+        log.add("3")
+        #expect(channel.tryReceive() == .received(111))
+        log.add("4")
+      }
+      try sender.get()
+      try receiver.get()
+    }
+    #expect(log.all == ["1", "2", "3", "4"])
+  }
+
+  @Test func coobjcReceiverWaitsForTwoSendersInTurn() async throws {
+    let log = Log()
+    try await run {
+      let channel = Channel<Int>(capacity: .buffered(1))
+      let receiver = Coroutine {
+        log.add("1")
+        log.add("\(try channel.receive())")
+        log.add("2")
+        log.add("\(try channel.receive())")
+        log.add("3")
+      }
+      let sender = Coroutine {
+        log.add("4")
+        try channel.send(111)
+        log.add("5")
+        try channel.send(222)
+        log.add("6")
+      }
+      try receiver.get()
+      try sender.get()
+    }
+    #expect(log.all == ["1", "4", "5", "6", "111", "2", "222", "3"])
+  }
+}

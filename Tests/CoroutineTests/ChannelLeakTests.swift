@@ -1,0 +1,79 @@
+import Dispatch
+import Synchronization
+import Testing
+
+@testable import Coroutine
+
+/// 100,000 operations that came to nothing leave nothing behind: no element, no node, no coroutine.
+@Suite struct ChannelLeakTests {
+  private final class Counted: Sendable {
+    let live: Live
+    init(_ live: Live) {
+      self.live = live
+      live.count.add(1, ordering: .relaxed)
+    }
+    deinit { live.count.subtract(1, ordering: .relaxed) }
+  }
+
+  private final class Live: Sendable {
+    let count = Atomic<Int>(0)
+    var now: Int { count.load(ordering: .relaxed) }
+  }
+
+  @Test func cancelledTimedOutClosedAndDroppedOperationsLeaveNothing() async throws {
+    let live = Live()
+    let queue = DispatchQueue(label: "serial")
+    let (rounds, batch) = (50, 500)  // four of each
+    try await Coroutine(on: queue) {
+      let channel = Channel<Counted>(capacity: .buffered(2))
+      for _ in 0..<2 { try channel.send(Counted(live)) }
+      for _ in 0..<rounds {
+        let senders = (0..<batch).map { _ in Coroutine { try channel.send(Counted(live)) } }
+        Coroutine.yield()
+        #expect(channel.storage.machine.senders.count == batch)
+        for sender in senders { sender.cancel() }
+        for sender in senders { try? sender.get() }
+        for _ in 0..<batch { try? channel.send(Counted(live), timeout: .zero) }
+      }
+      #expect(live.now == 2 && channel.storage.machine.senders.count == 0)
+
+      for _ in 0..<rounds {
+        let dropped = Channel<Counted>(capacity: .unbounded)
+        for _ in 0..<batch { _ = dropped.trySend(Counted(live)) }
+      }
+      #expect(live.now == 2)
+
+      for _ in 0..<rounds {
+        let closed = Channel<Counted>()
+        let receivers = (0..<batch / 2).map { _ in Coroutine { try closed.receive() } }
+        Coroutine.yield()
+        #expect(closed.storage.machine.receivers.count == batch / 2)
+        closed.close()
+        for receiver in receivers { _ = try? receiver.get() }
+        let other = Channel<Counted>()
+        let senders = (0..<batch / 2).map { _ in Coroutine { try other.send(Counted(live)) } }
+        Coroutine.yield()
+        other.close()
+        for sender in senders { _ = try? sender.get() }
+      }
+      #expect(live.now == 2)
+    }.get()
+    #expect(live.now == 0, "with the channel")
+  }
+
+  @Test func tasksThatWereCancelledLeaveNothing() async throws {
+    let live = Live()
+    let channel = Channel<Counted>()
+    for _ in 0..<20 {
+      await withTaskGroup(of: Void.self) { group in
+        for _ in 0..<50 {
+          group.addTask { try? await channel.send(Counted(live)) }
+          group.addTask { try? await channel.send(Counted(live), timeout: .microseconds(1)) }
+        }
+        group.cancelAll()
+      }
+    }
+    #expect(live.now == 0)
+    #expect(channel.storage.machine.senders.count == 0 && channel.storage.machine.receivers.count == 0)
+  }
+}

@@ -1,0 +1,139 @@
+import Coroutine
+import Dispatch
+import Synchronization
+import Testing
+
+/// Invariant 8, where everything comes at once: an element is received once, or in the channel, or back at its sender.
+@Suite struct ChannelRaceTests {
+  private final class Tally: Sendable {
+    private let value = Atomic<Int>(0)
+    func increment() { value.add(1, ordering: .relaxed) }
+    var count: Int { value.load(ordering: .relaxed) }
+  }
+
+  static let capacities: [ChannelCapacity] = [.rendezvous, .buffered(1), .buffered(7), .unbounded]
+
+  @Test(arguments: capacities)
+  func manySendersAndReceivers(capacity: ChannelCapacity) async throws {
+    let channel = Channel<(sender: Int, number: Int)>(capacity: capacity)
+    let (perSender, parties) = (400, 5)
+    let senders = (0..<parties).map { sender in
+      Coroutine {
+        for number in 0..<perSender {
+          // By every way in turn.
+          if number % 3 == 0, case .sent = channel.trySend((sender, number)) { continue }
+          try channel.send((sender, number), timeout: number % 3 == 1 ? .seconds(3600) : nil)
+        }
+      }
+    }
+    let receivers = (0..<parties).map { receiver in
+      Coroutine { () -> [[Int]] in
+        var seen = [[Int]](repeating: [], count: parties)
+        while true {
+          if receiver == 0 {
+            guard let batch = try? channel.receiveAll() else { return seen }
+            for element in batch { seen[element.sender].append(element.number) }
+          } else if case .received(let element) = channel.tryReceive() {
+            seen[element.sender].append(element.number)
+          } else {
+            guard let element = channel.received.next() else { return seen }
+            seen[element.sender].append(element.number)
+          }
+        }
+      }
+    }
+    let task = Task {
+      var seen = [[Int]](repeating: [], count: parties)
+      for await element in channel { seen[element.sender].append(element.number) }
+      return seen
+    }
+    for sender in senders { try await sender.get() }
+    channel.close()
+    var all = [[Int]](repeating: [], count: parties)
+    var views = [await task.value]
+    for receiver in receivers { views.append(try await receiver.get()) }
+    for view in views {
+      for (sender, numbers) in view.enumerated() {
+        #expect(numbers == numbers.sorted(), "what one sent, one receives in that order")
+        all[sender] += numbers
+      }
+    }
+    for numbers in all { #expect(numbers.sorted() == Array(0..<perSender)) }
+  }
+
+  @Test(arguments: capacities)
+  func aWakeRacesWithACancelAndATimeout(capacity: ChannelCapacity) async throws {
+    let (sent, received) = (Tally(), Tally())
+    for round in 0..<600 {
+      let channel = Channel<Int>(capacity: capacity)
+      let receivers = (0..<3).map { index in
+        Coroutine {
+          _ = try channel.receive(timeout: index == 0 ? .microseconds(round % 50) : nil)
+          received.increment()
+        }
+      }
+      let senders = (0..<3).map { index in
+        Coroutine {
+          try channel.send(index, timeout: index == 0 ? .microseconds(round % 70) : nil)
+          sent.increment()
+        }
+      }
+      let task = Task {
+        try await channel.send(3, timeout: .microseconds(round % 60))
+        sent.increment()
+      }
+      receivers[1].cancel()
+      task.cancel()
+      senders[1].cancel()
+      _ = await task.result
+      // Whoever is left over waits for ever, unless it is told to stop.
+      for coroutine in senders + receivers { coroutine.cancel() }
+      for coroutine in senders + receivers { _ = try? await coroutine.get() }
+      channel.close()
+      while case .received = channel.tryReceive() { received.increment() }
+    }
+    #expect(sent.count == received.count)
+  }
+
+  @Test(arguments: capacities)
+  func aCloseRacesWithSends(capacity: ChannelCapacity) async throws {
+    let (sent, received, back) = (Tally(), Tally(), Tally())
+    let rounds = 400
+    for _ in 0..<rounds {
+      let channel = Channel<Int>(capacity: capacity)
+      let senders = (0..<4).map { value in
+        Coroutine {
+          do {
+            try channel.send(value)
+            sent.increment()
+          } catch let closed as ChannelClosed<Int> {
+            #expect(closed.unsent == value)
+            back.increment()
+          }
+        }
+      }
+      let receiver = Coroutine { for _ in channel.received { received.increment() } }
+      let closers = (0..<2).map { _ in Coroutine { channel.close() } }
+      var first = 0
+      for closer in closers { first += try await closer.get() ? 1 : 0 }
+      #expect(first == 1)
+      for sender in senders { try await sender.get() }
+      try await receiver.get()
+      #expect(channel.tryReceive() == .closed)
+    }
+    #expect(sent.count == received.count)
+    #expect(sent.count + back.count == 4 * rounds)
+  }
+
+  @Test func whoDebugsMayLookWhileOthersWork() async throws {
+    let channel = Channel<Int>(capacity: .buffered(3), name: "jobs")
+    let sender = Coroutine { for value in 0..<3_000 { try channel.send(value) } }
+    let receiver = Coroutine { for _ in 0..<3_000 { _ = try channel.receive() } }
+    while !receiver.isFinished {
+      #expect((0...3).contains(channel.count))
+      _ = (channel.isFull, channel.isEmpty, channel.isClosed)
+    }
+    try await sender.get()
+    try await receiver.get()
+  }
+}
