@@ -20,7 +20,11 @@ public final class CoroutineLocal<Value: Sendable>: Sendable {
   ///
   /// - Precondition: set inside a coroutine: traps elsewhere. Read outside of coroutines it gives the default.
   public var value: Value {
-    get { CoroutineCore.current?.locals[ObjectIdentifier(self)] as? Value ?? defaultValue }
-    set { CoroutineCore.running(for: "Setting a CoroutineLocal").locals[ObjectIdentifier(self)] = newValue }
+    get { CoroutineCore.current?.locals?[ObjectIdentifier(self)] as? Value ?? defaultValue }
+    set {
+      let core = CoroutineCore.running(for: "Setting a CoroutineLocal")
+      if core.locals == nil { core.locals = [:] }
+      core.locals?[ObjectIdentifier(self)] = newValue
+    }
   }
 }

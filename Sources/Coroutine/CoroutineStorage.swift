@@ -1,17 +1,30 @@
 /// A coroutine's value, beside all that does not depend on its type.
+///
+/// The class has no stored property of a generic type: destroying one means asking the Swift runtime for the type's
+/// metadata, at the end of each coroutine.
 @usableFromInline
 // Unchecked: the value is written by the coroutine before its end is published under the lock, and constant after that.
 final class CoroutineStorage<Success: Sendable, Failure: Error>: CoroutineCore, @unchecked Sendable {
-  @exclusivity(unchecked) @usableFromInline var value: Success?
-
   @inlinable
   init(
     on scheduler: SchedulerReference, name: String, stackSize: Int?,
     body: sending @escaping () throws(Failure) -> Success
   ) {
     super.init(on: scheduler, name: name, stackSize: stackSize) { core in
-      unsafeDowncast(core, to: CoroutineStorage.self).value = try body()
+      let value = try body()
+      if Self.fitsWord {
+        withUnsafeMutableBytes(of: &core.valueWord) { $0.storeBytes(of: value, as: Success.self) }
+      } else {
+        core.valueBox = ValueBox(value)
+      }
     }
+  }
+
+  /// Whether a value needs no memory of its own: a constant in specialised code.
+  @inlinable @inline(__always)
+  static var fitsWord: Bool {
+    _isPOD(Success.self) && MemoryLayout<Success>.size <= MemoryLayout<UInt>.size
+      && MemoryLayout<Success>.alignment <= MemoryLayout<UInt>.alignment
   }
 
   @inlinable
@@ -36,7 +49,21 @@ final class CoroutineStorage<Success: Sendable, Failure: Error>: CoroutineCore, 
   @inlinable
   func outcome() throws -> Success {
     if let failure { throw failure }
-    guard let value else { fatalError("\(description) has ended without a result") }
-    return value
+    if Self.fitsWord {
+      return withUnsafeBytes(of: valueWord) { $0.loadUnaligned(as: Success.self) }
+    }
+    guard let valueBox else { fatalError("\(description) has ended without a result") }
+    return unsafeDowncast(valueBox, to: ValueBox<Success>.self).value
+  }
+}
+
+/// A value that is no plain word.
+@usableFromInline
+final class ValueBox<Value: Sendable>: Sendable {
+  @usableFromInline let value: Value
+
+  @inlinable
+  init(_ value: Value) {
+    self.value = value
   }
 }

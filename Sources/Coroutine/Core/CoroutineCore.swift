@@ -54,10 +54,13 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   /// The coroutine that created it, by number; 0 outside of any.
   package final let parentID: UInt64
   /// Its values of `CoroutineLocal`s.
-  @exclusivity(unchecked) final var locals: [ObjectIdentifier: any Sendable] = [:]
+  @exclusivity(unchecked) final var locals: [ObjectIdentifier: any Sendable]?
 
   /// What it does, until it begins: given itself, to keep its value in.
   @exclusivity(unchecked) private final var body: Body?
+  /// What the body returned: one of the two, by its type. As `failure`.
+  @exclusivity(unchecked) @usableFromInline final var valueWord: UInt = 0
+  @exclusivity(unchecked) @usableFromInline final var valueBox: AnyObject?
   /// What the body threw, or why it could not run. Written before the end is published, constant after that.
   @exclusivity(unchecked) @usableFromInline final var failure: (any Error)?
   /// Guarded by the lock.
@@ -76,9 +79,9 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
     self.stackSize = stackSize
     self.inherited = coroutine_words()
     self.body = body
-    let creator = CoroutineCore.current
-    parentID = creator?.id ?? 0
-    priority = coroutine_is_inside_task() ? Task.currentPriority : creator?.priority
+    let creator = CoroutineCore.currentUncounted?._withUnsafeGuaranteedRef { ($0.id, $0.priority) }
+    parentID = creator?.0 ?? 0
+    priority = coroutine_is_inside_task() ? Task.currentPriority : creator?.1
     super.init()
     coroutine_words_capture(&inherited)
     _ = Unmanaged.passRetained(self)
@@ -114,6 +117,12 @@ extension CoroutineCore {
   package static var current: CoroutineCore? {
     guard let pointer = coroutine_current() else { return nil }
     return Unmanaged<CoroutineCore>.fromOpaque(pointer).takeUnretainedValue()
+  }
+
+  /// The same for `_withUnsafeGuaranteedRef`, without counting a reference: whoever runs is alive.
+  @inlinable @inline(__always)
+  static var currentUncounted: Unmanaged<CoroutineCore>? {
+    coroutine_current().map { .fromOpaque($0) }
   }
 
   /// Runs a ready coroutine on the calling thread until it suspends or ends. The scheduler's half of every switch.
@@ -193,14 +202,14 @@ extension CoroutineCore {
 
   /// What the body captured is released here: on the stack, while the coroutine still counts as running.
   private final func runBody() {
-    guard let body else { fatalError("\(description) runs twice") }
-    self.body = nil
+    // Taken, not copied: a copy would have to be counted.
+    guard let body = body.take() else { fatalError("\(description) runs twice") }
     do {
       try body(self)
     } catch {
       failure = error
     }
-    if !locals.isEmpty { locals = [:] }
+    if locals != nil { locals = nil }
   }
 
   #if DEBUG
@@ -301,14 +310,15 @@ extension CoroutineCore {
   /// - Throws: `CancellationError` if the caller is cancelled before, `TimeoutError`.
   @usableFromInline
   final func waitForEnd(until deadline: UInt64 = WaitDeadline.never) throws {
-    let core = CoroutineCore.running(for: "Coroutine.get()")
-    require(core !== self, "\(core.description) waits for its own end: it would wait for ever")
-    var node = WaitNode(.coroutine(.passUnretained(core)))
-    let cause = withUnsafeMutablePointer(to: &node) { node in
-      wait(core, .join, until: deadline) {
-        completion.join(node)
-      } withdraw: {
-        completion.leave(node)
+    let cause = CoroutineCore.runningUncounted(for: "Coroutine.get()")._withUnsafeGuaranteedRef { core in
+      require(core !== self, "\(core.description) waits for its own end: it would wait for ever")
+      var node = WaitNode(.coroutine(.passUnretained(core)))
+      return withUnsafeMutablePointer(to: &node) { node in
+        wait(core, .join, until: deadline) {
+          completion.join(node)
+        } withdraw: {
+          completion.leave(node)
+        }
       }
     }
     try cause.check()
@@ -433,8 +443,8 @@ extension CoroutineCore {
   /// five nanoseconds otherwise.
   @inlinable @inline(__always)
   package static func runningUncounted(for operation: StaticString) -> Unmanaged<CoroutineCore> {
-    guard let pointer = coroutine_current() else { reportNoCoroutine(for: operation) }
-    return Unmanaged<CoroutineCore>.fromOpaque(pointer)
+    guard let current = currentUncounted else { reportNoCoroutine(for: operation) }
+    return current
   }
 
   @usableFromInline @inline(never)

@@ -45,7 +45,7 @@ enum SchedulerReference: Sendable {
   /// Where a coroutine starts that was given no scheduler: on its creator's, or on the pool.
   @usableFromInline
   static var inherited: SchedulerReference {
-    CoroutineCore.current?.scheduler ?? .sharedPool
+    CoroutineCore.currentUncounted?._withUnsafeGuaranteedRef { $0.scheduler } ?? .sharedPool
   }
 
   @inline(__always)
