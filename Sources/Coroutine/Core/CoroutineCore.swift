@@ -49,8 +49,9 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked)
   final var siblings: (previous: Unmanaged<CoroutineCore>?, next: Unmanaged<CoroutineCore>?) = (nil, nil)
 
-  /// The priority of the task that it was created in, or whose coroutine it was: for tasks that it waits for.
-  final let priority: TaskPriority?
+  /// The priority of the task that it was created in, or whose coroutine it was; 0 for none. (Not as `TaskPriority`, whose
+  /// layout only the Swift runtime knows: each access would be a call.)
+  private let rawPriority: UInt8
   /// The coroutine that created it, by number; 0 outside of any.
   package final let parentID: UInt64
   /// Its values of `CoroutineLocal`s.
@@ -79,9 +80,9 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
     self.stackSize = stackSize
     self.inherited = coroutine_words()
     self.body = body
-    let creator = CoroutineCore.currentUncounted?._withUnsafeGuaranteedRef { ($0.id, $0.priority) }
+    let creator = CoroutineCore.currentUncounted?._withUnsafeGuaranteedRef { ($0.id, $0.rawPriority) }
     parentID = creator?.0 ?? 0
-    priority = coroutine_is_inside_task() ? Task.currentPriority : creator?.1
+    rawPriority = coroutine_is_inside_task() ? Task.currentPriority.rawValue : creator?.1 ?? 0
     super.init()
     coroutine_words_capture(&inherited)
     _ = Unmanaged.passRetained(self)
@@ -93,6 +94,9 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
       CoroutineErrors.report(failure, of: description)
     }
   }
+
+  /// For tasks that it waits for.
+  final var priority: TaskPriority? { rawPriority == 0 ? nil : TaskPriority(rawValue: rawPriority) }
 
   private static let identifiers = Atomic<UInt64>(0)
   private static let endings = Atomic<UInt64>(0)
