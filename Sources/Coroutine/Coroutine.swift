@@ -98,7 +98,7 @@ extension Coroutine where Success == Never, Failure == Never {
   ) -> Coroutine<Value, Problem> {
     let reference = SchedulerReference(scheduler)
     let storage = CoroutineStorage(on: reference, name: name, stackSize: stackSize, body: body)
-    storage.forgetCreator()
+    storage.dropInheritedBindings()
     storage.schedule()
     return Coroutine<Value, Problem>(storage: storage)
   }

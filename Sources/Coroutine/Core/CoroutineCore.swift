@@ -20,10 +20,11 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   package let id: UInt64
   /// For people; empty where none was given.
   package let name: String
-  /// The usable bytes of its stack; `nil`: the default.
-  private let stackSize: Int?
+  /// The usable bytes of its stack, or `defaultStackSize`.
+  private let stackSize: Int
+  private static var defaultStackSize: Int { .min }
   /// The creator's task-local bindings, until the first run moves them into the block.
-  @exclusivity(unchecked) private var inherited: coroutine_words
+  @exclusivity(unchecked) private var inherited: UInt
   /// The next one in the ready queue that holds it. Guarded by that queue.
   @exclusivity(unchecked) final var nextReady: Unmanaged<CoroutineCore>?
   /// On its stack; `nil` before the first run and after the end.
@@ -77,14 +78,16 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
     self.home = scheduler
     self.id = Self.identifiers.wrappingAdd(1, ordering: .relaxed).newValue
     self.name = name
-    self.stackSize = stackSize
-    self.inherited = coroutine_words()
+    self.stackSize = stackSize ?? Self.defaultStackSize
+    var words = coroutine_words()
+    coroutine_words_capture(&words)
+    // The other two of a new coroutine are 0.
+    self.inherited = words.locals
     self.body = body
     let creator = CoroutineCore.currentUncounted?._withUnsafeGuaranteedRef { ($0.id, $0.rawPriority) }
     parentID = creator?.0 ?? 0
     rawPriority = coroutine_is_inside_task() ? Task.currentPriority.rawValue : creator?.1 ?? 0
     super.init()
-    coroutine_words_capture(&inherited)
     _ = Unmanaged.passRetained(self)
   }
 
@@ -180,14 +183,16 @@ extension CoroutineCore {
   private final func start() -> UnsafeMutablePointer<ControlBlock>? {
     guard !isInterrupted else { return endWithoutRunning(CancellationError()) }
     do throws(StackError) {
-      let block = try ControlBlock.create(stackSize: stackSize, owner: self) { word in
+      let block = try ControlBlock.create(
+        stackSize: stackSize == Self.defaultStackSize ? nil : stackSize, owner: self
+      ) { word in
         let block = ControlBlock.entered(word)
         // Its own reference keeps the coroutine alive: nothing to count, nothing to release after the last switch.
         block.pointee.owner._withUnsafeGuaranteedRef { unsafeDowncast($0, to: CoroutineCore.self).runBody() }
         block.pointee.departure = .finish
         ControlBlock.leave(block)
       }
-      block.pointee.words = inherited
+      block.pointee.words = coroutine_words(access: 0, task: 0, locals: inherited)
       block.pointee.state.store(.ready, ordering: .releasing)
       self.block = block
       return block
@@ -197,7 +202,7 @@ extension CoroutineCore {
   }
 
   private final func endWithoutRunning(_ error: any Error) -> UnsafeMutablePointer<ControlBlock>? {
-    coroutine_words_release(&inherited)
+    dropInheritedBindings()
     body = nil
     failure = error
     end()
@@ -279,9 +284,10 @@ extension CoroutineCore {
 
   /// Drops the task-local bindings that it has inherited. Before it is scheduled.
   @usableFromInline
-  final func forgetCreator() {
-    coroutine_words_release(&inherited)
-    inherited = coroutine_words()
+  final func dropInheritedBindings() {
+    var words = coroutine_words(access: 0, task: 0, locals: inherited)
+    coroutine_words_release(&words)
+    inherited = 0
   }
 
   /// A scope waits for its end and takes its failure. Before it is scheduled.

@@ -25,8 +25,8 @@ extension SchedulerReference {
     switch self {
     case .pool(let pool):
       if case .lentThread(then: _, isMain: true) = pool.core.host { true } else { false }
-    case .sharedPool: false
-    case .other: isMainQueueOnMainThread
+    case .sharedPool, .other: false
+    case .queue: isMainQueueOnMainThread
     }
   }
 }

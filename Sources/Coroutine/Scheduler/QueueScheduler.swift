@@ -27,6 +27,7 @@ extension DispatchQueue: Scheduler {
 /// other without a call; the order is that of the one list either way.
 ///
 /// It lives as long as a coroutine of its queue, and keeps the queue alive; the queue knows it by a tag, weakly.
+@usableFromInline
 final class QueueScheduler: Scheduler {
   private let queue: DispatchQueue
   private let tag: Tag
@@ -40,6 +41,7 @@ final class QueueScheduler: Scheduler {
     self.tag = tag
   }
 
+  @usableFromInline
   func enqueue(_ ready: consuming Ready) {
     lock.lock()
     self.ready.append(ready)
@@ -65,7 +67,9 @@ final class QueueScheduler: Scheduler {
     queue.async(execute: drain)
   }
 
+  @usableFromInline
   var isCurrent: Bool { DispatchQueue.getSpecific(key: Self.key) === tag }
+  @usableFromInline
   var isSerial: Bool { queue.isSerial }
 
   private let width = ThreadPool.processorCount

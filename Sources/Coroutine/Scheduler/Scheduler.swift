@@ -23,22 +23,23 @@ public protocol Scheduler: AnyObject, Sendable {
   var isSerial: Bool { get }
 }
 
-/// A scheduler as a coroutine keeps it: a pool without an existential, since every wake goes through here, and the shared
-/// one, which lives for ever, without a reference to count.
+/// A scheduler as a coroutine keeps it, in one word: a pool without an existential, since every wake goes through here,
+/// and the shared one, which lives for ever, without a reference to count.
 @usableFromInline
 enum SchedulerReference: Sendable {
   case sharedPool
   case pool(ThreadPool)
-  case other(any Scheduler)
+  case queue(QueueScheduler)
+  case other(ForeignScheduler)
 
   @usableFromInline
   init(_ scheduler: some Scheduler) {
     if let pool = scheduler as? ThreadPool {
       self = pool === ThreadPool.shared ? .sharedPool : .pool(pool)
     } else if let queue = scheduler as? DispatchQueue {
-      self = .other(QueueScheduler.of(queue))
+      self = .queue(QueueScheduler.of(queue))
     } else {
-      self = .other(scheduler)
+      self = .other(ForeignScheduler(scheduler))
     }
   }
 
@@ -56,11 +57,15 @@ enum SchedulerReference: Sendable {
       ThreadPool.sharedCore._withUnsafeGuaranteedRef { $0.enqueue(Ready(element), arrival) }
     case .pool(let pool):
       pool.core.enqueue(ready, arrival)
-    case .other(let scheduler):
-      // As soon as the token is in its queue the coroutine may run to its end elsewhere, and let go of its scheduler,
-      // which is still in `enqueue`.
-      let kept = Unmanaged.passRetained(scheduler as AnyObject)
-      scheduler.enqueue(ready)
+    // As soon as the token is in its queue the coroutine may run to its end elsewhere, and let go of its scheduler, which
+    // is still in `enqueue`.
+    case .queue(let queue):
+      let kept = Unmanaged.passRetained(queue)
+      queue.enqueue(ready)
+      kept.release()
+    case .other(let other):
+      let kept = Unmanaged.passRetained(other)
+      other.scheduler.enqueue(ready)
       kept.release()
     }
   }
@@ -70,13 +75,24 @@ enum SchedulerReference: Sendable {
     switch self {
     case .sharedPool: ThreadPool.shared.isCurrent
     case .pool(let pool): pool.isCurrent
-    case .other(let scheduler): scheduler.isCurrent
+    case .queue(let queue): queue.isCurrent
+    case .other(let other): other.scheduler.isCurrent
     }
   }
 
   /// Whether a thread that blocks here would wait for itself.
   var isMainQueueOnMainThread: Bool {
-    guard case .other(let scheduler) = self, let scheduler = scheduler as? QueueScheduler else { return false }
-    return scheduler.isSerial && scheduler.isCurrent
+    guard case .queue(let queue) = self else { return false }
+    return queue.isSerial && queue.isCurrent
+  }
+}
+
+/// A scheduler of the user's.
+@usableFromInline
+final class ForeignScheduler: Sendable {
+  let scheduler: any Scheduler
+
+  init(_ scheduler: any Scheduler) {
+    self.scheduler = scheduler
   }
 }
