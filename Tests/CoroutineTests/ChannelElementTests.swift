@@ -50,10 +50,8 @@ import Testing
       default: Issue.record("there is no room")
       }
       channel.close()
-      switch channel.send(orReturn: Handle(5, log)) {
-      case .closed(let handle): log.add("\(handle.number) is too late")
-      default: Issue.record("it is closed")
-      }
+      if let handle = channel.send(orReturn: Handle(5, log)).unsent() { log.add("\(handle.number) is too late") }
+      if let handle = channel.trySend(Handle(6, log)).unsent() { log.add("so is \(handle.number)") }
       let view = channel.received
       while let handle = view.next() { log.add("iterated \(handle.number)") }
       do { _ = try channel.receive() } catch { log.add("\(error is ChannelClosed<Handle>)") }
@@ -61,6 +59,7 @@ import Testing
     #expect(
       log.all == [
         "1 ends", "received 1", "3 came back", "3 ends", "4 is too much", "4 ends", "5 is too late", "5 ends",
+        "so is 6", "6 ends",
         "iterated 2", "2 ends", "true",
       ])
   }

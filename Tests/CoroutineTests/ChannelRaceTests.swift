@@ -124,16 +124,4 @@ import Testing
     #expect(sent.count == received.count)
     #expect(sent.count + back.count == 4 * rounds)
   }
-
-  @Test func whoDebugsMayLookWhileOthersWork() async throws {
-    let channel = Channel<Int>(capacity: .buffered(3), name: "jobs")
-    let sender = Coroutine { for value in 0..<3_000 { try channel.send(value) } }
-    let receiver = Coroutine { for _ in 0..<3_000 { _ = try channel.receive() } }
-    while !receiver.isFinished {
-      #expect((0...3).contains(channel.count))
-      _ = (channel.isFull, channel.isEmpty, channel.isClosed)
-    }
-    try await sender.get()
-    try await receiver.get()
-  }
 }

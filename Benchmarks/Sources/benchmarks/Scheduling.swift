@@ -4,7 +4,7 @@ import Measurement
 extension Workload {
   /// What coroutines do with each other on the pool, which has one thread when the process is pinned to one processor.
   static func scheduling() -> [Workload] {
-    [yielding(), spawning(), rendezvous()]
+    [yielding(), spawning(), rendezvous(), messages()]
   }
 
   /// Two coroutines that let each other run in turn.
@@ -92,6 +92,49 @@ extension Workload {
           try? partner.get()
           return number
         }
+      ])
+  }
+
+  /// Messages in one direction. The receivers' count is the result.
+  private static func messages() -> Workload {
+    func channel(_ name: String, _ capacity: ChannelCapacity, pairs: Int) -> Subject {
+      subject("\(name), \(pairs) to \(pairs)", granularity: pairs) { count in
+        let channel = Channel<Int>(capacity: capacity)
+        let senders = (0..<pairs).map { _ in
+          Coroutine { for number in 0..<count / pairs { try channel.send(number) } }
+        }
+        let receivers = (0..<pairs).map { _ in
+          Coroutine { channel.received.reduce(0) { received, _ in received + 1 } }
+        }
+        for sender in senders { try? sender.get() }
+        channel.close()
+        return receivers.reduce(0) { received, receiver in received + (try? receiver.get()).unwrapped }
+      }
+    }
+    return Workload(
+      "channel, one message", missing: Yardstick.missing,
+      subjects: Yardstick.subjects + [
+        channel("rendezvous", .rendezvous, pairs: 1),
+        channel("buffered(100)", .buffered(100), pairs: 1),
+        channel("buffered(100)", .buffered(100), pairs: 4),
+        channel("unbounded", .unbounded, pairs: 1),
+        subject("buffered(100), by one coroutine", promises: .noAllocation) { count in
+          let channel = Channel<Int>(capacity: .buffered(100))
+          var received = 0
+          for number in 0..<count {
+            try? channel.send(number)
+            if (try? channel.receive()) == number { received += 1 }
+          }
+          return received
+        },
+        subject("trySend, tryReceive", promises: .noAllocation) { count in
+          let channel = Channel<Int>(capacity: .buffered(100))
+          var received = 0
+          for number in 0..<count {
+            if channel.trySend(number).isSent, channel.tryReceive() == .received(number) { received += 1 }
+          }
+          return received
+        },
       ])
   }
 

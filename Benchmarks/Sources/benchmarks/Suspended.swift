@@ -38,7 +38,7 @@ struct Suspended: Codable {
     var start = ContinuousClock.now
     for _ in 0..<count {
       Coroutine(on: pool, stackSize: Self.stackSize) {
-        do throws(ChannelClosed<Int>) { _ = try channel.receive() } catch { outcome.closed += 1 }
+        do { _ = try channel.receive() } catch is ChannelClosed<Int> { outcome.closed += 1 }
       }
     }
     try Coroutine(on: pool) {}.getBlocking()

@@ -71,10 +71,7 @@ extension Channel where Element: ~Copyable {
   /// Sends an element, or gives it back: `send(_:)` for elements that can't be copied, or are not `Sendable`.
   ///
   /// ```swift
-  /// switch connections.send(orReturn: connection) {
-  /// case .sent: break
-  /// case .closed(let connection), .cancelled(let connection), .timedOut(let connection): connection.end()
-  /// }
+  /// if let connection = connections.send(orReturn: connection).unsent() { connection.end() }
   /// ```
   ///
   /// Suspends the calling coroutine until a receiver takes the element, or there is room in the buffer.
@@ -158,7 +155,7 @@ public struct ReceivedElements<Element: ~Copyable>: Sendable {
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @inlinable
   @available(*, noasync, message: "use 'receive()' here")
-  public func next() -> Element? {
+  public func next() -> sending Element? {
     var element: Element?
     _ = storage.receive(&element, until: WaitDeadline.never, "Channel.received.next()")
     return element

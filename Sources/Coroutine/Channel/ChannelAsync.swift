@@ -77,13 +77,13 @@ extension Channel: AsyncSequence where Element: Copyable {
 
     /// The next element; `nil` once the channel is closed and empty, and when the task is cancelled.
     @inlinable
-    public mutating func next() async -> Element? {
+    public mutating func next() async -> sending Element? {
       await next(isolation: nil)
     }
 
     /// The next element; `nil` once the channel is closed and empty, and when the task is cancelled.
     @inlinable
-    public mutating func next(isolation actor: isolated (any Actor)?) async -> Element? {
+    public mutating func next(isolation actor: isolated (any Actor)?) async -> sending Element? {
       var element: Element?
       _ = await storage.receive(&element, until: WaitDeadline.never)
       return element

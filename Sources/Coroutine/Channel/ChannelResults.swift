@@ -10,6 +10,7 @@ public enum SendResult<Element: ~Copyable>: ~Copyable {
   case full(Element)
 
   /// Whether it was sent. For whoever has no use for the element otherwise.
+  @inlinable
   public var isSent: Bool {
     switch self {
     case .sent: true
@@ -17,11 +18,32 @@ public enum SendResult<Element: ~Copyable>: ~Copyable {
     case .full: false
     }
   }
+
+  /// The element, if it was not sent.
+  @inlinable
+  public consuming func unsent() -> Element? {
+    switch consume self {
+    case .sent: nil
+    case .closed(let element): element
+    case .full(let element): element
+    }
+  }
 }
 
 extension SendResult: Copyable where Element: Copyable {}
 extension SendResult: Sendable where Element: Sendable & ~Copyable {}
-extension SendResult: Equatable where Element: Equatable {}
+extension SendResult: Equatable where Element: Equatable {
+  // Written out: what the compiler derives is not specialised in other modules.
+  @inlinable
+  public static func == (left: SendResult, right: SendResult) -> Bool {
+    switch (left, right) {
+    case (.sent, .sent): true
+    case (.closed(let left), .closed(let right)): left == right
+    case (.full(let left), .full(let right)): left == right
+    default: false
+    }
+  }
+}
 
 /// What came of a send that may wait, for elements that an error can't carry: `send(orReturn:)`.
 ///
@@ -35,11 +57,34 @@ public enum SendOutcome<Element: ~Copyable>: ~Copyable {
   case cancelled(Element)
   /// Time was up.
   case timedOut(Element)
+
+  /// The element, if it was not sent.
+  @inlinable
+  public consuming func unsent() -> Element? {
+    switch consume self {
+    case .sent: nil
+    case .closed(let element): element
+    case .cancelled(let element): element
+    case .timedOut(let element): element
+    }
+  }
 }
 
 extension SendOutcome: Copyable where Element: Copyable {}
 extension SendOutcome: Sendable where Element: Sendable & ~Copyable {}
-extension SendOutcome: Equatable where Element: Equatable {}
+extension SendOutcome: Equatable where Element: Equatable {
+  // Written out: what the compiler derives is not specialised in other modules.
+  @inlinable
+  public static func == (left: SendOutcome, right: SendOutcome) -> Bool {
+    switch (left, right) {
+    case (.sent, .sent): true
+    case (.closed(let left), .closed(let right)): left == right
+    case (.cancelled(let left), .cancelled(let right)): left == right
+    case (.timedOut(let left), .timedOut(let right)): left == right
+    default: false
+    }
+  }
+}
 
 /// What came of a receive that does not wait: `tryReceive()`.
 public enum ReceiveResult<Element: ~Copyable>: ~Copyable {
@@ -53,7 +98,17 @@ public enum ReceiveResult<Element: ~Copyable>: ~Copyable {
 
 extension ReceiveResult: Copyable where Element: Copyable {}
 extension ReceiveResult: Sendable where Element: Sendable & ~Copyable {}
-extension ReceiveResult: Equatable where Element: Equatable {}
+extension ReceiveResult: Equatable where Element: Equatable {
+  // Written out: what the compiler derives is not specialised in other modules.
+  @inlinable
+  public static func == (left: ReceiveResult, right: ReceiveResult) -> Bool {
+    switch (left, right) {
+    case (.empty, .empty), (.closed, .closed): true
+    case (.received(let left), .received(let right)): left == right
+    default: false
+    }
+  }
+}
 
 /// A channel's operation came too late: it is closed.
 public struct ChannelClosed<Element: ~Copyable>: Error, CustomStringConvertible {
