@@ -85,14 +85,22 @@ INLINE void coroutine_free(struct coroutine *coroutine) {
 }
 
 INLINE uintptr_t resume(struct coroutine *coroutine, uintptr_t word) {
+#if defined(CONTEXT_TEST_ASM)
+  arrival back = BACKEND(_enter)(&coroutine->own, word);
+#else
   arrival back = BACKEND(_switch)(&coroutine->resumer, &coroutine->own, word);
+#endif
   // It left by its own context, the first of the pair.
   BACKEND(_destroy)(&((struct coroutine *)back.departed)->resumer);
   return back.word;
 }
 
 INLINE uintptr_t suspend(struct coroutine *coroutine, uintptr_t word) {
+#if defined(CONTEXT_TEST_ASM)
+  return BACKEND(_leave)(&coroutine->own, word);
+#else
   return BACKEND(_switch)(&coroutine->own, &coroutine->resumer, word).word;
+#endif
 }
 
 // The last act of an entry function.

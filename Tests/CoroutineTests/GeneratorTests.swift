@@ -177,6 +177,102 @@ import Testing
     #expect(half.next() == nil)
   }
 
+  /// With a context parameter nothing global is needed.
+  @Test func theCallbackOfQsortR() {
+    func sorting(_ numbers: [Int32]) -> Generator<Int> {
+      Generator { yield in
+        var (numbers, yield) = (numbers, yield)
+        CLibrary.qsortR(
+          &numbers, numbers.count, MemoryLayout<Int32>.size,
+          { left, right, context in
+            let (a, b) = (left!.load(as: Int32.self), right!.load(as: Int32.self))
+            try? context!.load(as: Generator<Int>.Yield.self)(Int(a) * 100 + Int(b))
+            return a < b ? -1 : 1
+          }, &yield)
+        for number in numbers { try yield(Int(number)) }
+      }
+    }
+    let all = Array(sorting([5, 3, 9, 1]))
+    #expect(all.suffix(4) == [1, 3, 5, 9])
+    #expect(all.dropLast(4).allSatisfy { $0 > 100 } && all.count > 4)
+    let half = sorting([2, 1, 3])
+    #expect(half.next() != nil)
+    half.cancel()
+    #expect(half.next() == nil)
+  }
+
+  /// What `nftw`'s callback yields with: it has no context parameter either.
+  nonisolated(unsafe) private static var visiting: Generator<String>.Yield?  // this suite's one test at a time
+
+  @Test func theCallbackOfNftw() throws {
+    let root = FileManager.default.temporaryDirectory.appendingPathComponent("generator-\(getpid())")
+    try FileManager.default.createDirectory(at: root.appendingPathComponent("a/b"), withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: root) }
+    for name in ["1", "a/2", "a/b/3"] { try Data().write(to: root.appendingPathComponent(name)) }
+    func walk() -> Generator<String> {
+      Generator(stackSize: 1 << 20) { yield in
+        GeneratorTests.visiting = yield
+        // It ends early when the callback says so: what C has for an error that passes.
+        _ = CLibrary.nftw(
+          root.path,
+          { path, _, kind, _ in
+            guard kind == CLibrary.fileKind else { return 0 }
+            do { try GeneratorTests.visiting!(String(cString: path!)) } catch { return 1 }
+            return 0
+          }, 8, CLibrary.withoutLinks)
+      }
+    }
+    #expect(Set(walk().map { $0.dropFirst(root.path.count + 1) }) == ["1", "a/2", "a/b/3"])
+    let half = walk()
+    #expect(half.next() != nil)
+    half.cancel()
+    #expect(half.next() == nil)
+  }
+
+  @Test func mutatingSortsOfTheStandardLibrary() {
+    let generator = Generator<Int> { yield in
+      var numbers = [3, 1, 2]
+      try numbers.sort {
+        try yield($0 * 10 + $1)
+        return $0 < $1
+      }
+      for number in numbers { try yield(number) }
+    }
+    #expect(Array(generator).suffix(3) == [1, 2, 3])
+  }
+
+  @Test func whatIsYieldedIsComputedOnlyWhenAskedFor() {
+    let log = Log()
+    func computed(_ value: Int) -> Int {
+      log.add("computed \(value)")
+      return value
+    }
+    let generator = Generator<Int> { yield in
+      try yield(computed(1))
+      try yield(computed(2))
+    }
+    #expect(log.all == [])
+    #expect(generator.next() == 1)
+    #expect(log.all == ["computed 1"])
+    generator.cancel()
+    #expect(log.all == ["computed 1"])
+  }
+
+  @Test func takeLeavesTheRest() {
+    let generator = Generator<Int> { yield in for value in 0..<5 { try yield(value) } }
+    #expect(generator.take(0) == [])
+    #expect(generator.take(2) == [0, 1])
+    #expect(generator.take(9) == [2, 3, 4])
+    #expect(generator.take(1) == [])
+  }
+
+  @Test func aLoopThatIsLeftCanBeGoneOnWith() {
+    let generator = Generator<Int> { yield in for value in 0... { try yield(value) } }
+    for value in generator where value == 2 { break }
+    for value in generator.prefix(2) { #expect(value == 3 || value == 4) }
+    #expect(generator.next() == 5)
+  }
+
   @Test func generatorsConsumeGenerators() {
     let generator = Generator<Int> { yield in
       for outer in 1...3 {
@@ -260,6 +356,60 @@ import Testing
     #expect(generator.failure == nil)
   }
 
+  @Test func aBodyThatNeverEndsIsGivenUpAndReported() async {
+    let reports = Guarded(0)
+    await LostErrors.observe { error, origin in
+      guard let endless = error as? GeneratorEndless, endless.attempts > 1_000_000, origin == "a generator" else {
+        return false
+      }
+      reports.withLock { $0 += 1 }
+      return true
+    } during: {
+      func run() {
+        let generator = Generator<Int> { yield in
+          while true { try? yield(1) }
+        }
+        #expect(generator.next() == 1)
+      }
+      run()
+      #expect(reports.withLock { $0 } == 1)
+      var handle: Generator<Int>?
+      let generator = Generator<Int> { yield in
+        try yield(1)
+        handle?.cancel()
+        while true { try? yield(2) }
+      }
+      handle = generator
+      #expect(generator.next() == 1)
+      #expect(generator.next() == nil)
+      #expect(generator.next() == nil)
+      handle = nil
+      #expect(reports.withLock { $0 } == 2)
+    }
+  }
+
+  @Test func thatItsConsumerWasCancelledIsNotReported() async throws {
+    let (begun, never) = (Channel<Void>(), Channel<Int>())
+    let lost = Guarded(0)
+    try await LostErrors.observe { error, origin in
+      guard error is CancellationError, origin == "a generator" else { return false }
+      lost.withLock { $0 += 1 }
+      return true
+    } during: {
+      let coroutine = Coroutine { () -> Bool in
+        let generator = Generator<Int> { yield in
+          try begun.send(())
+          try yield(try never.receive())
+        }
+        return generator.next() == nil && generator.failure is CancellationError
+      }
+      try await begun.receive()
+      coroutine.cancel()
+      #expect(try await coroutine.get())
+    }
+    #expect(lost.withLock { $0 } == 0)
+  }
+
   @Test func cancellingFromInsideEndsAtTheNextYield() {
     var handle: Generator<Int>?
     let generator = Generator<Int> { yield in
@@ -325,6 +475,27 @@ import Testing
     for index in 0..<100_000 { sum &+= one(index) }
     #expect(sum == 100_000 * 99_999 / 2)
     #expect(Witness.live == 0)
+  }
+
+  @Test func noStackIsLeftBehindByThoseThatLiveAtOnce() throws {
+    // A pool of its own: nobody else in the process has stacks of this size.
+    let size = 23 * 4096 + (4 << 20)
+    let pool = try StackPool.shared(stackSize: size)
+    let before = pool.statistics.live
+    var made: [Int] = []
+    for _ in 0..<5 {
+      let generators = (0..<300).map { index in
+        Generator<Int>(stackSize: size) { yield in for value in index... { try yield(value) } }
+      }
+      for (index, generator) in generators.enumerated() { #expect(generator.next() == index) }
+      #expect(pool.statistics.live == before + 300)
+      for generator in generators.prefix(100) { generator.cancel() }
+      #expect(pool.statistics.live == before + 200)
+      made.append(pool.statistics.live + pool.statistics.idle)
+      withExtendedLifetime(generators) {}
+    }
+    #expect(pool.statistics.live == before)
+    #expect(Set(made).count == 1)
   }
 
   // MARK: Where it runs
@@ -451,5 +622,32 @@ import Testing
       let generator = Generator<Int> { yield in Coroutine.yield() }
       _ = generator.next()
     }
+  }
+}
+
+/// What the C library has, and its Swift module has not.
+private enum CLibrary {
+  typealias Compare = @convention(c) (UnsafeRawPointer?, UnsafeRawPointer?, UnsafeMutableRawPointer?) -> Int32
+  typealias QsortR =
+    @convention(c) (
+      UnsafeMutableRawPointer?, Int, Int, Compare, UnsafeMutableRawPointer?
+    ) -> Void
+  typealias Visit = @convention(c) (UnsafePointer<CChar>?, UnsafeRawPointer?, Int32, UnsafeMutableRawPointer?) -> Int32
+  typealias Nftw = @convention(c) (UnsafePointer<CChar>, Visit, Int32, Int32) -> Int32
+
+  static let fileKind: Int32 = 0
+  static let withoutLinks: Int32 = 1
+
+  static func qsortR(
+    _ base: UnsafeMutableRawPointer?, _ count: Int, _ size: Int, _ compare: Compare,
+    _ context: UnsafeMutableRawPointer?
+  ) {
+    // The type that <stdlib.h> declares.
+    unsafeBitCast(dlsym(nil, "qsort_r"), to: QsortR.self)(base, count, size, compare, context)
+  }
+
+  static func nftw(_ path: String, _ visit: Visit, _ descriptors: Int32, _ flags: Int32) -> Int32 {
+    // The type that <ftw.h> declares.
+    unsafeBitCast(dlsym(nil, "nftw"), to: Nftw.self)(path, visit, descriptors, flags)
   }
 }

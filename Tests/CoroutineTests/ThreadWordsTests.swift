@@ -13,6 +13,13 @@ import Testing
     #expect(coroutine_words_found() == all)
   }
 
+  @Test func `one place tells those of the bindings`() {
+    let here = Offsets.probed()
+    // Were it 0, every element of a generator would go the slow way.
+    #expect(here.bindings == here.task)
+    #expect(here.locals == here.task + Int(COROUTINE_LOCALS_AFTER_TASK))
+  }
+
   @Test func `every thread finds the same, also from inside a task and amid accesses`() async {
     let here = Offsets.probed()
     let threads = (0..<4).map { _ in PlainThread { Offsets.probed() } }

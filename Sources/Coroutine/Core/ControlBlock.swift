@@ -58,6 +58,8 @@ package struct ControlBlock: ~Copyable {
     @inlinable static var scopeOpen: Mode { Mode(rawValue: 4) }
     /// A sanitizer must be told about each switch.
     @inlinable static var annotated: Mode { Mode(rawValue: 8) }
+    /// A generator's body is suspended until another generator has ended, whose elements it yields.
+    @inlinable static var delegating: Mode { Mode(rawValue: 16) }
   }
 
   /// What a scheduled coroutine is doing.

@@ -23,6 +23,10 @@
 ///
 /// When the last copy goes, or after `cancel()`, a body that has begun is unwound: its pending `yield` throws
 /// `GeneratorCancelled`, `defer` blocks run and references are released. Each later `yield` of that body throws at once.
+/// One that swallows this for ever is given up and reported, as `GeneratorEndless`, through `CoroutineErrors.unhandled`.
+///
+/// See `ThrowingGenerator` for bodies that may fail, `TwoWayGenerator` for those that are given something with each
+/// `next`, or return something, and `AsyncGenerator` for one that runs somewhere else.
 ///
 /// An element costs two context switches, constant time at any depth. Creating one allocates two small objects; its stack
 /// comes from a pool with the first element.
@@ -37,7 +41,7 @@ public struct Generator<Element>: Sequence, IteratorProtocol {
   ///     and reported through `CoroutineErrors.unhandled` (a `Sequence` can't throw).
   @inlinable
   public init(stackSize: Int? = nil, _ body: @escaping (Yield) throws -> Void) {
-    storage = GeneratorStorage(stackSize: stackSize, body: body)
+    storage = GeneratorStorage(stackSize: stackSize, throwsErrorsOn: false, body: body)
   }
 
   /// Runs the body to its next `yield` and returns that element; `nil` at the end, and from then on.
@@ -52,6 +56,12 @@ public struct Generator<Element>: Sequence, IteratorProtocol {
   @inlinable
   public func makeIterator() -> Generator { self }
 
+  /// The next elements, `count` of them or as many as there are. The generator can go on behind them.
+  @inlinable
+  public func take(_ count: Int) -> [Element] {
+    Array(prefix(count))
+  }
+
   /// Ends the sequence. A body that has begun is unwound now, on the calling thread; the next `next()` returns `nil`.
   ///
   /// Called from inside the body it only marks the end: the body's next `yield` throws.
@@ -61,6 +71,8 @@ public struct Generator<Element>: Sequence, IteratorProtocol {
   public var failure: (any Error)? { storage.failure }
 
   /// What a generator's body yields with. Valid inside the body only, as long as that runs.
+  ///
+  /// What is yielded is computed when somebody asks for it, since the body does not run before.
   public struct Yield {
     @usableFromInline let block: UnsafeMutablePointer<ControlBlock>
     /// Which generator's the block was: one that came later may have it now.
@@ -82,6 +94,47 @@ public struct Generator<Element>: Sequence, IteratorProtocol {
     public func callAsFunction(_ element: consuming Element) throws {
       try GeneratorStorage<Element>.yield(element, self)
     }
+
+    /// Yields what another generator does, until that ends: `try yield(from: children)`.
+    ///
+    /// The other one's body runs directly under the consumer. So an element costs the same at any depth of generators that
+    /// yield from one another, in constant time; as does `yield(from:)` itself. Inside an open access or task-local
+    /// binding, in which the other's body has to run too, each element passes through this body.
+    ///
+    /// It ends with this one: a cancel unwinds it first.
+    ///
+    /// - Throws: what the other's body throws (which then is not reported); `GeneratorCancelled` as a single `yield` does.
+    /// - Precondition: nobody else takes elements from the other one meanwhile, nor does that consume this one: traps.
+    @inlinable
+    public func callAsFunction(from other: Generator<Element>) throws {
+      try GeneratorStorage<Element>.yield(from: other.storage, self)
+    }
+
+    /// Yields what another generator does, until that ends. As `callAsFunction(from:)` of a `Generator`.
+    ///
+    /// - Throws: what the other's body throws; `GeneratorCancelled` as a single `yield` does.
+    @inlinable
+    public func callAsFunction(from other: ThrowingGenerator<Element>) throws {
+      try GeneratorStorage<Element>.yield(from: other.storage, self)
+    }
+
+    /// Yields what another generator does, until that ends, and returns what its body returns.
+    ///
+    /// - Throws: what the other's body throws; `GeneratorCancelled` as a single `yield` does, and where the other one was
+    ///   cancelled, so that there is nothing to return.
+    @inlinable @discardableResult
+    public func callAsFunction<Return>(from other: TwoWayGenerator<Void, Element, Return>) throws -> Return {
+      try GeneratorStorage<Element>.yield(from: other.storage, self)
+      return try other.storage.outcome()
+    }
+
+    /// Yields the elements of a sequence, one by one.
+    ///
+    /// - Throws: `GeneratorCancelled` as a single `yield` does.
+    @inlinable
+    public func callAsFunction(from elements: some Sequence<Element>) throws {
+      for element in elements { try self(element) }
+    }
   }
 }
 
@@ -94,4 +147,19 @@ public struct GeneratorCancelled: Error, CustomStringConvertible {
   public var description: String { "the generator was cancelled: nobody wants another element" }
 
   @usableFromInline init() {}
+}
+
+/// Reported, through `CoroutineErrors.unhandled`, of a generator whose body can't be made to end: it was cancelled or
+/// dropped, and its body swallows what `yield` throws, and yields again, for ever. A synchronous one is given up then: its
+/// stack is lost, with what its frames own. An `AsyncGenerator`'s coroutine goes on, and lets others run first each time.
+public struct GeneratorEndless: Error, CustomStringConvertible {
+  /// How often its `yield` has thrown.
+  public let attempts: Int
+
+  /// More than a callback that can't throw, such as that of a sort, is likely to be called.
+  static var mostThrows: Int { 1 << 20 }
+
+  public var description: String {
+    "the body of a cancelled generator has swallowed the error of its yield \(attempts) times and does not end: let it pass"
+  }
 }

@@ -4,41 +4,63 @@ public import Context
 /// What a generator does whatever its elements are: begin, end, cancel. Everything here is off the path of an ordinary
 /// element.
 ///
-/// One flow of control at a time uses it: the consumer, or the body on the consumer's behalf.
+/// One flow of control at a time uses it: the consumer, or the body on the consumer's behalf. The body's side is in
+/// GeneratorBody.swift, and how one generator yields what another one does in GeneratorDelegation.swift.
 @usableFromInline
 class GeneratorCore {
   /// On its stack; `nil` before the first element and after the end.
-  @exclusivity(unchecked) private final var block: UnsafeMutablePointer<ControlBlock>?
-  /// The same where the next element may be got in the plain way; else one that looks as if its body ran. So one test
-  /// tells all: not begun, ended, cancelled, something open, a sanitizer, called from inside the body.
+  @exclusivity(unchecked) final var block: UnsafeMutablePointer<ControlBlock>?
+  /// The block that the next element comes from, where it may be got in the plain way; else one that looks as if its body
+  /// ran. So one test tells all: not begun, ended, cancelled, something open, a sanitizer, called from inside the body.
   @exclusivity(unchecked) @usableFromInline final var plainBlock = ControlBlock.alwaysRunning
   /// What ended the body.
-  @exclusivity(unchecked) final var failure: (any Error)?
+  @exclusivity(unchecked) @usableFromInline final var failure: (any Error)?
+  /// Whether somebody throws an error of the body on. Otherwise it is reported as soon as the body has thrown it.
+  @exclusivity(unchecked) final var throwsErrorsOn: Bool
+  /// Whether `failure` is still to be thrown on.
+  @exclusivity(unchecked) private final var isFailureOpen = false
+  /// Whether nobody has to be told of `failure`.
+  @exclusivity(unchecked) private final var isFailureKnown = true
   /// What the body has open while it is suspended.
-  @exclusivity(unchecked) private final var scopes = OpenScopes()
-  /// Until it begins, or is cancelled before that.
-  @exclusivity(unchecked) private final var body: Body?
+  @exclusivity(unchecked) final var scopes = OpenScopes()
+  /// Until it has begun, or is cancelled before that.
+  @exclusivity(unchecked) final var body: Body?
+  /// How often its `yield` has thrown since the generator was cancelled.
+  @exclusivity(unchecked) final var throwsSinceCancel = 0
   private let stackSize: Int?
   private let slot: Int
+
+  /// Whom its body yields from at present.
+  @exclusivity(unchecked) final var delegate: GeneratorCore?
+  /// Who yields from it at present: keeps it alive.
+  @exclusivity(unchecked) final var delegator: Unmanaged<GeneratorCore>?
+  /// Whose body the next element comes from: the last of its delegates, or itself. Right while nobody yields from this one.
+  @exclusivity(unchecked) private final var last: Unmanaged<GeneratorCore>?
 
   @usableFromInline typealias Body = (UnsafeMutablePointer<ControlBlock>) throws -> Void
 
   /// - Parameters:
   ///   - slot: the bytes of an element that does not travel in the word.
+  ///   - throwsErrorsOn: whether the face throws what the body has thrown.
   ///   - body: given the block, to yield with.
   @usableFromInline
-  init(stackSize: Int?, slot: Int, body: @escaping Body) {
+  init(stackSize: Int?, slot: Int, throwsErrorsOn: Bool, body: @escaping Body) {
     self.stackSize = stackSize
     self.slot = slot
+    self.throwsErrorsOn = throwsErrorsOn
     self.body = body
   }
 
   deinit {
     // A body that has begun must not be left behind with its frames: it unwinds now, on this thread.
     cancel()
+    reportFailure()
   }
 
-  // MARK: - The consumer's side
+  final var innermost: GeneratorCore {
+    get { last?._withUnsafeGuaranteedRef { $0 } ?? self }
+    set { last = newValue === self ? nil : .passUnretained(newValue) }
+  }
 
   /// Whether the body runs at this moment: somebody's registers are saved as its resumer's.
   @inlinable @inline(__always)
@@ -46,13 +68,51 @@ class GeneratorCore {
     SelectedBackend.isRunning(ControlBlock.link(of: block))
   }
 
+  /// The one whose pending `yield` a resume continues; `nil` if that has not begun, or has ended.
+  @usableFromInline final var suspendedInnermost: GeneratorCore? { innermost.block == nil ? nil : innermost }
+
+  /// Whether the body of the last of its delegates runs, or its own if it has none.
+  final var isConsumed: Bool { innermost.block.map(isRunning) ?? false }
+
+  // MARK: - The next element
+
   /// Runs the body to its next `yield` or its end, where the plain way is not open. Returns the word; `nil` after the
   /// end, or without memory.
   @usableFromInline
   final func resumeSlowly() -> UInt? {
-    guard let block = block ?? begin() else { return nil }
+    require(
+      delegator == nil, "a Generator's next() was called while another Generator yields from it: ask that one instead")
+    return settle(resumeInnermost())
+  }
+
+  /// What a resume has come to that was not the plain case, or did not end so: the word of an element; `nil` for the end.
+  @usableFromInline
+  final func settle(_ word: UInt?) -> UInt? {
+    var word = word
+    while true {
+      // Until it is known who comes next: a body that calls `next()` of its own generator must not get by.
+      plainBlock = ControlBlock.alwaysRunning
+      let core = innermost
+      if let word, let block = core.block, block.pointee.mode.isDisjoint(with: [.finished, .cancelled, .delegating]) {
+        if block.pointee.mode.isEmpty { plainBlock = block }
+        return word
+      }
+      if let delegate = core.beginDelegation() {
+        innermost = delegate.innermost
+      } else {
+        core.end()
+        guard core !== self else { return nil }
+        innermost = core.returnToDelegator()
+      }
+      word = resumeInnermost()
+    }
+  }
+
+  private final func resumeInnermost() -> UInt? {
+    let core = innermost
+    guard let block = core.block ?? core.begin() else { return nil }
     require(!isRunning(block), "a Generator's next() was called from inside its own body, or by two threads at once")
-    return resume(block)
+    return core.resume(block)
   }
 
   private final func resume(_ block: UnsafeMutablePointer<ControlBlock>) -> UInt {
@@ -76,104 +136,74 @@ class GeneratorCore {
     }
   }
 
-  /// The body's whole life. No reference to the generator may be alive in these frames while the body is suspended: they
-  /// would keep it, and it them, for ever.
-  fileprivate static func run(_ block: UnsafeMutablePointer<ControlBlock>) {
-    let body = owner(of: block) { generator in
-      defer { generator.body = nil }
-      generator.scopes.didArrive()
-      return generator.body
-    }
-    do {
-      try body?(block)
-    } catch is GeneratorCancelled {
-    } catch {
-      owner(of: block) { $0.fail(error) }
-    }
-  }
-
-  /// Lends the generator whose stack it is: whoever resumed it keeps it alive meanwhile.
-  private static func owner<Result>(
-    of block: UnsafeMutablePointer<ControlBlock>, _ use: (GeneratorCore) -> Result
-  ) -> Result {
-    block.pointee.owner._withUnsafeGuaranteedRef { use(unsafeDowncast($0, to: GeneratorCore.self)) }
-  }
-
-  private final func fail(_ error: any Error) {
-    failure = error
-    CoroutineErrors.report(error, of: "a generator")
-  }
-
-  /// After a resume that was not the plain case, or did not end so: whether it was the last. Then the stack goes back.
-  @usableFromInline
-  final func hasFinished() -> Bool {
-    guard let block else { fatalError("a generator without a stack was resumed") }
-    plainBlock = block.pointee.mode.isEmpty ? block : ControlBlock.alwaysRunning
-    guard block.pointee.mode.contains(.finished) else { return false }
+  /// Gives the stack of a body back that has ended. One that cannot end keeps it, with what lies on it, for ever.
+  private final func end() {
+    guard let block else { return }
     self.block = nil
-    ControlBlock.destroy(block)
-    return true
+    if block.pointee.mode.contains(.finished) { ControlBlock.destroy(block) }
   }
 
-  /// Unwinds a body that has begun. Elements that it yields in spite of that are not possible: each `yield` throws.
+  // MARK: - Errors
+
+  /// The body has thrown, or could not begin.
+  final func fail(_ error: any Error) {
+    failure = error
+    isFailureOpen = throwsErrorsOn
+    // That a cancelled coroutine was cancelled is no news.
+    isFailureKnown = error is CancellationError && CoroutineCore.current?.isInterrupted == true
+    if !isFailureOpen { reportFailure() }
+  }
+
+  /// What ended the body, for somebody who throws it on: once.
+  @usableFromInline
+  final func takeFailure() -> (any Error)? {
+    guard isFailureOpen else { return nil }
+    isFailureOpen = false
+    isFailureKnown = true
+    return failure
+  }
+
+  private final func reportFailure() {
+    guard let failure, !isFailureKnown else { return }
+    isFailureKnown = true
+    CoroutineErrors.report(failure, of: "a generator")
+  }
+
+  // MARK: - Cancelling
+
+  /// Unwinds a body that has begun, before it those that it yields from. Elements that they yield in spite of that are not
+  /// possible: each `yield` throws.
   final func cancel() {
+    plainBlock = ControlBlock.alwaysRunning
+    var core = self
+    while let delegate = core.delegate { core = delegate }
+    if let block = core.block, isRunning(block) { return mark(upTo: core) }
+    while core !== self {
+      core.unwind()
+      core = core.returnToDelegator()
+    }
+    innermost = self
+    unwind()
+    leaveDelegator()
+  }
+
+  /// Called from inside: the bodies end at their next `yield`.
+  private final func mark(upTo core: GeneratorCore) {
+    var core = core
+    while true {
+      core.block?.pointee.mode.insert(.cancelled)
+      guard core !== self, let outer = core.delegator else { return }
+      core = outer._withUnsafeGuaranteedRef { $0 }
+    }
+  }
+
+  private final func unwind() {
     guard let block else {
       body = nil
       return
     }
     block.pointee.mode.insert(.cancelled)
-    plainBlock = ControlBlock.alwaysRunning
-    guard !isRunning(block) else { return }
     _ = resume(block)
-    require(hasFinished(), "a cancelled generator's body suspended again")
+    end()
   }
-
-  // MARK: - The body's side
-
-  /// Before a `yield` that is not the plain case. Whether anybody wants the element.
-  fileprivate static func willYield(_ block: UnsafeMutablePointer<ControlBlock>, _ identity: UInt64) -> Bool {
-    // The block may be another generator's by now: nothing of it is touched before this.
-    require(
-      block.pointee.identity & ~UInt64(UInt32.max) == identity
-        && SelectedBackend.isRunning(ControlBlock.link(of: block)),
-      "a Generator's yield was called outside of its body, or after the body's end")
-    guard !block.pointee.mode.contains(.cancelled) else { return false }
-    owner(of: block) { generator in
-      generator.scopes.willYield(block)
-      if generator.scopes.areOpen { block.pointee.mode.insert(.scopeOpen) }
-    }
-    return true
-  }
-
-  /// After a `yield`, where that is not the plain case: the consumer has bindings, resumed it
-  /// slowly, or wants no more elements. Whether it does.
-  fileprivate static func didArrive(_ block: UnsafeMutablePointer<ControlBlock>) -> Bool {
-    owner(of: block) { $0.scopes.didArrive() }
-    return !block.pointee.mode.contains(.cancelled)
-  }
-}
-
-/// `GeneratorCore.willYield`, for the storages.
-@usableFromInline
-func generatorWillYield(_ block: UnsafeMutablePointer<ControlBlock>, _ identity: UInt64) -> Bool {
-  GeneratorCore.willYield(block, identity)
-}
-
-/// `GeneratorCore.didArrive`, for the storages.
-@usableFromInline
-func generatorDidArrive(_ block: UnsafeMutablePointer<ControlBlock>) -> Bool {
-  GeneratorCore.didArrive(block)
-}
-
-/// A suspension that is not the plain case.
-@usableFromInline
-func generatorSuspend(_ block: UnsafeMutablePointer<ControlBlock>, _ word: UInt) -> UInt {
-  ControlBlock.suspend(block, passing: word)
-}
-
-/// The first function on a generator's stack.
-private func generatorEntry(_ word: UInt) {
-  let block = ControlBlock.entered(word)
-  GeneratorCore.run(block)
-  ControlBlock.leave(block)
 }

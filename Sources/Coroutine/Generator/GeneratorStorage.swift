@@ -11,10 +11,13 @@ public import Context
 /// An element that fits into the word of a switch travels in it, in a register. Any other lies in a slot below the
 /// block, at its address the word; the consumer moves it out before anything else happens.
 @usableFromInline
-final class GeneratorStorage<Element>: GeneratorCore {
+class GeneratorStorage<Element>: GeneratorCore {
+  /// - Parameter throwsErrorsOn: whether the face throws what the body has thrown.
   @inlinable
-  init(stackSize: Int?, body: @escaping (Generator<Element>.Yield) throws -> Void) {
-    super.init(stackSize: stackSize, slot: Self.fitsWord ? 0 : MemoryLayout<Element>.size) { block in
+  init(stackSize: Int?, throwsErrorsOn: Bool, body: @escaping (Generator<Element>.Yield) throws -> Void) {
+    super.init(
+      stackSize: stackSize, slot: Self.fitsWord ? 0 : MemoryLayout<Element>.size, throwsErrorsOn: throwsErrorsOn
+    ) { block in
       try body(Generator<Element>.Yield(block))
     }
     require(MemoryLayout<Element>.alignment <= 64, "an element of a Generator is aligned to 64 bytes at most")
@@ -36,27 +39,25 @@ final class GeneratorStorage<Element>: GeneratorCore {
   // MARK: The consumer's side
 
   @inlinable @inline(__always)
-  func next() -> Element? {
+  final func next() -> Element? {
     let block = coroutine_foreseen(plainBlock).unsafelyUnwrapped.assumingMemoryBound(to: ControlBlock.self)
     guard !isRunning(block) else { return nextSlowly() }
     let (word, link) = SelectedBackend.resumeReturningLink(ControlBlock.link(of: block), passing: 0)
     let same = UnsafeMutableRawPointer(link).assumingMemoryBound(to: ControlBlock.self)
-    guard same.pointee.mode.isEmpty else { return took(word) }
+    guard same.pointee.mode.isEmpty else { return settled(word) }
     return Self.element(word)
   }
 
   /// The first element, the ones with a reason in `mode`, and those after the end.
   @inlinable @inline(never)
-  func nextSlowly() -> Element? {
-    guard let word = resumeSlowly() else { return nil }
-    return took(word)
+  final func nextSlowly() -> Element? {
+    resumeSlowly().map(Self.element)
   }
 
-  /// An element, or the end.
+  /// An element, or the end, or where another generator's elements begin.
   @inlinable @inline(never)
-  func took(_ word: UInt) -> Element? {
-    guard !hasFinished() else { return nil }
-    return Self.element(word)
+  final func settled(_ word: UInt) -> Element? {
+    settle(word).map(Self.element)
   }
 
   // MARK: The body's side
@@ -84,6 +85,15 @@ final class GeneratorStorage<Element>: GeneratorCore {
     if !coroutine_bindings_are_plain(answer), !generatorDidArrive(block) {
       throw GeneratorCancelled()
     }
+  }
+
+  /// Lets the consumer run `other` until that ends.
+  @inlinable
+  static func yield(from other: GeneratorStorage<Element>, _ handle: Generator<Element>.Yield) throws {
+    let isWanted = try generatorDelegate(handle.block, handle.identity, to: other) {
+      while let element = other.next() { try yield(element, handle) }
+    }
+    guard isWanted else { throw GeneratorCancelled() }
   }
 
   // Both without the stack canary that the protected forms bring into every function that yields. The pointer stays here.

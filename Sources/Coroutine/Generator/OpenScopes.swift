@@ -70,6 +70,11 @@ struct OpenScopes {
     consumers = coroutine_bindings()
   }
 
+  /// On the body's side: whether a `yield` here would find anything of the body's open.
+  func wouldBeOpen(_ block: UnsafeMutablePointer<ControlBlock>) -> Bool {
+    coroutine_bindings_load() != consumers || !coroutine_access_set_is_empty() && Self.hasAccess(block)
+  }
+
   /// Whether a frame of the body, or of a generator that it runs at this moment, has an access open.
   private static func hasAccess(_ block: UnsafeMutablePointer<ControlBlock>) -> Bool {
     let outermost = block.pointee.stack

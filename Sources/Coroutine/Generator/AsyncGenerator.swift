@@ -1,0 +1,115 @@
+/// A generator whose body runs somewhere else: as a coroutine of its own, while whoever asks for an element is suspended.
+///
+/// ```swift
+/// let messages = AsyncGenerator<Message>(on: DispatchQueue(label: "database")) { yield in
+///   while let message = try database.queryNextUnread() { try yield(message) }
+/// }
+/// for try await message in messages.prefix(10) { show(message) }          // in async code
+/// while let message = try messages.next() { show(message) }               // in a coroutine
+/// ```
+///
+/// The body does not run before the first `next`, and goes on when the next element is asked for: it is never ahead, so
+/// that nothing is computed in vain. It is a coroutine like any other, on the given scheduler: it may suspend, receive from
+/// channels, sleep. Its task-local values are those of whoever asks first.
+///
+/// Copies share one position. Several may ask at once, from any threads; each element goes to one of them, to whoever
+/// waits longest.
+///
+/// When the last copy goes, or after `cancel()`, the body's coroutine is cancelled: its pending `yield` throws
+/// `GeneratorCancelled`, anything else that it waits for `CancellationError`, and it unwinds on its scheduler. Somebody who
+/// is cancelled while he waits gets `CancellationError`, and takes no element with him.
+public struct AsyncGenerator<Element: Sendable>: AsyncSequence, Sendable {
+  @usableFromInline let end: AsyncGeneratorEnd<Element>
+
+  /// A generator whose body runs on the scheduler of the coroutine that makes it or, made elsewhere, on the pool.
+  ///
+  /// - Parameters:
+  ///   - name: of the body's coroutine, for backtraces and messages.
+  ///   - stackSize: usable bytes, rounded up to pages; `nil` for the default (256 KiB).
+  ///   - body: yields. Its error comes out of `next()`; where nobody asks any more, it is reported through
+  ///     `CoroutineErrors.unhandled` when the last copy goes.
+  public init(name: String = "", stackSize: Int? = nil, _ body: sending @escaping (Yield) throws -> Void) {
+    end = AsyncGeneratorEnd(
+      AsyncGeneratorStorage(on: .inherited, name: name, stackSize: stackSize, body: body))
+  }
+
+  /// A generator whose body runs on a scheduler: a `DispatchQueue`, `.pool`, one of your own.
+  ///
+  /// The other parameters are those of `init(name:stackSize:_:)`.
+  public init(
+    on scheduler: some Scheduler, name: String = "", stackSize: Int? = nil,
+    _ body: sending @escaping (Yield) throws -> Void
+  ) {
+    end = AsyncGeneratorEnd(
+      AsyncGeneratorStorage(on: SchedulerReference(scheduler), name: name, stackSize: stackSize, body: body))
+  }
+
+  /// Lets the body go on to its next `yield`, and returns that element; `nil` at the end, and from then on. Suspends the
+  /// calling coroutine meanwhile.
+  ///
+  /// - Throws: what the body throws, or `StackError` if there is no memory for its stack: once, `nil` follows.
+  ///   `CancellationError` if the caller is cancelled before there is an element.
+  /// - Precondition: called inside a coroutine, and not inside the body, which would wait for itself: traps elsewhere.
+  @inlinable
+  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  public func next() throws -> Element? {
+    try end.storage.next()
+  }
+
+  /// Lets the body go on to its next `yield`, and returns that element; `nil` at the end, and from then on.
+  ///
+  /// - Throws: what the body throws, or `StackError` if there is no memory for its stack: once, `nil` follows.
+  ///   `CancellationError` if the task is cancelled before there is an element.
+  @inlinable
+  nonisolated(nonsending) public func next() async throws -> Element? {
+    try await end.storage.next()
+  }
+
+  /// The generator itself, for `for try await`: it has one position, whoever iterates.
+  public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(generator: self) }
+
+  /// Takes the elements for `for try await`.
+  public struct AsyncIterator: AsyncIteratorProtocol {
+    @usableFromInline let generator: AsyncGenerator
+
+    @inlinable
+    init(generator: AsyncGenerator) {
+      self.generator = generator
+    }
+
+    /// As `AsyncGenerator.next()`.
+    @inlinable
+    public mutating func next() async throws -> Element? { try await generator.next() }
+  }
+
+  /// Ends the sequence: those who wait get `nil`, and the body unwinds on its scheduler. Callable from any thread.
+  public func cancel() { end.storage.cancel() }
+
+  /// What the body yields with. Valid inside the body only.
+  public struct Yield: Sendable {
+    @usableFromInline let storage: AsyncGeneratorStorage<Element>
+
+    /// Hands an element to whoever asked for one, and suspends until the next is asked for.
+    ///
+    /// - Throws: `GeneratorCancelled` when nobody wants another element: let it pass, so that the body ends.
+    ///   `CancellationError` inside a timeout, or another part of the body that is cancelled alone.
+    /// - Precondition: called on the body's coroutine: traps elsewhere.
+    @inlinable
+    @available(*, noasync, message: "a generator's body is a coroutine, not async code")
+    public func callAsFunction(_ element: Element) throws {
+      try storage.yield(element)
+    }
+  }
+}
+
+/// What the copies of one `AsyncGenerator` share: when it goes, nobody can ask any more.
+@usableFromInline
+final class AsyncGeneratorEnd<Element: Sendable>: Sendable {
+  @usableFromInline let storage: AsyncGeneratorStorage<Element>
+
+  init(_ storage: AsyncGeneratorStorage<Element>) {
+    self.storage = storage
+  }
+
+  deinit { storage.cancel() }
+}

@@ -1,0 +1,135 @@
+/// Who asks an `AsyncGenerator`, and whether its body may go on. Pure: no lock, no switch.
+///
+/// An element takes two steps on either side. A consumer *asks*, which lets the body go on, and then receives. The body
+/// offers an element, and then waits until somebody wants another. Between the two steps of one side the other may be
+/// anywhere.
+///
+/// Invariants: the body waits only while nobody wants an element, or the last one was not taken (`mayGoOn` is false).
+/// Nobody waits for an element while one lies there, or after the end.
+@usableFromInline
+struct AsyncGeneratorStateMachine<Element> {
+  @usableFromInline typealias Node = UnsafeMutablePointer<ChannelNode<Element>>
+
+  /// Those who have asked, and do not receive yet.
+  @usableFromInline var asking = 0
+  /// Those who wait for an element.
+  @usableFromInline var consumers = WaitQueue()
+  /// An element that was offered while nobody waited.
+  @usableFromInline var element: Element?
+  /// The body, while it waits.
+  @usableFromInline var body: UnsafeMutablePointer<WaitNode>?
+  @usableFromInline var hasBegun = false
+  /// The body has ended, or nobody wants its elements any more.
+  @usableFromInline var isEnded = false
+  /// Nobody wants its elements any more.
+  @usableFromInline var isCancelled = false
+  /// What the body threw, until somebody is told.
+  @usableFromInline var failure: (any Error)?
+
+  @inlinable
+  init() {}
+
+  @inlinable var mayGoOn: Bool { (asking > 0 || !consumers.isEmpty) && element == nil }
+
+  @usableFromInline
+  enum AskAction {
+    case none
+    case begin
+    case wake(Waiter)
+  }
+
+  /// Somebody is about to receive.
+  @inlinable
+  mutating func ask() -> AskAction {
+    asking += 1
+    guard !isEnded else { return .none }
+    guard hasBegun else {
+      hasBegun = true
+      return .begin
+    }
+    return wakeBody().map(AskAction.wake) ?? .none
+  }
+
+  /// One who has asked receives into `node`. Over with nothing there: it was the end.
+  @inlinable
+  mutating func receive(_ node: Node) -> Attempt {
+    asking -= 1
+    if let element = element.take() {
+      node.pointee.element = element
+      return wakeBody().map(Attempt.wake) ?? .done
+    }
+    if isEnded { return .done }
+    consumers.append(ChannelStateMachine<Element>.place(node))
+    return .wait
+  }
+
+  /// One who has asked does not receive.
+  @inlinable
+  mutating func stopAsking() { asking -= 1 }
+
+  /// One who waits for an element gives up.
+  @inlinable
+  mutating func withdraw(_ node: Node) -> Attempt {
+    consumers.remove(ChannelStateMachine<Element>.place(node))
+    return .done
+  }
+
+  /// The body has an element. Returns whom to wake.
+  @inlinable
+  mutating func offer(_ offered: Element) -> Waiter? {
+    guard !isEnded else { return nil }
+    guard let consumer = consumers.popClaimed() else {
+      element = offered
+      return nil
+    }
+    ChannelStateMachine<Element>.node(consumer).pointee.element = offered
+    return consumer.pointee.waiter
+  }
+
+  /// The body waits until somebody wants an element.
+  @inlinable
+  mutating func awaitDemand(_ node: UnsafeMutablePointer<WaitNode>) -> Attempt {
+    guard !isEnded, !mayGoOn else { return .done }
+    body = node
+    return .wait
+  }
+
+  /// The body gives up waiting.
+  @inlinable
+  mutating func withdrawBody() -> Attempt {
+    body = nil
+    return .done
+  }
+
+  /// Lets the body go on, if it may. Returns whom to wake.
+  @inlinable
+  mutating func wakeBody() -> Waiter? {
+    guard mayGoOn, let node = body.take(), node.pointee.waiter.claim(node.pointee.cause) else { return nil }
+    return node.pointee.waiter
+  }
+
+  /// The body has ended. Returns those whose wait is over.
+  @inlinable
+  mutating func bodyEnded(_ error: (any Error)?) -> ClaimedWaiters {
+    if let error { failure = error }
+    isEnded = true
+    return consumers.claimAll()
+  }
+
+  /// Nobody wants an element any more. Returns those whose wait is over, and the element that is lost. The body learns of it
+  /// from its coroutine's cancel.
+  @inlinable
+  mutating func cancel() -> (consumers: ClaimedWaiters, lost: Element?) {
+    isEnded = true
+    isCancelled = true
+    return (consumers.claimAll(), element.take())
+  }
+
+  @inlinable
+  mutating func takeFailure() -> (any Error)? { failure.take() }
+
+  /// Whether the invariants hold; for tests.
+  func checkInvariants() -> Bool {
+    (body == nil || isEnded || !mayGoOn) && (consumers.isEmpty || element == nil && !isEnded)
+  }
+}

@@ -1,0 +1,216 @@
+public import Context
+
+/// An `AsyncGenerator`'s lock, its body's coroutine, and what its state machine decides.
+@usableFromInline
+// Unchecked: the lock guards the machine, the body and its coroutine; the rest is constant.
+final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Sendable {
+  private let scheduler: SchedulerReference
+  private let name: String
+  private let stackSize: Int?
+  @exclusivity(unchecked) @usableFromInline var machine = AsyncGeneratorStateMachine<Element>()
+  /// Until it begins, or is cancelled before that.
+  @exclusivity(unchecked) @usableFromInline var body: ((AsyncGenerator<Element>.Yield) throws -> Void)?
+  /// The body's, from its beginning to its end.
+  @exclusivity(unchecked) @usableFromInline var coroutine: CoroutineStorage<Void, Never>?
+
+  /// How often `yield` has thrown since the cancel. The body's own.
+  @exclusivity(unchecked) private var throwsSinceCancel = 0
+
+  init(
+    on scheduler: SchedulerReference, name: String, stackSize: Int?,
+    body: sending @escaping (AsyncGenerator<Element>.Yield) throws -> Void
+  ) {
+    self.scheduler = scheduler
+    self.name = name
+    self.stackSize = stackSize
+    self.body = body
+  }
+
+  deinit {
+    if let failure = machine.failure { CoroutineErrors.report(failure, of: "a generator") }
+  }
+
+  override package func describe(_ operation: WaitReason.Operation) -> String {
+    let what = name.isEmpty ? "a generator" : "generator \"\(name)\""
+    return operation == .receive ? "an element of \(what)" : "being asked for an element of \(what)"
+  }
+
+  // MARK: - The consumers' side
+
+  @inlinable
+  func next() throws -> Element? {
+    let core = CoroutineCore.running(for: "AsyncGenerator.next()")
+    ask(core)
+    var isAsking = true
+    var node = ChannelNode<Element>(.coroutine(.passUnretained(core)), element: nil)
+    let cause = withUnsafeMutablePointer(to: &node) { node in
+      wait(core, .receive) {
+        isAsking = false
+        return machine.receive(node)
+      } withdraw: {
+        machine.withdraw(node)
+      }
+    }
+    if let element = node.element { return element }
+    let ended = try afterWaiting(cause, isAsking)
+    try ended?.get()
+    return nil
+  }
+
+  @inlinable
+  nonisolated(nonsending) func next() async throws -> Element? {
+    ask(nil)
+    let task = WaitingTask()
+    let node = UnsafeMutablePointer<ChannelNode<Element>>.allocate(capacity: 1)
+    node.initialize(to: ChannelNode(.task(.passUnretained(task)), element: nil))
+    defer { node.deinitialize(count: 1).deallocate() }
+    var isAsking = true
+    let cause = await wait(task) {
+      isAsking = false
+      return machine.receive(node)
+    } withdraw: {
+      machine.withdraw(node)
+    }
+    if let element = node.pointee.element { return element }
+    let ended = try afterWaiting(cause, isAsking)
+    try await ended?.get()
+    return nil
+  }
+
+  /// Lets the body begin or go on.
+  @inlinable
+  func ask(_ core: CoroutineCore?) {
+    lock.lock()
+    require(
+      core == nil || coroutine !== core, "AsyncGenerator.next() inside its own body: it would wait for itself for ever")
+    let action = machine.ask()
+    let body = self.body
+    if case .begin = action { self.body = nil }
+    lock.unlock()
+    switch action {
+    case .none: break
+    case .wake(let waiter): waiter.wake()
+    case .begin: begin(body)
+    }
+  }
+
+  /// A wait is over that brought no element. Returns the body's coroutine if that could not run.
+  @usableFromInline
+  func afterWaiting(_ cause: WakeCause, _ isAsking: Bool) throws -> CoroutineStorage<Void, Never>? {
+    lock.lock()
+    if isAsking { machine.stopAsking() }
+    let failure = cause == .event ? machine.takeFailure() : nil
+    let coroutine = cause == .event && !machine.isCancelled ? self.coroutine : nil
+    lock.unlock()
+    if cause != .event { throw CancellationError() }
+    if let failure { throw failure }
+    return coroutine
+  }
+
+  func cancel() {
+    lock.lock()
+    let (consumers, lost) = machine.cancel()
+    let coroutine = self.coroutine
+    // These are released after the unlock: code of the user's may run when they go.
+    let body = self.body
+    self.body = nil
+    lock.unlock()
+    consumers.wakeAll()
+    coroutine?.cancel(reason: nil)
+    withExtendedLifetime((lost, body)) {}
+  }
+
+  // MARK: - The body's side
+
+  @usableFromInline
+  func begin(_ body: ((AsyncGenerator<Element>.Yield) throws -> Void)?) {
+    let life = AsyncGeneratorLife(self)
+    // Handed over to the coroutine, once.
+    nonisolated(unsafe) let body = body
+    let coroutine = CoroutineStorage<Void, Never>(on: scheduler, name: name, stackSize: stackSize) {
+      life.storage.run(body)
+    }
+    lock.lock()
+    self.coroutine = coroutine
+    let isCancelled = machine.isEnded
+    lock.unlock()
+    if isCancelled { coroutine.cancel(reason: nil) }
+    coroutine.schedule()
+  }
+
+  private func run(_ body: ((AsyncGenerator<Element>.Yield) throws -> Void)?) {
+    do {
+      try body?(AsyncGenerator<Element>.Yield(storage: self))
+      bodyEnded(nil)
+    } catch is GeneratorCancelled {
+      bodyEnded(nil)
+    } catch {
+      bodyEnded(error)
+    }
+  }
+
+  private func bodyEnded(_ error: (any Error)?) {
+    lock.lock()
+    // That a cancelled one was cancelled is no news.
+    let waiters = machine.bodyEnded(machine.isCancelled && error is CancellationError ? nil : error)
+    let coroutine = self.coroutine
+    self.coroutine = nil
+    lock.unlock()
+    waiters.wakeAll()
+    withExtendedLifetime(coroutine) {}
+  }
+
+  /// The body's closure is gone: after its end, or since there was no memory for its stack. In that case its coroutine's
+  /// error tells.
+  fileprivate func bodyIsGone() {
+    lock.lock()
+    let waiters = machine.bodyEnded(nil)
+    lock.unlock()
+    waiters.wakeAll()
+  }
+
+  @inlinable
+  func yield(_ element: Element) throws {
+    let core = CoroutineCore.running(for: "an AsyncGenerator's yield")
+    lock.lock()
+    require(coroutine === core, "an AsyncGenerator's yield was called outside of its body")
+    let consumer = machine.offer(element)
+    lock.unlock()
+    consumer?.wake()
+    var node = WaitNode(.coroutine(.passUnretained(core)))
+    let cause = withUnsafeMutablePointer(to: &node) { node in
+      wait(core, .send) {
+        machine.awaitDemand(node)
+      } withdraw: {
+        machine.withdrawBody()
+      }
+    }
+    guard lock.withLock({ machine.isCancelled }) else {
+      if cause != .event { throw CancellationError() }
+      return
+    }
+    giveWayIfEndless(core)
+    throw GeneratorCancelled()
+  }
+
+  /// A body that goes on and on in spite of being thrown at does not keep its scheduler from everybody else.
+  @usableFromInline
+  func giveWayIfEndless(_ core: CoroutineCore) {
+    throwsSinceCancel += 1
+    if throwsSinceCancel == GeneratorEndless.mostThrows {
+      CoroutineErrors.report(GeneratorEndless(attempts: throwsSinceCancel), of: core.description)
+    }
+    if throwsSinceCancel >= GeneratorEndless.mostThrows { core.yieldTurn() }
+  }
+}
+
+/// Tells that the body's closure is gone, whatever has become of its coroutine.
+private final class AsyncGeneratorLife<Element: Sendable>: Sendable {
+  let storage: AsyncGeneratorStorage<Element>
+
+  init(_ storage: AsyncGeneratorStorage<Element>) {
+    self.storage = storage
+  }
+
+  deinit { storage.bodyIsGone() }
+}

@@ -1,0 +1,104 @@
+import CCoroutine
+import Context
+
+/// A generator's body: its life on its own stack, and what its `yield` does where that is not the plain case.
+///
+/// No reference to the generator may be alive in these frames while the body is suspended: they would keep it, and it
+/// them, for ever.
+extension GeneratorCore {
+  /// The body's whole life.
+  fileprivate static func run(_ block: UnsafeMutablePointer<ControlBlock>) {
+    let body = owner(of: block) { generator in
+      defer { generator.body = nil }
+      generator.scopes.didArrive()
+      return generator.body
+    }
+    do {
+      try body?(block)
+    } catch is GeneratorCancelled {
+    } catch {
+      owner(of: block) { $0.fail(error) }
+    }
+  }
+
+  /// Lends the generator whose stack it is: whoever resumed it keeps it alive meanwhile.
+  static func owner<Result>(of block: UnsafeMutablePointer<ControlBlock>, _ use: (GeneratorCore) -> Result) -> Result {
+    block.pointee.owner._withUnsafeGuaranteedRef { use(unsafeDowncast($0, to: GeneratorCore.self)) }
+  }
+
+  /// Before a `yield` that is not the plain case. Whether anybody wants the element.
+  static func willYield(_ block: UnsafeMutablePointer<ControlBlock>, _ identity: UInt64) -> Bool {
+    requireRunning(block, identity)
+    guard !block.pointee.mode.contains(.cancelled) else {
+      giveUpIfEndless(block)
+      return false
+    }
+    owner(of: block) { generator in
+      generator.scopes.willYield(block)
+      if generator.scopes.areOpen { block.pointee.mode.insert(.scopeOpen) }
+    }
+    return true
+  }
+
+  /// The block may be another generator's by now: nothing else of it is touched before this.
+  static func requireRunning(_ block: UnsafeMutablePointer<ControlBlock>, _ identity: UInt64) {
+    require(
+      block.pointee.identity & ~UInt64(UInt32.max) == identity
+        && SelectedBackend.isRunning(ControlBlock.link(of: block)),
+      "a Generator's yield was called outside of its body, or after the body's end")
+  }
+
+  /// After a `yield`, where that is not the plain case: the consumer has bindings, resumed it slowly, or wants no more
+  /// elements. Whether it does.
+  static func didArrive(_ block: UnsafeMutablePointer<ControlBlock>) -> Bool {
+    owner(of: block) { $0.scopes.didArrive() }
+    return !block.pointee.mode.contains(.cancelled)
+  }
+
+  /// A body that goes on and on in spite of being thrown at would hang whoever cancels or drops it. It is left where it is:
+  /// its stack is lost, and what its frames own.
+  private static func giveUpIfEndless(_ block: UnsafeMutablePointer<ControlBlock>) {
+    let isEndless = owner(of: block) { generator in
+      generator.throwsSinceCancel += 1
+      guard generator.throwsSinceCancel == GeneratorEndless.mostThrows else { return false }
+      generator.scopes.willYield(block)
+      return true
+    }
+    guard isEndless else { return }
+    CoroutineErrors.report(GeneratorEndless(attempts: GeneratorEndless.mostThrows), of: "a generator")
+    block.pointee.state.store(.none, ordering: .releasing)
+    _ = ControlBlock.suspend(block, passing: 0)
+    fatalError("a generator that was given up was resumed")
+  }
+}
+
+/// `GeneratorCore.willYield`, for the storages.
+@usableFromInline
+func generatorWillYield(_ block: UnsafeMutablePointer<ControlBlock>, _ identity: UInt64) -> Bool {
+  GeneratorCore.willYield(block, identity)
+}
+
+/// `GeneratorCore.didArrive`, for the storages.
+@usableFromInline
+func generatorDidArrive(_ block: UnsafeMutablePointer<ControlBlock>) -> Bool {
+  GeneratorCore.didArrive(block)
+}
+
+/// The generator whose stack it is, alive while its body runs.
+@usableFromInline
+func generatorOwner(_ block: UnsafeMutablePointer<ControlBlock>) -> Unmanaged<GeneratorCore> {
+  GeneratorCore.owner(of: block) { .passUnretained($0) }
+}
+
+/// A suspension that is not the plain case.
+@usableFromInline
+func generatorSuspend(_ block: UnsafeMutablePointer<ControlBlock>, _ word: UInt) -> UInt {
+  ControlBlock.suspend(block, passing: word)
+}
+
+/// The first function on a generator's stack.
+func generatorEntry(_ word: UInt) {
+  let block = ControlBlock.entered(word)
+  GeneratorCore.run(block)
+  ControlBlock.leave(block)
+}

@@ -1,0 +1,85 @@
+import CCoroutine
+
+/// How a generator yields what another one does, its *delegate*: the innermost body runs directly under the consumer.
+///
+///     consumer ──asks──▶ A ─ yields from ─▶ B ─ yields from ─▶ C      A.innermost = C
+///        ▲                                                     │
+///        └────────────────── each element ─────────────────────┘
+///
+/// While A's body waits for B to end, A's consumer resumes C's stack, and C's `yield` switches to the consumer: an element
+/// costs what it costs without A and B. When C ends, the consumer resumes B, in whose body `yield(from:)` returns.
+///
+/// Only the outermost one is asked for elements, so only its `innermost` is kept right.
+extension GeneratorCore {
+  /// On the side of the body whose generator `block` belongs to: lets its consumer run `other` until that ends.
+  ///
+  /// - Parameter onTop: takes the other one's elements and yields them one by one: for a body that has something open, an
+  ///   access or a binding. Then the other one has to run inside of that.
+  /// - Returns: false if nobody wants elements any more.
+  /// - Throws: what the body of `other` threw, or `onTop`.
+  fileprivate static func delegate(
+    _ block: UnsafeMutablePointer<ControlBlock>, _ identity: UInt64, to other: GeneratorCore, onTop: () throws -> Void
+  ) throws -> Bool {
+    requireRunning(block, identity)
+    other.throwsErrorsOn = true
+    if !block.pointee.mode.contains(.cancelled), owner(of: block, { $0.scopes.wouldBeOpen(block) }) {
+      // It ends with its delegator in this case, too.
+      do { try onTop() } catch {
+        other.cancel()
+        throw error
+      }
+    } else {
+      guard willYield(block, identity) else { return false }
+      require(other.delegator == nil, "two Generators yield from the same one: each of its elements has one consumer")
+      require(!other.isConsumed, "a Generator yields from itself, or from one that consumes it: neither has an element")
+      owner(of: block) { generator in
+        other.plainBlock = ControlBlock.alwaysRunning
+        other.delegator = .passUnretained(generator)
+        generator.delegate = other
+      }
+      block.pointee.mode.insert(.delegating)
+      _ = ControlBlock.suspend(block, passing: 0)
+      guard didArrive(block) else { return false }
+    }
+    if let failure = other.takeFailure() { throw failure }
+    return true
+  }
+
+  /// Whether its body has begun, and not ended.
+  @usableFromInline final var hasBegun: Bool { block != nil }
+
+  /// On the consumer's side: the delegate, if the body has left for that.
+  final func beginDelegation() -> GeneratorCore? {
+    guard let block, block.pointee.mode.contains(.delegating) else { return nil }
+    block.pointee.mode.remove(.delegating)
+    return delegate
+  }
+
+  /// The one that yields from this one, which has ended.
+  final func returnToDelegator() -> GeneratorCore {
+    guard let outer = delegator?._withUnsafeGuaranteedRef({ $0 }) else { fatalError("a delegate without a delegator") }
+    delegator = nil
+    // Its own delegates have ended before it.
+    innermost = self
+    withExtendedLifetime(outer.delegate) { outer.delegate = nil }
+    return outer
+  }
+
+  /// Cancelled by somebody else than the one that yields from it: that one goes on behind its `yield(from:)`.
+  final func leaveDelegator() {
+    guard delegator != nil else { return }
+    let outer = returnToDelegator()
+    var outermost = outer
+    while let next = outermost.delegator { outermost = next._withUnsafeGuaranteedRef { $0 } }
+    outermost.plainBlock = ControlBlock.alwaysRunning
+    outermost.innermost = outer
+  }
+}
+
+/// `GeneratorCore.delegate`, for the storages.
+@usableFromInline
+func generatorDelegate(
+  _ block: UnsafeMutablePointer<ControlBlock>, _ identity: UInt64, to other: GeneratorCore, onTop: () throws -> Void
+) throws -> Bool {
+  try GeneratorCore.delegate(block, identity, to: other, onTop: onTop)
+}

@@ -1,0 +1,58 @@
+/// A generator whose body may fail: `next()` throws what the body has thrown.
+///
+/// ```swift
+/// let lines = ThrowingGenerator<Line> { yield in
+///   let file = try open(path)
+///   defer { file.close() }
+///   while let text = try file.readLine() { try yield(Line(parsing: text)) }
+/// }
+/// while let line = try lines.next() { print(line) }
+/// ```
+///
+/// In everything else it is a `Generator`, whose documentation says what a body may do. It is no `Sequence`, whose
+/// iterators can't throw.
+public struct ThrowingGenerator<Element> {
+  @usableFromInline let storage: GeneratorStorage<Element>
+
+  /// What its body yields with.
+  public typealias Yield = Generator<Element>.Yield
+
+  /// A generator over what `body` yields. Nothing of it runs before the first `next()`.
+  ///
+  /// - Parameters:
+  ///   - stackSize: usable bytes, rounded up to pages; `nil` for the default (256 KiB).
+  ///   - body: yields. Its error, other than `GeneratorCancelled`, comes out of `next()`; where nobody asks any more, it
+  ///     is reported through `CoroutineErrors.unhandled` when the last copy goes.
+  @inlinable
+  public init(stackSize: Int? = nil, _ body: @escaping (Yield) throws -> Void) {
+    storage = GeneratorStorage(stackSize: stackSize, throwsErrorsOn: true, body: body)
+  }
+
+  /// Runs the body to its next `yield` and returns that element; `nil` at the end, and from then on.
+  ///
+  /// - Throws: what the body throws, or `StackError` if there is no memory for its stack: once; `nil` follows.
+  /// - Precondition: not called from inside the body, which runs already: traps.
+  @inlinable @inline(__always)
+  public func next() throws -> Element? {
+    if let element = storage.next() { return element }
+    if let failure = storage.takeFailure() { throw failure }
+    return nil
+  }
+
+  /// The next elements, `count` of them or as many as there are. The generator can go on behind them.
+  ///
+  /// - Throws: what `next()` throws. The elements before that are lost.
+  @inlinable
+  public func take(_ count: Int) throws -> [Element] {
+    var elements: [Element] = []
+    while elements.count < count, let element = try next() { elements.append(element) }
+    return elements
+  }
+
+  /// Ends it. A body that has begun is unwound now, on the calling thread. See `Generator.cancel()`.
+  public func cancel() { storage.cancel() }
+}
+
+// As `Generator`.
+@available(*, unavailable)
+extension ThrowingGenerator: Sendable {}

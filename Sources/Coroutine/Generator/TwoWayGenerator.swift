@@ -1,0 +1,122 @@
+/// A generator that is given something with each `next`, and returns something at the end.
+///
+/// ```swift
+/// let robot = TwoWayGenerator<String, String, Int> { yield in
+///   var count = 0
+///   var name = try yield("Who is there?")
+///   while name != "bye" {
+///     count += 1
+///     name = try yield("Hello \(name). Who else?")
+///   }
+///   return count
+/// }
+/// print(try robot.next(""))          // yielded("Who is there?"): the first input has no `yield` to come out of
+/// print(try robot.next("Ann"))       // yielded("Hello Ann. Who else?")
+/// print(try robot.next("bye"))       // returned(1), and so again and again
+/// ```
+///
+/// What `yield` returns is the input of the `next` that resumes it. With `Void` for an input, `next()` does without, and a
+/// `Generator` can yield from it. In everything else it is a `Generator`, whose documentation says what a body may do.
+public struct TwoWayGenerator<Input, Element, Return> {
+  @usableFromInline let storage: ReturningStorage<Input, Element, Return>
+
+  /// A generator over what `body` yields. Nothing of it runs before the first `next`.
+  ///
+  /// - Parameters:
+  ///   - stackSize: usable bytes, rounded up to pages; `nil` for the default (256 KiB).
+  ///   - body: yields, and returns. Its error comes out of `next`; where nobody asks any more, it is reported through
+  ///     `CoroutineErrors.unhandled` when the last copy goes.
+  @inlinable
+  public init(stackSize: Int? = nil, _ body: @escaping (Yield) throws -> Return) {
+    storage = ReturningStorage(stackSize: stackSize, body: body)
+  }
+
+  /// What a `next` has come to.
+  public enum Step {
+    /// The body has yielded, and waits for the next input.
+    case yielded(Element)
+    /// The body has returned.
+    case returned(Return)
+
+    /// The element; `nil` at the end.
+    public var element: Element? {
+      guard case .yielded(let element) = self else { return nil }
+      return element
+    }
+
+    /// Whether it was the end.
+    public var isDone: Bool {
+      guard case .returned = self else { return false }
+      return true
+    }
+  }
+
+  /// Hands `input` to the pending `yield`, which returns it, and runs the body to the next one or its end. The first input
+  /// is ignored. Constant time.
+  ///
+  /// - Returns: the element; at the end what the body returned, again and again.
+  /// - Throws: at the end what the body threw, or `StackError` without memory for its stack, again and again;
+  ///   `GeneratorCancelled` after a cancel.
+  /// - Precondition: not called from inside the body, which runs already: traps.
+  @inlinable
+  public func next(_ input: consuming Input) throws -> Step {
+    if let element = storage.next(input) { return .yielded(element) }
+    return .returned(try storage.outcome())
+  }
+
+  /// Ends it. A body that has begun is unwound now, on the calling thread. See `Generator.cancel()`.
+  public func cancel() { storage.cancel() }
+
+  /// What its body yields with. Valid inside the body only, as long as that runs.
+  public struct Yield {
+    /// The same without the inputs.
+    @usableFromInline let oneWay: Generator<Element>.Yield
+
+    @inlinable
+    init(_ oneWay: Generator<Element>.Yield) {
+      self.oneWay = oneWay
+    }
+
+    /// Hands an element to whoever called `next`, and waits for the next call.
+    ///
+    /// - Returns: the input of that call.
+    /// - Throws: `GeneratorCancelled`, and has preconditions, as `Generator.Yield` does.
+    @inlinable @discardableResult
+    public func callAsFunction(_ element: consuming Element) throws -> Input {
+      try GeneratorStorage<Element>.yield(element, oneWay)
+      return TwoWayStorage<Input, Element>.input(oneWay.block)
+    }
+
+    /// Yields what another generator does, until that ends, and returns what its body returns. The inputs go to the other
+    /// one meanwhile. In constant time at any depth, as for a `Generator`.
+    ///
+    /// - Throws: what the other's body throws; `GeneratorCancelled` as a single `yield` does, and where the other one was
+    ///   cancelled, so that there is nothing to return.
+    /// - Precondition: the other one has not begun, or takes no input: there is none for its pending `yield`. Nobody else
+    ///   takes elements from it meanwhile, nor does it consume this one. Traps.
+    @inlinable @discardableResult
+    public func callAsFunction<Result>(from other: TwoWayGenerator<Input, Element, Result>) throws -> Result {
+      try TwoWayStorage<Input, Element>.yield(from: other.storage, oneWay)
+      return try other.storage.outcome()
+    }
+  }
+}
+
+extension TwoWayGenerator where Input == Void {
+  /// `next(())`.
+  @inlinable
+  public func next() throws -> Step { try next(()) }
+}
+
+extension TwoWayGenerator where Input: ExpressibleByNilLiteral {
+  /// `next(nil)`.
+  @inlinable
+  public func next() throws -> Step { try next(nil) }
+}
+
+extension TwoWayGenerator.Step: Equatable where Element: Equatable, Return: Equatable {}
+extension TwoWayGenerator.Step: Sendable where Element: Sendable, Return: Sendable {}
+
+// As `Generator`.
+@available(*, unavailable)
+extension TwoWayGenerator: Sendable {}

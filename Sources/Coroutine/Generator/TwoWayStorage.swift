@@ -1,0 +1,72 @@
+/// How an input gets to the body: it lies in the generator while the switch is made.
+@usableFromInline
+class TwoWayStorage<Input, Element>: GeneratorStorage<Element> {
+  /// Written before a resume by the consumer, taken after it by the pending `yield`.
+  @exclusivity(unchecked) @usableFromInline final var input: Input?
+
+  /// Whether there is nothing to hand over. A constant in specialised code.
+  @inlinable @inline(__always)
+  static var needsNoInput: Bool { Input.self == Void.self }
+
+  @inlinable
+  final func next(_ input: consuming Input) -> Element? {
+    // All that it yields from have this type: see the face's `yield(from:)`.
+    if !Self.needsNoInput, let receiver = suspendedInnermost {
+      unsafeDowncast(receiver, to: TwoWayStorage.self).input = input
+    }
+    return next()
+  }
+
+  /// What the `next` brought that has just resumed the body on `block`'s stack.
+  @inlinable
+  static func input(_ block: UnsafeMutablePointer<ControlBlock>) -> Input {
+    // Nothing but `()` has this type.
+    if needsNoInput { return unsafeBitCast((), to: Input.self) }
+    return generatorOwner(block)._withUnsafeGuaranteedRef { generator in
+      guard let input = unsafeDowncast(generator, to: TwoWayStorage.self).input.take() else {
+        fatalError("a TwoWayGenerator was resumed without an input")
+      }
+      return input
+    }
+  }
+
+  /// As for a `GeneratorStorage`, with the inputs going to `other`.
+  @inlinable
+  static func yield(from other: TwoWayStorage, _ handle: Generator<Element>.Yield) throws {
+    require(
+      needsNoInput || !other.hasBegun,
+      "yield(from:) with a TwoWayGenerator that has begun: there is no input for its pending yield. Consume it yourself."
+    )
+    let isWanted = try generatorDelegate(handle.block, handle.identity, to: other) {
+      var element = other.next()
+      while let yielded = element {
+        try yield(yielded, handle)
+        element = other.next(input(handle.block))
+      }
+    }
+    guard isWanted else { throw GeneratorCancelled() }
+  }
+}
+
+/// A two-way generator's storage, with what its body has returned.
+@usableFromInline
+final class ReturningStorage<Input, Element, Return>: TwoWayStorage<Input, Element> {
+  @exclusivity(unchecked) @usableFromInline var result: Return?
+
+  @inlinable
+  init(stackSize: Int?, body: @escaping (TwoWayGenerator<Input, Element, Return>.Yield) throws -> Return) {
+    super.init(stackSize: stackSize, throwsErrorsOn: true) { oneWay in
+      let result = try body(TwoWayGenerator<Input, Element, Return>.Yield(oneWay))
+      generatorOwner(oneWay.block)._withUnsafeGuaranteedRef {
+        unsafeDowncast($0, to: ReturningStorage.self).result = result
+      }
+    }
+  }
+
+  /// After the end: what the body returned or threw.
+  @inlinable
+  func outcome() throws -> Return {
+    if let result { return result }
+    throw takeFailure() ?? failure ?? GeneratorCancelled()
+  }
+}

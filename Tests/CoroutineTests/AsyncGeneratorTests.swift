@@ -1,0 +1,364 @@
+import Coroutine
+import Dispatch
+import Testing
+
+/// A generator whose body runs on another scheduler, while whoever asks is suspended.
+@Suite struct AsyncGeneratorTests {
+  enum Local {
+    @TaskLocal static var number = 0
+  }
+
+  struct Problem: Error, Equatable {
+    var number = 0
+  }
+
+  private static func counting(_ count: Int) -> AsyncGenerator<Int> {
+    AsyncGenerator { yield in for value in 0..<count { try yield(value) } }
+  }
+
+  // MARK: Elements
+
+  @Test func asyncCodeIterates() async throws {
+    var all: [Int] = []
+    for try await value in Self.counting(5) { all.append(value) }
+    #expect(all == [0, 1, 2, 3, 4])
+  }
+
+  @Test func aCoroutineIterates() async throws {
+    let coroutine = Coroutine { () throws -> [Int] in
+      var all: [Int] = []
+      let generator = Self.counting(5)
+      while let value = try generator.next() { all.append(value) }
+      #expect(try generator.next() == nil)
+      return all
+    }
+    #expect(try await coroutine.get() == [0, 1, 2, 3, 4])
+  }
+
+  @Test func theAlgorithmsOfAsyncSequencesWork() async throws {
+    let numbers = AsyncGenerator<Int> { yield in for value in 0... { try yield(value) } }
+    #expect(try await numbers.prefix(4).reduce(0, +) == 6)
+    // One position, whoever iterates.
+    #expect(try await numbers.first { $0 % 7 == 0 } == 7)
+  }
+
+  @Test func theBodyRunsOnItsSchedulerAndTheConsumerOnItsOwn() async throws {
+    let (mine, its) = (DispatchQueue(label: "consumer"), DispatchQueue(label: "body"))
+    let coroutine = Coroutine(on: mine) { () throws -> Int in
+      let generator = AsyncGenerator<Int>(on: its) { yield in
+        for value in 0..<100 {
+          dispatchPrecondition(condition: .onQueue(its))
+          try yield(value)
+        }
+      }
+      var sum = 0
+      while let value = try generator.next() {
+        dispatchPrecondition(condition: .onQueue(mine))
+        sum += value
+      }
+      return sum
+    }
+    #expect(try await coroutine.get() == 4950)
+  }
+
+  @Test func theBodyIsNeverAhead() async throws {
+    let queue = DispatchQueue(label: "serial")
+    let log = Log()
+    let coroutine = Coroutine(on: queue) {
+      let generator = AsyncGenerator<Int> { yield in
+        log.add("begins")
+        for value in 0..<2 {
+          log.add("computes \(value)")
+          try yield(value)
+        }
+        log.add("ends")
+      }
+      Coroutine.yield()
+      log.add("asks")
+      while let value = try generator.next() {
+        log.add("got \(value)")
+        Coroutine.yield()
+        log.add("asks")
+      }
+    }
+    try await coroutine.get()
+    #expect(
+      log.all == [
+        "asks", "begins", "computes 0", "got 0", "asks", "computes 1", "got 1", "asks", "ends",
+      ])
+  }
+
+  @Test func theBodyMaySuspend() async throws {
+    let channel = Channel<Int>()
+    let doubled = AsyncGenerator<Int> { yield in
+      for value in channel.received {
+        Coroutine.yield()
+        try yield(value * 2)
+      }
+    }
+    let sender = Coroutine {
+      for value in 1...3 { try channel.send(value) }
+      channel.close()
+    }
+    var all: [Int] = []
+    for try await value in doubled { all.append(value) }
+    #expect(all == [2, 4, 6])
+    try await sender.get()
+  }
+
+  @Test func yieldsFromCallbacksOfTheBody() async throws {
+    let generator = AsyncGenerator<Int> { yield in
+      _ = try [3, 1, 2].sorted {
+        try yield($0 * 10 + $1)
+        return $0 < $1
+      }
+    }
+    var count = 0
+    for try await _ in generator { count += 1 }
+    #expect(count >= 2)
+  }
+
+  @Test func manyConsumersShareTheElements() async throws {
+    let generator = Self.counting(1000)
+    let coroutines = (0..<10).map { _ in
+      Coroutine { () throws -> [Int] in
+        var mine: [Int] = []
+        while let value = try generator.next() { mine.append(value) }
+        return mine
+      }
+    }
+    var all: [Int] = []
+    for try await value in generator { all.append(value) }
+    for coroutine in coroutines {
+      let mine = try await coroutine.get()
+      #expect(mine == mine.sorted())
+      all += mine
+    }
+    #expect(all.sorted() == Array(0..<1000))
+  }
+
+  @Test func theBodyHasTheBindingsOfWhoeverAsksFirst() async throws {
+    let generator = AsyncGenerator<Int> { yield in for _ in 0..<2 { try yield(Local.number) } }
+    #expect(try await Local.$number.withValue(7) { try await generator.next() } == 7)
+    #expect(try await generator.next() == 7)
+    #expect(try await generator.next() == nil)
+  }
+
+  // MARK: Ends
+
+  @Test func theBodysErrorIsThrownOnce() async throws {
+    let generator = AsyncGenerator<Int> { yield in
+      try yield(1)
+      throw Problem()
+    }
+    #expect(try await generator.next() == 1)
+    await #expect(throws: Problem()) { try await generator.next() }
+    #expect(try await generator.next() == nil)
+  }
+
+  @Test func anErrorThatNobodyAsksForIsReported() async throws {
+    let reported = Channel<Void>()
+    try await LostErrors.observe { error, _ in
+      guard error as? Problem == Problem(number: 40) else { return false }
+      Coroutine { try reported.send(()) }
+      return true
+    } during: {
+      func half() async throws {
+        let generator = AsyncGenerator<Int> { yield in
+          do { try yield(1) } catch { throw Problem(number: 40) }
+        }
+        #expect(try await generator.next() == 1)
+      }
+      try await half()
+      try await reported.receive()
+    }
+  }
+
+  @Test func aDroppedOneUnwindsItsBody() async throws {
+    let unwound = Channel<String>()
+    func half() async throws {
+      let generator = AsyncGenerator<Int> { yield in
+        do {
+          for value in 0... { try yield(value) }
+        } catch {
+          // Its coroutine is cancelled: whatever waits from here on needs a shield.
+          withCancellationShield { try? unwound.send("\(type(of: error))") }
+          throw error
+        }
+      }
+      #expect(try await generator.next() == 0)
+      #expect(try await generator.next() == 1)
+    }
+    try await half()
+    #expect(try await unwound.receive() == "GeneratorCancelled")
+  }
+
+  @Test func aBreakOutOfTheLoopEndsTheBody() async throws {
+    let unwound = Channel<Int>()
+    for try await value in AsyncGenerator<Int>({ yield in
+      defer { withCancellationShield { try? unwound.send(1) } }
+      for value in 0... { try yield(value) }
+    }) where value == 3 { break }
+    #expect(try await unwound.receive() == 1)
+  }
+
+  @Test func aCancelEndsABodyThatWaitsForSomethingElse() async throws {
+    let (begun, never, unwound) = (Channel<Void>(), Channel<Int>(), Channel<String>())
+    let generator = AsyncGenerator<Int> { yield in
+      try begun.send(())
+      do { try yield(never.receive()) } catch {
+        withCancellationShield { try? unwound.send("\(type(of: error))") }
+        throw error
+      }
+    }
+    let consumer = Task { try await generator.next() }
+    try await begun.receive()
+    generator.cancel()
+    #expect(try await consumer.value == nil)
+    #expect(try await unwound.receive() == "CancellationError")
+    #expect(try await generator.next() == nil)
+  }
+
+  @Test func oneThatWasCancelledBeforeItBeganNeverRuns() async throws {
+    final class Witness: Sendable {}
+    weak var gone: Witness?
+    func run() async throws {
+      let witness = Witness()
+      gone = witness
+      let generator = AsyncGenerator<Int> { yield in
+        Issue.record("it runs")
+        withExtendedLifetime(witness) {}
+      }
+      generator.cancel()
+      #expect(try await generator.next() == nil)
+    }
+    try await run()
+    #expect(gone == nil)
+  }
+
+  @Test func aCancelledTaskTakesNoElementWithIt() async throws {
+    let (begun, release) = (Channel<Void>(), Channel<Void>())
+    let generator = AsyncGenerator<Int> { yield in
+      try begun.send(())
+      try release.receive()
+      try yield(1)
+      try yield(2)
+    }
+    let impatient = Task { try await generator.next() }
+    try await begun.receive()
+    impatient.cancel()
+    await #expect(throws: CancellationError.self) { try await impatient.value }
+    try await release.send(())
+    #expect(try await generator.next() == 1)
+    #expect(try await generator.next() == 2)
+    #expect(try await generator.next() == nil)
+  }
+
+  @Test func aCancelledCoroutineTakesNoElementWithIt() async throws {
+    let (begun, release) = (Channel<Void>(), Channel<Void>())
+    let generator = AsyncGenerator<Int> { yield in
+      try begun.send(())
+      try release.receive()
+      try yield(1)
+    }
+    let impatient = Coroutine { try generator.next() }
+    try await begun.receive()
+    impatient.cancel()
+    await #expect(throws: CancellationError.self) { _ = try await impatient.get() }
+    try await release.send(())
+    #expect(try await generator.next() == 1)
+    #expect(try await generator.next() == nil)
+  }
+
+  @Test func oneWhoWasCancelledBeforeHeAskedDoesNotLeadTheBodyOn() async throws {
+    let log = Log()
+    let coroutine = Coroutine(on: DispatchQueue(label: "serial")) {
+      let generator = AsyncGenerator<Int> { yield in
+        for value in 0..<3 {
+          log.add("computes \(value)")
+          try yield(value)
+        }
+      }
+      let cancelled = Coroutine.immediate { () throws -> Int? in
+        Coroutine.yield()
+        return try generator.next()
+      }
+      cancelled.cancel()
+      _ = try? cancelled.get()
+      for _ in 0..<3 { Coroutine.yield() }
+      log.add("asks")
+      log.add("got \(try generator.next() ?? -1)")
+      for _ in 0..<3 { Coroutine.yield() }
+      log.add("asks")
+      log.add("got \(try generator.next() ?? -1)")
+    }
+    try await coroutine.get()
+    #expect(log.all == ["computes 0", "asks", "got 0", "asks", "computes 1", "got 1"])
+  }
+
+  @Test func noMemoryForTheBodysStackIsThrown() async throws {
+    let generator = AsyncGenerator<Int>(stackSize: .max) { yield in try yield(1) }
+    await #expect(throws: (any Error).self) { try await generator.next() }
+    let other = AsyncGenerator<Int>(stackSize: .max) { yield in try yield(1) }
+    let coroutine = Coroutine { try other.next() }
+    await #expect(throws: (any Error).self) { _ = try await coroutine.get() }
+  }
+
+  @Test func thousandsThatAreDroppedHalfWayLeaveNothing() async throws {
+    let live = Guarded(0)
+    final class Witness: Sendable {
+      let live: Guarded<Int>
+      init(_ live: Guarded<Int>) {
+        self.live = live
+        live.withLock { $0 += 1 }
+      }
+      deinit { live.withLock { $0 -= 1 } }
+    }
+    let ended = Channel<Void>()
+    func half() async throws {
+      let generator = AsyncGenerator<Int> { yield in
+        let witness = Witness(live)
+        defer {
+          withExtendedLifetime(witness) {}
+          Coroutine { try ended.send(()) }
+        }
+        for value in 0... { try yield(value) }
+      }
+      #expect(try await generator.next() == 0)
+    }
+    for _ in 0..<2000 {
+      try await half()
+      try await ended.receive()
+    }
+    while live.withLock({ $0 }) > 0 { await Task.yield() }
+  }
+
+  // MARK: Misuse
+
+  @Test func askingInsideItsOwnBodyTrapsByName() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let handle = Guarded<AsyncGenerator<Int>?>(nil)
+      let generator = AsyncGenerator<Int> { yield in
+        let itself = handle.withLock { $0 }
+        _ = try itself?.next()
+      }
+      handle.withLock { $0 = generator }
+      _ = try await generator.next()
+    }
+    #expect(message(result).contains("inside its own body"))
+  }
+
+  @Test func yieldingElsewhereTrapsByName() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let generator = AsyncGenerator<Int> { yield in
+        try Coroutine { try yield(1) }.get()
+      }
+      _ = try await generator.next()
+    }
+    #expect(message(result).contains("outside of its body"))
+  }
+
+  private func message(_ result: ExitTest.Result?) -> String {
+    result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
+  }
+}

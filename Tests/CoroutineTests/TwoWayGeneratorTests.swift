@@ -1,0 +1,166 @@
+import Coroutine
+import Testing
+
+@Suite struct TwoWayGeneratorTests {
+  struct Problem: Error, Equatable {}
+
+  /// RJIterator's example: the body says four sentences, then takes the next command.
+  @Test func theChatRobot() throws {
+    let robot = TwoWayGenerator<String?, String, Int> { yield in
+      var rounds = 0
+      var command: String? = "start"
+      while command != nil, command != "stop" {
+        rounds += 1
+        try yield("Hello, round \(rounds)")
+        try yield("Today is Friday")
+        command = try yield("Over")
+      }
+      return rounds
+    }
+    #expect(try robot.next("ignored") == .yielded("Hello, round 1"))
+    #expect(try robot.next() == .yielded("Today is Friday"))
+    #expect(try robot.next() == .yielded("Over"))
+    #expect(try robot.next("again") == .yielded("Hello, round 2"))
+    #expect(try robot.next() == .yielded("Today is Friday"))
+    #expect(try robot.next() == .yielded("Over"))
+    #expect(try robot.next("stop") == .returned(2))
+    #expect(try robot.next("again") == .returned(2))
+  }
+
+  /// The README's.
+  @Test func theGameOfGuessing() throws {
+    func guess(_ range: ClosedRange<Int>) -> TwoWayGenerator<Bool, String, Int> {
+      TwoWayGenerator { yield in
+        var (range, questions) = (range, 0)
+        while range.lowerBound < range.upperBound {
+          let middle = (range.lowerBound + range.upperBound) / 2
+          questions += 1
+          range = try yield("more than \(middle)?") ? middle + 1...range.upperBound : range.lowerBound...middle
+        }
+        return questions
+      }
+    }
+    let game = guess(1...100)
+    var step = try game.next(false)
+    while case .yielded(let question) = step { step = try game.next(question == "more than 50?") }
+    #expect(step == .returned(7))
+  }
+
+  @Test func yieldReturnsTheInputOfTheNextThatResumesIt() throws {
+    var received: [Int] = []
+    let generator = TwoWayGenerator<Int, Int, [Int]> { yield in
+      for number in 0..<4 { received.append(try yield(number)) }
+      return received
+    }
+    var elements: [Int] = []
+    var input = 100
+    while let element = try generator.next(input).element {
+      elements.append(element)
+      input += 1
+    }
+    #expect(elements == [0, 1, 2, 3])
+    // 100 went with the first `next`, which no `yield` was waiting for.
+    #expect(received == [101, 102, 103, 104])
+    let end = try generator.next(0)
+    #expect(end.isDone && end.element == nil && end == .returned(received))
+  }
+
+  @Test func inputsOfEveryShapeArriveAndAreReleased() throws {
+    final class Witness {
+      nonisolated(unsafe) static var live = 0  // one thread: this test's
+      init() { Witness.live += 1 }
+      deinit { Witness.live -= 1 }
+    }
+    func run() throws {
+      let generator = TwoWayGenerator<Witness, Int, Void> { yield in
+        while true { _ = try yield(Witness.live) }
+      }
+      #expect(try generator.next(Witness()).element == 0)
+      #expect(try generator.next(Witness()).element == 0)
+      #expect(try generator.next(Witness()).element == 0)
+    }
+    try run()
+    #expect(Witness.live == 0)
+    let optional = TwoWayGenerator<Int?, Int?, Int?> { yield in
+      var last: Int?
+      for _ in 0..<3 { last = try yield(last) }
+      return last
+    }
+    #expect(try optional.next(0) == .yielded(nil))
+    #expect(try optional.next(5) == .yielded(5))
+    #expect(try optional.next(nil) == .yielded(nil))
+    #expect(try optional.next() == .returned(nil))
+    #expect(try optional.next() == .returned(nil))
+  }
+
+  @Test func theResultIsDeliveredAgainAndAgain() throws {
+    let generator = TwoWayGenerator<Void, Int, String> { yield in
+      try yield(1)
+      return "done"
+    }
+    #expect(try generator.next() == .yielded(1))
+    for _ in 0..<3 { #expect(try generator.next() == .returned("done")) }
+    generator.cancel()
+    #expect(try generator.next() == .returned("done"))
+  }
+
+  @Test func anErrorIsDeliveredAgainAndAgain() throws {
+    let generator = TwoWayGenerator<Void, Int, String> { yield in
+      try yield(1)
+      throw Problem()
+    }
+    #expect(try generator.next() == .yielded(1))
+    for _ in 0..<3 { #expect(throws: Problem()) { try generator.next() } }
+  }
+
+  @Test func afterACancelThereIsNothingToReturn() throws {
+    let log = Log()
+    let generator = TwoWayGenerator<Int, Int, String> { yield in
+      defer { log.add("unwound") }
+      while true { try yield(1) }
+    }
+    #expect(try generator.next(1) == .yielded(1))
+    generator.cancel()
+    #expect(log.all == ["unwound"])
+    #expect(throws: GeneratorCancelled.self) { try generator.next(2) }
+    let unborn = TwoWayGenerator<Int, Int, String> { _ in "never" }
+    unborn.cancel()
+    #expect(throws: GeneratorCancelled.self) { try unborn.next(2) }
+  }
+
+  @Test func theBodyMayCatchTheCancelAndReturn() throws {
+    let generator = TwoWayGenerator<Void, Int, Int> { yield in
+      var count = 0
+      while true {
+        do { try yield(count) } catch { return count }
+        count += 1
+      }
+    }
+    for count in 0..<5 { #expect(try generator.next() == .yielded(count)) }
+    generator.cancel()
+    #expect(try generator.next() == .returned(4))
+  }
+
+  @Test func aDroppedOneUnwinds() throws {
+    let log = Log()
+    func run() throws {
+      let generator = TwoWayGenerator<Int, Int, Void> { yield in
+        defer { log.add("unwound") }
+        try yield(1)
+      }
+      #expect(try generator.next(0).element == 1)
+    }
+    try run()
+    #expect(log.all == ["unwound"])
+  }
+
+  @Test func delegatingToOneThatHasBegunTrapsByName() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let inner = TwoWayGenerator<Int, Int, Void> { yield in while true { try yield(1) } }
+      _ = try inner.next(1)
+      let outer = TwoWayGenerator<Int, Int, Void> { yield in try yield(from: inner) }
+      _ = try outer.next(1)
+    }
+    #expect(result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) }?.contains("no input") == true)
+  }
+}
