@@ -23,6 +23,59 @@ func sumByNext<From: Source>(_ source: From, _ count: Int) -> Int {
   return sum
 }
 
+/// The same out of a generator that ten others yield from, one from the other.
+@inline(never)
+func sumByDelegates(_ count: Int) -> Int {
+  var generator = Generator<Int> { yield in try yieldAll(Numbers(), count, yield) }
+  for _ in 0..<10 {
+    let inner = generator
+    generator = Generator { yield in try yield(from: inner) }
+  }
+  var sum = 0
+  for element in generator { sum &+= element }
+  return sum
+}
+
+/// Each number comes back as the input of the next call.
+@inline(never)
+func sumByTwoWay(_ count: Int) -> Int {
+  let generator = TwoWayGenerator<Int, Int, Int> { yield in
+    var sum = 0
+    for index in 0..<count { sum &+= try yield(index) }
+    return sum
+  }
+  var input = 0
+  while let step = try? generator.next(input) {
+    switch step {
+    case .yielded(let element): input = element
+    case .returned(let sum): return sum
+    }
+  }
+  return -1
+}
+
+@inline(never)
+func sumByThrowing(_ count: Int) -> Int {
+  let generator = ThrowingGenerator<Int> { yield in try yieldAll(Numbers(), count, yield) }
+  var sum = 0
+  while let element = try? generator.next() { sum &+= element }
+  return sum
+}
+
+/// The body on a scheduler of its own, whose thread is the consumer's too: what an element costs without a processor's
+/// waiting for another.
+@inline(never)
+func sumByAsyncGenerator(_ count: Int) -> Int {
+  let queue = ThreadPool(threads: 1)
+  let coroutine = Coroutine(on: queue) { () throws -> Int in
+    let generator = AsyncGenerator<Int> { yield in for index in 0..<count { try yield(index) } }
+    var sum = 0
+    while let element = try generator.next() { sum &+= element }
+    return sum
+  }
+  return (try? coroutine.getBlocking()) ?? -1
+}
+
 /// The generators' body.
 @inline(never)
 private func yieldAll<From: Source>(_ source: From, _ count: Int, _ yield: Generator<From.Made>.Yield) throws {

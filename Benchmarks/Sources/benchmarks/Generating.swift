@@ -54,7 +54,15 @@ extension Workload {
         Surroundings.task { await .timedAsync { await loop(count) } }
       }
     }
+    let other = { (system: String, loop: @escaping (Int) -> Int) in
+      Subject(
+        system, backend: Coroutine.backendName, comparedWith: Yardstick.name, expecting: source.sum, loop: loop)
+    }
     return [
+      other("ThrowingGenerator, next()", sumByThrowing),
+      other("TwoWayGenerator, next(Int)", sumByTwoWay),
+      other("for … in, through ten that yield from one another", sumByDelegates),
+      other("AsyncGenerator, in a coroutine of the same thread", sumByAsyncGenerator),
       Subject("AnyIterator", comparedWith: Yardstick.name, expecting: source.sum, loop: sumByAnyIterator),
       stream("AsyncStream, unfolding") { await sumByUnfolding(source, $0) },
       stream("AsyncStream, filled by a Task") { await sumByStream(source, $0) },
