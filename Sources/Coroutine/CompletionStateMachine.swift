@@ -19,10 +19,11 @@ struct CompletionStateMachine {
   }
 
   /// Somebody gives up.
-  @inlinable
-  mutating func leave(_ node: UnsafeMutablePointer<WaitNode>) -> Attempt {
+  ///
+  /// - Returns: whether it still waited.
+  @inlinable @discardableResult
+  mutating func leave(_ node: UnsafeMutablePointer<WaitNode>) -> Bool {
     waiters.remove(node)
-    return .done
   }
 
   /// The result is there. Returns those to be woken.

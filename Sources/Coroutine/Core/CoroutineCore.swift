@@ -17,9 +17,9 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   /// Where it runs instead, inside `on(_:operation:)`. Changed by itself.
   @exclusivity(unchecked) final var visiting: SchedulerReference?
   /// Unique in the process, counted from 1.
-  package let id: UInt64
+  @usableFromInline package let id: UInt64
   /// For people; empty where none was given.
-  package let name: String
+  @usableFromInline package let name: String
   /// The usable bytes of its stack, or `defaultStackSize`.
   private let stackSize: Int
   private static var defaultStackSize: Int { .min }
@@ -315,6 +315,28 @@ extension CoroutineCore {
     lock.withLock { completion.isFinished }
   }
 
+  /// Tells `listener` of the end, once; false if it has come already.
+  final func join(_ listener: WaitListener) -> Bool {
+    lock.withLock {
+      guard case .wait = completion.join(listener.node) else { return false }
+      listener.enter()
+      return true
+    }
+  }
+
+  /// Does not tell `listener` any more, if it is not being told this moment.
+  final func leave(_ listener: WaitListener) {
+    lock.lock()
+    let wasQueued = completion.leave(listener.node)
+    lock.unlock()
+    if wasQueued { listener.leave() }
+  }
+
+  /// Its result goes another way: nobody has to ask for it here.
+  final func resultIsTaken() {
+    lock.withLock { completion.wasObserved = true }
+  }
+
   /// Suspends the calling coroutine until this one has ended.
   ///
   /// - Throws: `CancellationError` if the caller is cancelled before, `TimeoutError`.
@@ -328,6 +350,7 @@ extension CoroutineCore {
           completion.join(node)
         } withdraw: {
           completion.leave(node)
+          return .done
         }
       }
     }
@@ -347,6 +370,7 @@ extension CoroutineCore {
       completion.join(node)
     } withdraw: {
       completion.leave(node)
+      return .done
     }
     try cause.check()
   }
@@ -365,6 +389,7 @@ extension CoroutineCore {
         completion.join(node)
       } withdraw: {
         completion.leave(node)
+        return .done
       }
     }
     try cause.check()
@@ -465,7 +490,9 @@ extension CoroutineCore {
   }
 
   /// For messages: number and name.
-  @usableFromInline package final var description: String {
+  @usableFromInline package final var description: String { Self.describe(id: id, name: name) }
+
+  static func describe(id: UInt64, name: String) -> String {
     name.isEmpty ? "coroutine \(id)" : "coroutine \(id) \"\(name)\""
   }
 }

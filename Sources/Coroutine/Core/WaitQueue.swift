@@ -29,6 +29,8 @@ package enum Waiter {
   case task(Unmanaged<WaitingTask>)
   /// A thread that blocks.
   case thread(Unmanaged<BlockedThread>)
+  /// Nobody who stands still: an object that is told.
+  case listener(Unmanaged<WaitListener>)
 
   /// Ends the wait. Whether the caller has to call `wake()`, once it holds no lock: it was the first.
   @inlinable @inline(__always)
@@ -38,6 +40,8 @@ package enum Waiter {
     // A task's deadline runs before the task is parked.
     case .task(let task): task._withUnsafeGuaranteedRef { $0.parking.claimEarly(cause).mustWake }
     case .thread(let thread): thread._withUnsafeGuaranteedRef { $0.parking.claim(cause) }
+    // It is in one queue, once: whoever takes it out is the first.
+    case .listener: true
     }
   }
 
@@ -48,6 +52,7 @@ package enum Waiter {
     case .coroutine(let core): CoroutineCore.wake(core)
     case .task(let task): task._withUnsafeGuaranteedRef { $0.resume() }
     case .thread(let thread): thread._withUnsafeGuaranteedRef { $0.unblock() }
+    case .listener(let listener): listener.takeRetainedValue().notify()
     }
   }
 }
