@@ -1,6 +1,5 @@
 import Coroutine
 import Dispatch
-import Synchronization
 import Testing
 
 @Suite struct SuspensionTests {
@@ -23,33 +22,67 @@ import Testing
     await #expect(throws: Problem.self) { try await coroutine.get() }
   }
 
-  @Test func aSecondResumeIsHarmlessAndSaysSo() async throws {
+  @Test func aSecondResumeIsHarmlessSaysSoAndIsReportedOnce() async throws {
     let answers = Guarded<[Bool]>([])
-    let coroutine = Coroutine { () throws -> Int in
-      try withSuspension { resume in
-        let first = resume.returning(1)
-        let second = resume.returning(2)
-        let third = resume.throwing(Problem())
-        answers.withLock { $0 = [first, second, third] }
+    let log = Log()
+    let value = try await LostErrors.observe { error, origin in
+      guard let twice = error as? SettledTwice, origin.contains("\"resumed twice\"") else { return false }
+      log.add(twice.ignoredError == nil ? "value" : "error")
+      return true
+    } during: {
+      let coroutine = Coroutine(name: "resumed twice") { () throws -> Int in
+        try withSuspension { resume in
+          let first = resume.returning(1)
+          let second = resume.returning(2)
+          let third = resume.throwing(Problem())
+          answers.withLock { $0 = [first, second, third] }
+        }
       }
+      return try await coroutine.get()
     }
-    #expect(try await coroutine.get() == 1)
+    #expect(value == 1)
     #expect(answers.withLock { $0 } == [true, false, false])
+    #expect(log.all == ["value"])
+  }
+
+  @Test func aResumeThatLostToACancelIsNotReported() async throws {
+    let queue = DispatchQueue(label: "serial")
+    let kept = Guarded<Resumption<Int>?>(nil)
+    let log = Log()
+    await LostErrors.observe { error, origin in
+      guard error is SettledTwice, origin.contains("\"cancelled\"") else { return false }
+      log.add("reported")
+      return true
+    } during: {
+      let coroutine = Coroutine(on: queue, name: "cancelled") { () throws -> Int in
+        try withSuspension { resume in kept.withLock { $0 = resume } }
+      }
+      _ = try? await Coroutine(on: queue) {}.get()
+      coroutine.cancel()
+      _ = try? await coroutine.get()
+      let answer = kept.withLock { $0?.returning(1) }
+      #expect(answer == false)
+    }
+    #expect(log.all == [])
   }
 
   @Test func oneOfManyRacingResumesWins() async throws {
     for _ in 0..<50 {
-      let wins = Atomic<Int>(0)
-      let coroutine = Coroutine { () throws -> Int in
-        try withSuspension { resume in
-          DispatchQueue.concurrentPerform(iterations: 8) { index in
-            if resume.returning(index) { wins.add(1, ordering: .relaxed) }
+      let wins = Guarded(0)
+      let winner = try await LostErrors.observe { error, origin in
+        error is SettledTwice && origin.contains("\"raced for\"")
+      } during: {
+        let coroutine = Coroutine(name: "raced for") { () throws -> Int in
+          try withSuspension { resume in
+            DispatchQueue.concurrentPerform(iterations: 8) { index in
+              if resume.returning(index) { wins.withLock { $0 += 1 } }
+            }
           }
         }
+        return try await coroutine.get()
       }
-      let winner = try await coroutine.get()
       #expect((0..<8).contains(winner))
-      #expect(wins.load(ordering: .relaxed) == 1)
+      #expect(wins.withLock { $0 } == 1)
     }
   }
 

@@ -1,0 +1,80 @@
+public import Context
+public import Synchronization
+
+/// A suspension's lock, and what its state machine decides.
+@usableFromInline
+// Unchecked: the lock guards the machine, the rest is constant.
+final class SuspensionStorage<Value: Sendable>: Waitable, @unchecked Sendable {
+  @exclusivity(unchecked) @usableFromInline var machine = SuspensionStateMachine<Value>()
+  /// Whose suspension it is, for messages: it may be gone when a second resume comes.
+  @usableFromInline let coroutine: (id: UInt64, name: String)
+
+  @inlinable
+  init(of core: CoroutineCore) {
+    coroutine = (core.id, core.name)
+    super.init()
+  }
+
+  /// The coroutine's side. Called once. No outcome: it was cancelled before there was one.
+  @inlinable
+  func wait(_ core: CoroutineCore) -> Result<Value, any Error>? {
+    var node = WaitNode(.coroutine(.passUnretained(core)))
+    _ = withUnsafeMutablePointer(to: &node) { node in
+      wait(core, .suspension) {
+        machine.wait(node)
+      } withdraw: {
+        .done
+      }
+    }
+    // Again under the lock: a late second resume may be looking.
+    return lock.withLock { machine.take() }
+  }
+
+  /// The callback's side. Whether it was the first, and somebody gets the outcome.
+  @inlinable
+  func settle(_ outcome: Result<Value, any Error>) -> Bool {
+    lock.lock()
+    let action = machine.settle(outcome)
+    lock.unlock()
+    switch action {
+    case .none: return true
+    case .wake(let waiter):
+      waiter.wake()
+      return true
+    case .tooLate(let isWorthReporting):
+      if isWorthReporting { SettledTwice.report(outcome, of: origin) }
+      return false
+    }
+  }
+
+  @usableFromInline
+  var origin: String { "withSuspension in \(CoroutineCore.describe(id: coroutine.id, name: coroutine.name))" }
+
+  override package func describe(_ operation: WaitReason.Operation) -> String {
+    "a callback"
+  }
+}
+
+/// What the copies of one `Resumption` share: when it goes, nobody can resume any more.
+@usableFromInline
+final class SuspensionEnd<Value: Sendable>: Sendable {
+  @usableFromInline let storage: SuspensionStorage<Value>
+  /// Whether one of the copies was called: there is nothing left to do at the end. Set before that copy goes.
+  @usableFromInline let isUsed = Atomic<Bool>(false)
+
+  @inlinable
+  init(_ storage: SuspensionStorage<Value>) {
+    self.storage = storage
+  }
+
+  @inlinable
+  func settle(_ outcome: Result<Value, any Error>) -> Bool {
+    isUsed.store(true, ordering: .relaxed)
+    return storage.settle(outcome)
+  }
+
+  @inlinable
+  deinit {
+    if !isUsed.load(ordering: .relaxed) { _ = storage.settle(.failure(SuspensionAbandoned())) }
+  }
+}
