@@ -38,6 +38,8 @@ enum SchedulerReference: Sendable {
       self = pool === ThreadPool.shared ? .sharedPool : .pool(pool)
     } else if let queue = scheduler as? DispatchQueue {
       self = .queue(QueueScheduler.of(queue))
+    } else if scheduler is InheritedScheduler {
+      self = .inherited
     } else {
       self = .other(ForeignScheduler(scheduler))
     }
@@ -77,6 +79,15 @@ enum SchedulerReference: Sendable {
     case .pool(let pool): pool.isCurrent
     case .queue(let queue): queue.isCurrent
     case .other(let other): other.scheduler.isCurrent
+    }
+  }
+
+  var isSerial: Bool {
+    switch self {
+    case .sharedPool: ThreadPool.shared.isSerial
+    case .pool(let pool): pool.isSerial
+    case .queue(let queue): queue.isSerial
+    case .other(let other): other.scheduler.isSerial
     }
   }
 

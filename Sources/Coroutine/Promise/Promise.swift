@@ -1,0 +1,222 @@
+/// A value, or an error, that somebody will deliver: the reading end. Its writing end is a `Promise.Resolver`.
+///
+/// ```swift
+/// let page = Promise<Data> { resolver in
+///   let request = fetch(url) { data, error in
+///     if let data { resolver.fulfill(data) } else { resolver.reject(error!) }
+///   }
+///   resolver.onCancel { request.stop() }
+/// }
+/// let text = page.then { String(decoding: $0, as: UTF8.self) }.catch { _ in "(nothing)" }
+/// Coroutine { print(try text.get()) }
+/// ```
+///
+/// It is settled once: fulfilled with a value, or rejected with an error; the first settlement wins. Any number of
+/// coroutines, tasks and threads may wait for it, and ask it anything, at any time from anywhere. Copies are the same
+/// promise. A promise whose last resolver is gone unused is rejected with `PromiseAbandoned`. An error that nobody ever
+/// asked for is reported once through `CoroutineErrors.unhandled`, when the last copy is gone.
+///
+/// **Cancelling.** `cancel()` rejects this promise with a `CancellationError` and calls its resolver's `onCancel` handlers,
+/// which stop the work. It reaches what was derived from the promise (`then`, …), as any rejection does, but never the
+/// other way: cancelling a derived promise stops its own closure and leaves the original, which others may wait for, alone.
+/// For the same reason cancelling a coroutine that waits in `get()` ends that wait only. To stop the work too:
+///
+/// ```swift
+/// try withCancellationHandler { try page.get() } onCancel: { page.cancel() }
+/// ```
+public struct Promise<Value: Sendable>: Sendable {
+  @usableFromInline let storage: PromiseStorage<Value>
+
+  @inlinable
+  init(storage: PromiseStorage<Value>) {
+    self.storage = storage
+  }
+
+  /// A promise, and what starts the work that settles it.
+  ///
+  /// - Parameters:
+  ///   - name: for backtraces and messages.
+  ///   - start: runs at once, before the initialiser returns, and keeps the resolver for as long as it needs it. An error
+  ///     that it throws rejects the promise.
+  @inlinable
+  public init(name: String = "", _ start: (Resolver) throws -> Void) {
+    let (promise, resolver) = Self.makePromise(name: name)
+    self = promise
+    resolver.run(start)
+  }
+
+  /// A promise, and what does the work that settles it, in a coroutine on a scheduler: it may wait.
+  ///
+  /// ```swift
+  /// let total = Promise<Int>(on: .pool) { resolver in
+  ///   resolver.fulfill(try numbers.receive() + numbers.receive())
+  /// }
+  /// ```
+  ///
+  /// - Parameters:
+  ///   - scheduler: a `DispatchQueue`, `.pool`, one of your own.
+  ///   - name: for backtraces and messages.
+  ///   - start: runs soon, whether or not anybody waits for the promise. An error that it throws rejects the promise.
+  ///     `cancel()` cancels the coroutine: what it waits for throws.
+  public init(
+    on scheduler: some Scheduler, name: String = "", _ start: sending @escaping (Resolver) throws -> Void
+  ) {
+    let (promise, resolver) = Self.makePromise(name: name)
+    self = promise
+    let work = CoroutineStorage<Void, Never>(on: SchedulerReference(scheduler), name: name, stackSize: nil) {
+      resolver.run(start)
+    }
+    promise.storage.onCancel { work.cancel(reason: nil) }
+    work.schedule()
+  }
+
+  /// A promise that is fulfilled already.
+  @inlinable
+  public init(value: Value) {
+    storage = PromiseStorage(name: "")
+    storage.settle(.success(value))
+  }
+
+  /// A promise that is rejected already.
+  @inlinable
+  public init(error: any Error) {
+    storage = PromiseStorage(name: "")
+    storage.settle(.failure(error))
+  }
+
+  /// A promise and its resolver, apart: for work that is started elsewhere.
+  ///
+  /// ```swift
+  /// let (answer, resolver) = Promise.makePromise(of: Int.self)
+  /// queue.async { resolver.fulfill(42) }
+  /// ```
+  ///
+  /// - Parameter name: for backtraces and messages.
+  @inlinable
+  public static func makePromise(
+    of type: Value.Type = Value.self, name: String = ""
+  ) -> (promise: Promise, resolver: Resolver) {
+    let storage = PromiseStorage<Value>(name: name)
+    return (Promise(storage: storage), Resolver(end: PromiseEnd(storage)))
+  }
+
+  /// The name it was given; empty without one.
+  public var name: String { storage.name }
+
+  /// Rejects the promise with a `CancellationError`, and calls the `onCancel` handlers before those who wait go on.
+  /// Callable from any thread. Without effect once it is settled.
+  ///
+  /// - Returns: whether it was still pending.
+  @discardableResult
+  public func cancel() -> Bool { storage.cancel() }
+}
+
+// MARK: - Waiting
+
+extension Promise {
+  /// Waits for the settlement and returns the value. Suspends the calling coroutine.
+  ///
+  /// Any number of coroutines, tasks and threads may wait; they are woken in the order in which they came. Constant time,
+  /// no allocation.
+  ///
+  /// - Throws: what the promise is rejected with; `CancellationError` if it, or the caller, is cancelled: ask
+  ///   `isCancelled` which. A cancelled caller leaves the promise as it is.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @inlinable
+  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  public func get() throws -> Value {
+    try storage.value(after: storage.wait())
+  }
+
+  /// Waits for the settlement, but not longer than `timeout`, and returns the value. Suspends the calling coroutine.
+  ///
+  /// - Parameter timeout: not negative: traps. Zero: does not wait.
+  /// - Throws: `TimeoutError` if it was still pending then, and stays as it is; else what `get()` throws.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @inlinable
+  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  public func get(timeout: Duration) throws -> Value {
+    try storage.value(after: storage.wait(until: WaitDeadline.after(timeout)), timeout: timeout)
+  }
+
+  /// Waits for the settlement and returns the value. In `async` code.
+  ///
+  /// At the top level of `main.swift` Swift 6.3 picks the synchronous form even behind `await`: use
+  /// `try await promise.result.get()` there.
+  ///
+  /// - Throws: what the promise is rejected with; `CancellationError` if it, or the caller, is cancelled.
+  @inlinable
+  nonisolated(nonsending) public func get() async throws -> Value {
+    try await storage.value(after: storage.wait())
+  }
+
+  /// Waits for the settlement, but not longer than `timeout`, and returns the value. In `async` code.
+  ///
+  /// - Parameter timeout: not negative: traps. Zero: does not wait.
+  /// - Throws: `TimeoutError` if it was still pending then, and stays as it is; else what `get()` throws.
+  @inlinable
+  nonisolated(nonsending) public func get(timeout: Duration) async throws -> Value {
+    try await storage.value(after: storage.wait(until: WaitDeadline.after(timeout)), timeout: timeout)
+  }
+
+  /// Waits for the settlement, in `async` code: the outcome, as `Task` has it. A `CancellationError` if the caller is
+  /// cancelled.
+  @inlinable
+  nonisolated(nonsending) public var result: Result<Value, any Error> {
+    get async {
+      await storage.wait() == .event ? storage.settledOutcome : .failure(CancellationError())
+    }
+  }
+
+  /// Waits for the settlement and returns the value. Blocks the calling thread: for plain threads and `main`.
+  ///
+  /// - Throws: what the promise is rejected with.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
+  @inlinable
+  @available(*, noasync, message: "use 'await get()' in async code")
+  public func getBlocking() throws -> Value {
+    try storage.value(after: storage.waitBlocking())
+  }
+
+  /// Waits for the settlement, but not longer than `timeout`, and returns the value. Blocks the calling thread.
+  ///
+  /// - Parameter timeout: not negative: traps. Zero: does not wait.
+  /// - Throws: `TimeoutError` if it was still pending then, and stays as it is; else what the promise is rejected with.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
+  @inlinable
+  @available(*, noasync, message: "use 'await get(timeout:)' in async code")
+  public func getBlocking(timeout: Duration) throws -> Value {
+    try storage.value(after: storage.waitBlocking(until: WaitDeadline.after(timeout)), timeout: timeout)
+  }
+}
+
+// MARK: - Looking
+
+extension Promise {
+  /// Whether it is not settled yet.
+  public var isPending: Bool { storage.phase == .pending }
+
+  /// Whether it has a value.
+  public var isFulfilled: Bool { storage.phase == .fulfilled }
+
+  /// Whether it has an error, a cancellation included.
+  public var isRejected: Bool {
+    let phase = storage.phase
+    return phase == .rejected || phase == .cancelled
+  }
+
+  /// Whether it was cancelled: it is rejected with a `CancellationError`.
+  public var isCancelled: Bool { storage.phase == .cancelled }
+
+  /// The value, if it is fulfilled by now. Does not wait.
+  @inlinable
+  public var value: Value? {
+    if case .success(let value)? = storage.currentOutcome { value } else { nil }
+  }
+
+  /// The error, if it is rejected by now. Does not wait.
+  @inlinable
+  public var error: (any Error)? {
+    if case .failure(let error)? = storage.currentOutcome { error } else { nil }
+  }
+}

@@ -1,0 +1,120 @@
+/// Promises that are made from promises.
+///
+/// **When and where the closures run.** Each runs once, as a coroutine: it may wait. Those of one promise run one after
+/// another, in the order in which they were registered, however they are mixed and on whichever schedulers; also those that
+/// are registered after the settlement, which is why none ever runs before its registration has returned. One that waits
+/// for long holds up those behind it: return a promise, or start a coroutine. They run on the scheduler that was given; by
+/// default on that of the coroutine that registers them, outside of one on the pool; with the task-local values of whoever
+/// registers them.
+///
+/// **Cancelling** the promise that a call returns keeps its closure from running, or cancels the coroutine in which it
+/// runs. The promise that it was made from goes on.
+///
+/// Each call takes constant time. Chains of any length are worked off step by step, not by recursion.
+extension Promise {
+  /// What `transform` makes of the value. Skipped on rejection: the promise returned is rejected with the same error.
+  ///
+  /// ```swift
+  /// let length = page.then { $0.count }
+  /// ```
+  ///
+  /// - Returns: a promise of the result; rejected with what `transform` throws.
+  @discardableResult
+  public func then<NewValue: Sendable, Place: Scheduler>(
+    on scheduler: Place = .inherited, _ transform: sending @escaping (Value) throws -> NewValue
+  ) -> Promise<NewValue> {
+    derive(on: scheduler) { outcome in
+      .settled(outcome.flatMap { value in Result { try transform(value) } })
+    }
+  }
+
+  /// The promise that `transform` makes of the value, flattened. Skipped on rejection.
+  ///
+  /// ```swift
+  /// let image = page.then { fetch(firstImage(in: $0)) }      // a Promise<Image>
+  /// ```
+  ///
+  /// - Returns: a promise that becomes what the returned one becomes; rejected with what `transform` throws.
+  @discardableResult
+  public func then<NewValue: Sendable, Place: Scheduler>(
+    on scheduler: Place = .inherited, _ transform: sending @escaping (Value) throws -> Promise<NewValue>
+  ) -> Promise<NewValue> {
+    derive(on: scheduler) { outcome in
+      .init(flattening: outcome.flatMap { value in Result { try transform(value) } })
+    }
+  }
+
+  /// What `recover` makes of the error. Skipped on fulfilment: the promise returned gets the same value.
+  ///
+  /// - Returns: a promise of the value, this one's or the other; rejected with what `recover` throws.
+  @discardableResult
+  public func `catch`<Place: Scheduler>(
+    on scheduler: Place = .inherited, _ recover: sending @escaping (any Error) throws -> Value
+  ) -> Promise {
+    derive(on: scheduler) { outcome in
+      .settled(outcome.flatMapError { error in Result { try recover(error) } })
+    }
+  }
+
+  /// The promise that `recover` makes of the error, flattened. Skipped on fulfilment.
+  ///
+  /// - Returns: a promise that becomes what the returned one becomes; rejected with what `recover` throws.
+  @discardableResult
+  public func `catch`<Place: Scheduler>(
+    on scheduler: Place = .inherited, _ recover: sending @escaping (any Error) throws -> Promise
+  ) -> Promise {
+    derive(on: scheduler) { outcome in
+      switch outcome {
+      case .success: .settled(outcome)
+      case .failure(let error): .init(flattening: Result { try recover(error) })
+      }
+    }
+  }
+
+  /// Handles the error. Skipped on fulfilment.
+  ///
+  /// ```swift
+  /// page.then { try show($0) }.catch { print("failed: \($0)") }
+  /// ```
+  ///
+  /// - Returns: a promise that is fulfilled when there is nothing left to do; rejected with what `handle` throws.
+  @discardableResult @_disfavoredOverload
+  public func `catch`<Place: Scheduler>(
+    on scheduler: Place = .inherited, _ handle: sending @escaping (any Error) throws -> Void
+  ) -> Promise<Void> {
+    derive(on: scheduler) { outcome in
+      .settled(outcome.map { _ in }.flatMapError { error in Result { try handle(error) } })
+    }
+  }
+
+  /// Runs `cleanup` on fulfilment and on rejection.
+  ///
+  /// - Returns: a promise that is settled as this one, after `cleanup`; rejected with what `cleanup` throws.
+  @discardableResult
+  public func finally<Place: Scheduler>(
+    on scheduler: Place = .inherited, _ cleanup: sending @escaping () throws -> Void
+  ) -> Promise {
+    derive(on: scheduler) { outcome in
+      .settled(Result { try cleanup() }.flatMap { outcome })
+    }
+  }
+
+  private func derive<NewValue: Sendable>(
+    on scheduler: some Scheduler,
+    _ transform: @escaping (Result<Value, any Error>) -> PromiseStep<Value, NewValue>.Continuation
+  ) -> Promise<NewValue> {
+    let derived = PromiseStorage<NewValue>(name: "")
+    let place = scheduler is InheritedScheduler ? .inherited : SchedulerReference(scheduler)
+    PromiseStep(from: storage, to: derived, on: place, transform)
+    return Promise<NewValue>(storage: derived)
+  }
+}
+
+extension PromiseStep.Continuation {
+  fileprivate init(flattening outcome: Result<Promise<Output>, any Error>) {
+    switch outcome {
+    case .success(let promise): self = .follows(promise.storage)
+    case .failure(let error): self = .settled(.failure(error))
+    }
+  }
+}

@@ -1,0 +1,16 @@
+/// A promise's last resolver was dropped unused: nobody could settle the promise any more, so it was rejected with this.
+public struct PromiseAbandoned: Error, CustomStringConvertible {
+  public var description: String {
+    "a promise was abandoned: the last copy of its Resolver was dropped without fulfilling or rejecting it"
+  }
+
+  init() {}
+}
+
+/// A `then` or `catch` returned the very promise that it had made: that would wait for itself for ever, so it is rejected
+/// with this.
+public struct PromiseFollowsItself: Error, CustomStringConvertible {
+  public var description: String { "a promise was to become what it becomes itself: it would never be settled" }
+
+  init() {}
+}

@@ -1,0 +1,126 @@
+/// Somebody who is told of a promise's settlement: a coroutine that begins when it gets the turn.
+///
+/// It is made when it registers, so that it has its creator's scheduler and task-local values, and it has no stack before
+/// it begins. Like every coroutine it keeps itself alive, and must be run to its end.
+@usableFromInline
+// Unchecked: see the fields.
+class PromiseObserver: CoroutineCore, @unchecked Sendable {
+  // The links and the place: guarded by the lock of the promise that it is registered at.
+  @exclusivity(unchecked) fileprivate final var next: PromiseObserver?
+  @exclusivity(unchecked) fileprivate final var previous: Unmanaged<PromiseObserver>?
+  @exclusivity(unchecked) fileprivate final var isQueued = false
+  /// Where it is registered. Written before anybody else knows the observer, constant after that.
+  @exclusivity(unchecked) private final var source: PromiseCore?
+  /// Written by whoever gives it the turn, before it is scheduled; then its own.
+  @exclusivity(unchecked) private final var hasTurn = false
+
+  deinit {
+    // It could not run: it was cancelled before, or there was no memory for a stack. The others must not wait for it.
+    endTurn()
+  }
+
+  /// Waits for its turn.
+  final func register(at source: PromiseCore) {
+    self.source = source
+    source.observe(self)
+  }
+
+  /// It has the turn. Not under a lock.
+  final func begin() {
+    hasTurn = true
+    schedule()
+  }
+
+  /// The next one has the turn. Without effect the second time.
+  final func endTurn() {
+    guard hasTurn else { return }
+    hasTurn = false
+    source?.endTurn()
+  }
+
+  /// Whoever is to be told does not care any more. Callable from any thread, at any time.
+  final func stop() {
+    cancel(reason: nil)
+    // Cancelled before it began, it ends without running, and without a stack.
+    if let source, source.withdraw(self) { schedule() }
+  }
+}
+
+/// A step of a chain: turns the outcome of one promise into that of another.
+final class PromiseStep<Input: Sendable, Output: Sendable>: PromiseObserver, @unchecked Sendable {
+  private let output: PromiseStorage<Output>
+
+  /// What the output promise becomes.
+  enum Continuation {
+    case settled(Result<Output, any Error>)
+    /// What another one becomes.
+    case follows(PromiseStorage<Output>)
+  }
+
+  /// A step that waits for `input`, and runs `transform` in a coroutine on `scheduler`.
+  @discardableResult
+  init(
+    from input: PromiseStorage<Input>, to output: PromiseStorage<Output>, on scheduler: SchedulerReference,
+    _ transform: @escaping (Result<Input, any Error>) -> Continuation
+  ) {
+    self.output = output
+    super.init(on: scheduler, name: "", stackSize: nil) { core in
+      unsafeDowncast(core, to: PromiseStep.self).run(input, transform)
+    }
+    resultIsTaken()
+    register(at: input)
+    // Weakly: if it ends without having run, its `deinit` settles the output.
+    output.onCancel { [weak self] in self?.stop() }
+  }
+
+  deinit {
+    if let failure { output.settle(.failure(failure)) }
+  }
+
+  private func run(_ input: PromiseStorage<Input>, _ transform: (Result<Input, any Error>) -> Continuation) {
+    let continuation = transform(input.settledOutcome)
+    // Those behind this one come before those behind the output.
+    endTurn()
+    switch continuation {
+    case .settled(let outcome): output.settle(outcome)
+    case .follows(let other): output.follow(other, on: scheduler)
+    }
+  }
+}
+
+/// Observers in the order in which they registered: a list linked through themselves. Guarded by its owner's lock.
+struct PromiseObserverQueue {
+  private var first: PromiseObserver?
+  // It is in the list, which holds it.
+  private var last: Unmanaged<PromiseObserver>?
+
+  var isEmpty: Bool { first == nil }
+  private(set) var count = 0
+
+  mutating func append(_ observer: PromiseObserver) {
+    observer.previous = last
+    observer.isQueued = true
+    count += 1
+    if let last { last._withUnsafeGuaranteedRef { $0.next = observer } } else { first = observer }
+    last = .passUnretained(observer)
+  }
+
+  mutating func popFirst() -> PromiseObserver? {
+    guard let observer = first else { return nil }
+    _ = remove(observer)
+    return observer
+  }
+
+  /// Takes one out, if it is in there. Constant time.
+  mutating func remove(_ observer: PromiseObserver) -> Bool {
+    guard observer.isQueued else { return false }
+    observer.isQueued = false
+    count -= 1
+    let (next, previous) = (observer.next, observer.previous)
+    observer.next = nil
+    observer.previous = nil
+    if let previous { previous._withUnsafeGuaranteedRef { $0.next = next } } else { first = next }
+    if let next { next.previous = previous } else { last = previous }
+    return true
+  }
+}

@@ -1,0 +1,70 @@
+extension Promise {
+  /// The writing end of a promise: settles it, once, from any thread.
+  ///
+  /// The first settlement wins and returns `true`. A later one returns `false`, changes nothing, and is reported once
+  /// through `CoroutineErrors.unhandled` as `SettledTwice`, unless it only lost to a cancellation. Copies are the same
+  /// resolver; when the last one is gone without having been used, the promise is rejected with `PromiseAbandoned`.
+  public struct Resolver: Sendable {
+    @usableFromInline let end: PromiseEnd<Value>
+
+    @inlinable
+    init(end: PromiseEnd<Value>) {
+      self.end = end
+    }
+
+    /// Gives the promise its value.
+    ///
+    /// - Returns: whether this was the first settlement.
+    @inlinable @discardableResult
+    public func fulfill(_ value: Value) -> Bool {
+      end.storage.settleOnce(.success(value))
+    }
+
+    /// Gives the promise an error in place of a value. A `CancellationError` makes it a cancelled one.
+    ///
+    /// - Returns: whether this was the first settlement.
+    @inlinable @discardableResult
+    public func reject(_ error: any Error) -> Bool {
+      end.storage.settleOnce(.failure(error))
+    }
+
+    /// Settles the promise either way.
+    ///
+    /// - Returns: whether this was the first settlement.
+    @inlinable @discardableResult
+    public func settle(with outcome: Result<Value, any Error>) -> Bool {
+      end.storage.settleOnce(outcome)
+    }
+
+    /// Says how to stop the work when the promise is cancelled.
+    ///
+    /// - Parameter handler: runs once, on the thread that cancels, before those who wait for the promise go on; at once if
+    ///   it is cancelled already; never if it is settled otherwise. Several run from the last to the first, as
+    ///   `defer` blocks do. Must not block. Should not capture the resolver: as long as the promise is pending it is kept,
+    ///   and with it what keeps the promise from being abandoned.
+    public func onCancel(_ handler: @escaping @Sendable () -> Void) {
+      end.storage.onCancel(handler)
+    }
+
+    /// Whether the promise was cancelled: nobody needs the work any more.
+    public var isCancelled: Bool { end.storage.phase == .cancelled }
+
+    /// Calls what starts the work. An error that comes too late for the promise is reported: nobody else gets it.
+    @inlinable
+    func run(_ start: (Resolver) throws -> Void) {
+      do {
+        try start(self)
+      } catch {
+        reject(error)
+      }
+    }
+  }
+}
+
+extension Promise.Resolver where Value == Void {
+  /// Says that it is done.
+  ///
+  /// - Returns: whether this was the first settlement.
+  @inlinable @discardableResult
+  public func fulfill() -> Bool { fulfill(()) }
+}

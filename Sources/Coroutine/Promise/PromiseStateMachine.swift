@@ -1,0 +1,128 @@
+/// Whether a promise is settled, who waits for that, and who is told of it in which order. Pure: no lock, no switch.
+///
+/// Invariants: once it is settled nobody waits and no handler of a cancel is kept. Observers get the turn one after
+/// another, in the order in which they registered, and at most one has it; none has it before the promise is settled.
+@usableFromInline
+struct PromiseStateMachine {
+  @usableFromInline
+  enum Phase: Equatable {
+    case pending
+    case fulfilled
+    case rejected
+    /// Rejected with a `CancellationError`.
+    case cancelled
+  }
+
+  private(set) var phase = Phase.pending
+  private var waiters = WaitQueue()
+  private var observers = PromiseObserverQueue()
+  private var isTurnTaken = false
+  private var cancelHandlers: [@Sendable () -> Void] = []
+  private var isLateSettlementKnown = false
+  /// Whether anybody ever asked for the outcome.
+  private(set) var wasObserved = false
+
+  var isSettled: Bool { phase != .pending }
+
+  /// Somebody wants the outcome: `done` if it is there.
+  mutating func wait(_ node: UnsafeMutablePointer<WaitNode>) -> Attempt {
+    wasObserved = true
+    if isSettled { return .done }
+    waiters.append(node)
+    return .wait
+  }
+
+  /// Somebody gives up.
+  ///
+  /// - Returns: whether it still waited.
+  @discardableResult
+  mutating func withdraw(_ node: UnsafeMutablePointer<WaitNode>) -> Bool {
+    waiters.remove(node)
+  }
+
+  enum SettleAction {
+    /// It was the first: these are to be woken, and this one has the turn. The handlers are to be called if it was a
+    /// cancel, and to be released in any case.
+    case settled(ClaimedWaiters, PromiseObserver?, cancelHandlers: [@Sendable () -> Void])
+    /// It changes nothing. The first such settlement is worth a report, unless it only lost to a cancel.
+    case tooLate(isWorthReporting: Bool)
+  }
+
+  /// The outcome is there.
+  mutating func settle(as phase: Phase) -> SettleAction {
+    guard !isSettled else {
+      let isWorthReporting = self.phase != .cancelled && !isLateSettlementKnown
+      isLateSettlementKnown = true
+      return .tooLate(isWorthReporting: isWorthReporting)
+    }
+    self.phase = phase
+    var handlers: [@Sendable () -> Void] = []
+    swap(&handlers, &cancelHandlers)
+    return .settled(waiters.claimAll(), nextTurn(), cancelHandlers: handlers)
+  }
+
+  enum CancelHandlerAction {
+    case none
+    /// It was cancelled before.
+    case call
+  }
+
+  /// Somebody wants to know when it is cancelled.
+  mutating func addCancelHandler(_ handler: @escaping @Sendable () -> Void) -> CancelHandlerAction {
+    switch phase {
+    case .pending:
+      cancelHandlers.append(handler)
+      return .none
+    case .cancelled: return .call
+    case .fulfilled, .rejected: return .none
+    }
+  }
+
+  /// Somebody wants to be told.
+  ///
+  /// - Returns: who has the turn now, if somebody got it.
+  mutating func observe(_ observer: PromiseObserver) -> PromiseObserver? {
+    wasObserved = true
+    observers.append(observer)
+    return nextTurn()
+  }
+
+  /// An observer does not want to be told any more.
+  ///
+  /// - Returns: whether it had not got the turn yet.
+  mutating func withdraw(_ observer: PromiseObserver) -> Bool {
+    observers.remove(observer)
+  }
+
+  /// The observer that had the turn is done.
+  ///
+  /// - Returns: who has it now.
+  mutating func endTurn() -> PromiseObserver? {
+    require(isTurnTaken, "an observer of a promise ended its turn twice")
+    isTurnTaken = false
+    return nextTurn()
+  }
+
+  /// Somebody has looked at the outcome.
+  mutating func noteObserved() {
+    wasObserved = true
+  }
+
+  private mutating func nextTurn() -> PromiseObserver? {
+    guard isSettled, !isTurnTaken, let next = observers.popFirst() else { return nil }
+    isTurnTaken = true
+    return next
+  }
+
+  /// How many wait for it, or for their turn. Linear; for tests.
+  var waiterAndObserverCount: Int { waiters.count + observers.count }
+
+  /// Whether the invariants hold; for tests.
+  func checkInvariants() -> Bool {
+    if isSettled {
+      waiters.isEmpty && cancelHandlers.isEmpty && (isTurnTaken || observers.isEmpty)
+    } else {
+      !isTurnTaken
+    }
+  }
+}

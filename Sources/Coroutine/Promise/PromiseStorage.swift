@@ -1,0 +1,273 @@
+/// A promise's lock, and what its state machine decides: all that does not depend on the type of the value.
+@usableFromInline
+// Unchecked: the name is constant, and the lock guards the machine.
+package class PromiseCore: Waitable, @unchecked Sendable {
+  final let name: String
+  @exclusivity(unchecked) private final var machine = PromiseStateMachine()
+
+  @usableFromInline
+  init(name: String) {
+    self.name = name
+  }
+
+  final var phase: PromiseStateMachine.Phase { lock.withLock { machine.phase } }
+
+  /// Whether it is settled; if so, the caller may read the outcome, and counts as somebody who has.
+  @usableFromInline
+  final func isSettledForObserver() -> Bool {
+    lock.withLock {
+      guard machine.isSettled else { return false }
+      machine.noteObserved()
+      return true
+    }
+  }
+
+  @usableFromInline
+  enum Settlement {
+    case done
+    /// Another one came first.
+    case tooLate(isWorthReporting: Bool)
+  }
+
+  /// Settles it. `keep` puts the outcome where it is read, under the lock; called if this is the first settlement.
+  ///
+  /// In this order: handlers of a cancel run, the last one first; those who wait are woken; the first observer is scheduled.
+  @usableFromInline
+  final func settle(as phase: PromiseStateMachine.Phase, isCancel: Bool = false, _ keep: () -> Void) -> Settlement {
+    lock.lock()
+    switch machine.settle(as: phase) {
+    case .settled(let waiters, let observer, let cancelHandlers):
+      keep()
+      let readers = claimReaders()
+      lock.unlock()
+      if isCancel {
+        for handler in cancelHandlers.reversed() { handler() }
+      }
+      waiters.wakeAll()
+      readers.wakeAll()
+      observer?.begin()
+      return .done
+    case .tooLate(let isWorthReporting):
+      lock.unlock()
+      return .tooLate(isWorthReporting: isWorthReporting)
+    }
+  }
+
+  /// It is being settled: ends the waits of those who wait for something else of it. Under the lock.
+  @usableFromInline
+  func claimReaders() -> ClaimedWaiters { ClaimedWaiters() }
+
+  /// How many wait for it, or for their turn. For tests.
+  final var waiterAndObserverCount: Int { lock.withLock { machine.waiterAndObserverCount } }
+
+  /// Whether nobody could still read an outcome that is an error, and nobody ever has. In `deinit`.
+  final var isErrorLost: Bool { machine.phase == .rejected && !machine.wasObserved }
+
+  override package final func describe(_ operation: WaitReason.Operation) -> String {
+    let promise = name.isEmpty ? "an unnamed promise" : "promise \"\(name)\""
+    return operation == .promise ? promise : "\(operation) of \(promise)"
+  }
+}
+
+// MARK: - Waiting
+
+extension PromiseCore {
+  /// Suspends the calling coroutine until it is settled, the time is up, or the caller is cancelled.
+  @usableFromInline
+  final func wait(until deadline: UInt64 = WaitDeadline.never) -> WakeCause {
+    let core = CoroutineCore.running(for: "Promise.get()")
+    var node = WaitNode(.coroutine(.passUnretained(core)))
+    return withUnsafeMutablePointer(to: &node) { node in
+      wait(core, .promise, until: deadline) {
+        machine.wait(node)
+      } withdraw: {
+        machine.withdraw(node)
+        return .done
+      }
+    }
+  }
+
+  /// Suspends the calling task until it is settled, the time is up, or the caller is cancelled.
+  @usableFromInline
+  nonisolated(nonsending) final func wait(until deadline: UInt64 = WaitDeadline.never) async -> WakeCause {
+    let task = WaitingTask()
+    let node = UnsafeMutablePointer<WaitNode>.allocate(capacity: 1)
+    node.initialize(to: WaitNode(.task(.passUnretained(task))))
+    defer { node.deallocate() }
+    return await wait(task, until: deadline) {
+      machine.wait(node)
+    } withdraw: {
+      machine.withdraw(node)
+      return .done
+    }
+  }
+
+  /// Blocks the calling thread until it is settled, or the time is up.
+  @usableFromInline
+  final func waitBlocking(until deadline: UInt64 = WaitDeadline.never) -> WakeCause {
+    require(CoroutineCore.current == nil, "getBlocking() inside a coroutine would block its whole thread: use get()")
+    let thread = BlockedThread()
+    var node = WaitNode(.thread(.passUnretained(thread)))
+    return withUnsafeMutablePointer(to: &node) { node in
+      wait(thread, until: deadline) {
+        machine.wait(node)
+      } withdraw: {
+        machine.withdraw(node)
+        return .done
+      }
+    }
+  }
+}
+
+// MARK: - Being told
+
+extension PromiseCore {
+  /// Tells `listener` of the settlement, once; false if it has come already.
+  final func join(_ listener: WaitListener) -> Bool {
+    lock.withLock {
+      guard case .wait = machine.wait(listener.node) else { return false }
+      listener.enter()
+      return true
+    }
+  }
+
+  /// Does not tell `listener` any more, if it is not being told this moment.
+  final func leave(_ listener: WaitListener) {
+    lock.lock()
+    let wasQueued = machine.withdraw(listener.node)
+    lock.unlock()
+    if wasQueued { listener.leave() }
+  }
+
+  final func observe(_ observer: PromiseObserver) {
+    lock.lock()
+    let next = machine.observe(observer)
+    lock.unlock()
+    next?.begin()
+  }
+
+  /// Whether the observer was still waiting for its turn.
+  final func withdraw(_ observer: PromiseObserver) -> Bool {
+    lock.withLock { machine.withdraw(observer) }
+  }
+
+  final func endTurn() {
+    lock.lock()
+    let next = machine.endTurn()
+    lock.unlock()
+    next?.begin()
+  }
+
+  /// Calls `handler` when it is cancelled, at once if it was.
+  final func onCancel(_ handler: @escaping @Sendable () -> Void) {
+    lock.lock()
+    let action = machine.addCancelHandler(handler)
+    lock.unlock()
+    if case .call = action { handler() }
+  }
+}
+
+/// A promise's outcome, beside all that does not depend on its type.
+@usableFromInline
+// Unchecked: the outcome is written once, under the lock, before anybody is told, and constant after that.
+class PromiseStorage<Value: Sendable>: PromiseCore, @unchecked Sendable {
+  @exclusivity(unchecked) @usableFromInline final var outcome: Result<Value, any Error>?
+
+  @inlinable
+  override init(name: String) {
+    super.init(name: name)
+  }
+
+  deinit {
+    if isErrorLost, case .failure(let error)? = outcome, !(error is PromiseAbandoned) {
+      CoroutineErrors.report(error, of: describe(.promise))
+    }
+  }
+
+  /// The outcome. For those who know that there is one.
+  @inlinable
+  final var settledOutcome: Result<Value, any Error> {
+    guard let outcome else { fatalError("a promise is not settled, but somebody was told so") }
+    return outcome
+  }
+
+  /// What a wait came to that ended for this cause.
+  @inlinable
+  final func value(after cause: WakeCause, timeout: Duration? = nil) throws -> Value {
+    switch cause {
+    case .event: return try settledOutcome.get()
+    case .timedOut: throw TimeoutError(after: timeout)
+    default: throw CancellationError()
+    }
+  }
+
+  /// The outcome, if there is one.
+  @inlinable
+  final var currentOutcome: Result<Value, any Error>? { isSettledForObserver() ? outcome : nil }
+
+  /// Whether this is the first settlement.
+  @inlinable @discardableResult
+  final func settle(_ outcome: Result<Value, any Error>) -> Bool {
+    if case .done = settle(as: .init(outcome), { self.outcome = outcome }) { true } else { false }
+  }
+
+  /// The same for what users hold: that somebody settles a promise twice is reported, once.
+  @inlinable
+  final func settleOnce(_ outcome: Result<Value, any Error>) -> Bool {
+    switch settle(as: .init(outcome), { self.outcome = outcome }) {
+    case .done: return true
+    case .tooLate(let isWorthReporting):
+      if isWorthReporting { reportSecond(outcome) }
+      return false
+    }
+  }
+
+  @usableFromInline
+  final func reportSecond(_ ignored: Result<Value, any Error>) {
+    SettledTwice.report(ignored, of: describe(.promise))
+  }
+
+  @usableFromInline
+  final func cancel() -> Bool {
+    if case .done = settle(as: .cancelled, isCancel: true, { outcome = .failure(CancellationError()) }) {
+      true
+    } else {
+      false
+    }
+  }
+
+  /// Becomes what another promise becomes.
+  final func follow(_ other: PromiseStorage, on scheduler: SchedulerReference) {
+    guard other !== self else {
+      settle(.failure(PromiseFollowsItself()))
+      return
+    }
+    PromiseStep(from: other, to: self, on: scheduler) { .settled($0) }
+  }
+}
+
+extension PromiseStateMachine.Phase {
+  @inlinable
+  init<Value>(_ outcome: Result<Value, any Error>) {
+    switch outcome {
+    case .success: self = .fulfilled
+    case .failure(let error): self = error is CancellationError ? .cancelled : .rejected
+    }
+  }
+}
+
+/// What the copies of one resolver share: when it goes, nobody can settle the promise any more.
+@usableFromInline
+final class PromiseEnd<Value: Sendable>: Sendable {
+  @usableFromInline let storage: PromiseStorage<Value>
+
+  @inlinable
+  init(_ storage: PromiseStorage<Value>) {
+    self.storage = storage
+  }
+
+  deinit {
+    // Asked first, since it is so nearly always, and since what follows looks up the types of a generic outcome.
+    if storage.phase == .pending { storage.settle(.failure(PromiseAbandoned())) }
+  }
+}
