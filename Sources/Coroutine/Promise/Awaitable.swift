@@ -1,0 +1,70 @@
+/// What ends once, with a value or an error: a promise, a coroutine. Several of them can be waited for at once, by
+/// `values(of:)`, `results(of:)` and `firstValue(of:)`.
+///
+/// A type of your own conforms by passing on what it is made of:
+///
+/// ```swift
+/// struct Download: Awaitable {
+///   let page: Promise<Data>
+///   var ending: Ending<Data> { page.ending }
+/// }
+/// ```
+public protocol Awaitable<Value>: Sendable {
+  /// What it ends with, if not with an error.
+  associatedtype Value: Sendable
+
+  /// Its end, for those who wait for several.
+  var ending: Ending<Value> { get }
+}
+
+/// The end of an `Awaitable`: opaque.
+public struct Ending<Value: Sendable>: Sendable {
+  let source: any EndingSource
+  private let readOutcome: @Sendable () -> Result<Value, any Error>
+
+  init(_ source: any EndingSource, outcome: @escaping @Sendable () -> Result<Value, any Error>) {
+    self.source = source
+    readOutcome = outcome
+  }
+
+  /// How it ended. After the end.
+  var outcome: Result<Value, any Error> { readOutcome() }
+}
+
+/// What several waits at once need of a thing that ends.
+protocol EndingSource: AnyObject, Sendable {
+  /// Tells `listener` of the end, once; false if it has come already.
+  func join(_ listener: WaitListener) -> Bool
+  /// Does not tell `listener` any more, if it is not being told this moment.
+  func leave(_ listener: WaitListener)
+  /// The error it ended with, if it did. After the end.
+  var failure: (any Error)? { get }
+  /// Asks it to stop. Without effect after the end.
+  func stop()
+}
+
+extension Promise: Awaitable {
+  public var ending: Ending<Value> {
+    Ending(storage) { [storage] in storage.settledOutcome }
+  }
+}
+
+extension PromiseStorage: EndingSource {
+  final var failure: (any Error)? {
+    if case .failure(let error) = settledOutcome { error } else { nil }
+  }
+
+  final func stop() { _ = cancel() }
+}
+
+extension Coroutine: Awaitable {
+  public typealias Value = Success
+
+  public var ending: Ending<Success> {
+    Ending(storage) { [storage] in Result { try storage.outcome() } }
+  }
+}
+
+extension CoroutineStorage: EndingSource {
+  final func stop() { cancel(reason: nil) }
+}

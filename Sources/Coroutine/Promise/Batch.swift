@@ -1,0 +1,154 @@
+// Waiting for several promises and coroutines at once. They go on side by side whoever waits: these functions only wait.
+//
+// A caller that is cancelled stops waiting and throws a `CancellationError`; the promises and coroutines go on, as they do
+// when a single `get()` is cancelled. Each call takes linear time and allocates an object for each that has not ended yet.
+
+// MARK: - All values, or the first error
+
+/// The values of several promises and coroutines, in the order in which they are named. Suspends the calling coroutine
+/// until all have ended.
+///
+/// ```swift
+/// let (user, posts) = try values(of: fetchUser(), Coroutine { try loadPosts() })
+/// ```
+///
+/// - Throws: the error of the first one that fails, at once: the others are cancelled, since nobody would get their values
+///   (`results(of:)` waits for each); `CancellationError` if the caller is cancelled: the others go on.
+/// - Precondition: called inside a coroutine: traps elsewhere.
+@_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+public func values<each Source: Awaitable>(of source: repeat each Source) throws -> (repeat (each Source).Value) {
+  let ending = (repeat (each source).ending)
+  let batch = BatchStorage(erasing(repeat each ending), until: .allSucceeded)
+  try batch.throwFailure(of: batch.run(for: "values(of:)"))
+  return (repeat try (each ending).outcome.get())
+}
+
+/// The values of several promises and coroutines, in the order in which they are named. In `async` code.
+///
+/// - Throws: the error of the first one that fails, at once: the others are cancelled, since nobody would get their values
+///   (`results(of:)` waits for each); `CancellationError` if the caller is cancelled: the others go on.
+nonisolated(nonsending) public func values<each Source: Awaitable>(
+  of source: repeat each Source
+) async throws -> (repeat (each Source).Value) {
+  let ending = (repeat (each source).ending)
+  let batch = BatchStorage(erasing(repeat each ending), until: .allSucceeded)
+  try await batch.throwFailure(of: batch.run())
+  return (repeat try (each ending).outcome.get())
+}
+
+/// The values of any number of promises or coroutines, in their order. Suspends the calling coroutine until all have ended.
+///
+/// ```swift
+/// let pages = try values(of: urls.map { fetch($0) })
+/// ```
+///
+/// - Throws: the error of the first one that fails, at once: the others are cancelled, since nobody would get their values
+///   (`results(of:)` waits for each); `CancellationError` if the caller is cancelled: the others go on.
+/// - Precondition: called inside a coroutine: traps elsewhere.
+@_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+public func values<Source: Awaitable>(of sources: [Source]) throws -> [Source.Value] {
+  let endings = sources.map(\.ending)
+  let batch = BatchStorage(endings.map(\.source), until: .allSucceeded)
+  try batch.throwFailure(of: batch.run(for: "values(of:)"))
+  return try endings.map { try $0.outcome.get() }
+}
+
+/// The values of any number of promises or coroutines, in their order. In `async` code.
+///
+/// - Throws: the error of the first one that fails, at once: the others are cancelled, since nobody would get their values
+///   (`results(of:)` waits for each); `CancellationError` if the caller is cancelled: the others go on.
+nonisolated(nonsending) public func values<Source: Awaitable>(of sources: [Source]) async throws -> [Source.Value] {
+  let endings = sources.map(\.ending)
+  let batch = BatchStorage(endings.map(\.source), until: .allSucceeded)
+  try await batch.throwFailure(of: batch.run())
+  return try endings.map { try $0.outcome.get() }
+}
+
+// MARK: - Each outcome
+
+/// The outcomes of several promises and coroutines, values and errors, in the order in which they are named. Suspends the
+/// calling coroutine until all have ended; an error cancels nobody.
+///
+/// - Throws: `CancellationError` if the caller is cancelled.
+/// - Precondition: called inside a coroutine: traps elsewhere.
+@_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+public func results<each Source: Awaitable>(
+  of source: repeat each Source
+) throws(CancellationError) -> (repeat Result<(each Source).Value, any Error>) {
+  let ending = (repeat (each source).ending)
+  _ = try BatchStorage(erasing(repeat each ending), until: .allEnded).run(for: "results(of:)")
+  return (repeat (each ending).outcome)
+}
+
+/// The outcomes of several promises and coroutines, values and errors, in the order in which they are named. An error
+/// cancels nobody. In `async` code.
+///
+/// - Throws: `CancellationError` if the caller is cancelled.
+nonisolated(nonsending) public func results<each Source: Awaitable>(
+  of source: repeat each Source
+) async throws(CancellationError) -> (repeat Result<(each Source).Value, any Error>) {
+  let ending = (repeat (each source).ending)
+  _ = try await BatchStorage(erasing(repeat each ending), until: .allEnded).run()
+  return (repeat (each ending).outcome)
+}
+
+/// The outcomes of any number of promises or coroutines, values and errors, in their order. Suspends the calling coroutine
+/// until all have ended; an error cancels nobody.
+///
+/// - Throws: `CancellationError` if the caller is cancelled.
+/// - Precondition: called inside a coroutine: traps elsewhere.
+@_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+public func results<Source: Awaitable>(
+  of sources: [Source]
+) throws(CancellationError) -> [Result<Source.Value, any Error>] {
+  let endings = sources.map(\.ending)
+  _ = try BatchStorage(endings.map(\.source), until: .allEnded).run(for: "results(of:)")
+  return endings.map(\.outcome)
+}
+
+/// The outcomes of any number of promises or coroutines, values and errors, in their order. An error cancels nobody. In
+/// `async` code.
+///
+/// - Throws: `CancellationError` if the caller is cancelled.
+nonisolated(nonsending) public func results<Source: Awaitable>(
+  of sources: [Source]
+) async throws(CancellationError) -> [Result<Source.Value, any Error>] {
+  let endings = sources.map(\.ending)
+  _ = try await BatchStorage(endings.map(\.source), until: .allEnded).run()
+  return endings.map(\.outcome)
+}
+
+// MARK: - The first one
+
+/// The value of whichever ends first; the others are cancelled then. Suspends the calling coroutine.
+///
+/// ```swift
+/// let answer = try firstValue(of: mirrors.map { fetch($0) })
+/// ```
+///
+/// - Throws: the error of the first one that ends, if it failed; `CancellationError` if the caller is cancelled: they all
+///   go on.
+/// - Precondition: called inside a coroutine, with one source at least: traps otherwise.
+@_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+public func firstValue<Source: Awaitable>(of sources: [Source]) throws -> Source.Value {
+  let endings = sources.map(\.ending)
+  let batch = BatchStorage(endings.map(\.source), until: .firstEnded)
+  return try endings[batch.stopOthers(than: batch.run(for: "firstValue(of:)"))].outcome.get()
+}
+
+/// The value of whichever ends first; the others are cancelled then. In `async` code.
+///
+/// - Throws: the error of the first one that ends, if it failed; `CancellationError` if the caller is cancelled: they all
+///   go on.
+/// - Precondition: there is one source at least: traps otherwise.
+nonisolated(nonsending) public func firstValue<Source: Awaitable>(of sources: [Source]) async throws -> Source.Value {
+  let endings = sources.map(\.ending)
+  let batch = BatchStorage(endings.map(\.source), until: .firstEnded)
+  return try await endings[batch.stopOthers(than: batch.run())].outcome.get()
+}
+
+private func erasing<each Value>(_ ending: repeat Ending<each Value>) -> [any EndingSource] {
+  var sources: [any EndingSource] = []
+  repeat sources.append((each ending).source)
+  return sources
+}

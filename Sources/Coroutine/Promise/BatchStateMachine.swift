@@ -1,0 +1,45 @@
+/// When a wait for several is over. Pure: no lock, no switch.
+struct BatchStateMachine {
+  enum Goal {
+    /// All have ended, in whichever way.
+    case allEnded
+    /// All have ended, or one of them with an error.
+    case allSucceeded
+    /// One has ended, in whichever way.
+    case firstEnded
+  }
+
+  let goal: Goal
+  private(set) var remaining: Int
+  /// The one that ended the wait before all had ended.
+  private(set) var decisive: Int?
+  private var waiters = WaitQueue()
+
+  init(_ count: Int, until goal: Goal) {
+    remaining = count
+    self.goal = goal
+  }
+
+  var isOver: Bool { remaining == 0 || decisive != nil }
+
+  /// One of them has ended. Each ends once.
+  mutating func end(_ index: Int, hasFailed: Bool) -> Attempt {
+    guard !isOver else { return .done }
+    remaining -= 1
+    if goal == .firstEnded || goal == .allSucceeded && hasFailed { decisive = index }
+    return isOver ? .wakeAll(waiters.claimAll()) : .done
+  }
+
+  /// Somebody wants to know when it is over.
+  mutating func wait(_ node: UnsafeMutablePointer<WaitNode>) -> Attempt {
+    if isOver { return .done }
+    waiters.append(node)
+    return .wait
+  }
+
+  /// Somebody gives up.
+  mutating func withdraw(_ node: UnsafeMutablePointer<WaitNode>) -> Attempt {
+    waiters.remove(node)
+    return .done
+  }
+}

@@ -1,0 +1,101 @@
+/// One wait for the ends of several: it has a listener at each, and a lock for what they tell.
+// Unchecked: the lock guards the machine; the rest belongs to the one who waits.
+final class BatchStorage: Waitable, @unchecked Sendable {
+  @exclusivity(unchecked) private var machine: BatchStateMachine
+  private let sources: [any EndingSource]
+  @exclusivity(unchecked) private var listeners: [Listener] = []
+
+  private final class Listener: WaitListener, @unchecked Sendable {
+    let batch: BatchStorage
+    let index: Int
+
+    init(_ batch: BatchStorage, _ index: Int) {
+      self.batch = batch
+      self.index = index
+    }
+
+    override func notify() { batch.noteEnd(of: index) }
+  }
+
+  init(_ sources: [any EndingSource], until goal: BatchStateMachine.Goal) {
+    self.sources = sources
+    machine = BatchStateMachine(sources.count, until: goal)
+  }
+
+  /// Suspends the calling coroutine until it is over.
+  ///
+  /// - Returns: the one that decided before all had ended; `nil` if all have.
+  /// - Throws: `CancellationError` if the caller is cancelled before: nothing is stopped then.
+  func run(for operation: StaticString) throws(CancellationError) -> Int? {
+    let core = CoroutineCore.running(for: operation)
+    begin()
+    defer { end() }
+    var node = WaitNode(.coroutine(.passUnretained(core)))
+    let cause = withUnsafeMutablePointer(to: &node) { node in
+      wait(core, .promise) {
+        machine.wait(node)
+      } withdraw: {
+        machine.withdraw(node)
+      }
+    }
+    if cause != .event { throw CancellationError() }
+    return machine.decisive
+  }
+
+  /// The same for the calling task.
+  nonisolated(nonsending) func run() async throws(CancellationError) -> Int? {
+    begin()
+    defer { end() }
+    let task = WaitingTask()
+    let node = UnsafeMutablePointer<WaitNode>.allocate(capacity: 1)
+    node.initialize(to: WaitNode(.task(.passUnretained(task))))
+    defer { node.deallocate() }
+    let cause = await wait(task) {
+      machine.wait(node)
+    } withdraw: {
+      machine.withdraw(node)
+    }
+    if cause != .event { throw CancellationError() }
+    return machine.decisive
+  }
+
+  /// Stops all but the one that decided, and returns that one. Those that have ended don't mind.
+  @discardableResult
+  func stopOthers(than decisive: Int?) -> Int {
+    guard let decisive else { fatalError("firstValue(of:) needs one source at least: nothing would ever end first") }
+    for (index, source) in sources.enumerated() where index != decisive { source.stop() }
+    return decisive
+  }
+
+  /// If one has failed: stops the others, and throws its error.
+  func throwFailure(of failed: Int?) throws {
+    guard let failed, let failure = sources[failed].failure else { return }
+    stopOthers(than: failed)
+    throw failure
+  }
+
+  private func begin() {
+    listeners.reserveCapacity(sources.count)
+    for (index, source) in sources.enumerated() {
+      let listener = Listener(self, index)
+      if source.join(listener) { listeners.append(listener) } else { noteEnd(of: index) }
+    }
+  }
+
+  private func end() {
+    for listener in listeners { sources[listener.index].leave(listener) }
+    listeners = []
+  }
+
+  private func noteEnd(of index: Int) {
+    let hasFailed = sources[index].failure != nil
+    lock.lock()
+    let attempt = machine.end(index, hasFailed: hasFailed)
+    lock.unlock()
+    attempt.wakeOthers()
+  }
+
+  override func describe(_ operation: WaitReason.Operation) -> String {
+    "\(sources.count) ends at once"
+  }
+}

@@ -1,0 +1,96 @@
+import Dispatch
+import Testing
+
+@testable import Coroutine
+
+/// What is left behind after many promises of every fate: nothing.
+@Suite(.serialized) struct PromiseLeakTests {
+  /// Counts how many of it are alive.
+  private final class Tracked: Sendable {
+    private let count: Guarded<Int>
+    init(_ count: Guarded<Int>) {
+      self.count = count
+      count.withLock { $0 += 1 }
+    }
+    deinit { count.withLock { $0 -= 1 } }
+  }
+
+  private static let number = 100_000
+
+  /// What goes on elsewhere goes on until then.
+  private func expectNothing(in alive: Guarded<Int>, _ what: String) async {
+    for _ in 0..<10_000_000 where alive.withLock({ $0 }) != 0 { await Task.yield() }
+    #expect(alive.withLock { $0 } == 0, "\(what)")
+  }
+
+  @Test func droppedSettledAndCancelledPromisesLeaveNothing() async throws {
+    let alive = Guarded(0)
+    for number in 0..<Self.number {
+      let (promise, resolver) = Promise.makePromise(of: Tracked.self)
+      let tracked = Tracked(alive)
+      resolver.onCancel { withExtendedLifetime(tracked) {} }
+      let derived = promise.then { value in withExtendedLifetime((value, tracked)) {} }
+      switch number % 4 {
+      case 0: resolver.fulfill(tracked)
+      case 1: promise.cancel()
+      case 2: derived.cancel()
+      default: break  // dropped pending
+      }
+    }
+    await expectNothing(in: alive, "of promises")
+  }
+
+  @Test func timedOutAndCancelledWaitsLeaveNothingAtALongLivedPromise() async throws {
+    let alive = Guarded(0)
+    let queue = DispatchQueue(label: "serial")
+    let (promise, resolver) = Promise.makePromise(of: Int.self)
+    let never = Promise.makePromise(of: Int.self)
+    for number in 0..<Self.number {
+      let tracked = Tracked(alive)
+      switch number % 4 {
+      case 0:
+        _ = try? await promise.get(timeout: .zero)
+      case 1:
+        promise.then { value in withExtendedLifetime((value, tracked)) {} }.cancel()
+      case 2:
+        let waiter = Coroutine(on: queue) { () -> Int in
+          defer { withExtendedLifetime(tracked) {} }
+          return try promise.get()
+        }
+        waiter.cancel()
+      default:
+        let batch = Coroutine(on: queue) { () -> [Int] in
+          defer { withExtendedLifetime(tracked) {} }
+          return try values(of: [promise, never.promise])
+        }
+        batch.cancel()
+      }
+    }
+    await expectNothing(in: alive, "of waits")
+    #expect(promise.isPending && never.promise.isPending)
+    #expect(promise.storage.waiterAndObserverCount == 0)
+    resolver.fulfill(1)
+    never.resolver.fulfill(1)
+  }
+
+  @Test func batchesThatEndEarlyLeaveNothing() async throws {
+    let alive = Guarded(0)
+    let (promise, resolver) = Promise.makePromise(of: Int.self)
+    let work = Coroutine {
+      for number in 0..<(Self.number / 10) {
+        let tracked = Tracked(alive)
+        let (other, otherResolver) = Promise.makePromise(of: Tracked.self)
+        otherResolver.fulfill(tracked)
+        if number.isMultiple(of: 2) {
+          _ = try? withTimeout(.zero) { try results(of: promise, other) }
+        } else {
+          _ = try firstValue(of: [other, Promise.makePromise(of: Tracked.self).promise])
+        }
+      }
+    }
+    try await work.get()
+    await expectNothing(in: alive, "of batches")
+    #expect(promise.storage.waiterAndObserverCount == 0)
+    resolver.fulfill(0)
+  }
+}
