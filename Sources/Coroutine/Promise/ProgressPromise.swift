@@ -1,0 +1,169 @@
+/// A promise that says how far it has come.
+///
+/// ```swift
+/// let download = ProgressPromise<Double, Data> { resolver in
+///   let request = fetch(url) { received, total in
+///     resolver.report(Double(received) / Double(total))
+///   } completion: { data in
+///     resolver.fulfill(data)
+///   }
+///   resolver.onCancel { request.stop() }
+/// }
+/// Coroutine {
+///   for fraction in download.progress { print("\(Int(fraction * 100)) %") }     // ends with the promise
+///   let data = try download.get()
+/// }
+/// ```
+///
+/// The progress is of any type: a fraction, a phase, a number of bytes. It ends when the promise is settled, in whichever
+/// way. Any number may follow it, from its beginning, its middle or its end; each by an iterator of its own, and may stop
+/// at any time. The value is that of `promise`, for which all holds that holds for promises.
+///
+/// Inside coroutines `progress` is what to iterate over. In `async` code it is the `ProgressPromise` itself, as an
+/// `AsyncSequence`.
+public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
+  let storage: ProgressPromiseStorage<Progress, Value>
+
+  private init(storage: ProgressPromiseStorage<Progress, Value>) {
+    self.storage = storage
+  }
+
+  /// What a reader that is slower than the reports gets.
+  public enum Policy: Sendable {
+    /// The newest report: older ones that it missed are gone. The last one before the end is never missed.
+    case newest
+    /// Every report, in their order, from the first one on. They are all kept as long as the promise is.
+    case all
+  }
+
+  /// A promise, and what starts the work that reports and settles it.
+  ///
+  /// - Parameters:
+  ///   - name: for backtraces and messages.
+  ///   - policy: what slow readers get.
+  ///   - start: runs at once, before the initialiser returns, and keeps the resolver for as long as it needs it. An error
+  ///     that it throws rejects the promise.
+  public init(name: String = "", keeping policy: Policy = .newest, _ start: (Resolver) throws -> Void) {
+    let (promise, resolver) = Self.makePromise(name: name, keeping: policy)
+    self = promise
+    do {
+      try start(resolver)
+    } catch {
+      resolver.reject(error)
+    }
+  }
+
+  /// A promise and its resolver, apart: for work that is started elsewhere.
+  ///
+  /// - Parameters:
+  ///   - name: for backtraces and messages.
+  ///   - policy: what slow readers get.
+  public static func makePromise(
+    name: String = "", keeping policy: Policy = .newest
+  ) -> (promise: ProgressPromise, resolver: Resolver) {
+    let storage = ProgressPromiseStorage<Progress, Value>(name: name, policy: policy)
+    return (Self(storage: storage), Resolver(end: PromiseEnd(storage), storage: storage))
+  }
+
+  /// The promise of the value: to derive others from, to wait for it among others.
+  public var promise: Promise<Value> { Promise(storage: storage) }
+
+  /// The newest report; `nil` before the first one. Does not wait.
+  public var latestProgress: Progress? { storage.latest }
+
+  /// Cancels the promise: see `Promise.cancel()`. Whoever follows the progress comes to its end.
+  ///
+  /// - Returns: whether it was still pending.
+  @discardableResult
+  public func cancel() -> Bool { storage.cancel() }
+
+  /// Waits for the value: see `Promise.get()`. Suspends the calling coroutine.
+  ///
+  /// - Throws: what the promise is rejected with; `CancellationError` if it, or the caller, is cancelled.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  public func get() throws -> Value { try promise.get() }
+
+  /// Waits for the value, in `async` code: see `Promise.get()`.
+  ///
+  /// - Throws: what the promise is rejected with; `CancellationError` if it, or the caller, is cancelled.
+  nonisolated(nonsending) public func get() async throws -> Value { try await promise.get() }
+
+  /// The writing end: reports progress, and settles the promise. All holds that holds for `Promise.Resolver`.
+  public struct Resolver: Sendable {
+    let end: PromiseEnd<Value>
+    let storage: ProgressPromiseStorage<Progress, Value>
+
+    /// Says how far it has come. Wakes those who wait for that; never waits itself. Callable from any thread.
+    ///
+    /// - Returns: whether it was in time: false, and without effect, once the promise is settled.
+    @discardableResult
+    public func report(_ progress: Progress) -> Bool { storage.report(progress) }
+
+    /// The resolver of the value alone, for what does not report.
+    public var resolver: Promise<Value>.Resolver { Promise<Value>.Resolver(end: end) }
+
+    /// Gives the promise its value. Whether this was the first settlement.
+    @discardableResult
+    public func fulfill(_ value: Value) -> Bool { resolver.fulfill(value) }
+
+    /// Gives the promise an error in place of a value. Whether this was the first settlement.
+    @discardableResult
+    public func reject(_ error: any Error) -> Bool { resolver.reject(error) }
+
+    /// Says how to stop the work when the promise is cancelled: see `Promise.Resolver.onCancel(_:)`.
+    public func onCancel(_ handler: @escaping @Sendable () -> Void) { resolver.onCancel(handler) }
+
+    /// Whether the promise was cancelled: nobody needs the work any more.
+    public var isCancelled: Bool { resolver.isCancelled }
+  }
+}
+
+// MARK: - Following
+
+extension ProgressPromise {
+  /// The reports, as a sequence that ends when the promise is settled. For coroutines: its `next()` suspends.
+  @available(*, noasync, message: "iterate over the promise itself, with 'for await', in async code")
+  public var progress: Reports { Reports(storage: storage) }
+
+  /// The synchronous view of a promise's progress, for `for … in` inside a coroutine. Each iterator gets the reports anew.
+  public struct Reports: Sequence, Sendable {
+    let storage: ProgressPromiseStorage<Progress, Value>
+
+    public func makeIterator() -> Iterator { Iterator(storage: storage) }
+
+    public struct Iterator: IteratorProtocol {
+      let storage: ProgressPromiseStorage<Progress, Value>
+      var cursor = ProgressCursor()
+
+      /// The next report; `nil` once the promise is settled and the last one was returned, and when the caller is
+      /// cancelled.
+      ///
+      /// - Precondition: called inside a coroutine: traps elsewhere.
+      @available(*, noasync, message: "iterate over the promise itself, with 'for await', in async code")
+      public mutating func next() -> Progress? {
+        // A Sequence can't throw: the next suspending call does.
+        storage.next(&cursor)
+      }
+    }
+  }
+}
+
+extension ProgressPromise: AsyncSequence {
+  public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(storage: storage) }
+
+  /// The reports, for `for await`. It ends when the promise is settled, and when the task is cancelled.
+  public struct AsyncIterator: AsyncIteratorProtocol {
+    let storage: ProgressPromiseStorage<Progress, Value>
+    var cursor = ProgressCursor()
+
+    /// The next report; `nil` once the promise is settled and the last one was returned, and when the task is cancelled.
+    public mutating func next(isolation actor: isolated (any Actor)?) async -> Progress? {
+      await storage.next(&cursor)
+    }
+
+    public mutating func next() async -> Progress? {
+      await storage.next(&cursor)
+    }
+  }
+}

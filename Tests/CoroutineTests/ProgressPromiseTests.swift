@@ -1,0 +1,232 @@
+import Dispatch
+import Foundation
+import Testing
+
+@testable import Coroutine
+
+@Suite struct ProgressPromiseTests {
+  struct Problem: Error {}
+  private typealias Download = ProgressPromise<Double, String>
+
+  private let queue = DispatchQueue(label: "serial")
+
+  private func settle() async throws {
+    for _ in 0..<4 { try await Coroutine(on: queue) {}.get() }
+  }
+
+  @Test func theProgressIsFollowedAndThenTheValueTaken() async throws {
+    let log = Log()
+    let (download, resolver) = Download.makePromise(name: "download")
+    let reader = Coroutine(on: queue) { () -> String in
+      for fraction in download.progress { log.add("\(fraction)") }
+      return try download.get()
+    }
+    try await settle()
+    for fraction in [0.25, 0.5] {
+      #expect(resolver.report(fraction))
+      try await settle()
+    }
+    #expect(download.latestProgress == 0.5)
+    #expect(resolver.fulfill("data"))
+    #expect(!resolver.report(1))
+    #expect(try await reader.get() == "data")
+    #expect(log.all == ["0.25", "0.5"])
+    #expect(download.promise.value == "data")
+  }
+
+  @Test func aSlowReaderGetsTheNewestAndNeverMissesTheLast() async throws {
+    let log = Log()
+    let (download, resolver) = Download.makePromise()
+    let gate = Channel<Void>()
+    let reader = Coroutine(on: queue) {
+      for fraction in download.progress {
+        log.add("\(fraction)")
+        try gate.receive()
+      }
+      log.add("end")
+    }
+    try await settle()
+    resolver.report(0.1)
+    try await settle()
+    for fraction in [0.2, 0.3, 0.9] { resolver.report(fraction) }
+    resolver.fulfill("data")
+    try await gate.send(())
+    try await gate.send(())
+    try await reader.get()
+    #expect(log.all == ["0.1", "0.9", "end"])
+    // One that comes after the end gets the last one, too.
+    let late = Coroutine { Array(download.progress) }
+    #expect(try await late.get() == [0.9])
+  }
+
+  @Test func everyReportIsKeptWhereAskedFor() async throws {
+    let (download, resolver) = Download.makePromise(keeping: .all)
+    for number in 0..<5 { resolver.report(Double(number)) }
+    let first = Coroutine { Array(download.progress) }
+    resolver.report(5)
+    resolver.reject(Problem())
+    #expect(try await first.get() == [0, 1, 2, 3, 4, 5])
+    let second = Coroutine { Array(download.progress.prefix(2)) }
+    #expect(try await second.get() == [0, 1])
+    await #expect(throws: Problem.self) { try await download.get() }
+  }
+
+  @Test func leavingTheLoopEarlyIsFine() async throws {
+    let (download, resolver) = Download.makePromise()
+    let reader = Coroutine { () -> String in
+      for fraction in download.progress where fraction > 0.4 { break }
+      return try download.get()
+    }
+    resolver.report(0.5)
+    resolver.report(0.6)
+    resolver.fulfill("data")
+    #expect(try await reader.get() == "data")
+  }
+
+  @Test func aCancelEndsTheProgressAndStopsTheWork() async throws {
+    let log = Log()
+    let download = Download { resolver in
+      resolver.report(0.5)
+      resolver.onCancel { log.add("not cancelled") }
+    }
+    await #expect(throws: PromiseAbandoned.self) { try await download.get() }
+
+    let (other, resolver) = Download.makePromise()
+    resolver.onCancel { log.add("stopped \(resolver.isCancelled) \(resolver.report(1))") }
+    let reader = Coroutine(on: queue) {
+      for fraction in other.progress { log.add("\(fraction)") }
+      log.add("end")
+    }
+    try await settle()
+    #expect(other.cancel())
+    try await reader.get()
+    await #expect(throws: CancellationError.self) { try await other.get() }
+    #expect(log.all == ["stopped true false", "end"])
+  }
+
+  @Test func aCancelledReaderStopsAndLeavesThePromiseAlone() async throws {
+    let log = Log()
+    let (download, resolver) = Download.makePromise()
+    let reader = Coroutine(on: queue) {
+      for fraction in download.progress { log.add("\(fraction)") }
+      log.add("stopped")
+      try Coroutine.checkCancellation()
+    }
+    try await settle()
+    reader.cancel()
+    await #expect(throws: CancellationError.self) { try await reader.get() }
+    #expect(log.all == ["stopped"] && download.promise.isPending)
+    resolver.fulfill("data")
+  }
+
+  @Test func itIsAnAsyncSequenceToo() async throws {
+    let (download, resolver) = Download.makePromise(keeping: .all)
+    let reader = Task {
+      var seen: [Double] = []
+      for await fraction in download { seen.append(fraction) }
+      return seen
+    }
+    for number in 1...3 { resolver.report(Double(number)) }
+    resolver.fulfill("data")
+    #expect(await reader.value == [1, 2, 3])
+    let (endless, kept) = Download.makePromise()
+    let cancelled = Task { for await _ in endless {} }
+    cancelled.cancel()
+    await cancelled.value
+    kept.fulfill("data")
+  }
+
+  @Test func aFoundationProgressIsReportedAndCancelled() async throws {
+    let work = Progress(totalUnitCount: 4)
+    let (download, resolver) = Download.makePromise(keeping: .all)
+    resolver.onCancel { work.cancel() }
+    let reader = Coroutine { Array(download.progress) }
+    for _ in 0..<3 {
+      work.completedUnitCount += 1
+      resolver.report(work.fractionCompleted)
+    }
+    download.cancel()
+    #expect(work.isCancelled)
+    #expect(try await reader.get() == [0.25, 0.5, 0.75])
+  }
+
+  @Test func manyReadersAndAWriterOnManyThreadsNeverGoBackOrHang() async throws {
+    let (promise, resolver) = ProgressPromise<Int, Int>.makePromise()
+    let readers = (0..<8).map { _ in
+      Coroutine { () -> Int in
+        var last = -1
+        for number in promise.progress {
+          guard number > last else { return -1 }
+          last = number
+        }
+        return last
+      }
+    }
+    let writer = Coroutine {
+      for number in 0...2_000 { resolver.report(number) }
+      resolver.fulfill(0)
+    }
+    try await writer.get()
+    for reader in readers { #expect(try await reader.get() == 2_000) }
+  }
+
+  @Test func aReaderSeesEachReportOrANewerOneAndTheEndOnce() {
+    // 0: report, 1: end, 2: read by the first reader, 3: by the second, 4: the first waits, 5: and gives up
+    for keepsAll in [false, true] {
+      everySequence(of: 6, length: 6) { events in
+        var machine = ProgressStateMachine<Int>(keepsAll: keepsAll)
+        var cursors = [ProgressCursor(), ProgressCursor()]
+        var seen: [[Int]] = [[], []]
+        var count = 0
+        var waiting: (model: ModelWaiter, node: UnsafeMutablePointer<WaitNode>)?
+        var nodes: [UnsafeMutablePointer<WaitNode>] = []
+        var models: [ModelWaiter] = []  // the nodes do not hold them
+        defer { for node in nodes { node.deinitialize(count: 1).deallocate() } }
+        for event in events {
+          switch event {
+          case 0:
+            switch machine.report(count) {
+            case .tooLate: #expect(machine.hasEnded)
+            case .told(let readers, let replaced):
+              #expect(readers.nodes == (waiting.map { [$0.node] } ?? []))
+              #expect(replaced == (keepsAll || count == 0 ? nil : count - 1))
+              waiting = nil
+              count += 1
+            }
+          case 1 where !machine.hasEnded:
+            let readers = machine.end()
+            #expect(readers.nodes == (waiting.map { [$0.node] } ?? []))
+            waiting = nil
+          case 2, 3:
+            let position = cursors[event - 2].position
+            let value = machine.read(&cursors[event - 2])
+            #expect(value == (position == count ? nil : keepsAll ? position : count - 1))
+            if let value { seen[event - 2].append(value) }
+          case 4 where waiting == nil:
+            let model = ModelWaiter()
+            models.append(model)
+            let node = UnsafeMutablePointer<WaitNode>.allocate(capacity: 1)
+            node.initialize(to: WaitNode(model.waiter))
+            nodes.append(node)
+            switch machine.wait(node, behind: cursors[0]) {
+            case .wait:
+              #expect(!machine.hasEnded && cursors[0].position == count)
+              waiting = (model, node)
+            case .done: #expect(machine.hasEnded || cursors[0].position < count)
+            case .wake, .wakeAll: Issue.record("who waits wakes nobody")
+            }
+          case 5:
+            guard let given = waiting else { continue }
+            #expect(given.model.giveUp())
+            machine.withdraw(given.node)
+            waiting = nil
+          default: break
+          }
+          #expect(machine.checkInvariants())
+        }
+        for reader in seen { #expect(reader == reader.sorted() && Set(reader).count == reader.count) }
+        #expect(machine.latest == (count == 0 ? nil : count - 1))
+      }
+    }
+  }
+}
