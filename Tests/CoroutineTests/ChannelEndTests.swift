@@ -110,6 +110,20 @@ import Testing
     #expect(log.all == ["CancellationError", "CancellationError", "sent, received(1)"])
   }
 
+  @Test func aCancelledTaskTakesNothingAndSendsNothingEvenWhereItNeedNotWait() async throws {
+    let log = Log()
+    let channel = Channel<Int>(capacity: .buffered(2))
+    try await channel.send(1)
+    await Task {
+      withUnsafeCurrentTask { $0?.cancel() }
+      do { try await channel.send(2) } catch { log.add("\(type(of: error))") }
+      do { _ = try await channel.receive() } catch { log.add("\(type(of: error))") }
+      for await element in channel { log.add("\(element)") }
+    }.value
+    #expect(log.all == ["CancellationError", "CancellationError"])
+    #expect(channel.tryReceive() == .received(1) && channel.isEmpty)
+  }
+
   @Test func aCancelledSendersPlaceInTheLineIsGone() async throws {
     try await run {
       let channel = Channel<Int>(capacity: .buffered(1))
