@@ -87,6 +87,8 @@ package struct ControlBlock: ~Copyable {
     case none
     /// Unlock what it waits for: from then on others may wake it.
     case unlock(Unmanaged<Waitable>)
+    /// The same for all the things that a select waits for. The list lies on the stack that was left.
+    case unlockAll(UnsafeMutablePointer<SelectWait>)
     /// Put it at the end of its scheduler's queue.
     case enqueue
     /// Take the stack back.

@@ -43,6 +43,8 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) final var cancellationReason: (any Error)?
   /// 1 if what runs is asked to stop. See `CancellationRegion`.
   @usableFromInline final let interruption = Atomic<UInt32>(0)
+  /// What its selects draw their order from. Its own.
+  @exclusivity(unchecked) @usableFromInline final var random = RandomWord()
 
   /// The scope that waits for its end, if one does, until then.
   @exclusivity(unchecked) private final var scope: ScopeStorage?
@@ -66,7 +68,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   /// What the body threw, or why it could not run. Written before the end is published, constant after that.
   @exclusivity(unchecked) @usableFromInline final var failure: (any Error)?
   /// Guarded by the lock.
-  @exclusivity(unchecked) private final var completion = CompletionStateMachine()
+  @exclusivity(unchecked) @usableFromInline final var completion = CompletionStateMachine()
 
   @usableFromInline typealias Body = (CoroutineCore) throws -> Void
 
@@ -167,6 +169,12 @@ extension CoroutineCore {
       // Whoever claims the wait now has to get this lock before it can leave what it waited for.
       parking.park()
       waitable._withUnsafeGuaranteedRef { $0.lock.unlock() }
+    case .unlockAll(let wait):
+      block.pointee.state.store(.suspended, ordering: .releasing)
+      state.store(.suspended, ordering: .relaxed)
+      // The other way round: the list is gone as soon as the wait is claimed. Whoever finds a node before waits for this.
+      wait.pointee.unlockAll()
+      parking.park()
     case .enqueue:
       block.pointee.state.store(.ready, ordering: .releasing)
       state.store(.ready, ordering: .relaxed)
@@ -431,6 +439,20 @@ extension CoroutineCore {
       depart(departure)
       TimerService.shared.disarm(timer)
     }
+  }
+
+  /// Suspends the running coroutine until somebody claims one of its waits. The locks of all that `wait` lists are held,
+  /// and are released when the context is saved.
+  @usableFromInline
+  final func park(_ wait: UnsafeMutablePointer<SelectWait>, until deadline: UInt64) -> WakeCause {
+    waitReason = WaitReason(selecting: wait)
+    if deadline == WaitDeadline.never {
+      depart(.unlockAll(wait))
+    } else {
+      departTimed(.unlockAll(wait), until: deadline)
+    }
+    waitReason = nil
+    return parking.cause
   }
 
   /// Lets the others on the scheduler run first.

@@ -114,6 +114,10 @@ package struct SuspendedCoroutine {
 extension WaitReason {
   /// In words: the operation and what it is done at.
   var description: String {
-    object?._withUnsafeGuaranteedRef { $0.describe(operation) } ?? "its turn"
+    switch subject {
+    case .nothing: "its turn"
+    case .object(let object): object._withUnsafeGuaranteedRef { $0.describe(operation) }
+    case .cases(let wait): wait.pointee.description
+    }
   }
 }

@@ -60,6 +60,15 @@ package struct Parking: ~Copyable, Sendable {
   @inlinable @inline(__always)
   package borrowing func prepare() { word.store(Self.departing, ordering: .relaxed) }
 
+  /// The same for a wait that others may end before it has begun: false if one of them has.
+  @inlinable
+  package borrowing func prepareUnlessClaimed() -> Bool {
+    word.compareExchange(
+      expected: Self.awake, desired: Self.departing, successOrdering: .acquiringAndReleasing,
+      failureOrdering: .acquiring
+    ).exchanged
+  }
+
   /// None followed.
   @inlinable @inline(__always)
   package borrowing func abandon() { word.store(Self.awake, ordering: .relaxed) }

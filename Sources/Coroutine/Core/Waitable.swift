@@ -38,13 +38,29 @@ package struct WaitReason: Sendable {
   }
 
   @usableFromInline package let operation: Operation
-  /// What it waits at: kept alive by the frames of the waiting coroutine. Nobody's for `.turn` and `.sleep`.
-  // Unmanaged: `WaitReason` is read by debuggers only while the coroutine, whose frames own the object, can't run.
-  @usableFromInline package nonisolated(unsafe) let object: Unmanaged<Waitable>?
+  /// What it waits at.
+  // Read by debuggers only while the coroutine, whose frames own the object or the list, can't run.
+  @usableFromInline package nonisolated(unsafe) let subject: Subject
+
+  /// What is waited at: kept alive by the frames of the waiting coroutine.
+  @usableFromInline
+  package enum Subject {
+    /// Nothing: a turn, a time.
+    case nothing
+    case object(Unmanaged<Waitable>)
+    /// The cases of a select.
+    case cases(UnsafeMutablePointer<SelectWait>)
+  }
 
   @inlinable
   package init(_ operation: Operation, at object: Waitable?) {
     self.operation = operation
-    self.object = object.map { .passUnretained($0) }
+    subject = object.map { .object(.passUnretained($0)) } ?? .nothing
+  }
+
+  @inlinable
+  init(selecting wait: UnsafeMutablePointer<SelectWait>) {
+    operation = .select
+    subject = .cases(wait)
   }
 }

@@ -1,0 +1,241 @@
+public import Context
+
+// How one of several operations is chosen, after Go's select.
+//
+// 1. Look at them in random order, each under its own lock: the first that can be done is done. Nothing else is touched.
+// 2. None can: take the locks of all, and look again. Still none: a node goes into each queue, all for the same wait, so
+//    that a waker that claims it has chosen, and those of other queues can't. With that the coroutine leaves its stack;
+//    whoever resumed it unlocks everything, and only then lets the wait be claimed: see `Departure.unlockAll`.
+// 3. It goes on, and knows from the cause which one was chosen. The nodes of the others are taken out of their queues.
+//
+// A node is queued only after the last look, so nobody ever meets himself: a select that both sends and receives at a
+// channel waits in both queues, for two different others.
+
+extension Select {
+  /// Does one of the operations. Returns which, its node filled; `nil`: the coroutine was cancelled.
+  @inlinable @inline(__always)
+  static func choose<Operations: SelectOperations>(
+    _ operations: Operations, _ count: Int, _ memory: UnsafeMutableRawPointer, for core: Unmanaged<CoroutineCore>
+  ) -> Int? {
+    guard count > PollOrder.wordCapacity else { return choose(operations, count, memory, for: core, table: nil) }
+    return withUnsafeTemporaryAllocation(of: UInt32.self, capacity: count) { table in
+      choose(operations, count, memory, for: core, table: table.baseAddress)
+    }
+  }
+
+  @inlinable @inline(__always)
+  static func choose<Operations: SelectOperations>(
+    _ operations: Operations, _ count: Int, _ memory: UnsafeMutableRawPointer, for core: Unmanaged<CoroutineCore>,
+    table: UnsafeMutablePointer<UInt32>?
+  ) -> Int? {
+    guard !core._withUnsafeGuaranteedRef({ $0.isInterrupted }) else { return nil }
+    var order = PollOrder(of: count, core._withUnsafeGuaranteedRef { $0.random.seeded($0.id) }, table: table)
+    let index = poll(operations, memory, for: .coroutine(core), &order)
+    core._withUnsafeGuaranteedRef { $0.random = order.random }
+    return index ?? core._withUnsafeGuaranteedRef { waitUnlessDefault(operations, memory, for: $0, order) }
+  }
+
+  /// Does one of the operations if it is possible at once. The order is drawn to the end if none is.
+  @inlinable @inline(__always)
+  static func poll<Operations: SelectOperations>(
+    _ operations: Operations, _ memory: UnsafeMutableRawPointer, for waiter: Waiter, _ order: inout PollOrder
+  ) -> Int? {
+    for step in 0..<order.count {
+      let index = order.draw(step)
+      let attempt = operations.visit(index, memory, LockingAttempt(party: Party(waiter, index)))
+      if case .wait = attempt { continue }
+      attempt.wakeOthers()
+      return index
+    }
+    return nil
+  }
+
+  /// What is chosen after some time if no operation can be done, and when; `nil`: one waits until one can be.
+  @inlinable
+  static func fallback<Operations: SelectOperations>(
+    of operations: Operations, _ memory: UnsafeMutableRawPointer
+  ) -> (index: Int, after: Duration)? {
+    var fallback: (index: Int, after: Duration)?
+    for index in 0..<operations.count {
+      let duration: Duration
+      switch operations.visit(index, memory, GetTarget()).kind {
+      case .waitable: continue
+      case .timeout(let time): duration = time
+      case .otherwise: duration = .zero
+      }
+      if let shortest = fallback?.after, shortest <= duration { continue }
+      fallback = (index, duration)
+    }
+    return fallback
+  }
+
+  @inlinable @inline(never)
+  static func waitUnlessDefault<Operations: SelectOperations>(
+    _ operations: Operations, _ memory: UnsafeMutableRawPointer, for core: CoroutineCore, _ order: PollOrder
+  ) -> Int? {
+    require(order.count > 0, "a select without a case would wait for ever: give it one, or `otherwise`")
+    let fallback = fallback(of: operations, memory)
+    if let fallback, fallback.after == .zero { return fallback.index }
+    return withWait(for: operations, memory) { wait in
+      core.parking.prepare()
+      wait.pointee.lockAll()
+      let waiter = Waiter.coroutine(.passUnretained(core))
+      if core.isInterrupted {
+        core.parking.abandon()
+        wait.pointee.unlockAll()
+        return nil
+      }
+      if let (index, attempt) = pollLocked(operations, memory, for: waiter, order) {
+        core.parking.abandon()
+        wait.pointee.unlockAll()
+        attempt.wakeOthers()
+        return index
+      }
+      enqueue(operations, memory, for: waiter)
+      let deadline = fallback.map { WaitDeadline.after($0.after) } ?? WaitDeadline.never
+      let cause = core.park(wait, until: deadline)
+      let chosen = cause == .timedOut ? fallback?.index : cause.selectedIndex
+      withdraw(operations, memory, except: chosen)
+      return chosen
+    }
+  }
+
+  // MARK: Under all locks
+
+  /// Lists what the operations wait for, on the stack.
+  @inlinable @inline(__always)
+  static func withWait<Operations: SelectOperations, Result>(
+    for operations: Operations, _ memory: UnsafeMutableRawPointer, _ body: (UnsafeMutablePointer<SelectWait>) -> Result
+  ) -> Result {
+    let count = operations.count
+    return withUnsafeTemporaryAllocation(of: Target.self, capacity: count) { targets in
+      withUnsafeTemporaryAllocation(of: Unmanaged<Waitable>.self, capacity: count) { room in
+        for index in 0..<count {
+          targets.initializeElement(at: index, to: operations.visit(index, memory, GetTarget()))
+        }
+        var wait = SelectWait(targets, room: room)
+        return withUnsafeMutablePointer(to: &wait, body)
+      }
+    }
+  }
+
+  /// Looks again, in the order that was drawn before.
+  @inlinable
+  static func pollLocked<Operations: SelectOperations>(
+    _ operations: Operations, _ memory: UnsafeMutableRawPointer, for waiter: Waiter, _ order: PollOrder
+  ) -> (Int, Coroutine::Attempt)? {
+    for step in 0..<order.count {
+      let index = order[step]
+      let attempt = operations.visit(index, memory, LockedAttempt(party: Party(waiter, index)))
+      if case .wait = attempt { continue }
+      return (index, attempt)
+    }
+    return nil
+  }
+
+  @inlinable
+  static func enqueue<Operations: SelectOperations>(
+    _ operations: Operations, _ memory: UnsafeMutableRawPointer, for waiter: Waiter
+  ) {
+    for index in 0..<operations.count {
+      operations.visit(index, memory, Enqueue(party: Party(waiter, index)))
+    }
+  }
+
+  // MARK: After the wait
+
+  /// Takes those that were not chosen out of their queues.
+  @inlinable
+  static func withdraw<Operations: SelectOperations>(
+    _ operations: Operations, _ memory: UnsafeMutableRawPointer, except chosen: Int?
+  ) {
+    for index in 0..<operations.count where index != chosen {
+      operations.visit(index, memory, Withdraw())
+    }
+  }
+}
+
+// MARK: - Steps
+
+extension Select.Target {
+  /// Runs `body` under the lock of what is waited for, if there is one.
+  @inlinable @inline(__always)
+  func withLock<Result>(_ body: () -> Result) -> Result {
+    guard case .waitable(let waitable, _) = kind else { return body() }
+    return waitable._withUnsafeGuaranteedRef { waitable in
+      waitable.lock.lock()
+      defer { waitable.lock.unlock() }
+      return body()
+    }
+  }
+}
+
+extension Select {
+  @usableFromInline
+  struct GetTarget: SelectVisitor {
+    @inlinable @inline(__always)
+    init() {}
+
+    @inlinable @inline(__always)
+    func visit<Operation: SelectOperation>(_ operation: Operation, _ node: UnsafeMutableRawPointer) -> Target {
+      operation.target
+    }
+  }
+
+  @usableFromInline
+  struct LockingAttempt: SelectVisitor {
+    @usableFromInline let party: Party
+
+    @inlinable @inline(__always)
+    init(party: Party) { self.party = party }
+
+    @inlinable @inline(__always)
+    func visit<Operation: SelectOperation>(_ operation: Operation, _ node: UnsafeMutableRawPointer)
+      -> Coroutine::Attempt
+    {
+      operation.target.withLock { operation.attempt(node, for: party).result }
+    }
+  }
+
+  @usableFromInline
+  struct LockedAttempt: SelectVisitor {
+    @usableFromInline let party: Party
+
+    @inlinable @inline(__always)
+    init(party: Party) { self.party = party }
+
+    @inlinable @inline(__always)
+    func visit<Operation: SelectOperation>(_ operation: Operation, _ node: UnsafeMutableRawPointer)
+      -> Coroutine::Attempt
+    {
+      operation.attempt(node, for: party).result
+    }
+  }
+
+  @usableFromInline
+  struct Enqueue: SelectVisitor {
+    @usableFromInline let party: Party
+
+    @inlinable @inline(__always)
+    init(party: Party) { self.party = party }
+
+    @inlinable @inline(__always)
+    func visit<Operation: SelectOperation>(_ operation: Operation, _ node: UnsafeMutableRawPointer) {
+      operation.enqueue(node, for: party)
+    }
+  }
+
+  @usableFromInline
+  struct Withdraw: SelectVisitor {
+    @inlinable @inline(__always)
+    init() {}
+
+    @inlinable @inline(__always)
+    func visit<Operation: SelectOperation>(_ operation: Operation, _ node: UnsafeMutableRawPointer) {
+      let attempt = operation.target.withLock { operation.dequeue(node).result }
+      // Nobody else has it now. Its end may run code of the user's, so not under the lock.
+      operation.discard(node)
+      attempt.wakeOthers()
+    }
+  }
+}

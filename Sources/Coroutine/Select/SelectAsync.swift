@@ -1,0 +1,133 @@
+/// Waits, in `async` code, until one of several operations can be done, and does that one.
+///
+/// ```swift
+/// let message: Message = try await select {
+///   jobs.onReceive { job in .job(job) }
+///   onTimeout(.seconds(1)) { try await reconnect(); return .late }
+/// }
+/// ```
+///
+/// - Parameter cases: evaluated once, before anything is chosen.
+/// - Returns: what the chosen case's handler returns. It runs where the caller runs, and may `await`.
+/// - Throws: `CancellationError` if the task is cancelled before a case was chosen; what the chosen case throws.
+@inlinable
+nonisolated(nonsending) public func select<Output, Cases: AsyncSelectCase>(
+  @Select.AsyncBuilder<Output> _ cases: () throws -> Cases
+) async throws -> Output where Cases.Output == Output {
+  try await Select.run(cases())
+}
+
+/// Waits, in `async` code, until one of several operations can be done, and does that one. The form for a number of cases
+/// that is known at run time only.
+///
+/// - Throws: as the form with braces.
+@inlinable
+nonisolated(nonsending) public func select<Case: AsyncSelectCase>(_ cases: [Case]) async throws -> Case.Output {
+  try await Select.run(Select.Each(cases))
+}
+
+/// Waits, in `async` code, until one of several operations of any kinds can be done, and does that one.
+///
+/// - Throws: as the form with braces.
+@inlinable
+nonisolated(nonsending) public func select<Output>(_ cases: [any AsyncSelectCase<Output>]) async throws -> Output {
+  try await Select.run(Select.Each(cases.map { Select.AsyncErased($0) }))
+}
+
+extension Select {
+  @inlinable
+  nonisolated(nonsending) static func run<Cases: AsyncSelectCase>(_ cases: Cases) async throws -> Cases.Output {
+    let operations = cases.operations
+    let layout = operations.layout
+    // On the heap, since a task has no stack to wait on.
+    let memory = UnsafeMutableRawPointer.allocate(byteCount: layout.size, alignment: layout.alignment)
+    defer { memory.deallocate() }
+    guard let index = await choose(operations, memory) else { throw CancellationError() }
+    // Until here: the operations hold nothing themselves.
+    cases.keepAlive()
+    return try await cases.finish(index, of: operations, memory)
+  }
+
+  /// Does one of the operations. Returns which, its node filled; `nil`: the task was cancelled.
+  @inlinable
+  nonisolated(nonsending) static func choose<Operations: SelectOperations>(
+    _ operations: Operations, _ memory: UnsafeMutableRawPointer
+  ) async -> Int? {
+    let count = operations.count
+    require(count > 0, "a select without a case would wait for ever: give it one, or `otherwise`")
+    guard !Task.isCancelled else { return nil }
+    let table: UnsafeMutablePointer<UInt32>? = count > PollOrder.wordCapacity ? .allocate(capacity: count) : nil
+    defer { table?.deallocate() }
+    var order = PollOrder(of: count, .unique(), table: table)
+    let task = WaitingTask()
+    if let index = poll(operations, memory, for: .task(.passUnretained(task)), &order) { return index }
+    let fallback = fallback(of: operations, memory)
+    if let fallback, fallback.after == .zero { return fallback.index }
+    return await wait(task, operations, memory, order, fallback)
+  }
+
+  @inlinable
+  nonisolated(nonsending) static func wait<Operations: SelectOperations>(
+    _ task: WaitingTask, _ operations: Operations, _ memory: UnsafeMutableRawPointer, _ order: PollOrder,
+    _ fallback: (index: Int, after: Duration)?
+  ) async -> Int? {
+    let deadline = fallback.map { WaitDeadline.after($0.after) } ?? WaitDeadline.never
+    var outcome = Departure.waits
+    await withTaskCancellationHandler {
+      await withUnsafeContinuation { (continuation: UnsafeContinuation<Void, Never>) in
+        task.continuation = continuation
+        let departure = depart(task, operations, memory, order, until: deadline)
+        // Nothing of the task may be touched any more: it may have gone on, and ended.
+        if case .waits = departure { return }
+        outcome = departure
+        continuation.resume()
+      }
+    } onCancel: {
+      if task.parking.claimEarly(.cancelled).mustWake { task.resume() }
+    }
+    switch outcome {
+    case .done(let index): return index
+    case .cancelled: return nil
+    case .waits: break
+    }
+    task.disarm()
+    let cause = task.parking.cause
+    let chosen = cause == .timedOut ? fallback?.index : cause.selectedIndex
+    withdraw(operations, memory, except: chosen)
+    return chosen
+  }
+
+  @usableFromInline
+  enum Departure {
+    case done(Int)
+    case cancelled
+    case waits
+  }
+
+  /// The last look, and the way into the queues.
+  @inlinable
+  static func depart<Operations: SelectOperations>(
+    _ task: WaitingTask, _ operations: Operations, _ memory: UnsafeMutableRawPointer, _ order: PollOrder,
+    until deadline: UInt64
+  ) -> Departure {
+    withWait(for: operations, memory) { wait in
+      wait.pointee.lockAll()
+      guard task.parking.prepareUnlessClaimed() else {
+        wait.pointee.unlockAll()
+        return .cancelled
+      }
+      let waiter = Waiter.task(.passUnretained(task))
+      if let (index, attempt) = pollLocked(operations, memory, for: waiter, order) {
+        task.parking.abandon()
+        wait.pointee.unlockAll()
+        attempt.wakeOthers()
+        return .done(index)
+      }
+      enqueue(operations, memory, for: waiter)
+      task.arm(deadline)
+      wait.pointee.unlockAll()
+      task.parking.park()
+      return .waits
+    }
+  }
+}

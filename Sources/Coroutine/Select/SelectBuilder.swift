@@ -1,0 +1,86 @@
+extension Select {
+  /// Collects the cases of a select in a coroutine.
+  @resultBuilder
+  public enum Builder<Output>: CaseCollecting {
+    @inlinable @inline(__always)
+    public static func buildExpression<Operation: SelectOperation>(
+      _ element: Case<Operation, Output>
+    ) -> Case<Operation, Output> { element }
+
+    /// Cases that were made before.
+    @inlinable
+    public static func buildExpression(_ cases: [any SelectCase<Output>]) -> Each<Erased<Output>> {
+      Each(cases.map { Erased($0) })
+    }
+
+    @inlinable @inline(__always)
+    public static func buildPartialBlock<First: SelectCases<Output>>(first: First) -> First { first }
+
+    @inlinable @inline(__always)
+    public static func buildPartialBlock<First: SelectCase<Output>, Second: SelectCase<Output>>(
+      accumulated: First, next: Second
+    ) -> Block<Pair<First.Operations, Second.Operations>, Output> {
+      Block(accumulated, next)
+    }
+  }
+
+  /// Collects the cases of a select in `async` code.
+  @resultBuilder
+  public enum AsyncBuilder<Output>: CaseCollecting {
+    @inlinable
+    public static func buildExpression<Operation: SelectOperation>(
+      _ element: AsyncCase<Operation, Output>
+    ) -> AsyncCase<Operation, Output> { element }
+
+    /// Cases that were made before.
+    @inlinable
+    public static func buildExpression(_ cases: [any AsyncSelectCase<Output>]) -> Each<AsyncErased<Output>> {
+      Each(cases.map { AsyncErased($0) })
+    }
+
+    @inlinable @inline(__always)
+    public static func buildPartialBlock<First: SelectCases<Output>>(first: First) -> First { first }
+
+    @inlinable @inline(__always)
+    public static func buildPartialBlock<First: SelectCases<Output>, Second: SelectCases<Output>>(
+      accumulated: First, next: Second
+    ) -> Pair<First, Second> {
+      Pair(accumulated, next)
+    }
+  }
+
+  /// What both builders do: list the cases in a type that says how many there are and of which kinds.
+  public protocol CaseCollecting<Output> {
+    associatedtype Output
+  }
+}
+
+extension Select.CaseCollecting {
+  /// `if` without `else`: a case that may be missing.
+  @inlinable @inline(__always)
+  public static func buildOptional<Cases: SelectCases<Output>>(_ cases: Cases?)
+    -> Select.Either<Cases, Select.None<Output>>
+  {
+    cases.map { .first($0) } ?? .second(Select.None())
+  }
+
+  @inlinable @inline(__always)
+  public static func buildEither<First: SelectCases<Output>, Second: SelectCases<Output>>(
+    first: First
+  ) -> Select.Either<First, Second> {
+    .first(first)
+  }
+
+  @inlinable @inline(__always)
+  public static func buildEither<First: SelectCases<Output>, Second: SelectCases<Output>>(
+    second: Second
+  ) -> Select.Either<First, Second> {
+    .second(second)
+  }
+
+  /// `for`: so many cases as there are elements.
+  @inlinable
+  public static func buildArray<Cases: SelectCases<Output>>(_ cases: [Cases]) -> Select.Each<Cases> {
+    Select.Each(cases)
+  }
+}

@@ -1,0 +1,214 @@
+/// One or more cases of a `select`, in a coroutine. Made by `Channel.onReceive(_:)` and its like; there is nothing to
+/// conform to.
+///
+/// An array of `any SelectCase<Output>` holds cases of all kinds, for `select(_:)`.
+public protocol SelectCase<Output>: SelectCases {
+  /// Takes what the chosen case has got, and runs its handler.
+  func finish(
+    _ index: Int, of operations: Operations, _ memory: UnsafeMutableRawPointer
+  ) throws -> Output
+}
+
+/// One or more cases of a `select` in `async` code. Made by `Channel.onReceive(_:)` and its like; there is nothing to
+/// conform to.
+public protocol AsyncSelectCase<Output>: SelectCases {
+  /// Takes what the chosen case has got, and runs its handler.
+  nonisolated(nonsending) func finish(
+    _ index: Int, of operations: Operations, _ memory: UnsafeMutableRawPointer
+  ) async throws -> Output
+}
+
+/// What cases have in common, whoever waits. For the runtime.
+public protocol SelectCases<Output> {
+  /// What the handlers return.
+  associatedtype Output
+  associatedtype Operations: SelectOperations
+
+  /// What they wait for, without the handlers: closures that never reach the runtime need no context on the heap.
+  var operations: Operations { get }
+  /// Holds until here what the operations use, which hold nothing themselves, so that copies of them cost nothing.
+  func keepAlive()
+}
+
+/// Operations of which one is to be chosen, numbered from 0. For the runtime.
+public protocol SelectOperations {
+  /// How many.
+  var count: Int { get }
+  /// The memory that all of them need, one behind the other.
+  var layout: Select.Layout { get }
+  /// Calls the visitor with the operation at `index`, and its part of `memory`.
+  func visit<Visitor: SelectVisitor>(
+    _ index: Int, _ memory: UnsafeMutableRawPointer, _ visitor: Visitor
+  ) -> Visitor.Result
+}
+
+/// Somebody who does something with one operation, whatever its type. For the runtime.
+public protocol SelectVisitor {
+  associatedtype Result
+  func visit<Operation: SelectOperation>(
+    _ operation: Operation, _ node: UnsafeMutableRawPointer
+  ) -> Result
+}
+
+/// An operation that can be done at once or waited for: what a case is to the runtime.
+///
+/// Its node, of its `layout`, is a place in a queue and what is handed over there. `attempt` and `enqueue` initialise the node if they succeed; `take` and `discard` leave it uninitialised. The lock of
+/// the target is held during `attempt`, `enqueue` and `dequeue`, and during them only.
+public protocol SelectOperation: SelectOperations {
+  /// What it needs, kept alive. The operation itself holds nothing, so that copies of it cost nothing.
+  associatedtype Source
+  /// What it gives to the handler.
+  associatedtype Value
+
+  init(_ source: Source)
+
+  /// What it waits for.
+  var target: Select.Target { get }
+  /// Does it, if that is possible at once. Makes no use of queues.
+  func attempt(_ node: UnsafeMutableRawPointer, for party: Select.Party) -> Select.Attempt
+  /// Waits: it was not possible.
+  func enqueue(_ node: UnsafeMutableRawPointer, for party: Select.Party)
+  /// Leaves the queue, if it is still in there: another operation was chosen.
+  func dequeue(_ node: UnsafeMutableRawPointer) -> Select.Attempt
+  /// Destroys the node of an operation that was not chosen.
+  func discard(_ node: UnsafeMutableRawPointer)
+  /// What came of it: it was chosen.
+  func take(_ node: UnsafeMutableRawPointer) throws -> Value
+}
+
+/// What the parts of a `select` are made of. None of it is named by those who use one.
+public enum Select {
+  /// What an attempt came to.
+  public struct Attempt {
+    /// `.wait`: nothing was possible.
+    @usableFromInline let result: Coroutine::Attempt
+
+    @inlinable
+    init(_ result: Coroutine::Attempt) { self.result = result }
+  }
+
+  /// Who waits, and as which of its cases.
+  public struct Party {
+    @usableFromInline let waiter: Waiter
+    @usableFromInline let cause: WakeCause
+
+    @inlinable
+    init(_ waiter: Waiter, _ index: Int) {
+      self.waiter = waiter
+      cause = .selected(index)
+    }
+  }
+
+  /// What an operation waits for.
+  public struct Target {
+    @usableFromInline
+    enum Kind {
+      /// Something with a lock and a queue. Kept alive by the operation.
+      case waitable(Unmanaged<Waitable>, WaitReason.Operation)
+      /// So much time.
+      case timeout(Duration)
+      /// Nothing: it is chosen if no other can be at once.
+      case otherwise
+    }
+
+    @usableFromInline let kind: Kind
+
+    @inlinable
+    init(_ kind: Kind) { self.kind = kind }
+  }
+
+  /// Size and alignment of memory.
+  public struct Layout {
+    @usableFromInline let size: Int
+    @usableFromInline let alignment: Int
+
+    @inlinable
+    init(size: Int, alignment: Int) {
+      self.size = size
+      self.alignment = alignment
+    }
+
+    @inlinable
+    init<Node: ~Copyable>(of node: Node.Type) {
+      size = MemoryLayout<Node>.size
+      alignment = MemoryLayout<Node>.alignment
+    }
+
+    /// Where `next` begins behind this one.
+    @inlinable @inline(__always)
+    func offset(of next: Layout) -> Int { (size + next.alignment - 1) & ~(next.alignment - 1) }
+
+    /// This one with `next` behind it.
+    @inlinable @inline(__always)
+    func followed(by next: Layout) -> Layout {
+      Layout(size: offset(of: next) + next.size, alignment: max(alignment, next.alignment))
+    }
+  }
+}
+
+extension SelectOperation {
+  @inlinable
+  public var count: Int { 1 }
+
+  @inlinable @inline(__always)
+  public func visit<Visitor: SelectVisitor>(
+    _ index: Int, _ memory: UnsafeMutableRawPointer, _ visitor: Visitor
+  ) -> Visitor.Result {
+    visitor.visit(self, memory)
+  }
+}
+
+extension Select {
+  /// A case of a coroutine's select: an operation, and what to do when it was chosen.
+  public struct Case<Operation: SelectOperation, Output>: SelectCase {
+    @usableFromInline let source: Operation.Source
+    @usableFromInline let handler: (Operation.Value) throws -> Output
+
+    @inlinable @inline(__always)
+    init(_ source: Operation.Source, _ handler: @escaping (Operation.Value) throws -> Output) {
+      self.source = source
+      self.handler = handler
+    }
+
+    @inlinable @inline(__always)
+    public var operations: Operation { Operation(source) }
+
+    @inlinable @inline(__always)
+    public func keepAlive() { withExtendedLifetime(source) {} }
+
+    @inlinable @inline(__always)
+    public func finish(
+      _ index: Int, of operations: Operation, _ memory: UnsafeMutableRawPointer
+    ) throws -> Output {
+      try handler(operations.take(memory))
+    }
+  }
+
+  /// A case of an `async` select: an operation, and what to do when it was chosen.
+  public struct AsyncCase<Operation: SelectOperation, Output>: AsyncSelectCase {
+    @usableFromInline let source: Operation.Source
+    @usableFromInline let handler: nonisolated(nonsending) (Operation.Value) async throws -> Output
+
+    @inlinable
+    init(
+      _ source: Operation.Source,
+      _ handler: nonisolated(nonsending) @escaping (Operation.Value) async throws -> Output
+    ) {
+      self.source = source
+      self.handler = handler
+    }
+
+    @inlinable @inline(__always)
+    public var operations: Operation { Operation(source) }
+
+    @inlinable @inline(__always)
+    public func keepAlive() { withExtendedLifetime(source) {} }
+
+    @inlinable
+    nonisolated(nonsending) public func finish(
+      _ index: Int, of operations: Operation, _ memory: UnsafeMutableRawPointer
+    ) async throws -> Output {
+      try await handler(operations.take(memory))
+    }
+  }
+}

@@ -1,0 +1,103 @@
+import Dispatch
+import Testing
+
+@testable import Coroutine
+
+/// Of the cases that are ready each is chosen equally often, whatever stands between them. With fixed seeds.
+@Suite struct SelectFairnessTests {
+  /// How far counts are from equal: as chi squared, which has `counts.count - 1` degrees of freedom.
+  private func deviation(_ counts: [Int]) -> Double {
+    let expected = Double(counts.reduce(0, +)) / Double(counts.count)
+    return counts.reduce(0) { $0 + (Double($1) - expected) * (Double($1) - expected) / expected }
+  }
+
+  @Test func everyPermutationIsDrawnEquallyOften() {
+    var random = RandomWord(seed: 42)
+    var counts: [[Int]: Int] = [:]
+    for _ in 0..<24_000 {
+      var order = PollOrder(of: 4, random)
+      counts[(0..<4).map { order.draw($0) }, default: 0] += 1
+      random = order.random
+    }
+    #expect(counts.count == 24)
+    #expect(counts.keys.allSatisfy { $0.sorted() == [0, 1, 2, 3] })
+    // 23 degrees of freedom: above 49.7 once in a thousand.
+    #expect(deviation(Array(counts.values)) < 49.7)
+  }
+
+  @Test func aTableIsDrawnLikeAWord() {
+    for count in [1, 2, 7, 16, 17, 100] {
+      let table = UnsafeMutablePointer<UInt32>.allocate(capacity: count)
+      defer { table.deallocate() }
+      var inTable = PollOrder(of: count, RandomWord(seed: 7), table: table)
+      let drawn = (0..<count).map { inTable.draw($0) }
+      #expect(drawn.sorted() == Array(0..<count))
+      #expect((0..<count).map { inTable[$0] } == drawn)
+      guard count <= PollOrder.wordCapacity else { continue }
+      var inWord = PollOrder(of: count, RandomWord(seed: 7))
+      #expect((0..<count).map { inWord.draw($0) } == drawn)
+      #expect((0..<count).map { inWord[$0] } == drawn)
+    }
+  }
+
+  @Test func theFirstNumbersOfNeighbouringSeedsAreEven() {
+    var counts = [Int](repeating: 0, count: 8)
+    for seed in 0..<16_000 {
+      var random = RandomWord(seed: UInt64(seed))
+      counts[random.next(below: 8)] += 1
+    }
+    #expect(deviation(counts) < 24.3)
+  }
+
+  @Test func eachReadyCaseIsChosenEquallyOftenWhereverItStands() async throws {
+    let rounds = 3_000
+    // Which of four cases are ready.
+    for ready in [[0, 1], [0, 3], [1, 2], [0, 1, 2], [1, 2, 3], [0, 1, 2, 3]] {
+      let coroutine = Coroutine(on: DispatchQueue(label: "serial")) { () throws -> [Int] in
+        CoroutineCore.current?.random = RandomWord(seed: 1)
+        let channels = (0..<4).map { _ in Channel<Int>() }
+        for index in ready { channels[index].close() }
+        var counts = [Int](repeating: 0, count: 4)
+        for _ in 0..<rounds {
+          let chosen = try select {
+            channels[0].onNext { _ in 0 }
+            channels[1].onNext { _ in 1 }
+            channels[2].onNext { _ in 2 }
+            channels[3].onNext { _ in 3 }
+          }
+          counts[chosen] += 1
+        }
+        return counts
+      }
+      let counts = try await coroutine.get()
+      #expect((0..<4).allSatisfy { ready.contains($0) || counts[$0] == 0 })
+      // At most 3 degrees of freedom: above 16.3 once in a thousand.
+      #expect(deviation(ready.map { counts[$0] }) < 16.3, "\(ready): \(counts)")
+    }
+  }
+
+  /// After Go's chan/fifo and chan/select: of two that always send, none is starved.
+  @Test func noneOfManySendersIsStarved() async throws {
+    let coroutine = Coroutine(on: DispatchQueue(label: "serial")) { () throws -> [Int] in
+      CoroutineCore.current?.random = RandomWord(seed: 3)
+      let channels = (0..<8).map { _ in Channel<Int>() }
+      let senders = channels.enumerated().map { index, channel in
+        Coroutine { while true { try channel.send(index) } }
+      }
+      Coroutine.yield()
+      var counts = [Int](repeating: 0, count: 8)
+      for _ in 0..<8_000 {
+        counts[try select(channels.map { channel in channel.onReceive { $0 } })] += 1
+        // The sender is back in the queue before the next choice.
+        Coroutine.yield()
+      }
+      for sender in senders {
+        sender.cancel()
+        _ = try? sender.get()
+      }
+      return counts
+    }
+    // 7 degrees of freedom.
+    #expect(deviation(try await coroutine.get()) < 24.3)
+  }
+}
