@@ -2,7 +2,7 @@ import CSystem
 import Glibc
 
 /// A count that threads wait for: POSIX's semaphore, which the sanitizers know, in memory that does not move.
-final class Semaphore: Sendable {
+final class ThreadSemaphore: Sendable {
   // The semaphore's own atomics synchronise every use.
   nonisolated(unsafe) private let semaphore = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
 
@@ -36,7 +36,7 @@ final class Semaphore: Sendable {
 package final class BlockedThread: Sendable {
   /// Who ends the wait.
   @usableFromInline let parking = Parking()
-  private let semaphore = Semaphore()
+  private let semaphore = ThreadSemaphore()
 
   @usableFromInline
   init() {}

@@ -25,11 +25,11 @@ package struct WakeCause: RawRepresentable, Equatable, Sendable {
 }
 
 extension WakeCause {
-  /// Throws what the operation that waited has to, unless its event has happened.
+  /// Throws what the operation that waited has to, unless its event has happened. `timeout` is what it was allowed.
   @inlinable
-  package func check() throws {
+  package func check(_ timeout: Duration? = nil) throws {
     if self == .cancelled { throw CancellationError() }
-    if self == .timedOut { throw TimeoutError() }
+    if self == .timedOut { throw TimeoutError(after: timeout) }
   }
 }
 

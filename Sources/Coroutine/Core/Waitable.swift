@@ -26,6 +26,10 @@ package class Waitable {
   package func describe(_ operation: WaitReason.Operation) -> String {
     "\(operation)"
   }
+
+  /// The coroutine that holds what others wait for here, where one does and it alone can let them go on. As `describe`, for
+  /// debuggers, without the lock.
+  package var holderID: UInt64? { nil }
 }
 
 /// What a suspended coroutine waits for: two words, written by the coroutine itself before it leaves its stack.
@@ -35,6 +39,7 @@ package struct WaitReason: Sendable {
   @usableFromInline
   package enum Operation: UInt8, Sendable {
     case send, receive, join, suspension, turn, sleep, promise, select, lock, async
+    case permit, condition, barrier, group, once
   }
 
   @usableFromInline package let operation: Operation

@@ -1,0 +1,132 @@
+import Context
+
+/// A place where a fixed number of parties wait for each other, again and again.
+///
+/// ```swift
+/// let step = Barrier(parties: 4, name: "step")
+/// for part in parts {          // four of them
+///   Coroutine {
+///     for _ in 1...100 {
+///       part.compute()
+///       if try step.wait() { swapBuffers() }      // one of the four
+///       try step.wait()
+///     }
+///   }
+/// }
+/// ```
+///
+/// Constant time, beside what the last one wakes. Copies are the same barrier.
+public struct Barrier: Sendable {
+  private let storage: BarrierStorage
+
+  /// A barrier that lets `parties` on at a time.
+  ///
+  /// - Parameters:
+  ///   - parties: at least 1: traps.
+  ///   - name: for backtraces and messages.
+  public init(parties: Int, name: String = "") {
+    require(parties > 0, "a Barrier of \(parties) parties can't let anybody on: give it one or more")
+    storage = BarrierStorage(parties: parties, name: name)
+  }
+
+  /// The name it was given; empty without one.
+  public var name: String { storage.name }
+
+  /// Suspends the calling coroutine until as many as there are parties wait, it included. Then they go on, all at once, and
+  /// the next round begins.
+  ///
+  /// - Parameter timeout: how long to wait at most; zero: not at all, unless it is the last; `nil`: for ever. Negative:
+  ///   traps.
+  /// - Returns: whether it was the last to come: true for one of each round.
+  /// - Throws: `CancellationError`, `TimeoutError` if the caller is cancelled or the time was up before. Then it has not
+  ///   come: the others wait for somebody in its place. (Unless the last one came at the same moment: then they go on.)
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @discardableResult
+  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  public func wait(timeout: Duration? = nil) throws -> Bool {
+    try storage.wait(timeout: timeout)
+  }
+
+  /// Suspends the calling task until as many as there are parties wait. As the synchronous form.
+  @discardableResult
+  nonisolated(nonsending) public func wait(timeout: Duration? = nil) async throws -> Bool {
+    try await storage.wait(timeout: timeout)
+  }
+}
+
+// Unchecked: the name is constant, and the lock guards the machine.
+private final class BarrierStorage: Waitable, @unchecked Sendable {
+  let name: String
+  @exclusivity(unchecked) private var machine: BarrierStateMachine
+
+  init(parties: Int, name: String) {
+    self.name = name
+    machine = BarrierStateMachine(parties: parties)
+  }
+
+  func wait(timeout: Duration?) throws -> Bool {
+    let core = CoroutineCore.running(for: "Barrier.wait()")
+    return try wait(core, .barrier, timeout: timeout) {
+      BarrierNode(wait: WaitNode($0))
+    } attempt: {
+      machine.arrive($0)
+    } withdraw: {
+      machine.withdraw($0)
+      return .done
+    }.isLast
+  }
+
+  nonisolated(nonsending) func wait(timeout: Duration?) async throws -> Bool {
+    try await wait(timeout: timeout) {
+      BarrierNode(wait: WaitNode($0))
+    } attempt: {
+      machine.arrive($0)
+    } withdraw: {
+      machine.withdraw($0)
+      return .done
+    }.isLast
+  }
+
+  override func describe(_ operation: WaitReason.Operation) -> String {
+    named("barrier", name)
+  }
+}
+
+/// Who has come to a barrier in this round. Pure: no lock, no switch.
+///
+/// Invariant: as many wait as have come, and fewer than there are parties.
+struct BarrierStateMachine {
+  typealias Node = UnsafeMutablePointer<BarrierNode>
+
+  let parties: Int
+  private(set) var arrived = 0
+  private(set) var waiters = WaitQueue()
+
+  init(parties: Int) {
+    self.parties = parties
+  }
+
+  /// Somebody comes. The last one takes the others with it.
+  mutating func arrive(_ node: Node) -> Attempt {
+    guard arrived + 1 == parties else {
+      arrived += 1
+      waiters.append(UnsafeMutableRawPointer(node).assumingMemoryBound(to: WaitNode.self))
+      return .wait
+    }
+    arrived = 0
+    node.pointee.isLast = true
+    return .wakeAll(waiters.claimAll())
+  }
+
+  /// Somebody gives up, if its round is not over meanwhile.
+  mutating func withdraw(_ node: Node) {
+    if waiters.remove(UnsafeMutableRawPointer(node).assumingMemoryBound(to: WaitNode.self)) { arrived -= 1 }
+  }
+}
+
+/// Somebody at a barrier.
+struct BarrierNode {
+  /// First, so that a node's address is also its place's.
+  var wait: WaitNode
+  var isLast = false
+}

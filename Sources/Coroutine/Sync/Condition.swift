@@ -1,0 +1,160 @@
+/// What holders of a mutex wait for: that another one changes its value.
+///
+/// ```swift
+/// let queue = CoroutineMutex([Int]())
+/// let notEmpty = Condition(of: queue, name: "not empty")
+///
+/// Coroutine {
+///   let first = try queue.withLock { items in
+///     try notEmpty.wait(&items) { !$0.isEmpty }
+///     return items.removeFirst()
+///   }
+///   print(first)
+/// }
+/// Coroutine {
+///   try queue.withLock { $0.append(1) }
+///   notEmpty.signal()
+/// }
+/// ```
+///
+/// `wait` is given the value, since others change it meanwhile: the closure must not use what it has kept of it from before.
+///
+/// A signal wakes whoever waits longest, with the mutex held or without; where nobody waits it has no effect. None is lost:
+/// a waiter counts as waiting before it gives the mutex back, and if it is cancelled at the very moment in which it is
+/// signalled, either it returns or the next one is woken. Copies are the same condition.
+public struct Condition<Value: ~Copyable>: Sendable {
+  let storage: ConditionStorage
+  private let mutex: MutexStorage<Value>
+
+  /// A condition of what `mutex` guards.
+  ///
+  /// - Parameter name: for backtraces and messages.
+  public init(of mutex: CoroutineMutex<Value>, name: String = "") {
+    self.mutex = mutex.storage
+    storage = ConditionStorage(mutex: mutex.storage, name: name)
+  }
+
+  /// The name it was given; empty without one.
+  public var name: String { storage.name }
+
+  /// Gives the mutex back, suspends the calling coroutine until the condition is signalled, and takes the mutex again.
+  ///
+  /// What was waited for may be gone again by then: ask in a loop, or use `wait(_:timeout:until:)`.
+  ///
+  /// - Parameters:
+  ///   - value: what the closure of `withLock` was given; on return, what the others have made of it.
+  ///   - timeout: how long to wait for the signal at most; zero: only give others the mutex; `nil`: for ever. Negative:
+  ///     traps. To get the mutex back may take longer.
+  /// - Throws: `CancellationError` if the caller is cancelled before the signal; `TimeoutError` if the time was up before.
+  ///   The mutex is held then too.
+  /// - Precondition: called inside a coroutine that holds the mutex: traps elsewhere.
+  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  public func wait(_ value: inout Value, timeout: Duration? = nil) throws {
+    try wait(&value, until: WaitDeadline.after(timeout)).check(timeout)
+  }
+
+  /// Waits, as `wait(_:timeout:)`, until `predicate` is true of the value; not at all if it is already.
+  ///
+  /// - Parameters:
+  ///   - timeout: how long to wait at most, all in all.
+  ///   - predicate: runs with the mutex held.
+  /// - Throws: what `predicate` throws; `CancellationError`, `TimeoutError`. The mutex is held in any case.
+  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  public func wait(
+    _ value: inout Value, timeout: Duration? = nil, until predicate: (borrowing Value) throws -> Bool
+  ) throws {
+    let deadline = WaitDeadline.after(timeout)
+    while try !predicate(value) {
+      let cause = wait(&value, until: deadline)
+      if cause == .timedOut, try predicate(value) { return }
+      try cause.check(timeout)
+    }
+  }
+
+  /// Gives the mutex back, suspends the calling task until the condition is signalled, and takes the mutex again.
+  ///
+  /// As the synchronous form.
+  nonisolated(nonsending) public func wait(_ value: inout Value, timeout: Duration? = nil) async throws {
+    try await wait(&value, until: WaitDeadline.after(timeout)).check(timeout)
+  }
+
+  /// Waits, as `wait(_:timeout:)`, until `predicate` is true of the value; not at all if it is already.
+  ///
+  /// As the synchronous form.
+  nonisolated(nonsending) public func wait(
+    _ value: inout Value, timeout: Duration? = nil, until predicate: (borrowing Value) throws -> Bool
+  ) async throws {
+    let deadline = WaitDeadline.after(timeout)
+    while try !predicate(value) {
+      let cause = await wait(&value, until: deadline)
+      if cause == .timedOut, try predicate(value) { return }
+      try cause.check(timeout)
+    }
+  }
+
+  /// Wakes the one that waits longest. Callable from any thread, with the mutex held or without.
+  public func signal() {
+    storage.signal()
+  }
+
+  /// Wakes all that wait now; one after another gets the mutex. Callable from any thread, with the mutex held or without.
+  public func broadcast() {
+    storage.broadcast()
+  }
+
+  private func wait(_ value: inout Value, until deadline: UInt64) -> WakeCause {
+    withUnsafeMutablePointer(to: &value) { place in
+      lend(place)
+      defer { lend(place) }
+      return storage.wait(until: deadline)
+    }
+  }
+
+  nonisolated(nonsending) private func wait(_ value: inout Value, until deadline: UInt64) async -> WakeCause {
+    // A parameter stays where it is as long as the function runs; the closure can't wait.
+    let place = withUnsafeMutablePointer(to: &value) { $0 }
+    lend(place)
+    defer { lend(place) }
+    return await storage.wait(until: deadline)
+  }
+
+  /// Puts the value where the next holder looks for it, or takes it from there. It usually lies there: unless the compiler
+  /// has made a temporary copy of the argument.
+  private func lend(_ place: UnsafeMutablePointer<Value>) {
+    if place != mutex.value { swap(&place.pointee, &mutex.value.pointee) }
+  }
+}
+
+extension Condition where Value == Void {
+  /// Gives the mutex back, suspends the calling coroutine until the condition is signalled, and takes the mutex again.
+  ///
+  /// As the form with a value.
+  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  public func wait(timeout: Duration? = nil) throws {
+    try storage.wait(until: WaitDeadline.after(timeout)).check(timeout)
+  }
+
+  /// Waits until `predicate` is true; not at all if it is already. It runs with the mutex held.
+  ///
+  /// As the form with a value.
+  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  public func wait(timeout: Duration? = nil, until predicate: () throws -> Bool) throws {
+    var nothing: Void
+    try wait(&nothing, timeout: timeout) { _ in try predicate() }
+  }
+
+  /// Gives the mutex back, suspends the calling task until the condition is signalled, and takes the mutex again.
+  ///
+  /// As the form with a value.
+  nonisolated(nonsending) public func wait(timeout: Duration? = nil) async throws {
+    try await storage.wait(until: WaitDeadline.after(timeout)).check(timeout)
+  }
+
+  /// Waits until `predicate` is true; not at all if it is already. It runs with the mutex held.
+  ///
+  /// As the form with a value.
+  nonisolated(nonsending) public func wait(timeout: Duration? = nil, until predicate: () throws -> Bool) async throws {
+    var nothing: Void
+    try await wait(&nothing, timeout: timeout) { _ in try predicate() }
+  }
+}

@@ -1,0 +1,94 @@
+import Context
+
+/// A condition of a mutex, whatever that guards.
+// Unchecked: the lock guards the machine, and all else is constant.
+final class ConditionStorage: Waitable, @unchecked Sendable {
+  let name: String
+  private let mutex: MutexCore
+  @exclusivity(unchecked) private var machine = ConditionStateMachine()
+
+  init(mutex: MutexCore, name: String) {
+    self.mutex = mutex
+    self.name = name
+  }
+
+  /// Gives the mutex back, waits for a signal, and takes the mutex again, whatever ended the wait. As the coroutine that
+  /// holds it.
+  func wait(until deadline: UInt64) -> WakeCause {
+    let core = CoroutineCore.running(for: "Condition.wait")
+    let holder = LockHolder(core)
+    requireHeld(by: holder)
+    guard !core.isInterrupted else { return .cancelled }
+    var node = ConditionNode(wait: WaitNode(.coroutine(.passUnretained(core))))
+    let cause = withUnsafeMutablePointer(to: &node) { node in
+      lock.withLock { machine.register(node) }
+      mutex.unlock(holder)
+      let cause = wait(core, .condition, until: deadline) {
+        machine.arrive(node)
+      } withdraw: {
+        machine.withdraw(node)
+      }
+      // Cancelled before it could even arrive.
+      if cause != .event { withdraw(node) }
+      return cause
+    }
+    mutex.relock(core, holder)
+    return cause
+  }
+
+  /// The same as the task that holds the mutex.
+  nonisolated(nonsending) func wait(until deadline: UInt64) async -> WakeCause {
+    let holder = LockHolder.current
+    requireHeld(by: holder)
+    guard !Task.isCancelled else { return .cancelled }
+    let task = WaitingTask()
+    let node = UnsafeMutablePointer<ConditionNode>.allocate(capacity: 1)
+    node.initialize(to: ConditionNode(wait: WaitNode(.task(.passUnretained(task)))))
+    defer { node.deallocate() }
+    lock.withLock { machine.register(node) }
+    mutex.unlock(holder)
+    let cause = await wait(task, until: deadline) {
+      machine.arrive(node)
+    } withdraw: {
+      machine.withdraw(node)
+    }
+    if cause != .event { withdraw(node) }
+    await mutex.relock(holder)
+    return cause
+  }
+
+  private func withdraw(_ node: ConditionStateMachine.Node) {
+    lock.lock()
+    let result = machine.withdraw(node)
+    lock.unlock()
+    result.wakeOthers()
+  }
+
+  func signal() {
+    lock.lock()
+    let waiter = machine.signal()
+    lock.unlock()
+    waiter?.wake()
+  }
+
+  func broadcast() {
+    lock.lock()
+    let woken = machine.broadcast()
+    lock.unlock()
+    woken.wakeAll()
+  }
+
+  private func requireHeld(by holder: LockHolder) {
+    require(
+      mutex.isHeld(by: holder),
+      "\(CoroutineCore.current?.description ?? "async code") waits for \(named("condition", name)) without holding "
+        + "\(mutex.label): call wait inside the closure of its withLock")
+  }
+
+  /// How many wait, those included that have given up but not yet left. Linear.
+  var waiterCount: Int { lock.withLock { machine.waiters.count } }
+
+  override package func describe(_ operation: WaitReason.Operation) -> String {
+    "\(named("condition", name)) of \(mutex.label)"
+  }
+}

@@ -1,0 +1,147 @@
+/// A value that one at a time may use, across suspensions too: whoever wants it waits suspended, not blocked.
+///
+/// ```swift
+/// let accounts = CoroutineMutex([String: Int](), name: "accounts")
+/// Coroutine {
+///   try accounts.withLock { balances in
+///     balances["ann", default: 0] += try payments.receive()      // suspends, and keeps the mutex
+///   }
+/// }
+/// ```
+///
+/// That the body may suspend is what it is for; where it never does, `Mutex` of the module `Synchronization` is the right
+/// one (this one's name is longer so that a file can use both). The holder is a coroutine or a task, not a thread: it may
+/// go on elsewhere.
+///
+/// Whoever waits longest is served first, and gets the mutex handed over: nobody overtakes. Uncontended, to lock and to
+/// unlock are an atomic exchange each. Coroutines, tasks, and, by `withLockIfAvailable`, plain threads share it. Copies
+/// are the same mutex.
+public struct CoroutineMutex<Value: ~Copyable>: Sendable {
+  @usableFromInline let storage: MutexStorage<Value>
+
+  /// A mutex that guards `value`.
+  ///
+  /// - Parameter name: for backtraces and messages.
+  @inlinable
+  public init(_ value: consuming sending Value, name: String = "") {
+    storage = MutexStorage(value, name: name)
+  }
+
+  /// The name it was given; empty without one.
+  public var name: String { storage.name }
+
+  /// Runs `body` with the value; suspends the calling coroutine as long as another has it.
+  ///
+  /// - Parameters:
+  ///   - timeout: how long to wait for the mutex at most; zero: not at all; `nil`: for ever. Negative: traps. The body's
+  ///     own time does not count.
+  ///   - body: runs at once, on the calling coroutine. May suspend.
+  /// - Returns: what `body` returned.
+  /// - Throws: `CancellationError` if the caller is cancelled before it has the mutex, also if it is free; `TimeoutError`
+  ///   if the time was up before; what `body` throws. Afterwards the mutex is free in any case.
+  /// - Precondition: called inside a coroutine, which does not hold the mutex already (it would wait for itself): traps.
+  @inlinable
+  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  public func withLock<Result: ~Copyable>(
+    timeout: Duration? = nil, _ body: (inout sending Value) throws -> sending Result
+  ) throws -> sending Result {
+    let holder = try storage.lock(timeout: timeout)
+    defer { storage.unlock(holder) }
+    return try body(&storage.value.pointee)
+  }
+
+  /// Runs `body` with the value, in `async` code; suspends the calling task as long as another has it.
+  ///
+  /// - Parameters:
+  ///   - timeout: how long to wait for the mutex at most; zero: not at all; `nil`: for ever. Negative: traps.
+  ///   - body: runs at once, where the caller runs. May suspend.
+  /// - Returns: what `body` returned.
+  /// - Throws: `CancellationError` if the task is cancelled before it has the mutex, also if it is free; `TimeoutError` if
+  ///   the time was up before; what `body` throws. Afterwards the mutex is free in any case.
+  /// - Precondition: the task does not hold the mutex already (it would wait for itself): traps. A child task of the holder
+  ///   that locks it, and is waited for inside, is not noticed.
+  @inlinable
+  nonisolated(nonsending) public func withLock<Result: ~Copyable>(
+    timeout: Duration? = nil,
+    _ body: nonisolated(nonsending) (inout sending Value) async throws -> sending Result
+  ) async throws -> sending Result {
+    let holder = try await storage.lock(timeout: timeout)
+    defer { storage.unlock(holder) }
+    return try await body(&storage.value.pointee)
+  }
+
+  /// Runs `body` with the value if nobody else has it. Never waits for the mutex; callable from any thread.
+  ///
+  /// - Returns: what `body` returned; `nil` if somebody has the value, the caller included.
+  /// - Throws: what `body` throws.
+  @inlinable
+  public func withLockIfAvailable<Result: ~Copyable, Failure: Error>(
+    _ body: (inout sending Value) throws(Failure) -> sending Result
+  ) throws(Failure) -> sending Result? {
+    guard let holder = storage.lockIfAvailable() else { return nil }
+    defer { storage.unlock(holder) }
+    return try body(&storage.value.pointee)
+  }
+}
+
+extension CoroutineMutex where Value == Void {
+  /// A mutex that guards what the program knows to belong to it.
+  ///
+  /// - Parameter name: for backtraces and messages.
+  @inlinable
+  public init(name: String = "") {
+    self.init((), name: name)
+  }
+
+  /// Runs `body` while nobody else is inside. As `withLock` with a value.
+  @inlinable
+  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  public func withLock<Result: ~Copyable>(
+    timeout: Duration? = nil, _ body: () throws -> sending Result
+  ) throws -> sending Result {
+    let holder = try storage.lock(timeout: timeout)
+    defer { storage.unlock(holder) }
+    return try body()
+  }
+
+  /// Runs `body` while nobody else is inside, in `async` code. As `withLock` with a value.
+  @inlinable
+  nonisolated(nonsending) public func withLock<Result: ~Copyable>(
+    timeout: Duration? = nil, _ body: nonisolated(nonsending) () async throws -> sending Result
+  ) async throws -> sending Result {
+    let holder = try await storage.lock(timeout: timeout)
+    defer { storage.unlock(holder) }
+    return try await body()
+  }
+
+  /// Runs `body` if nobody else is inside. As `withLockIfAvailable` with a value.
+  @inlinable
+  public func withLockIfAvailable<Result: ~Copyable, Failure: Error>(
+    _ body: () throws(Failure) -> sending Result
+  ) throws(Failure) -> sending Result? {
+    guard let holder = storage.lockIfAvailable() else { return nil }
+    defer { storage.unlock(holder) }
+    return try body()
+  }
+}
+
+/// A mutex and its value.
+@usableFromInline
+// Unchecked: the value is used by the holder alone.
+final class MutexStorage<Value: ~Copyable>: MutexCore, @unchecked Sendable {
+  /// In raw memory: a stored property that is passed `inout` to a body that suspends would be an access in progress, which
+  /// another holder's would collide with.
+  @usableFromInline let value: UnsafeMutablePointer<Value>
+
+  @usableFromInline
+  init(_ value: consuming sending Value, name: String) {
+    self.value = .allocate(capacity: 1)
+    self.value.initialize(to: value)
+    super.init(name: name)
+  }
+
+  deinit {
+    value.deinitialize(count: 1)
+    value.deallocate()
+  }
+}

@@ -1,0 +1,77 @@
+import CCoroutine
+import Glibc
+import Synchronization
+
+/// Who holds a lock: a coroutine, a task or a thread, in one word, so that it can be exchanged and read atomically.
+///
+/// The lowest bit is always 0: a mutex keeps a mark of its own there.
+@usableFromInline
+struct LockHolder: Equatable, Sendable {
+  @usableFromInline let word: UInt64
+
+  static var none: LockHolder { LockHolder(word: 0) }
+
+  private static var kinds: UInt64 { 0b110 }
+  private static var coroutine: UInt64 { 0b010 }
+  private static var task: UInt64 { 0b100 }
+  private static var thread: UInt64 { 0b110 }
+
+  init(word: UInt64) {
+    self.word = word
+  }
+
+  init(_ core: CoroutineCore) {
+    word = core.id << 3 | Self.coroutine
+  }
+
+  /// Whoever runs the calling code.
+  static var current: LockHolder {
+    let task = withUnsafeCurrentTask { task in
+      // A task's handle is one pointer; all that is asked of it is to be different for each.
+      task.map { unsafeBitCast($0, to: UInt.self) }
+    }
+    if let task { return LockHolder(word: UInt64(task) << 3 | Self.task) }
+    if let core = CoroutineCore.current { return LockHolder(core) }
+    return LockHolder(word: UInt64(UInt(pthread_self())) << 3 | Self.thread)
+  }
+
+  /// The number of the coroutine, if it is one.
+  var coroutineID: UInt64? { word & Self.kinds == Self.coroutine ? word >> 3 : nil }
+
+  /// In words. `place` is where a coroutine's block was when it became the holder.
+  ///
+  /// For a debugger, while what is suspended can't run: then the name of one that does not run can be read.
+  func description(at place: HolderPlace) -> String {
+    guard let id = coroutineID else { return word & Self.kinds == Self.task ? "async code" : "a thread" }
+    guard let name = place.name(of: id), !name.isEmpty else { return "coroutine \(id)" }
+    return "coroutine \(id) \"\(name)\""
+  }
+}
+
+/// Where the holder's control block lies, if it is a coroutine: for debuggers, who find the name there.
+///
+/// It may be out of date, and the holder gone: blocks lie in memory that stays mapped, and tell whether they are in use.
+struct HolderPlace: BitwiseCopyable {
+  let address: UInt
+
+  init(_ core: CoroutineCore) {
+    address = UInt(bitPattern: core.block)
+  }
+
+  init(address: UInt) {
+    self.address = address
+  }
+
+  static var none: HolderPlace { HolderPlace(address: 0) }
+
+  /// The name of the coroutine with this number, if it lies here and does not run.
+  func name(of id: UInt64) -> String? {
+    guard let block = UnsafePointer<ControlBlock>(bitPattern: address) else { return nil }
+    let state = block.pointee.state.load(ordering: .acquiring)
+    guard state == .ready || state == .suspended else { return nil }
+    return block.pointee.owner._withUnsafeGuaranteedRef { owner in
+      let core = unsafeDowncast(owner, to: CoroutineCore.self)
+      return core.id == id ? core.name : nil
+    }
+  }
+}

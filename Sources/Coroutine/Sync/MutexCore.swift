@@ -1,0 +1,189 @@
+import CCoroutine
+import Context
+import Synchronization
+
+/// A mutex, whatever it guards: its word, its waiters.
+///
+/// Uncontended, to lock and to unlock are an exchange of the word each. The word says who holds it, for the check against
+/// locking it twice, and for debuggers.
+@usableFromInline
+// Unchecked: the name is constant, the words are atomic, and the lock guards the machine.
+class MutexCore: Waitable, @unchecked Sendable {
+  let name: String
+  /// See `MutexStateMachine`.
+  private let word = Atomic<UInt64>(0)
+  /// The address of a `HolderPlace`. Written by the holder, or for it by whoever hands the mutex over; for debuggers.
+  private let place = Atomic<UInt>(0)
+  @exclusivity(unchecked) private var machine = MutexStateMachine()
+
+  init(name: String) {
+    self.name = name
+  }
+
+  // MARK: Locking
+
+  /// Takes the mutex as the calling coroutine, which suspends as long as another holds it.
+  @usableFromInline
+  final func lock(timeout: Duration? = nil) throws -> LockHolder {
+    if let timeout { requireNotNegative(timeout) }
+    return try CoroutineCore.runningUncounted(for: "CoroutineMutex.withLock(_:)")._withUnsafeGuaranteedRef { core in
+      let holder = LockHolder(core)
+      guard !core.isInterrupted, tryLock(holder, HolderPlace(core)) else {
+        try lockSlowly(core, holder, timeout)
+        return holder
+      }
+      return holder
+    }
+  }
+
+  @inline(never)
+  private final func lockSlowly(_ core: CoroutineCore, _ holder: LockHolder, _ timeout: Duration?) throws {
+    requireNotHeld(by: holder)
+    let place = HolderPlace(core)
+    _ = try wait(core, .lock, timeout: timeout) {
+      MutexNode(wait: WaitNode($0), holder: holder, place: place)
+    } attempt: {
+      attempt($0)
+    } withdraw: {
+      machine.withdraw($0)
+      return .done
+    }
+  }
+
+  /// Takes the mutex as the calling task.
+  @usableFromInline
+  nonisolated(nonsending) final func lock(timeout: Duration? = nil) async throws -> LockHolder {
+    if let timeout { requireNotNegative(timeout) }
+    let holder = LockHolder.current
+    guard !Task.isCancelled, tryLock(holder, .none) else {
+      requireNotHeld(by: holder)
+      try await lockSlowly(holder, timeout)
+      return holder
+    }
+    return holder
+  }
+
+  nonisolated(nonsending) private final func lockSlowly(_ holder: LockHolder, _ timeout: Duration?) async throws {
+    _ = try await wait(timeout: timeout) {
+      MutexNode(wait: WaitNode($0), holder: holder, place: .none)
+    } attempt: {
+      attempt($0)
+    } withdraw: {
+      machine.withdraw($0)
+      return .done
+    }
+  }
+
+  /// Takes the mutex if it is free, on whichever thread.
+  @usableFromInline
+  final func lockIfAvailable() -> LockHolder? {
+    let holder = LockHolder.current
+    let place = holder.coroutineID == nil ? nil : CoroutineCore.current.map { HolderPlace($0) }
+    return tryLock(holder, place ?? .none) ? holder : nil
+  }
+
+  @inline(__always)
+  private final func tryLock(_ holder: LockHolder, _ place: HolderPlace) -> Bool {
+    let (taken, _) = word.compareExchange(
+      expected: 0, desired: holder.word, successOrdering: .acquiring, failureOrdering: .relaxed)
+    guard taken else { return false }
+    self.place.store(place.address, ordering: .relaxed)
+    return true
+  }
+
+  /// Under the lock.
+  private final func attempt(_ node: MutexStateMachine.Node) -> Attempt {
+    var found = word.load(ordering: .relaxed)
+    while true {
+      let step = MutexStateMachine.lock(by: node.pointee.holder, found: found)
+      let desired =
+        switch step {
+        case .take(let word), .wait(let word): word
+        }
+      // A free one is taken, and one without waiters given back, without the lock.
+      let (exchanged, now) = word.compareExchange(
+        expected: found, desired: desired, successOrdering: .acquiring, failureOrdering: .relaxed)
+      if exchanged, case .take = step {
+        place.store(node.pointee.place.address, ordering: .relaxed)
+        return .done
+      }
+      if exchanged {
+        machine.append(node)
+        return .wait
+      }
+      found = now
+    }
+  }
+
+  private final func requireNotNegative(_ timeout: Duration) {
+    require(timeout >= .zero, "a negative timeout, \(timeout): use zero for not waiting at all")
+  }
+
+  private final func requireNotHeld(by holder: LockHolder) {
+    require(
+      !isHeld(by: holder),
+      "\(CoroutineCore.current?.description ?? "async code") locks \(named("mutex", name)), which it holds already: it "
+        + "would wait for itself for ever. Use what the closure of the outer withLock was given.")
+  }
+
+  final func isHeld(by holder: LockHolder) -> Bool {
+    self.holder == holder
+  }
+
+  // MARK: Unlocking
+
+  /// Gives the mutex back, to whoever waits longest. By its holder, on whichever thread.
+  @usableFromInline
+  final func unlock(_ holder: LockHolder) {
+    let (isFree, _) = word.compareExchange(
+      expected: holder.word, desired: 0, successOrdering: .releasing, failureOrdering: .relaxed)
+    if !isFree { handOver() }
+  }
+
+  @inline(never)
+  private final func handOver() {
+    lock.lock()
+    let (next, heir) = machine.unlock()
+    if let heir { place.store(heir.pointee.place.address, ordering: .relaxed) }
+    word.store(next, ordering: .releasing)
+    let waiter = heir?.pointee.wait.waiter
+    lock.unlock()
+    waiter?.wake()
+  }
+
+  // MARK: Locking again, for conditions
+
+  /// Takes the mutex back for a coroutine that gave it up for a while: cancelled or not.
+  final func relock(_ core: CoroutineCore, _ holder: LockHolder) {
+    guard !tryLock(holder, HolderPlace(core)) else { return }
+    let shield = CancellationRegion(of: core, isShield: true)
+    defer { shield.close() }
+    do { try lockSlowly(core, holder, nil) } catch { fatalError("a shielded wait was ended: \(error)") }
+  }
+
+  /// Takes the mutex back for a task.
+  nonisolated(nonsending) final func relock(_ holder: LockHolder) async {
+    guard !tryLock(holder, .none) else { return }
+    // In a task of its own, which nobody cancels.
+    await Task {
+      do { try await lockSlowly(holder, nil) } catch { fatalError("a shielded wait was ended: \(error)") }
+    }.value
+  }
+
+  // MARK: For people
+
+  private final var holder: LockHolder { MutexStateMachine.holder(in: word.load(ordering: .acquiring)) }
+
+  override package final var holderID: UInt64? { holder.coroutineID }
+
+  /// How many wait, those included that have given up but not yet left. Linear.
+  final var waiterCount: Int { lock.withLock { machine.waiters.count } }
+
+  final var label: String { named("mutex", name) }
+
+  override package final func describe(_ operation: WaitReason.Operation) -> String {
+    let holder = holder
+    guard holder != .none else { return label }
+    return "\(label), held by \(holder.description(at: HolderPlace(address: place.load(ordering: .relaxed))))"
+  }
+}

@@ -1,0 +1,161 @@
+import Context
+public import Synchronization
+
+/// The making of a value, whatever it is.
+@usableFromInline
+// Unchecked: the name is constant, the words are atomic, and the lock guards the machine.
+class OnceCore: Waitable, @unchecked Sendable {
+  @usableFromInline let name: String
+  @exclusivity(unchecked) private var machine = OnceStateMachine()
+  @usableFromInline final let made = Atomic<Bool>(false)
+  /// Who makes it, for debuggers and against waiting for oneself: written under the lock.
+  private let maker = Atomic<UInt64>(0)
+  private let makerPlace = Atomic<UInt>(0)
+
+  @usableFromInline
+  init(name: String) {
+    self.name = name
+  }
+
+  /// Whether the value can be read.
+  @inlinable
+  final var isMade: Bool { made.load(ordering: .acquiring) }
+
+  /// Whether the calling coroutine has to make the value: as soon as it is there, or its maker has failed.
+  @usableFromInline
+  final func begin(timeout: Duration?) throws -> Bool {
+    let core = CoroutineCore.running(for: "Once.get(_:)")
+    let (holder, place) = (LockHolder(core), HolderPlace(core))
+    requireNotMaker(holder)
+    return try wait(core, .once, timeout: timeout) {
+      OnceNode(wait: WaitNode($0), holder: holder, place: place)
+    } attempt: {
+      attempt($0)
+    } withdraw: {
+      machine.withdraw($0)
+    }.mustMake
+  }
+
+  /// Whether the calling task has to make the value.
+  @usableFromInline
+  nonisolated(nonsending) final func begin(timeout: Duration?) async throws -> Bool {
+    let holder = LockHolder.current
+    requireNotMaker(holder)
+    return try await wait(timeout: timeout) {
+      OnceNode(wait: WaitNode($0), holder: holder, place: .none)
+    } attempt: {
+      attempt($0)
+    } withdraw: {
+      machine.withdraw($0)
+    }.mustMake
+  }
+
+  private final func attempt(_ node: OnceStateMachine.Node) -> Attempt {
+    defer { publish() }
+    return machine.begin(node)
+  }
+
+  /// The value is there.
+  @usableFromInline
+  final func succeed() {
+    made.store(true, ordering: .releasing)
+    lock.lock()
+    let woken = machine.succeed()
+    publish()
+    lock.unlock()
+    woken.wakeAll()
+  }
+
+  /// It could not be made: the next one's turn.
+  @usableFromInline
+  final func fail() {
+    lock.lock()
+    let next = machine.fail()
+    publish()
+    lock.unlock()
+    next?.wake()
+  }
+
+  private final func requireNotMaker(_ holder: LockHolder) {
+    require(
+      LockHolder(word: maker.load(ordering: .relaxed)) != holder,
+      "\(CoroutineCore.current?.description ?? "async code") asks for the value of \(named("once", name)) while it makes "
+        + "it: it would wait for itself for ever")
+  }
+
+  /// Under the lock, after each change.
+  private final func publish() {
+    maker.store(machine.maker.word, ordering: .relaxed)
+    makerPlace.store(machine.makerPlace.address, ordering: .relaxed)
+  }
+
+  override package final var holderID: UInt64? { LockHolder(word: maker.load(ordering: .relaxed)).coroutineID }
+
+  override package final func describe(_ operation: WaitReason.Operation) -> String {
+    let maker = LockHolder(word: maker.load(ordering: .relaxed))
+    let label = "the value of \(named("once", name))"
+    guard maker != .none else { return label }
+    return "\(label), made by \(maker.description(at: HolderPlace(address: makerPlace.load(ordering: .relaxed))))"
+  }
+}
+
+/// Who makes a value, and who waits for it. Pure: no lock, no switch.
+///
+/// Invariant: nobody waits unless somebody makes it.
+struct OnceStateMachine {
+  typealias Node = UnsafeMutablePointer<OnceNode>
+
+  private(set) var isMade = false
+  /// `none` without one.
+  private(set) var maker = LockHolder.none
+  private(set) var makerPlace = HolderPlace.none
+  private(set) var waiters = WaitQueue()
+
+  /// Somebody wants the value. Over if it is there, or if it is its turn to make it.
+  mutating func begin(_ node: Node) -> Attempt {
+    if isMade { return .done }
+    guard maker == .none else {
+      waiters.append(UnsafeMutableRawPointer(node).assumingMemoryBound(to: WaitNode.self))
+      return .wait
+    }
+    appoint(node)
+    return .done
+  }
+
+  /// The value is there. Returns those who have waited for it.
+  mutating func succeed() -> ClaimedWaiters {
+    isMade = true
+    (maker, makerPlace) = (.none, .none)
+    return waiters.claimAll()
+  }
+
+  /// The maker has failed. Returns the next one, if anybody waits.
+  mutating func fail() -> Waiter? {
+    (maker, makerPlace) = (.none, .none)
+    guard let place = waiters.popClaimed() else { return nil }
+    appoint(UnsafeMutableRawPointer(place).assumingMemoryBound(to: OnceNode.self))
+    return place.pointee.waiter
+  }
+
+  /// Somebody gives up.
+  mutating func withdraw(_ node: Node) -> Attempt {
+    waiters.remove(UnsafeMutableRawPointer(node).assumingMemoryBound(to: WaitNode.self))
+    return .done
+  }
+
+  private mutating func appoint(_ node: Node) {
+    node.pointee.mustMake = true
+    (maker, makerPlace) = (node.pointee.holder, node.pointee.place)
+  }
+}
+
+/// Somebody who wants the value.
+struct OnceNode {
+  /// First, so that a node's address is also its place's.
+  var wait: WaitNode
+  /// Who it is, as the maker.
+  let holder: LockHolder
+  let place: HolderPlace
+  /// It has to make the value.
+  var mustMake = false
+}

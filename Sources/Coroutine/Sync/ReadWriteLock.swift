@@ -1,0 +1,130 @@
+/// A value that many may read at a time, or one may change, across suspensions too: whoever has to wait is suspended.
+///
+/// ```swift
+/// let routes = ReadWriteLock(RoutingTable(), name: "routes")
+/// let next = try routes.withReadLock { $0.nextHop(to: address) }
+/// try routes.withWriteLock { $0.insert(route) }
+/// ```
+///
+/// Whoever waits longest is served first. Readers that come while a writer waits line up behind it, so that writers are not
+/// kept waiting for ever; hence a reader must not read again, or write, inside: with a writer in between it would wait for
+/// itself. A writer that does is noticed, and traps. Coroutines, tasks and, by the forms that don't wait, plain threads
+/// share it. Each operation takes constant time, beside what it wakes. Copies are the same lock.
+public struct ReadWriteLock<Value: ~Copyable & Sendable>: Sendable {
+  @usableFromInline let storage: ReadWriteLockStorage<Value>
+
+  /// A lock that guards `value`.
+  ///
+  /// - Parameter name: for backtraces and messages.
+  @inlinable
+  public init(_ value: consuming Value, name: String = "") {
+    storage = ReadWriteLockStorage(value, name: name)
+  }
+
+  /// The name it was given; empty without one.
+  public var name: String { storage.name }
+
+  /// Runs `body` with the value while nobody changes it; suspends the calling coroutine as long as a writer has it, or one
+  /// that came before waits for it.
+  ///
+  /// - Parameters:
+  ///   - timeout: how long to wait for the lock at most; zero: not at all; `nil`: for ever. Negative: traps.
+  ///   - body: runs at once, on the calling coroutine, at the same time as other readers. May suspend.
+  /// - Throws: `CancellationError` if the caller is cancelled before it has the lock; `TimeoutError` if the time was up
+  ///   before; what `body` throws.
+  /// - Precondition: called inside a coroutine, which is not the lock's writer: traps.
+  @inlinable
+  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  public func withReadLock<Result: ~Copyable>(
+    timeout: Duration? = nil, _ body: (borrowing Value) throws -> Result
+  ) throws -> Result {
+    try storage.lockForReading(timeout: timeout)
+    defer { storage.unlockForReading() }
+    return try body(storage.value.pointee)
+  }
+
+  /// Runs `body` with the value while nobody changes it, in `async` code. As the synchronous form.
+  @inlinable
+  nonisolated(nonsending) public func withReadLock<Result: ~Copyable>(
+    timeout: Duration? = nil, _ body: nonisolated(nonsending) (borrowing Value) async throws -> Result
+  ) async throws -> Result {
+    try await storage.lockForReading(timeout: timeout)
+    defer { storage.unlockForReading() }
+    return try await body(storage.value.pointee)
+  }
+
+  /// Runs `body` with the value if nobody changes it or waits to. Never waits; callable from any thread.
+  ///
+  /// - Returns: what `body` returned; `nil` if the value can't be read now.
+  /// - Throws: what `body` throws.
+  @inlinable
+  public func withReadLockIfAvailable<Result: ~Copyable, Failure: Error>(
+    _ body: (borrowing Value) throws(Failure) -> Result
+  ) throws(Failure) -> Result? {
+    guard storage.lockForReadingIfAvailable() else { return nil }
+    defer { storage.unlockForReading() }
+    return try body(storage.value.pointee)
+  }
+
+  /// Runs `body` with the value while nobody else reads or changes it; suspends the calling coroutine as long as somebody
+  /// does, or one that came before waits.
+  ///
+  /// - Parameters:
+  ///   - timeout: how long to wait for the lock at most; zero: not at all; `nil`: for ever. Negative: traps.
+  ///   - body: runs at once, on the calling coroutine. May suspend.
+  /// - Throws: `CancellationError` if the caller is cancelled before it has the lock; `TimeoutError` if the time was up
+  ///   before; what `body` throws.
+  /// - Precondition: called inside a coroutine, which is not the lock's writer already: traps.
+  @inlinable
+  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  public func withWriteLock<Result: ~Copyable>(
+    timeout: Duration? = nil, _ body: (inout Value) throws -> Result
+  ) throws -> Result {
+    try storage.lockForWriting(timeout: timeout)
+    defer { storage.unlockForWriting() }
+    return try body(&storage.value.pointee)
+  }
+
+  /// Runs `body` with the value while nobody else reads or changes it, in `async` code. As the synchronous form.
+  @inlinable
+  nonisolated(nonsending) public func withWriteLock<Result: ~Copyable>(
+    timeout: Duration? = nil, _ body: nonisolated(nonsending) (inout Value) async throws -> Result
+  ) async throws -> Result {
+    try await storage.lockForWriting(timeout: timeout)
+    defer { storage.unlockForWriting() }
+    return try await body(&storage.value.pointee)
+  }
+
+  /// Runs `body` with the value if nobody reads or changes it. Never waits; callable from any thread.
+  ///
+  /// - Returns: what `body` returned; `nil` if somebody has the value.
+  /// - Throws: what `body` throws.
+  @inlinable
+  public func withWriteLockIfAvailable<Result: ~Copyable, Failure: Error>(
+    _ body: (inout Value) throws(Failure) -> Result
+  ) throws(Failure) -> Result? {
+    guard storage.lockForWritingIfAvailable() else { return nil }
+    defer { storage.unlockForWriting() }
+    return try body(&storage.value.pointee)
+  }
+}
+
+/// A read-write lock and its value.
+@usableFromInline
+// Unchecked: the value is changed by the only writer while nobody reads it.
+final class ReadWriteLockStorage<Value: ~Copyable & Sendable>: ReadWriteLockCore, @unchecked Sendable {
+  /// In raw memory, as a mutex's.
+  @usableFromInline let value: UnsafeMutablePointer<Value>
+
+  @usableFromInline
+  init(_ value: consuming Value, name: String) {
+    self.value = .allocate(capacity: 1)
+    self.value.initialize(to: value)
+    super.init(name: name)
+  }
+
+  deinit {
+    value.deinitialize(count: 1)
+    value.deallocate()
+  }
+}

@@ -1,0 +1,144 @@
+import Context
+import Synchronization
+
+/// A read-write lock, whatever it guards.
+@usableFromInline
+// Unchecked: the name is constant, and the lock guards all else; debuggers read the words, which are atomic, without it.
+class ReadWriteLockCore: Waitable, @unchecked Sendable {
+  let name: String
+  @exclusivity(unchecked) private var machine = ReadWriteLockStateMachine()
+  /// What the machine says of those who have the lock, for debuggers: written under the lock.
+  private let writer = Atomic<UInt64>(0)
+  private let writerPlace = Atomic<UInt>(0)
+  private let readers = Atomic<Int>(0)
+
+  init(name: String) {
+    self.name = name
+  }
+
+  // MARK: Reading
+
+  @usableFromInline
+  final func lockForReading(timeout: Duration?) throws {
+    let core = CoroutineCore.running(for: "ReadWriteLock.withReadLock(_:)")
+    try lock(core, ReadWriteLockNode.Kind.reader, timeout)
+  }
+
+  @usableFromInline
+  nonisolated(nonsending) final func lockForReading(timeout: Duration?) async throws {
+    try await lock(.reader, timeout)
+  }
+
+  @usableFromInline
+  final func lockForReadingIfAvailable() -> Bool {
+    lock.withLock {
+      defer { publish() }
+      return machine.tryRead()
+    }
+  }
+
+  @usableFromInline
+  final func unlockForReading() {
+    lock.lock()
+    let woken = machine.endRead()
+    publish()
+    lock.unlock()
+    woken.wakeAll()
+  }
+
+  // MARK: Writing
+
+  @usableFromInline
+  final func lockForWriting(timeout: Duration?) throws {
+    let core = CoroutineCore.running(for: "ReadWriteLock.withWriteLock(_:)")
+    try lock(core, .writer, timeout)
+  }
+
+  @usableFromInline
+  nonisolated(nonsending) final func lockForWriting(timeout: Duration?) async throws {
+    try await lock(.writer, timeout)
+  }
+
+  @usableFromInline
+  final func lockForWritingIfAvailable() -> Bool {
+    let (holder, place) = (LockHolder.current, CoroutineCore.current.map { HolderPlace($0) } ?? .none)
+    return lock.withLock {
+      defer { publish() }
+      return machine.tryWrite(holder, place)
+    }
+  }
+
+  @usableFromInline
+  final func unlockForWriting() {
+    lock.lock()
+    let woken = machine.endWrite()
+    publish()
+    lock.unlock()
+    woken.wakeAll()
+  }
+
+  // MARK: Both
+
+  private final func lock(_ core: CoroutineCore, _ kind: ReadWriteLockNode.Kind, _ timeout: Duration?) throws {
+    let (holder, place) = (LockHolder(core), HolderPlace(core))
+    requireNotWriter(holder)
+    _ = try wait(core, .lock, timeout: timeout) {
+      ReadWriteLockNode(wait: WaitNode($0), kind: kind, holder: holder, place: place)
+    } attempt: {
+      attempt($0)
+    } withdraw: {
+      withdraw($0)
+    }
+  }
+
+  nonisolated(nonsending) private final func lock(_ kind: ReadWriteLockNode.Kind, _ timeout: Duration?) async throws {
+    let holder = LockHolder.current
+    requireNotWriter(holder)
+    _ = try await wait(timeout: timeout) {
+      ReadWriteLockNode(wait: WaitNode($0), kind: kind, holder: holder, place: .none)
+    } attempt: {
+      attempt($0)
+    } withdraw: {
+      withdraw($0)
+    }
+  }
+
+  private final func attempt(_ node: ReadWriteLockStateMachine.Node) -> Attempt {
+    defer { publish() }
+    return machine.lock(node)
+  }
+
+  private final func withdraw(_ node: ReadWriteLockStateMachine.Node) -> Attempt {
+    defer { publish() }
+    return .wakeAll(machine.withdraw(node))
+  }
+
+  private final func requireNotWriter(_ holder: LockHolder) {
+    require(
+      LockHolder(word: writer.load(ordering: .relaxed)) != holder,
+      "\(CoroutineCore.current?.description ?? "async code") locks \(named("read-write lock", name)), whose writer it is: "
+        + "it would wait for itself for ever. Use what the closure of withWriteLock was given.")
+  }
+
+  // MARK: For people
+
+  /// Under the lock, after each change.
+  private final func publish() {
+    writer.store(machine.writer.word, ordering: .relaxed)
+    writerPlace.store(machine.writerPlace.address, ordering: .relaxed)
+    readers.store(machine.readers, ordering: .relaxed)
+  }
+
+  override package final var holderID: UInt64? { LockHolder(word: writer.load(ordering: .relaxed)).coroutineID }
+
+  override package final func describe(_ operation: WaitReason.Operation) -> String {
+    let label = named("read-write lock", name)
+    let writer = LockHolder(word: writer.load(ordering: .relaxed))
+    if writer != .none {
+      let place = HolderPlace(address: writerPlace.load(ordering: .relaxed))
+      return "\(label), held by writer \(writer.description(at: place))"
+    }
+    let readers = readers.load(ordering: .relaxed)
+    return readers > 0 ? "\(label), held by \(readers) reader\(readers == 1 ? "" : "s")" : label
+  }
+}

@@ -1,0 +1,248 @@
+import Context
+
+/// Permits that one must have to go on: so many at a time, and the others wait, suspended.
+///
+/// ```swift
+/// let connections = Semaphore(permits: 8, name: "connections")
+/// for url in urls {
+///   Coroutine { try connections.withPermit { try fetch(url) } }
+/// }
+/// ```
+///
+/// Whoever waits longest is served first, whatever the number of permits: one who wants many is not overtaken for ever by
+/// those who want few. Whoever gives up lets those behind it go on. Coroutines, tasks and threads share it; each operation
+/// takes constant time, beside what it wakes. Copies are the same semaphore.
+public struct Semaphore: Sendable {
+  let storage: SemaphoreStorage
+
+  /// A semaphore with permits to give out.
+  ///
+  /// - Parameters:
+  ///   - permits: how many there are at first. Not negative: traps.
+  ///   - name: for backtraces and messages.
+  public init(permits: Int, name: String = "") {
+    require(permits >= 0, "a Semaphore can't begin with \(permits) permits: give it zero or more")
+    storage = SemaphoreStorage(permits: permits, name: name)
+  }
+
+  /// The name it was given; empty without one.
+  public var name: String { storage.name }
+
+  /// How many permits nobody has, at this moment. From any thread.
+  public var available: Int { storage.available }
+
+  /// Takes permits; suspends the calling coroutine until there are enough and nobody is before it.
+  ///
+  /// - Parameters:
+  ///   - count: all at once, or none. Not negative: traps. More than there will ever be: waits for ever.
+  ///   - timeout: how long to wait at most; zero: not at all; `nil`: for ever. Negative: traps.
+  /// - Throws: `CancellationError` if the caller is cancelled before it has them; `TimeoutError` if the time was up before.
+  ///   Then it has none.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  public func acquire(_ count: Int = 1, timeout: Duration? = nil) throws {
+    try storage.acquire(count, timeout: timeout)
+  }
+
+  /// Takes permits, in `async` code; suspends the calling task until there are enough and nobody is before it.
+  ///
+  /// - Parameters:
+  ///   - count: all at once, or none. Not negative: traps. More than there will ever be: waits for ever.
+  ///   - timeout: how long to wait at most; zero: not at all; `nil`: for ever. Negative: traps.
+  /// - Throws: `CancellationError` if the task is cancelled before it has them; `TimeoutError` if the time was up before.
+  ///   Then it has none.
+  nonisolated(nonsending) public func acquire(_ count: Int = 1, timeout: Duration? = nil) async throws {
+    try await storage.acquire(count, timeout: timeout)
+  }
+
+  /// Takes permits if there are enough and nobody waits. Never waits itself; callable from any thread.
+  ///
+  /// - Parameter count: not negative: traps.
+  /// - Returns: whether the caller has them.
+  public func tryAcquire(_ count: Int = 1) -> Bool {
+    storage.tryAcquire(count)
+  }
+
+  /// Gives permits back, or new ones out: nobody keeps count of who has them. Callable from any thread.
+  ///
+  /// - Parameter count: not negative: traps.
+  public func release(_ count: Int = 1) {
+    storage.release(count)
+  }
+
+  /// Runs `body` with a permit, and gives it back.
+  ///
+  /// - Parameter timeout: how long to wait for the permit at most.
+  /// - Throws: what `acquire` and `body` throw.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @inlinable
+  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  public func withPermit<Result: ~Copyable>(timeout: Duration? = nil, _ body: () throws -> Result) throws -> Result {
+    try acquire(timeout: timeout)
+    defer { release() }
+    return try body()
+  }
+
+  /// Runs `body` with a permit, and gives it back, in `async` code.
+  ///
+  /// - Parameter timeout: how long to wait for the permit at most.
+  /// - Throws: what `acquire` and `body` throw.
+  @inlinable
+  nonisolated(nonsending) public func withPermit<Result: ~Copyable>(
+    timeout: Duration? = nil, _ body: nonisolated(nonsending) () async throws -> Result
+  ) async throws -> Result {
+    try await acquire(timeout: timeout)
+    defer { release() }
+    return try await body()
+  }
+
+  /// Runs `body` with so many permits, and gives them back.
+  ///
+  /// - Throws: what `acquire` and `body` throw.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @inlinable
+  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  public func withPermits<Result: ~Copyable>(
+    _ count: Int, timeout: Duration? = nil, _ body: () throws -> Result
+  ) throws -> Result {
+    try acquire(count, timeout: timeout)
+    defer { release(count) }
+    return try body()
+  }
+
+  /// Runs `body` with so many permits, and gives them back, in `async` code.
+  ///
+  /// - Throws: what `acquire` and `body` throw.
+  @inlinable
+  nonisolated(nonsending) public func withPermits<Result: ~Copyable>(
+    _ count: Int, timeout: Duration? = nil, _ body: nonisolated(nonsending) () async throws -> Result
+  ) async throws -> Result {
+    try await acquire(count, timeout: timeout)
+    defer { release(count) }
+    return try await body()
+  }
+}
+
+// Unchecked: the name is constant, and the lock guards the machine.
+final class SemaphoreStorage: Waitable, @unchecked Sendable {
+  let name: String
+  @exclusivity(unchecked) private var machine: SemaphoreStateMachine
+
+  init(permits: Int, name: String) {
+    self.name = name
+    machine = SemaphoreStateMachine(permits: permits)
+  }
+
+  func acquire(_ count: Int, timeout: Duration?) throws {
+    requireNotNegative(count)
+    let core = CoroutineCore.running(for: "Semaphore.acquire(_:)")
+    _ = try wait(core, .permit, timeout: timeout) {
+      SemaphoreNode(wait: WaitNode($0), count: count)
+    } attempt: {
+      machine.acquire($0)
+    } withdraw: {
+      .wakeAll(machine.withdraw($0))
+    }
+  }
+
+  nonisolated(nonsending) func acquire(_ count: Int, timeout: Duration?) async throws {
+    requireNotNegative(count)
+    _ = try await wait(timeout: timeout) {
+      SemaphoreNode(wait: WaitNode($0), count: count)
+    } attempt: {
+      machine.acquire($0)
+    } withdraw: {
+      .wakeAll(machine.withdraw($0))
+    }
+  }
+
+  func tryAcquire(_ count: Int) -> Bool {
+    requireNotNegative(count)
+    return lock.withLock { machine.tryAcquire(count) }
+  }
+
+  func release(_ count: Int) {
+    requireNotNegative(count)
+    lock.lock()
+    let woken = machine.release(count)
+    lock.unlock()
+    woken.wakeAll()
+  }
+
+  var available: Int { lock.withLock { machine.available } }
+
+  /// How many wait, those included that have given up but not yet left. Linear.
+  var waiterCount: Int { lock.withLock { machine.waiters.count } }
+
+  private func requireNotNegative(_ count: Int) {
+    require(count >= 0, "\(count) permits of \(named("semaphore", name)): the number must not be negative")
+  }
+
+  override package func describe(_ operation: WaitReason.Operation) -> String {
+    "a permit of \(named("semaphore", name))"
+  }
+}
+
+/// The permits that nobody has, and who waits for how many. Pure: no lock, no switch.
+///
+/// Invariant: whoever is first in the queue, if its wait has not ended, wants more than there are.
+struct SemaphoreStateMachine {
+  typealias Node = UnsafeMutablePointer<SemaphoreNode>
+
+  private(set) var available: Int
+  private(set) var waiters = WaitQueue()
+
+  init(permits: Int) {
+    available = permits
+  }
+
+  /// Somebody wants permits: behind those that wait.
+  mutating func acquire(_ node: Node) -> Attempt {
+    if tryAcquire(node.pointee.count) { return .done }
+    waiters.append(UnsafeMutableRawPointer(node).assumingMemoryBound(to: WaitNode.self))
+    return .wait
+  }
+
+  /// Somebody wants permits now or not at all.
+  mutating func tryAcquire(_ count: Int) -> Bool {
+    guard waiters.isEmpty, count <= available else { return false }
+    available -= count
+    return true
+  }
+
+  /// Permits come back. Returns those who have got theirs.
+  mutating func release(_ count: Int) -> ClaimedWaiters {
+    let (sum, isTooMuch) = available.addingReportingOverflow(count)
+    require(!isTooMuch, "a Semaphore can't have more than Int.max permits")
+    available = sum
+    return grant()
+  }
+
+  /// Somebody gives up: those behind it may have been held up by it alone.
+  mutating func withdraw(_ node: Node) -> ClaimedWaiters {
+    waiters.remove(UnsafeMutableRawPointer(node).assumingMemoryBound(to: WaitNode.self))
+    return grant()
+  }
+
+  /// Gives permits to those who have waited longest, as far as they go.
+  private mutating func grant() -> ClaimedWaiters {
+    var granted = ClaimedWaiters()
+    while let first = waiters.first {
+      let count = UnsafeMutableRawPointer(first).assumingMemoryBound(to: SemaphoreNode.self).pointee.count
+      guard count <= available else { break }
+      waiters.remove(first)
+      // One who has given up meanwhile is only taken out.
+      guard first.pointee.waiter.claim(first.pointee.cause) else { continue }
+      available -= count
+      granted.append(first)
+    }
+    return granted
+  }
+}
+
+/// Somebody who waits for permits.
+struct SemaphoreNode {
+  /// First, so that a node's address is also its place's.
+  var wait: WaitNode
+  let count: Int
+}

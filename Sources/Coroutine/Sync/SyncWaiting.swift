@@ -1,0 +1,58 @@
+import Context
+
+// How the operations of this folder wait: each is an attempt and its withdrawal with a node of the operation's own, done
+// by a coroutine or by `async` code.
+
+extension Waitable {
+  /// Suspends the calling coroutine, `core`, until the operation is over.
+  ///
+  /// - Parameters:
+  ///   - node: lies on the stack; what it is at the end comes back.
+  ///   - timeout: `nil`: for ever. Negative: traps.
+  /// - Throws: `CancellationError`, `TimeoutError`: then the node has been withdrawn.
+  @inline(__always)
+  final func wait<Node>(
+    _ core: CoroutineCore, _ operation: WaitReason.Operation, timeout: Duration?, node makeNode: (Waiter) -> Node,
+    attempt: (UnsafeMutablePointer<Node>) -> Attempt, withdraw: (UnsafeMutablePointer<Node>) -> Attempt
+  ) throws -> Node {
+    let deadline = WaitDeadline.after(timeout)
+    var node = makeNode(.coroutine(.passUnretained(core)))
+    let cause = withUnsafeMutablePointer(to: &node) { node in
+      wait(core, operation, until: deadline) {
+        attempt(node)
+      } withdraw: {
+        withdraw(node)
+      }
+    }
+    try cause.check(timeout)
+    return node
+  }
+
+  /// Suspends the calling task until the operation is over.
+  ///
+  /// - Throws: `CancellationError`, `TimeoutError`: then the node has been withdrawn.
+  @inline(__always)
+  nonisolated(nonsending) final func wait<Node>(
+    timeout: Duration?, node makeNode: (Waiter) -> Node,
+    attempt: (UnsafeMutablePointer<Node>) -> Attempt, withdraw: (UnsafeMutablePointer<Node>) -> Attempt
+  ) async throws -> Node {
+    let deadline = WaitDeadline.after(timeout)
+    let task = WaitingTask()
+    // On the heap, since a task has no stack to wait on.
+    let node = UnsafeMutablePointer<Node>.allocate(capacity: 1)
+    node.initialize(to: makeNode(.task(.passUnretained(task))))
+    defer { node.deinitialize(count: 1).deallocate() }
+    let cause = await wait(task, until: deadline) {
+      attempt(node)
+    } withdraw: {
+      withdraw(node)
+    }
+    try cause.check(timeout)
+    return node.pointee
+  }
+}
+
+/// A primitive in words: `mutex "accounts"`.
+func named(_ kind: String, _ name: String) -> String {
+  name.isEmpty ? "an unnamed \(kind)" : "\(kind) \"\(name)\""
+}

@@ -1,0 +1,213 @@
+import Testing
+
+@testable import Coroutine
+
+@Suite struct ConditionTests {
+  @Test func aWaiterGivesTheMutexBackAndHasItAgain() async throws {
+    let log = Log()
+    try await serially {
+      let queue = CoroutineMutex([Int]())
+      let notEmpty = Condition(of: queue, name: "not empty")
+      let consumer = Coroutine {
+        try queue.withLock { items in
+          while items.isEmpty {
+            log.add("waits")
+            try notEmpty.wait(&items)
+          }
+          log.add("\(items)")
+          items.removeFirst()
+        }
+      }
+      Coroutine.yield()
+      try queue.withLock { $0.append(1) }
+      notEmpty.signal()
+      try consumer.get()
+      try queue.withLock { log.add("\($0)") }
+    }
+    #expect(log.all == ["waits", "[1]", "[]"])
+  }
+
+  @Test func aBoundedQueueOfManyProducersAndConsumersLosesNothing() async throws {
+    let queue = CoroutineMutex([Int]())
+    let notEmpty = Condition(of: queue)
+    let notFull = Condition(of: queue)
+    let producers = (0..<4).map { producer in
+      Coroutine {
+        for number in 0..<500 {
+          try queue.withLock { items in
+            try notFull.wait(&items) { $0.count < 3 }
+            items.append(producer * 500 + number)
+          }
+          notEmpty.signal()
+        }
+      }
+    }
+    let consumers = (0..<3).map { _ in
+      Coroutine {
+        var taken: [Int] = []
+        for _ in 0..<500 {
+          try taken.append(
+            queue.withLock { items in
+              try notEmpty.wait(&items) { !$0.isEmpty }
+              return items.removeFirst()
+            })
+          notFull.signal()
+        }
+        return taken
+      }
+    }
+    let task = Task {
+      var taken: [Int] = []
+      for _ in 0..<500 {
+        let next = try await queue.withLock { items in
+          try await notEmpty.wait(&items) { !$0.isEmpty }
+          return items.removeFirst()
+        }
+        taken.append(next)
+        notFull.signal()
+      }
+      return taken
+    }
+    for producer in producers { try await producer.get() }
+    var all = try await task.value
+    for consumer in consumers { all += try await consumer.get() }
+    #expect(all.sorted() == Array(0..<2_000))
+  }
+
+  @Test func aSignalWakesWhoWaitsLongestAndABroadcastAll() async throws {
+    let log = Log()
+    try await serially {
+      let mutex = CoroutineMutex(name: "m")
+      let condition = Condition(of: mutex)
+      condition.signal()
+      let all = (0..<4).map { number in
+        Coroutine {
+          try mutex.withLock {
+            try condition.wait()
+            log.add("\(number)")
+          }
+        }
+      }
+      Coroutine.yield()
+      condition.signal()
+      try all[0].get()
+      log.add("one")
+      try mutex.withLock { condition.broadcast() }
+      for coroutine in all { try coroutine.get() }
+    }
+    #expect(log.all == ["0", "one", "1", "2", "3"])
+  }
+
+  @Test func aCancelledOrLateWaiterThrowsWithTheMutexHeld() async throws {
+    let log = Log()
+    try await serially {
+      let mutex = CoroutineMutex(0)
+      let condition = Condition(of: mutex)
+      let gate = Channel<Void>()
+      let cancelled = Coroutine {
+        try mutex.withLock { value in
+          log.add(outcome { try condition.wait(&value) })
+          log.add("sees \(value), free: \(mutex.withLockIfAvailable { _ in } != nil)")
+        }
+      }
+      Coroutine.yield()
+      let holder = Coroutine {
+        try mutex.withLock { value in
+          try gate.receive()
+          value = 5
+        }
+      }
+      Coroutine.yield()
+      cancelled.cancel()
+      Coroutine.yield()
+      // Cancelled, it waits for the mutex none the less.
+      log.add("\(cancelled.isFinished)")
+      try gate.send(())
+      try holder.get()
+      try cancelled.get()
+      try mutex.withLock { value in
+        log.add(outcome { try condition.wait(&value, timeout: .zero) })
+        log.add(outcome { try condition.wait(&value, timeout: .milliseconds(1)) { $0 == 6 } })
+        log.add(outcome { try condition.wait(&value, timeout: .zero) { $0 == 5 } })
+      }
+    }
+    #expect(
+      log.all == ["false", "cancelled", "sees 5, free: false", "timed out", "timed out", "done"])
+  }
+
+  @Test func aCancelledTaskHasTheMutexAgainToo() async throws {
+    let mutex = CoroutineMutex(0)
+    let condition = Condition(of: mutex)
+    let task = Task {
+      try await mutex.withLock { value in
+        do {
+          try await condition.wait(&value)
+          return false
+        } catch {
+          value += 1
+          return error is CancellationError && mutex.withLockIfAvailable { _ in } == nil
+        }
+      }
+    }
+    while condition.storage.waiterCount == 0 { await Task.yield() }
+    task.cancel()
+    #expect(try await task.value)
+    #expect(try await mutex.withLock { $0 } == 1)
+    await #expect(throws: TimeoutError.self) {
+      try await mutex.withLock { try await condition.wait(&$0, timeout: .milliseconds(1)) { $0 == 2 } }
+    }
+  }
+
+  @Test func aCancelRacesWithASignalAndSomebodyGetsIt() async throws {
+    for _ in 0..<1_000 {
+      let mutex = CoroutineMutex(0)
+      let condition = Condition(of: mutex)
+      let waiters = (0..<2).map { _ in
+        Coroutine { try mutex.withLock { try condition.wait(&$0) } }
+      }
+      while condition.storage.waiterCount < 2 { await Task.yield() }
+      async let _: Void = waiters[0].cancel()
+      condition.signal()
+      // One was signalled; if it is the second, the first was cancelled.
+      let first = (try? await waiters[0].get()) != nil
+      if first { condition.signal() }
+      try await waiters[1].get()
+    }
+  }
+
+  @Test func whatTheClosureHasReplacedIsWhatTheOthersSee() async throws {
+    try await serially {
+      // A closure is passed by a temporary copy: it must come into the mutex and back.
+      let mutex = CoroutineMutex<@Sendable () -> Int>({ 1 })
+      let condition = Condition(of: mutex)
+      let waiter = Coroutine {
+        try mutex.withLock { closure in
+          closure = { 2 }
+          try condition.wait(&closure)
+          return closure()
+        }
+      }
+      Coroutine.yield()
+      #expect(try mutex.withLock { $0() } == 2)
+      try mutex.withLock { $0 = { 3 } }
+      condition.signal()
+      #expect(try waiter.get() == 3)
+    }
+  }
+
+  @Test func waitingWithoutTheMutexTraps() async {
+    await #expect(processExitsWith: .failure) {
+      func wait() throws {
+        try Coroutine {
+          let mutex = CoroutineMutex(name: "m")
+          try Condition(of: mutex).wait()
+        }.getBlocking()
+      }
+      try wait()
+    }
+    await #expect(processExitsWith: .failure) {
+      let mutex = CoroutineMutex(name: "m")
+      try await Condition(of: mutex).wait()
+    }
+  }
+}

@@ -1,0 +1,131 @@
+import Testing
+
+@testable import Coroutine
+
+@Suite struct ReadWriteLockTests {
+  @Test func readersAreTogetherAndAWriterIsAloneAndNotKeptWaiting() async throws {
+    let log = Log()
+    try await serially {
+      let lock = ReadWriteLock(0, name: "l")
+      func read(_ name: String) -> Coroutine<Void, any Error> {
+        Coroutine {
+          try lock.withReadLock { value in
+            log.add("\(name) in \(value)")
+            Coroutine.yield()
+            log.add("\(name) out")
+          }
+        }
+      }
+      let early = [read("a"), read("b")]
+      let writer = Coroutine {
+        try lock.withWriteLock { value in
+          log.add("writer in")
+          Coroutine.yield()
+          value += 1
+          log.add("writer out")
+        }
+      }
+      let late = [read("c"), read("d")]
+      for coroutine in early + [writer] + late { try coroutine.get() }
+    }
+    #expect(
+      log.all == [
+        "a in 0", "b in 0", "a out", "b out", "writer in", "writer out", "c in 1", "d in 1", "c out", "d out",
+      ])
+  }
+
+  @Test func aWriterThatGivesUpLetsTheReadersInBehindIt() async throws {
+    let log = Log()
+    try await serially {
+      let lock = ReadWriteLock(0)
+      try lock.withReadLock { _ in
+        let writer = Coroutine { log.add(outcome { try lock.withWriteLock { $0 += 1 } }) }
+        let reader = Coroutine { try lock.withReadLock { log.add("reads \($0)") } }
+        Coroutine.yield()
+        log.add("\(lock.withReadLockIfAvailable { $0 } as Int?)")
+        writer.cancel()
+        try writer.get()
+        try reader.get()
+        let late = Coroutine { log.add(outcome { try lock.withWriteLock(timeout: .milliseconds(1)) { $0 += 1 } }) }
+        let behind = Coroutine { try lock.withReadLock { log.add("reads \($0) too") } }
+        try behind.get()
+        try late.get()
+        log.add("\(lock.withWriteLockIfAvailable { $0 } as Int?)")
+      }
+      log.add("\(lock.withWriteLockIfAvailable { $0 += 1 } != nil) \(lock.withReadLockIfAvailable { $0 } ?? -1)")
+    }
+    #expect(log.all == ["nil", "cancelled", "reads 0", "timed out", "reads 0 too", "nil", "true 1"])
+  }
+
+  @Test func tasksAndCoroutinesShareIt() async throws {
+    let lock = ReadWriteLock([Int](repeating: 0, count: 8))
+    let writers = (0..<4).map { number in
+      Coroutine {
+        for _ in 0..<500 {
+          try lock.withWriteLock { values in
+            values[number] += 1
+            if values[number].isMultiple(of: 20) { Coroutine.yield() }
+            values[number + 4] += 1
+          }
+        }
+      }
+    }
+    let readers = (0..<4).map { _ in
+      Task {
+        for _ in 0..<500 {
+          try await lock.withReadLock { values in
+            #expect(values[..<4] == values[4...].prefix(4).reindexed())
+            await Task.yield()
+          }
+        }
+      }
+    }
+    for writer in writers { try await writer.get() }
+    for reader in readers { try await reader.value }
+    try await lock.withWriteLock { $0[0] = -1 }
+    #expect(try await lock.withReadLock { $0[0] } == -1)
+    await #expect(throws: CancellationError.self) {
+      try await Task {
+        withUnsafeCurrentTask { $0?.cancel() }
+        try await lock.withReadLock { _ in }
+      }.value
+    }
+  }
+
+  @Test func aHundredThousandWaitsThatWereEndedLeaveNothingBehind() async throws {
+    let lock = ReadWriteLock(0)
+    try await serially {
+      for round in 0..<amount(1_000, sanitized: 100) {
+        try lock.withReadLock { _ in
+          let waiters = (0..<100).map { number in
+            Coroutine {
+              _ = outcome {
+                try lock.withWriteLock(timeout: (round + number).isMultiple(of: 2) ? .zero : nil) { $0 += 1 }
+              }
+            }
+          }
+          Coroutine.yield()
+          for waiter in waiters { waiter.cancel() }
+          for waiter in waiters { try waiter.get() }
+        }
+      }
+    }
+    #expect(lock.withWriteLockIfAvailable { $0 } == 0)
+  }
+
+  @Test func lockingInsideOnesOwnWriteTraps() async {
+    await #expect(processExitsWith: .failure) {
+      let lock = ReadWriteLock(0)
+      _ = try await Coroutine { try lock.withWriteLock { _ in try lock.withReadLock { _ in } } }.get()
+    }
+    await #expect(processExitsWith: .failure) {
+      let lock = ReadWriteLock(0)
+      try await lock.withWriteLock { _ in try await lock.withWriteLock { _ in } }
+    }
+  }
+}
+
+extension ArraySlice {
+  /// The same elements, counted from zero, so that two slices can be compared.
+  fileprivate func reindexed() -> ArraySlice { ArraySlice(Array(self)) }
+}

@@ -1,0 +1,123 @@
+import Dispatch
+import Synchronization
+import Testing
+
+@testable import Coroutine
+
+@Suite struct SemaphoreTests {
+  @Test func noMoreThanThePermitsAreInsideAndTheOthersComeInOrder() async throws {
+    let log = Log()
+    try await serially {
+      let semaphore = Semaphore(permits: 2, name: "s")
+      let all = (0..<4).map { number in
+        Coroutine {
+          try semaphore.withPermit {
+            log.add("\(number) in")
+            Coroutine.yield()
+            log.add("\(number) out")
+          }
+        }
+      }
+      for coroutine in all { try coroutine.get() }
+      log.add("\(semaphore.available)")
+    }
+    #expect(log.all == ["0 in", "1 in", "0 out", "1 out", "2 in", "3 in", "2 out", "3 out", "2"])
+  }
+
+  @Test func whoeverWantsManyIsNotOvertaken() async throws {
+    let log = Log()
+    try await serially {
+      let semaphore = Semaphore(permits: 2)
+      try semaphore.acquire(2)
+      let many = Coroutine { try semaphore.withPermits(3) { log.add("many") } }
+      let few = Coroutine { try semaphore.withPermit { log.add("few") } }
+      Coroutine.yield()
+      semaphore.release(2)
+      log.add("\(semaphore.available) \(semaphore.tryAcquire())")
+      semaphore.release()
+      try few.get()
+      try many.get()
+    }
+    #expect(log.all == ["2 false", "many", "few"])
+  }
+
+  @Test func oneThatGivesUpLetsThoseGoOnWhomItHeldUp() async throws {
+    let log = Log()
+    try await serially {
+      let semaphore = Semaphore(permits: 2)
+      for timeout in [nil, Duration.milliseconds(1)] {
+        let many = Coroutine { log.add(outcome { try semaphore.acquire(3, timeout: timeout) }) }
+        let few = (0..<2).map { number in Coroutine { try semaphore.withPermit { log.add("few") } } }
+        Coroutine.yield()
+        if timeout == nil { many.cancel() }
+        for coroutine in few { try coroutine.get() }
+        try many.get()
+      }
+      log.add("\(semaphore.available)")
+    }
+    #expect(log.all.sorted() == ["2", "cancelled", "few", "few", "few", "few", "timed out"])
+  }
+
+  @Test func aTaskThatGivesUpLetsACoroutineGoOn() async throws {
+    let semaphore = Semaphore(permits: 1)
+    let many = Task { try await semaphore.acquire(2) }
+    while semaphore.storage.waiterCount == 0 { await Task.yield() }
+    let few = Coroutine { try semaphore.withPermit { 1 } }
+    many.cancel()
+    await #expect(throws: CancellationError.self) { try await many.value }
+    #expect(try await few.get() == 1)
+    await #expect(throws: TimeoutError.self) { try await semaphore.acquire(2, timeout: .zero) }
+    #expect(try await semaphore.withPermit { 7 } == 7)
+    #expect(semaphore.available == 1)
+  }
+
+  @Test func aCancelRacesWithAReleaseAndNoPermitIsLost() async throws {
+    for _ in 0..<2_000 {
+      let semaphore = Semaphore(permits: 0)
+      let waiter = Coroutine { try semaphore.acquire() }
+      let releaser = Coroutine { semaphore.release() }
+      async let _: Void = waiter.cancel()
+      try await releaser.get()
+      let hasOne = (try? await waiter.get()) != nil
+      #expect(semaphore.available == (hasOne ? 0 : 1))
+    }
+  }
+
+  @Test func aHundredThousandWaitsThatWereEndedLeaveNothingBehind() async throws {
+    let semaphore = Semaphore(permits: 0)
+    try await serially {
+      for _ in 0..<amount(1_000, sanitized: 100) {
+        let waiters = (0..<100).map { number in
+          Coroutine { _ = outcome { try semaphore.acquire(number, timeout: number.isMultiple(of: 2) ? .zero : nil) } }
+        }
+        Coroutine.yield()
+        for waiter in waiters { waiter.cancel() }
+        for waiter in waiters { try waiter.get() }
+      }
+    }
+    #expect(semaphore.available == 0 && semaphore.storage.waiterCount == 0)
+    semaphore.release()
+    #expect(semaphore.tryAcquire())
+  }
+
+  @Test func anyThreadMayTryAndRelease() {
+    let semaphore = Semaphore(permits: 3)
+    let given = Atomic<Int>(0)
+    DispatchQueue.concurrentPerform(iterations: 8) { _ in
+      for _ in 0..<1_000 where semaphore.tryAcquire(2) {
+        given.add(1, ordering: .relaxed)
+        semaphore.release(2)
+      }
+    }
+    #expect(semaphore.available == 3 && given.load(ordering: .relaxed) > 0)
+    #expect(semaphore.tryAcquire(0) && !semaphore.tryAcquire(4))
+  }
+
+  @Test func negativeNumbersTrap() async {
+    await #expect(processExitsWith: .failure) { _ = Semaphore(permits: -1) }
+    await #expect(processExitsWith: .failure) { Semaphore(permits: 1).release(-1) }
+    await #expect(processExitsWith: .failure) { _ = Semaphore(permits: 1).tryAcquire(-1) }
+    await #expect(processExitsWith: .failure) { try await Semaphore(permits: 1).acquire(-1) }
+    await #expect(processExitsWith: .failure) { Semaphore(permits: .max).release() }
+  }
+}

@@ -1,0 +1,357 @@
+import Testing
+
+@testable import Coroutine
+
+/// The state machines of what synchronises, alone: every sequence of events up to a length, the invariants checked after
+/// each.
+@Suite struct SyncStateMachineTests {
+  /// Somebody who wants something, with a node of the machine's.
+  private final class Party<Node> {
+    let model = ModelWaiter()
+    let node: UnsafeMutablePointer<Node>
+    /// What it wanted it has, or has had, or has given up for good.
+    var isOver = false
+    init(_ make: (Waiter) -> Node) {
+      node = .allocate(capacity: 1)
+      node.initialize(to: make(model.waiter))
+    }
+    deinit { node.deinitialize(count: 1).deallocate() }
+    var isWaiting: Bool { !isOver && model.cause == nil }
+    var wasServed: Bool { isOver || model.cause == .event }
+  }
+
+  @Test func aMutexHasOneHolderAndServesInOrder() {
+    // 0: somebody locks, 1: the holder unlocks, 2: the first waiter gives up, 3: it leaves the queue, 4: the last one gives
+    // up and leaves
+    everySequence(of: 5, length: amount(7, sanitized: 5)) { events in
+      var machine = MutexStateMachine()
+      var word: UInt64 = 0
+      var parties: [Party<MutexNode>] = []
+      /// Those who have the mutex, or wait for it, in their order.
+      var order: [Int] = []
+      for event in events {
+        let waiting = order.dropFirst().filter { parties[$0].isWaiting }
+        switch event {
+        case 0:
+          let holder = LockHolder(word: UInt64(parties.count + 1) << 3 | 0b010)
+          let party = Party { MutexNode(wait: WaitNode($0), holder: holder, place: .none) }
+          switch MutexStateMachine.lock(by: holder, found: word) {
+          case .take(let next):
+            #expect(order.isEmpty)
+            word = next
+            party.isOver = true
+          case .wait(let next):
+            #expect(!order.isEmpty)
+            word = next
+            machine.append(party.node)
+          }
+          order.append(parties.count)
+          parties.append(party)
+        case 1:
+          guard let holder = order.first else { continue }
+          #expect(MutexStateMachine.holder(in: word) == parties[holder].node.pointee.holder)
+          if word & MutexStateMachine.mark == 0 {
+            #expect(waiting.isEmpty, "a mutex is given back without a look at its waiters")
+            word = 0
+          } else {
+            let (next, heir) = machine.unlock()
+            word = next
+            #expect(heir == waiting.first.map { parties[$0].node })
+          }
+          order = Array(waiting)
+          if let heir = order.first { #expect(parties[heir].model.cause == .event) }
+        case 2:
+          if let first = waiting.first { #expect(parties[first].model.giveUp()) }
+        case 3:
+          for index in order.dropFirst() where parties[index].model.cause == .cancelled {
+            machine.withdraw(parties[index].node)
+            order.removeAll { $0 == index }
+            break
+          }
+        default:
+          guard let last = waiting.last else { continue }
+          #expect(parties[last].model.giveUp())
+          machine.withdraw(parties[last].node)
+          order.removeAll { $0 == last }
+        }
+        #expect((word == 0) == order.isEmpty)
+        if !machine.waiters.isEmpty { #expect(word & MutexStateMachine.mark != 0) }
+      }
+    }
+  }
+
+  @Test func aSemaphoreLosesNoPermitAndServesInOrder() {
+    // 0: one permit is wanted, 1: two are, 2: one comes back, 3: the first waiter gives up, 4: whoever gave up leaves,
+    // 5: one is wanted without waiting
+    everySequence(of: 6, length: amount(6, sanitized: 4)) { events in
+      var machine = SemaphoreStateMachine(permits: 1)
+      var parties: [Party<SemaphoreNode>] = []
+      var total = 1
+      var taken = 0
+      for event in events {
+        let before = parties.filter(\.isWaiting).count
+        switch event {
+        case 0, 1:
+          let party = Party { SemaphoreNode(wait: WaitNode($0), count: event + 1) }
+          switch machine.acquire(party.node) {
+          case .done:
+            #expect(before == 0, "somebody was overtaken")
+            party.isOver = true
+          case .wait: break
+          case .wake, .wakeAll: Issue.record("to want permits wakes nobody")
+          }
+          parties.append(party)
+        case 2:
+          total += 1
+          _ = machine.release(1)
+        case 3:
+          if let first = parties.first(where: \.isWaiting) { #expect(first.model.giveUp()) }
+        case 4:
+          guard let party = parties.first(where: { !$0.isOver && $0.model.cause == .cancelled }) else { continue }
+          party.isOver = true
+          _ = machine.withdraw(party.node)
+          parties.removeAll { $0 === party }
+        default:
+          if machine.tryAcquire(1) { taken += 1 }
+        }
+        let served = parties.filter { $0.wasServed && $0.model.cause != .cancelled }
+        let given = served.reduce(taken) { $0 + $1.node.pointee.count }
+        #expect(machine.available >= 0 && machine.available + given == total)
+        // Those served came before those who wait, and nobody waits who need not: unless one that gave up is still there.
+        if let firstWaiting = parties.firstIndex(where: \.isWaiting) {
+          let hasGivenUpOne = parties[..<firstWaiting].contains { !$0.isOver && $0.model.cause == .cancelled }
+          #expect(hasGivenUpOne || machine.available < parties[firstWaiting].node.pointee.count)
+          #expect(!parties[firstWaiting...].contains { $0.wasServed && $0.model.cause != .cancelled })
+        }
+      }
+    }
+  }
+
+  @Test func aConditionsSignalReachesSomebodyWhoWaits() {
+    // 0: register, 1: the first registered arrives, 2: signal, 3: broadcast, 4: the first arrived gives up and leaves, 5: the
+    // first registered leaves without arriving (cancelled before)
+    everySequence(of: 6, length: amount(6, sanitized: 4)) { events in
+      var machine = ConditionStateMachine()
+      var registered: [Party<ConditionNode>] = []
+      var arrived: [Party<ConditionNode>] = []
+      /// Those in the queue, in order: whom signals must reach.
+      var queue: [Party<ConditionNode>] = []
+      func isSignalled(_ party: Party<ConditionNode>) -> Bool {
+        party.node.pointee.isSignalled || party.model.cause == .event
+      }
+      func expectSignalled() {
+        if let first = queue.first {
+          #expect(isSignalled(first))
+          queue.removeFirst()
+        }
+        #expect(!queue.contains(where: isSignalled))
+      }
+      for event in events {
+        switch event {
+        case 0:
+          let party = Party { ConditionNode(wait: WaitNode($0)) }
+          machine.register(party.node)
+          registered.append(party)
+          queue.append(party)
+        case 1:
+          guard !registered.isEmpty else { continue }
+          let party = registered.removeFirst()
+          switch machine.arrive(party.node) {
+          case .done: #expect(!queue.contains { $0 === party })
+          case .wait:
+            #expect(queue.contains { $0 === party })
+            arrived.append(party)
+          case .wake, .wakeAll: Issue.record("an arrival wakes nobody")
+          }
+        case 2:
+          let wakes = machine.signal() != nil
+          #expect(wakes == (queue.first.map { party in arrived.contains { $0 === party } } ?? false))
+          expectSignalled()
+        case 3:
+          _ = machine.broadcast()
+          #expect(queue.allSatisfy(isSignalled))
+          queue = []
+        case 4:
+          guard let party = arrived.first(where: \.isWaiting) else { continue }
+          #expect(party.model.giveUp())
+          _ = machine.withdraw(party.node)
+          _ = machine.withdraw(party.node)
+          queue.removeAll { $0 === party }
+        default:
+          guard !registered.isEmpty else { continue }
+          let party = registered.removeFirst()
+          let had = party.node.pointee.isSignalled
+          queue.removeAll { $0 === party }
+          _ = machine.withdraw(party.node)
+          _ = machine.withdraw(party.node)
+          if had { expectSignalled() }
+        }
+        #expect(machine.waiters.count == queue.count)
+      }
+    }
+  }
+
+  @Test func aReadWriteLockHasManyReadersOrOneWriterAndServesInOrder() {
+    // 0: read, 1: write, 2: a reader ends, 3: the writer ends, 4: the first waiter gives up, 5: whoever gave up leaves
+    everySequence(of: 6, length: amount(6, sanitized: 4)) { events in
+      var machine = ReadWriteLockStateMachine()
+      var waiting: [Party<ReadWriteLockNode>] = []
+      var (readers, writers) = (0, 0)
+      func settle() {
+        while let first = waiting.first, first.model.cause == .event {
+          if first.node.pointee.kind == .reader { readers += 1 } else { writers += 1 }
+          waiting.removeFirst()
+        }
+        #expect(!waiting.contains { $0.model.cause == .event }, "somebody was overtaken")
+      }
+      for (number, event) in events.enumerated() {
+        switch event {
+        case 0, 1:
+          let party = Party {
+            ReadWriteLockNode(
+              wait: WaitNode($0), kind: event == 0 ? .reader : .writer,
+              holder: LockHolder(word: UInt64(number + 1) << 3 | 0b010), place: .none)
+          }
+          if case .done = machine.lock(party.node) {
+            #expect(waiting.isEmpty)
+            if event == 0 { readers += 1 } else { writers += 1 }
+          } else {
+            waiting.append(party)
+          }
+        case 2 where readers > 0:
+          readers -= 1
+          _ = machine.endRead()
+        case 3 where writers > 0:
+          writers -= 1
+          _ = machine.endWrite()
+        case 4:
+          if let first = waiting.first(where: \.isWaiting) { #expect(first.model.giveUp()) }
+        case 5:
+          guard let index = waiting.firstIndex(where: { $0.model.cause == .cancelled }) else { continue }
+          let party = waiting.remove(at: index)
+          _ = machine.withdraw(party.node)
+        default: continue
+        }
+        // One that gave up and was passed over while others were let in.
+        waiting.removeAll { $0.model.cause == .cancelled && !$0.node.pointee.wait.isQueued }
+        settle()
+        #expect(writers <= 1 && (writers == 0 || readers == 0))
+        #expect(machine.readers == readers && (machine.writer != .none) == (writers == 1))
+        if let first = waiting.first, first.isWaiting {
+          let waitsForSomebody = first.node.pointee.kind == .reader ? writers == 1 : readers + writers > 0
+          #expect(waitsForSomebody)
+        }
+      }
+    }
+  }
+
+  @Test func aBarrierLetsAsManyOnAsThereAreParties() {
+    // 0: somebody comes, 1: the first waiter gives up, 2: it leaves
+    for parties in 1...3 {
+      everySequence(of: 3, length: amount(8, sanitized: 6)) { events in
+        var machine = BarrierStateMachine(parties: parties)
+        var round: [Party<BarrierNode>] = []
+        for event in events {
+          switch event {
+          case 0:
+            let party = Party { BarrierNode(wait: WaitNode($0)) }
+            switch machine.arrive(party.node) {
+            case .wakeAll(let woken):
+              #expect(round.count == parties - 1 && party.node.pointee.isLast)
+              #expect(woken.nodes.count == round.filter { $0.model.cause == .event }.count)
+              #expect(!round.contains { $0.isWaiting })
+              // Those who gave up at that moment learn of it later: it changes nothing in the next round.
+              for late in round where late.model.cause == .cancelled { machine.withdraw(late.node) }
+              round = []
+            case .wait: round.append(party)
+            case .done, .wake: Issue.record("a barrier lets all go at once")
+            }
+          case 1:
+            if let first = round.first(where: \.isWaiting) { #expect(first.model.giveUp()) }
+          default:
+            guard let index = round.firstIndex(where: { $0.model.cause == .cancelled }) else { continue }
+            let party = round.remove(at: index)
+            machine.withdraw(party.node)
+          }
+          #expect(machine.arrived == round.count && machine.waiters.count == round.count && round.count < parties)
+        }
+      }
+    }
+  }
+
+  @Test func aWaitGroupLetsAllGoAtZero() {
+    // 0: add, 1: done, 2: wait, 3: the first waiter gives up and leaves
+    everySequence(of: 4, length: amount(7, sanitized: 5)) { events in
+      var machine = WaitGroupStateMachine(count: 1)
+      var parties: [Party<WaitNode>] = []
+      var count = 1
+      for event in events {
+        switch event {
+        case 0:
+          count += 1
+          #expect(machine.change(by: 1).isEmpty)
+        case 1 where count > 0:
+          count -= 1
+          let waiting = parties.filter(\.isWaiting).map(\.node)
+          #expect(machine.change(by: -1).nodes == (count == 0 ? waiting : []))
+        case 2:
+          let party = Party { WaitNode($0) }
+          if case .done = machine.wait(party.node) { party.isOver = true }
+          #expect(party.isOver == (count == 0))
+          parties.append(party)
+        case 3:
+          guard let first = parties.first(where: \.isWaiting) else { continue }
+          #expect(first.model.giveUp())
+          _ = machine.withdraw(first.node)
+        default: continue
+        }
+        #expect(count > 0 || !parties.contains(where: \.isWaiting))
+      }
+    }
+  }
+
+  @Test func aOnceIsMadeByOneAtATimeAndOnce() {
+    // 0: somebody wants it, 1: the maker succeeds, 2: it fails, 3: the first waiter gives up, 4: it leaves
+    everySequence(of: 5, length: amount(6, sanitized: 5)) { events in
+      var machine = OnceStateMachine()
+      var parties: [Party<OnceNode>] = []
+      var maker: Int?
+      var isMade = false
+      for event in events {
+        let waiting = parties.indices.filter { parties[$0].isWaiting }
+        switch event {
+        case 0:
+          let holder = LockHolder(word: UInt64(parties.count + 1) << 3 | 0b010)
+          let party = Party { OnceNode(wait: WaitNode($0), holder: holder, place: .none) }
+          if case .done = machine.begin(party.node) {
+            party.isOver = true
+            #expect(party.node.pointee.mustMake == !isMade && maker == nil)
+            if party.node.pointee.mustMake { maker = parties.count }
+          } else {
+            #expect(maker != nil && !isMade)
+          }
+          parties.append(party)
+        case 1 where maker != nil:
+          (maker, isMade) = (nil, true)
+          #expect(machine.succeed().nodes.count == waiting.count)
+          #expect(waiting.allSatisfy { !parties[$0].node.pointee.mustMake })
+        case 2 where maker != nil:
+          let next = machine.fail()
+          maker = waiting.first
+          #expect((next != nil) == (maker != nil))
+          if let maker { #expect(parties[maker].node.pointee.mustMake) }
+        case 3:
+          if let first = waiting.first { #expect(parties[first].model.giveUp()) }
+        case 4:
+          guard let party = parties.first(where: { !$0.isOver && $0.model.cause == .cancelled }) else { continue }
+          party.isOver = true
+          _ = machine.withdraw(party.node)
+        default: continue
+        }
+        #expect(machine.isMade == isMade)
+        #expect(machine.maker == (maker.map { parties[$0].node.pointee.holder } ?? .none))
+        #expect(maker != nil || !parties.contains(where: \.isWaiting))
+      }
+    }
+  }
+}
