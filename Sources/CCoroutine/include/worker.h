@@ -8,7 +8,7 @@
 
 extern __thread void *coroutine_worker_slot __attribute__((tls_model("initial-exec")));
 
-// Once, by a worker's thread when it begins.
+// By a thread that begins or ceases to be a worker.
 void coroutine_set_worker(void *worker);
 
 #if defined(__x86_64__) && defined(__linux__)

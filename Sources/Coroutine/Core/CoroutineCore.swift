@@ -31,6 +31,9 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) package final var block: UnsafeMutablePointer<ControlBlock>?
   /// What it waits for; written by itself before it suspends.
   @exclusivity(unchecked) @usableFromInline package final var waitReason: WaitReason?
+  /// What keeps it from leaving its thread, and the thread, if it is pinned to it. Changed by itself.
+  @exclusivity(unchecked) final var restraint = Restraint()
+  @exclusivity(unchecked) final var pin: ThreadPin?
   /// Who ends its present wait.
   @usableFromInline final let parking = Parking()
   /// What it is doing, for whoever asks: written by itself, the thread that runs it, and whoever wakes it.
@@ -137,11 +140,20 @@ extension CoroutineCore {
   /// Runs a ready coroutine on the calling thread until it suspends or ends. The scheduler's half of every switch.
   static func run(_ ready: consuming Ready) {
     let core = ready.take()
-    core._withUnsafeGuaranteedRef { $0.run() }
+    core._withUnsafeGuaranteedRef { core in
+      if core.pin == nil { core.run(isNested: false) } else { core.runPinned() }
+    }
   }
 
-  private final func run() {
+  /// - Parameter isNested: not by its scheduler, but inside of what that runs.
+  private final func run(isNested: Bool) {
     guard let block = block ?? start() else { return }
+    while !runTurn(block, isNested: isNested) {}
+  }
+
+  /// Runs it until it suspends or ends. Whether it is off this thread: false if it is pinned to it, and ready again.
+  @inline(__always)
+  private final func runTurn(_ block: UnsafeMutablePointer<ControlBlock>, isNested: Bool) -> Bool {
     // The order of these two is what a debugger's freeze relies on.
     require(
       block.pointee.state.load(ordering: .relaxed) == .ready, "\(description) was resumed twice, or while it runs")
@@ -162,19 +174,13 @@ extension CoroutineCore {
     // The context is saved. As soon as the coroutine may be woken it runs elsewhere: nothing of it is touched after that.
     let departure = block.pointee.departure
     block.pointee.departure = .none
+    guard restraint.pins == 0 else {
+      stay(block, departure, isNested: isNested)
+      return false
+    }
     switch departure {
-    case .unlock(let waitable):
-      block.pointee.state.store(.suspended, ordering: .releasing)
-      state.store(.suspended, ordering: .relaxed)
-      // Whoever claims the wait now has to get this lock before it can leave what it waited for.
-      parking.park()
-      waitable._withUnsafeGuaranteedRef { $0.lock.unlock() }
-    case .unlockAll(let wait):
-      block.pointee.state.store(.suspended, ordering: .releasing)
-      state.store(.suspended, ordering: .relaxed)
-      // The other way round: the list is gone as soon as the wait is claimed. Whoever finds a node before waits for this.
-      wait.pointee.unlockAll()
-      parking.park()
+    case .unlock, .unlockAll:
+      publishWait(block, departure)
     case .enqueue:
       block.pointee.state.store(.ready, ordering: .releasing)
       state.store(.ready, ordering: .relaxed)
@@ -183,6 +189,26 @@ extension CoroutineCore {
       finish(block)
     case .none:
       fatalError("\(description) left its stack without saying why")
+    }
+    return true
+  }
+
+  /// Lets others end the wait of a coroutine that has left its stack.
+  @inline(__always)
+  final func publishWait(_ block: UnsafeMutablePointer<ControlBlock>, _ departure: ControlBlock.Departure) {
+    block.pointee.state.store(.suspended, ordering: .releasing)
+    state.store(.suspended, ordering: .relaxed)
+    switch departure {
+    case .unlock(let waitable):
+      // Whoever claims the wait now has to get this lock before it can leave what it waited for.
+      parking.park()
+      waitable._withUnsafeGuaranteedRef { $0.lock.unlock() }
+    case .unlockAll(let wait):
+      // The other way round: the list is gone as soon as the wait is claimed. Whoever finds a node before waits for this.
+      wait.pointee.unlockAll()
+      parking.park()
+    case .enqueue, .finish, .none:
+      fatalError("\(description) waits for nothing")
     }
   }
 
@@ -310,7 +336,7 @@ extension CoroutineCore {
     // Where the running task can't be hidden from it, a coroutine must not begin inside one: it would take it with it.
     let hidesTask = coroutine_words_found() & UInt32(COROUTINE_WORDS_TASK.rawValue) != 0
     guard hidesTask || withUnsafeCurrentTask(body: { $0 == nil }) else { return schedule() }
-    run()
+    run(isNested: true)
   }
 }
 
@@ -471,6 +497,7 @@ extension CoroutineCore {
       !coroutine_is_inside_task(),
       "\(description) suspends inside a task that runs on its stack (Task.immediate). Inside a task use the async forms."
     )
+    if restraint.bans != 0 { reportBannedSuspension() }
     block.pointee.departure = departure
     _ = ControlBlock.suspend(block, passing: 0)
   }
@@ -486,6 +513,7 @@ extension CoroutineCore {
       core.block?.pointee.state.store(.ready, ordering: .relaxed)
       core.state.store(.ready, ordering: .relaxed)
     }
+    guard core._withUnsafeGuaranteedRef({ $0.pin == nil || !$0.resumePinned() }) else { return }
     Ready(core).enqueue(.woken)
   }
 

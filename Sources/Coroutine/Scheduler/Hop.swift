@@ -27,6 +27,9 @@ extension CoroutineCore {
 
   /// Goes on elsewhere; `nil`: at home. On the coroutine itself.
   fileprivate final func move(to scheduler: SchedulerReference?) {
+    require(
+      restraint.pins == 0,
+      "\(description) moves to another scheduler inside withThreadPinned, which keeps it on its thread")
     visiting = scheduler
     yieldTurn()
   }

@@ -224,15 +224,27 @@ extension PoolCore {
 // MARK: - What the workers do
 
 extension PoolCore {
-  /// A worker's life: until the pool ends, or, if the worker has no thread of its own, until it has nothing to run.
-  func work(_ worker: PoolWorker) {
-    var isSearching = true  // as everybody whom somebody woke
+  /// A thread's life as a worker: until the pool ends, or, if the worker has no thread of its own, until it has nothing to
+  /// run. A thread may become another worker meanwhile, or none, then it ends: when it is the turn of a coroutine that is
+  /// pinned to a thread, that gets the worker whose turn it is.
+  ///
+  /// - Parameter isSearching: as everybody is whom somebody woke; else it takes over from another thread.
+  func work(_ first: PoolWorker, isSearching: Bool) {
+    var worker = first
+    var isSearching = isSearching
     var sleeps = true
     if case .lentThread = host { sleeps = false }
-    while let ready = find(for: worker, isSearching: isSearching, sleeps: sleeps) {
+    while true {
+      if !isSearching {
+        while let ready = worker.next() {
+          ready.run()
+          guard worker.isCurrent || PoolWorker.change(&worker) else { return }
+        }
+      }
+      guard let ready = find(for: worker, isSearching: isSearching, sleeps: sleeps) else { return }
       isSearching = false
       ready.run()
-      while let ready = worker.next() { ready.run() }
+      guard worker.isCurrent || PoolWorker.change(&worker) else { return }
     }
   }
 

@@ -178,15 +178,27 @@ extension PoolWorker {
     switch core._withUnsafeGuaranteedRef({ $0.host }) {
     case .threads:
       hasThread = true
-      startThread()
+      startThread(runWorker)
     case .lentThread(then: let queue, isMain: _):
-      queue.async { [self] in run() }
+      queue.async { [self] in run(isSearching: true) }
     }
   }
 
-  private func startThread() {
+  /// Whether a thread can take over from the one that runs it.
+  var isReplaceable: Bool {
+    guard case .threads = core._withUnsafeGuaranteedRef({ $0.host }) else { return false }
+    return true
+  }
+
+  /// Gets another thread in place of the calling one, which keeps its coroutine, to go on with what is ready.
+  func replaceThread() {
+    _ = core.retain()  // the thread's reference
+    startThread(runReplacement)
+  }
+
+  private func startThread(_ main: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer?) {
     var thread = pthread_t()
-    let code = pthread_create(&thread, nil, runWorker, Unmanaged.passUnretained(self).toOpaque())
+    let code = pthread_create(&thread, nil, main, Unmanaged.passUnretained(self).toOpaque())
     guard code == 0 else {
       fatalError("a ThreadPool could not start thread \(index): \(String(cString: strerror(code)))")
     }
@@ -194,11 +206,11 @@ extension PoolWorker {
   }
 
   /// On the thread or queue that it was started on.
-  fileprivate func run() {
+  fileprivate func run(isSearching: Bool) {
     if hasThread { coroutine_name_thread("coroutine-pool") }
     let core = core
     core._withUnsafeGuaranteedRef { core in
-      makeCurrent { core.work(self) }
+      makeCurrent { core.work(self, isSearching: isSearching) }
     }
     core.release()  // the last one takes the workers with it
   }
@@ -210,9 +222,26 @@ extension PoolWorker {
     body()
     coroutine_set_worker(previous)
   }
+
+  /// Whether the calling thread is this worker.
+  @inline(__always)
+  var isCurrent: Bool { coroutine_worker() == Unmanaged.passUnretained(self).toOpaque() }
+
+  /// The calling thread is not `worker` any more. Whether it is another one, which is `worker` from then on.
+  @inline(never)
+  static func change(_ worker: inout PoolWorker) -> Bool {
+    guard let address = coroutine_worker() else { return false }
+    worker = Unmanaged<PoolWorker>.fromOpaque(address).takeUnretainedValue()
+    return true
+  }
 }
 
 private func runWorker(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
-  Unmanaged<PoolWorker>.fromOpaque(argument!)._withUnsafeGuaranteedRef { $0.run() }
+  Unmanaged<PoolWorker>.fromOpaque(argument!)._withUnsafeGuaranteedRef { $0.run(isSearching: true) }
+  return nil
+}
+
+private func runReplacement(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+  Unmanaged<PoolWorker>.fromOpaque(argument!)._withUnsafeGuaranteedRef { $0.run(isSearching: false) }
   return nil
 }

@@ -80,7 +80,8 @@ extension Select {
 
     @inlinable
     public func dequeue(_ node: UnsafeMutableRawPointer) -> Attempt {
-      Attempt(coroutine._withUnsafeGuaranteedRef { $0.completion.leave(node.assumingMemoryBound(to: WaitNode.self)) })
+      coroutine._withUnsafeGuaranteedRef { _ = $0.completion.leave(node.assumingMemoryBound(to: WaitNode.self)) }
+      return Attempt(.done)
     }
 
     @inlinable
