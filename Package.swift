@@ -60,9 +60,10 @@ let package = Package(
       ]),
 
     // What suspended coroutines wait for. The only room that needs libunwind.
-    .target(name: "CUnwind", linkerSettings: [.linkedLibrary("unwind")]),
+    .target(name: "CUnwind", dependencies: ["CCoroutine"], linkerSettings: [.linkedLibrary("unwind")]),
     .target(
-      name: "CoroutineDebug", dependencies: ["Coroutine", "Context", "CUnwind"], swiftSettings: swiftSettings),
+      name: "CoroutineDebug", dependencies: ["Coroutine", "Context", "CCoroutine", "CUnwind"],
+      swiftSettings: swiftSettings),
 
     .testTarget(
       name: "ContextTests",

@@ -89,3 +89,13 @@ size_t symbols_find(struct symbols *symbols, uintptr_t return_address, struct sy
   }
   return 1;
 }
+
+bool symbols_find_image(const struct symbols *symbols, uintptr_t address, struct symbol_image *found) {
+  for (size_t i = 0; i < symbols->count; i++) {
+    const struct image *image = &symbols->list[i];
+    if (address < image->start || address >= image->end || !image->path) continue;
+    *found = (struct symbol_image){image->path, address - image->shift};
+    return true;
+  }
+  return false;
+}

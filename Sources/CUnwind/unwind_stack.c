@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 // Where a walk stands: what it needs to know of a frame's registers.
 struct place {
@@ -23,10 +24,10 @@ struct place {
 // its cache. Most frames keep a frame pointer, though, so that the frame's caller can be read from two words. Which
 // frames do is learnt from libunwind, once for each address, by trying: if its step leads where the frame pointer
 // leads, then so it does whenever the program is at that address, since the call frame information of an address is
-// always the same.
+// always the same. Where a stack ends it always does, too.
 struct plain_frame {
   uintptr_t pc;    // 0: an empty slot
-  uintptr_t size;  // from where fp points to the sp of the caller
+  uintptr_t size;  // from where fp points to the sp of the caller; 0: there is none, the stack ends here
 };
 
 enum { slot_bits = 13, slot_count = 1 << slot_bits, most_frames = slot_count / 2 };
@@ -35,6 +36,7 @@ struct unwinder {
   unw_context_t context;  // all registers but the four that a walk knows are 0
   size_t frame_count;
   struct plain_frame frames[slot_count];  // open addressing
+  char *copy;                             // for `unwinder_walk_copy`, made when it is needed
 };
 
 struct unwinder *unwinder_create(void) {
@@ -43,7 +45,10 @@ struct unwinder *unwinder_create(void) {
   return calloc(1, sizeof(struct unwinder));
 }
 
-void unwinder_destroy(struct unwinder *unwinder) { free(unwinder); }
+void unwinder_destroy(struct unwinder *unwinder) {
+  free(unwinder->copy);
+  free(unwinder);
+}
 
 static struct plain_frame *slot(struct unwinder *unwinder, uintptr_t pc) {
   size_t index = (size_t)((uint64_t)pc * 0x9e3779b97f4a7c15u >> (64 - slot_bits));
@@ -56,9 +61,14 @@ __attribute__((disable_sanitizer_instrumentation, noinline)) static uintptr_t wo
   return *(const uintptr_t *)address;
 }
 
-// The caller of a frame that is known to keep a frame pointer. False where it cannot be: then libunwind is to say.
+// The caller of a frame that is known to keep a frame pointer, or to have no caller: pc is 0 then. False where it cannot
+// be: then libunwind is to say.
 static bool step_plainly(struct unwinder *unwinder, struct place *place, uintptr_t top) {
   const struct plain_frame *frame = slot(unwinder, place->pc);
+  if (frame->pc != 0 && frame->size == 0) {
+    place->pc = 0;
+    return true;
+  }
   if (frame->pc == 0 || place->fp < place->sp || place->fp > top - 2 * sizeof(uintptr_t) ||
       place->fp % sizeof(uintptr_t) != 0)
     return false;
@@ -99,22 +109,33 @@ static uintptr_t register_of(unw_cursor_t *cursor, unw_regnum_t number) {
   return value;
 }
 
+static void learn(struct unwinder *unwinder, uintptr_t pc, uintptr_t size) {
+  if (unwinder->frame_count >= most_frames) return;
+  struct plain_frame *frame = slot(unwinder, pc);
+  if (frame->pc == 0) unwinder->frame_count++;
+  *frame = (struct plain_frame){pc, size};
+}
+
 // The caller of any frame. `is_suspended`: it stands in front of the instruction at pc, and has not called there.
-static bool step(struct unwinder *unwinder, struct place *place, uintptr_t top, bool is_suspended) {
+// `is_stable`: what lies on the stack can be relied on, and learnt from.
+static bool step(struct unwinder *unwinder, struct place *place, uintptr_t top, bool is_suspended, bool is_stable) {
   const struct place here = *place;
   fill(&unwinder->context, &here);
   unw_cursor_t cursor;
   if (unw_init_local2(&cursor, &unwinder->context, is_suspended ? UNW_INIT_SIGNAL_FRAME : 0) != 0) return false;
-  if (unw_step(&cursor) <= 0) return false;
-  *place = (struct place){register_of(&cursor, UNW_REG_IP), register_of(&cursor, UNW_REG_SP),
-                          register_of(&cursor, frame_pointer), register_of(&cursor, base_register)};
-  bool is_inside = here.sp <= here.fp && here.fp < place->sp && place->sp < top;
-  if (is_inside && here.fp % sizeof(uintptr_t) == 0 && word_at(here.fp + sizeof(uintptr_t)) == place->pc &&
-      word_at(here.fp) == place->fp && unwinder->frame_count < most_frames) {
-    struct plain_frame *frame = slot(unwinder, here.pc);
-    if (frame->pc == 0) unwinder->frame_count++;
-    *frame = (struct plain_frame){here.pc, place->sp - here.fp};
+  bool has_caller = unw_step(&cursor) > 0;
+  if (has_caller)
+    *place = (struct place){register_of(&cursor, UNW_REG_IP), register_of(&cursor, UNW_REG_SP),
+                            register_of(&cursor, frame_pointer), register_of(&cursor, base_register)};
+  if (!is_stable) return has_caller;
+  if (!has_caller || place->pc == 0 || place->sp < here.sp || place->sp >= top) {
+    learn(unwinder, here.pc, 0);
+    return false;
   }
+  bool is_inside = here.sp <= here.fp && here.fp < place->sp;
+  if (is_inside && here.fp % sizeof(uintptr_t) == 0 && word_at(here.fp + sizeof(uintptr_t)) == place->pc &&
+      word_at(here.fp) == place->fp)
+    learn(unwinder, here.pc, place->sp - here.fp);
   return true;
 }
 
@@ -129,20 +150,92 @@ static bool is_start_of_function(struct unwinder *unwinder, const struct place *
 
 // MARK: The walk
 
-size_t unwinder_walk(struct unwinder *unwinder, const uintptr_t registers[4], uintptr_t top, uintptr_t *addresses,
-                     size_t capacity) {
-  const struct place start = {registers[0], registers[1], registers[2], registers[3]};
-  struct place place = start;
+// What lies where while a copy is walked. All 0: the stack itself is.
+struct copy {
+  uintptr_t bottom, top;  // the part of the stack that was copied
+  uintptr_t shift;        // from there to the copy
+  uintptr_t nowhere;      // the middle of an area of zeros
+};
+
+// Leads a register that is an address of the stack into the copy, and any other to zeros.
+static uintptr_t relocated(const struct copy *copy, uintptr_t value) {
+  if (copy->bottom <= value && value < copy->top) return value + copy->shift;
+  uintptr_t offset = value - copy->shift;
+  return copy->bottom <= offset && offset <= copy->top ? value : copy->nowhere;
+}
+
+static size_t walk(struct unwinder *unwinder, const struct place *start, uintptr_t top, const struct copy *copy,
+                   uintptr_t *addresses, size_t capacity) {
+  struct place place = *start;
   uintptr_t previous = 0;
   size_t count = 0;
   // Outwards means upwards. Equal only where a frame has nothing on the stack.
   while (place.pc != 0 && place.sp >= previous && place.sp < top && count < capacity) {
     previous = place.sp;
     addresses[count++] = place.pc;
-    if (!step_plainly(unwinder, &place, top) && !step(unwinder, &place, top, count == 1)) break;
+    if (!step_plainly(unwinder, &place, top) && !step(unwinder, &place, top, count == 1, !copy->shift)) break;
+    if (!copy->shift) continue;
+    place.fp = relocated(copy, place.fp);
+    place.base = relocated(copy, place.base);
   }
+  return count;
+}
+
+size_t unwinder_walk(struct unwinder *unwinder, const uintptr_t registers[4], uintptr_t top, uintptr_t *addresses,
+                     size_t capacity) {
+  const struct place start = {registers[0], registers[1], registers[2], registers[3]};
+  size_t count = walk(unwinder, &start, top, &(struct copy){0}, addresses, capacity);
   // Only the backend's first function, and one below it where the stack ends, are on a stack that was never run on: no
   // others need to be asked, which takes a while.
   if (count == 1 || count == 2) addresses[0] += is_start_of_function(unwinder, &start);
+  return count;
+}
+
+// MARK: A copy of a stack
+
+// Bytes of a stack that are looked at, from where it stands; and zeros around them, more than a frame's call frame
+// information reaches.
+enum { most_copied = 256 << 10, margin = 4096 };
+
+__attribute__((disable_sanitizer_instrumentation, noinline)) static void copy_words(uintptr_t *to, uintptr_t from,
+                                                                                    size_t count) {
+  const volatile uintptr_t *source = (const volatile uintptr_t *)from;
+  for (size_t i = 0; i < count; i++) to[i] = source[i];
+}
+
+size_t unwinder_walk_copy(struct unwinder *unwinder, const uintptr_t registers[4], uintptr_t top, uintptr_t *addresses,
+                          size_t capacity) {
+  if (!unwinder->copy) unwinder->copy = calloc(1, most_copied + 2 * margin);
+  if (!unwinder->copy || registers[1] >= top) return 0;
+  // With the red zone below.
+  uintptr_t bottom = (registers[1] - 128) & ~(uintptr_t)15;
+  if (top - bottom > most_copied) top = bottom + most_copied;
+  char *start = unwinder->copy + margin;
+  copy_words((uintptr_t *)start, bottom, (top - bottom) / sizeof(uintptr_t));
+  memset(start + (top - bottom), 0, margin);
+  const struct copy copy = {bottom, top, (uintptr_t)start - bottom, (uintptr_t)start + (top - bottom) + margin / 2};
+  const struct place place = {registers[0], registers[1] + copy.shift, relocated(&copy, registers[2]),
+                              relocated(&copy, registers[3])};
+  return walk(unwinder, &place, top + copy.shift, &copy, addresses, capacity);
+}
+
+// MARK: The calling thread
+
+__attribute__((noinline)) struct unwinder_registers unwinder_registers_here(void) {
+  const uintptr_t *frame = __builtin_frame_address(0);
+  return (struct unwinder_registers){(uintptr_t)__builtin_return_address(0), (uintptr_t)(frame + 2), frame[0], 0};
+}
+
+// From its caller on.
+size_t unwinder_creation_backtrace(uintptr_t *addresses, size_t capacity) {
+  unw_context_t context;
+  unw_cursor_t cursor;
+  if (unw_getcontext(&context) != 0 || unw_init_local(&cursor, &context) != 0) return 0;
+  size_t count = 0;
+  while (count < capacity && unw_step(&cursor) > 0) {
+    uintptr_t pc = register_of(&cursor, UNW_REG_IP);
+    if (pc == 0) break;
+    addresses[count++] = pc;
+  }
   return count;
 }

@@ -1,55 +1,223 @@
+import CCoroutine
+import CUnwind
 import Coroutine
+import Glibc
 
-/// What the coroutines of the process are waiting for: a backtrace of each that does not run.
+/// What the coroutines of the process are doing: a backtrace of each that does not run.
 ///
 /// ```swift
-/// print(try CoroutineDump.capture())
+/// try CoroutineDump.write()                        // to the standard error, as below
+/// let dump = try CoroutineDump.capture()           // to look at
 /// ```
 ///
-///     coroutine 12 "reader": suspended, receive on channel "files"
-///        0  0x00005581f00e45d1 readNext(_:) at Reader.swift:31
-///        1  0x00005581f00e4710 closure #1 in main() at main.swift:14
+///     1,001 coroutines: 1 running, 1,000 suspended
 ///
-///     1,000 coroutines: suspended, receive on channel "jobs"
+///     1,000 coroutines: suspended for 2.1 s, receive on channel "jobs" (buffered 0/64, 1000 receivers)
 ///        17 "worker", 18 "worker", 19 "worker", 20 "worker", and 996 more
+///        on the pool, created by coroutine 3, in scope "workers", up to 1.2 of 256 KiB of stack
 ///        0  0x00005581f00e4c52 closure #1 in startWorkers(_:) at Workers.swift:8
 ///
-/// Coroutines that run at the moment of the capture are not in it, nor are those that have not run yet, or have ended.
+/// All coroutines are in it: those that wait, that are ready, that have not begun, and, without frames, those that run.
+/// Generators that are suspended in a `yield` are listed behind them.
 public struct CoroutineDump: Sendable {
-  /// One for each coroutine that did not run, in the order of their numbers.
+  /// One for each coroutine, in the order of their numbers; then the generators.
   public let coroutines: [CoroutineBacktrace]
 
-  /// Reads the stacks of all coroutines that do not run.
+  /// Reads the stacks of all coroutines.
   ///
   /// They are kept from running meanwhile, about 5 us for each of them and 0.1 us a frame. Names and lines are looked up
   /// after that, once for each place in the program: some milliseconds, or as many as the debug information has megabytes.
+  /// Takes some 200 bytes for each coroutine: `write` does not.
   ///
-  /// Callable from any thread, also inside a coroutine: that is not in the dump, since it runs, and must have 32 KiB of
-  /// its stack left. Not in a signal handler.
+  /// Callable from any thread, also inside a coroutine, which must have 32 KiB of its stack left. Not in a signal handler:
+  /// see `onSignal(_:to:options:)`. Needs no lock that the program could hold.
   ///
   /// - Parameter frameLimit: how many frames of a coroutine are kept, innermost first; at least 1.
   /// - Throws: `Unavailable`.
   public static func capture(frameLimit: Int = 1000) throws(Unavailable) -> CoroutineDump {
     precondition(frameLimit > 0, "a dump of at most \(frameLimit) frames a coroutine shows nothing")
-    let capture: StackCapture
     do {
-      capture = try StackCapture(frameLimit: frameLimit)
+      var capture = try StackCapture(frameLimit: frameLimit)
+      var coroutines: [CoroutineBacktrace] = []
+      try capture.readAll { coroutines.append($0) }
+      var symbolicator = Symbolicator()
+      for index in coroutines.indices {
+        coroutines[index].frames = symbolicator.frames(of: capture.stacks[coroutines[index].stackNumber])
+        if let creators = coroutines[index].creatorsNumber {
+          coroutines[index].creationFrames = symbolicator.frames(of: capture.stacks[creators])
+        }
+      }
+      return CoroutineDump(
+        coroutines: coroutines.sorted { ($0.isGenerator ? 1 : 0, $0.id) < ($1.isGenerator ? 1 : 0, $1.id) })
     } catch {
       throw Unavailable(description: "\(error)")
     }
-    var symbolicator = Symbolicator()
-    let backtraces = capture.coroutines.map { coroutine in
-      CoroutineBacktrace(
-        id: coroutine.id, name: coroutine.name, state: coroutine.isReady ? .ready : .suspended,
-        waitsFor: coroutine.waitsFor, frames: symbolicator.frames(of: capture.stack(of: coroutine)),
-        isTruncated: coroutine.isTruncated)
-    }
-    return CoroutineDump(coroutines: backtraces.sorted { $0.id < $1.id })
   }
 
   /// Coroutines can't be kept from running here, and so can't be looked at.
   public struct Unavailable: Error, CustomStringConvertible {
     /// What is missing.
     public let description: String
+  }
+}
+
+extension CoroutineDump {
+  /// Makes a dump and writes it to a file descriptor, by default the standard error.
+  ///
+  /// What is said at `write(options:_:)` holds.
+  ///
+  /// - Throws: `CoroutineDumpError` if the system refuses to write; `Unavailable`.
+  public static func write(to descriptor: CInt = 2, options: Options = Options()) throws {
+    try write(options: options, isColored: options.colors == .automatic && isColored(descriptor)) {
+      try writeAll($0, to: descriptor)
+    }
+  }
+
+  /// Makes a dump and writes it piece by piece, so that its memory does not grow with the number of coroutines, but with
+  /// that of different stacks.
+  ///
+  /// Coroutines are kept from running while the stacks are read, not while `sink` is called.
+  ///
+  /// Callable from any thread, also inside a coroutine, which must have 32 KiB of its stack left. Not in a signal handler.
+  ///
+  /// - Parameter sink: gets the bytes of a piece, some KiB, to be used before it returns. What it throws is thrown.
+  /// - Throws: `Unavailable`.
+  public static func write(options: Options = Options(), _ sink: (UnsafeRawBufferPointer) throws -> Void) throws {
+    try write(options: options, isColored: false, sink)
+  }
+
+  private static func write(
+    options: Options, isColored: Bool, _ sink: (UnsafeRawBufferPointer) throws -> Void
+  ) throws {
+    precondition(
+      options.frameLimit > 0, "a dump of at most \(options.frameLimit) frames a coroutine shows nothing")
+    try withoutActuallyEscaping(sink) { sink in
+      var output = DumpOutput(sink)
+      do {
+        try write(options: options, isColored: isColored || options.colors == .always, to: &output)
+      } catch let problem as Inspection.Unavailable {
+        throw Unavailable(description: "\(problem)")
+      } catch let problem as Unwinder.OutOfMemory {
+        throw Unavailable(description: "\(problem)")
+      }
+      try output.finish()
+    }
+  }
+
+  /// In ungrouped dumps coroutines go on after so many.
+  private static var batch: Int { 1024 }
+  /// Names take that much at most: the symbol tables of a large program.
+  private static var memoryForNames: Int { 64 << 20 }
+
+  private static func write(options: Options, isColored: Bool, to output: inout DumpOutput) throws {
+    var capture = try StackCapture(frameLimit: options.frameLimit)
+    let findsNames = options.names && isMemoryAvailable(memoryForNames)
+    switch options.format {
+    case .json:
+      try writeJSON(&capture, findsNames: findsNames, to: &output)
+    case .text:
+      if options.names && !findsNames { output.write("(too little memory to look up names)\n\n") }
+      let style = DumpStyle(folds: options.folds, fullPaths: options.fullPaths, isColored: isColored)
+      var tree = options.tree ? ScopeTree() : nil
+      if options.groups {
+        try writeGroups(&capture, style, findsNames: findsNames, tree: &tree, to: &output)
+      } else {
+        try writeEach(&capture, style, findsNames: findsNames, tree: &tree, to: &output)
+      }
+      if let tree {
+        output.write("\n")
+        tree.write(to: &output)
+      }
+    }
+  }
+
+  private static func writeJSON(
+    _ capture: inout StackCapture, findsNames: Bool, to output: inout DumpOutput
+  ) throws {
+    var json = DumpJSON()
+    json.begin(to: &output)
+    try readInBatches(&capture) { batch, _ in
+      for coroutine in batch { json.write(coroutine, to: &output) }
+      try output.check()
+    }
+    var symbolicator = Symbolicator(namesFunctions: findsNames)
+    let stacks = (0..<capture.stacks.count).map { symbolicator.frames(of: capture.stacks[$0]) }
+    json.end(stacks: stacks, to: &output)
+  }
+
+  private static func writeGroups(
+    _ capture: inout StackCapture, _ style: DumpStyle, findsNames: Bool, tree: inout ScopeTree?,
+    to output: inout DumpOutput
+  ) throws {
+    var groups = DumpGroups()
+    try capture.readAll {
+      groups.insert($0)
+      tree?.insert($0)
+    }
+    output.write(groups.summary + "\n")
+    var symbolicator = Symbolicator(namesFunctions: findsNames)
+    for group in groups.sorted {
+      output.write("\n")
+      style.write(
+        group, frames: symbolicator.frames(of: capture.stacks[group.sample.stackNumber]),
+        creationFrames: group.sample.creatorsNumber.map { symbolicator.frames(of: capture.stacks[$0]) } ?? [],
+        to: &output)
+      try output.check()
+    }
+  }
+
+  private static func writeEach(
+    _ capture: inout StackCapture, _ style: DumpStyle, findsNames: Bool, tree: inout ScopeTree?,
+    to output: inout DumpOutput
+  ) throws {
+    var symbolicator = Symbolicator(namesFunctions: findsNames)
+    var isFirst = true
+    try readInBatches(&capture) { batch, stacks in
+      for coroutine in batch {
+        tree?.insert(coroutine)
+        if !isFirst { output.write("\n") }
+        isFirst = false
+        style.write(
+          DumpGroup(coroutine), frames: symbolicator.frames(of: stacks[coroutine.stackNumber]),
+          creationFrames: coroutine.creatorsNumber.map { symbolicator.frames(of: stacks[$0]) } ?? [], to: &output)
+      }
+      try output.check()
+    }
+    if isFirst { output.write("no coroutines\n") }
+  }
+
+  /// Passes on what was found while they were kept from running, when they are not.
+  private static func readInBatches(
+    _ capture: inout StackCapture, _ body: ([CoroutineBacktrace], borrowing StackTable) throws -> Void
+  ) throws {
+    var found: [CoroutineBacktrace] = []
+    // Both closures change it, and never at the same time.
+    try withUnsafeMutablePointer(to: &found) { found in
+      try capture.readAll(batch: batch) { capture in
+        try body(found.pointee, capture.stacks)
+        found.pointee.removeAll(keepingCapacity: true)
+      } _: {
+        found.pointee.append($0)
+      }
+      try body(found.pointee, capture.stacks)
+    }
+  }
+}
+
+// MARK: - What is recorded before a dump
+
+extension CoroutineDump {
+  /// Whether coroutines note when they suspend and when they are woken, for `duration`. On from the start in a program that
+  /// links CoroutineDebug; costs some nanoseconds for each suspension and each wake.
+  public static var recordsTimes: Bool {
+    get { coroutine_times_are_recorded() }
+    set { coroutine_record_times(newValue) }
+  }
+
+  /// Whether coroutines that are created from now on keep who called for it, for `creationFrames`: a microsecond or more,
+  /// and some 200 bytes for each.
+  public static var recordsCreation: Bool {
+    get { coroutine_get_creation_backtracer() != nil }
+    set { coroutine_set_creation_backtracer(newValue ? unwinder_creation_backtrace : nil) }
   }
 }

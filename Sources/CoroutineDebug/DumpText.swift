@@ -1,5 +1,186 @@
 // A dump as text for people.
 
+/// How a dump is written.
+struct DumpStyle {
+  var folds = true
+  var fullPaths = false
+  var isColored = false
+
+  private enum Color: String {
+    case bold = "1"
+    case dim = "2"
+    case green = "32"
+    case yellow = "33"
+    case blue = "34"
+    case cyan = "36"
+  }
+
+  private func paint(_ text: String, _ color: Color) -> String {
+    isColored ? "\u{1B}[\(color.rawValue)m\(text)\u{1B}[0m" : text
+  }
+
+  private func paint(_ state: CoroutineBacktrace.State) -> String {
+    switch state {
+    case .running: paint("running", .cyan)
+    case .ready: paint("ready", .green)
+    case .new: paint("not begun", .blue)
+    case .suspended: paint("suspended", .yellow)
+    }
+  }
+
+  // MARK: A group
+
+  /// Coroutines with equal stacks, at least one.
+  func write(
+    _ group: DumpGroup, frames: [CoroutineBacktrace.Frame], creationFrames: [CoroutineBacktrace.Frame],
+    to stream: inout some TextOutputStream
+  ) {
+    let sample = group.sample
+    let kind = sample.isGenerator ? "generator" : "coroutine"
+    let heading = group.count == 1 ? "\(kind) \(sample.label)" : "\(Self.number(group.count)) \(kind)s"
+    stream.write("\(paint(heading, .bold)): \(paint(sample.state))\(time(of: group))")
+    if group.count == 1 {
+      stream.write(reason(sample.waitsFor))
+      if let timeLeft = sample.timeLeft { stream.write(", \(Self.text(timeLeft)) left") }
+      stream.write("\n")
+    } else {
+      writeMembers(of: group, to: &stream)
+    }
+    let details = details(of: group)
+    if !details.isEmpty { stream.write("   \(paint(details, .dim))\n") }
+    write(frames, to: &stream)
+    if sample.isTruncated { stream.write("     … and further frames\n") }
+    let creation = creationFrames.filter { !(folds && $0.isRuntime) }
+    if !creation.isEmpty {
+      stream.write("   created by\n")
+      write(creation, to: &stream)
+    }
+  }
+
+  private func writeMembers(of group: DumpGroup, to stream: inout some TextOutputStream) {
+    let reasons = group.reasons.sorted {
+      ($1.value.count, $0.value.members.lowest) < ($0.value.count, $1.value.members.lowest)
+    }
+    guard reasons.count > 1 else {
+      stream.write("\(reason(group.sample.waitsFor))\n   \(text(of: group.members, count: group.count))\n")
+      return
+    }
+    stream.write("\n")
+    for (reason, members) in reasons.prefix(DumpGroup.named) {
+      stream.write("   \(reason): \(text(of: members.members, count: members.count))\n")
+    }
+    let others = reasons.dropFirst(DumpGroup.named)
+    if group.otherReasons > 0 {
+      let count = others.reduce(group.otherReasons) { $0 + $1.value.count }
+      stream.write("   and other things: \(Self.number(count)) coroutines\n")
+    } else if !others.isEmpty {
+      stream.write("   and \(others.count) other things\n")
+    }
+  }
+
+  private func reason(_ waitsFor: String) -> String { waitsFor.isEmpty ? "" : ", \(waitsFor)" }
+
+  private func text(of members: DumpGroup.Members, count: Int) -> String {
+    let named = members.labels.map(\.label).joined(separator: ", ")
+    let others = count - members.labels.count
+    return others > 0 ? "\(named), and \(Self.number(others)) more" : named
+  }
+
+  /// How long they have been waiting: from a second on.
+  private func time(of group: DumpGroup) -> String {
+    guard let shortest = group.shortest, let longest = group.longest, longest >= .seconds(1) else { return "" }
+    let (first, last) = (Self.text(shortest), Self.text(longest))
+    if first == last { return " for \(last)" }
+    return shortest < .seconds(1) ? " for up to \(last)" : " for \(first) to \(last)"
+  }
+
+  private func details(of group: DumpGroup) -> String {
+    var details: [String] = []
+    if let scheduler = group.scheduler, !scheduler.isEmpty { details.append("on \(scheduler)") }
+    if case .some(.some(let parent)) = group.parentID { details.append("created by coroutine \(parent)") }
+    if case .some(.some(let scope)) = group.scope {
+      details.append(scope.name.isEmpty ? "in a scope" : "in scope \"\(scope.name)\"")
+    }
+    if let size = group.stackSize {
+      let used =
+        group.mostUsed == 0
+        ? "" : group.count > 1 ? "up to \(Self.kib(group.mostUsed)) of " : "\(Self.kib(group.mostUsed)) of "
+      details.append("\(used)\(Self.kib(size)) KiB of stack")
+    }
+    return details.joined(separator: ", ")
+  }
+
+  // MARK: Frames
+
+  private func write(_ all: [CoroutineBacktrace.Frame], to stream: inout some TextOutputStream) {
+    let frames = all.filter { !(folds && $0.isRuntime) }
+    for (number, frame) in frames.enumerated() {
+      // What was inlined into a function that is left out stands there as if it had been called.
+      let isInlined = frame.isInlined && number + 1 < frames.count && frames[number + 1].address == frame.address
+      stream.write("\(Self.padded("\(number)", to: 5))  \(text(of: frame, isInlined: isInlined))\n")
+    }
+  }
+
+  /// A frame's line.
+  func text(of frame: CoroutineBacktrace.Frame, isInlined: Bool) -> String {
+    var text = paint("0x" + Self.padded(String(frame.address, radix: 16), to: 12, with: "0"), .dim) + " "
+    text += frame.function ?? "???"
+    if isInlined { text += " [inlined]" }
+    if let file = frame.file, let line = frame.line {
+      text += " at " + paint("\(fullPaths ? file : Self.lastComponent(of: file)):\(line)", .blue)
+    } else if let image = frame.image {
+      text += " in \(fullPaths ? image : Self.lastComponent(of: image))"
+      // With the offset a name can be found later, in an executable that was not stripped.
+      if frame.function == nil { text += "+0x\(String(frame.imageOffset, radix: 16))" }
+    }
+    return text
+  }
+
+  static func lastComponent(of path: String) -> String {
+    guard let slash = path.lastIndex(of: "/") else { return path }
+    return String(path[path.index(after: slash)...])
+  }
+
+  private static func padded(_ text: String, to width: Int, with character: Character = " ") -> String {
+    String(repeating: character, count: max(0, width - text.count)) + text
+  }
+
+  // MARK: Quantities
+
+  /// With a comma between each three digits.
+  static func number(_ number: Int) -> String {
+    var digits = String(number)
+    var index = digits.count - 3
+    while index > 0 {
+      digits.insert(",", at: digits.index(digits.startIndex, offsetBy: index))
+      index -= 3
+    }
+    return digits
+  }
+
+  /// To one digit below ten.
+  private static func kib(_ bytes: Int) -> String {
+    let tenths = (bytes * 10 + 512) / 1024
+    return bytes >= 10 << 10 || tenths % 10 == 0 ? number((tenths + 5) / 10) : "\(tenths / 10).\(tenths % 10)"
+  }
+
+  /// Two digits or more: `250 ms`, `3.2 s`, `12 min`, `5 h 3 min`.
+  static func text(_ duration: Duration) -> String {
+    let milliseconds = duration.components.seconds * 1000 + duration.components.attoseconds / 1_000_000_000_000_000
+    switch milliseconds {
+    case ..<1000: return "\(milliseconds) ms"
+    case ..<10_000:
+      let tenths = milliseconds / 100
+      return tenths % 10 == 0 ? "\(tenths / 10) s" : "\(tenths / 10).\(tenths % 10) s"
+    case ..<120_000: return "\(milliseconds / 1000) s"
+    case ..<7_200_000: return "\(milliseconds / 60_000) min"
+    default:
+      let minutes = milliseconds / 60_000
+      return minutes % 60 == 0 ? "\(minutes / 60) h" : "\(minutes / 60) h \(minutes % 60) min"
+    }
+  }
+}
+
 extension CoroutineDump: CustomStringConvertible {
   /// The text of `write(to:)`.
   public var description: String { text() }
@@ -19,30 +200,33 @@ extension CoroutineDump: CustomStringConvertible {
   ///   - folding: leaves out the frames of the runtime and of the compiler. What remains is the same on all backends.
   ///   - fullPaths: writes a source file's whole path, not its last component.
   public func write(to stream: inout some TextOutputStream, folding: Bool = true, fullPaths: Bool = false) {
-    let style = DumpStyle(folding: folding, fullPaths: fullPaths)
+    let style = DumpStyle(folds: folding, fullPaths: fullPaths)
     guard !coroutines.isEmpty else {
-      stream.write("no coroutine is suspended\n")
+      stream.write("no coroutines\n")
       return
     }
+    // Equal frames get equal numbers here: who made the backtraces up has none.
+    var numbers: [[UInt]: Int] = [:]
+    func number(_ frames: [CoroutineBacktrace.Frame]) -> Int {
+      let count = numbers.count
+      let number = numbers[frames.map(\.address), default: count]
+      numbers[frames.map(\.address)] = number
+      return number
+    }
+    var groups = DumpGroups()
+    for coroutine in coroutines {
+      var numbered = coroutine
+      numbered.stackNumber = number(coroutine.frames)
+      numbered.creatorsNumber = coroutine.creationFrames.isEmpty ? nil : number(coroutine.creationFrames)
+      groups.insert(numbered)
+    }
     var isFirst = true
-    for group in groups() {
+    for group in groups.sorted {
       if !isFirst { stream.write("\n") }
       isFirst = false
-      style.write(group, to: &stream)
+      style.write(
+        group, frames: group.sample.frames, creationFrames: group.sample.creationFrames, to: &stream)
     }
-  }
-
-  /// The backtraces, by what the text shows once for all.
-  private func groups() -> [[CoroutineBacktrace]] {
-    struct Key: Hashable {
-      let state: CoroutineBacktrace.State
-      let addresses: [UInt]
-    }
-    var groups: [Key: [CoroutineBacktrace]] = [:]
-    for coroutine in coroutines {
-      groups[Key(state: coroutine.state, addresses: coroutine.frames.map(\.address)), default: []].append(coroutine)
-    }
-    return groups.values.sorted { ($1.count, $0[0].id) < ($0.count, $1[0].id) }
   }
 }
 
@@ -50,93 +234,12 @@ extension CoroutineBacktrace: CustomStringConvertible {
   /// Its part of a dump.
   public var description: String {
     var text = ""
-    DumpStyle(folding: true, fullPaths: false).write([self], to: &text)
+    DumpStyle().write(DumpGroup(self), frames: frames, creationFrames: creationFrames, to: &text)
     return text
   }
-
-  /// Number and name: `12 "reader"`.
-  fileprivate var label: String { name.isEmpty ? "\(id)" : "\(id) \"\(name)\"" }
 }
 
 extension CoroutineBacktrace.Frame: CustomStringConvertible {
   /// Address, function and place, on one line.
-  public var description: String { DumpStyle(folding: true, fullPaths: false).text(of: self, isInlined: isInlined) }
-}
-
-/// How a dump is written.
-private struct DumpStyle {
-  let folding: Bool
-  let fullPaths: Bool
-
-  /// So many members of a group are named, and so many different things that they wait for.
-  private static var namedMembers: Int { 8 }
-
-  /// Coroutines with equal stacks, at least one.
-  func write(_ group: [CoroutineBacktrace], to stream: inout some TextOutputStream) {
-    let first = group[0]
-    if group.count == 1 {
-      stream.write("coroutine \(first.label): \(first.state)\(reason(first.waitsFor, first.state))\n")
-    } else {
-      writeHeader(of: group, to: &stream)
-    }
-    let frames = first.frames.filter { !(folding && $0.isRuntime) }
-    for (number, frame) in frames.enumerated() {
-      // What was inlined into a function that is left out stands there as if it had been called.
-      let isInlined = frame.isInlined && number + 1 < frames.count && frames[number + 1].address == frame.address
-      stream.write("\(Self.padded("\(number)", to: 5))  \(text(of: frame, isInlined: isInlined))\n")
-    }
-    if first.isTruncated { stream.write("     … and further frames\n") }
-  }
-
-  private func writeHeader(of group: [CoroutineBacktrace], to stream: inout some TextOutputStream) {
-    let reasons = Dictionary(grouping: group, by: \.waitsFor).values
-      .sorted { ($1.count, $0[0].id) < ($0.count, $1[0].id) }
-    let state = group[0].state
-    stream.write("\(group.count) coroutines: \(state)")
-    guard reasons.count > 1 else {
-      stream.write("\(reason(group[0].waitsFor, state))\n   \(members(of: group))\n")
-      return
-    }
-    stream.write("\n")
-    for same in reasons.prefix(Self.namedMembers) {
-      stream.write("   \(same[0].waitsFor): \(members(of: same))\n")
-    }
-    if reasons.count > Self.namedMembers {
-      stream.write("   and \(reasons.count - Self.namedMembers) other things\n")
-    }
-  }
-
-  private func reason(_ waitsFor: String, _ state: CoroutineBacktrace.State) -> String {
-    state == .ready ? "" : ", \(waitsFor)"
-  }
-
-  private func members(of group: [CoroutineBacktrace]) -> String {
-    let named = group.prefix(Self.namedMembers).map(\.label).joined(separator: ", ")
-    let others = group.count - Self.namedMembers
-    return others > 0 ? "\(named), and \(others) more" : named
-  }
-
-  /// A frame's line.
-  func text(of frame: CoroutineBacktrace.Frame, isInlined: Bool) -> String {
-    var text = "0x" + Self.padded(String(frame.address, radix: 16), to: 12, with: "0") + " "
-    text += frame.function ?? "???"
-    if isInlined { text += " [inlined]" }
-    if let file = frame.file, let line = frame.line {
-      text += " at \(fullPaths ? file : Self.lastComponent(of: file)):\(line)"
-    } else if let image = frame.image {
-      text += " in \(fullPaths ? image : Self.lastComponent(of: image))"
-      // With the offset a name can be found later, in an executable that was not stripped.
-      if frame.function == nil { text += "+0x\(String(frame.imageOffset, radix: 16))" }
-    }
-    return text
-  }
-
-  private static func lastComponent(of path: String) -> String {
-    guard let slash = path.lastIndex(of: "/") else { return path }
-    return String(path[path.index(after: slash)...])
-  }
-
-  private static func padded(_ text: String, to width: Int, with character: Character = " ") -> String {
-    String(repeating: character, count: max(0, width - text.count)) + text
-  }
+  public var description: String { DumpStyle().text(of: self, isInlined: isInlined) }
 }

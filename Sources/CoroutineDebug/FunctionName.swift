@@ -60,7 +60,9 @@ extension FunctionName {
     return !runtimeModules.contains(String(name[start...].prefix { $0 != ")" }))
   }
 
-  private static let runtimeModules = ["Coroutine", "Context", "ContextASM", "ContextBoost", "ContextUcontext"]
+  private static let runtimeModules = [
+    "Coroutine", "CoroutineDebug", "Context", "ContextASM", "ContextBoost", "ContextUcontext",
+  ]
 
   /// Of the C part: the switches, and where a stack begins.
   private static let runtimeFunctions = [

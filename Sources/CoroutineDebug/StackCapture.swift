@@ -1,79 +1,113 @@
 import CUnwind
 import Context
 import Coroutine
+import Glibc
 
-/// The stacks of all suspended coroutines, as addresses: what has to be read while nothing may resume them.
-///
-/// All addresses lie in one array, one stack after the other, so that a coroutine costs no allocation for them.
-struct StackCapture {
-  private(set) var coroutines: [Coroutine] = []
-  private var addresses: [UInt] = []
+/// Reads the coroutines' stacks, as addresses: what has to be done while nobody may resume them.
+struct StackCapture: ~Copyable {
+  private(set) var stacks = StackTable()
+  private let unwinder: Unwinder
+  private let frameLimit: Int
+  private let buffer: UnsafeMutableBufferPointer<UInt>
+  /// What was said of the things that coroutines wait for: a thousand may wait for the same. Right during one freeze.
+  private var descriptions: [Waited: String] = [:]
+  private var operations: [WaitReason.Operation: String] = [:]
+  private let now: UInt64
 
-  struct Coroutine {
-    let id: UInt64
-    let name: String
-    let isReady: Bool
-    let waitsFor: String
-    /// Whether there is more of its stack than was asked for.
-    let isTruncated: Bool
-    fileprivate let frames: Range<Int>
+  private struct Waited: Hashable {
+    let object: UInt
+    let operation: WaitReason.Operation
   }
 
-  /// Reads all stacks. Blocks whoever wants to resume a coroutine meanwhile.
-  ///
   /// - Parameter frameLimit: frames of a coroutine at most, innermost first.
   init(frameLimit: Int) throws {
+    unwinder = try Unwinder()
+    self.frameLimit = frameLimit
     // One more, to see whether there are more.
-    let buffer = UnsafeMutableBufferPointer<UInt>.allocate(capacity: frameLimit + 1)
-    defer { buffer.deallocate() }
-    let unwinder = try Unwinder()
-    try Inspection.forEachSuspended { suspended in
-      var count = 0
-      for segment in suspended.segments where count < buffer.count {
-        let rest = UnsafeMutableBufferPointer(rebasing: buffer[count...])
-        count += unwinder.walk(segment.registers, top: UInt(bitPattern: segment.stack.top), into: rest)
-      }
-      let start = addresses.count
-      addresses.append(contentsOf: buffer[..<min(count, frameLimit)])
-      coroutines.append(
-        Coroutine(
-          id: suspended.id, name: suspended.name, isReady: suspended.isReady, waitsFor: suspended.waitsFor,
-          isTruncated: count > frameLimit, frames: start..<addresses.count))
-    }
-  }
-
-  /// The return addresses of a coroutine, innermost first.
-  func stack(of coroutine: Coroutine) -> ArraySlice<UInt> { addresses[coroutine.frames] }
-}
-
-/// libunwind, and what it found out about the program's frames: makes the walk of a thousand similar stacks cheap.
-///
-/// Not for two threads at a time, and not for longer than one dump: a library might be unloaded.
-struct Unwinder: ~Copyable {
-  private let unwinder: OpaquePointer
-
-  /// There was no memory.
-  struct OutOfMemory: Error, CustomStringConvertible {
-    var description: String { "there is no memory to unwind stacks with" }
-  }
-
-  init() throws(OutOfMemory) {
-    guard let unwinder = unwinder_create() else { throw OutOfMemory() }
-    self.unwinder = unwinder
+    buffer = .allocate(capacity: frameLimit + 1)
+    var time = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &time)
+    now = UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
   }
 
   deinit {
-    unwinder_destroy(unwinder)
+    buffer.deallocate()
   }
 
-  /// Walks one stack, which ends at `top`, from a suspended context outwards. Returns how many addresses it wrote.
-  func walk(_ registers: ContextRegisters, top: UInt, into buffer: UnsafeMutableBufferPointer<UInt>) -> Int {
-    withUnsafeTemporaryAllocation(of: UInt.self, capacity: 4) { words in
-      words[0] = registers.programCounter
-      words[1] = registers.stackPointer
-      words[2] = registers.framePointer
-      words[3] = registers.baseRegister
-      return unwinder_walk(unwinder, words.baseAddress!, top, buffer.baseAddress!, buffer.count)
+  /// Passes each coroutine to `body`: without its frames, whose number in `stacks` it has. `between` is called after each
+  /// `batch`, when they run again.
+  mutating func readAll(
+    batch: Int = .max, between: (inout StackCapture) throws -> Void = { _ in },
+    _ body: (CoroutineBacktrace) throws -> Void
+  ) throws {
+    let caller = ContextRegisters(unwinder_registers_here())
+    // Both closures change it, and never at the same time.
+    try withUnsafeMutablePointer(to: &self) { capture in
+      try Inspection.visitAll(caller: caller, batch: batch) {
+        capture.pointee.descriptions.removeAll(keepingCapacity: true)
+        try between(&capture.pointee)
+      } _: { inspected in
+        if let read = capture.pointee.read(inspected) { try body(read) }
+      }
     }
+  }
+
+  /// `nil` for a generator that has gone on meanwhile.
+  private mutating func read(_ inspected: InspectedCoroutine) -> CoroutineBacktrace? {
+    var count = 0
+    for segment in inspected.segments where count < buffer.count {
+      let rest = UnsafeMutableBufferPointer(rebasing: buffer[count...])
+      count += unwinder.walk(
+        segment.registers, top: UInt(bitPattern: segment.stack.top), isStable: !inspected.isGenerator, into: rest)
+    }
+    guard inspected.isStillThere else { return nil }
+    var backtrace = CoroutineBacktrace(id: inspected.id, name: inspected.name, state: .init(inspected.state))
+    backtrace.isGenerator = inspected.isGenerator
+    backtrace.stackNumber = stacks.number(of: UnsafeBufferPointer(rebasing: buffer[..<min(count, frameLimit)]))
+    backtrace.isTruncated = count > frameLimit
+    if inspected.state == .suspended {
+      if let operation = inspected.operation { backtrace.operation = name(of: operation) }
+      backtrace.waitsFor = description(of: inspected)
+      backtrace.timeLeft = inspected.deadline.map { .nanoseconds($0 > now ? Int64($0 - now) : 0) }
+    }
+    let since = inspected.since
+    if since != 0 { backtrace.duration = .nanoseconds(now > since ? Int64(now - since) : 0) }
+    backtrace.scheduler = inspected.scheduler
+    backtrace.parentID = inspected.parentID == 0 ? nil : inspected.parentID
+    backtrace.scope = inspected.scope.map {
+      CoroutineBacktrace.Scope(id: $0.id, name: $0.name, ownerID: $0.ownerID == 0 ? nil : $0.ownerID)
+    }
+    backtrace.stackSize = inspected.stack?.size
+    backtrace.stackUsed = inspected.stackUsed
+    if !inspected.creators.isEmpty { backtrace.creatorsNumber = stacks.number(of: inspected.creators) }
+    return backtrace
+  }
+
+  private mutating func name(of operation: WaitReason.Operation) -> String {
+    if let known = operations[operation] { return known }
+    operations[operation] = "\(operation)"
+    return "\(operation)"
+  }
+
+  private mutating func description(of inspected: InspectedCoroutine) -> String {
+    guard let operation = inspected.operation else { return inspected.waitsFor }
+    let waited = Waited(object: inspected.waitsAt, operation: operation)
+    if let known = descriptions[waited] { return known }
+    let description = inspected.waitsFor
+    if descriptions.count >= 4096 { descriptions.removeAll(keepingCapacity: true) }
+    descriptions[waited] = description
+    return description
+  }
+}
+
+extension CoroutineBacktrace.State {
+  fileprivate init(_ state: InspectedCoroutine.State) {
+    self =
+      switch state {
+      case .new: .new
+      case .ready: .ready
+      case .running: .running
+      case .suspended: .suspended
+      }
   }
 }

@@ -19,8 +19,12 @@ struct Symbolicator: ~Copyable {
     var functions: [(name: FunctionName?, file: String?, line: Int?, column: Int?)]
   }
 
-  init() {
+  /// Whether names and lines are looked up: takes some MiB of memory for each large executable.
+  private let namesFunctions: Bool
+
+  init(namesFunctions: Bool = true) {
     symbols = symbols_open()
+    self.namesFunctions = namesFunctions
   }
 
   deinit {
@@ -77,6 +81,12 @@ struct Symbolicator: ~Copyable {
   private func lookUp(_ address: UInt) -> Place {
     var image = symbol_image()
     guard let symbols else { return Place(image: nil, imageOffset: 0, functions: [(nil, nil, nil, nil)]) }
+    guard namesFunctions else {
+      _ = symbols_find_image(symbols, address - 1, &image)
+      return Place(
+        image: image.path.map { String(cString: $0) }, imageOffset: image.offset + (image.path == nil ? 0 : 1),
+        functions: [(nil, nil, nil, nil)])
+    }
     let count = symbols_find(symbols, address, &image, found.baseAddress!)
     return Place(
       image: image.path.map { String(cString: $0) }, imageOffset: image.offset,

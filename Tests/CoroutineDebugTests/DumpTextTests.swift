@@ -16,8 +16,11 @@ import Testing
     _ id: UInt64, _ name: String = "", _ state: CoroutineBacktrace.State = .suspended, waitsFor: String = "a callback",
     frames: [CoroutineBacktrace.Frame] = [], isTruncated: Bool = false
   ) -> CoroutineBacktrace {
-    CoroutineBacktrace(
-      id: id, name: name, state: state, waitsFor: waitsFor, frames: frames, isTruncated: isTruncated)
+    var coroutine = CoroutineBacktrace(id: id, name: name, state: state)
+    if state == .suspended { coroutine.waitsFor = waitsFor }
+    coroutine.frames = frames
+    coroutine.isTruncated = isTruncated
+    return coroutine
   }
 
   private var stack: [CoroutineBacktrace.Frame] {
@@ -110,6 +113,6 @@ import Testing
   }
 
   @Test func noCoroutines() {
-    #expect(CoroutineDump(coroutines: []).description == "no coroutine is suspended\n")
+    #expect(CoroutineDump(coroutines: []).description == "no coroutines\n")
   }
 }

@@ -49,12 +49,12 @@ import Testing
     var everSeen = 0
     for _ in 0..<100 {
       var seen: [(index: Int, steps: Int)] = []
-      try Inspection.forEachSuspended { suspended in
+      try Inspection.visitAll { suspended in
         for (index, steps) in seen { #expect(bustle.steps(of: index) == steps) }
-        guard suspended.name.hasPrefix(bustle.name) else { return }
+        guard suspended.name.hasPrefix(bustle.name), suspended.state != .running else { return }
         let index = Int(suspended.name.dropFirst(bustle.name.count + 1))!
         seen.append((index, bustle.steps(of: index)))
-        #expect(suspended.isReady)
+        #expect(suspended.state == .ready)
         #expect(!suspended.segments.isEmpty)
       }
       everSeen += seen.count

@@ -235,7 +235,7 @@ import Testing
     ]
     try await Coroutine(on: queue) {}.get()
     var reasons: [UInt64: String] = [:]
-    try Inspection.forEachSuspended { reasons[$0.id] = $0.waitsFor }
+    try Inspection.visitAll { if $0.state == .suspended { reasons[$0.id] = $0.waitsFor } }
     let by = "by coroutine \(holder.id) \"writer\""
     #expect(
       waiters.map { reasons[$0.id] } == [
@@ -257,7 +257,7 @@ import Testing
     try await isHeld.receive()
     let waiter = Coroutine(on: queue) { try mutex.withLock { $0 } }
     try await Coroutine(on: queue) {}.get()
-    try Inspection.forEachSuspended { reasons[$0.id] = $0.waitsFor }
+    try Inspection.visitAll { if $0.state == .suspended { reasons[$0.id] = $0.waitsFor } }
     #expect(reasons[waiter.id] == "mutex \"accounts\", held by async code")
     try await gate.send(())
     try await task.value

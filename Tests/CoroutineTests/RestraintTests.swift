@@ -225,7 +225,7 @@ import Testing
     let pinned = Coroutine(on: pool) { try withThreadPinned { try channel.receive() } }
     try await Coroutine(on: pool) {}.get()
     var reasons: [String] = []
-    try Inspection.forEachSuspended { if $0.id == pinned.id { reasons.append($0.waitsFor) } }
+    try Inspection.visitAll { if $0.id == pinned.id { reasons.append($0.waitsFor) } }
     #expect(reasons.count == 1 && reasons.first?.hasPrefix("receive on channel \"never\"") == true)
     #expect(pinned.state == .suspended)
     try await channel.send(1)

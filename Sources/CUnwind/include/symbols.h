@@ -10,6 +10,7 @@
 // file of its own, or not there (a stripped executable) is not known: the functions say so, and go on.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,9 @@ struct symbol_image {
   const char *path;     // NULL if there is none
   uintptr_t offset;     // the address, as the file counts
 };
+
+// Which one that is: from the list that was made at the opening, so that no file is read. False if there is none.
+bool symbols_find_image(const struct symbols *symbols, uintptr_t address, struct symbol_image *image);
 
 // One function at an address. More than one is there when each but the last was inlined into the next.
 // The strings belong to the `symbols`, and are NULL where nothing is known.

@@ -27,3 +27,17 @@ void unwinder_destroy(struct unwinder *unwinder);
 // Allocates nothing. Takes the loader's lock, and libunwind's, at an address that is new to it.
 size_t unwinder_walk(struct unwinder *unwinder, const uintptr_t registers[4], uintptr_t top, uintptr_t *addresses,
                      size_t capacity);
+
+// The same for a stack that may go on at any moment: copies it first, and reads nothing but the copy. What it writes is
+// nonsense if the stack did go on: the caller has to look whether it has. The stack's memory must stay mapped.
+size_t unwinder_walk_copy(struct unwinder *unwinder, const uintptr_t registers[4], uintptr_t top, uintptr_t *addresses,
+                          size_t capacity);
+
+// The registers of the function that calls, as long as it has not returned: to walk its stack.
+struct unwinder_registers {
+  uintptr_t pc, sp, fp, base;
+};
+struct unwinder_registers unwinder_registers_here(void);
+
+// Return addresses of the calling thread's frames, innermost first: for `coroutine_set_creation_backtracer`.
+size_t unwinder_creation_backtrace(uintptr_t *addresses, size_t capacity);

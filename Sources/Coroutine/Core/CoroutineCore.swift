@@ -34,6 +34,8 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   /// What keeps it from leaving its thread, and the thread, if it is pinned to it. Changed by itself.
   @exclusivity(unchecked) final var restraint = Restraint()
   @exclusivity(unchecked) final var pin: ThreadPin?
+  /// For debuggers alone.
+  @exclusivity(unchecked) package final var record = InspectionRecord()
   /// Who ends its present wait.
   @usableFromInline final let parking = Parking()
   /// What it is doing, for whoever asks: written by itself, the thread that runs it, and whoever wakes it.
@@ -50,7 +52,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) @usableFromInline final var random = RandomWord()
 
   /// The scope that waits for its end, if one does, until then.
-  @exclusivity(unchecked) private final var scope: ScopeStorage?
+  @exclusivity(unchecked) private(set) final var scope: ScopeStorage?
   /// Its neighbours among the scope's children. Guarded by the scope's lock.
   @exclusivity(unchecked)
   final var siblings: (previous: Unmanaged<CoroutineCore>?, next: Unmanaged<CoroutineCore>?) = (nil, nil)
@@ -93,10 +95,12 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
     parentID = creator?.0 ?? 0
     rawPriority = coroutine_is_inside_task() ? Task.currentPriority.rawValue : creator?.1 ?? 0
     super.init()
+    record.begin()
     _ = Unmanaged.passRetained(self)
   }
 
   deinit {
+    record.end()
     // That a cancelled coroutine was cancelled is no news.
     if let failure, !completion.wasObserved, cancellationReason == nil || !(failure is CancellationError) {
       CoroutineErrors.report(failure, of: description)
@@ -109,6 +113,9 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   private static let identifiers = Atomic<UInt64>(0)
   private static let endings = Atomic<UInt64>(0)
 
+  /// The highest number that one has.
+  static var newestID: UInt64 { identifiers.load(ordering: .relaxed) }
+
   /// How many were created and have not ended.
   static var liveCount: Int {
     // In this order: one that ends in between is counted as live, not as less than none.
@@ -117,7 +124,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   }
 
   override package final func describe(_ operation: WaitReason.Operation) -> String {
-    "the end of \(description)"
+    operation == .sleep ? "sleep" : "the end of \(description)"
   }
 }
 
@@ -170,6 +177,7 @@ extension CoroutineCore {
     coroutine_set_current(resumer)
 
     reportOpenAccess(block)
+    record.note()
 
     // The context is saved. As soon as the coroutine may be woken it runs elsewhere: nothing of it is touched after that.
     let departure = block.pointee.departure
@@ -215,6 +223,9 @@ extension CoroutineCore {
   /// Gets a stack. Without one, or cancelled already, the coroutine ends here, with the error as its result.
   @inline(never)
   private final func start() -> UnsafeMutablePointer<ControlBlock>? {
+    // Out of its queue by now, and not to end, as a cancelled one would at once, while a debugger has found it there.
+    if coroutine_inspection_requested() { Inspection.waitForEnd() }
+    if home.isForeign { Newcomers.remove(self) }
     guard !isInterrupted else { return endWithoutRunning(CancellationError()) }
     do throws(StackError) {
       let block = try ControlBlock.create(
@@ -274,6 +285,8 @@ extension CoroutineCore {
 
   private final func finish(_ block: UnsafeMutablePointer<ControlBlock>) {
     block.pointee.state.store(.none, ordering: .releasing)
+    // A debugger that has found it running relies on it, as on those that are suspended.
+    if coroutine_inspection_requested() { Inspection.waitForEnd() }
     coroutine_words_release(&block.pointee.words)
     self.block = nil
     ControlBlock.destroy(block)
@@ -313,6 +326,7 @@ extension CoroutineCore {
   /// Puts a new coroutine behind those that are ready on its scheduler.
   @usableFromInline
   final func schedule() {
+    if home.isForeign { Newcomers.add(self) }
     home.enqueue(Ready(.passUnretained(self)), .launched)
   }
 
@@ -333,6 +347,7 @@ extension CoroutineCore {
   /// Runs a new coroutine on the calling thread until it suspends for the first time.
   @usableFromInline
   final func runImmediately() {
+    coroutine_prepare_thread()
     // Where the running task can't be hidden from it, a coroutine must not begin inside one: it would take it with it.
     let hidesTask = coroutine_words_found() & UInt32(COROUTINE_WORDS_TASK.rawValue) != 0
     guard hidesTask || withUnsafeCurrentTask(body: { $0 == nil }) else { return schedule() }
@@ -443,7 +458,7 @@ extension CoroutineCore {
   package final func park(
     _ operation: WaitReason.Operation, at waitable: Waitable, until deadline: UInt64
   ) -> WakeCause {
-    waitReason = WaitReason(operation, at: waitable)
+    waitReason = WaitReason(operation, at: waitable, until: deadline)
     if deadline == WaitDeadline.never {
       depart(.unlock(.passUnretained(waitable)))
     } else {
@@ -510,6 +525,7 @@ extension CoroutineCore {
       require(
         core.block?.pointee.state.load(ordering: .relaxed) == .suspended,
         "\(core.description) was woken twice, or while it runs")
+      core.record.note()
       core.block?.pointee.state.store(.ready, ordering: .relaxed)
       core.state.store(.ready, ordering: .relaxed)
     }

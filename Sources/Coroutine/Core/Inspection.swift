@@ -2,10 +2,16 @@ import CCoroutine
 import CSystem
 package import Context
 
-/// The suspended coroutines of the process, for debuggers: a snapshot that stays true while it is looked at.
+/// The coroutines of the process, for debuggers: a snapshot that stays true while it is looked at.
 ///
-/// Nothing is registered anywhere: every live coroutine has a stack, the pools know their stacks, and what describes the
-/// coroutine lies at a stack's upper end. To be listed costs a coroutine nothing.
+/// Nothing is registered anywhere: a coroutine that has begun has a stack, the pools know their stacks, and what describes
+/// the coroutine lies at a stack's upper end; one that has not begun lies in its scheduler's queue. To be listed costs a
+/// coroutine nothing, but for one on a scheduler that is not a pool, until it begins (`Newcomers`).
+///
+/// # The freeze
+///
+/// While it lasts nobody goes on who is suspended or ready; nobody begins who has not begun, and nobody ends who runs. So
+/// whoever is found is alive until it is over. Those that run go on running, suspend, and wake and launch others.
 package enum Inspection {
   /// Why a snapshot cannot be taken.
   package struct Unavailable: Error, CustomStringConvertible {
@@ -15,27 +21,93 @@ package enum Inspection {
     }
   }
 
-  /// Keeps every coroutine that is suspended, or ready to run, from running, and passes them to `body` one by one, in no
-  /// order. Those that run go on running, and are not passed. Coroutines and threads that wait for one of them wait.
+  /// Passes the coroutines of the process to `body` one by one, in no order, then the generators that are suspended on
+  /// behalf of nobody.
   ///
-  /// `body` must not suspend, nor wait for a coroutine. One snapshot at a time: a second caller waits.
+  /// `body` must not suspend, nor wait for a coroutine, nor keep what it is given. One snapshot at a time: a second caller
+  /// waits.
   ///
-  /// - Throws: `Unavailable`, or what `body` throws.
-  package static func forEachSuspended(_ body: (SuspendedCoroutine) throws -> Void) throws {
+  /// - Parameters:
+  ///   - caller: where the coroutine stands that calls this, if one does: its backtrace is to begin there.
+  ///   - batch: after so many the freeze ends for a moment, in which `between` is called: that may do what it likes. What
+  ///     is passed before and after that need not have been true at the same time.
+  /// - Throws: `Unavailable`, or what the closures throw.
+  package static func visitAll(
+    caller: ContextRegisters? = nil, batch: Int = .max, between: () throws -> Void = {},
+    _ body: (InspectedCoroutine) throws -> Void
+  ) throws {
     oneAtATime.lock()
     defer { oneAtATime.unlock() }
+    pass &+= 1
+    var isFrozen = true
     try begin()
-    defer { end() }
+    defer { if isFrozen { end() } }
+    var rest = batch
+    func visit(_ inspected: InspectedCoroutine) throws {
+      try body(inspected)
+      rest -= 1
+    }
+    func pauseIfDue() throws {
+      guard rest <= 0 else { return }
+      end()
+      isFrozen = false
+      try between()
+      try begin()
+      isFrozen = true
+      rest = batch
+    }
     for pool in StackPool.allShared {
       try pool.forEachLiveStack { stack in
-        if let suspended = SuspendedCoroutine(on: stack) { try body(suspended) }
+        if let inspected = InspectedCoroutine(on: stack, caller: caller, pass: pass) { try visit(inspected) }
+        try pauseIfDue()
       }
     }
+    // Those that were created after this have nothing to do with the question, and could keep it from ever ending.
+    let newest = CoroutineCore.newestID
+    while try visitNewcomers(upTo: newest, limit: rest, visit) { try pauseIfDue() }
   }
 
+  /// Guards `pass`, and is held by whoever takes a snapshot.
   private static let oneAtATime = Lock()
+  nonisolated(unsafe) private static var pass: UInt32 = 0  // guarded by `oneAtATime`
 
-  /// From its return on, whoever resumes a coroutine sees the request, or has published before that it runs.
+  /// Those that have not begun and were not seen, `limit` at most. Whether there may be more.
+  private static func visitNewcomers(
+    upTo newest: UInt64, limit: Int, _ visit: (InspectedCoroutine) throws -> Void
+  ) throws -> Bool {
+    struct LimitReached: Error {}
+    var count = 0
+    func take(_ core: CoroutineCore) throws -> Bool {
+      guard core.id <= newest, core.record.seenBy != pass, core.hasNotBegun else { return false }
+      guard count < limit else { throw LimitReached() }
+      core.record.seenBy = pass
+      count += 1
+      return true
+    }
+    do {
+      // Twice, for those that were moved from where it looked later to where it had looked before.
+      for _ in 1...2 {
+        for pool in PoolCore.all.all {
+          try pool.visitReady { if try take($0) { try visit(InspectedCoroutine($0)) } }
+        }
+      }
+      var found: [CoroutineCore] = []
+      defer { found = [] }
+      do {
+        try Newcomers.visit { if try take($0) { found.append($0) } }
+      } catch let limit as LimitReached {
+        for core in found { try visit(InspectedCoroutine(core)) }
+        throw limit
+      }
+      for core in found { try visit(InspectedCoroutine(core)) }
+    } catch is LimitReached {
+      return true
+    }
+    return false
+  }
+
+  /// From its return on, whoever resumes, begins or ends a coroutine sees the request, or has published before that it
+  /// does.
   private static func begin() throws(Unavailable) {
     // Registering again changes nothing: a snapshot is rare, and a system call cheap beside it.
     guard csystem_membarrier_register() == 0 else { throw Unavailable() }
@@ -67,18 +139,28 @@ package enum Inspection {
   }
 }
 
-/// One coroutine that does not run and, as long as the snapshot lasts, will not.
-package struct SuspendedCoroutine {
-  /// Unique in the process.
+/// One coroutine, or generator, as long as the freeze lasts.
+package struct InspectedCoroutine {
+  package enum State: String, Sendable, Hashable {
+    /// It has not begun: it has no stack.
+    case new
+    /// It could run, and waits for a thread.
+    case ready
+    case running
+    /// Somebody else has to wake it.
+    case suspended
+  }
+
+  /// Unique in the process; a generator has a number of its own.
   package let id: UInt64
-  /// Empty where none was given.
-  package let name: String
-  /// Whether it waits for its turn only.
-  package let isReady: Bool
-  /// What it waits for, in words.
-  package let waitsFor: String
+  package let state: State
+  /// `nil` for a generator, whose owner may be gone in the next moment.
+  private let core: CoroutineCore?
+  /// `nil` without one.
+  package let stack: Stack?
   /// Its stacks and where each of them stands, from where it is suspended outwards: the generator that it runs, if any,
-  /// then whatever consumes that, at last its own. An unwinder goes through each until it leaves that stack.
+  /// then whatever consumes that, at last its own. An unwinder goes through each until it leaves that stack. Empty for one
+  /// that has not begun, or runs, unless it is the caller.
   package let segments: [Segment]
 
   package struct Segment {
@@ -86,21 +168,44 @@ package struct SuspendedCoroutine {
     package let stack: Stack
   }
 
-  /// What is suspended on a stack; `nil` if nothing is, or a generator, which is a part of whoever consumes it.
+  package var isGenerator: Bool { core == nil }
+
+  /// One that has not begun.
+  fileprivate init(_ core: CoroutineCore) {
+    (id, state, self.core, stack, segments) = (core.id, .new, core, nil, [])
+  }
+
+  /// What is on a stack; `nil` if nothing is, or a generator that runs, which is a part of whoever consumes it.
   ///
-  /// A block that is being made or taken down at this moment is in neither of the two states, nor does it enter one.
-  fileprivate init?(on stack: Stack) {
+  /// A block that is being made or taken down at this moment is in none of the states, nor does it enter one.
+  fileprivate init?(on stack: Stack, caller: ContextRegisters?, pass: UInt32) {
     let block = ControlBlock.address(on: stack)
-    let state = block.pointee.state.load(ordering: .acquiring)
-    guard state == .ready || state == .suspended else { return nil }
+    let blockState = block.pointee.state.load(ordering: .acquiring)
+    self.stack = stack
+    switch blockState {
+    case .ready: state = .ready
+    case .suspended: state = .suspended
+    case .running: state = .running
+    case .generator:
+      guard let registers = Self.unseen({ Self.registers(ofGenerator: block) }) else { return nil }
+      id = Self.unseen { block.pointee.identity >> 32 }
+      (state, core, segments) = (.suspended, nil, [Segment(registers: registers, stack: stack)])
+      return
+    default: return nil
+    }
     let core = block.pointee.owner._withUnsafeGuaranteedRef { unsafeDowncast($0, to: CoroutineCore.self) }
+    guard core.record.seenBy != pass else { return nil }
+    core.record.seenBy = pass
     id = core.id
-    name = core.name
-    isReady = state == .ready
-    waitsFor = state == .ready ? "its turn" : core.waitReason?.description ?? "its turn"
+    self.core = core
+    var next: ContextRegisters?
+    if state != .running {
+      next = SelectedBackend.registers(of: ContextLink.own(ControlBlock.link(of: block)))
+    } else if core === CoroutineCore.current {
+      next = caller
+    }
     var segments: [Segment] = []
-    var next = SelectedBackend.registers(of: ContextLink.own(ControlBlock.link(of: block)))
-    while let registers = next, let current = Inspection.stack(containing: registers.stackPointer) {
+    while let registers = next, let current = Self.stack(of: registers, expected: stack) {
       segments.append(Segment(registers: registers, stack: current))
       guard current != stack else { break }
       // A generator's stack: the generator runs, on behalf of whoever is saved as its resumer.
@@ -109,6 +214,95 @@ package struct SuspendedCoroutine {
     }
     self.segments = segments
   }
+
+  /// The stack on which something stands: mostly the coroutine's own.
+  private static func stack(of registers: ContextRegisters, expected: Stack) -> Stack? {
+    expected.contains(registers.stackPointer) ? expected : Inspection.stack(containing: registers.stackPointer)
+  }
+}
+
+// MARK: - What is known of it
+
+extension InspectedCoroutine {
+  /// Empty where none was given.
+  package var name: String { core?.name ?? "" }
+
+  /// What a suspended one does there where it waits; `nil` for others, and for generators.
+  package var operation: WaitReason.Operation? { state == .suspended ? core?.waitReason?.operation : nil }
+
+  /// What it waits at, as a mere name; 0: nothing.
+  package var waitsAt: UInt { UInt(bitPattern: core?.waitReason?.object?.toOpaque()) }
+
+  /// What a suspended one waits for, in words.
+  package var waitsFor: String {
+    guard let core else { return "the next element to be asked for" }
+    return core.waitReason?.description ?? "its turn"
+  }
+
+  /// When it gives up waiting, in nanoseconds of the timers' clock.
+  package var deadline: UInt64? {
+    guard state == .suspended, let deadline = core?.waitReason?.deadline, deadline != WaitDeadline.never else {
+      return nil
+    }
+    return deadline
+  }
+
+  /// When it became suspended or ready, in nanoseconds of the timers' clock; 0: unknown.
+  package var since: UInt64 { core.map { core in Self.unseen { core.record.since } } ?? 0 }
+
+  /// What schedules it, in words.
+  package var scheduler: String {
+    // Where one runs that is just moving elsewhere takes several words.
+    core.map { state == .running ? $0.home.description : $0.scheduler.description } ?? ""
+  }
+
+  /// Who created it; 0: no coroutine.
+  package var parentID: UInt64 { core?.parentID ?? 0 }
+
+  /// The scope that waits for its end.
+  package var scope: (name: String, id: UInt, ownerID: UInt64)? {
+    guard let scope = core.flatMap({ core in Self.unseen { core.scope } }) else { return nil }
+    return (scope.name, UInt(bitPattern: Unmanaged.passUnretained(scope).toOpaque()), scope.ownerID)
+  }
+
+  /// Return addresses of those who called for its creation, innermost first; empty if they were not asked for.
+  package var creators: UnsafeBufferPointer<UInt> {
+    core?.record.creators ?? UnsafeBufferPointer(start: nil, count: 0)
+  }
+
+  /// The bytes of its stack above where it stands.
+  package var stackUsed: Int? {
+    guard let stack, let last = segments.last, last.stack == stack else { return nil }
+    return Int(UInt(bitPattern: stack.top) - last.registers.stackPointer)
+  }
+
+  /// Whether a generator still stands where it stood: its consumer need not be a coroutine that is kept from running.
+  package var isStillThere: Bool {
+    guard isGenerator, let stack, let registers = segments.first?.registers else { return true }
+    return Self.unseen {
+      let block = ControlBlock.address(on: stack)
+      return block.pointee.identity >> 32 == id && block.pointee.state.load(ordering: .acquiring) == .generator
+        && Self.registers(ofGenerator: block) == registers
+    }
+  }
+
+  /// Where a generator is suspended; `nil` if it runs.
+  private static func registers(ofGenerator block: UnsafeMutablePointer<ControlBlock>) -> ContextRegisters? {
+    guard !SelectedBackend.isRunning(ControlBlock.link(of: block)) else { return nil }
+    return SelectedBackend.registers(of: ContextLink.own(ControlBlock.link(of: block)))
+  }
+
+  /// Reads what others may be writing: words, each of which is either the old or the new one.
+  private static func unseen<Result>(_ read: () -> Result) -> Result {
+    coroutine_sanitizer_begin_unseen()
+    defer { coroutine_sanitizer_end_unseen() }
+    return read()
+  }
+}
+
+extension CoroutineCore {
+  /// Whether it has neither a stack nor an end. During a freeze.
+  fileprivate final var hasNotBegun: Bool { block == nil && state.load(ordering: .relaxed) == .ready }
 }
 
 extension WaitReason {
@@ -118,6 +312,18 @@ extension WaitReason {
     case .nothing: "its turn"
     case .object(let object): object._withUnsafeGuaranteedRef { $0.describe(operation) }
     case .cases(let wait): wait.pointee.description
+    }
+  }
+}
+
+extension SchedulerReference {
+  /// For people.
+  var description: String {
+    switch self {
+    case .sharedPool: "the pool"
+    case .pool(let pool): pool.core.description
+    case .queue(let queue): queue.description
+    case .other(let other): "\(type(of: other.scheduler))"
     }
   }
 }

@@ -32,7 +32,7 @@ package class Waitable {
   package var holderID: UInt64? { nil }
 }
 
-/// What a suspended coroutine waits for: two words, written by the coroutine itself before it leaves its stack.
+/// What a suspended coroutine waits for: three words, written by the coroutine itself before it leaves its stack.
 @usableFromInline
 package struct WaitReason: Sendable {
   /// What it does there.
@@ -56,16 +56,25 @@ package struct WaitReason: Sendable {
     /// The cases of a select.
     case cases(UnsafeMutablePointer<SelectWait>)
   }
+  /// When it gives up waiting: `WaitDeadline`.
+  @usableFromInline package let deadline: UInt64
+
+  /// The one thing that it waits at, if it is one.
+  package var object: Unmanaged<Waitable>? {
+    if case .object(let object) = subject { object } else { nil }
+  }
 
   @inlinable
-  package init(_ operation: Operation, at object: Waitable?) {
+  package init(_ operation: Operation, at object: Waitable?, until deadline: UInt64 = WaitDeadline.never) {
     self.operation = operation
     subject = object.map { .object(.passUnretained($0)) } ?? .nothing
+    self.deadline = deadline
   }
 
   @inlinable
   init(selecting wait: UnsafeMutablePointer<SelectWait>) {
     operation = .select
+    deadline = WaitDeadline.never
     subject = .cases(wait)
   }
 }

@@ -124,6 +124,7 @@ class GeneratorCore {
 
   private final func begin() -> UnsafeMutablePointer<ControlBlock>? {
     guard body != nil else { return nil }
+    coroutine_prepare_thread()
     do throws(StackError) {
       let block = try ControlBlock.create(stackSize: stackSize, owner: self, slot: slot, entry: generatorEntry)
       block.pointee.state.store(.generator, ordering: .releasing)

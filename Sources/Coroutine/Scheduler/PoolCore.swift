@@ -77,6 +77,7 @@ final class PoolCore: @unchecked Sendable {
     self.host = host
     machine = PoolStateMachine(count: count)
     workers = (0..<count).map { PoolWorker(core: self, index: $0) }
+    Self.all.add(self)
   }
 
   /// Lets the threads end when they have nothing left to run. Called once, when no coroutine is left.
@@ -237,13 +238,13 @@ extension PoolCore {
     while true {
       if !isSearching {
         while let ready = worker.next() {
-          ready.run()
+          CoroutineCore.run(ready)
           guard worker.isCurrent || PoolWorker.change(&worker) else { return }
         }
       }
       guard let ready = find(for: worker, isSearching: isSearching, sleeps: sleeps) else { return }
       isSearching = false
-      ready.run()
+      CoroutineCore.run(ready)
       guard worker.isCurrent || PoolWorker.change(&worker) else { return }
     }
   }
@@ -262,9 +263,9 @@ extension PoolCore {
       begin()
       while !isOver() {
         if let ready = worker.next() {
-          ready.run()
+          CoroutineCore.run(ready)
         } else if let ready = find(for: worker, isSearching: false) {
-          ready.run()
+          CoroutineCore.run(ready)
         }
       }
     }
@@ -405,4 +406,26 @@ extension PoolCore {
   private static var searchRounds: Int { 32 }
   private static var shortestTick: Duration { .microseconds(50) }
   private static var longestTick: Duration { .microseconds(500) }
+}
+
+// MARK: - For debuggers
+
+extension PoolCore {
+  static let all = WeakList<PoolCore>()
+
+  /// What is ready here, in no order, during a freeze: whoever is taken out meanwhile runs no further before its end, so
+  /// that nobody who is found here goes away. Who is moved meanwhile may be found twice, or not at all.
+  func visitReady(_ body: (CoroutineCore) throws -> Void) rethrows {
+    let first = lock.withLock { global.first }
+    try ReadyQueue.visit(from: first, body)
+    for worker in workers { try worker.visitReady(body) }
+  }
+
+  /// For people.
+  var description: String {
+    switch host {
+    case .lentThread: "runUntilComplete"
+    case .threads: count == 1 ? "a serial pool" : "a pool of \(count)"
+    }
+  }
 }

@@ -217,6 +217,7 @@ extension PoolWorker {
 
   /// Makes it the calling thread's worker meanwhile.
   func makeCurrent(_ body: () -> Void) {
+    coroutine_prepare_thread()
     let previous = coroutine_worker()
     coroutine_set_worker(Unmanaged.passUnretained(self).toOpaque())
     body()
@@ -244,4 +245,19 @@ private func runWorker(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRaw
 private func runReplacement(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
   Unmanaged<PoolWorker>.fromOpaque(argument!)._withUnsafeGuaranteedRef { $0.run(isSearching: false) }
   return nil
+}
+
+// MARK: - For debuggers
+
+extension PoolWorker {
+  /// What is ready here. For `PoolCore.visitReady`.
+  func visitReady(_ body: (CoroutineCore) throws -> Void) rethrows {
+    if let element = slot.load(ordering: .acquiring) { try body(element.takeUnretainedValue()) }
+    try ring.visit { try body($0.takeUnretainedValue()) }
+    // The owner's alone at other times: a look at what may change while one looks.
+    coroutine_sanitizer_begin_unseen()
+    let first = line.first
+    coroutine_sanitizer_end_unseen()
+    try ReadyQueue.visit(from: first, body)
+  }
 }

@@ -71,6 +71,8 @@ final class QueueScheduler: Scheduler {
   var isCurrent: Bool { DispatchQueue.getSpecific(key: Self.key) === tag }
   @usableFromInline
   var isSerial: Bool { queue.isSerial }
+  /// For people.
+  var description: String { "queue \"\(queue.label)\"" }
 
   private let width = ThreadPool.processorCount
   private static let batch = 256

@@ -1,3 +1,5 @@
+import CCoroutine
+
 /// The right to run a coroutine once: what a scheduler is given, keeps in its queue and hands back to `run`.
 ///
 /// One word, so that queueing allocates nothing; not copyable, so that resuming twice does not compile. Dropping one
@@ -15,6 +17,7 @@ public struct Ready: ~Copyable, Sendable {
   /// For implementations of `Scheduler`. Not under a lock. The calling thread needs no preparation; the coroutine's
   /// body sees this thread's thread-locals.
   public consuming func run() {
+    coroutine_prepare_thread()
     CoroutineCore.run(self)
   }
 
@@ -57,7 +60,7 @@ enum Arrival {
 
 /// Coroutines that wait to run, first in, first out, linked through themselves. Guarded by its owner's lock.
 struct ReadyQueue: ~Copyable {
-  private var first: Unmanaged<CoroutineCore>?
+  private(set) var first: Unmanaged<CoroutineCore>?
   private var last: Unmanaged<CoroutineCore>?
   private(set) var count = 0
 
@@ -90,5 +93,20 @@ struct ReadyQueue: ~Copyable {
     if first == nil { last = nil }
     count -= 1
     return Ready(core)
+  }
+}
+
+extension ReadyQueue {
+  /// Those from `first` on. For debuggers, during a freeze, without the queue's lock: the list may change meanwhile, but
+  /// nobody in it goes away.
+  static func visit(from first: Unmanaged<CoroutineCore>?, _ body: (CoroutineCore) throws -> Void) rethrows {
+    var next = first
+    while let link = next {
+      let core = link.takeUnretainedValue()
+      coroutine_sanitizer_begin_unseen()
+      next = core.nextReady
+      coroutine_sanitizer_end_unseen()
+      try body(core)
+    }
   }
 }

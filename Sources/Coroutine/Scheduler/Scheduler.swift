@@ -91,6 +91,15 @@ enum SchedulerReference: Sendable {
     }
   }
 
+  /// Whether its queue can't be looked into: it isn't a pool's.
+  @inline(__always)
+  var isForeign: Bool {
+    switch self {
+    case .sharedPool, .pool: false
+    case .queue, .other: true
+    }
+  }
+
   /// Whether a thread that blocks here would wait for itself.
   var isMainQueueOnMainThread: Bool {
     guard case .queue(let queue) = self else { return false }

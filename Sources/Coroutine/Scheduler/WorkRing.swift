@@ -86,6 +86,16 @@ struct WorkRing: ~Copyable, Sendable {
     for index in 0..<half { queue.append(Ready(self[first &+ index]!)) }
   }
 
+  /// What is in it, about. For debuggers.
+  borrowing func visit(_ body: (Element) throws -> Void) rethrows {
+    var index = head.load(ordering: .acquiring)
+    let end = tail.load(ordering: .acquiring)
+    while index != end {
+      if let element = self[index] { try body(element) }
+      index &+= 1
+    }
+  }
+
   /// Takes the older half: returns the first of them, and puts the others into `ring`, which is the caller's own and
   /// empty. For thieves.
   borrowing func steal(into ring: borrowing WorkRing) -> Element? {

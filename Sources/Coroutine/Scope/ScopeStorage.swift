@@ -12,10 +12,13 @@ package final class ScopeStorage: Waitable, @unchecked Sendable {
   /// The part of the owner's run that a failure ends; none in `async` code.
   private var region: CancellationRegion?
 
-  private let name: String
+  let name: String
+  /// The coroutine that it belongs to, by number; 0 in `async` code.
+  let ownerID: UInt64
 
   init(name: String) {
     self.name = name
+    ownerID = CoroutineCore.current?.id ?? 0
   }
 
   /// The scope's body runs in `region` from here on.

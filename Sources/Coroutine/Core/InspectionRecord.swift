@@ -1,0 +1,132 @@
+import CCoroutine
+import Context
+
+/// What a coroutine keeps for debuggers alone. Written by those who may touch the coroutine's fields.
+package struct InspectionRecord {
+  /// When it became suspended or ready, in nanoseconds of the timers' clock, as of the kernel's last tick; 0: unknown.
+  package private(set) var since: UInt64 = 0
+  /// The number of the dump that has seen it last. The dump's, of which there is one at a time.
+  var seenBy: UInt32 = 0
+  /// Where it was created: a count, and so many return addresses; owned.
+  private var creation: UnsafeMutablePointer<UInt>?
+  /// Its neighbours among those that have not begun. Guarded by the lock of `Newcomers`.
+  fileprivate var previous: Unmanaged<CoroutineCore>?
+  fileprivate var next: Unmanaged<CoroutineCore>?
+
+  /// Frames of a creator that are kept, innermost first.
+  private static var creationLimit: Int { 24 }
+
+  /// For a coroutine that is new.
+  mutating func begin() {
+    note()
+    guard let backtracer = coroutine_get_creation_backtracer() else { return }
+    withUnsafeTemporaryAllocation(of: UInt.self, capacity: Self.creationLimit) { buffer in
+      let count = backtracer(buffer.baseAddress, buffer.count)
+      let copy = UnsafeMutablePointer<UInt>.allocate(capacity: count + 1)
+      copy.initialize(to: UInt(count))
+      (copy + 1).initialize(from: buffer.baseAddress!, count: count)
+      creation = copy
+    }
+  }
+
+  mutating func end() { creation?.deallocate() }
+
+  /// It becomes suspended or ready.
+  @inline(__always)
+  mutating func note() {
+    if coroutine_times_are_recorded() { since = coroutine_coarse_time() }
+  }
+
+  /// The return addresses of those who called for its creation, innermost first; empty if they were not asked for.
+  package var creators: UnsafeBufferPointer<UInt> {
+    guard let creation else { return UnsafeBufferPointer(start: nil, count: 0) }
+    return UnsafeBufferPointer(start: creation + 1, count: Int(creation.pointee))
+  }
+}
+
+/// The coroutines that have not begun and lie in the queue of a scheduler that can't be looked into: one of Dispatch or of
+/// the program. (Those of pools are found in the pools' own queues: nothing is to be done for them.)
+///
+/// Lists by number, so that threads that create and begin coroutines seldom meet.
+enum Newcomers {
+  private struct List: ~Copyable {
+    let lock = Lock()
+    // Guarded by the lock; in memory of its own, since the lists lie side by side.
+    var first: Unmanaged<CoroutineCore>?
+  }
+
+  private static let count = 16
+  // Immutable address; each list has its lock.
+  nonisolated(unsafe) private static let lists: UnsafeMutablePointer<List> = {
+    let lists = UnsafeMutablePointer<List>.allocate(capacity: count)
+    for index in 0..<count { (lists + index).initialize(to: List()) }
+    return lists
+  }()
+
+  private static func list(of core: CoroutineCore) -> UnsafeMutablePointer<List> {
+    lists + Int(core.id % UInt64(count))
+  }
+
+  static func add(_ core: CoroutineCore) {
+    let list = list(of: core)
+    let link = Unmanaged.passUnretained(core)
+    list.pointee.lock.lock()
+    core.record.next = list.pointee.first
+    list.pointee.first?._withUnsafeGuaranteedRef { $0.record.previous = link }
+    list.pointee.first = link
+    list.pointee.lock.unlock()
+  }
+
+  /// Nothing happens to one that was not added: it began at once.
+  static func remove(_ core: CoroutineCore) {
+    let list = list(of: core)
+    let link = Unmanaged.passUnretained(core)
+    list.pointee.lock.lock()
+    let (previous, next) = (core.record.previous, core.record.next)
+    if let previous {
+      previous._withUnsafeGuaranteedRef { $0.record.next = next }
+    } else if list.pointee.first?.toOpaque() == link.toOpaque() {
+      list.pointee.first = next
+    }
+    next?._withUnsafeGuaranteedRef { $0.record.previous = previous }
+    core.record.previous = nil
+    core.record.next = nil
+    list.pointee.lock.unlock()
+  }
+
+  /// Passes each to `body`, under a lock: it must be brief. Who is in a list has not begun, and so lives.
+  static func visit(_ body: (CoroutineCore) throws -> Void) rethrows {
+    for index in 0..<count {
+      let list = lists + index
+      list.pointee.lock.lock()
+      defer { list.pointee.lock.unlock() }
+      var next = list.pointee.first
+      while let link = next {
+        let core = link.takeUnretainedValue()
+        try body(core)
+        next = core.record.next
+      }
+    }
+  }
+}
+
+/// Objects of which somebody wants to know all, without keeping them alive. For those that come and go seldom.
+final class WeakList<Object: AnyObject>: Sendable {
+  private struct Reference {
+    weak var object: Object?
+  }
+
+  private let lock = Lock()
+  // Guarded by the lock.
+  nonisolated(unsafe) private var references: [Reference] = []
+
+  func add(_ object: Object) {
+    lock.withLock {
+      references.removeAll { $0.object == nil }
+      references.append(Reference(object: object))
+    }
+  }
+
+  /// Those that are alive.
+  var all: [Object] { lock.withLock { references }.compactMap(\.object) }
+}

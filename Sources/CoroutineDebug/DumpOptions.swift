@@ -1,0 +1,41 @@
+extension CoroutineDump {
+  /// How a dump is made and written.
+  public struct Options: Sendable {
+    public var format = Format.text
+    /// Coroutines with equal stacks are shown once, with their number: a hundred thousand take no more memory than one.
+    /// Otherwise each is written by itself, in batches between which all go on: no two batches show the same moment. JSON
+    /// has each by itself, and each stack once, in any case.
+    public var groups = true
+    /// Leaves out the frames of the runtime and of the compiler. What remains is the same on all backends. (In JSON they
+    /// are marked.)
+    public var folds = true
+    /// A source file's whole path, not its last component. (In JSON it is.)
+    public var fullPaths = false
+    /// Looks up functions' names and lines. Without, there are addresses, and offsets in the executable's file, for
+    /// `llvm-symbolizer` to look up elsewhere. A process that can't get 64 MiB more memory does without in any case.
+    public var names = true
+    /// How many frames of a coroutine are kept, innermost first; at least 1.
+    public var frameLimit = 1000
+    /// The coroutines as a tree behind them: who is in whose scope, who created whom. Text only; takes memory for each.
+    public var tree = false
+    public var colors = Colors.automatic
+
+    public init() {}
+
+    public init(format: Format) { self.format = format }
+  }
+
+  public enum Format: Sendable {
+    /// For people.
+    case text
+    /// For programs: `docs/dump-schema.json` is its schema. One object, written in one line, and a newline.
+    case json
+  }
+
+  public enum Colors: Sendable {
+    /// On a terminal, unless the environment has `NO_COLOR`, or a `TERM` of `dumb`.
+    case automatic
+    case always
+    case never
+  }
+}

@@ -1,0 +1,259 @@
+import Coroutine
+import CoroutineDebug
+import Dispatch
+import Foundation
+import Testing
+
+private let yieldLine = #line
+@inline(never)
+private func count(_ yield: Generator<Int>.Yield) throws {
+  var number = 0
+  while true {
+    try yield(number)
+    number += 1
+  }
+}
+
+@inline(never)
+private func wait(_ channel: Channel<Int>, _ depth: Int) throws -> Int {
+  guard depth > 0 else { return try channel.receive() }
+  return try wait(channel, depth - 1) + 1
+}
+
+/// A program's own scheduler, into whose queue nobody can look.
+private final class OwnScheduler: Scheduler {
+  // Used by one thread: the test's.
+  nonisolated(unsafe) private var held: [() -> Void] = []
+
+  func enqueue(_ ready: consuming Ready) {
+    var ready: Ready? = consume ready
+    held.append { ready.take()?.run() }
+  }
+
+  var isCurrent: Bool { false }
+  var isSerial: Bool { true }
+
+  func runAll() {
+    while !held.isEmpty { held.removeFirst()() }
+  }
+}
+
+@Suite struct DumpContentTests {
+  /// Keeps the threads of a pool busy until it is told to stop.
+  private final class Occupation: Sendable {
+    private let gate = DispatchSemaphore(value: 0)
+    private let started = DispatchSemaphore(value: 0)
+    private let count: Int
+    let coroutines: [Coroutine<Void, Never>]
+
+    init(_ pool: ThreadPool) {
+      count = pool.threadCount
+      let (gate, started) = (gate, started)
+      coroutines = (0..<count).map { _ in
+        Coroutine(on: pool, name: "hog") { () throws(Never) -> Void in
+          started.signal()
+          gate.wait()
+        }
+      }
+      for _ in 0..<count { started.wait() }
+    }
+
+    func end() throws {
+      for _ in 0..<count { gate.signal() }
+      for coroutine in coroutines { try coroutine.getBlocking() }
+    }
+  }
+
+  // MARK: States
+
+  @Test(arguments: [1, 3])
+  func whoHasNotBegunIsFoundInAPoolsQueues(threads: Int) throws {
+    let pool = ThreadPool(threads: threads)
+    let occupation = Occupation(pool)
+    // More than a ring holds; and one coroutine that fills its own worker's queues.
+    let fromOutside = (0..<700).map { Coroutine(on: pool, name: "outside \($0)") {} }
+    let dump = try CoroutineDump.capture()
+    for coroutine in fromOutside {
+      let found = try #require(dump[coroutine.id])
+      #expect(found.state == .new)
+      #expect(found.frames.isEmpty && found.stackSize == nil && found.waitsFor.isEmpty)
+    }
+    for coroutine in occupation.coroutines { #expect(dump[coroutine.id]?.state == .running) }
+    #expect(
+      Set(dump.coroutines.filter { !$0.isGenerator }.map(\.id)).count == dump.coroutines.count { !$0.isGenerator })
+    try occupation.end()
+    for coroutine in fromOutside { try coroutine.getBlocking() }
+  }
+
+  @Test func whoHasNotBegunIsFoundWhereAWorkerPutIt() throws {
+    for threads in [1, 2] {
+      let pool = ThreadPool(threads: threads)
+      let others = threads > 1 ? Occupation(ThreadPool(threads: 1)) : nil
+      let dumping = Coroutine(on: pool) { () throws -> Bool in
+        let new = (0..<300).map { Coroutine(on: pool, name: "inside \($0)") {} }
+        let dump = try CoroutineDump.capture()
+        let states = new.map { dump[$0.id]?.state }
+        return threads > 1 || states.allSatisfy { $0 == .new }
+      }
+      #expect(try dumping.getBlocking())
+      try others?.end()
+    }
+  }
+
+  @Test func whoHasNotBegunIsFoundOnAQueueAndOnAProgramsOwnScheduler() throws {
+    let queue = DispatchQueue(label: "test.suspended")
+    queue.suspend()
+    let scheduler = OwnScheduler()
+    let queued = (0..<20).map { Coroutine(on: queue, name: "queued \($0)") {} }
+    let held = (0..<20).map { Coroutine(on: scheduler, name: "held \($0)") {} }
+    var dump = try CoroutineDump.capture()
+    for coroutine in queued + held { #expect(dump[coroutine.id]?.state == .new) }
+    #expect(dump[queued[0].id]?.scheduler == "queue \"test.suspended\"")
+    #expect(dump[held[0].id]?.scheduler == "OwnScheduler")
+    scheduler.runAll()
+    queue.resume()
+    for coroutine in queued + held { try coroutine.getBlocking() }
+    dump = try CoroutineDump.capture()
+    for coroutine in queued + held { #expect(dump[coroutine.id] == nil) }
+  }
+
+  @Test func aSuspendedGeneratorOfNobodyIsListedWithItsStack() throws {
+    let numbers = Generator<Int> { yield in try count(yield) }
+    #expect(numbers.next() == 0)
+    let here = try CoroutineDump.capture().coroutines.filter {
+      $0.isGenerator && $0.steps.contains { $0.function == "count(_:)" }
+    }
+    #expect(here.count == 1)
+    let found = try #require(here.first)
+    #expect(
+      found.steps == [
+        Step("count(_:)", yieldLine + 5),
+        Step("closure #1 in DumpContentTests.aSuspendedGeneratorOfNobodyIsListedWithItsStack()", #line - 7),
+      ])
+    #expect(found.state == .suspended)
+    #expect(found.waitsFor == "the next element to be asked for")
+    #expect(numbers.next() == 1)
+    numbers.cancel()
+    let after = try CoroutineDump.capture().coroutines.contains { $0.isGenerator && $0.id == found.id }
+    #expect(!after)
+  }
+
+  @Test func generatorsThatRunMeanwhileDoNoHarm() throws {
+    let stop = Channel<Int>(capacity: .buffered(1))
+    let consumers = (0..<3).map { _ in
+      Coroutine { () throws -> Int in
+        var sum = 0
+        while stop.isEmpty {
+          let numbers = Generator<Int> { yield in for number in 0..<1000 { try wait(yield, number, 5) } }
+          for number in numbers { sum += number }
+          Coroutine.yield()
+        }
+        return sum
+      }
+    }
+    for _ in 0..<50 {
+      for generator in try CoroutineDump.capture().coroutines where generator.isGenerator {
+        #expect(generator.frames.count < 100)
+      }
+    }
+    _ = stop.trySend(1)
+    for consumer in consumers { #expect(try consumer.getBlocking() % 499_500 == 0) }
+  }
+
+  // MARK: What is known of each
+
+  @Test func aSleepSaysHowMuchIsLeft() throws {
+    let sleeper = Coroutine.immediate(name: "sleeper") { try Coroutine.sleep(for: .seconds(500)) }
+    let found = try backtrace(of: sleeper)
+    #expect(found.waitsFor == "sleep")
+    #expect(found.operation == "sleep")
+    let left = try #require(found.timeLeft)
+    #expect(left > .seconds(400) && left <= .seconds(500))
+    sleeper.cancel()
+    #expect(throws: CancellationError.self) { try sleeper.getBlocking() }
+  }
+
+  @Test func aWaitWithATimeoutSaysHowMuchIsLeft() throws {
+    let channel = Channel<Int>()
+    let waiting = Coroutine.immediate { try channel.receive(timeout: .seconds(300)) }
+    let left = try #require(try backtrace(of: waiting).timeLeft)
+    #expect(left > .seconds(200) && left <= .seconds(300))
+    channel.close()
+    #expect(throws: (any Error).self) { try waiting.getBlocking() }
+  }
+
+  @Test func schedulerParentScopeAndStackAreThere() throws {
+    let channel = Channel<Int>(name: "in")
+    let ids = Channel<UInt64>(capacity: .buffered(2))
+    let pool = ThreadPool(threads: 1)
+    let owner = Coroutine(on: pool, name: "owner") {
+      try withScope(name: "family") { scope in
+        let child = scope.launch(name: "child") { try wait(channel, 3) }
+        try ids.send(child.id)
+        return try child.get()
+      }
+    }
+    let childID = try Coroutine { try ids.receive() }.getBlocking()
+    while owner.state != .suspended { sched_yield() }
+    let dump = try CoroutineDump.capture()
+    let child = try #require(dump[childID])
+    #expect(child.parentID == owner.id)
+    #expect(child.scope?.name == "family")
+    #expect(child.scope?.ownerID == owner.id)
+    #expect(child.scheduler == "a serial pool")
+    let (size, used) = (try #require(child.stackSize), try #require(child.stackUsed))
+    #expect(size >= 256 << 10)
+    #expect(used > 100 && used < size)
+    #expect(dump[owner.id]?.parentID == nil)
+    #expect(
+      dump.tree.contains(
+        """
+        coroutine \(owner.id) "owner": suspended, the end of coroutine \(childID) "child"
+        └─ scope "family"
+           └─ coroutine \(childID) "child": suspended, receive on channel "in" (1 receiver)
+
+        """))
+    try Coroutine { try channel.send(1) }.getBlocking()
+    #expect(try owner.getBlocking() == 4)
+  }
+
+  @Test func whoCreatedItIsThereIfThatWasAskedForBefore() async {
+    await #expect(processExitsWith: .success) {
+      let channel = Channel<Int>()
+      let before = Coroutine.immediate { try channel.receive() }
+      CoroutineDump.recordsCreation = true
+      let after = launchForCreation(channel)
+      let dump = try CoroutineDump.capture()
+      let frames = dump[after.id]!.creationFrames.filter { !$0.isRuntime }
+      guard dump[before.id]!.creationFrames.isEmpty, frames.first?.function == "launchForCreation(_:)" else { exit(1) }
+      guard dump.description.contains("created by\n") else { exit(2) }
+    }
+  }
+
+  @Test func timesAreRecordedUnlessThatIsTurnedOff() async {
+    await #expect(processExitsWith: .success) {
+      let channel = Channel<Int>()
+      let timed = Coroutine.immediate { try channel.receive() }
+      CoroutineDump.recordsTimes = false
+      let untimed = Coroutine.immediate { try channel.receive() }
+      let dump = try CoroutineDump.capture()
+      guard dump[timed.id]!.duration != nil, dump[untimed.id]!.duration == nil else { exit(1) }
+    }
+  }
+}
+
+@inline(never)
+private func wait(_ yield: Generator<Int>.Yield, _ number: Int, _ depth: Int) throws {
+  if depth > 0 {
+    try wait(yield, number, depth - 1)
+  } else {
+    try yield(number)
+  }
+}
+
+@inline(never)
+private func launchForCreation(_ channel: Channel<Int>) -> Coroutine<Int, any Error> {
+  let coroutine = Coroutine.immediate { try channel.receive() }
+  sched_yield()
+  return coroutine
+}

@@ -1,0 +1,219 @@
+import Coroutine
+import CoroutineDebug
+import Foundation
+import Testing
+
+@inline(never)
+private func outputWaits(_ channel: Channel<Int>) throws -> Int {
+  try channel.receive() + 1
+}
+
+/// What is written, in one piece.
+private func written(_ options: CoroutineDump.Options) throws -> String {
+  var bytes: [UInt8] = []
+  try CoroutineDump.write(options: options) { bytes.append(contentsOf: $0) }
+  return String(decoding: bytes, as: UTF8.self)
+}
+
+// TIOCSPTLCK and TIOCGPTPEER, which Swift does not import.
+private let unlockTerminal: UInt = 0x4004_5431
+private let openTerminal: UInt = 0x5441
+
+@Suite struct DumpOutputTests {
+  let channel = Channel<Int>(name: "output")
+
+  /// Suspended coroutines, and how to end them.
+  private func suspend(_ count: Int) -> (coroutines: [Coroutine<Int, any Error>], end: () throws -> Void) {
+    let coroutines = (0..<count).map { index in
+      Coroutine.immediate(name: "waiting \(index)") { try outputWaits(channel) }
+    }
+    return (
+      coroutines,
+      {
+        channel.close()
+        for coroutine in coroutines { #expect(throws: (any Error).self) { try coroutine.getBlocking() } }
+      }
+    )
+  }
+
+  @Test func theJSONIsAsItsSchemaSays() throws {
+    // More than one batch, and all kinds.
+    let (coroutines, end) = suspend(2500)
+    let numbers = Generator<Int> { yield in for number in 0... { try yield(number) } }
+    _ = numbers.next()
+    let sleeper = Coroutine.immediate(name: "a \"quoted\"\n\u{1} näme") { try Coroutine.sleep(for: .seconds(100)) }
+    let pool = ThreadPool(threads: 1)
+    let dumping = Coroutine(on: pool) {
+      _ = Coroutine(on: pool, name: "new") {}
+      return try written(.init(format: .json))
+    }
+    let text = try dumping.getBlocking()
+    let json = try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any])
+    let schema = #filePath.split(separator: "/").dropLast(3).reduce("") { "\($0)/\($1)" } + "/docs/dump-schema.json"
+    try JSONSchema(contentsOf: schema).validate(json)
+
+    let all = try #require(json["coroutines"] as? [[String: Any]])
+    let stacks = try #require(json["stacks"] as? [[[String: Any]]])
+    #expect(json["count"] as? Int == all.count)
+    let byID = Dictionary(grouping: all.filter { $0["kind"] as? String == "coroutine" }) { $0["id"] as? UInt64 ?? 0 }
+    #expect(byID.values.allSatisfy { $0.count == 1 })
+    for coroutine in coroutines {
+      let found = try #require(byID[coroutine.id]?.first)
+      #expect(found["state"] as? String == "suspended")
+      #expect(found["name"] as? String == coroutine.name)
+      let frames = stacks[try #require(found["stack"] as? Int)].filter { $0["runtime"] == nil }
+      #expect(frames.first?["function"] as? String == "outputWaits(_:)")
+    }
+    #expect(byID[sleeper.id]?.first?["name"] as? String == "a \"quoted\"\n\u{1} näme")
+    #expect(all.contains { $0["state"] as? String == "new" && $0["name"] as? String == "new" })
+    #expect(byID[dumping.id]?.first?["state"] as? String == "running")
+    #expect(all.contains { $0["kind"] as? String == "generator" })
+    numbers.cancel()
+    sleeper.cancel()
+    try end()
+  }
+
+  @Test func manyAreOneGroupAndEachByItselfIfAskedFor() throws {
+    // Waits where no other test's coroutines do.
+    let coroutines = (0..<1500).map { index in
+      Coroutine.immediate(name: "member \(index)") { try outputWaits(channel) * 2 }
+    }
+    var options = CoroutineDump.Options()
+    options.names = false
+    let grouped = try written(options)
+    #expect(grouped.contains(#"1,500 coroutines: suspended, receive on channel "output" (1500 receivers)"#))
+    #expect(grouped.contains("and 1,492 more\n"))
+    options.groups = false
+    // For how long they wait is told if another test has asked for it, which it does for all.
+    let headings = Set(
+      try written(options).split(separator: "\n").filter { $0.hasPrefix("coroutine ") }
+        .map { $0.replacing(/suspended for [^,]*,/, with: "suspended,") })
+    let waiting = ": suspended, receive on channel \"output\" (1500 receivers)"
+    let missing = coroutines.filter { !headings.contains("coroutine \($0.id) \"\($0.name)\"\(waiting)") }
+    #expect(missing.isEmpty)
+    channel.close()
+    for coroutine in coroutines { #expect(throws: (any Error).self) { try coroutine.getBlocking() } }
+  }
+
+  @Test func withoutNamesThereAreOffsets() throws {
+    let (_, end) = suspend(1)
+    var options = CoroutineDump.Options()
+    options.names = false
+    let text = try written(options)
+    #expect(!text.contains("outputWaits"))
+    #expect(text.contains("+0x"))
+    try end()
+  }
+
+  @Test func coloursAreForTerminalsUnlessAskedFor() throws {
+    let (_, end) = suspend(1)
+    var options = CoroutineDump.Options()
+    options.names = false
+    #expect(!(try written(options)).contains("\u{1B}["))
+    options.colors = .always
+    let coloured = try written(options)
+    #expect(coloured.contains("\u{1B}[33msuspended\u{1B}[0m"))
+    try end()
+  }
+
+  @Test(arguments: [nil, "", "1"] as [String?])
+  func aTerminalGetsColoursUnlessItsUserWantsNone(noColor: String?) async {
+    await #expect(processExitsWith: .success) { [noColor] in
+      setenv("TERM", "xterm", 1)
+      unsetenv("NO_COLOR")
+      if let noColor { setenv("NO_COLOR", noColor, 1) }
+      // A terminal's two ends.
+      let control = open("/dev/ptmx", O_RDWR | O_NOCTTY)
+      var isLocked: Int32 = 0
+      guard control >= 0, ioctl(control, unlockTerminal, &isLocked) == 0 else { exit(1) }
+      let terminal = ioctl(control, openTerminal, O_RDWR | O_NOCTTY)
+      guard terminal >= 0 else { exit(1) }
+      let channel = Channel<Int>()
+      Coroutine.immediate { try outputWaits(channel) }
+      var options = CoroutineDump.Options()
+      options.names = false
+      try CoroutineDump.write(to: terminal, options: options)
+      var buffer = [UInt8](repeating: 0, count: 4096)
+      let count = read(control, &buffer, buffer.count)
+      let isColoured = buffer[..<max(0, count)].contains(0x1B)
+      exit(isColoured == (noColor?.isEmpty ?? true) ? 0 : 2)
+    }
+  }
+
+  @Test func whatTheSinkThrowsComesOut() throws {
+    struct Full: Error {}
+    let (_, end) = suspend(3000)
+    var options = CoroutineDump.Options()
+    options.groups = false
+    options.names = false
+    var calls = 0
+    #expect(throws: Full.self) {
+      try CoroutineDump.write(options: options) { _ in
+        calls += 1
+        throw Full()
+      }
+    }
+    #expect(calls == 1)
+    let problem = #expect(throws: CoroutineDumpError.self) { try CoroutineDump.write(to: -1) }
+    #expect(problem?.code == EBADF)
+    try end()
+  }
+
+  @Test func theSinkMayWaitForCoroutines() throws {
+    let (_, end) = suspend(3000)
+    var options = CoroutineDump.Options(format: .json)
+    options.names = false
+    var answers = 0
+    try CoroutineDump.write(options: options) { _ in answers += try Coroutine { 1 }.getBlocking() }
+    #expect(answers > 1)
+    try end()
+  }
+
+  @Test func aProcessWithoutMemoryGetsADumpWithoutNames() async {
+    let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
+      let channel = Channel<Int>(name: "narrow")
+      let waiting = (0..<2000).map { _ in Coroutine.immediate { try outputWaits(channel) } }
+      // No more address space than is in use, and a little.
+      var pages = 0
+      let file = fopen("/proc/self/statm", "r")
+      withUnsafeMutablePointer(to: &pages) { pages in _ = withVaList([pages]) { vfscanf(file!, "%ld", $0) } }
+      var limit = rlimit(rlim_cur: UInt(pages * 4096 + (8 << 20)), rlim_max: .max)
+      guard setrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit) == 0 else { exit(1) }
+      try CoroutineDump.write()
+      withExtendedLifetime(waiting) {}
+      exit(0)
+    }
+    let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+    #expect(text.contains("(too little memory to look up names)"))
+    #expect(text.contains("2,000 coroutines: suspended, receive on channel \"narrow\""))
+  }
+
+  @Test func tenTimesAsManyTakeNoMoreMemory() async {
+    await #expect(processExitsWith: .success) {
+      func resident() -> Int {
+        var (size, resident) = (0, 0)
+        let file = fopen("/proc/self/statm", "r")
+        defer { fclose(file!) }
+        withUnsafeMutablePointer(to: &size) { size in
+          withUnsafeMutablePointer(to: &resident) { resident in
+            _ = withVaList([size, resident]) { vfscanf(file!, "%ld %ld", $0) }
+          }
+        }
+        return resident * 4096
+      }
+      let channel = Channel<Int>(name: "many")
+      var waiting: [Coroutine<Int, any Error>] = []
+      for count in [2000, 20000] {
+        while waiting.count < count { waiting.append(Coroutine.immediate { try outputWaits(channel) }) }
+        for format in [CoroutineDump.Format.text, .json] {
+          var bytes = 0
+          let before = resident()
+          try CoroutineDump.write(options: .init(format: format)) { bytes += $0.count }
+          // The first one reads the debug information.
+          if count > 2000 && resident() - before > 4 << 20 { exit(1) }
+        }
+      }
+      exit(0)
+    }
+  }
+}
