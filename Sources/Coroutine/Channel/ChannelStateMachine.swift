@@ -1,8 +1,8 @@
 /// What is in a channel, and who waits at it. Pure: no lock, no switch.
 ///
 /// Invariants:
-/// - Receivers wait only where the buffer is empty, senders only where it is full. So never do both wait at once, and an
-///   element that was sent before another is received before it.
+/// - Receivers wait only where the buffer is empty, senders only where it is full. So never do both wait at once, but for
+///   one select that does both, alone at a rendezvous; and an element that was sent before another is received before it.
 /// - Nobody waits at a closed channel.
 /// - The buffer has no more elements than the capacity: none for a rendezvous, one at a conflated channel.
 ///

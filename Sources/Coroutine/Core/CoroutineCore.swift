@@ -218,7 +218,7 @@ extension CoroutineCore {
       parking.park()
       waitable._withUnsafeGuaranteedRef { $0.lock.unlock() }
     case .unlockAll(let wait):
-      // The other way round: the list is gone as soon as the wait is claimed. Whoever finds a node before waits for this.
+      // The other way round: once the wait is claimed the list may be gone. Whoever finds a node before waits for this.
       wait.pointee.unlockAll()
       parking.park()
     case .enqueue, .finish, .none:
