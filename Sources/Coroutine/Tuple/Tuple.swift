@@ -1,0 +1,55 @@
+/// Values of any types, `nil` among them, whose number and types are known at run time only.
+///
+/// ```swift
+/// let tuple = Tuple(nil, 10, "abc")
+/// tuple[1] as? Int                                  // 10
+/// tuple[7] == nil                                   // true: there is nothing, as at 0
+///
+/// let (_, number, text) = tuple.unpacked(as: Any.self, Int.self, String.self)
+///
+/// var first: String?, second: Int?
+/// tuple.unpack(into: &first, &second)               // the third value goes nowhere
+/// ```
+///
+/// Where the types are known when the program is written, which is nearly always, a plain Swift tuple is better: it is
+/// checked by the compiler, has names, and costs nothing. It can be what a coroutine returns, what a promise is fulfilled
+/// with, and what `values(of:)` makes of several promises:
+///
+/// ```swift
+/// let file: Promise<(path: String, data: Data?)> = load(path)
+/// let (path, data) = try file.get()
+/// ```
+///
+/// This one is for what has no type before it is looked at: the fields of a message, the results of a plug-in, code that
+/// comes from `co_tuple`.
+public struct Tuple: Sendable {
+  private let values: [(any Sendable)?]
+
+  /// A tuple of the values, in their order.
+  public init(_ values: (any Sendable)?...) {
+    self.values = values
+  }
+
+  /// A tuple of an array's elements.
+  public init(_ values: [(any Sendable)?]) {
+    self.values = values
+  }
+
+  /// How many values there are, `nil`s among them.
+  public var count: Int { values.count }
+
+  /// The value at a position, counted from 0; `nil` if it is `nil`, or if there is no such position. Constant time.
+  public subscript(position: Int) -> (any Sendable)? {
+    values.indices.contains(position) ? values[position] : nil
+  }
+}
+
+extension Tuple: Sequence {
+  public func makeIterator() -> IndexingIterator<[(any Sendable)?]> { values.makeIterator() }
+}
+
+extension Tuple: CustomStringConvertible {
+  public var description: String {
+    "(" + values.map { value in value.map { "\($0)" } ?? "nil" }.joined(separator: ", ") + ")"
+  }
+}
