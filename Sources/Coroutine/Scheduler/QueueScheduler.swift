@@ -20,6 +20,11 @@ extension DispatchQueue: Scheduler {
   }
 }
 
+extension Scheduler where Self == DispatchQueue {
+  /// The main queue: `Coroutine(on: .main) { … }`.
+  public static var main: DispatchQueue { DispatchQueue.main }
+}
+
 /// The ready coroutines of one Dispatch queue, and the blocks that drain them.
 ///
 /// A Dispatch call costs more than a hundred switches, so a wake makes one only while fewer drains are under way than the

@@ -1,0 +1,52 @@
+extension Coroutine {
+  /// Runs `cleanup` once, after the coroutine's end, however that comes about: after its last line, an early return, an
+  /// error, a cancel, even one before it began.
+  ///
+  /// ```swift
+  /// Coroutine(on: .main) {
+  ///   progress.show()
+  ///   let user = try awaitCallback(login(account, password))
+  ///   guard let image = try images.get(user) else { return }
+  ///   show(user, image)
+  /// }.finally {
+  ///   progress.hide()
+  /// }
+  /// ```
+  ///
+  /// Inside a body that you write, `defer` does the same, sees the body's variables, and is done before `get()` returns.
+  /// This is for whoever only has the coroutine.
+  ///
+  /// It runs where the coroutine does, or, given code of the main actor, on the main queue; as a coroutine of its own, so
+  /// that it may wait. Those given first run first. `get()` does not wait for them, and the body's error stays with `get()`.
+  ///
+  /// - Parameter cleanup: what to do. An error that it throws is reported through `CoroutineErrors.unhandled`.
+  /// - Returns: the same coroutine.
+  @discardableResult
+  public func finally<Problem: Error>(
+    @_inheritActorContext @_implicitSelfCapture _ cleanup: @Sendable @escaping @isolated(any) () throws(Problem) -> Void
+  ) -> Coroutine {
+    follow(with: cleanup)
+    return self
+  }
+
+  // Generic over the value too: Swift 6.3 crashes on the conversion of a body that is known to return nothing.
+  private func follow<Value: Sendable, Problem: Error>(
+    with body: @Sendable @escaping @isolated(any) () throws(Problem) -> Value
+  ) {
+    let scheduler = body.isolation.map { .inherited(isolatedTo: $0) } ?? storage.home
+    let work = CoroutineStorage(on: scheduler, name: name, stackSize: nil, body: withoutIsolation(body))
+    if !storage.join(EndListener(starting: work)) { work.schedule() }
+  }
+}
+
+/// Starts a coroutine when another one ends.
+private final class EndListener: WaitListener, @unchecked Sendable {
+  // Constant: the coroutine keeps itself alive until it has run.
+  private let work: CoroutineCore
+
+  init(starting work: CoroutineCore) {
+    self.work = work
+  }
+
+  override func notify() { work.schedule() }
+}

@@ -1,0 +1,68 @@
+/// Suspends the calling coroutine until a callback of the form `(value, error)` is called: the form in which most
+/// callback APIs tell of their end.
+///
+/// ```swift
+/// let user = try awaitCallback { done in server.fetchUser(id, completion: done) }
+/// ```
+///
+/// A function that returns such a task (`func login(…) -> (@escaping (User?, (any Error)?) -> Void) -> Void`) goes in as it
+/// is: `try awaitCallback(login(account, password))`. Any other form of callback is for `withSuspension`.
+///
+/// The callback may come at once, from any thread, and more than once: the first call counts, later ones are harmless and
+/// reported once through `CoroutineErrors.unhandled`.
+///
+/// - Parameters:
+///   - start: begins the work and keeps the callback. Runs at once, on the coroutine's stack.
+///   - onCancel: runs on the coroutine when it is cancelled before the callback came: stops the work, whose result nobody
+///     waits for any more.
+/// - Returns: the callback's value.
+/// - Throws: the callback's error, whether or not there is a value as well; `CallbackWithoutOutcome` if there is neither;
+///   `CancellationError` if the coroutine is cancelled before the callback came; `SuspensionAbandoned` if the last copy of
+///   the callback is dropped without having been called.
+/// - Precondition: called inside a coroutine: traps elsewhere.
+@available(*, noasync, message: "use withCheckedThrowingContinuation in async code")
+public func awaitCallback<Value: Sendable>(
+  _ start: (_ done: @escaping @Sendable (Value?, (any Error)?) -> Void) -> Void, onCancel: () -> Void = {}
+) throws -> Value {
+  try withSuspension { resume in
+    start { value, error in
+      if let error {
+        resume.throwing(error)
+      } else if let value {
+        resume.returning(value)
+      } else {
+        resume.throwing(CallbackWithoutOutcome())
+      }
+    }
+  } onCancel: {
+    onCancel()
+  }
+}
+
+/// Suspends the calling coroutine until a callback is called with nothing, or with an error.
+///
+/// ```swift
+/// try awaitCallback { done in file.close(completion: done) }
+/// ```
+///
+/// - Throws: the callback's error; else as the form with a value.
+/// - Precondition: called inside a coroutine: traps elsewhere.
+@available(*, noasync, message: "use withCheckedThrowingContinuation in async code")
+public func awaitCallback(
+  _ start: (_ done: @escaping @Sendable ((any Error)?) -> Void) -> Void, onCancel: () -> Void = {}
+) throws {
+  try withSuspension { (resume: Resumption<Void>) in
+    start { error in
+      if let error { resume.throwing(error) } else { resume.returning(()) }
+    }
+  } onCancel: {
+    onCancel()
+  }
+}
+
+/// A callback was called with neither a value nor an error, where one of them was promised.
+public struct CallbackWithoutOutcome: Error, CustomStringConvertible {
+  public var description: String { "a callback was called with neither a value nor an error" }
+
+  init() {}
+}
