@@ -4,8 +4,18 @@
 //
 //     swift run -c release index-files                      # ASM
 //     swift run -c release --traits Boost index-files
+//
+// `make demo` runs index-files on each backend; scripts/examples.sh runs all others, and compares what they print with
+// the files in Output/.
 
 import PackageDescription
+
+/// A program in one file.
+func example(_ name: String) -> Target {
+  .executableTarget(
+    name: name, dependencies: [.product(name: "Coroutine", package: "Coroutine")],
+    swiftSettings: [.treatAllWarnings(as: .error)])
+}
 
 let package = Package(
   name: "Examples",
@@ -34,7 +44,13 @@ let package = Package(
         .product(name: "Context", package: "Coroutine"),
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
-      swiftSettings: [.treatAllWarnings(as: .error)])
+      swiftSettings: [.treatAllWarnings(as: .error)]),
+    example("fibonacci"),
+    example("chat-robot"),
+    example("counting"),
+    example("message-queue"),
+    example("pull-xml"),
+    example("login"),
   ],
   swiftLanguageModes: [.v6]
 )

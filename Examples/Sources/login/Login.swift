@@ -1,0 +1,62 @@
+// Log in, query the user, download his picture, change it: each step needs the one before. The steps are callback APIs, as
+// the network has them; the flow reads as if they were not, errors are thrown, and the main queue is never blocked.
+
+import Coroutine
+import Dispatch
+
+struct Account: Sendable { let user: Int, token: String }
+struct User: Sendable { let name: String, pictureURL: String }
+struct Picture: Sendable { let name: String }
+
+struct NetworkError: Error { let status: Int }
+
+/// Stands for the network: calls back on some other thread.
+enum Server {
+  typealias Completion<Value> = @Sendable (Value?, (any Error)?) -> Void
+
+  static func logIn(_ name: String, password: String, completion: @escaping Completion<Account>) {
+    DispatchQueue.global().async {
+      if password == "12345" {
+        completion(Account(user: 80_022, token: "ffccdd"), nil)
+      } else {
+        completion(nil, NetworkError(status: 401))
+      }
+    }
+  }
+
+  static func query(_ user: Int, token: String, completion: @escaping Completion<User>) {
+    DispatchQueue.global().async { completion(User(name: "Jim Green", pictureURL: "/pictures/\(user)"), nil) }
+  }
+
+  static func download(_ url: String, completion: @escaping Completion<Picture>) {
+    DispatchQueue.global().async { completion(Picture(name: url), nil) }
+  }
+
+  static func makeRound(_ picture: Picture, completion: @escaping Completion<Picture>) {
+    DispatchQueue.global().async { completion(Picture(name: "round \(picture.name)"), nil) }
+  }
+}
+
+@main @MainActor struct Login {
+  static func main() async throws {
+    for password in ["12345", "wrong"] {
+      let login = Coroutine {
+        print("progress is shown")
+        defer { print("progress is hidden") }
+
+        let account = try awaitCallback { done in Server.logIn("jim", password: password, completion: done) }
+        let user = try awaitCallback { done in Server.query(account.user, token: account.token, completion: done) }
+        let picture = try awaitCallback { done in Server.download(user.pictureURL, completion: done) }
+        let round = try awaitCallback { done in Server.makeRound(picture, completion: done) }
+
+        dispatchPrecondition(condition: .onQueue(.main))
+        print("welcome \(user.name), \(round.name)")
+      }
+      do {
+        try await login.get()
+      } catch let error as NetworkError {
+        print("could not log in: \(error.status)")
+      }
+    }
+  }
+}
