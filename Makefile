@@ -2,7 +2,7 @@
 # they need is installed, or named, by scripts/bootstrap.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test sanitize bench lint cmake assembly
+.PHONY: help demo examples test docs sanitize bench lint cmake assembly
 
 # A directory for the demo to index, and the runs of `make test` and `make sanitize`, see scripts/test.sh.
 DIR ?=
@@ -14,6 +14,8 @@ help:
 	@echo "                (make demo DIR=/usr/include: index another directory)"
 	@echo "make test       run the tests: all backends in debug, the default one in release"
 	@echo "                (make test RUNS=\"Boost-debug ASM-release\": just these)"
+	@echo "make examples   run the small examples, and compare what they print with what they should"
+	@echo "make docs       compile the examples of the README and of docs/"
 	@echo "make sanitize   run the tests under ThreadSanitizer and AddressSanitizer, on all backends"
 	@echo "make bench      run the benchmarks"
 	@echo "make lint       check the format of the sources"
@@ -23,6 +25,14 @@ help:
 demo:
 	@scripts/bootstrap.sh demo
 	@scripts/demo.sh $(if $(DIR),"$(DIR)")
+
+examples:
+	@scripts/bootstrap.sh demo
+	@scripts/examples.sh
+
+docs:
+	@scripts/bootstrap.sh test
+	@scripts/check-docs.sh
 
 test:
 	@scripts/bootstrap.sh test
