@@ -307,6 +307,40 @@ import Testing
     #expect(log.all == [])
   }
 
+  /// An operation that can never be done, and that calls somebody when it is asked whether it can.
+  private struct Asked: SelectOperation {
+    let call: @Sendable () -> Void
+    init(_ source: @escaping @Sendable () -> Void) { call = source }
+    var layout: Select.Layout { Select.Layout(size: 0, alignment: 1) }
+    var target: Select.Target { Select.Target(.timeout(.seconds(3600))) }
+    func attempt(_ node: UnsafeMutableRawPointer, for party: Select.Party) -> Select.Attempt {
+      call()
+      return Select.Attempt(.wait)
+    }
+    func enqueue(_ node: UnsafeMutableRawPointer, for party: Select.Party) {}
+    func dequeue(_ node: UnsafeMutableRawPointer) -> Select.Attempt { Select.Attempt(.done) }
+    func discard(_ node: UnsafeMutableRawPointer) {}
+    func take(_ node: UnsafeMutableRawPointer) {}
+  }
+
+  @Test func aCancelBetweenTheFirstLookAndTheWaitIsSeen() async throws {
+    try await serially {
+      let channel = Channel<Int>()
+      let own = Guarded<Coroutine<Void, any Error>?>(nil)
+      let waiting = Coroutine { () throws -> Void in
+        try select {
+          channel.onReceive { _ in }
+          Select.Case<Asked, Void>({ own.withLock { $0 }?.cancel() }) { _ in }
+        }
+      }
+      own.withLock { $0 = waiting }
+      var caught: (any Error)?
+      do { try waiting.get() } catch { caught = error }
+      #expect(caught is CancellationError)
+      #expect(channel.storage.machine.receivers.isEmpty)
+    }
+  }
+
   // MARK: Losers
 
   @Test func whatIsNotSentIsReleasedOnceAndOnlyByItsSender() async throws {
