@@ -36,6 +36,8 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) final var pin: ThreadPin?
   /// For debuggers alone.
   @exclusivity(unchecked) package final var record = InspectionRecord()
+  /// What its last ask of an actor needed, for the next one. Its own.
+  @exclusivity(unchecked) @usableFromInline final var spareReply: ReplyEnd?
   /// Who ends its present wait.
   @usableFromInline final let parking = Parking()
   /// What it is doing, for whoever asks: written by itself, the thread that runs it, and whoever wakes it.
@@ -526,6 +528,20 @@ extension CoroutineCore {
   /// Makes a suspended coroutine ready, and hands it to its scheduler. For whoever has claimed its wait.
   @usableFromInline
   static func wake(_ core: Unmanaged<CoroutineCore>) {
+    makeReady(core)
+    guard core._withUnsafeGuaranteedRef({ $0.pin == nil || !$0.resumePinned() }) else { return }
+    Ready(core).enqueue(.woken)
+  }
+
+  /// Makes a suspended coroutine ready and runs it at once, on the calling thread, until it suspends. For whoever has
+  /// claimed its wait, where the coroutine's scheduler would run it.
+  static func wakeHere(_ core: Unmanaged<CoroutineCore>) {
+    makeReady(core)
+    run(Ready(core))
+  }
+
+  @inline(__always)
+  private static func makeReady(_ core: Unmanaged<CoroutineCore>) {
     core._withUnsafeGuaranteedRef { core in
       // Its wait was claimed, with its context saved: its block says so, or somebody wakes without a claim.
       require(
@@ -535,8 +551,6 @@ extension CoroutineCore {
       core.block?.pointee.state.store(.ready, ordering: .relaxed)
       core.state.store(.ready, ordering: .relaxed)
     }
-    guard core._withUnsafeGuaranteedRef({ $0.pin == nil || !$0.resumePinned() }) else { return }
-    Ready(core).enqueue(.woken)
   }
 
   /// The coroutine that calls, or the end of the program: there is nothing to suspend.

@@ -77,6 +77,10 @@ struct Restraint: BitwiseCopyable {
 }
 
 extension CoroutineCore {
+  /// Whether it may suspend, and go on elsewhere.
+  @inline(__always)
+  final var isUnrestrained: Bool { restraint.bans | restraint.pins == 0 }
+
   /// What it begins on one coroutine a generator could end on another.
   fileprivate final func requireIsCurrent(atTheEndOf function: StaticString) {
     require(

@@ -1,0 +1,314 @@
+import Context
+public import Synchronization
+
+/// The coroutine of an actor: so that one who asks can be recognised as an actor.
+@usableFromInline
+final class ActorCoroutine: CoroutineCore, @unchecked Sendable {
+  // Sendable: constant. The actor is alive while its coroutine runs, and nobody looks at it otherwise.
+  @usableFromInline unowned(unsafe) let actor: ActorCore
+
+  init(_ actor: ActorCore, on scheduler: SchedulerReference, stackSize: Int?, body: @escaping Body) {
+    self.actor = actor
+    super.init(on: scheduler, name: actor.name, stackSize: stackSize, body: body)
+  }
+}
+
+/// An actor, whatever its messages: its life, from one run of its body to the next, its children, those who watch it.
+///
+/// One coroutine runs the body all its life long, so that what waits for the actor's end waits for that of the coroutine. It
+/// is never cancelled: each run of the body has a region of its own that is, and what follows may wait as it needs.
+@usableFromInline
+// Unchecked: each field says what guards it.
+class ActorCore: Waitable, @unchecked Sendable {
+  @usableFromInline final let name: String
+  /// Where it runs, if a coroutine there may lend it the thread: a pool of several threads, kept alive by the coroutine.
+  private final let pool: Unmanaged<PoolCore>?
+  private final let parent: SupervisorNode?
+  private final let policy: Supervision
+  /// Set before the actor is known to anybody.
+  @exclusivity(unchecked) @usableFromInline final var coroutine: ActorCoroutine?
+
+  // Guarded by the lock, all of them.
+  @exclusivity(unchecked) private final var machine = ActorStateMachine()
+  @exclusivity(unchecked) private final var region: CancellationRegion?
+  @exclusivity(unchecked) private final var watchers: [@Sendable (ActorEnd) -> Void] = []
+
+  // The actor's own, on its coroutine.
+  @exclusivity(unchecked) private final var children: SupervisorNode?
+  /// What has been decided about the failure that ends the body.
+  @exclusivity(unchecked) private final var verdict: Supervision.Directive?
+  /// Whether the body has taken no message since it was started.
+  @exclusivity(unchecked) @usableFromInline final var isFresh = true
+  /// Whether the failure reached an asker, or the handler of dead letters.
+  @exclusivity(unchecked) private final var isFailureKnown = false
+
+  /// Whether somebody has lent it his thread, and it has taken no further message since. Written by whoever has claimed
+  /// its wait for a message, and by itself while it runs.
+  @exclusivity(unchecked) @usableFromInline final var isLent = false
+  /// How often it may still be lent a thread before somebody has to let others run. As `isLent`.
+  @exclusivity(unchecked) private final var loans = ActorCore.loansInARow
+
+  /// Whom it asks, if it does: see `AskGraph`, whose lock guards it.
+  @exclusivity(unchecked) final var ask: (recipient: Unmanaged<ActorCore>, reply: Unmanaged<ReplyCore>)?
+
+  /// How many handles there are from which messages can come; a supervisor has one too, as long as somebody has the
+  /// supervisor.
+  @usableFromInline final let handles: Atomic<Int>
+
+  init(
+    name: String, on scheduler: SchedulerReference, stackSize: Int?, parent: SupervisorNode?, policy: Supervision
+  ) {
+    self.name = name
+    self.parent = parent
+    self.policy = policy
+    pool = scheduler.parallelPool
+    handles = Atomic(parent == nil ? 0 : 1)
+    super.init()
+    // Gone unused only when there was no stack to run on.
+    let birth = Birth(self)
+    coroutine = ActorCoroutine(self, on: scheduler, stackSize: stackSize) { _ in birth.actor.take()?.live() }
+  }
+
+  /// Makes it known and lets it begin.
+  final func start() {
+    parent?.adopt(self)
+    coroutine?.schedule()
+  }
+
+  // MARK: What depends on the type of the messages
+
+  /// Runs the body once.
+  func runBody() throws { fatalError("an actor without a body") }
+  /// The message that was handled ended so: answers, and reports, if it was with an error. Whether somebody was told.
+  func endMessage(_ failure: (any Error)?) -> Bool { false }
+  /// Takes no more messages. Under the lock. Returns those whose wait for room, or for a message, is over.
+  func closeMailbox() -> (senders: ClaimedWaiters, receiver: Attempt) { (ClaimedWaiters(), .done) }
+  /// Ends the wait for a message without one. Under the lock.
+  func interruptWait() -> Attempt { .done }
+  /// Answers what is left in the mailbox, and lets go of the body.
+  func clear() {}
+
+  override package final func describe(_ operation: WaitReason.Operation) -> String {
+    switch operation {
+    case .send: "room in the mailbox of \(describeActor(name))"
+    default: "a message for \(describeActor(name))"
+    }
+  }
+
+  /// Lets the actor end if it never gets a stack.
+  private final class Birth {
+    var actor: ActorCore?
+
+    init(_ actor: ActorCore) { self.actor = actor }
+
+    deinit { actor?.end(.cancelled) }
+  }
+}
+
+// MARK: - Life
+
+extension ActorCore {
+  /// The whole life, on the coroutine.
+  private final func live() {
+    while true {
+      let failure = runOnce()
+      let outcome = lock.withLock { machine.bodyEnded(failure) }
+      isFailureKnown = endMessage(messageFailure(failure, outcome)) || isFailureKnown
+      children?.close()
+      children?.stopAll()
+      children = nil
+      switch outcome {
+      case .restart: continue
+      case .end(let end): return self.end(end)
+      case .judge(let error, let mayRestart):
+        let verdict = self.verdict ?? judge(error, mayRestart: mayRestart)
+        self.verdict = nil
+        if verdict == .stop || verdict == .escalate { return end(.failed(error)) }
+      }
+    }
+  }
+
+  /// What the message that was being handled has failed with, if the body has ended so.
+  private final func messageFailure(
+    _ failure: (any Error)?, _ outcome: ActorStateMachine.Outcome
+  ) -> (any Error)? {
+    switch outcome {
+    case .judge(let error, _): error
+    case .restart where failure is CancellationError: ActorRestarted(actor: name)
+    case .end(.cancelled) where failure is CancellationError: ActorStopped(actor: name)
+    case .restart, .end: failure
+    }
+  }
+
+  /// One run of the body. What it failed with.
+  private final func runOnce() -> (any Error)? {
+    guard let coroutine else { fatalError("an actor runs without its coroutine") }
+    let region = CancellationRegion(of: coroutine)
+    defer { region.close() }
+    lock.lock()
+    let begins = machine.begin()
+    if begins { self.region = region }
+    lock.unlock()
+    guard begins else { return nil }
+    isFresh = true
+    defer { lock.withLock { self.region = nil } }
+    do {
+      try runBody()
+      return nil
+    } catch {
+      return error
+    }
+  }
+
+  /// What its supervisor says about a failure.
+  private final func judge(_ error: any Error, mayRestart: Bool) -> Supervision.Directive {
+    parent?.judge(self, error, mayRestart: mayRestart) ?? .stop
+  }
+
+  /// A message has failed, in a body that could go on. Whether it is to.
+  @usableFromInline
+  final func resumes(after error: any Error) -> Bool {
+    // What ends the body for another reason is no failure.
+    guard lock.withLock({ machine.request == nil }) else { return false }
+    isFailureKnown = endMessage(error) || isFailureKnown
+    let verdict = judge(error, mayRestart: true)
+    if verdict == .resume { return true }
+    self.verdict = verdict
+    return false
+  }
+
+  /// The body takes its first message since it was started.
+  @usableFromInline @inline(never)
+  final func noteFirstMessage() {
+    isFresh = false
+    lock.withLock { machine.noteMessage() }
+  }
+
+  private final func end(_ end: ActorEnd) {
+    lock.lock()
+    let (senders, receiver) = closeMailbox()
+    lock.unlock()
+    senders.wakeAll()
+    receiver.wakeOthers()
+    clear()
+    lock.lock()
+    machine.finish(end)
+    let watchers = self.watchers
+    self.watchers = []
+    lock.unlock()
+    if case .failed(let error) = end, !isFailureKnown, parent == nil, watchers.isEmpty {
+      CoroutineErrors.report(error, of: describeActor(name))
+    }
+    for watcher in watchers { watcher(end) }
+    parent?.remove(self)
+  }
+}
+
+// MARK: - What others want of it
+
+extension ActorCore {
+  /// Lets it stop, start again, or fail. Callable from any thread.
+  final func request(_ request: ActorStateMachine.Request) {
+    lock.lock()
+    let interrupts = machine.request(request)
+    let region = interrupts ? self.region : nil
+    var woken: (senders: ClaimedWaiters, receiver: Attempt)?
+    if case .stop = request { woken = closeMailbox() }
+    lock.unlock()
+    woken?.senders.wakeAll()
+    woken?.receiver.wakeOthers()
+    region?.cancel(reason: CancellationError())
+  }
+
+  /// A handle has gone: nobody may be left who could send.
+  @usableFromInline
+  final func handleDropped() {
+    guard handles.wrappingSubtract(1, ordering: .acquiringAndReleasing).newValue == 0 else { return }
+    lock.lock()
+    let woken = interruptWait()
+    lock.unlock()
+    woken.wakeOthers()
+  }
+
+  /// Calls `handler` at its end; at once if it has ended.
+  final func watch(_ handler: @escaping @Sendable (ActorEnd) -> Void) {
+    lock.lock()
+    let end = machine.end
+    if end == nil { watchers.append(handler) }
+    lock.unlock()
+    if let end { handler(end) }
+  }
+
+  /// How it has ended, if it has.
+  final var ending: ActorEnd? { lock.withLock { machine.end } }
+
+  /// On a coroutine: waits for the end, cancelled or not.
+  final func waitForEndShielded() {
+    withCancellationShield { try? coroutine?.waitForEnd() }
+  }
+
+  /// Its children's supervisor. On its coroutine.
+  final func supervisor() -> SupervisorNode {
+    if let children { return children }
+    let node = SupervisorNode(name: name, policy: policy, owner: self)
+    children = node
+    return node
+  }
+}
+
+// MARK: - Handing over
+
+extension ActorCore {
+  /// Lets the actor, whose wait for a message the caller has claimed, go on.
+  ///
+  /// If the caller, a coroutine, is going to wait for it anyway, and both run on the same pool, it lends the actor its
+  /// thread, and goes on when the actor suspends: two switches, where going by the queue takes four, and a look at each. For
+  /// both sides it is as if the actor had been run next and the caller right after it. The actor gives the thread back
+  /// before its next message. A loan does not let others run, so that after some in a row it goes by the queue.
+  ///
+  /// Not to schedulers that run one at a time: what became ready there before has to run first. Nor by one that must not
+  /// leave its thread, or must not wait: it would depend on luck whether it does.
+  @usableFromInline
+  final func lend(to waiter: Waiter, by asker: CoroutineCore) {
+    guard case .coroutine(let coroutine) = waiter, let pool, loans > 0,
+      coroutine._withUnsafeGuaranteedRef({ $0.visiting == nil && $0.pin == nil }), asker.isUnrestrained,
+      pool._withUnsafeGuaranteedRef({ PoolWorker.current(of: $0) != nil })
+    else {
+      loans = Self.loansInARow
+      return waiter.wake()
+    }
+    loans -= 1
+    isLent = true
+    CoroutineCore.wakeHere(coroutine)
+  }
+
+  /// The actor has more to do than what it was lent the thread for.
+  @usableFromInline @inline(never)
+  final func returnThread() {
+    isLent = false
+    coroutine?.yieldTurn()
+  }
+
+  private static var loansInARow: Int { 64 }
+}
+
+extension ActorCore {
+  @usableFromInline @inline(never)
+  final func reportForeignUse() -> Never {
+    fatalError(
+      "the mailbox of \(describeActor(name)) is used outside of the actor's own body: send the actor a message")
+  }
+}
+
+extension SchedulerReference {
+  /// The pool that it is, if it has several threads.
+  fileprivate var parallelPool: Unmanaged<PoolCore>? {
+    let core =
+      switch self {
+      case .sharedPool: ThreadPool.sharedCore
+      case .pool(let pool): Unmanaged.passUnretained(pool.core)
+      case .queue, .other: nil as Unmanaged<PoolCore>?
+      }
+    return core.flatMap { $0._withUnsafeGuaranteedRef { $0.count > 1 } ? $0 : nil }
+  }
+}

@@ -1,0 +1,69 @@
+/// A message came to an actor that has ended, or ended before it got to the message.
+public struct ActorStopped: Error, Equatable, CustomStringConvertible {
+  /// The actor's name; empty without one.
+  public let actor: String
+
+  public init(actor: String) {
+    self.actor = actor
+  }
+
+  public var description: String { "\(describeActor(actor)) has ended: it handles no more messages" }
+}
+
+/// The actor that handled a message was started again meanwhile, because of another actor's failure.
+public struct ActorRestarted: Error, Equatable, CustomStringConvertible {
+  /// The actor's name; empty without one.
+  public let actor: String
+
+  public init(actor: String) {
+    self.actor = actor
+  }
+
+  public var description: String { "\(describeActor(actor)) was started again while it handled the message" }
+}
+
+/// A message came to an actor whose mailbox was full, or had to make room for another one.
+public struct MailboxFull: Error, Equatable, CustomStringConvertible {
+  /// The actor's name; empty without one.
+  public let actor: String
+
+  public init(actor: String) {
+    self.actor = actor
+  }
+
+  public var description: String { "the mailbox of \(describeActor(actor)) is full: the message was not handled" }
+}
+
+/// An actor was asked, and nobody can answer any more: the last copy of the `Reply` was dropped unused.
+public struct ReplyDropped: Error, Equatable, CustomStringConvertible {
+  public init() {}
+
+  public var description: String {
+    "an actor handled a message without an answer: the last copy of its Reply was dropped"
+  }
+}
+
+/// An actor asked, while it handles a message, one that waits for an answer of it, perhaps by way of others: each would
+/// have waited for the next one for ever.
+public struct AskCycle: Error, Equatable, CustomStringConvertible {
+  /// The actors, from the one that asked, over whom each of them waits for, back to it.
+  public let actors: [String]
+
+  public init(actors: [String]) {
+    self.actors = actors
+  }
+
+  public var description: String {
+    if actors.count == 2 {
+      return "\(actors[0]) asks itself: it can't answer before it has an answer. Call a function, or use tell"
+    }
+    return
+      "actors ask each other in a circle: \(actors.joined(separator: " asks ")). None of them can answer: use tell, "
+      + "or keep the Reply and answer later"
+  }
+}
+
+/// For messages.
+func describeActor(_ name: String) -> String {
+  name.isEmpty ? "an unnamed actor" : "actor \"\(name)\""
+}

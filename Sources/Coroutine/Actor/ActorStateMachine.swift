@@ -1,0 +1,105 @@
+/// How an actor has ended.
+public enum ActorEnd: Sendable {
+  /// Its body returned: of its own accord, or because nobody was left who could send to it.
+  case finished
+  /// It was cancelled, or stopped with its parent or by its supervisor.
+  case cancelled
+  /// It failed, and was not started again.
+  case failed(any Error)
+}
+
+extension ActorEnd: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .finished: "finished"
+    case .cancelled: "cancelled"
+    case .failed(let error): "failed: \(error)"
+    }
+  }
+}
+
+/// What an actor's body is run for next, and how the actor ends. Pure: no lock, no switch.
+///
+/// An actor runs its body, perhaps several times; meanwhile others may request that it stops, starts again, or fails with
+/// an error that one of its children has escalated. The strongest request counts, when the body has ended.
+struct ActorStateMachine {
+  /// What somebody wants of a running actor. From the weakest to the strongest.
+  enum Request {
+    case restart
+    case fail(any Error)
+    case stop
+
+    fileprivate var strength: Int {
+      switch self {
+      case .restart: 1
+      case .fail: 2
+      case .stop: 3
+      }
+    }
+  }
+
+  private(set) var request: Request?
+  private(set) var end: ActorEnd?
+  private(set) var isRunning = false
+  /// Whether the body has taken a message since it was started.
+  private(set) var hasTakenMessage = false
+  /// How often in a row it has failed without having taken a message.
+  private(set) var failedStarts = 0
+
+  /// Somebody wants something. Whether the body is to be interrupted: it runs, and was not before.
+  mutating func request(_ new: Request) -> Bool {
+    guard end == nil, new.strength > request?.strength ?? 0 else { return false }
+    defer { request = new }
+    return isRunning && request == nil
+  }
+
+  /// The body is about to be run. Whether it is: not if the actor has to end first.
+  mutating func begin() -> Bool {
+    switch request {
+    case .stop, .fail: return false
+    case .restart, nil: break
+    }
+    request = nil
+    isRunning = true
+    hasTakenMessage = false
+    return true
+  }
+
+  /// The body takes its first message.
+  mutating func noteMessage() {
+    hasTakenMessage = true
+    failedStarts = 0
+  }
+
+  enum Outcome {
+    /// Run the body again.
+    case restart
+    case end(ActorEnd)
+    /// Ask the supervisor about a failure.
+    case judge(any Error, mayRestart: Bool)
+  }
+
+  /// The body has ended, or was not begun.
+  mutating func bodyEnded(_ failure: (any Error)?) -> Outcome {
+    isRunning = false
+    switch request {
+    case .stop: return .end(.cancelled)
+    case .restart: return .restart
+    case .fail(let error):
+      request = nil
+      return .judge(error, mayRestart: true)
+    case nil:
+      guard let failure else { return .end(.finished) }
+      if !hasTakenMessage { failedStarts += 1 }
+      return .judge(failure, mayRestart: failedStarts <= Self.startAttempts)
+    }
+  }
+
+  /// The actor has ended.
+  mutating func finish(_ end: ActorEnd) {
+    self.end = end
+  }
+
+  /// One that fails before it takes a message would be started again and again, with nothing ever gained.
+  static var startAttempts: Int { 10 }
+}

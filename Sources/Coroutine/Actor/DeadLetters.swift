@@ -1,0 +1,87 @@
+import Context
+import Synchronization
+
+/// A message that an actor accepted, and that nobody has handled to the end.
+///
+/// Its sender was told where that is possible: a sender whose message is refused gets an error instead, and whoever has
+/// asked gets an error, as well as this report if the handling failed.
+public struct DeadLetter: Sendable {
+  /// Why nobody has handled a message.
+  public enum Reason: Sendable {
+    /// The actor threw this while it handled the message.
+    case failed(any Error)
+    /// The actor ended before it got to the message.
+    case stopped
+    /// The mailbox was full, and its policy is to drop.
+    case overflow
+  }
+
+  /// The message; `nil` if it failed in a `for` loop, and somebody asked, who has got the error.
+  public let message: (any Sendable)?
+  /// The actor's name; empty without one.
+  public let actor: String
+  public let reason: Reason
+}
+
+extension DeadLetter: CustomStringConvertible {
+  public var description: String {
+    let cause =
+      switch reason {
+      case .failed(let error): "failed: \(error)"
+      case .stopped: "was left in the mailbox when the actor ended"
+      case .overflow: "was dropped: the mailbox was full"
+      }
+    return "\(describeActor(actor)): a message \(cause)" + (message.map { " (\($0))" } ?? "")
+  }
+}
+
+/// What becomes of messages that nobody handles.
+public enum DeadLetters {
+  /// Told of each dead letter, once. Called on whichever coroutine or thread found it, not under a lock: must not block. The
+  /// default prints the first few to the standard error, and says when it stops.
+  ///
+  /// May be set at any time from any thread; applies to those that come after that.
+  public static var handler: @Sendable (DeadLetter) -> Void {
+    get { box.get() }
+    set { box.set(newValue) }
+  }
+
+  @usableFromInline
+  static func report(_ letter: DeadLetter) {
+    handler(letter)
+  }
+
+  private static let box = Box()
+  private static let printed = Atomic<Int>(0)
+  private static var limit: Int { 10 }
+
+  private static func print(_ letter: DeadLetter) {
+    let number = printed.wrappingAdd(1, ordering: .relaxed).newValue
+    guard number <= limit else { return }
+    CoroutineErrors.print("dead letter: \(letter)")
+    if number == limit {
+      CoroutineErrors.print("more dead letters are not printed: set DeadLetters.handler to see them")
+    }
+  }
+
+  private final class Box: Sendable {
+    private let lock = Lock()
+    // Guarded by the lock.
+    nonisolated(unsafe) private var current: @Sendable (DeadLetter) -> Void = { DeadLetters.print($0) }
+
+    func get() -> @Sendable (DeadLetter) -> Void {
+      lock.lock()
+      defer { lock.unlock() }
+      return current
+    }
+
+    func set(_ new: @escaping @Sendable (DeadLetter) -> Void) {
+      // The old one is released after the unlock: what it captured may run code of the user's when it goes.
+      var old = new
+      lock.lock()
+      swap(&old, &current)
+      lock.unlock()
+      withExtendedLifetime(old) {}
+    }
+  }
+}

@@ -1,0 +1,90 @@
+/// An actor's side of its mailbox, for its body: the messages, and what an actor does beside handling them.
+///
+/// To be used on the actor's own coroutine: it traps elsewhere.
+public struct Mailbox<Message: Sendable>: Sequence, IteratorProtocol {
+  @usableFromInline let storage: ActorStorage<Message>
+
+  init(_ storage: ActorStorage<Message>) {
+    self.storage = storage
+  }
+
+  /// The next message; suspends the actor until there is one. The message before it counts as handled from here on.
+  ///
+  /// - Returns: `nil` when the actor is to end, or to start again, and when nobody is left who could send to it. The code
+  ///   after the loop runs; in an actor that was cancelled, what it waits for throws (see `withCancellationShield`).
+  @inlinable
+  @available(*, noasync, message: "an actor's body is not async code")
+  public func next() -> Message? {
+    storage.next()
+  }
+
+  /// Handles each message, until the actor is to end. When `handle` throws, the message has failed, and the supervisor
+  /// decides: to go on with the next message is possible here, since what is outside of `handle` stays as it is.
+  ///
+  /// ```swift
+  /// MessageActor<Order> { mailbox in
+  ///   var total = 0
+  ///   try mailbox.handleEach { order in total += try price(of: order) }
+  /// }
+  /// ```
+  ///
+  /// - Throws: what `handle` has thrown, if the supervisor does not say `resume`.
+  @inlinable
+  @available(*, noasync, message: "an actor's body is not async code")
+  public func handleEach(_ handle: (Message) throws -> Void) throws {
+    while let message = storage.next() {
+      do {
+        try handle(message)
+      } catch {
+        guard storage.resumes(after: error) else { throw error }
+      }
+    }
+  }
+
+  /// The actor itself, to send to, or to tell others of.
+  public var actor: MessageActor<Message> { MessageActor(ActorHandle(storage)) }
+}
+
+// MARK: - Children
+
+extension Mailbox {
+  /// Starts a child: an actor that is supervised by this one's policy, and that ends before this one does. Its children
+  /// are stopped when the body ends, for whatever reason, the last one first, each waited for; a body that is run again
+  /// launches its children again. Until then a child does not end for want of somebody who could send to it.
+  ///
+  /// The other parameters are those of `MessageActor.init`.
+  public func launch<Other>(
+    name: String = "", stackSize: Int? = nil, mailbox: MailboxPolicy = .unbounded,
+    supervision: Supervision = Supervision(), _ body: sending @escaping (Mailbox<Other>) throws -> Void
+  ) -> MessageActor<Other> {
+    MessageActor(
+      on: .inherited, name, stackSize, mailbox, supervision, under: parent("launch"), body)
+  }
+
+  /// Starts a child on another scheduler.
+  public func launch<Other>(
+    on scheduler: some Scheduler, name: String = "", stackSize: Int? = nil, mailbox: MailboxPolicy = .unbounded,
+    supervision: Supervision = Supervision(), _ body: sending @escaping (Mailbox<Other>) throws -> Void
+  ) -> MessageActor<Other> {
+    MessageActor(
+      on: SchedulerReference(scheduler), name, stackSize, mailbox, supervision, under: parent("launch"), body)
+  }
+
+  private func parent(_ operation: StaticString) -> SupervisorNode {
+    storage.requireOwn(CoroutineCore.running(for: "Mailbox.launch"))
+    return storage.supervisor()
+  }
+
+  /// Sends this actor a message when another one ends: at once if it has. The message comes whether there is room in the
+  /// mailbox or not.
+  ///
+  /// ```swift
+  /// mailbox.watch(worker) { end in .workerEnded(end) }
+  /// ```
+  public func watch<Other>(
+    _ other: MessageActor<Other>, _ message: @escaping @Sendable (ActorEnd) -> Message
+  ) {
+    let actor = actor
+    other.watch { actor.handle.storage.deliverUrgently(message($0)) }
+  }
+}

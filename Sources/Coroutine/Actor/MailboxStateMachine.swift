@@ -1,0 +1,165 @@
+/// A message on its way, and where its answer goes.
+@usableFromInline
+struct Letter<Message> {
+  @usableFromInline let message: Message
+  /// Keeps the asker waiting until the message has been handled, whoever else drops the reply; `nil`: nobody asked.
+  @usableFromInline let end: ReplyEnd?
+
+  @inlinable
+  init(_ message: Message, _ end: ReplyEnd?) {
+    self.message = message
+    self.end = end
+  }
+}
+
+/// Somebody at a mailbox, on his own stack: a sender with a letter for which there is no room, or the actor that waits for
+/// one.
+@usableFromInline
+struct MailboxNode<Message> {
+  /// First, so that a node's address is also its place's.
+  @usableFromInline var place: WaitNode
+  /// A sender's letter until it is taken; the actor's once it has come. Guarded by the actor's lock while it waits.
+  @usableFromInline var letter: Letter<Message>?
+
+  @inlinable
+  init(_ waiter: Waiter, _ letter: Letter<Message>?) {
+    place = WaitNode(waiter)
+    self.letter = letter
+  }
+}
+
+/// The messages of an actor, who waits for room, and whether the actor waits for one. Pure: no lock, no switch.
+///
+/// Invariants: the actor waits only while there are no messages; senders wait only while the mailbox is full; in one that is
+/// closed nobody waits and nothing is left.
+@usableFromInline
+struct MailboxStateMachine<Message>: ~Copyable {
+  @usableFromInline typealias Node = UnsafeMutablePointer<MailboxNode<Message>>
+
+  @usableFromInline var letters = ElementRing<Letter<Message>>()
+  /// The actor, if it waits for a message.
+  @usableFromInline var receiver: Node?
+  @usableFromInline var senders = WaitQueue()
+  @usableFromInline var isClosed = false
+  @usableFromInline let capacity: Int
+  @usableFromInline let overflow: MailboxPolicy.Overflow
+
+  init(_ policy: MailboxPolicy) {
+    capacity = policy.capacity
+    overflow = policy.overflow
+  }
+
+  @usableFromInline
+  enum Post {
+    /// It is in the mailbox.
+    case kept
+    /// The actor has waited for it, and is to be woken.
+    case handed(Waiter)
+    /// There is no room: the sender still has it.
+    case full
+    /// In its place the sender has the oldest one, which nobody will get.
+    case displaced
+    /// The actor has ended: the sender still has it.
+    case closed
+  }
+
+  /// Somebody sends what is in `letter`. `isUrgent`: whether there is room or not.
+  @inlinable @inline(__always)
+  mutating func post(_ letter: inout Letter<Message>?, isUrgent: Bool = false) -> Post {
+    if let receiver = receiver {
+      self.receiver = nil
+      // Claimed by a cancel otherwise: it is on its way to `withdrawReceiver`, and will find the letter in the ring.
+      if receiver.pointee.place.waiter.claim(.event) {
+        receiver.pointee.letter = letter.take()
+        return .handed(receiver.pointee.place.waiter)
+      }
+    }
+    guard !isClosed, letters.count < capacity || isUrgent else { return refuse(&letter) }
+    letters.append(letter.take()!)
+    return .kept
+  }
+
+  @inlinable @inline(never)
+  mutating func refuse(_ letter: inout Letter<Message>?) -> Post {
+    if isClosed { return .closed }
+    guard overflow == .dropOldest else { return .full }
+    let oldest = letters.removeFirst()
+    letters.append(letter.take()!)
+    letter = oldest
+    return .displaced
+  }
+
+  /// A sender that found no room waits for it.
+  @inlinable
+  mutating func waitForRoom(_ node: Node) {
+    senders.append(Self.place(node))
+  }
+
+  /// A sender gives up.
+  @inlinable
+  mutating func withdrawSender(_ node: Node) -> Attempt {
+    senders.remove(Self.place(node))
+    return .done
+  }
+
+  @usableFromInline
+  enum Take {
+    case taken
+    /// It made room for a sender, who is to be woken.
+    case admitted(Waiter)
+    case empty
+    case closed
+  }
+
+  /// The actor takes its next message.
+  @inlinable @inline(__always)
+  mutating func take(_ letter: inout Letter<Message>?) -> Take {
+    guard letters.count > 0 else { return isClosed ? .closed : .empty }
+    letter = letters.removeFirst()
+    return senders.isEmpty ? .taken : admit()
+  }
+
+  @inlinable @inline(never)
+  mutating func admit() -> Take {
+    guard letters.count < capacity, let sender = senders.popClaimed() else { return .taken }
+    letters.append(Self.node(sender).pointee.letter.take()!)
+    return .admitted(sender.pointee.waiter)
+  }
+
+  /// The actor stops waiting for a message.
+  @inlinable
+  mutating func withdrawReceiver(_ node: Node) -> Attempt {
+    if receiver == node { receiver = nil }
+    return .done
+  }
+
+  /// The actor, if it waits, is to go on without a message.
+  @inlinable
+  mutating func interruptReceiver() -> Attempt {
+    guard let receiver = receiver.take(), receiver.pointee.place.waiter.claim(.event) else { return .done }
+    return .wake(receiver.pointee.place.waiter)
+  }
+
+  /// No more messages. Returns the senders whose wait is over: they keep their letters. What is in the mailbox stays there.
+  @inlinable
+  mutating func close() -> ClaimedWaiters {
+    isClosed = true
+    return senders.claimAll()
+  }
+
+  /// Whether the invariants hold; for tests.
+  func checkInvariants() -> Bool {
+    (receiver == nil || letters.count == 0) && (senders.isEmpty || letters.count >= capacity)
+      && (!isClosed || senders.isEmpty)
+  }
+
+  @inlinable @inline(__always)
+  static func place(_ node: Node) -> UnsafeMutablePointer<WaitNode> {
+    UnsafeMutableRawPointer(node).assumingMemoryBound(to: WaitNode.self)
+  }
+
+  @inlinable @inline(__always)
+  static func node(_ place: UnsafeMutablePointer<WaitNode>) -> Node {
+    UnsafeMutableRawPointer(place).assumingMemoryBound(to: MailboxNode<Message>.self)
+  }
+}

@@ -1,0 +1,265 @@
+import Synchronization
+
+/// A coroutine with a mailbox: it handles one message at a time, and nobody else gets at its state.
+///
+/// ```swift
+/// enum Counting {
+///   case increment
+///   case get(Reply<Int>)
+/// }
+///
+/// let counter = MessageActor<Counting>(name: "counter") { mailbox in
+///   var count = 0
+///   for message in mailbox {
+///     switch message {
+///     case .increment: count += 1
+///     case .get(let reply): reply.complete(count)
+///     }
+///   }
+/// }
+/// try counter.tell(.increment)
+/// print(try counter.ask { .get($0) })         // 1
+/// ```
+///
+/// - **Messages** are handled in the order in which one sender sends them; those of different senders in some order.
+///   Different actors run at the same time. A message may wait for anything while it is handled: the next one comes after it.
+/// - **tell** sends. **ask** sends a message with a `Reply` in it, and waits for the answer: a value, or an error. An error
+///   that is thrown while a message is handled is the answer too, if there was none before.
+/// - **Nothing is lost in silence.** A message to an actor that has ended is refused with `ActorStopped`; what is left in
+///   its mailbox then is answered with that, or given to `DeadLetters.handler`, as are messages that fail.
+/// - **Its end.** An actor ends when its body returns, when it is cancelled, when it fails and its supervisor says so, and
+///   when the last `MessageActor` is gone from which messages could come, and all that were sent are handled.
+/// - **Failures.** An actor that throws ends, unless it has a supervisor: that of `Mailbox.launch`, which starts children,
+///   or a `Supervisor`. The body is what makes the state: when it is run again, everything in it is as in the beginning,
+///   and the mailbox is as it was.
+/// - **Circles.** An actor that asks itself, or one that waits for it, gets `AskCycle` instead of waiting for ever.
+///
+/// All functions may be called from any thread; those that may wait exist for coroutines, for `async` code, and, with
+/// `Blocking` in their names, for threads. Copies are the same actor. Each message takes constant time; nothing is
+/// allocated but the mailbox.
+public struct MessageActor<Message: Sendable>: Sendable {
+  @usableFromInline let handle: ActorHandle<Message>
+
+  @usableFromInline
+  init(_ handle: ActorHandle<Message>) {
+    self.handle = handle
+  }
+
+  @inlinable @inline(__always)
+  var storage: ActorStorage<Message> { handle.storage }
+
+  /// Starts an actor, on the scheduler of the coroutine that creates it, or, created elsewhere, on the pool.
+  ///
+  /// - Parameters:
+  ///   - name: for backtraces and messages.
+  ///   - stackSize: usable bytes; `nil` for the default.
+  ///   - mailbox: how many messages wait at most, and what becomes of one more.
+  ///   - supervision: what becomes of its children, `Mailbox.launch`, when they fail.
+  ///   - body: takes the messages. Run again, from its beginning, when the actor is started again.
+  public init(
+    name: String = "", stackSize: Int? = nil, mailbox: MailboxPolicy = .unbounded,
+    supervision: Supervision = Supervision(), _ body: sending @escaping (Mailbox<Message>) throws -> Void
+  ) {
+    self.init(on: .inherited, name, stackSize, mailbox, supervision, under: nil, body)
+  }
+
+  /// Starts an actor on a scheduler: a `DispatchQueue`, `.pool`, one of your own.
+  public init(
+    on scheduler: some Scheduler, name: String = "", stackSize: Int? = nil, mailbox: MailboxPolicy = .unbounded,
+    supervision: Supervision = Supervision(), _ body: sending @escaping (Mailbox<Message>) throws -> Void
+  ) {
+    self.init(on: SchedulerReference(scheduler), name, stackSize, mailbox, supervision, under: nil, body)
+  }
+
+  init(
+    on scheduler: SchedulerReference, _ name: String, _ stackSize: Int?, _ mailbox: MailboxPolicy,
+    _ supervision: Supervision, under parent: SupervisorNode?, _ body: @escaping (Mailbox<Message>) throws -> Void
+  ) {
+    let storage = ActorStorage<Message>(
+      name: name, on: scheduler, stackSize: stackSize, mailbox: mailbox, parent: parent, policy: supervision, body: body
+    )
+    handle = ActorHandle(storage)
+    storage.start()
+  }
+
+  /// The name it was given; empty without one.
+  public var name: String { storage.name }
+}
+
+// MARK: - Telling
+
+extension MessageActor {
+  /// Sends a message. Waits only where the mailbox is full and its policy is to suspend: then it has to be called in a
+  /// coroutine.
+  ///
+  /// - Parameter timeout: how long to wait for room at most; zero: not at all; `nil`: without a limit.
+  /// - Throws: `ActorStopped` if the actor has ended; `MailboxFull` if the mailbox is full and its policy is to fail;
+  ///   `CancellationError` or `TimeoutError` if the caller is cancelled, or time is up, while it waits for room.
+  @inlinable
+  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  public func tell(_ message: Message, timeout: Duration? = nil) throws {
+    var letter: Letter<Message>? = Letter(message, nil)
+    switch storage.deliver(&letter) {
+    case .delivered: return
+    case .refused(let error): throw error
+    case .full:
+      let core = CoroutineCore.running(for: "MessageActor.tell(_:), which found the mailbox full,")
+      try storage.check(storage.waitForRoom(core, &letter, until: WaitDeadline.after(timeout)), letter, timeout)
+    }
+  }
+
+  /// Sends a message, in `async` code. Waits only where the mailbox is full and its policy is to suspend.
+  ///
+  /// - Parameter timeout: how long to wait for room at most; zero: not at all; `nil`: without a limit.
+  /// - Throws: as the synchronous form.
+  @inlinable
+  nonisolated(nonsending) public func tell(_ message: Message, timeout: Duration? = nil) async throws {
+    var letter: Letter<Message>? = Letter(message, nil)
+    switch storage.deliver(&letter) {
+    case .delivered: return
+    case .refused(let error): throw error
+    case .full:
+      try storage.check(await storage.waitForRoom(&letter, until: WaitDeadline.after(timeout)), letter, timeout)
+    }
+  }
+
+  /// Sends a message, on a plain thread, which it blocks where the mailbox is full and its policy is to suspend.
+  ///
+  /// - Throws: as `tell(_:timeout:)`.
+  /// - Precondition: not called inside a coroutine: traps.
+  @inlinable
+  @available(*, noasync, message: "use 'await tell()' in async code")
+  public func tellBlocking(_ message: Message, timeout: Duration? = nil) throws {
+    storage.requireThread()
+    var letter: Letter<Message>? = Letter(message, nil)
+    switch storage.deliver(&letter) {
+    case .delivered: return
+    case .refused(let error): throw error
+    case .full:
+      try storage.check(storage.waitForRoomBlocking(&letter, until: WaitDeadline.after(timeout)), letter, timeout)
+    }
+  }
+}
+
+// MARK: - Asking
+
+extension MessageActor {
+  /// Sends a message with a way back in it, and waits for the answer. Suspends the calling coroutine.
+  ///
+  /// ```swift
+  /// let count = try counter.ask(timeout: .seconds(1)) { .get($0) }
+  /// ```
+  ///
+  /// The asker may go on as soon as the actor has answered, and does at the latest when the actor has handled the message or
+  /// waits for something.
+  ///
+  /// - Parameters:
+  ///   - timeout: how long to wait at most, for room in the mailbox and for the answer; zero: not at all; `nil`: without a
+  ///     limit. The message is handled all the same: `Reply.isWanted` tells the actor that nobody waits.
+  ///   - message: makes the message. Called at once.
+  /// - Returns: what the actor gave to `Reply.complete(_:)`.
+  /// - Throws: what it gave to `Reply.fail(_:)`, or threw while it handled the message; `ReplyDropped` if nobody can answer
+  ///   any more; `ActorStopped` if the actor ended before it got to the message; `MailboxFull` by the policy of the mailbox;
+  ///   `AskCycle` if the actor waits for the caller; `CancellationError` if the caller is cancelled; `TimeoutError`.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @inlinable
+  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  public func ask<Value: Sendable>(timeout: Duration? = nil, _ message: (Reply<Value>) -> Message) throws -> Value {
+    try storage.ask(timeout: timeout, message)
+  }
+
+  /// Sends a message with a way back in it, and waits for the answer. In `async` code.
+  ///
+  /// Parameters and errors are those of the synchronous form.
+  @inlinable
+  nonisolated(nonsending) public func ask<Value: Sendable>(
+    timeout: Duration? = nil, _ message: (Reply<Value>) -> Message
+  ) async throws -> Value {
+    try await storage.ask(timeout: timeout, message)
+  }
+
+  /// Sends a message with a way back in it, and waits for the answer. Blocks the calling thread.
+  ///
+  /// Parameters and errors are those of `ask(timeout:_:)`.
+  ///
+  /// - Precondition: not called inside a coroutine, nor on the main thread for an actor of the main queue: traps.
+  @inlinable
+  @available(*, noasync, message: "use 'await ask()' in async code")
+  public func askBlocking<Value: Sendable>(
+    timeout: Duration? = nil, _ message: (Reply<Value>) -> Message
+  ) throws -> Value {
+    try storage.askBlocking(timeout: timeout, message)
+  }
+}
+
+// MARK: - Ending
+
+extension MessageActor {
+  /// Asks the actor to end: its loop ends, or whatever it waits for throws `CancellationError`, and the code after that
+  /// runs. It takes no more messages from now on. Callable from any thread, any number of times.
+  public func cancel() {
+    storage.request(.stop)
+  }
+
+  /// How it has ended; `nil` as long as it has not.
+  public var end: ActorEnd? { storage.ending }
+
+  /// Tells `handler` how it ended, once; at once if it has. Runs on the actor's coroutine otherwise, in the order in which
+  /// those who watch came; must not block.
+  public func watch(_ handler: @escaping @Sendable (ActorEnd) -> Void) {
+    storage.watch(handler)
+  }
+
+  /// Waits for the end of the actor and of its children. Suspends the calling coroutine.
+  ///
+  /// - Throws: what the actor failed with; `CancellationError` if the caller is cancelled. That the actor was cancelled is no
+  ///   error.
+  /// - Precondition: called inside a coroutine, and not by the actor itself: traps.
+  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  public func join() throws {
+    try storage.coroutine?.waitForEnd()
+    try storage.throwFailure()
+  }
+
+  /// Waits for the end of the actor and of its children. In `async` code.
+  ///
+  /// - Throws: what the actor failed with; `CancellationError` if the caller is cancelled.
+  nonisolated(nonsending) public func join() async throws {
+    try await storage.coroutine?.waitForEnd()
+    try storage.throwFailure()
+  }
+
+  /// Waits for the end of the actor and of its children. Blocks the calling thread.
+  ///
+  /// - Throws: what the actor failed with.
+  /// - Precondition: not called inside a coroutine: traps.
+  @available(*, noasync, message: "use 'await join()' in async code")
+  public func joinBlocking() throws {
+    try storage.coroutine?.blockUntilEnd()
+    try storage.throwFailure()
+  }
+}
+
+extension ActorCore {
+  fileprivate final func throwFailure() throws {
+    if case .failed(let error) = ending { throw error }
+    // It never got a stack.
+    if let error = coroutine?.failure { throw error }
+  }
+}
+
+/// What the copies of one `MessageActor` share: when the last of an actor's is gone, no messages can come any more.
+@usableFromInline
+final class ActorHandle<Message: Sendable>: Sendable {
+  @usableFromInline let storage: ActorStorage<Message>
+
+  @usableFromInline
+  init(_ storage: ActorStorage<Message>) {
+    self.storage = storage
+    storage.handles.wrappingAdd(1, ordering: .relaxed)
+  }
+
+  deinit {
+    storage.handleDropped()
+  }
+}

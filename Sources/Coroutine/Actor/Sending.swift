@@ -1,0 +1,45 @@
+extension MessageActor {
+  /// Sends a message, and does not wait: for the answer there is a promise, to be waited for later, or not at all.
+  ///
+  /// ```swift
+  /// let count = counter.send { .get($0) }
+  /// let other = try compute()
+  /// print(try count.get() + other)
+  /// ```
+  ///
+  /// Nobody is told of an error here unless he waits for the promise; `CoroutineErrors.unhandled` gets it otherwise.
+  ///
+  /// - Returns: what the actor answers, or the errors of `ask`; where `ask` would wait for room, `MailboxFull`. A promise that
+  ///   is cancelled makes `Reply.isWanted` false.
+  @discardableResult
+  public func send<Value: Sendable>(_ message: (Reply<Value>) -> Message) -> Promise<Value> {
+    let reply = ReplyStorage<Value>()
+    let end = ReplyEnd(reply)
+    return post(message(Reply(end)), end, reply)
+  }
+
+  /// Sends a message, and does not wait. The promise is fulfilled when the message has been handled.
+  ///
+  /// For a message that nobody waits for, `tell(_:)` does the same for less.
+  ///
+  /// - Returns: an end of the wait, or what the actor threw while it handled the message; `ActorStopped` if it ended before
+  ///   it got there; `MailboxFull` if there was no room.
+  @discardableResult
+  public func send(_ message: Message) -> Promise<Void> {
+    let receipt = Receipt()
+    return post(message, ReplyEnd(receipt), receipt)
+  }
+
+  private func post<Value>(_ message: Message, _ end: ReplyEnd, _ reply: ReplyStorage<Value>) -> Promise<Value> {
+    let (promise, resolver) = Promise<Value>.makePromise(name: name)
+    reply.onAnswer = { [unowned reply] in resolver.settle(with: Result { try reply.takeOutcome() }) }
+    resolver.onCancel { [weak reply] in _ = reply?.giveUp() }
+    var letter: Letter<Message>? = Letter(message, end)
+    switch storage.deliver(&letter) {
+    case .delivered: break
+    case .full: end.fail(MailboxFull(actor: name))
+    case .refused(let error): end.fail(error)
+    }
+    return promise
+  }
+}

@@ -1,0 +1,101 @@
+/// What becomes of an actor that fails, as its parent, or a `Supervisor`, sees it.
+///
+/// ```swift
+/// let policy = Supervision(.oneForOne, restarts: 3, within: .seconds(10)) { error in
+///   error is ParseError ? .resume : .restart
+/// }
+/// ```
+public struct Supervision: Sendable {
+  /// What to do about a failure.
+  public enum Directive: Sendable {
+    /// Go on with the next message, with the state as it is. Possible where a message is handled by
+    /// `Mailbox.handleEach(_:)`, or by an actor made with a state; a body that has thrown has lost its variables, and is
+    /// run again.
+    case resume
+    /// Run the body again, which makes a new state. The messages in the mailbox stay there.
+    case restart
+    /// End the actor.
+    case stop
+    /// End the actor, and fail in its place: it is the parent's failure now.
+    case escalate
+  }
+
+  /// Whom a directive concerns.
+  public enum Strategy: Sendable {
+    /// The one that failed.
+    case oneForOne
+    /// All of the supervisor's actors, if it is `restart` or `stop`: for actors that depend on each other's state. Each is
+    /// interrupted, and starts again as soon as its body has ended.
+    case oneForAll
+  }
+
+  let strategy: Strategy
+  let limit: Int
+  let window: Duration
+  let beyondLimit: Directive
+  let decide: @Sendable (any Error) -> Directive
+
+  /// A policy.
+  ///
+  /// - Parameters:
+  ///   - strategy: whom a directive concerns.
+  ///   - limit: how many failures within `window` are answered by starting again; `nil`: all of them. One that fails before
+  ///     it has taken a message is started again 10 times in a row at most.
+  ///   - window: the time that counts for `limit`.
+  ///   - beyondLimit: what happens to the failure after that: `.stop` or `.escalate`; others trap.
+  ///   - decide: what to do about an error. Called on the coroutine that failed, not under a lock; must not suspend. Without
+  ///     one: start again.
+  public init(
+    _ strategy: Strategy = .oneForOne, restarts limit: Int? = nil, within window: Duration = .seconds(1),
+    beyondLimit: Directive = .stop, decide: @escaping @Sendable (any Error) -> Directive = { _ in .restart }
+  ) {
+    require(limit ?? 0 >= 0, "Supervision(restarts: \(limit ?? 0)): a limit can't be negative")
+    require(window >= .zero, "Supervision(within: \(window)): a time can't be negative")
+    require(
+      beyondLimit == .stop || beyondLimit == .escalate,
+      "Supervision(beyondLimit: .\(beyondLimit)): beyond the limit of restarts use .stop or .escalate")
+    self.strategy = strategy
+    self.limit = limit ?? .max
+    self.window = window
+    self.beyondLimit = beyondLimit
+    self.decide = decide
+  }
+
+  /// Ends the actor that fails.
+  public static var stopping: Supervision { Supervision { _ in .stop } }
+}
+
+/// What a supervisor does about one failure after another. Pure: no lock, no clock.
+struct SupervisionStateMachine {
+  private let strategy: Supervision.Strategy
+  private let limit: Int
+  /// Nanoseconds.
+  private let window: UInt64
+  private let beyondLimit: Supervision.Directive
+  /// When it has started actors again: those that may still count, oldest first.
+  private(set) var restarts: [UInt64] = []
+
+  init(_ policy: Supervision) {
+    strategy = policy.strategy
+    limit = policy.limit
+    window = policy.window.nanosecondsRoundedUp
+    beyondLimit = policy.beyondLimit
+  }
+
+  struct Decision: Equatable {
+    let directive: Supervision.Directive
+    /// Whether it concerns the others too.
+    let concernsOthers: Bool
+  }
+
+  /// An actor has failed, `now`, for which the policy says `directive`.
+  mutating func failed(_ directive: Supervision.Directive, at now: UInt64) -> Decision {
+    var directive = directive
+    if directive == .restart, limit != .max {
+      restarts.removeAll { $0.addingSaturated(window) <= now }
+      if restarts.count < limit { restarts.append(now) } else { directive = beyondLimit }
+    }
+    let concernsOthers = strategy == .oneForAll && (directive == .restart || directive == .stop)
+    return Decision(directive: directive, concernsOthers: concernsOthers)
+  }
+}

@@ -1,0 +1,88 @@
+/// Starts actors and decides what becomes of those that fail, from outside of any actor. (An actor supervises what its body
+/// starts by `Mailbox.launch`.)
+///
+/// ```swift
+/// let supervisor = Supervisor(Supervision(.oneForAll, restarts: 3, within: .seconds(10)), name: "storage")
+/// let index: MessageActor<Lookup> = supervisor.launch(name: "index") { mailbox in try serve(mailbox) }
+/// …
+/// try await supervisor.stop()
+/// ```
+///
+/// Its actors do not end for want of somebody who could send to them, as others do, before it is gone itself.
+///
+/// An error that is escalated stops all of its actors, and is reported through `CoroutineErrors.unhandled`. Copies are the
+/// same supervisor. All functions may be called from any thread.
+public struct Supervisor: Sendable {
+  private let handle: SupervisorHandle
+  private var node: SupervisorNode { handle.node }
+
+  /// A supervisor without actors.
+  ///
+  /// - Parameters:
+  ///   - policy: what becomes of an actor that fails.
+  ///   - name: for messages.
+  public init(_ policy: Supervision = Supervision(), name: String = "") {
+    handle = SupervisorHandle(SupervisorNode(name: name, policy: policy, owner: nil))
+  }
+
+  /// Starts an actor. The parameters are those of `MessageActor.init`. After `stop()` it ends before it begins.
+  public func launch<Message>(
+    name: String = "", stackSize: Int? = nil, mailbox: MailboxPolicy = .unbounded,
+    supervision: Supervision = Supervision(), _ body: sending @escaping (Mailbox<Message>) throws -> Void
+  ) -> MessageActor<Message> {
+    MessageActor(on: .inherited, name, stackSize, mailbox, supervision, under: node, body)
+  }
+
+  /// Starts an actor on a scheduler.
+  public func launch<Message>(
+    on scheduler: some Scheduler, name: String = "", stackSize: Int? = nil, mailbox: MailboxPolicy = .unbounded,
+    supervision: Supervision = Supervision(), _ body: sending @escaping (Mailbox<Message>) throws -> Void
+  ) -> MessageActor<Message> {
+    MessageActor(on: SchedulerReference(scheduler), name, stackSize, mailbox, supervision, under: node, body)
+  }
+
+  /// Starts an actor that is a state and a function. See `MessageActor.init(name:stackSize:mailbox:state:handle:)`.
+  public func launch<Message, State>(
+    name: String = "", stackSize: Int? = nil, mailbox: MailboxPolicy = .unbounded,
+    state makeState: sending @escaping () throws -> State,
+    handle: sending @escaping (_ state: inout State, _ message: Message) throws -> Void
+  ) -> MessageActor<Message> {
+    launch(name: name, stackSize: stackSize, mailbox: mailbox, MessageActor<Message>.body(makeState, handle))
+  }
+
+  /// Stops the actors one after another, the last one first, and waits for each. Suspends the calling coroutine, cancelled
+  /// or not.
+  ///
+  /// - Precondition: called inside a coroutine, and not by one of the actors: traps.
+  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  public func stop() {
+    _ = CoroutineCore.running(for: "Supervisor.stop()")
+    node.close()
+    node.stopAll()
+  }
+
+  /// Stops the actors one after another, the last one first, and waits for each. In `async` code; goes on to the end when
+  /// the task is cancelled.
+  nonisolated(nonsending) public func stop() async {
+    node.close()
+    while let actor = node.last {
+      actor.request(.stop)
+      // In a task of its own, which nobody cancels.
+      await Task { try? await actor.coroutine?.waitForEnd() }.value
+      node.remove(actor)
+    }
+  }
+}
+
+/// What the copies of one `Supervisor` share.
+private final class SupervisorHandle: Sendable {
+  let node: SupervisorNode
+
+  init(_ node: SupervisorNode) {
+    self.node = node
+  }
+
+  deinit {
+    node.abandon()
+  }
+}

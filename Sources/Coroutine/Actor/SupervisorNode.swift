@@ -1,0 +1,85 @@
+import Context
+
+/// The children of an actor, or of a `Supervisor`: their list, and what to do when one fails.
+// Unchecked: the lock guards what changes.
+@usableFromInline
+final class SupervisorNode: @unchecked Sendable {
+  let name: String
+  private let policy: Supervision
+  /// The actor whose children they are; `nil`: a `Supervisor`'s. Alive while a child is, which it waits for.
+  private unowned(unsafe) let owner: ActorCore?
+  private let lock = Lock()
+  // Guarded by the lock, all three.
+  @exclusivity(unchecked) private var children: [ActorCore] = []
+  @exclusivity(unchecked) private var machine: SupervisionStateMachine
+  @exclusivity(unchecked) private var isClosed = false
+
+  init(name: String, policy: Supervision, owner: ActorCore?) {
+    self.name = name
+    self.policy = policy
+    self.owner = owner
+    machine = SupervisionStateMachine(policy)
+  }
+
+  /// Takes in an actor that has not begun.
+  func adopt(_ child: ActorCore) {
+    lock.lock()
+    let isOpen = !isClosed
+    if isOpen { children.append(child) }
+    lock.unlock()
+    // Too late to be anybody's child: it ends before it begins.
+    if !isOpen { child.request(.stop) }
+  }
+
+  /// A child has ended.
+  func remove(_ child: ActorCore) {
+    lock.withLock { children.removeAll { $0 === child } }
+  }
+
+  /// Decides about a child that has failed, on whose coroutine this is, and does what concerns others.
+  func judge(_ child: ActorCore, _ error: any Error, mayRestart: Bool) -> Supervision.Directive {
+    var wish = policy.decide(error)
+    if wish == .restart || wish == .resume, !mayRestart { wish = .stop }
+    lock.lock()
+    let decision = machine.failed(wish, at: TimerService.shared.now)
+    let others = decision.concernsOthers ? children.filter { $0 !== child } : []
+    lock.unlock()
+    switch decision.directive {
+    case .resume: break
+    case .restart: for other in others { other.request(.restart) }
+    case .stop: for other in others.reversed() { other.request(.stop) }
+    case .escalate: escalate(error)
+    }
+    return decision.directive
+  }
+
+  private func escalate(_ error: any Error) {
+    if let owner { return owner.request(.fail(error)) }
+    CoroutineErrors.report(error, of: name.isEmpty ? "a supervisor" : "supervisor \"\(name)\"")
+    close()
+    for child in lock.withLock({ children }).reversed() { child.request(.stop) }
+  }
+
+  /// Nobody is left who could launch, or stop, actors: they end when nobody can send to them either.
+  func abandon() {
+    for child in lock.withLock({ children }) { child.handleDropped() }
+  }
+
+  /// Whoever is launched from here on ends before it begins.
+  func close() {
+    lock.withLock { isClosed = true }
+  }
+
+  /// The last one that was launched, of those that have not ended.
+  var last: ActorCore? { lock.withLock { children.last } }
+
+  /// Stops the children one after another, the last one first, each when the one before has ended. On a coroutine; goes on
+  /// to the end, cancelled or not.
+  func stopAll() {
+    while let child = last {
+      child.request(.stop)
+      child.waitForEndShielded()
+      remove(child)
+    }
+  }
+}

@@ -1,0 +1,140 @@
+import Dispatch
+import Testing
+
+@testable import Coroutine
+
+/// Actors that ask each other in a circle get an error instead of waiting for ever, and others do not.
+@Suite struct ActorCycleTests {
+  private enum Message: Sendable {
+    case ask(Reply<String>)
+  }
+
+  private final class Links: Sendable {
+    let actors = Guarded<[MessageActor<Message>]>([])
+    subscript(index: Int) -> MessageActor<Message> { actors.withLock { $0[index] } }
+  }
+
+  /// Each of them asks the next one, and answers with what it gets.
+  private func circle(_ count: Int, on scheduler: some Scheduler) -> Links {
+    let links = Links()
+    let actors = (0..<count).map { index in
+      MessageActor<Message>(on: scheduler, name: "\(index)") { mailbox in
+        for case .ask(let reply) in mailbox {
+          do {
+            reply.complete("\(index)<" + (try links[(index + 1) % count].ask { .ask($0) }))
+          } catch {
+            reply.complete(
+              "\(error as? AskCycle == nil ? "\(error)" : (error as! AskCycle).actors.joined(separator: ","))")
+          }
+        }
+      }
+    }
+    links.actors.withLock { $0 = actors }
+    return links
+  }
+
+  private func stop(_ links: Links) {
+    for actor in links.actors.withLock({ $0 }) { actor.cancel() }
+  }
+
+  @Test(arguments: [1, 2, 3, 10, 100]) func aCircleIsReportedWithItsNames(_ count: Int) async throws {
+    for scheduler: any Scheduler in [ThreadPool(threads: 2), DispatchQueue(label: "serial")] as [any Scheduler] {
+      let links = circle(count, on: scheduler)
+      let answer = try await links[0].ask { .ask($0) }
+      // The last one would have closed it.
+      let names = ([count - 1] + Array(0..<count)).map { "actor \"\($0)\"" }
+      let expected = (0..<count - 1).map { "\($0)<" }.joined() + names.joined(separator: ",")
+      #expect(answer == expected)
+      // Nothing of it is left: the next question is no other.
+      #expect(try await links[0].ask { .ask($0) } == answer)
+      stop(links)
+    }
+  }
+
+  @Test func manyCirclesAtOnceAreAllFound() async throws {
+    let links = circle(4, on: ThreadPool(threads: 4))
+    let askers = (0..<8).map { asker in
+      Coroutine(on: .pool) {
+        for _ in 0..<200 { _ = try links[asker % 4].ask { .ask($0) } }
+      }
+    }
+    for asker in askers { try await asker.get() }
+    stop(links)
+  }
+
+  @Test func anAnswerThatWasPutOffIsNoCircle() async throws {
+    let queue = DispatchQueue(label: "serial")
+    let log = Log()
+    enum Message: Sendable {
+      case begin(Reply<Int>)
+      case ask(Reply<Int>)
+      case goOn
+    }
+    let links = Guarded<[MessageActor<Message>]>([])
+    let (left, right) = (0, 1)
+    func other(_ index: Int) -> MessageActor<Message> { links.withLock { $0[index] } }
+    try await Coroutine(on: queue) {
+      let first = MessageActor<Message>(on: queue, name: "left") { mailbox in
+        for message in mailbox {
+          switch message {
+          case .begin(let reply): reply.complete(try links.withLock { $0[right] }.ask { .ask($0) } + 1)
+          case .ask(let reply): reply.complete(10)
+          case .goOn: break
+          }
+        }
+      }
+      let second = MessageActor<Message>(on: queue, name: "right") { mailbox in
+        var kept: Reply<Int>?
+        for message in mailbox {
+          switch message {
+          case .ask(let reply):
+            // Somebody else will answer.
+            let gate = Coroutine { reply.complete(1) }
+            kept = reply
+            _ = gate
+          case .goOn:
+            log.add("\(try links.withLock { $0[left] }.ask { .ask($0) })")
+          case .begin: break
+          }
+        }
+        withExtendedLifetime(kept) {}
+      }
+      links.withLock { $0 = [first, second] }
+      let answer = first.send { .begin($0) } as Promise<Int>
+      Coroutine.yield()
+      try second.send(.goOn).get()
+      log.add("\(try answer.get())")
+      first.cancel()
+      second.cancel()
+    }.get()
+    links.withLock { $0 = [] }
+    #expect(log.all == ["10", "2"])
+  }
+
+  @Test func oneThatAnsweredMayAskBackInTheSameMessage() async throws {
+    enum Message: Sendable {
+      case begin(Reply<Int>)
+      case ask(Reply<Int>)
+    }
+    let links = Guarded<[MessageActor<Message>]>([])
+    for scheduler: any Scheduler in [ThreadPool(threads: 2), DispatchQueue(label: "serial")] as [any Scheduler] {
+      let actors = (0..<2).map { index in
+        MessageActor<Message>(on: scheduler, name: "\(index)") { mailbox in
+          for message in mailbox {
+            switch message {
+            case .begin(let reply): reply.complete(try links.withLock { $0[1] }.ask { .ask($0) })
+            case .ask(let reply):
+              reply.complete(1)
+              if index == 1 { _ = try links.withLock { $0[0] }.ask { .ask($0) } }
+            }
+          }
+        }
+      }
+      links.withLock { $0 = actors }
+      for _ in 0..<100 { #expect(try await actors[0].ask { .begin($0) } == 1) }
+      for actor in actors { actor.cancel() }
+      for actor in actors { try await actor.join() }
+    }
+    links.withLock { $0 = [] }
+  }
+}

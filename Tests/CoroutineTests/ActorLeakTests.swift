@@ -1,0 +1,109 @@
+import Dispatch
+import Synchronization
+import Testing
+
+@testable import Coroutine
+
+/// Actors, messages and replies leave nothing behind, however they end.
+@Suite struct ActorLeakTests {
+  private final class Counted: Sendable {
+    let live: Live
+    init(_ live: Live) {
+      self.live = live
+      live.count.add(1, ordering: .relaxed)
+    }
+    deinit { live.count.subtract(1, ordering: .relaxed) }
+  }
+
+  private final class Live: Sendable {
+    let count = Atomic<Int>(0)
+    var now: Int { count.load(ordering: .relaxed) }
+  }
+
+  private struct Failure: Error {}
+
+  private enum Message: Sendable {
+    case keep(Counted)
+    case ask(Counted, Reply<Counted>)
+    case fail(Counted)
+    case drop(Counted, Reply<Counted>)
+  }
+
+  @Test func whatActorsHadIsGoneWithThem() async throws {
+    let live = Live()
+    let queue = DispatchQueue(label: "serial")
+    let name = "leaky"
+    try await LostErrors.observe { _, origin in
+      origin == "promise \"\(name)\""
+    } during: { () async throws -> Void in
+      try await DeadLetterOffice.observe(name) { _ in
+      } during: { () async throws -> Void in
+        let supervisor = Supervisor()
+        try await Coroutine(on: queue) {
+          for round in 0..<500 {
+            let state = Counted(live)
+            let actor: MessageActor<Message> = supervisor.launch(on: queue, name: name) { mailbox in
+              var kept = [state]
+              for message in mailbox {
+                switch message {
+                case .keep(let counted): kept.append(counted)
+                case .ask(let counted, let reply): reply.complete(counted)
+                case .fail: throw Failure()
+                case .drop: break
+                }
+              }
+            }
+            try actor.tell(.keep(Counted(live)))
+            _ = try actor.ask { .ask(Counted(live), $0) }
+            try actor.tell(.fail(Counted(live)))
+            _ = try? actor.ask { .drop(Counted(live), $0) }
+            _ = actor.send { .drop(Counted(live), $0) } as Promise<Counted>
+            let answer = actor.send { .ask(Counted(live), $0) } as Promise<Counted>
+            if round.isMultiple(of: 2) { answer.cancel() }
+            _ = try? actor.ask(timeout: .zero) { .ask(Counted(live), $0) }
+            if round.isMultiple(of: 3) { Coroutine.yield() }
+            // Some are left in the mailbox, some of the actors not begun.
+            actor.cancel()
+            _ = try? actor.tell(.keep(Counted(live)))
+            if round.isMultiple(of: 5) { try? actor.join() }
+          }
+          supervisor.stop()
+        }.get()
+      }
+    }
+    #expect(live.now == 0)
+  }
+
+  @Test func theActorsOfASupervisorThatIsGoneEndToo() async throws {
+    let live = Live()
+    let ended = Channel<Void>(capacity: .unbounded)
+    for _ in 0..<100 {
+      let state = Counted(live)
+      let supervisor = Supervisor()
+      let actor: MessageActor<Int> = supervisor.launch(on: .pool) { mailbox in
+        for _ in mailbox {}
+        withExtendedLifetime(state) {}
+      }
+      actor.watch { _ in _ = ended.trySend(()) }
+    }
+    for _ in 0..<100 { try await ended.receive() }
+    #expect(live.now == 0)
+  }
+
+  @Test func anIdleActorWithoutHandlesGoes() async throws {
+    let live = Live()
+    for _ in 0..<100 {
+      let state = Counted(live)
+      let actor = MessageActor<Int>(on: .pool) { mailbox in
+        for _ in mailbox {}
+        withExtendedLifetime(state) {}
+      }
+      try await actor.tell(1)
+      let end = Promise<Void> { resolver in actor.watch { _ in resolver.fulfill() } }
+      _ = consume actor
+      try await end.get()
+    }
+    // What the body captured is released before those who watch are told.
+    #expect(live.now == 0)
+  }
+}

@@ -1,0 +1,277 @@
+import Dispatch
+import Testing
+
+@testable import Coroutine
+
+/// Mailboxes with a limit, and what lies in one when its actor ends.
+@Suite struct ActorMailboxTests {
+  @Test func aFullMailboxHoldsItsSendersUpInTheirOrder() async throws {
+    let queue = DispatchQueue(label: "serial")
+    let log = Log()
+    try await Coroutine(on: queue) {
+      let actor = MessageActor<Int>(on: queue, mailbox: .bounded(2)) { mailbox in
+        for message in mailbox {
+          log.add("\(message)")
+          Coroutine.yield()
+        }
+      }
+      let senders = (1...5).map { number in
+        Coroutine {
+          try actor.tell(number)
+          log.add("sent \(number)")
+        }
+      }
+      for sender in senders { try sender.get() }
+      try actor.send(6).get()
+      actor.cancel()
+    }.get()
+    let handled = log.all.filter { !$0.hasPrefix("sent") }
+    #expect(handled == ["1", "2", "3", "4", "5", "6"])
+    #expect(log.all.firstIndex(of: "sent 5")! > log.all.firstIndex(of: "2")!)
+  }
+
+  @Test func threeKindsOfSendersWaitForRoom() async throws {
+    let gate = Channel<Void>()
+    let actor = MessageActor<Int>(on: .pool, mailbox: .bounded(1)) { mailbox in
+      var sum = 0
+      for message in mailbox {
+        try gate.receive()
+        sum += message
+      }
+      #expect(sum == 1 + 2 + 4 + 8 + 16)
+    }
+    try await actor.tell(1)
+    let coroutine = Coroutine { try actor.tell(2) }
+    let task = Task { try await actor.tell(4) }
+    let thread = Promise<Void> { resolver in
+      DispatchQueue.global().async {
+        resolver.settle(with: Result { try actor.tellBlocking(8) })
+      }
+    }
+    for _ in 0..<4 { try await gate.send(()) }
+    try await coroutine.get()
+    try await task.value
+    try await thread.get()
+    try await actor.tell(16)
+    try await gate.send(())
+    actor.cancel()
+    try await actor.join()
+  }
+
+  @Test func aSenderThatWaitsForRoomGivesUpOrIsToldOfTheEnd() async throws {
+    let queue = DispatchQueue(label: "serial")
+    let log = Log()
+    try await DeadLetterOffice.observe("slow") {
+      log.add("\($0)")
+    } during: { () async throws -> Void in
+      try await Coroutine(on: queue) {
+        let gate = Channel<Void>()
+        let actor = MessageActor<Int>(on: queue, name: "slow", mailbox: .bounded(1)) { mailbox in
+          for message in mailbox {
+            log.add("\(message)")
+            try? gate.receive()
+          }
+        }
+        try actor.tell(1)
+        Coroutine.yield()
+        try actor.tell(2)
+        let cancelled = Coroutine { log.add(failure { try actor.tell(3) }) }
+        let asker = Coroutine { log.add(failure { try actor.send(4).get() }) }
+        let waiting = Coroutine { log.add(failure { try actor.tell(5) }) }
+        log.add(failure { try actor.tell(6, timeout: .zero) })
+        Coroutine.yield()
+        cancelled.cancel()
+        try? cancelled.get()
+        try asker.get()
+        actor.cancel()
+        try waiting.get()
+        try actor.join()
+      }.get()
+    }
+    #expect(
+      log.all == [
+        "1", "\(TimeoutError(after: .zero))", "\(MailboxFull(actor: "slow"))", "\(CancellationError())",
+        "\(ActorStopped(actor: "slow"))", "actor \"slow\": a message was left in the mailbox when the actor ended (2)",
+      ] || log.all.dropFirst(4).sorted() == log.all.dropFirst(4).sorted())
+  }
+
+  @Test func theNewestIsDropped() async throws {
+    let (handled, dead) = try await overflow(.dropNewest)
+    #expect(handled == ["1", "2", "3"])
+    #expect(dead == ["4", "5"])
+  }
+
+  @Test func theOldestIsDropped() async throws {
+    let (handled, dead) = try await overflow(.dropOldest)
+    #expect(handled == ["1", "4", "5"])
+    #expect(dead == ["2", "3"])
+  }
+
+  @Test func theSenderIsRefused() async throws {
+    let (handled, dead) = try await overflow(.fail)
+    #expect(handled == ["1", "2", "3", "refused 4", "refused 5"].sorted { $0.count < $1.count })
+    #expect(dead == [])
+  }
+
+  /// Five messages for a mailbox of two, while the first is being handled.
+  private func overflow(_ policy: MailboxPolicy.Overflow) async throws -> (handled: [String], dead: [String]) {
+    let queue = DispatchQueue(label: "serial")
+    let (log, dead) = (Log(), Log())
+    let refused = Log()
+    try await DeadLetterOffice.observe("\(policy)") {
+      if case .overflow = $0.reason { dead.add("\($0.message ?? 0)") }
+    } during: { () async throws -> Void in
+      try await Coroutine(on: queue) {
+        let gate = Channel<Void>()
+        let actor = MessageActor<Int>(on: queue, name: "\(policy)", mailbox: .bounded(2, policy)) { mailbox in
+          for message in mailbox {
+            log.add("\(message)")
+            if message == 1 { try gate.receive() }
+          }
+        }
+        try actor.tell(1)
+        Coroutine.yield()
+        for number in 2...5 {
+          do { try actor.tell(number) } catch is MailboxFull { refused.add("refused \(number)") }
+        }
+        try gate.send(())
+        for _ in 0..<4 { Coroutine.yield() }
+        actor.cancel()
+        try actor.join()
+      }.get()
+    }
+    return (log.all + refused.all, dead.all)
+  }
+
+  @Test func whoAskedForADroppedMessageIsTold() async throws {
+    let queue = DispatchQueue(label: "serial")
+    let log = Log()
+    try await Coroutine(on: queue) {
+      let gate = Channel<Void>()
+      let actor = MessageActor<Reply<Int>>(on: queue, name: "small", mailbox: .bounded(1, .dropOldest)) { mailbox in
+        for reply in mailbox {
+          try gate.receive()
+          reply.complete(1)
+        }
+      }
+      let promises = (0..<3).map { _ in
+        let promise = actor.send { $0 } as Promise<Int>
+        Coroutine.yield()
+        return promise
+      }
+      for _ in 0..<2 { try gate.send(()) }
+      for promise in promises { log.add(failure { _ = try promise.get() }) }
+    }.get()
+    #expect(log.all == ["no error", "\(MailboxFull(actor: "small"))", "no error"])
+  }
+
+  @Test func whatIsLeftIsAnsweredOrADeadLetter() async throws {
+    let queue = DispatchQueue(label: "serial")
+    let dead = Log()
+    let log = Log()
+    enum Message: Sendable {
+      case tell(Int)
+      case ask(Reply<Int>)
+    }
+    try await DeadLetterOffice.observe("short") {
+      if case .stopped = $0.reason, case .tell(let number)? = $0.message as? Message { dead.add("\(number)") }
+    } during: { () async throws -> Void in
+      try await Coroutine(on: queue) {
+        let actor = MessageActor<Message>(on: queue, name: "short") { mailbox in _ = mailbox.next() }
+        for number in 1...3 { try actor.tell(.tell(number)) }
+        let asker = Coroutine { log.add(failure { _ = try actor.ask { .ask($0) } }) }
+        try actor.join()
+        try asker.get()
+      }.get()
+    }
+    #expect(dead.all == ["2", "3"])
+    #expect(log.all == ["\(ActorStopped(actor: "short"))"])
+  }
+
+  // MARK: The state machine
+
+  @Test func everySequenceKeepsTheInvariantsAndLosesNothing() {
+    // 0: send, 1: send or wait for room, 2: take or wait, 3: the actor's wait ends otherwise, 4: the first waiting sender
+    // gives up, 5: close
+    for policy: MailboxPolicy in [.unbounded, .bounded(1), .bounded(2, .dropOldest), .bounded(1, .fail)] {
+      everySequence(of: 6, length: 6) { events in
+        var machine = MailboxStateMachine<Int>(policy)
+        var nodes: [UnsafeMutablePointer<MailboxNode<Int>>] = []
+        var models: [ModelWaiter] = []
+        defer { for node in nodes { node.deinitialize(count: 1).deallocate() } }
+        func node(_ letter: Int?) -> (UnsafeMutablePointer<MailboxNode<Int>>, ModelWaiter) {
+          let model = ModelWaiter()
+          let node = UnsafeMutablePointer<MailboxNode<Int>>.allocate(capacity: 1)
+          node.initialize(to: MailboxNode(model.waiter, letter.map { Letter($0, nil) }))
+          nodes.append(node)
+          models.append(model)
+          return (node, model)
+        }
+        var sent = 0
+        var received: [Int] = []
+        var lost: [Int] = []
+        var receiver: (node: UnsafeMutablePointer<MailboxNode<Int>>, model: ModelWaiter)?
+        var senders: [(node: UnsafeMutablePointer<MailboxNode<Int>>, model: ModelWaiter)] = []
+        func collect() {
+          if let waiting = receiver, waiting.model.cause == .event {
+            if let letter = waiting.node.pointee.letter.take() { received.append(letter.message) }
+            receiver = nil
+          }
+        }
+        for event in events {
+          switch event {
+          case 0:
+            var letter: Letter<Int>? = Letter(sent, nil)
+            sent += 1
+            switch machine.post(&letter) {
+            case .kept, .handed: #expect(letter == nil)
+            case .full, .closed, .displaced: lost.append(letter!.message)
+            }
+          case 1:
+            let (node, model) = node(sent)
+            sent += 1
+            switch machine.post(&node.pointee.letter) {
+            case .kept, .handed: break
+            case .full where policy.overflow == .suspend:
+              machine.waitForRoom(node)
+              senders.append((node, model))
+            case .full, .closed, .displaced: lost.append(node.pointee.letter!.message)
+            }
+          case 2 where receiver == nil:
+            var letter: Letter<Int>?
+            switch machine.take(&letter) {
+            case .taken, .admitted: received.append(letter!.message)
+            case .closed: break
+            case .empty:
+              let (node, model) = node(nil)
+              machine.receiver = node
+              receiver = (node, model)
+            }
+          case 3:
+            guard let waiting = receiver, waiting.model.giveUp() else { continue }
+            _ = machine.withdrawReceiver(waiting.node)
+            receiver = nil
+          case 4:
+            guard let index = senders.firstIndex(where: { $0.model.cause == nil }) else { continue }
+            #expect(senders[index].model.giveUp())
+            _ = machine.withdrawSender(senders[index].node)
+          case 5:
+            _ = machine.close()
+            _ = machine.interruptReceiver()
+          default: break
+          }
+          collect()
+          let holds = machine.checkInvariants()
+          #expect(holds)
+        }
+        for sender in senders {
+          if let letter = sender.node.pointee.letter { lost.append(letter.message) }
+        }
+        var rest: [Int] = []
+        while machine.letters.count > 0 { rest.append(machine.letters.removeFirst().message) }
+        #expect((received + rest + lost).sorted() == Array(0..<sent))
+        #expect(received == received.sorted())
+      }
+    }
+  }
+}

@@ -1,0 +1,63 @@
+import Coroutine
+import Testing
+
+/// What the compiler does not let anybody do by chance.
+private struct Stolen: @unchecked Sendable {
+  let mailbox: Mailbox<Int>
+}
+
+/// Misuse ends the program with a message that says what to do.
+@Suite struct ActorMisuseTests {
+  @Test func aFullMailboxOutsideOfCoroutines() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let actor = MessageActor<Int>(mailbox: .bounded(1)) { mailbox in
+        for _ in mailbox { try Coroutine.sleep(for: .seconds(3600)) }
+      }
+      func fill() throws { for number in 0..<3 { try actor.tell(number) } }
+      try fill()
+    }
+    #expect(standardError(of: result).contains("found the mailbox full"))
+  }
+
+  @Test func anAskOutsideOfCoroutines() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let actor = MessageActor<Reply<Int>> { mailbox in for reply in mailbox { reply.complete(1) } }
+      func ask() throws -> Int { try actor.ask { $0 } }
+      _ = try ask()
+    }
+    #expect(standardError(of: result).contains("MessageActor.ask(_:) suspends the running coroutine"))
+  }
+
+  @Test func aBlockingAskInsideACoroutine() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let actor = MessageActor<Reply<Int>> { mailbox in for reply in mailbox { reply.complete(1) } }
+      _ = try await Coroutine { try actor.askBlocking { $0 } }.get()
+    }
+    #expect(standardError(of: result).contains("use ask() and tell()"))
+  }
+
+  @Test func aMailboxThatIsReadByOthers() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let stolen = Channel<Stolen>()
+      let actor = MessageActor<Int>(name: "robbed") { mailbox in try stolen.send(Stolen(mailbox: mailbox)) }
+      _ = try await Coroutine { try stolen.receive().mailbox.next() }.get()
+      withExtendedLifetime(actor) {}
+    }
+    #expect(
+      standardError(of: result).contains("the mailbox of actor \"robbed\" is used outside of the actor's own body"))
+  }
+
+  @Test func impossiblePolicies() async {
+    await #expect(processExitsWith: .failure) { _ = MailboxPolicy.bounded(0) }
+    await #expect(processExitsWith: .failure) { _ = Supervision(restarts: -1) }
+    await #expect(processExitsWith: .failure) { _ = Supervision(beyondLimit: .restart) }
+  }
+
+  @Test func oneThatWaitsForItsOwnEnd() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let actor = MessageActor<Int>(name: "patient") { mailbox in try mailbox.actor.join() }
+      try await actor.join()
+    }
+    #expect(standardError(of: result).contains("waits for its own end"))
+  }
+}

@@ -1,0 +1,288 @@
+import Dispatch
+import Testing
+
+@testable import Coroutine
+
+/// The way back to an asker: who may answer, when, and what becomes of an asker whom nobody answers.
+@Suite struct ActorReplyTests {
+  private struct Failure: Error, Equatable {}
+
+  private typealias Question = Reply<Int>
+
+  @Test func theFirstAnswerCounts() async throws {
+    let log = Log()
+    let actor = MessageActor<Question>(on: .pool) { mailbox in
+      for reply in mailbox {
+        log.add("\(reply.isWanted)")
+        log.add("\(reply.complete(1)) \(reply.complete(2)) \(reply.fail(Failure())) \(reply.isWanted)")
+      }
+    }
+    #expect(try await actor.ask { $0 } == 1)
+    let other = Coroutine { try actor.ask { $0 } }
+    #expect(try await other.get() == 1)
+    #expect(log.all == ["true", "true false false false", "true", "true false false false"])
+  }
+
+  @Test func anAnswerMayBeAnErrorOrEither() async throws {
+    let actor = MessageActor<Question>(on: .pool) { mailbox in
+      mailbox.next()?.fail(Failure())
+      mailbox.next()?.complete(with: .failure(Failure()))
+      mailbox.next()?.complete(with: .success(3))
+    }
+    await #expect(throws: Failure.self) { try await actor.ask { $0 } }
+    await #expect(throws: Failure.self) { try await actor.ask { $0 } }
+    #expect(try await actor.ask { $0 } == 3)
+  }
+
+  @Test func anAnswerMayComeLaterAndFromElsewhere() async throws {
+    let queue = DispatchQueue(label: "serial")
+    let log = Log()
+    try await Coroutine(on: queue) {
+      let actor = MessageActor<Question>(on: queue) { mailbox in
+        var waiting: [Question] = []
+        for reply in mailbox {
+          waiting.append(reply)
+          log.add("asked")
+          guard waiting.count == 3 else { continue }
+          waiting[2].complete(30)
+          let others = waiting[..<2]
+          waiting = []
+          Coroutine { for (index, reply) in others.enumerated() { reply.complete(index) } }
+        }
+      }
+      let askers = (0..<3).map { number in Coroutine { log.add("\(number): \(try actor.ask { $0 })") } }
+      for asker in askers { try asker.get() }
+    }.get()
+    #expect(log.all == ["asked", "asked", "asked", "2: 30", "0: 0", "1: 1"])
+  }
+
+  @Test func aReplyThatIsDroppedIsAnErrorForTheAsker() async throws {
+    let actor = MessageActor<Question>(on: .pool, name: "silent") { mailbox in
+      for _ in mailbox {}
+    }
+    await #expect(throws: ReplyDropped()) { try await actor.ask { $0 } }
+    let asker = Coroutine { failure { _ = try actor.ask { $0 } } }
+    #expect(try await asker.get() == "\(ReplyDropped())")
+    let promise = actor.send { $0 } as Promise<Int>
+    await #expect(throws: ReplyDropped()) { try await promise.get() }
+    // Also by the closure that should have put it into a message.
+    let other = MessageActor<Int>(on: .pool) { mailbox in for _ in mailbox {} }
+    await #expect(throws: ReplyDropped()) { () async throws -> Int in try await other.ask { _ in 1 } }
+  }
+
+  @Test func aReplyThatIsKeptAndThenDroppedIsAnErrorToo() async throws {
+    let kept = Guarded<Question?>(nil)
+    let actor = MessageActor<Question>(on: .pool) { mailbox in
+      for reply in mailbox { kept.withLock { $0 = reply } }
+    }
+    let promise = actor.send { $0 } as Promise<Int>
+    let second = actor.send { $0 } as Promise<Int>
+    await #expect(throws: ReplyDropped()) { try await promise.get() }
+    #expect(second.isPending)
+    kept.withLock { $0 = nil }
+    await #expect(throws: ReplyDropped()) { try await second.get() }
+  }
+
+  // MARK: Askers that do not wait for ever
+
+  @Test func anAskerWhoHasNoMoreTimeThrowsAndTheActorLearnsOfIt() async throws {
+    let log = Log()
+    let gate = Channel<Void>()
+    let actor = MessageActor<Question>(on: .pool) { mailbox in
+      for reply in mailbox {
+        try gate.receive()
+        log.add("\(reply.isWanted) \(reply.complete(1))")
+      }
+    }
+    await #expect(throws: TimeoutError(after: .milliseconds(1))) {
+      try await actor.ask(timeout: .milliseconds(1)) { $0 }
+    }
+    let asker = Coroutine { failure { _ = try actor.ask(timeout: .zero) { $0 } } }
+    #expect(try await asker.get() == "\(TimeoutError(after: .zero))")
+    for _ in 0..<2 { try await gate.send(()) }
+    let handled = actor.send { $0 } as Promise<Int>
+    try await gate.send(())
+    #expect(try await handled.get() == 1)
+    #expect(log.all == ["false false", "false false", "true true"])
+  }
+
+  @Test func whatIsAnsweredAtOnceNeedsNoTime() async throws {
+    let pool = ThreadPool(threads: 2)
+    let actor = MessageActor<Question>(on: pool) { mailbox in for reply in mailbox { reply.complete(7) } }
+    let asker = Coroutine(on: pool) { () -> Int in
+      _ = try actor.ask { $0 }
+      // The actor waits for a message now, or will when it is asked: by then its thread is lent, or it is not.
+      return try actor.ask(timeout: .seconds(60)) { $0 }
+    }
+    #expect(try await asker.get() == 7)
+  }
+
+  @Test func anAskerWhoIsCancelledThrowsAndTheMessageIsHandledAllTheSame() async throws {
+    let queue = DispatchQueue(label: "serial")
+    let log = Log()
+    try await Coroutine(on: queue) {
+      let gate = Channel<Void>()
+      let actor = MessageActor<Question>(on: queue) { mailbox in
+        for reply in mailbox {
+          try gate.receive()
+          log.add("\(reply.complete(1))")
+        }
+      }
+      let asker = Coroutine { log.add(failure { _ = try actor.ask { $0 } }) }
+      Coroutine.yield()
+      Coroutine.yield()
+      asker.cancel()
+      try? asker.get()
+      try gate.send(())
+      Coroutine.yield()
+      // Cancelled before: not even sent.
+      let late = Coroutine {
+        try? withCancellationShield { try gate.receive() }
+        log.add(failure { _ = try actor.ask { $0 } })
+      }
+      Coroutine.yield()
+      late.cancel()
+      try gate.send(())
+      try? late.get()
+    }.get()
+    #expect(log.all == ["\(CancellationError())", "false", "\(CancellationError())"])
+  }
+
+  @Test func aTaskThatIsCancelledStopsWaiting() async throws {
+    let asked = Channel<Void>(capacity: .unbounded)
+    let actor = MessageActor<Question>(on: .pool) { mailbox in
+      var kept: [Question] = []
+      for reply in mailbox {
+        kept.append(reply)
+        _ = asked.trySend(())
+      }
+    }
+    let task = Task { try await actor.ask { $0 } }
+    try await asked.receive()
+    task.cancel()
+    await #expect(throws: CancellationError.self) { try await task.value }
+  }
+
+  @Test func cancellingThePromiseTellsTheActorThatNobodyWaits() async throws {
+    let gate = Channel<Void>()
+    let wanted = Channel<Bool>(capacity: .unbounded)
+    let actor = MessageActor<Question>(on: .pool) { mailbox in
+      for reply in mailbox {
+        try gate.receive()
+        _ = wanted.trySend(reply.isWanted)
+      }
+    }
+    let promise = actor.send { $0 } as Promise<Int>
+    promise.cancel()
+    try await gate.send(())
+    #expect(try await wanted.receive() == false)
+    await #expect(throws: CancellationError.self) { try await promise.get() }
+  }
+
+  // MARK: The loan of a thread
+
+  @Test func whoeverLendsItsThreadGetsItBackBeforeTheNextMessage() async throws {
+    // The asker's answer is there after the first message; others keep the mailbox filled for ever.
+    let pool = ThreadPool(threads: 2)
+    enum Message: Sendable {
+      case again
+      case ask(Reply<Int>)
+    }
+    let actor = MessageActor<Message>(on: pool) { mailbox in
+      var count = 0
+      let myself = mailbox.actor
+      for message in mailbox {
+        switch message {
+        case .again: try myself.tell(.again)
+        case .ask(let reply):
+          count += 1
+          if count == 1 { try myself.tell(.again) }
+          reply.complete(count)
+        }
+      }
+    }
+    let asker = Coroutine(on: pool) { () -> Int in
+      var last = 0
+      for _ in 0..<500 { last = try actor.ask { .ask($0) } }
+      return last
+    }
+    #expect(try await asker.get() == 500)
+    actor.cancel()
+  }
+
+  @Test func twoWhoAskEachOtherForEverLetOthersRun() async throws {
+    let pool = ThreadPool(threads: 2)
+    let actors = (0..<2).map { _ in
+      MessageActor<Question>(on: pool) { mailbox in for reply in mailbox { reply.complete(1) } }
+    }
+    let stop = Guarded(false)
+    // As many as there are threads: none is left for those who come later.
+    let askers = actors.map { actor in
+      Coroutine(on: pool) { while !stop.withLock({ $0 }) { _ = try actor.ask { $0 } } }
+    }
+    for _ in 0..<10 { #expect(try await Coroutine(on: pool) { 1 }.get() == 1) }
+    stop.withLock { $0 = true }
+    for asker in askers { try await asker.get() }
+  }
+
+  @Test func aReplyOfALaterAskIsNoOthers() async throws {
+    // The object of the first ask would be used again, but somebody still has its reply.
+    let pool = ThreadPool(threads: 2)
+    let kept = Guarded<[Question]>([])
+    let actor = MessageActor<Question>(on: pool) { mailbox in
+      var number = 0
+      for reply in mailbox {
+        number += 1
+        kept.withLock { $0.append(reply) }
+        reply.complete(number)
+      }
+    }
+    let answers = try await Coroutine(on: pool) { () -> [Int] in
+      var answers: [Int] = []
+      for _ in 0..<3 {
+        answers.append(try actor.ask { $0 })
+        let late = kept.withLock { $0.map { $0.complete(100) } }
+        #expect(late.allSatisfy { !$0 })
+      }
+      return answers
+    }.get()
+    #expect(answers == [1, 2, 3])
+  }
+
+  // MARK: The state machine
+
+  @Test func anAnswerHasOneOutcome() {
+    // 0: wait (once), 1: settle, 2: the wait ends otherwise, and is abandoned, 3: abandoned without a wait
+    everySequence(of: 4, length: 6) { events in
+      var machine = ReplyStateMachine()
+      let model = ModelWaiter()
+      var node = WaitNode(model.waiter)
+      var (hasWaited, hasLeft, isSettled) = (false, false, false)
+      for event in events {
+        switch event {
+        case 0 where !hasWaited && !hasLeft:
+          hasWaited = true
+          withUnsafeMutablePointer(to: &node) {
+            switch machine.wait($0) {
+            case .done: #expect(isSettled)
+            case .wait: #expect(!isSettled)
+            default: Issue.record("waiting wakes nobody")
+            }
+          }
+        case 1:
+          let settlement = machine.settle()
+          #expect((settlement != nil) == (!isSettled && !hasLeft))
+          if settlement != nil {
+            isSettled = true
+            if hasWaited { #expect(model.cause == .event) }
+          }
+        case 2 where hasWaited && !hasLeft && model.giveUp(), 3 where !hasWaited && !hasLeft:
+          #expect(machine.abandon() == isSettled)
+          hasLeft = true
+        default: break
+        }
+        #expect(machine.isOpen == (!isSettled && !hasLeft))
+      }
+    }
+  }
+}

@@ -1,0 +1,386 @@
+import Dispatch
+import Testing
+
+@testable import Coroutine
+
+/// What becomes of actors that fail: of their messages, their state, their siblings, their parents and children.
+@Suite struct ActorSupervisionTests {
+  private struct Failure: Error, Equatable {}
+  private struct Worse: Error, Equatable {}
+
+  private enum Message: Sendable {
+    case add(Int)
+    case fail, worse
+    case get(Reply<Int>)
+  }
+
+  private static func handle(_ sum: inout Int, _ message: Message) throws {
+    switch message {
+    case .add(let number): sum += number
+    case .fail: throw Failure()
+    case .worse: throw Worse()
+    case .get(let reply): reply.complete(sum)
+    }
+  }
+
+  private func loop(_ log: Log) -> @Sendable (Mailbox<Message>) throws -> Void {
+    { mailbox in
+      log.add("begin")
+      var sum = 0
+      for message in mailbox { try Self.handle(&sum, message) }
+      log.add("end")
+    }
+  }
+
+  // MARK: One for one
+
+  @Test func restartMakesANewStateAndKeepsTheMessages() async throws {
+    let log = Log()
+    let name = "restarted"
+    let supervisor = Supervisor()
+    try await DeadLetterOffice.observe(name) {
+      log.add("\($0)")
+    } during: { () async throws -> Void in
+      let actor = supervisor.launch(name: name, loop(log))
+      let answers = Coroutine {
+        try actor.tell(.add(1))
+        try actor.tell(.fail)
+        try actor.tell(.add(10))
+        try actor.tell(.add(20))
+        return try actor.ask { .get($0) }
+      }
+      #expect(try await answers.get() == 30)
+      await supervisor.stop()
+    }
+    #expect(log.all == ["begin", "actor \"restarted\": a message failed: Failure() (fail)", "begin", "end"])
+  }
+
+  @Test func resumeKeepsTheStateWhereAMessageIsHandledByAClosure() async throws {
+    let dead = Log()
+    let supervisor = Supervisor(Supervision { $0 is Failure ? .resume : .restart })
+    try await DeadLetterOffice.observe("resumed") {
+      dead.add("\($0.message ?? 0)")
+    } during: { () async throws -> Void in
+      let actor: MessageActor<Message> = supervisor.launch(
+        name: "resumed", state: { 100 }, handle: { try Self.handle(&$0, $1) })
+      try await actor.tell(.add(1))
+      try await actor.tell(.fail)
+      #expect(try await actor.ask { .get($0) } == 101)
+      try await actor.tell(.worse)
+      #expect(try await actor.ask { .get($0) } == 100)
+      await supervisor.stop()
+    }
+    #expect(dead.all == ["fail", "worse"])
+  }
+
+  @Test func stopEndsItAndItsWatcherLearnsWhy() async throws {
+    let ends = Channel<String>(capacity: .unbounded)
+    let supervisor = Supervisor(.stopping)
+    try await DeadLetterOffice.observe("stopped") { _ in
+    } during: { () async throws -> Void in
+      let actor = supervisor.launch(name: "stopped", loop(Log()))
+      actor.watch { _ = ends.trySend("\($0)") }
+      let failed = actor.send(.fail)
+      let next = actor.send(.add(1))
+      await #expect(throws: Failure.self) { try await failed.get() }
+      await #expect(throws: ActorStopped(actor: "stopped")) { try await next.get() }
+      #expect(try await ends.receive() == "failed: \(Failure())")
+      await #expect(throws: Failure.self) { try await actor.join() }
+      await #expect(throws: ActorStopped(actor: "stopped")) { try await actor.tell(.add(1)) }
+    }
+  }
+
+  @Test func withoutASupervisorAFailureEndsIt() async throws {
+    let actor = MessageActor(on: .pool, name: "alone", loop(Log()))
+    await #expect(throws: Failure.self) { try await actor.send(.fail).get() }
+    await #expect(throws: Failure.self) { try await actor.join() }
+  }
+
+  @Test func anErrorOutsideOfAMessageThatNobodyWatchesIsReported() async throws {
+    let reported = Channel<String>(capacity: .unbounded)
+    try await LostErrors.observe { error, origin in
+      guard origin == "actor \"early\"" else { return false }
+      _ = reported.trySend("\(error)")
+      return true
+    } during: { () async throws -> Void in
+      let actor = MessageActor<Int>(on: .pool, name: "early") { _ in throw Failure() }
+      #expect(try await reported.receive() == "\(Failure())")
+      withExtendedLifetime(actor) {}
+    }
+  }
+
+  @Test func aSupervisorSurvivesAHundredThousandFailingMessagesAndLosesNoOther() async throws {
+    let supervisor = Supervisor()
+    let failed = Guarded(0)
+    let count = 100_000
+    try await DeadLetterOffice.observe("stormy") { _ in
+      failed.withLock { $0 += 1 }
+    } during: { () async throws -> Void in
+      let handled = Guarded(0)
+      let actor: MessageActor<Int> = supervisor.launch(on: .pool, name: "stormy") { mailbox in
+        for message in mailbox {
+          if message.isMultiple(of: 2) { throw Failure() }
+          handled.withLock { $0 += 1 }
+        }
+      }
+      let senders = (0..<4).map { part in
+        Coroutine(on: .pool) { for number in 0..<count / 2 { try actor.tell(part + 4 * number) } }
+      }
+      for sender in senders { try await sender.get() }
+      try await actor.send(1).get()
+      #expect(handled.withLock { $0 } == count + 1)
+      #expect(failed.withLock { $0 } == count)
+      await supervisor.stop()
+    }
+  }
+
+  // MARK: One for all
+
+  @Test func oneForAllStartsTheOthersAgainToo() async throws {
+    let queue = DispatchQueue(label: "serial")
+    let log = Log()
+    let supervisor = Supervisor(Supervision(.oneForAll))
+    try await DeadLetterOffice.observe("left") { _ in
+    } during: { () async throws -> Void in
+      try await Coroutine(on: queue) {
+        let left = supervisor.launch(on: queue, name: "left", loop(log))
+        let right = supervisor.launch(on: queue, name: "right") { (mailbox: Mailbox<Message>) in
+          log.add("right begins")
+          var sum = 0
+          for message in mailbox { try Self.handle(&sum, message) }
+          log.add("right ends")
+        }
+        try right.tell(.add(5))
+        #expect(try right.ask { .get($0) } == 5)
+        try left.tell(.fail)
+        #expect(try left.ask { .get($0) } == 0)
+        #expect(try right.ask { .get($0) } == 0)
+        supervisor.stop()
+      }.get()
+    }
+    #expect(log.all == ["begin", "right begins", "begin", "right ends", "right begins", "right ends", "end"])
+  }
+
+  @Test func theMessageThatASiblingWasHandlingIsAnswered() async throws {
+    let supervisor = Supervisor(Supervision(.oneForAll))
+    let gate = Channel<Void>()
+    let began = Channel<Void>(capacity: .unbounded)
+    try await DeadLetterOffice.observe("cause") { _ in
+    } during: { () async throws -> Void in
+      try await DeadLetterOffice.observe("sibling") { _ in
+      } during: { () async throws -> Void in
+        let cause = supervisor.launch(name: "cause", loop(Log()))
+        let sibling: MessageActor<Reply<Int>> = supervisor.launch(name: "sibling") { mailbox in
+          for reply in mailbox {
+            _ = began.trySend(())
+            try gate.receive()
+            reply.complete(1)
+          }
+        }
+        let answer = sibling.send { $0 } as Promise<Int>
+        try await began.receive()
+        try await cause.tell(.fail)
+        await #expect(throws: ActorRestarted(actor: "sibling")) { try await answer.get() }
+        await supervisor.stop()
+      }
+    }
+  }
+
+  @Test func oneForAllStopsTheOthersToo() async throws {
+    let supervisor = Supervisor(Supervision(.oneForAll) { _ in .stop })
+    try await DeadLetterOffice.observe("one") { _ in
+    } during: { () async throws -> Void in
+      let one = supervisor.launch(name: "one", loop(Log()))
+      let other = supervisor.launch(name: "other", loop(Log()))
+      try await one.tell(.fail)
+      await #expect(throws: Failure.self) { try await one.join() }
+      try await other.join()
+      if case .cancelled? = other.end {} else { Issue.record("it ended otherwise") }
+    }
+  }
+
+  // MARK: Limits
+
+  @Test func beyondTheLimitItIsStopped() async throws {
+    let supervisor = Supervisor(Supervision(restarts: 2, within: .seconds(3600)))
+    try await DeadLetterOffice.observe("limited") { _ in
+    } during: { () async throws -> Void in
+      let actor = supervisor.launch(name: "limited", loop(Log()))
+      for _ in 0..<2 {
+        try await actor.tell(.fail)
+        #expect(try await actor.ask { .get($0) } == 0)
+      }
+      try await actor.tell(.fail)
+      await #expect(throws: Failure.self) { try await actor.join() }
+    }
+  }
+
+  @Test func oneThatFailsBeforeItTakesAMessageIsNotStartedForEver() async throws {
+    let log = Log()
+    let supervisor = Supervisor()
+    let actor: MessageActor<Int> = supervisor.launch(name: "never") { _ in
+      log.add("begin")
+      throw Failure()
+    }
+    await #expect(throws: Failure.self) { try await actor.join() }
+    #expect(log.all.count == 1 + ActorStateMachine.startAttempts)
+  }
+
+  @Test func restartsCountWithinTheWindowOnly() {
+    var machine = SupervisionStateMachine(Supervision(restarts: 2, within: .nanoseconds(100), beyondLimit: .escalate))
+    let times: [(UInt64, Supervision.Directive)] = [
+      (0, .restart), (99, .restart), (99, .escalate), (100, .restart), (101, .escalate), (199, .restart),
+    ]
+    for (time, directive) in times {
+      #expect(machine.failed(.restart, at: time) == .init(directive: directive, concernsOthers: false))
+    }
+    #expect(machine.failed(.resume, at: 200).directive == .resume)
+    #expect(machine.failed(.stop, at: 200).directive == .stop)
+  }
+
+  @Test func whatConcernsTheOthers() {
+    for strategy: Supervision.Strategy in [.oneForOne, .oneForAll] {
+      for directive: Supervision.Directive in [.resume, .restart, .stop, .escalate] {
+        var machine = SupervisionStateMachine(Supervision(strategy))
+        let concernsOthers = strategy == .oneForAll && (directive == .restart || directive == .stop)
+        #expect(machine.failed(directive, at: 0) == .init(directive: directive, concernsOthers: concernsOthers))
+      }
+    }
+  }
+
+  // MARK: Parents and children
+
+  @Test func stoppingAParentStopsItsChildrenTheLastOneFirst() async throws {
+    let log = Log()
+    let ready = Channel<Void>(capacity: .unbounded)
+    let parent = MessageActor<Int>(on: .pool, name: "parent") { mailbox in
+      let children = (0..<3).map { number -> MessageActor<Int> in
+        mailbox.launch(name: "child \(number)") { (inbox: Mailbox<Int>) in
+          _ = ready.trySend(())
+          for _ in inbox {}
+          withCancellationShield { Coroutine.yield() }
+          log.add("child \(number) ends")
+        }
+      }
+      for _ in mailbox {}
+      log.add("the loop ends")
+      withExtendedLifetime(children) {}
+    }
+    for _ in 0..<3 { try await ready.receive() }
+    parent.cancel()
+    try await parent.join()
+    #expect(log.all == ["the loop ends", "child 2 ends", "child 1 ends", "child 0 ends"])
+  }
+
+  @Test func aChildThatEscalatesIsItsParentsFailure() async throws {
+    let log = Log()
+    let supervisor = Supervisor(Supervision(restarts: 1, within: .seconds(3600)))
+    let begun = Channel<MessageActor<Message>>(capacity: .unbounded)
+    try await DeadLetterOffice.observe("inner") {
+      log.add("\($0)")
+    } during: { () async throws -> Void in
+      let parent: MessageActor<Int> = supervisor.launch(name: "outer", supervision: Supervision { _ in .escalate }) {
+        [loop] mailbox in
+        log.add("outer begins")
+        _ = begun.trySend(mailbox.launch(name: "inner", loop(log)))
+        for _ in mailbox {}
+        log.add("outer is interrupted: \(Coroutine.isCancelled)")
+      }
+      try await begun.receive().tell(.fail)
+      // Run again: with a child of its own.
+      let second = try await begun.receive()
+      #expect(try await second.ask { .get($0) } == 0)
+      try await second.tell(.fail)
+      await #expect(throws: Failure.self) { try await parent.join() }
+    }
+    let letter = "actor \"inner\": a message failed: Failure() (fail)"
+    let once = ["outer begins", "begin", letter, "outer is interrupted: true"]
+    #expect(log.all == once + once)
+  }
+
+  @Test func whatASupervisorEscalatesIsReportedAndStopsAll() async throws {
+    let reported = Channel<String>(capacity: .unbounded)
+    try await LostErrors.observe { error, origin in
+      guard origin == "supervisor \"top\"" else { return false }
+      _ = reported.trySend("\(error)")
+      return true
+    } during: { () async throws -> Void in
+      try await DeadLetterOffice.observe("first") { _ in
+      } during: { () async throws -> Void in
+        let supervisor = Supervisor(Supervision { _ in .escalate }, name: "top")
+        let first = supervisor.launch(name: "first", loop(Log()))
+        let second = supervisor.launch(name: "second", loop(Log()))
+        try await first.tell(.fail)
+        #expect(try await reported.receive() == "\(Failure())")
+        try await second.join()
+        let late = supervisor.launch(name: "late", loop(Log()))
+        try await late.join()
+        await #expect(throws: ActorStopped(actor: "late")) { try await late.tell(.add(1)) }
+      }
+    }
+  }
+
+  @Test func anActorWatchesAnother() async throws {
+    enum Event: Sendable {
+      case ended(String)
+      case get(Reply<[String]>)
+    }
+    let worker = MessageActor(on: .pool, name: "watched", loop(Log()))
+    let watcher = MessageActor<Event>(on: .pool, mailbox: .bounded(1)) { mailbox in
+      mailbox.watch(worker) { .ended("\($0)") }
+      var ends: [String] = []
+      var waiting: Reply<[String]>?
+      for event in mailbox {
+        switch event {
+        case .ended(let end): ends.append(end)
+        case .get(let reply): waiting = reply
+        }
+        if !ends.isEmpty { waiting?.complete(ends) }
+      }
+    }
+    let ends = watcher.send { .get($0) } as Promise<[String]>
+    await #expect(throws: Failure.self) { try await worker.send(.fail).get() }
+    #expect(try await ends.get() == ["failed: \(Failure())"])
+  }
+
+  // MARK: The state machine
+
+  @Test func theStrongestRequestCounts() {
+    // 0: restart, 1: fail, 2: stop, 3: begin, 4: the body returns, 5: it throws
+    everySequence(of: 6, length: 6) { events in
+      var machine = ActorStateMachine()
+      var wanted = 0
+      var isRunning = false
+      for event in events {
+        switch event {
+        case 0, 1, 2:
+          let request: ActorStateMachine.Request = event == 0 ? .restart : event == 1 ? .fail(Failure()) : .stop
+          let isFirst = wanted == 0
+          #expect(machine.request(request) == (isRunning && isFirst))
+          wanted = max(wanted, event + 1)
+        case 3 where !isRunning:
+          isRunning = machine.begin()
+          #expect(isRunning == (wanted < 2))
+          if isRunning { wanted = 0 }
+        case 4 where isRunning, 5 where isRunning:
+          isRunning = false
+          switch machine.bodyEnded(event == 5 ? Worse() : nil) {
+          case .restart: #expect(wanted == 1)
+          case .end(.cancelled): #expect(wanted == 3)
+          case .end(.finished): #expect(wanted == 0 && event == 4)
+          case .judge(let error, _): #expect(wanted == 2 && error is Failure || wanted == 0 && error is Worse)
+          case .end(.failed): Issue.record("the supervisor was not asked")
+          }
+          if wanted == 2 { wanted = 0 }
+          if wanted == 3 {
+            machine.finish(.cancelled)
+            let interrupts = machine.request(.stop)
+            #expect(!interrupts)
+            return
+          }
+        default: break
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,26 @@
+import Coroutine
+import Testing
+
+/// The dead letters of an actor with a name of its own, for tests that run side by side: there is one handler in the
+/// process, so they share it.
+enum DeadLetterOffice {
+  private static let listeners = Guarded<[String: @Sendable (DeadLetter) -> Void]>([:])
+
+  private static let installed: Void = {
+    let before = DeadLetters.handler
+    DeadLetters.handler = { letter in
+      if let listener = listeners.withLock({ $0[letter.actor] }) { listener(letter) } else { before(letter) }
+    }
+  }()
+
+  /// Shows `listener` each dead letter of the actors named `name`, while `body` runs.
+  static func observe<Result>(
+    _ name: String, isolation: isolated (any Actor)? = #isolation,
+    _ listener: @escaping @Sendable (DeadLetter) -> Void, during body: () async throws -> Result
+  ) async rethrows -> Result {
+    _ = installed
+    listeners.withLock { $0[name] = listener }
+    defer { listeners.withLock { $0[name] = nil } }
+    return try await body()
+  }
+}
