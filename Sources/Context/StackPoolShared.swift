@@ -1,3 +1,5 @@
+import Synchronization
+
 /// The pools of the process: one for each size, made when it is first asked for and kept for ever.
 extension StackPool {
   /// Usable bytes of a stack unless said otherwise: 256 KiB. Memory is only what is touched.
@@ -21,12 +23,27 @@ extension StackPool {
   /// All of them, the default one included, for debuggers. Takes a lock.
   package static var allShared: [StackPool] { sharedPools.all }
 
+  /// The live stack of a shared pool whose guard contains `address`. Takes no lock and allocates nothing, once `allShared`
+  /// has been asked for: for signal handlers.
+  package static func liveStack(guardedAt address: UInt) -> Stack? {
+    sharedPools.liveStack(guardedAt: address)
+  }
+
   private static let sharedPools = SharedPools()
 }
 
 private final class SharedPools: Sendable {
   private let lock = Lock()
-  nonisolated(unsafe) private var pools = [StackPool.default.stackSize: StackPool.default]  // guarded by `lock`
+  nonisolated(unsafe) private var pools: [Int: StackPool] = [:]  // guarded by `lock`
+  /// The same for those who may take no lock: the first `listedCount` are there and stay. So many sizes suffice.
+  private static let listLimit = 256
+  // Immutable address; each place is written once, before `listedCount` says so.
+  nonisolated(unsafe) private let listed = UnsafeMutablePointer<Unmanaged<StackPool>>.allocate(capacity: listLimit)
+  private let listedCount = Atomic<Int>(0)
+
+  init() {
+    add(.default)
+  }
 
   var all: [StackPool] { lock.withLock { Array(pools.values) } }
 
@@ -34,8 +51,24 @@ private final class SharedPools: Sendable {
     lock.withLock {
       if let pool = pools[geometry.stackSize] { return pool }
       let pool = StackPool(geometry: geometry, guards: .automatic, residentIdle: nil, memory: .kernel)
-      pools[geometry.stackSize] = pool
+      add(pool)
       return pool
     }
+  }
+
+  /// Needs the lock, but for the first one.
+  private func add(_ pool: StackPool) {
+    pools[pool.stackSize] = pool
+    let count = listedCount.load(ordering: .relaxed)
+    guard count < Self.listLimit else { return }
+    (listed + count).initialize(to: .passUnretained(pool))
+    listedCount.store(count + 1, ordering: .releasing)
+  }
+
+  func liveStack(guardedAt address: UInt) -> Stack? {
+    for index in 0..<listedCount.load(ordering: .acquiring) {
+      if let stack = listed[index]._withUnsafeGuaranteedRef({ $0.stack(guardedAt: address) }) { return stack }
+    }
+    return nil
   }
 }

@@ -1,0 +1,32 @@
+// What happens in signal handlers, and as little as that is: a thread of its own does the work.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// MARK: A dump on a signal
+
+// Lets `signal` write its place among those asked for to a pipe. Returns that place; -1 if there are no more places (8), or
+// the system refuses: errno tells.
+int signals_notify(int signal);
+
+// Waits for the next signal, and returns its place. -1 after an error that is not to be expected.
+int signals_wait(void);
+
+// MARK: Overflows of coroutines' stacks
+
+// A fault at an address, and the registers there.
+struct overflow {
+  uintptr_t address;
+  uintptr_t pc, sp, fp, base;
+  void *coroutine;  // what `coroutine_current()` was
+};
+
+// Takes over SIGSEGV and SIGBUS, once; what was there before is called afterwards. `is_overflow` says, in the handler,
+// whether an address lies below a coroutine's stack: it takes no lock and allocates nothing. `report` writes the report,
+// on a thread that is made here. False if the system refuses, as errno tells.
+bool overflow_install(bool (*is_overflow)(uintptr_t address, uintptr_t sp), void (*report)(const struct overflow *));
+
+// Gives the calling thread a stack for signal handlers, unless it has one that is large enough. Does nothing the second
+// time.
+void overflow_prepare_thread(void);

@@ -1,0 +1,52 @@
+#define _GNU_SOURCE 1
+#include "signals.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { most = 8, signal_limit = 65 };
+
+// Written before the handler is installed that reads them.
+static int descriptors[2] = {-1, -1};
+static int count;
+static uint8_t place_of[signal_limit];
+
+static void handle(int signal) {
+  int saved = errno;
+  // A byte a signal: a pipe keeps their order, and which they were.
+  uint8_t place = place_of[signal];
+  (void)!write(descriptors[1], &place, 1);
+  errno = saved;
+}
+
+int signals_notify(int signal) {
+  if (signal <= 0 || signal >= signal_limit) {
+    errno = EINVAL;
+    return -1;
+  }
+  if (count == most) {
+    errno = ENOSPC;
+    return -1;
+  }
+  if (descriptors[0] < 0 && pipe2(descriptors, O_CLOEXEC) != 0) return -1;
+  // A handler must not wait for room: what does not fit is one dump among thousands.
+  fcntl(descriptors[1], F_SETFL, O_NONBLOCK);
+  place_of[signal] = (uint8_t)count;
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = handle;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
+  if (sigaction(signal, &action, NULL) != 0) return -1;
+  return count++;
+}
+
+int signals_wait(void) {
+  uint8_t place;
+  ssize_t got;
+  do got = read(descriptors[0], &place, 1);
+  while (got < 0 && errno == EINTR);
+  return got == 1 ? place : -1;
+}

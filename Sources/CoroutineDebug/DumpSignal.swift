@@ -1,0 +1,92 @@
+import CUnwind
+import Context
+public import Glibc
+
+extension CoroutineDump {
+  /// Where the dumps go that a signal asks for.
+  public enum Destination: Sendable {
+    case standardError
+    case standardOutput
+    /// One that stays open.
+    case descriptor(CInt)
+    /// A file, which is made, or appended to: opened for each dump.
+    case file(String)
+  }
+
+  /// Writes a dump whenever the process gets a signal: `kill -QUIT`, or Control-\ in a terminal, whose usual effect on the
+  /// process it replaces.
+  ///
+  /// The handler does no more than write to a pipe. A thread of its own makes the dump, also when all others are busy,
+  /// blocked or hold locks. Calling it again for the same signal changes where the dumps go.
+  ///
+  /// - Throws: `CoroutineDumpError` if the system refuses: a signal that can't be handled, no thread.
+  public static func onSignal(
+    _ signal: CInt = SIGQUIT, to destination: Destination = .standardError, options: Options = Options()
+  ) throws(CoroutineDumpError) {
+    try DumpSignals.add(signal, destination, options)
+  }
+}
+
+/// What to do at which signal, and the thread that does it.
+private enum DumpSignals {
+  private struct Request {
+    let signal: CInt
+    var destination: CoroutineDump.Destination
+    var options: CoroutineDump.Options
+  }
+
+  private static let lock = Lock()
+  // Guarded by the lock. A signal's place is that in `signals_notify`.
+  nonisolated(unsafe) private static var requests: [Request] = []
+
+  static func add(
+    _ signal: CInt, _ destination: CoroutineDump.Destination, _ options: CoroutineDump.Options
+  ) throws(CoroutineDumpError) {
+    lock.lock()
+    defer { lock.unlock() }
+    if let known = requests.firstIndex(where: { $0.signal == signal }) {
+      requests[known].destination = destination
+      requests[known].options = options
+      return
+    }
+    guard signals_notify(signal) == requests.count else {
+      throw CoroutineDumpError(operation: "signal \(signal)", code: errno)
+    }
+    requests.append(Request(signal: signal, destination: destination, options: options))
+    if requests.count == 1 { try startThread() }
+  }
+
+  private static func startThread() throws(CoroutineDumpError) {
+    var thread = pthread_t()
+    let code = pthread_create(&thread, nil, { _ in DumpSignals.serve() }, nil)
+    guard code == 0 else { throw CoroutineDumpError(operation: "a thread for dumps", code: code) }
+    pthread_detach(thread)
+  }
+
+  private static func serve() -> UnsafeMutableRawPointer? {
+    while true {
+      let place = Int(signals_wait())
+      guard place >= 0 else { return nil }
+      let request = lock.withLock { requests[place] }
+      do {
+        try write(request)
+      } catch {
+        let message = "CoroutineDump: \(error)\n"
+        _ = Glibc.write(2, message, message.utf8.count)
+      }
+    }
+  }
+
+  private static func write(_ request: Request) throws {
+    switch request.destination {
+    case .standardError: try CoroutineDump.write(to: 2, options: request.options)
+    case .standardOutput: try CoroutineDump.write(to: 1, options: request.options)
+    case .descriptor(let descriptor): try CoroutineDump.write(to: descriptor, options: request.options)
+    case .file(let path):
+      let descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
+      guard descriptor >= 0 else { throw CoroutineDumpError(operation: "open \(path)", code: errno) }
+      defer { close(descriptor) }
+      try CoroutineDump.write(to: descriptor, options: request.options)
+    }
+  }
+}

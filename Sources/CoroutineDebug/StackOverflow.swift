@@ -1,0 +1,98 @@
+import CCoroutine
+import CUnwind
+import Context
+import Coroutine
+import Glibc
+import Synchronization
+
+// Overflows of coroutines' stacks are told by name. A program gets that by linking CoroutineDebug: `overflow.c` asks for it,
+// and the first thread that is about to run a coroutine brings it about.
+//
+// The handler recognises the fault, hands the registers to a thread that waits for nothing else, and waits for its report:
+// that thread may allocate, read symbol tables and take locks, none of which a handler may. Then the handler that was there
+// before gets the fault: the process ends as it would have ended, with Swift's own crash report or a core file.
+
+/// Once in a process; called by each thread that is about to run a coroutine.
+@_cdecl("coroutine_debug_prepare_thread")
+func prepareThread() {
+  if !overflowsAreReported.exchange(true, ordering: .relaxed) { reportOverflows() }
+  overflow_prepare_thread()
+}
+
+private let overflowsAreReported = Atomic<Bool>(false)
+
+private func reportOverflows() {
+  // What the handler calls must not be the first to ask for it.
+  _ = StackPool.allShared
+  guard overflow_install(isOverflow, report) else {
+    let message = "CoroutineDebug: stack overflows will not be told by name: \(String(cString: strerror(errno)))\n"
+    _ = write(2, message, message.utf8.count)
+    return
+  }
+}
+
+/// In the signal handler: whether the stack on which a thread stands has run into the guard below it.
+private func isOverflow(_ address: UInt, _ stackPointer: UInt) -> Bool {
+  guard let stack = StackPool.liveStack(guardedAt: address) else { return false }
+  // Not a stray pointer of somebody who stands elsewhere. The stack pointer may be below the guard's end, in a large frame.
+  return stack.contains(stackPointer) || stack.guardRange.contains(stackPointer)
+}
+
+/// On the reporter's thread, while the one that faulted waits.
+private func report(_ overflow: UnsafePointer<overflow>?) {
+  guard let overflow = overflow?.pointee, let stack = StackPool.liveStack(guardedAt: overflow.address) else { return }
+  var text = OverflowReport(overflow, stack).text
+  text.withUTF8 { try? writeAll(UnsafeRawBufferPointer($0), to: 2) }
+}
+
+/// What is said of an overflow.
+private struct OverflowReport {
+  private let overflow: overflow
+  private let stack: Stack
+
+  /// Of a recursion's thousands of frames, so many are shown of either end.
+  private static let shownInnermost = 24
+  private static let shownOutermost = 12
+  /// More frames than a stack of some MiB has room for.
+  private static let frameLimit = 1 << 17
+
+  init(_ overflow: overflow, _ stack: Stack) {
+    self.overflow = overflow
+    self.stack = stack
+  }
+
+  var text: String {
+    var text =
+      "\nstack overflow in \(whose) (\(stack.size >> 10) KiB stack). Give it a larger one (stackSize:), or recurse less.\n"
+    let (addresses, isTruncated) = addresses()
+    var symbolicator = Symbolicator(namesFunctions: isMemoryAvailable(64 << 20))
+    let style = DumpStyle()
+    let frames = symbolicator.frames(of: addresses).filter { !$0.isRuntime }
+    let innermost = frames.prefix(Self.shownInnermost)
+    let outermost = frames.dropFirst(Self.shownInnermost).suffix(Self.shownOutermost)
+    style.write(Array(innermost), to: &text)
+    let left = frames.count - innermost.count - outermost.count
+    if left > 0 { text += "     … \(DumpStyle.number(left)) more\n" }
+    style.write(Array(outermost), from: frames.count - outermost.count, to: &text)
+    if isTruncated { text += "     … and further frames\n" }
+    return text + "\n"
+  }
+
+  /// The coroutine, by name; and whether it was a generator of its whose stack it is.
+  private var whose: String {
+    guard let current = overflow.coroutine else { return "a generator" }
+    // It runs, in the signal handler, and so lives.
+    let core = Unmanaged<CoroutineCore>.fromOpaque(current).takeUnretainedValue()
+    return core.block?.pointee.stack == stack ? core.description : "a generator of \(core.description)"
+  }
+
+  private func addresses() -> (ArraySlice<UInt>, isTruncated: Bool) {
+    guard let unwinder = try? Unwinder() else { return ([], false) }
+    let registers = ContextRegisters(
+      programCounter: overflow.pc, stackPointer: overflow.sp, framePointer: overflow.fp, baseRegister: overflow.base)
+    let buffer = UnsafeMutableBufferPointer<UInt>.allocate(capacity: Self.frameLimit)
+    defer { buffer.deallocate() }
+    let count = unwinder.walk(registers, top: UInt(bitPattern: stack.top), into: buffer)
+    return (Array(buffer[..<count])[...], count == buffer.count)
+  }
+}

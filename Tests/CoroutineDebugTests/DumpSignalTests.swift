@@ -1,0 +1,41 @@
+import Coroutine
+import CoroutineDebug
+import Dispatch
+import Foundation
+import Testing
+
+@inline(never)
+private func awaitSignal(_ channel: Channel<Int>) throws -> Int {
+  try channel.receive() + 1
+}
+
+@Suite struct DumpSignalTests {
+  @Test func aSignalWritesADumpWhileEveryThreadIsBusy() async {
+    await #expect(processExitsWith: .success) {
+      let path = "/tmp/coroutine-dump-test-\(getpid())"
+      defer { unlink(path) }
+      let channel = Channel<Int>(name: "signalled")
+      Coroutine.immediate(name: "waiting") { try awaitSignal(channel) }
+      try CoroutineDump.onSignal(SIGUSR1, to: .file(path))
+      let busy = ThreadPool(threads: 2)
+      for _ in 0..<2 { Coroutine(on: busy, name: "busy") { while true { sched_yield() } } }
+      kill(getpid(), SIGUSR1)
+      // Written in one piece: it ends with the last group's last frame.
+      while true {
+        let text = (try? String(contentsOfFile: path, encoding: .utf8)) ?? ""
+        if text.contains("\"waiting\": suspended, receive on channel \"signalled\" (1 receiver)")
+          && text.contains("awaitSignal(_:) at DumpSignalTests.swift")
+        {
+          break
+        }
+        usleep(1000)
+      }
+      exit(0)
+    }
+  }
+
+  @Test func aSignalThatCantBeHandledIsRefused() {
+    let problem = #expect(throws: CoroutineDumpError.self) { try CoroutineDump.onSignal(SIGKILL) }
+    #expect(problem?.code == EINVAL)
+  }
+}
