@@ -13,7 +13,6 @@ private func awaitSignal(_ channel: Channel<Int>) throws -> Int {
   @Test func aSignalWritesADumpWhileEveryThreadIsBusy() async {
     await #expect(processExitsWith: .success) {
       let path = "/tmp/coroutine-dump-test-\(getpid())"
-      defer { unlink(path) }
       let channel = Channel<Int>(name: "signalled")
       Coroutine.immediate(name: "waiting") { try awaitSignal(channel) }
       try CoroutineDump.onSignal(SIGUSR1, to: .file(path))
@@ -30,6 +29,7 @@ private func awaitSignal(_ channel: Channel<Int>) throws -> Int {
         }
         usleep(1000)
       }
+      unlink(path)
       exit(0)
     }
   }
