@@ -49,6 +49,7 @@ let package = Package(
     example("chat-robot"),
     example("counting"),
     example("message-queue"),
+    example("counter"),
     example("pull-xml"),
     example("login"),
   ],

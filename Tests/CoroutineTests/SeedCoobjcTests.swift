@@ -298,6 +298,50 @@ import Testing
     #expect(log.all == ["query 1", "message 1", "query 2", "message 2"])
   }
 
+  // MARK: Actors
+
+  enum Counting {
+    case add(Int)
+    case get(Reply<Int>)
+    case fail(Reply<Int>)
+  }
+
+  static func counter(_ log: Log = Log()) -> MessageActor<Counting> {
+    MessageActor { mailbox in
+      var count = 0
+      for message in mailbox {
+        switch message {
+        case .add(let number): count += number
+        case .get(let reply): reply.complete(count)
+        case .fail(let reply): reply.complete(with: Result { Int(try rejected().get())! })
+        }
+      }
+      log.add("the loop has ended")
+    }
+  }
+
+  @Test func anActorCountsAndAnswers() async throws {
+    let log = Log()
+    let counter = Self.counter(log)
+    let asking = Coroutine { () throws -> Int in
+      for _ in 1...6 { try counter.tell(.add(1)) }
+      try counter.tell(.add(-1))
+      let count = try counter.ask { .get($0) }
+      counter.cancel()
+      return count
+    }
+    #expect(try await asking.get() == 5)
+    try await counter.join()
+    #expect(log.all == ["the loop has ended"])
+    await #expect(throws: ActorStopped.self) { try await counter.tell(.add(1)) }
+  }
+
+  @Test func anActorsErrorReachesWhoeverAsked() async throws {
+    let counter = Self.counter()
+    let asking = Coroutine { () throws -> Int in try counter.ask { .fail($0) } }
+    await #expect(throws: Problem()) { try await asking.get() }
+  }
+
   // MARK: The feeds
 
   /// The documents' real case: one feed after the other, fetched, parsed, stored; one that fails is skipped.
