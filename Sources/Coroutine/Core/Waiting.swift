@@ -1,5 +1,6 @@
 public import CCoroutine
 public import Context
+import Synchronization
 
 /// What an operation's attempt came to, under the lock of what it is done at.
 @usableFromInline
@@ -134,7 +135,7 @@ extension Waitable {
     }
     if let decided { return decided }
     task.disarm()
-    let cause = task.parking.cause
+    let cause = task.cause
     if cause != .event {
       lock.lock()
       let result = withdraw()
@@ -175,6 +176,9 @@ extension Waitable {
 // Unchecked: `continuation` is written before the wait can be claimed, and read only by the one who has claimed it.
 package final class WaitingTask: @unchecked Sendable {
   @usableFromInline let parking = Parking()
+  /// Orders what the waker did, after its claim too, before what the task does. The continuation does so as well, but in a
+  /// library that ThreadSanitizer does not see into.
+  private let wasResumed = Atomic<Bool>(false)
   @usableFromInline var continuation: UnsafeContinuation<Void, Never>?
   /// In memory that does not move; touched by the waiting task, and, while it is armed, by the timers.
   private var timer: UnsafeMutablePointer<TimerNode>?
@@ -198,10 +202,18 @@ package final class WaitingTask: @unchecked Sendable {
     if let timer { TimerService.shared.disarm(timer) }
   }
 
+  /// Why the wait ended. For the task, once it goes on.
+  @usableFromInline
+  var cause: WakeCause {
+    _ = wasResumed.load(ordering: .acquiring)
+    return parking.cause
+  }
+
   /// Lets the task go on. For the one who has claimed its wait.
   @usableFromInline
   func resume() {
     guard let continuation else { fatalError("a task was woken before it waited") }
+    wasResumed.store(true, ordering: .releasing)
     // It looks into the task's context, which the task may free as soon as it goes on.
     coroutine_sanitizer_begin_unseen()
     continuation.resume()

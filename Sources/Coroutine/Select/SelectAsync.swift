@@ -91,7 +91,7 @@ extension Select {
     case .waits: break
     }
     task.disarm()
-    let cause = task.parking.cause
+    let cause = task.cause
     let chosen = cause == .timedOut ? fallback?.index : cause.selectedIndex
     withdraw(operations, memory, except: chosen)
     return chosen
