@@ -14,7 +14,8 @@ import Testing
         ("cancelled receives", LeakTests.cancelledReceives), ("cancelled sleeps", LeakTests.cancelledSleeps),
         ("never begun", LeakTests.neverBegun), ("timed out", LeakTests.timedOut), ("closed", LeakTests.closed),
         ("dropped promises", LeakTests.droppedPromises), ("abandoned suspensions", LeakTests.abandonedSuspensions),
-        ("dropped generators", LeakTests.droppedGenerators), ("failed scopes", LeakTests.failedScopes),
+        ("cancelled selects", LeakTests.cancelledSelects), ("dropped generators", LeakTests.droppedGenerators),
+        ("failed scopes", LeakTests.failedScopes),
       ]
       // Once beforehand: what the runtime keeps for good is made now.
       for kind in kinds { try? await Coroutine { try kind.run(10) }.get() }
@@ -44,6 +45,17 @@ import Testing
 
   @Sendable private static func cancelledSleeps(_ count: Int) throws {
     try cancelEach(count) { try Coroutine.sleep(for: .seconds(1_000)) }
+  }
+
+  @Sendable private static func cancelledSelects(_ count: Int) throws {
+    let (first, second) = (Channel<Int>(), Channel<Int>())
+    try cancelEach(count) {
+      try select {
+        first.onSend(1)
+        second.onReceive { _ in }
+        onTimeout(.seconds(1_000)) {}
+      }
+    }
   }
 
   @Sendable private static func neverBegun(_ count: Int) throws {
