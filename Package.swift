@@ -75,7 +75,8 @@ let package = Package(
     .testTarget(
       name: "CoroutineTests", dependencies: ["Coroutine", "Context", "CCoroutine"], swiftSettings: swiftSettings),
     .testTarget(
-      name: "CoroutineDebugTests", dependencies: ["CoroutineDebug", "Coroutine"], swiftSettings: swiftSettings),
+      name: "CoroutineDebugTests", dependencies: ["CoroutineDebug", "Coroutine", "CCoroutine"],
+      swiftSettings: swiftSettings),
   ],
   swiftLanguageModes: [.v6]
 )

@@ -103,6 +103,8 @@ import Testing
     let handled = actor.send { $0 } as Promise<Int>
     try await gate.send(())
     #expect(try await handled.get() == 1)
+    actor.cancel()
+    try await actor.join()
     #expect(log.all == ["false false", "false false", "true true"])
   }
 

@@ -27,8 +27,9 @@ extension ActorStorage {
   ) throws -> Value {
     let asker = unsafeDowncast(core, to: ActorCoroutine.self).actor
     // The graph refers to it until this one has left.
-    let reply = end!.storage.takeUnretainedValue()
-    if let circle = AskGraph.enter(asker, waitsFor: self, reply) { throw circle }
+    let reply = end!.storage.retain()
+    defer { reply.release() }
+    if let circle = reply._withUnsafeGuaranteedRef({ AskGraph.enter(asker, waitsFor: self, $0) }) { throw circle }
     defer { AskGraph.leave(asker) }
     return try answer(core, &end, &letter, until: deadline, timeout)
   }
@@ -64,18 +65,22 @@ extension ActorStorage {
   func waitForAnswer<Value: Sendable>(
     _ core: CoroutineCore, _ end: inout ReplyEnd?, until deadline: UInt64, _ timeout: Duration?
   ) throws -> Value {
-    let storage = unsafeDowncast(end!.storage.takeUnretainedValue(), to: ReplyStorage<Value>.self)
-    end = nil
-    storage.recipient = self
-    var node = WaitNode(.coroutine(.passUnretained(core)))
-    let cause = withUnsafeMutablePointer(to: &node) { node in
-      storage.wait(core, .promise, until: deadline) {
-        storage.machine.wait(node)
-      } withdraw: {
-        .done
+    let reply = end!.storage.retain()
+    defer { reply.release() }
+    ReplyEnd.release(&end)
+    return try reply._withUnsafeGuaranteedRef { reply in
+      let storage = unsafeDowncast(reply, to: ReplyStorage<Value>.self)
+      storage.recipient = self
+      var node = WaitNode(.coroutine(.passUnretained(core)))
+      let cause = withUnsafeMutablePointer(to: &node) { node in
+        storage.wait(core, .promise, until: deadline) {
+          storage.machine.wait(node)
+        } withdraw: {
+          .done
+        }
       }
+      return try storage.outcome(after: cause, timeout)
     }
-    return try storage.outcome(after: cause, timeout)
   }
 }
 
