@@ -23,7 +23,7 @@ import Testing
   @Test func cancelledTimedOutClosedAndDroppedOperationsLeaveNothing() async throws {
     let live = Live()
     let queue = DispatchQueue(label: "serial")
-    let (rounds, batch) = (50, 500)  // four of each
+    let (rounds, batch) = (amount(50, sanitized: 10), 500)  // four of each
     try await Coroutine(on: queue) {
       let channel = Channel<Counted>(capacity: .buffered(2))
       for _ in 0..<2 { try channel.send(Counted(live)) }

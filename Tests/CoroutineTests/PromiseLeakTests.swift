@@ -15,7 +15,7 @@ import Testing
     deinit { count.withLock { $0 -= 1 } }
   }
 
-  private static let number = 100_000
+  private static let number = amount(100_000, sanitized: 20_000)
 
   /// Returns when all are gone: what has to run for that runs elsewhere. A leak is found by the time limit.
   private func waitForTheEnd(of alive: Guarded<Int>) async throws {

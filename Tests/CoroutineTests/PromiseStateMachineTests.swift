@@ -8,7 +8,7 @@ import Testing
     var checked = 0
     // 0: wait, 1: the first waiter gives up, 2: fulfill, 3: cancel, 4: observe, 5: the first observer withdraws,
     // 6: the observer that has the turn ends it
-    everySequence(of: 7, length: 6) { events in
+    everySequence(of: 7, length: amount(6, sanitized: 4)) { events in
       var machine = PromiseStateMachine()
       var nodes: [UnsafeMutablePointer<WaitNode>] = []
       var waiting: [(model: ModelWaiter, node: UnsafeMutablePointer<WaitNode>)] = []
@@ -115,7 +115,7 @@ import Testing
   @Test func aBatchIsOverExactlyOnce() {
     // Each of four ends at its place in the sequence, if it has not ended yet; odd places fail.
     for goal in [BatchStateMachine.Goal.allEnded, .allSucceeded, .firstEnded] {
-      everySequence(of: 8, length: 5) { events in
+      everySequence(of: 8, length: amount(5, sanitized: 4)) { events in
         var machine = BatchStateMachine(4, until: goal)
         let model = ModelWaiter()
         var node = WaitNode(model.waiter)

@@ -254,7 +254,7 @@ import Testing
   @Test func everySequenceOfEventsKeepsTheInvariants() {
     // 0: launch, 1: a child ends, 2: a child fails, 3: the body fails (once), 4: join (again after giving up),
     // 5: the owner gives up, 6: close
-    everySequence(of: 7, length: 6) { events in
+    everySequence(of: 7, length: amount(6, sanitized: 5)) { events in
       var machine = ScopeStateMachine()
       var model: ModelWaiter?
       let node = UnsafeMutablePointer<WaitNode>.allocate(capacity: 1)

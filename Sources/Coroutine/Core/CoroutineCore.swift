@@ -231,9 +231,10 @@ extension CoroutineCore {
   /// Gets a stack. Without one, or cancelled already, the coroutine ends here, with the error as its result.
   @inline(never)
   private final func start() -> UnsafeMutablePointer<ControlBlock>? {
-    // Out of its queue by now, and not to end, as a cancelled one would at once, while a debugger has found it there.
+    // Out of its queue by now, and not yet on a stack: this is where a debugger finds it.
+    if !home.isForeign { PoolWorker.showStarting(self) }
+    // Whoever was found does not end, as a cancelled one would at once, nor change places.
     if coroutine_inspection_requested() { Inspection.waitForEnd() }
-    if home.isForeign { Newcomers.remove(self) }
     guard !isInterrupted else { return endWithoutRunning(CancellationError()) }
     do throws(StackError) {
       let block = try ControlBlock.create(
@@ -248,13 +249,24 @@ extension CoroutineCore {
       block.pointee.words = coroutine_words(access: 0, task: 0, locals: inherited)
       block.pointee.state.store(.ready, ordering: .releasing)
       self.block = block
+      // A debugger that came meanwhile may have looked at the stacks before this one was there.
+      if coroutine_inspection_requested() { Inspection.waitForEnd() }
+      hideStarting()
       return block
     } catch {
       return endWithoutRunning(error)
     }
   }
 
+  @inline(__always)
+  private final func hideStarting() {
+    if home.isForeign { Newcomers.remove(self) } else { PoolWorker.showStarting(nil) }
+  }
+
   private final func endWithoutRunning(_ error: any Error) -> UnsafeMutablePointer<ControlBlock>? {
+    hideStarting()
+    // One that came before that may have found it.
+    if coroutine_inspection_requested() { Inspection.waitForEnd() }
     dropInheritedBindings()
     body = nil
     failure = error

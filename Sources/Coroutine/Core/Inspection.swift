@@ -5,8 +5,9 @@ package import Context
 /// The coroutines of the process, for debuggers: a snapshot that stays true while it is looked at.
 ///
 /// Nothing is registered anywhere: a coroutine that has begun has a stack, the pools know their stacks, and what describes
-/// the coroutine lies at a stack's upper end; one that has not begun lies in its scheduler's queue. To be listed costs a
-/// coroutine nothing, but for one on a scheduler that is not a pool, until it begins (`Newcomers`).
+/// the coroutine lies at a stack's upper end; one that has not begun lies in its scheduler's queue; one that begins is shown
+/// by its worker. To be listed costs a coroutine that store, and one on a scheduler that is not a pool a place in a list
+/// until it begins (`Newcomers`). Only the few instructions between a queue and that store can hide a coroutine.
 ///
 /// # The freeze
 ///
@@ -77,8 +78,8 @@ package enum Inspection {
   ) throws -> Bool {
     struct LimitReached: Error {}
     var count = 0
-    func take(_ core: CoroutineCore) throws -> Bool {
-      guard core.id <= newest, core.record.seenBy != pass, core.hasNotBegun else { return false }
+    func take(_ core: CoroutineCore, isStarting: Bool = false) throws -> Bool {
+      guard core.id <= newest, core.record.seenBy != pass, isStarting || core.hasNotBegun else { return false }
       guard count < limit else { throw LimitReached() }
       core.record.seenBy = pass
       count += 1
@@ -89,6 +90,7 @@ package enum Inspection {
       for _ in 1...2 {
         for pool in PoolCore.all.all {
           try pool.visitReady { if try take($0) { try visit(InspectedCoroutine($0)) } }
+          try pool.visitStarting { if try take($0, isStarting: true) { try visit(InspectedCoroutine($0)) } }
         }
       }
       var found: [CoroutineCore] = []

@@ -421,6 +421,11 @@ extension PoolCore {
     for worker in workers { try worker.visitReady(body) }
   }
 
+  /// Passes what its workers begin, to be called after `visitReady`: it has left the queues.
+  func visitStarting(_ body: (CoroutineCore) throws -> Void) rethrows {
+    for worker in workers { try worker.visitStarting(body) }
+  }
+
   /// For people.
   var description: String {
     switch host {

@@ -29,6 +29,8 @@ final class PoolWorker: @unchecked Sendable {
   /// How often the owner has picked something to run; written by it alone. Two looks at it tell whether the owner has been
   /// busy with one coroutine in between.
   private let picks = Atomic<UInt32>(0)
+  /// What it begins: in no queue any more, and not yet on a stack. The owner's; debuggers read it during a freeze.
+  private let starting = Atomic<WorkRing.Element?>(nil)
   /// Where its thread sleeps.
   let alarm = Alarm()
   /// Whether it has a thread, of its own or lent. Belongs to the thread, or, while it sleeps or has none, to whoever takes
@@ -250,6 +252,20 @@ private func runReplacement(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutab
 // MARK: - For debuggers
 
 extension PoolWorker {
+  /// What the calling thread begins, if it is a worker: one that is begun on another thread was never in a queue.
+  @inline(__always)
+  static func showStarting(_ core: CoroutineCore?) {
+    guard let address = coroutine_worker() else { return }
+    Unmanaged<PoolWorker>.fromOpaque(address)._withUnsafeGuaranteedRef {
+      $0.starting.store(core.map { .passUnretained($0) }, ordering: .releasing)
+    }
+  }
+
+  /// Passes what it begins. During a freeze, in which that does not change places.
+  func visitStarting(_ body: (CoroutineCore) throws -> Void) rethrows {
+    if let element = starting.load(ordering: .acquiring) { try body(element.takeUnretainedValue()) }
+  }
+
   /// What is ready here. For `PoolCore.visitReady`.
   func visitReady(_ body: (CoroutineCore) throws -> Void) rethrows {
     if let element = slot.load(ordering: .acquiring) { try body(element.takeUnretainedValue()) }
