@@ -21,10 +21,10 @@ run_tests() {  # run_tests <backend> <mode>
   case $mode in
     debug) ;;
     release) flags=(--configuration release -Xswiftc -enable-testing) ;;
-    # gold warns about the sanitizer's own symbols, lld does not. Under ThreadSanitizer the Swift runtime takes a lock for
-    # each look at generic metadata: several tests at once would do little but wait for it.
-    thread) flags=(--sanitize thread -Xswiftc -use-ld=lld --no-parallel) ;;
-    address) flags=(--sanitize address -Xswiftc -use-ld=lld) ;;
+    # gold warns about the sanitizer's own symbols, lld does not. One test at a time: under ThreadSanitizer the Swift
+    # runtime takes a lock for each look at generic metadata, and several would do little but wait for it; under
+    # AddressSanitizer several want more memory than many machines have.
+    thread | address) flags=(--sanitize "$mode" -Xswiftc -use-ld=lld --no-parallel) ;;
     *) printf 'unknown mode "%s": debug, release, thread or address\n' "$mode" >&2; exit 2 ;;
   esac
   case $backend in

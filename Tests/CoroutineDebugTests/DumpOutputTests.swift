@@ -192,7 +192,8 @@ private let openTerminal: UInt = 0x5441
     }
     let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
     #expect(text.contains("(too little memory to look up names)"))
-    #expect(text.contains("2,000 coroutines: suspended, receive on channel \"narrow\""))
+    #expect(text.contains("2,000 coroutines: suspended"))  // for how long depends on the machine
+    #expect(text.contains("receive on channel \"narrow\""))
   }
 
   @Test func tenTimesAsManyTakeNoMoreMemory() async {
