@@ -225,8 +225,9 @@ private final class OwnScheduler: Scheduler {
       let after = launchForCreation(channel)
       let dump = try CoroutineDump.capture()
       let frames = dump[after.id]!.creationFrames.filter { !$0.isRuntime }
-      guard dump[before.id]!.creationFrames.isEmpty, frames.first?.function == "launchForCreation(_:)" else { exit(1) }
-      guard dump.description.contains("created by\n") else { exit(2) }
+      guard dump[before.id]!.creationFrames.isEmpty, frames.first?.function == "launchForCreation(_:)" else { leave(1) }
+      guard dump.description.contains("created by\n") else { leave(2) }
+      leave()
     }
   }
 
@@ -237,7 +238,8 @@ private final class OwnScheduler: Scheduler {
       CoroutineDump.recordsTimes = false
       let untimed = Coroutine.immediate { try channel.receive() }
       let dump = try CoroutineDump.capture()
-      guard dump[timed.id]!.duration != nil, dump[untimed.id]!.duration == nil else { exit(1) }
+      guard dump[timed.id]!.duration != nil, dump[untimed.id]!.duration == nil else { leave(1) }
+      leave()
     }
   }
 }

@@ -30,7 +30,7 @@ private func awaitSignal(_ channel: Channel<Int>) throws -> Int {
         usleep(1000)
       }
       unlink(path)
-      exit(0)
+      leave()
     }
   }
 
