@@ -55,9 +55,10 @@ public struct Coroutine<Success: Sendable, Failure: Error>: Sendable {
     @_inheritActorContext @_implicitSelfCapture _ body:
       @Sendable @escaping @isolated(any) () throws(Failure) -> Success
   ) {
-    let scheduler = SchedulerReference.inherited(isolation: body.isolation)
-    storage = CoroutineStorage(on: scheduler, name: name, stackSize: stackSize, body: withoutIsolation(body))
+    let storage = CoroutineStorage(
+      on: .inherited(isolation: body.isolation), name: name, stackSize: stackSize, body: withoutIsolation(body))
     storage.schedule()
+    self.storage = storage
   }
 
   /// Starts a coroutine on a scheduler: a `DispatchQueue`, `.pool`, one of your own.
@@ -69,8 +70,9 @@ public struct Coroutine<Success: Sendable, Failure: Error>: Sendable {
     on scheduler: some Scheduler, name: String = "", stackSize: Int? = nil,
     _ body: sending @escaping () throws(Failure) -> Success
   ) {
-    storage = CoroutineStorage(on: SchedulerReference(scheduler), name: name, stackSize: stackSize, body: body)
+    let storage = CoroutineStorage(on: SchedulerReference(scheduler), name: name, stackSize: stackSize, body: body)
     storage.schedule()
+    self.storage = storage
   }
 
   /// A number that no other coroutine of the process has.

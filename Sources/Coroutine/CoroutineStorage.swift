@@ -1,17 +1,25 @@
 /// A coroutine's value, beside all that does not depend on its type.
 ///
-/// The class has no stored property of a generic type: destroying one means asking the Swift runtime for the type's
-/// metadata, at the end of each coroutine.
+/// The class has no stored property of a generic type but a function, whose representation is always the same: destroying
+/// one means asking the Swift runtime for the type's metadata, at the end of each coroutine.
 @usableFromInline
 // Unchecked: the value is written by the coroutine before its end is published under the lock, and constant after that.
 final class CoroutineStorage<Success: Sendable, Failure: Error>: CoroutineCore, @unchecked Sendable {
+  /// What it does, until it begins.
+  @exclusivity(unchecked) @usableFromInline var work: (() throws(Failure) -> Success)?
+
   @inlinable
   init(
-    on scheduler: SchedulerReference, name: String, stackSize: Int?,
-    body: sending @escaping () throws(Failure) -> Success
+    on scheduler: consuming SchedulerReference, name: consuming String, stackSize: Int?,
+    body: consuming sending @escaping () throws(Failure) -> Success
   ) {
+    work = body
+    // Captures nothing, and so needs no memory.
     super.init(on: scheduler, name: name, stackSize: stackSize) { core in
-      let value = try body()
+      let storage = unsafeDowncast(core, to: CoroutineStorage<Success, Failure>.self)
+      // Taken, so that what it captured is released on the coroutine's stack.
+      guard let work = storage.work.take() else { fatalError("\(core.description) runs twice") }
+      let value = try work()
       if Self.fitsWord {
         withUnsafeMutableBytes(of: &core.valueWord) { $0.storeBytes(of: value, as: Success.self) }
       } else {

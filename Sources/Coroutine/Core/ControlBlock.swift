@@ -118,7 +118,9 @@ extension ControlBlock {
     // A large element must not take the place of the frames.
     let (enlarged, isTooLarge) = (stackSize ?? StackPool.defaultStackSize).addingReportingOverflow(slot)
     let pool = try StackSupply.pool(slot > largeSlot ? (isTooLarge ? .max : enlarged) : stackSize)
-    let stack = try pool.allocate()
+    let stack = try pool._withUnsafeGuaranteedRef { pool in
+      Result { () throws(StackError) in try pool.allocate() }
+    }.get()
     let block = address(on: stack)
     let annotated = StackSupply.sanitizersActive
     block.initialize(
@@ -127,7 +129,7 @@ extension ControlBlock {
         identity: UInt64(serials.wrappingAdd(2, ordering: .relaxed).newValue) << 32, state: Atomic(.none),
         departure: .none,
         words: coroutine_words(), owner: .passUnretained(owner), stack: stack,
-        pool: .passUnretained(pool), sanitizer: coroutine_sanitizer()))
+        pool: pool, sanitizer: coroutine_sanitizer()))
     if annotated { block.pointee.mode = .annotated }
     let limit = stack.limit
     let frames = (UnsafeMutableRawPointer(block) - slot).alignedDown(toMultipleOf: 64)

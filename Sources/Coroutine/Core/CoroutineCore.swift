@@ -82,17 +82,22 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   /// A coroutine that is not scheduled yet. It keeps itself alive from here on: it must be run to its end.
   ///
   /// A closure and not a method to override: it was made where the result's type is known, and is specialised for it.
+  ///
+  /// The attribute keeps the parameters owned: guaranteed ones would be retained here and released by the caller.
   @usableFromInline
-  init(on scheduler: SchedulerReference, name: String, stackSize: Int?, body: @escaping Body) {
-    self.home = scheduler
+  @_semantics("optimize.sil.specialize.owned2guarantee.never")
+  init(
+    on scheduler: consuming SchedulerReference, name: consuming String, stackSize: Int?, body: consuming @escaping Body
+  ) {
+    self.home = consume scheduler
     self.id = Self.identifiers.wrappingAdd(1, ordering: .relaxed).newValue
-    self.name = name
+    self.name = consume name
     self.stackSize = stackSize ?? Self.defaultStackSize
     var words = coroutine_words()
     coroutine_words_capture(&words)
     // The other two of a new coroutine are 0.
     self.inherited = words.locals
-    self.body = body
+    self.body = consume body
     let creator = CoroutineCore.currentUncounted?._withUnsafeGuaranteedRef { ($0.id, $0.rawPriority) }
     parentID = creator?.0 ?? 0
     rawPriority = coroutine_is_inside_task() ? Task.currentPriority.rawValue : creator?.1 ?? 0

@@ -3,16 +3,19 @@ import Context
 
 /// Which pool the runtime's stacks come from: one a size, for the life of the process.
 enum StackSupply {
-  /// The pool of stacks with at least `size` usable bytes, or of the default size.
-  static func pool(_ size: Int?) throws(StackError) -> StackPool {
+  /// The pool of stacks with at least `size` usable bytes, or of the default size. Not counted: pools live for ever.
+  static func pool(_ size: Int?) throws(StackError) -> Unmanaged<StackPool> {
     guard sanitizersActive else {
-      guard let size else { return .default }
-      return try .shared(stackSize: size)
+      guard let size else { return standard }
+      return .passUnretained(try .shared(stackSize: size))
     }
     // Instrumented frames are several times as large, and 256 KiB were seen to overflow.
     let size = size ?? instrumentedSize
-    return try .shared(stackSize: size > 0 ? max(size, instrumentedSize) : size)
+    return .passUnretained(try .shared(stackSize: size > 0 ? max(size, instrumentedSize) : size))
   }
+
+  // Immutable, and its methods lock for themselves.
+  nonisolated(unsafe) private static let standard = Unmanaged.passUnretained(StackPool.default)
 
   private static var instrumentedSize: Int { 4 << 20 }
 
