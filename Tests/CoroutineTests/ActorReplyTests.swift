@@ -20,6 +20,8 @@ import Testing
     #expect(try await actor.ask { $0 } == 1)
     let other = Coroutine { try actor.ask { $0 } }
     #expect(try await other.get() == 1)
+    actor.cancel()
+    try await actor.join()
     #expect(log.all == ["true", "true false false false", "true", "true false false false"])
   }
 
@@ -108,15 +110,23 @@ import Testing
     #expect(log.all == ["false false", "false false", "true true"])
   }
 
-  @Test func whatIsAnsweredAtOnceNeedsNoTime() async throws {
+  @Test func anAskerWithADeadlineGoesOnThoughTheActorBlocksItsThread() async throws {
     let pool = ThreadPool(threads: 2)
-    let actor = MessageActor<Question>(on: pool) { mailbox in for reply in mailbox { reply.complete(7) } }
-    let asker = Coroutine(on: pool) { () -> Int in
-      _ = try actor.ask { $0 }
-      // The actor waits for a message now, or will when it is asked: by then its thread is lent, or it is not.
-      return try actor.ask(timeout: .seconds(60)) { $0 }
+    let hasGoneOn = DispatchSemaphore(value: 0)
+    let actor = MessageActor<Question>(on: pool) { mailbox in
+      for reply in mailbox {
+        _ = hasGoneOn.wait(timeout: .now() + 60)
+        reply.complete(7)
+      }
     }
-    #expect(try await asker.get() == 7)
+    let outcome = try await Coroutine(on: pool) {
+      // Once it waits for a message, a thread can be lent to it.
+      while !actor.storage.isIdle { Coroutine.yield() }
+      let outcome = failure { _ = try actor.ask(timeout: .milliseconds(1)) { $0 } }
+      hasGoneOn.signal()
+      return outcome
+    }.get()
+    #expect(outcome == "\(TimeoutError(after: .milliseconds(1)))")
   }
 
   @Test func anAskerWhoIsCancelledThrowsAndTheMessageIsHandledAllTheSame() async throws {
@@ -212,6 +222,42 @@ import Testing
     actor.cancel()
   }
 
+  @Test func inASerialPoolALoanKeepsTheOrder() async throws {
+    let pool = ThreadPool(threads: 1)
+    let log = Log()
+    try await Coroutine(on: pool) {
+      let actor = MessageActor<Question>(on: pool) { mailbox in
+        for reply in mailbox {
+          log.add("asked")
+          Coroutine { log.add("launched by the actor") }
+          reply.complete(1)
+        }
+      }
+      Coroutine.yield()
+      // It waits for a message now; but somebody else became ready before the question.
+      Coroutine { log.add("launched before") }
+      _ = try actor.ask { $0 }
+      log.add("answered")
+      _ = try actor.ask { $0 }
+      log.add("answered")
+      actor.cancel()
+    }.get()
+    let order = ["asked", "launched by the actor", "answered"]
+    #expect(log.all == ["launched before"] + order + order)
+  }
+
+  @Test func whoeverMustNotSuspendGetsNoLoan() async throws {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let pool = ThreadPool(threads: 2)
+      let actor = MessageActor<Reply<Int>>(on: pool) { mailbox in for reply in mailbox { reply.complete(1) } }
+      try await Coroutine(on: pool) {
+        _ = try actor.ask { $0 }
+        _ = try withoutSuspension { try actor.ask { $0 } }
+      }.get()
+    }
+    #expect(standardError(of: result).contains("inside withoutSuspension"))
+  }
+
   @Test func twoWhoAskEachOtherForEverLetOthersRun() async throws {
     let pool = ThreadPool(threads: 2)
     let actors = (0..<2).map { _ in
@@ -251,40 +297,61 @@ import Testing
     #expect(answers == [1, 2, 3])
   }
 
-  // MARK: The state machine
+  // MARK: Every order
 
   @Test func anAnswerHasOneOutcome() {
-    // 0: wait (once), 1: settle, 2: the wait ends otherwise, and is abandoned, 3: abandoned without a wait
+    // 0: wait (once), 1: settle, 2: the wait ends otherwise, and is given up, 3: given up without a wait
     everySequence(of: 4, length: 6) { events in
-      var machine = ReplyStateMachine()
+      let reply = ReplyStorage<Int>()
       let model = ModelWaiter()
       var node = WaitNode(model.waiter)
-      var (hasWaited, hasLeft, isSettled) = (false, false, false)
-      for event in events {
+      var (hasWaited, hasLeft) = (false, false)
+      var settled: Int?
+      for (number, event) in events.enumerated() {
         switch event {
         case 0 where !hasWaited && !hasLeft:
           hasWaited = true
-          withUnsafeMutablePointer(to: &node) {
-            switch machine.wait($0) {
-            case .done: #expect(isSettled)
-            case .wait: #expect(!isSettled)
+          withUnsafeMutablePointer(to: &node) { node in
+            switch reply.lock.withLock({ reply.wait(node) }) {
+            case .done: #expect(settled != nil)
+            case .wait: #expect(settled == nil)
             default: Issue.record("waiting wakes nobody")
             }
           }
         case 1:
-          let settlement = machine.settle()
-          #expect((settlement != nil) == (!isSettled && !hasLeft))
-          if settlement != nil {
-            isSettled = true
+          let isFirst = reply.succeed(number)
+          #expect(isFirst == (settled == nil && !hasLeft))
+          if isFirst {
+            settled = number
             if hasWaited { #expect(model.cause == .event) }
           }
         case 2 where hasWaited && !hasLeft && model.giveUp(), 3 where !hasWaited && !hasLeft:
-          #expect(machine.abandon() == isSettled)
+          #expect(reply.giveUp() == (settled != nil))
           hasLeft = true
         default: break
         }
-        #expect(machine.isOpen == (!isSettled && !hasLeft))
+        #expect(reply.isOpen == (settled == nil && !hasLeft))
+        #expect(reply.isSettled == (settled != nil))
+      }
+      if let settled { #expect((try? reply.takeOutcome()) == settled) }
+      withExtendedLifetime(model) {}
+    }
+  }
+
+  @Test func answersAndTheEndOfTheWaitRace() async throws {
+    let actor = MessageActor<Question>(on: .pool) { mailbox in
+      for reply in mailbox { Coroutine(on: .pool) { reply.complete(1) } }
+    }
+    let askers = (0..<4).map { _ in
+      Coroutine(on: .pool) {
+        for _ in 0..<2000 {
+          let asker = Coroutine(on: .pool) { try actor.ask { $0 } }
+          Coroutine.yield()
+          asker.cancel()
+          if let answer = try? asker.get() { #expect(answer == 1) }
+        }
       }
     }
+    for asker in askers { try await asker.get() }
   }
 }

@@ -1,5 +1,12 @@
-import Coroutine
+import Synchronization
 import Testing
+
+@testable import Coroutine
+
+extension ActorCore {
+  /// Whether it waits for a message.
+  var isIdle: Bool { coroutine.parking.word.load(ordering: .relaxed) == Parking.parkedIdle }
+}
 
 /// The dead letters of an actor with a name of its own, for tests that run side by side: there is one handler in the
 /// process, so they share it.

@@ -4,12 +4,13 @@ public import Synchronization
 /// The coroutine of an actor: so that one who asks can be recognised as an actor.
 @usableFromInline
 final class ActorCoroutine: CoroutineCore, @unchecked Sendable {
-  // Sendable: constant. The actor is alive while its coroutine runs, and nobody looks at it otherwise.
-  @usableFromInline unowned(unsafe) let actor: ActorCore
+  // Sendable: written once, before it is scheduled. The actor is alive while its coroutine runs, and nobody looks at it
+  // otherwise.
+  @exclusivity(unchecked) @usableFromInline fileprivate(set) unowned(unsafe) var actor: ActorCore?
 
-  init(_ actor: ActorCore, on scheduler: SchedulerReference, stackSize: Int?, body: @escaping Body) {
-    self.actor = actor
-    super.init(on: scheduler, name: actor.name, stackSize: stackSize, body: body)
+  fileprivate init(_ name: String, on scheduler: SchedulerReference, stackSize: Int?, body: @escaping Body) {
+    super.init(on: scheduler, name: name, stackSize: stackSize, body: body)
+    isActor = true
   }
 }
 
@@ -21,15 +22,17 @@ final class ActorCoroutine: CoroutineCore, @unchecked Sendable {
 // Unchecked: each field says what guards it.
 class ActorCore: Waitable, @unchecked Sendable {
   @usableFromInline final let name: String
-  /// Where it runs, if a coroutine there may lend it the thread: a pool of several threads, kept alive by the coroutine.
+  /// Where it runs, if a coroutine there may lend it the thread: a pool, kept alive by the coroutine.
   private final let pool: Unmanaged<PoolCore>?
+  private final let isInSerialPool: Bool
   private final let parent: SupervisorNode?
   private final let policy: Supervision
-  /// Set before the actor is known to anybody.
-  @exclusivity(unchecked) @usableFromInline final var coroutine: ActorCoroutine?
+  @usableFromInline final let coroutine: ActorCoroutine
+  /// The same, without a reference to count.
+  @usableFromInline final let core: Unmanaged<CoroutineCore>
 
   // Guarded by the lock, all of them.
-  @exclusivity(unchecked) private final var machine = ActorStateMachine()
+  @exclusivity(unchecked) private(set) final var life = ActorStateMachine()
   @exclusivity(unchecked) private final var region: CancellationRegion?
   @exclusivity(unchecked) private final var watchers: [@Sendable (ActorEnd) -> Void] = []
 
@@ -45,9 +48,6 @@ class ActorCore: Waitable, @unchecked Sendable {
   /// Whether somebody has lent it his thread, and it has taken no further message since. Written by whoever has claimed
   /// its wait for a message, and by itself while it runs.
   @exclusivity(unchecked) @usableFromInline final var isLent = false
-  /// How often it may still be lent a thread before somebody has to let others run. As `isLent`.
-  @exclusivity(unchecked) private final var loans = ActorCore.loansInARow
-
   /// Whom it asks, if it does: see `AskGraph`, whose lock guards it.
   @exclusivity(unchecked) final var ask: (recipient: Unmanaged<ActorCore>, reply: Unmanaged<ReplyCore>)?
 
@@ -61,18 +61,21 @@ class ActorCore: Waitable, @unchecked Sendable {
     self.name = name
     self.parent = parent
     self.policy = policy
-    pool = scheduler.parallelPool
+    pool = scheduler.threadPool
+    isInSerialPool = pool?._withUnsafeGuaranteedRef { $0.count == 1 } ?? false
     handles = Atomic(parent == nil ? 0 : 1)
+    let birth = Birth()
+    coroutine = ActorCoroutine(name, on: scheduler, stackSize: stackSize) { _ in birth.actor.take()?.live() }
+    core = .passUnretained(coroutine)
     super.init()
-    // Gone unused only when there was no stack to run on.
-    let birth = Birth(self)
-    coroutine = ActorCoroutine(self, on: scheduler, stackSize: stackSize) { _ in birth.actor.take()?.live() }
+    coroutine.actor = self
+    birth.actor = self
   }
 
   /// Makes it known and lets it begin.
   final func start() {
     parent?.adopt(self)
-    coroutine?.schedule()
+    coroutine.schedule()
   }
 
   // MARK: What depends on the type of the messages
@@ -81,10 +84,8 @@ class ActorCore: Waitable, @unchecked Sendable {
   func runBody() throws { fatalError("an actor without a body") }
   /// The message that was handled ended so: answers, and reports, if it was with an error. Whether somebody was told.
   func endMessage(_ failure: (any Error)?) -> Bool { false }
-  /// Takes no more messages. Under the lock. Returns those whose wait for room, or for a message, is over.
-  func closeMailbox() -> (senders: ClaimedWaiters, receiver: Attempt) { (ClaimedWaiters(), .done) }
-  /// Ends the wait for a message without one. Under the lock.
-  func interruptWait() -> Attempt { .done }
+  /// Takes no more messages. Under the lock. Returns those whose wait for room is over.
+  func closeMailbox() -> ClaimedWaiters { ClaimedWaiters() }
   /// Answers what is left in the mailbox, and lets go of the body.
   func clear() {}
 
@@ -95,11 +96,9 @@ class ActorCore: Waitable, @unchecked Sendable {
     }
   }
 
-  /// Lets the actor end if it never gets a stack.
+  /// What the coroutine begins with. Gone unused only where there was no stack to run on: then the actor ends without.
   private final class Birth {
     var actor: ActorCore?
-
-    init(_ actor: ActorCore) { self.actor = actor }
 
     deinit { actor?.end(.cancelled) }
   }
@@ -112,7 +111,7 @@ extension ActorCore {
   private final func live() {
     while true {
       let failure = runOnce()
-      let outcome = lock.withLock { machine.bodyEnded(failure) }
+      let outcome = lock.withLock { life.bodyEnded(failure) }
       isFailureKnown = endMessage(messageFailure(failure, outcome)) || isFailureKnown
       children?.close()
       children?.stopAll()
@@ -142,11 +141,10 @@ extension ActorCore {
 
   /// One run of the body. What it failed with.
   private final func runOnce() -> (any Error)? {
-    guard let coroutine else { fatalError("an actor runs without its coroutine") }
     let region = CancellationRegion(of: coroutine)
     defer { region.close() }
     lock.lock()
-    let begins = machine.begin()
+    let begins = life.begin()
     if begins { self.region = region }
     lock.unlock()
     guard begins else { return nil }
@@ -169,7 +167,7 @@ extension ActorCore {
   @usableFromInline
   final func resumes(after error: any Error) -> Bool {
     // What ends the body for another reason is no failure.
-    guard lock.withLock({ machine.request == nil }) else { return false }
+    guard lock.withLock({ life.request == nil }) else { return false }
     isFailureKnown = endMessage(error) || isFailureKnown
     let verdict = judge(error, mayRestart: true)
     if verdict == .resume { return true }
@@ -181,18 +179,17 @@ extension ActorCore {
   @usableFromInline @inline(never)
   final func noteFirstMessage() {
     isFresh = false
-    lock.withLock { machine.noteMessage() }
+    lock.withLock { life.noteMessage() }
   }
 
   private final func end(_ end: ActorEnd) {
     lock.lock()
-    let (senders, receiver) = closeMailbox()
+    let senders = closeMailbox()
     lock.unlock()
     senders.wakeAll()
-    receiver.wakeOthers()
     clear()
     lock.lock()
-    machine.finish(end)
+    life.finish(end)
     let watchers = self.watchers
     self.watchers = []
     lock.unlock()
@@ -210,41 +207,54 @@ extension ActorCore {
   /// Lets it stop, start again, or fail. Callable from any thread.
   final func request(_ request: ActorStateMachine.Request) {
     lock.lock()
-    let interrupts = machine.request(request)
+    let interrupts = life.request(request)
     let region = interrupts ? self.region : nil
-    var woken: (senders: ClaimedWaiters, receiver: Attempt)?
-    if case .stop = request { woken = closeMailbox() }
+    var senders: ClaimedWaiters?
+    var wasIdle = false
+    if case .stop = request {
+      senders = closeMailbox()
+      // From here on nobody can hand it a message past the closed mailbox.
+      wasIdle = claimIdle()
+    }
     lock.unlock()
-    woken?.senders.wakeAll()
-    woken?.receiver.wakeOthers()
+    senders?.wakeAll()
     region?.cancel(reason: CancellationError())
+    if wasIdle { CoroutineCore.wake(core) }
   }
 
   /// A handle has gone: nobody may be left who could send.
   @usableFromInline
   final func handleDropped() {
     guard handles.wrappingSubtract(1, ordering: .acquiringAndReleasing).newValue == 0 else { return }
+    // It looks at the count under the lock, before it waits.
     lock.lock()
-    let woken = interruptWait()
+    let isWaiting = claimIdle()
     lock.unlock()
-    woken.wakeOthers()
+    if isWaiting { CoroutineCore.wake(core) }
+  }
+
+  /// Ends the actor's wait for a message, if it waits for one. The caller has to wake it, and may hand it a message before.
+  /// With the lock or without: one that waits has nothing in its mailbox, and goes on only by being claimed.
+  @inlinable @inline(__always)
+  final func claimIdle() -> Bool {
+    core._withUnsafeGuaranteedRef { $0.parking.claimIdle() }
   }
 
   /// Calls `handler` at its end; at once if it has ended.
   final func watch(_ handler: @escaping @Sendable (ActorEnd) -> Void) {
     lock.lock()
-    let end = machine.end
+    let end = life.end
     if end == nil { watchers.append(handler) }
     lock.unlock()
     if let end { handler(end) }
   }
 
   /// How it has ended, if it has.
-  final var ending: ActorEnd? { lock.withLock { machine.end } }
+  final var ending: ActorEnd? { lock.withLock { life.end } }
 
   /// On a coroutine: waits for the end, cancelled or not.
   final func waitForEndShielded() {
-    withCancellationShield { try? coroutine?.waitForEnd() }
+    withCancellationShield { try? coroutine.waitForEnd() }
   }
 
   /// Its children's supervisor. On its coroutine.
@@ -264,51 +274,57 @@ extension ActorCore {
   /// If the caller, a coroutine, is going to wait for it anyway, and both run on the same pool, it lends the actor its
   /// thread, and goes on when the actor suspends: two switches, where going by the queue takes four, and a look at each. For
   /// both sides it is as if the actor had been run next and the caller right after it. The actor gives the thread back
-  /// before its next message. A loan does not let others run, so that after some in a row it goes by the queue.
+  /// before its next message. A loan does not let others run: after some in a row the asker does.
   ///
-  /// Not to schedulers that run one at a time: what became ready there before has to run first. Nor by one that must not
-  /// leave its thread, or must not wait: it would depend on luck whether it does.
+  /// In a serial pool only where nobody is ready who would have to run first. Not by one that must not leave its thread, or
+  /// must not wait: it would depend on luck whether it does.
   @usableFromInline
-  final func lend(to waiter: Waiter, by asker: CoroutineCore) {
-    guard case .coroutine(let coroutine) = waiter, let pool, loans > 0,
-      coroutine._withUnsafeGuaranteedRef({ $0.visiting == nil && $0.pin == nil }), asker.isUnrestrained,
-      pool._withUnsafeGuaranteedRef({ PoolWorker.current(of: $0) != nil })
-    else {
-      loans = Self.loansInARow
-      return waiter.wake()
-    }
-    loans -= 1
+  final func lend(by asker: Unmanaged<CoroutineCore>) {
+    guard let pool, core._withUnsafeGuaranteedRef({ $0.visiting == nil && $0.pin == nil }),
+      asker._withUnsafeGuaranteedRef({ $0.isUnrestrained }),
+      !isBusy(pool)
+    else { return CoroutineCore.wake(core) }
     isLent = true
-    CoroutineCore.wakeHere(coroutine)
+    CoroutineCore.wakeHere(core)
+    asker._withUnsafeGuaranteedRef { asker in
+      asker.loans &+= 1
+      // Whom the actor has made ready in a serial pool would have come before the asker.
+      if asker.loans == 0 || isInSerialPool && isBusy(pool) { asker.yieldTurn() }
+    }
+  }
+
+  /// Whether the caller is not in `pool`, or that is serial, and somebody is ready there who comes first.
+  @inline(__always)
+  private final func isBusy(_ pool: Unmanaged<PoolCore>) -> Bool {
+    // Anew each time: the caller may be on another thread.
+    let worker = pool._withUnsafeGuaranteedRef { PoolWorker.current(of: $0) }
+    return worker?._withUnsafeGuaranteedRef { $0.isSerialAndBusy } ?? true
   }
 
   /// The actor has more to do than what it was lent the thread for.
   @usableFromInline @inline(never)
   final func returnThread() {
     isLent = false
-    coroutine?.yieldTurn()
+    coroutine.yieldTurn()
   }
-
-  private static var loansInARow: Int { 64 }
 }
 
 extension ActorCore {
   @usableFromInline @inline(never)
-  final func reportForeignUse() -> Never {
+  final func reportForeignUse(_ operation: StaticString) -> Never {
+    guard CoroutineCore.currentUncounted != nil else { reportNoCoroutine(for: operation) }
     fatalError(
       "the mailbox of \(describeActor(name)) is used outside of the actor's own body: send the actor a message")
   }
 }
 
 extension SchedulerReference {
-  /// The pool that it is, if it has several threads.
-  fileprivate var parallelPool: Unmanaged<PoolCore>? {
-    let core =
-      switch self {
-      case .sharedPool: ThreadPool.sharedCore
-      case .pool(let pool): Unmanaged.passUnretained(pool.core)
-      case .queue, .other: nil as Unmanaged<PoolCore>?
-      }
-    return core.flatMap { $0._withUnsafeGuaranteedRef { $0.count > 1 } ? $0 : nil }
+  /// The pool that it is, if it is one.
+  fileprivate var threadPool: Unmanaged<PoolCore>? {
+    switch self {
+    case .sharedPool: ThreadPool.sharedCore
+    case .pool(let pool): Unmanaged.passUnretained(pool.core)
+    case .queue, .other: nil
+    }
   }
 }

@@ -8,10 +8,17 @@ final class ActorStorage<Message: Sendable>: ActorCore, @unchecked Sendable {
   @usableFromInline typealias Body = (Mailbox<Message>) throws -> Void
 
   @exclusivity(unchecked) @usableFromInline var machine: MailboxStateMachine<Message>
+  /// Messages that the actor has taken out of a mailbox without a limit, all at once, and not begun. The actor's own, on its
+  /// coroutine: for these it needs no lock.
+  @exclusivity(unchecked) @usableFromInline var inbox = ElementRing<Letter<Message>>()
+  /// Where the actor gets its next message, while it waits for one. Written by itself before it waits; belongs to whoever
+  /// has ended the wait by `claimIdle`.
+  @exclusivity(unchecked) @usableFromInline var receiver: UnsafeMutablePointer<MailboxNode<Message>>?
   /// The message that is being handled, if nobody asked. The actor's own, on its coroutine, as the next one.
   @exclusivity(unchecked) @usableFromInline var current: Message?
-  /// Where the answer to the message that is being handled goes, if somebody asked.
-  @exclusivity(unchecked) @usableFromInline var currentEnd: ReplyEnd?
+  /// Where the answer to the message that is being handled goes, if somebody asked. Retained; unmanaged, since looking at
+  /// it would count otherwise.
+  @exclusivity(unchecked) @usableFromInline var currentEnd: Unmanaged<ReplyEnd>?
   /// What it does. Let go of at the end, for what it captured.
   @exclusivity(unchecked) private var body: Body?
 
@@ -34,94 +41,122 @@ final class ActorStorage<Message: Sendable>: ActorCore, @unchecked Sendable {
       endCurrent()
       return false
     }
-    let (message, end) = (current.take(), currentEnd.take())
+    let (message, end) = (current.take(), currentEnd.take()?.takeRetainedValue())
     guard message != nil || end != nil else { return false }
     end?.fail(failure)
     DeadLetters.report(DeadLetter(message: message, actor: name, reason: .failed(failure)))
     return true
   }
 
-  override func closeMailbox() -> (senders: ClaimedWaiters, receiver: Attempt) {
-    (machine.close(), machine.interruptReceiver())
-  }
+  override func closeMailbox() -> ClaimedWaiters { machine.close() }
 
   override func clear() {
     body = nil
+    while inbox.count > 0 { lose(inbox.removeFirst(), .stopped, ActorStopped(actor: name)) }
     while true {
       var letter: Letter<Message>?
       lock.lock()
       let take = machine.take(&letter)
       lock.unlock()
-      guard case .taken = take, let letter else { return }
+      guard case .taken = take, let letter = letter.take() else { return }
       lose(letter, .stopped, ActorStopped(actor: name))
     }
   }
 
   /// A message that was accepted is not handled: tells whoever asked, or else the handler of dead letters.
-  private func lose(_ letter: Letter<Message>, _ reason: DeadLetter.Reason, _ error: any Error) {
+  @usableFromInline
+  func lose(_ letter: borrowing Letter<Message>, _ reason: DeadLetter.Reason, _ error: any Error) {
     if let end = letter.end, end.fail(error) { return }
     DeadLetters.report(DeadLetter(message: letter.message, actor: name, reason: reason))
   }
-
-  override func interruptWait() -> Attempt { machine.interruptReceiver() }
 }
 
 // MARK: - The actor's side
 
 extension ActorStorage {
   /// The next message; `nil` when there will be none, or the body has to end.
-  @inlinable
+  ///
+  /// Inlined into the body's loop, for the switch in it: a return that follows a switch is one that the processor does not
+  /// foresee, neither this one nor that of whoever goes on. All the rest is calls that return before they switch.
+  @inlinable @inline(__always)
   func next() -> Message? {
-    let core = CoroutineCore.runningUncounted(for: "Mailbox.next()")
-    return core._withUnsafeGuaranteedRef { core in
-      requireOwn(core)
-      while true {
-        endCurrent()
-        guard enter(core) else { return nil }
-        // Whoever lent the thread goes on before the next message.
-        guard !isLent || machine.letters.count == 0 else {
-          leave(core)
-          returnThread()
-          continue
-        }
-        isLent = false
-        var letter: Letter<Message>?
-        switch machine.take(&letter) {
-        case .taken: leave(core)
-        case .admitted(let sender):
-          leave(core)
-          sender.wake()
-        case .closed: leave(core)
-        case .empty:
-          guard handles.load(ordering: .acquiring) > 0 else {
-            leave(core)
-            return nil
-          }
-          letter = waitForMessage(core)
-        }
-        guard let letter else { return nil }
-        if isFresh { noteFirstMessage() }
-        return begin(letter)
-      }
+    requireOwn(for: "Mailbox.next()")
+    if inbox.count > 0, let message = takeFromInbox() { return message }
+    var node = MailboxNode<Message>(.coroutine(core), nil)
+    return withUnsafeMutablePointer(to: &node) { node in
+      let block = takeOrWait(node)
+      if let block { _ = ControlBlock.suspend(block, passing: 0) }
+      return begin(node, hasWaited: block != nil)
     }
   }
 
-  /// The lock is held.
-  @inlinable @inline(__always)
-  func waitForMessage(_ core: CoroutineCore) -> Letter<Message>? {
-    var node = MailboxNode<Message>(.coroutine(.passUnretained(core)), nil)
-    withUnsafeMutablePointer(to: &node) { node in
-      machine.receiver = node
-      _ = suspend(core, .receive, until: WaitDeadline.never) { machine.withdrawReceiver(node) }
+  /// Takes a message that is the actor's already. None if it has to look at other things first.
+  @inlinable @inline(never)
+  func takeFromInbox() -> Message? {
+    guard !isLent, !coroutine.isInterrupted else { return nil }
+    endCurrent()
+    return begin(inbox.removeFirst())
+  }
+
+  /// Takes a message, into the node, or finds that there will be none. Otherwise the actor has to wait: returns the block
+  /// that it leaves, at once, with the lock held.
+  @inlinable @inline(never)
+  func takeOrWait(_ node: UnsafeMutablePointer<MailboxNode<Message>>) -> UnsafeMutablePointer<ControlBlock>? {
+    while true {
+      endCurrent()
+      guard enter(coroutine) else { return nil }
+      // Whoever lent the thread goes on before the next message.
+      guard !isLent || machine.letters.count + inbox.count == 0 else {
+        leave(coroutine)
+        returnThread()
+        continue
+      }
+      isLent = false
+      if inbox.count == 0, machine.capacity == .max, machine.letters.count > 1 { swap(&inbox, &machine.letters) }
+      if inbox.count > 0 {
+        leave(coroutine)
+        node.pointee.letter = inbox.removeFirst()
+        return nil
+      }
+      switch machine.take(&node.pointee.letter) {
+      case .taken, .closed: leave(coroutine)
+      case .admitted(let sender):
+        leave(coroutine)
+        sender.wake()
+      case .empty:
+        guard handles.load(ordering: .acquiring) > 0 else {
+          leave(coroutine)
+          return nil
+        }
+        receiver = node
+        coroutine.parking.prepareIdle()
+        coroutine.waitReason = WaitReason(.receive, at: self)
+        return coroutine.prepare(.unlock(.passUnretained(self)))
+      }
+      return nil
     }
-    return node.letter.take()
+  }
+
+  // A call, after the switch: inlined it takes half as long again, for what the processor foresees of it.
+  @inlinable @inline(never)
+  func begin(_ node: UnsafeMutablePointer<MailboxNode<Message>>, hasWaited: Bool) -> Message? {
+    if hasWaited { coroutine.waitReason = nil }
+    guard let letter = node.pointee.letter.take() else { return nil }
+    return begin(letter)
   }
 
   /// The body gets the message. What nobody asked is kept for the case that it fails; whoever asked is told instead.
   @inlinable @inline(__always)
   func begin(_ letter: consuming Letter<Message>) -> Message {
-    if letter.end == nil { current = letter.message } else { currentEnd = letter.end }
-    return letter.message
+    if isFresh { noteFirstMessage() }
+    let (message, end) = (letter.message, letter.end)
+    if let end {
+      currentEnd = .passRetained(end)
+    } else {
+      // After `endCurrent` there is nothing here that an assignment would have to release.
+      withUnsafeMutablePointer(to: &current) { $0.initialize(to: message) }
+    }
+    return message
   }
 
   /// The message has been handled, answered or not.
@@ -131,13 +166,17 @@ extension ActorStorage {
       current = nil
       return
     }
-    if !end.isSettled { end.storage._withUnsafeGuaranteedRef { $0.noteHandled() } }
     currentEnd = nil
+    end._withUnsafeGuaranteedRef { end in
+      if !end.isSettled { end.withStorage { $0.noteHandled() } }
+    }
+    end.release()
   }
 
+  /// Ends the program if it is not the actor that runs here.
   @inlinable @inline(__always)
-  func requireOwn(_ core: CoroutineCore) {
-    if core !== coroutine { reportForeignUse() }
+  func requireOwn(for operation: StaticString) {
+    if CoroutineCore.currentUncounted?.toOpaque() != core.toOpaque() { reportForeignUse(operation) }
   }
 }
 
@@ -154,26 +193,55 @@ extension ActorStorage {
     case refused(any Error)
   }
 
-  /// Puts a message into the mailbox, if there is room. `asker`: a coroutine that is going to wait for
-  /// the answer.
+  /// Puts a message into the mailbox, if there is room; what was not delivered is in `unsent` then. `asker`: a coroutine
+  /// that is going to wait for the answer.
+  ///
+  /// The message goes there in registers: through memory it would be written in parts and read as a whole, for which the
+  /// processor has to wait.
   @inlinable @inline(__always)
-  func deliver(_ letter: inout Letter<Message>?, by asker: CoroutineCore? = nil) -> Delivery {
-    lock.lock()
-    let post = machine.post(&letter)
-    lock.unlock()
-    switch post {
-    case .kept: return .delivered
-    case .handed(let actor):
-      if let asker { lend(to: actor, by: asker) } else { actor.wake() }
-      return .delivered
-    case .full, .displaced, .closed: return undelivered(&letter, post)
+  func deliver(
+    _ message: consuming Message, _ end: consuming ReplyEnd?, _ unsent: inout Letter<Message>?,
+    by asker: Unmanaged<CoroutineCore>? = nil
+  ) -> Delivery {
+    if !claimIdle() {
+      lock.lock()
+      // It may have begun to wait meanwhile. From here on it can't.
+      guard claimIdle() else {
+        guard machine.hasRoom else {
+          unsent = Letter(consume message, consume end)
+          return refuse(&unsent)
+        }
+        machine.letters.append(Letter(consume message, consume end))
+        lock.unlock()
+        return .delivered
+      }
+      lock.unlock()
     }
+    receiver!.pointee.letter = Letter(consume message, consume end)
+    if let asker { lend(by: asker) } else { CoroutineCore.wake(core) }
+    return .delivered
   }
 
-  @usableFromInline @inline(never)
+  /// There is no room. The lock is held.
+  @inlinable @inline(never)
+  func refuse(_ letter: inout Letter<Message>?) -> Delivery {
+    let post = machine.post(&letter)
+    lock.unlock()
+    return undelivered(&letter, post)
+  }
+
+  /// Hands the message to the actor if it waits for one. Whether it does: it has to be woken.
+  @inlinable @inline(__always)
+  func handOver(_ letter: inout Letter<Message>?) -> Bool {
+    guard claimIdle() else { return false }
+    receiver!.pointee.letter = letter.take()
+    return true
+  }
+
+  @inlinable
   func undelivered(_ letter: inout Letter<Message>?, _ post: MailboxStateMachine<Message>.Post) -> Delivery {
     switch post {
-    case .kept, .handed: return .delivered
+    case .kept: return .delivered
     case .closed: return .refused(ActorStopped(actor: name))
     case .displaced:
       if let oldest = letter.take() { lose(oldest, .overflow, MailboxFull(actor: name)) }
@@ -193,10 +261,11 @@ extension ActorStorage {
   func deliverUrgently(_ message: Message) {
     var letter: Letter<Message>? = Letter(message, nil)
     lock.lock()
-    let post = machine.post(&letter, isUrgent: true)
+    let isHanded = handOver(&letter)
+    if !isHanded { _ = machine.post(&letter, isUrgent: true) }
     lock.unlock()
-    if case .handed(let actor) = post { actor.wake() }
-    if let letter { lose(letter, .stopped, ActorStopped(actor: name)) }
+    if isHanded { CoroutineCore.wake(core) }
+    if let letter = letter.take() { lose(letter, .stopped, ActorStopped(actor: name)) }
   }
 
   // To wait for room, with the message in a node. `event`: the message was taken, or the actor has ended and it is still
@@ -251,9 +320,9 @@ extension ActorStorage {
   /// Under the lock.
   @inlinable
   func postOrWait(_ node: UnsafeMutablePointer<MailboxNode<Message>>) -> Attempt {
+    if handOver(&node.pointee.letter) { return .wake(.coroutine(core)) }
     switch machine.post(&node.pointee.letter) {
     case .kept, .closed, .displaced: return .done
-    case .handed(let actor): return .wake(actor)
     case .full:
       machine.waitForRoom(node)
       return .wait

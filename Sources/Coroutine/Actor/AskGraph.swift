@@ -31,7 +31,7 @@ enum AskGraph {
       next = current.ask.flatMap { ask in
         // Alive: both belong to a frame that is still inside its ask.
         let isOpen = ask.reply._withUnsafeGuaranteedRef {
-          !$0.isSettled.load(ordering: .acquiring) && !$0.isDeferred.load(ordering: .acquiring)
+          !$0.isSettled && !$0.isDeferred.load(ordering: .acquiring)
         }
         return isOpen ? ask.recipient.takeUnretainedValue() : nil
       }

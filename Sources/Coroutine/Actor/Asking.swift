@@ -3,59 +3,80 @@ extension ActorStorage {
   /// On a coroutine. Where the actor waits for a message and the thread can be lent to it, the answer is usually there when
   /// the message has been delivered: then nobody has waited, and nothing was allocated.
   ///
-  /// `end` is in a variable that is emptied before the wait: an asker who holds it is one of those who could answer.
+  /// The asker holds `end`, and lets go of it before it waits: as long as it does it is one of those who could answer. What
+  /// `askAsActor` and `answer` get is retained twice, for them and for the mailbox.
   @inlinable
   func ask<Value: Sendable>(timeout: Duration?, _ make: (Reply<Value>) -> Message) throws -> Value {
     let core = CoroutineCore.runningUncounted(for: "MessageActor.ask(_:)")
     return try core._withUnsafeGuaranteedRef { core in
       guard !core.isInterrupted else { throw CancellationError() }
       let deadline = WaitDeadline.after(timeout)
-      var end: ReplyEnd? = ReplyEnd.make(for: core, Value.self)
-      var letter: Letter<Message>? = Letter(make(Reply(end!)), end)
-      guard type(of: core) != ActorCoroutine.self else {
-        return try askAsActor(core, &end, &letter, until: deadline, timeout)
+      let end = ReplyEnd.make(for: core, Value.self)
+      // The message's, and the mailbox's: counted in one step.
+      _ = end.retain()
+      _ = end.retain()
+      let message = make(Reply(end.takeRetainedValue()))
+      guard !core.isActor else {
+        return try askAsActor(core, consume message, end, until: deadline, timeout)
       }
-      return try answer(core, &end, &letter, until: deadline, timeout)
+      return try answer(core, consume message, end, until: deadline, timeout)
     }
   }
 
   /// An actor asks: it must not be the one that waits, in the end, for itself.
   @inlinable @inline(never)
   func askAsActor<Value: Sendable>(
-    _ core: CoroutineCore, _ end: inout ReplyEnd?, _ letter: inout Letter<Message>?, until deadline: UInt64,
+    _ core: CoroutineCore, _ message: consuming Message, _ end: Unmanaged<ReplyEnd>, until deadline: UInt64,
     _ timeout: Duration?
   ) throws -> Value {
-    let asker = unsafeDowncast(core, to: ActorCoroutine.self).actor
+    guard let asker = unsafeDowncast(core, to: ActorCoroutine.self).actor else {
+      fatalError("an actor asks before it is one")
+    }
     // The graph refers to it until this one has left.
-    let reply = end!.storage.retain()
+    let reply = end._withUnsafeGuaranteedRef { $0.storage.retain() }
     defer { reply.release() }
-    if let circle = reply._withUnsafeGuaranteedRef({ AskGraph.enter(asker, waitsFor: self, $0) }) { throw circle }
+    if let circle = reply._withUnsafeGuaranteedRef({ AskGraph.enter(asker, waitsFor: self, $0) }) {
+      // The mailbox's too.
+      end.release()
+      end.release()
+      throw circle
+    }
     defer { AskGraph.leave(asker) }
-    return try answer(core, &end, &letter, until: deadline, timeout)
+    return try answer(core, consume message, end, until: deadline, timeout)
   }
 
   @inlinable @inline(__always)
   func answer<Value: Sendable>(
-    _ core: CoroutineCore, _ end: inout ReplyEnd?, _ letter: inout Letter<Message>?, until deadline: UInt64,
+    _ core: CoroutineCore, _ message: consuming Message, _ end: Unmanaged<ReplyEnd>, until deadline: UInt64,
     _ timeout: Duration?
   ) throws -> Value {
-    switch deliver(&letter, by: core) {
-    case .delivered: break
-    case .full: try check(waitForRoom(core, &letter, until: deadline), letter, timeout)
-    case .refused(let error): throw error
+    do {
+      var letter: Letter<Message>?
+      // One with a deadline has to go on then, even if the actor blocks the thread: it keeps its own.
+      let lender = deadline == WaitDeadline.never ? Unmanaged.passUnretained(core) : nil
+      switch deliver(consume message, end.takeRetainedValue(), &letter, by: lender) {
+      case .delivered: break
+      case .full: try check(waitForRoom(core, &letter, until: deadline), letter == nil, timeout)
+      case .refused(let error): throw error
+      }
+    } catch {
+      end.release()
+      throw error
     }
-    guard end!.isSettled else { return try waitForAnswer(core, &end, until: deadline, timeout) }
-    defer { core.spareReply = end }
-    return try end!.storage._withUnsafeGuaranteedRef {
-      try unsafeDowncast($0, to: ReplyStorage<Value>.self).takeOutcome()
+    guard end._withUnsafeGuaranteedRef({ $0.isSettled }) else {
+      return try waitForAnswer(core, end, until: deadline, timeout)
+    }
+    defer { core.spareReply = end.takeRetainedValue() }
+    return try end._withUnsafeGuaranteedRef { end in
+      try end.withStorage { try unsafeDowncast($0, to: ReplyStorage<Value>.self).takeOutcome() }
     }
   }
 
   /// What a wait for room came to: throws if the message was not delivered.
   @usableFromInline
-  func check(_ cause: WakeCause, _ letter: Letter<Message>?, _ timeout: Duration?) throws {
+  func check(_ cause: WakeCause, _ isDelivered: Bool, _ timeout: Duration?) throws {
     switch cause {
-    case .event: if letter != nil { throw ActorStopped(actor: name) }
+    case .event: if !isDelivered { throw ActorStopped(actor: name) }
     case .timedOut: throw TimeoutError(after: timeout)
     default: throw CancellationError()
     }
@@ -63,20 +84,20 @@ extension ActorStorage {
 
   @inlinable @inline(never)
   func waitForAnswer<Value: Sendable>(
-    _ core: CoroutineCore, _ end: inout ReplyEnd?, until deadline: UInt64, _ timeout: Duration?
+    _ core: CoroutineCore, _ end: Unmanaged<ReplyEnd>, until deadline: UInt64, _ timeout: Duration?
   ) throws -> Value {
-    let reply = end!.storage.retain()
+    let reply = end._withUnsafeGuaranteedRef { $0.storage.retain() }
     defer { reply.release() }
-    ReplyEnd.release(&end)
+    ReplyEnd.release(end)
     return try reply._withUnsafeGuaranteedRef { reply in
       let storage = unsafeDowncast(reply, to: ReplyStorage<Value>.self)
       storage.recipient = self
       var node = WaitNode(.coroutine(.passUnretained(core)))
       let cause = withUnsafeMutablePointer(to: &node) { node in
         storage.wait(core, .promise, until: deadline) {
-          storage.machine.wait(node)
+          storage.wait(node)
         } withdraw: {
-          .done
+          storage.withdraw()
         }
       }
       return try storage.outcome(after: cause, timeout)
@@ -92,12 +113,12 @@ extension ActorStorage {
     timeout: Duration?, _ make: (Reply<Value>) -> Message
   ) async throws -> Value {
     let deadline = WaitDeadline.after(timeout)
-    var letter: Letter<Message>?
-    let storage = prepare(&letter, make)
     if Task.isCancelled { throw CancellationError() }
-    switch deliver(&letter) {
+    let storage = ReplyStorage<Value>()
+    var letter: Letter<Message>?
+    switch send(storage, &letter, make) {
     case .delivered: break
-    case .full: try check(await waitForRoom(&letter, until: deadline), letter, timeout)
+    case .full: try check(await waitForRoom(&letter, until: deadline), letter == nil, timeout)
     case .refused(let error): throw error
     }
     let task = WaitingTask()
@@ -105,9 +126,9 @@ extension ActorStorage {
     node.initialize(to: WaitNode(.task(.passUnretained(task))))
     defer { node.deallocate() }
     let cause = await storage.wait(task, until: deadline) {
-      storage.machine.wait(node)
+      storage.wait(node)
     } withdraw: {
-      .done
+      storage.withdraw()
     }
     return try storage.outcome(after: cause, timeout)
   }
@@ -116,35 +137,33 @@ extension ActorStorage {
   func askBlocking<Value: Sendable>(timeout: Duration?, _ make: (Reply<Value>) -> Message) throws -> Value {
     requireThread()
     let deadline = WaitDeadline.after(timeout)
+    let storage = ReplyStorage<Value>()
     var letter: Letter<Message>?
-    let storage = prepare(&letter, make)
-    switch deliver(&letter) {
+    switch send(storage, &letter, make) {
     case .delivered: break
-    case .full: try check(waitForRoomBlocking(&letter, until: deadline), letter, timeout)
+    case .full: try check(waitForRoomBlocking(&letter, until: deadline), letter == nil, timeout)
     case .refused(let error): throw error
     }
     let thread = BlockedThread()
     var node = WaitNode(.thread(.passUnretained(thread)))
     let cause = withUnsafeMutablePointer(to: &node) { node in
       storage.wait(thread, until: deadline) {
-        storage.machine.wait(node)
+        storage.wait(node)
       } withdraw: {
-        .done
+        storage.withdraw()
       }
     }
     return try storage.outcome(after: cause, timeout)
   }
 
-  /// Makes a way back that the asker himself does not hold, and the message.
-  @inlinable
-  func prepare<Value: Sendable>(
-    _ letter: inout Letter<Message>?, _ make: (Reply<Value>) -> Message
-  ) -> ReplyStorage<Value> {
-    let storage = ReplyStorage<Value>()
-    storage.recipient = self
-    let end = ReplyEnd(storage)
-    letter = Letter(make(Reply(end)), end)
-    return storage
+  /// Sends a message with a way back in it that the asker himself does not hold when this has returned.
+  @inlinable @inline(never)
+  func send<Value: Sendable>(
+    _ reply: ReplyStorage<Value>, _ unsent: inout Letter<Message>?, _ make: (Reply<Value>) -> Message
+  ) -> Delivery {
+    reply.recipient = self
+    let end = ReplyEnd(reply)
+    return deliver(make(Reply(end)), end, &unsent)
   }
 }
 
@@ -166,7 +185,7 @@ extension ActorCore {
       CoroutineCore.current == nil,
       "askBlocking() and tellBlocking() inside a coroutine would block its whole thread: use ask() and tell()")
     require(
-      !(coroutine?.home.isMainQueueOnMainThread ?? false),
+      !coroutine.home.isMainQueueOnMainThread,
       "askBlocking() on the main thread for \(describeActor(name)), which runs on the main queue, would wait for ever")
   }
 }

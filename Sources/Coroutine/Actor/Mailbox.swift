@@ -58,7 +58,7 @@ extension Mailbox {
     supervision: Supervision = Supervision(), _ body: sending @escaping (Mailbox<Other>) throws -> Void
   ) -> MessageActor<Other> {
     MessageActor(
-      on: .inherited, name, stackSize, mailbox, supervision, under: parent("launch"), body)
+      on: .inherited, name, stackSize, mailbox, supervision, under: parent(), body)
   }
 
   /// Starts a child on another scheduler.
@@ -67,11 +67,11 @@ extension Mailbox {
     supervision: Supervision = Supervision(), _ body: sending @escaping (Mailbox<Other>) throws -> Void
   ) -> MessageActor<Other> {
     MessageActor(
-      on: SchedulerReference(scheduler), name, stackSize, mailbox, supervision, under: parent("launch"), body)
+      on: SchedulerReference(scheduler), name, stackSize, mailbox, supervision, under: parent(), body)
   }
 
-  private func parent(_ operation: StaticString) -> SupervisorNode {
-    storage.requireOwn(CoroutineCore.running(for: "Mailbox.launch"))
+  private func parent() -> SupervisorNode {
+    storage.requireOwn(for: "Mailbox.launch")
     return storage.supervisor()
   }
 

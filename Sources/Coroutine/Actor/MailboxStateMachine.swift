@@ -1,12 +1,13 @@
-/// A message on its way, and where its answer goes.
+/// A message on its way, and where its answer goes. Not copyable: a copy would count references, where an ask has time for
+/// none.
 @usableFromInline
-struct Letter<Message> {
+struct Letter<Message>: ~Copyable {
   @usableFromInline let message: Message
   /// Keeps the asker waiting until the message has been handled, whoever else drops the reply; `nil`: nobody asked.
   @usableFromInline let end: ReplyEnd?
 
-  @inlinable
-  init(_ message: Message, _ end: ReplyEnd?) {
+  @inlinable @inline(__always)
+  init(_ message: consuming Message, _ end: consuming ReplyEnd?) {
     self.message = message
     self.end = end
   }
@@ -15,30 +16,27 @@ struct Letter<Message> {
 /// Somebody at a mailbox, on his own stack: a sender with a letter for which there is no room, or the actor that waits for
 /// one.
 @usableFromInline
-struct MailboxNode<Message> {
+struct MailboxNode<Message>: ~Copyable {
   /// First, so that a node's address is also its place's.
   @usableFromInline var place: WaitNode
   /// A sender's letter until it is taken; the actor's once it has come. Guarded by the actor's lock while it waits.
   @usableFromInline var letter: Letter<Message>?
 
   @inlinable
-  init(_ waiter: Waiter, _ letter: Letter<Message>?) {
+  init(_ waiter: Waiter, _ letter: consuming Letter<Message>?) {
     place = WaitNode(waiter)
     self.letter = letter
   }
 }
 
-/// The messages of an actor, who waits for room, and whether the actor waits for one. Pure: no lock, no switch.
+/// The messages of an actor, and who waits for room. Pure: no lock, no switch.
 ///
-/// Invariants: the actor waits only while there are no messages; senders wait only while the mailbox is full; in one that is
-/// closed nobody waits and nothing is left.
+/// Invariants: senders wait only while the mailbox is full; in one that is closed nobody waits.
 @usableFromInline
 struct MailboxStateMachine<Message>: ~Copyable {
   @usableFromInline typealias Node = UnsafeMutablePointer<MailboxNode<Message>>
 
   @usableFromInline var letters = ElementRing<Letter<Message>>()
-  /// The actor, if it waits for a message.
-  @usableFromInline var receiver: Node?
   @usableFromInline var senders = WaitQueue()
   @usableFromInline var isClosed = false
   @usableFromInline let capacity: Int
@@ -53,8 +51,6 @@ struct MailboxStateMachine<Message>: ~Copyable {
   enum Post {
     /// It is in the mailbox.
     case kept
-    /// The actor has waited for it, and is to be woken.
-    case handed(Waiter)
     /// There is no room: the sender still has it.
     case full
     /// In its place the sender has the oldest one, which nobody will get.
@@ -63,18 +59,14 @@ struct MailboxStateMachine<Message>: ~Copyable {
     case closed
   }
 
-  /// Somebody sends what is in `letter`. `isUrgent`: whether there is room or not.
+  /// Whether it takes a message.
   @inlinable @inline(__always)
+  var hasRoom: Bool { !isClosed && letters.count < capacity }
+
+  /// Somebody sends what is in `letter`. `isUrgent`: whether there is room or not.
+  @inlinable
   mutating func post(_ letter: inout Letter<Message>?, isUrgent: Bool = false) -> Post {
-    if let receiver = receiver {
-      self.receiver = nil
-      // Claimed by a cancel otherwise: it is on its way to `withdrawReceiver`, and will find the letter in the ring.
-      if receiver.pointee.place.waiter.claim(.event) {
-        receiver.pointee.letter = letter.take()
-        return .handed(receiver.pointee.place.waiter)
-      }
-    }
-    guard !isClosed, letters.count < capacity || isUrgent else { return refuse(&letter) }
+    guard hasRoom || isUrgent && !isClosed else { return refuse(&letter) }
     letters.append(letter.take()!)
     return .kept
   }
@@ -85,7 +77,7 @@ struct MailboxStateMachine<Message>: ~Copyable {
     guard overflow == .dropOldest else { return .full }
     let oldest = letters.removeFirst()
     letters.append(letter.take()!)
-    letter = oldest
+    letter = consume oldest
     return .displaced
   }
 
@@ -126,20 +118,6 @@ struct MailboxStateMachine<Message>: ~Copyable {
     return .admitted(sender.pointee.waiter)
   }
 
-  /// The actor stops waiting for a message.
-  @inlinable
-  mutating func withdrawReceiver(_ node: Node) -> Attempt {
-    if receiver == node { receiver = nil }
-    return .done
-  }
-
-  /// The actor, if it waits, is to go on without a message.
-  @inlinable
-  mutating func interruptReceiver() -> Attempt {
-    guard let receiver = receiver.take(), receiver.pointee.place.waiter.claim(.event) else { return .done }
-    return .wake(receiver.pointee.place.waiter)
-  }
-
   /// No more messages. Returns the senders whose wait is over: they keep their letters. What is in the mailbox stays there.
   @inlinable
   mutating func close() -> ClaimedWaiters {
@@ -149,8 +127,7 @@ struct MailboxStateMachine<Message>: ~Copyable {
 
   /// Whether the invariants hold; for tests.
   func checkInvariants() -> Bool {
-    (receiver == nil || letters.count == 0) && (senders.isEmpty || letters.count >= capacity)
-      && (!isClosed || senders.isEmpty)
+    senders.isEmpty || letters.count >= capacity && !isClosed
   }
 
   @inlinable @inline(__always)

@@ -97,14 +97,14 @@ extension MessageActor {
   ///   `CancellationError` or `TimeoutError` if the caller is cancelled, or time is up, while it waits for room.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
-  public func tell(_ message: Message, timeout: Duration? = nil) throws {
-    var letter: Letter<Message>? = Letter(message, nil)
-    switch storage.deliver(&letter) {
+  public func tell(_ message: consuming Message, timeout: Duration? = nil) throws {
+    var letter: Letter<Message>?
+    switch storage.deliver(consume message, nil, &letter) {
     case .delivered: return
     case .refused(let error): throw error
     case .full:
       let core = CoroutineCore.running(for: "MessageActor.tell(_:), which found the mailbox full,")
-      try storage.check(storage.waitForRoom(core, &letter, until: WaitDeadline.after(timeout)), letter, timeout)
+      try storage.check(storage.waitForRoom(core, &letter, until: WaitDeadline.after(timeout)), letter == nil, timeout)
     }
   }
 
@@ -113,13 +113,13 @@ extension MessageActor {
   /// - Parameter timeout: how long to wait for room at most; zero: not at all; `nil`: without a limit.
   /// - Throws: as the synchronous form.
   @inlinable
-  nonisolated(nonsending) public func tell(_ message: Message, timeout: Duration? = nil) async throws {
-    var letter: Letter<Message>? = Letter(message, nil)
-    switch storage.deliver(&letter) {
+  nonisolated(nonsending) public func tell(_ message: consuming Message, timeout: Duration? = nil) async throws {
+    var letter: Letter<Message>?
+    switch storage.deliver(consume message, nil, &letter) {
     case .delivered: return
     case .refused(let error): throw error
     case .full:
-      try storage.check(await storage.waitForRoom(&letter, until: WaitDeadline.after(timeout)), letter, timeout)
+      try storage.check(await storage.waitForRoom(&letter, until: WaitDeadline.after(timeout)), letter == nil, timeout)
     }
   }
 
@@ -129,14 +129,15 @@ extension MessageActor {
   /// - Precondition: not called inside a coroutine: traps.
   @inlinable
   @available(*, noasync, message: "use 'await tell()' in async code")
-  public func tellBlocking(_ message: Message, timeout: Duration? = nil) throws {
+  public func tellBlocking(_ message: consuming Message, timeout: Duration? = nil) throws {
     storage.requireThread()
-    var letter: Letter<Message>? = Letter(message, nil)
-    switch storage.deliver(&letter) {
+    var letter: Letter<Message>?
+    switch storage.deliver(consume message, nil, &letter) {
     case .delivered: return
     case .refused(let error): throw error
     case .full:
-      try storage.check(storage.waitForRoomBlocking(&letter, until: WaitDeadline.after(timeout)), letter, timeout)
+      try storage.check(
+        storage.waitForRoomBlocking(&letter, until: WaitDeadline.after(timeout)), letter == nil, timeout)
     }
   }
 }
@@ -217,7 +218,7 @@ extension MessageActor {
   /// - Precondition: called inside a coroutine, and not by the actor itself: traps.
   @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
   public func join() throws {
-    try storage.coroutine?.waitForEnd()
+    try storage.coroutine.waitForEnd()
     try storage.throwFailure()
   }
 
@@ -225,7 +226,7 @@ extension MessageActor {
   ///
   /// - Throws: what the actor failed with; `CancellationError` if the caller is cancelled.
   nonisolated(nonsending) public func join() async throws {
-    try await storage.coroutine?.waitForEnd()
+    try await storage.coroutine.waitForEnd()
     try storage.throwFailure()
   }
 
@@ -235,7 +236,7 @@ extension MessageActor {
   /// - Precondition: not called inside a coroutine: traps.
   @available(*, noasync, message: "use 'await join()' in async code")
   public func joinBlocking() throws {
-    try storage.coroutine?.blockUntilEnd()
+    try storage.coroutine.blockUntilEnd()
     try storage.throwFailure()
   }
 }
@@ -244,7 +245,7 @@ extension ActorCore {
   fileprivate final func throwFailure() throws {
     if case .failed(let error) = ending { throw error }
     // It never got a stack.
-    if let error = coroutine?.failure { throw error }
+    if let error = coroutine.failure { throw error }
   }
 }
 

@@ -34,8 +34,8 @@ extension MessageActor {
     let (promise, resolver) = Promise<Value>.makePromise(name: name)
     reply.onAnswer = { [unowned reply] in resolver.settle(with: Result { try reply.takeOutcome() }) }
     resolver.onCancel { [weak reply] in _ = reply?.giveUp() }
-    var letter: Letter<Message>? = Letter(message, end)
-    switch storage.deliver(&letter) {
+    var letter: Letter<Message>?
+    switch storage.deliver(message, end, &letter) {
     case .delivered: break
     case .full: end.fail(MailboxFull(actor: name))
     case .refused(let error): end.fail(error)

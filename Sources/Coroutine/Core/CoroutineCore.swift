@@ -36,8 +36,12 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) final var pin: ThreadPin?
   /// For debuggers alone.
   @exclusivity(unchecked) package final var record = InspectionRecord()
+  /// Whether it is an `ActorCoroutine`. Constant after the initialiser.
+  @exclusivity(unchecked) @usableFromInline final var isActor = false
   /// What its last ask of an actor needed, for the next one. Its own.
   @exclusivity(unchecked) @usableFromInline final var spareReply: ReplyEnd?
+  /// How often it has lent an actor its thread; at 0 again, it lets others run (`ActorCore.lend`). Its own.
+  @exclusivity(unchecked) final var loans: UInt8 = 0
   /// Who ends its present wait.
   @usableFromInline final let parking = Parking()
   /// What it is doing, for whoever asks: written by itself, the thread that runs it, and whoever wakes it.
@@ -221,8 +225,8 @@ extension CoroutineCore {
     state.store(.suspended, ordering: .relaxed)
     switch departure {
     case .unlock(let waitable):
-      // Whoever claims the wait now has to get this lock before it can leave what it waited for.
-      parking.park()
+      // Whoever ends the wait now, or goes on after it, has to get this lock before what was waited for can go.
+      parking.parkAsPrepared()
       waitable._withUnsafeGuaranteedRef { $0.lock.unlock() }
     case .unlockAll(let wait):
       // The other way round: once the wait is claimed the list may be gone. Whoever finds a node before waits for this.
@@ -530,16 +534,28 @@ extension CoroutineCore {
 
   @usableFromInline
   final func depart(_ departure: ControlBlock.Departure) {
-    guard let block else { fatalError("\(description) suspends without a stack") }
+    _ = ControlBlock.suspend(prepare(departure), passing: 0)
+  }
+
+  /// The first half of a departure. The second is the switch, at once: for who has to make it himself, since each return
+  /// that follows a switch is one that the processor does not foresee.
+  @usableFromInline
+  final func prepare(_ departure: ControlBlock.Departure) -> UnsafeMutablePointer<ControlBlock> {
+    guard let block, !coroutine_is_inside_task(), restraint.bans == 0 else { reportImpossibleDeparture() }
+    block.pointee.departure = departure
+    return block
+  }
+
+  @inline(never)
+  private final func reportImpossibleDeparture() -> Never {
+    require(block != nil, "\(description) suspends without a stack")
     // A coroutine runs with no task of its own, so what runs here is a job that a task began on this stack: it would be
     // left behind half-way, with what the concurrency runtime keeps of it on the stack.
     require(
       !coroutine_is_inside_task(),
       "\(description) suspends inside a task that runs on its stack (Task.immediate). Inside a task use the async forms."
     )
-    if restraint.bans != 0 { reportBannedSuspension() }
-    block.pointee.departure = departure
-    _ = ControlBlock.suspend(block, passing: 0)
+    reportBannedSuspension()
   }
 
   /// Makes a suspended coroutine ready, and hands it to its scheduler. For whoever has claimed its wait.

@@ -40,6 +40,9 @@ extension WakeCause {
 ///       ^                    │
 ///       └──────abandon───────┘
 ///
+/// `departingIdle` and `parkedIdle` are the same as `departing` and `parked`, except that one who does not have the lock may
+/// end the wait by bringing something: `claimIdle`.
+///
 /// Only whoever waits, or the thread that runs it, goes from `awake` to `parked`, by plain stores; only a claim goes on.
 /// `departing` lasts from before the lock of what is waited for is taken until the context is saved. No claim succeeds
 /// then: it waits until the word changes, which takes no other lock than that one.
@@ -50,6 +53,9 @@ package struct Parking: ~Copyable, Sendable {
   @usableFromInline static var awake: UInt32 { 0 }
   @usableFromInline static var departing: UInt32 { 1 }
   @usableFromInline static var parked: UInt32 { 2 }
+  /// The same for a wait that may also be ended by `claimIdle`: without the lock of what is waited for.
+  @usableFromInline static var departingIdle: UInt32 { 3 }
+  @usableFromInline static var parkedIdle: UInt32 { 4 }
   /// `claimed + cause`.
   @usableFromInline static var claimed: UInt32 { 16 }
 
@@ -69,6 +75,11 @@ package struct Parking: ~Copyable, Sendable {
     ).exchanged
   }
 
+  /// The wait that follows is one for anybody who brings something (`claimIdle`): after `prepare`, when it is known that one
+  /// follows.
+  @inlinable @inline(__always)
+  package borrowing func prepareIdle() { word.store(Self.departingIdle, ordering: .relaxed) }
+
   /// None followed.
   @inlinable @inline(__always)
   package borrowing func abandon() { word.store(Self.awake, ordering: .relaxed) }
@@ -76,6 +87,10 @@ package struct Parking: ~Copyable, Sendable {
   /// The context is saved: the wait may be claimed from here on, and whoever waits be gone in the next moment.
   @inlinable @inline(__always)
   package borrowing func park() { word.store(Self.parked, ordering: .releasing) }
+
+  /// The same after `prepare` or `prepareIdle`.
+  @inlinable @inline(__always)
+  package borrowing func parkAsPrepared() { word.store(word.load(ordering: .relaxed) &+ 1, ordering: .releasing) }
 
   /// The same for a wait that others could already see before: false if one of them has ended it by `claimEarly`.
   @inlinable
@@ -91,7 +106,18 @@ package struct Parking: ~Copyable, Sendable {
     let (exchanged, found) = word.compareExchange(
       expected: Self.parked, desired: Self.claimed + cause.rawValue,
       successOrdering: .acquiringAndReleasing, failureOrdering: .relaxed)
-    return exchanged || found == Self.departing && claimAfterDeparture(cause)
+    return exchanged || found &- 1 < Self.parkedIdle && claimAfterDeparture(cause)
+  }
+
+  /// Ends a wait that was begun by `prepareIdle`, if it is one and its context is saved. Whether it did: then the caller,
+  /// alone, has what the one who waits has laid out for him, and has to wake.
+  @inlinable @inline(__always)
+  package borrowing func claimIdle() -> Bool {
+    word.load(ordering: .relaxed) == Self.parkedIdle
+      && word.compareExchange(
+        expected: Self.parkedIdle, desired: Self.claimed + WakeCause.event.rawValue,
+        successOrdering: .acquiringAndReleasing, failureOrdering: .relaxed
+      ).exchanged
   }
 
   /// Ends a wait that may not have begun. Whether this was the first to, and whether to wake.
@@ -107,13 +133,21 @@ package struct Parking: ~Copyable, Sendable {
 
   @usableFromInline @inline(never)
   borrowing func claimAfterDeparture(_ cause: WakeCause) -> Bool {
-    var spins = 0
-    while word.load(ordering: .relaxed) == Self.departing {
-      spins += 1
-      // A few instructions more, unless the thread was preempted: then it needs the processor.
-      if spins < 100 { csystem_relax() } else { sched_yield() }
+    var pause = ShortPause()
+    while true {
+      let found = word.load(ordering: .relaxed)
+      switch found {
+      case Self.departing, Self.departingIdle:
+        pause.pause()
+      case Self.parked, Self.parkedIdle:
+        let (exchanged, _) = word.compareExchange(
+          expected: found, desired: Self.claimed + cause.rawValue,
+          successOrdering: .acquiringAndReleasing, failureOrdering: .relaxed)
+        if exchanged { return true }
+      default:
+        return false
+      }
     }
-    return claim(cause)
   }
 
   /// Whether no wait has begun, nor been ended early.
@@ -123,4 +157,15 @@ package struct Parking: ~Copyable, Sendable {
   /// Why the last wait ended. For whoever waited, once it goes on.
   @inlinable @inline(__always)
   package var cause: WakeCause { WakeCause(rawValue: word.load(ordering: .acquiring) &- Self.claimed) }
+}
+
+/// For whoever looks again and again at what another thread is about to change: it has a few instructions to go, unless it
+/// was preempted; then it needs the processor.
+struct ShortPause {
+  private var spins = 0
+
+  mutating func pause() {
+    spins += 1
+    if spins < 100 { csystem_relax() } else { sched_yield() }
+  }
 }

@@ -153,6 +153,12 @@ extension PoolWorker {
     return now == seen ? takeSlot() : nil
   }
 
+  /// Whether, in a serial pool, somebody is ready who has to run before whoever becomes ready now. The owner's.
+  @inline(__always)
+  var isSerialAndBusy: Bool {
+    isSerial && (!line.isEmpty || core._withUnsafeGuaranteedRef { $0.hasGlobal })
+  }
+
   /// A number below `limit`. The owner's.
   func randomNumber(below limit: Int) -> Int {
     random ^= random << 13
