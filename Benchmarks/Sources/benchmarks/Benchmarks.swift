@@ -29,6 +29,7 @@ enum Benchmarks {
     // One after the other: what one keeps in memory must not be there when the next is measured.
     let suite: [() throws -> [Workload]] = [
       { [try .switching()] }, Workload.generating, { [.treeWalk()] }, { [.inTurn()] }, Workload.scheduling,
+      Workload.acting,
     ]
     for workloads in suite {
       for workload in try workloads() where options.selects(workload.name) { report.measure(workload) }
