@@ -13,10 +13,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+static const char idle_mark;
+
+const void *csystem_idle_mark(void) { return &idle_mark; }
+
 int csystem_futex_wait(const uint32_t *address, uint32_t expected, const struct timespec *deadline) {
   // FUTEX_WAIT takes a relative time; the bitset form an absolute one, which an EINTR does not lengthen.
-  long result = syscall(SYS_futex, address, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, expected, deadline, NULL,
-                        FUTEX_BITSET_MATCH_ANY);
+  long result = syscall(SYS_futex, address, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, expected, deadline,
+                        csystem_idle_mark(), FUTEX_BITSET_MATCH_ANY);
   return result == 0 ? 0 : -errno;
 }
 

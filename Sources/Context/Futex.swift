@@ -21,6 +21,10 @@ package enum Futex {
     }
   }
 
+  /// What a debugger sees where a thread waits here: nothing of the program's happens when a wait of the runtime's own
+  /// has lasted long enough.
+  package static var idleMark: UnsafeRawPointer { csystem_idle_mark() }
+
   /// Wakes at most `count` of the threads that sleep on `word` and returns how many it woke.
   @discardableResult
   package static func wake(_ count: UInt32, on word: borrowing Atomic<UInt32>) -> Int {

@@ -242,8 +242,9 @@ import Testing
         "mutex \"accounts\", held \(by)", "read-write lock \"routes\", held by writer \(by.dropFirst(3))",
         "the value of once \"settings\", made \(by)",
       ])
-    #expect(mutex.storage.holderID == holder.id && lock.storage.holderID == holder.id)
-    #expect(once.storage.holderID == holder.id)
+    #expect(mutex.storage.wakers(.lock) == .coroutine(holder.id))
+    #expect(lock.storage.wakers(.lock) == .coroutine(holder.id))
+    #expect(once.storage.wakers(.once) == .coroutine(holder.id))
     try await gate.send(())
     for waiter in waiters { try await waiter.get() }
     // Held by nobody of the runtime's.

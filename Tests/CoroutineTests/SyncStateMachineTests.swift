@@ -196,10 +196,12 @@ import Testing
     everySequence(of: 6, length: amount(6, sanitized: 4)) { events in
       var machine = ReadWriteLockStateMachine()
       var waiting: [Party<ReadWriteLockNode>] = []
-      var (readers, writers) = (0, 0)
+      var reading: [LockHolder] = []
+      var readers: Int { reading.count }
+      var writers = 0
       func settle() {
         while let first = waiting.first, first.model.cause == .event {
-          if first.node.pointee.kind == .reader { readers += 1 } else { writers += 1 }
+          if first.node.pointee.kind == .reader { reading.append(first.node.pointee.holder) } else { writers += 1 }
           waiting.removeFirst()
         }
         #expect(!waiting.contains { $0.model.cause == .event }, "somebody was overtaken")
@@ -214,13 +216,12 @@ import Testing
           }
           if case .done = machine.lock(party.node) {
             #expect(waiting.isEmpty)
-            if event == 0 { readers += 1 } else { writers += 1 }
+            if event == 0 { reading.append(party.node.pointee.holder) } else { writers += 1 }
           } else {
             waiting.append(party)
           }
         case 2 where readers > 0:
-          readers -= 1
-          _ = machine.endRead()
+          _ = machine.endRead(reading.removeFirst())
         case 3 where writers > 0:
           writers -= 1
           _ = machine.endWrite()
@@ -237,6 +238,7 @@ import Testing
         settle()
         #expect(writers <= 1 && (writers == 0 || readers == 0))
         #expect(machine.readers == readers && (machine.writer != .none) == (writers == 1))
+        #expect(machine.knownReaders.ids.sorted() == reading.compactMap(\.coroutineID).sorted())
         if let first = waiting.first, first.isWaiting {
           let waitsForSomebody = first.node.pointee.kind == .reader ? writers == 1 : readers + writers > 0
           #expect(waitsForSomebody)

@@ -42,6 +42,10 @@ static inline void csystem_relax(void) {
 /// ever). Returns 0 after a wake, or -EAGAIN (the value differed), -EINTR, -ETIMEDOUT. A wake may be spurious.
 int csystem_futex_wait(const uint32_t *_Nonnull address, uint32_t expected, const struct timespec *_Nullable deadline);
 
+/// An argument that the system call behind `csystem_futex_wait` ignores: it tells whoever looks at a thread from outside
+/// that the runtime waits there. Where it does so for a time only, nothing of the program's happens when that is over.
+const void *_Nonnull csystem_idle_mark(void);
+
 /// Wakes at most `count` threads that wait on `address` and returns how many. The address is used as a name only: it
 /// may have been freed in the meantime.
 int csystem_futex_wake(const uint32_t *_Nonnull address, uint32_t count);

@@ -96,6 +96,10 @@ class ActorCore: Waitable, @unchecked Sendable {
     }
   }
 
+  override package final func wakers(_ operation: WaitReason.Operation) -> Wakers {
+    operation == .send ? Wakers(holder: coroutine.id) : .anybody
+  }
+
   /// What the coroutine begins with. Gone unused only where there was no stack to run on: then the actor ends without.
   private final class Birth {
     var actor: ActorCore?

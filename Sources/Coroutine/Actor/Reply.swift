@@ -268,6 +268,12 @@ class ReplyCore: Waitable, @unchecked Sendable {
   override package final func describe(_ operation: WaitReason.Operation) -> String {
     "an answer of \(describeActor(recipient?.name ?? ""))"
   }
+
+  /// The actor, as long as the message lies in its mailbox or is being handled, as in `AskGraph`.
+  override package final func wakers(_ operation: WaitReason.Operation) -> Wakers {
+    guard !isSettled.load(ordering: .acquiring), !isDeferred.load(ordering: .acquiring) else { return .anybody }
+    return Wakers(holder: recipient?.coroutine?.id)
+  }
 }
 
 /// What has become of an answer.

@@ -8,6 +8,8 @@ package final class CancellationRegion: @unchecked Sendable {
   private let core: CoroutineCore
   /// Cancellation from outside stops here.
   fileprivate let isShield: Bool
+  /// Whether a timer is going to cancel it.
+  fileprivate let isTimed: Bool
   /// The next one outwards.
   fileprivate var outer: CancellationRegion?
   /// Why what runs inside is to stop, if it is. What runs outside may go on.
@@ -18,11 +20,16 @@ package final class CancellationRegion: @unchecked Sendable {
 
   /// Opens a region of the running coroutine `core`, innermost of all.
   ///
-  /// - Parameter onCancel: runs at most once, on the thread that cancels, not under a lock; at once if what runs here is
-  ///   cancelled already.
-  package init(of core: CoroutineCore, isShield: Bool = false, onCancel: (@Sendable () -> Void)? = nil) {
+  /// - Parameters:
+  ///   - isTimed: whether a timer is going to cancel it: then whoever waits inside is in no deadlock.
+  ///   - onCancel: runs at most once, on the thread that cancels, not under a lock; at once if what runs here is
+  ///     cancelled already.
+  package init(
+    of core: CoroutineCore, isShield: Bool = false, isTimed: Bool = false, onCancel: (@Sendable () -> Void)? = nil
+  ) {
     self.core = core
     self.isShield = isShield
+    self.isTimed = isTimed
     self.onCancel = onCancel
     core.cancellationLock.lock()
     outer = core.regions
@@ -79,7 +86,7 @@ package final class CancellationRegion: @unchecked Sendable {
 extension CoroutineCore {
   /// Cancels the whole coroutine. The first reason counts. Without effect after the end. Callable from any thread.
   @usableFromInline
-  final func cancel(reason: (any Error)?) {
+  package final func cancel(reason: (any Error)?) {
     guard !isFinished else { return }
     cancellationLock.lock()
     guard cancellationReason == nil else { return cancellationLock.unlock() }
@@ -130,6 +137,18 @@ extension CoroutineCore {
   /// Why what runs now is to stop, if it is. On the coroutine itself.
   final var currentReason: (any Error)? {
     cancellationLock.withLock { effectiveReason }
+  }
+
+  /// Whether a timer is going to cancel what it does now, or some part of that. For debuggers, whether it runs or not.
+  package final var isTimed: Bool {
+    cancellationLock.withLock {
+      var next = regions
+      while let current = next {
+        if current.isTimed { return true }
+        next = current.outer
+      }
+      return false
+    }
   }
 
   /// Whether the coroutine as a whole was cancelled before it ended.

@@ -137,6 +137,10 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   override package final func describe(_ operation: WaitReason.Operation) -> String {
     operation == .sleep ? "sleep" : "the end of \(description)"
   }
+
+  override package final func wakers(_ operation: WaitReason.Operation) -> Wakers {
+    operation == .join ? .coroutine(id) : .anybody
+  }
 }
 
 // MARK: - Running

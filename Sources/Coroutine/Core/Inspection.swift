@@ -32,10 +32,12 @@ package enum Inspection {
   ///   - caller: where the coroutine stands that calls this, if one does: its backtrace is to begin there.
   ///   - batch: after so many the freeze ends for a moment, in which `between` is called: that may do what it likes. What
   ///     is passed before and after that need not have been true at the same time.
+  ///   - last: called when all have been passed, before the freeze ends. Then those of the last batch may still be looked
+  ///     at, and whoever was suspended when it was passed has not gone on.
   /// - Throws: `Unavailable`, or what the closures throw.
   package static func visitAll(
     caller: ContextRegisters? = nil, batch: Int = .max, between: () throws -> Void = {},
-    _ body: (InspectedCoroutine) throws -> Void
+    last: () throws -> Void = {}, _ body: (InspectedCoroutine) throws -> Void
   ) throws {
     oneAtATime.lock()
     defer { oneAtATime.unlock() }
@@ -66,6 +68,7 @@ package enum Inspection {
     // Those that were created after this have nothing to do with the question, and could keep it from ever ending.
     let newest = CoroutineCore.newestID
     while try visitNewcomers(upTo: newest, limit: rest, visit) { try pauseIfDue() }
+    try last()
   }
 
   /// Guards `pass`, and is held by whoever takes a snapshot.
@@ -223,6 +226,15 @@ package struct InspectedCoroutine {
   }
 }
 
+extension Inspection {
+  /// Whether a timer might cancel a task.
+  package static var hasTimedTasks: Bool { TaskTimeout.pending.load(ordering: .relaxed) > 0 }
+  /// How many timers are armed, as of now.
+  package static var timerCount: Int { TimerService.shared.count }
+  /// How many coroutines have been created and have not ended.
+  package static var liveCount: Int { CoroutineCore.liveCount }
+}
+
 // MARK: - What is known of it
 
 extension InspectedCoroutine {
@@ -234,6 +246,21 @@ extension InspectedCoroutine {
 
   /// What it waits at, as a mere name; 0: nothing.
   package var waitsAt: UInt { UInt(bitPattern: core?.waitReason?.object?.toOpaque()) }
+
+  /// Who can end its wait. Looked at anew each time.
+  package var wakers: Wakers { state == .suspended ? core?.waitReason?.wakers ?? .anybody : .anybody }
+
+  /// Whether it is suspended, and nobody has ended its wait yet.
+  package var isParked: Bool {
+    guard state == .suspended, let core else { return false }
+    return core.parking.word.load(ordering: .acquiring) == Parking.parked
+  }
+
+  /// Whether its wait ends by itself in time.
+  package var hasTimeout: Bool { state == .suspended && core?.waitReason?.hasTimeout ?? false }
+
+  /// Whether a timer is going to cancel what it does, or some part of that.
+  package var isTimed: Bool { core?.isTimed ?? false }
 
   /// What a suspended one waits for, in words.
   package var waitsFor: String {

@@ -27,9 +27,8 @@ package class Waitable {
     "\(operation)"
   }
 
-  /// The coroutine that holds what others wait for here, where one does and it alone can let them go on. As `describe`, for
-  /// debuggers, without the lock.
-  package var holderID: UInt64? { nil }
+  /// Who can let go on those who do this here. As `describe`, for debuggers, without the lock.
+  package func wakers(_ operation: WaitReason.Operation) -> Wakers { .anybody }
 }
 
 /// What a suspended coroutine waits for: three words, written by the coroutine itself before it leaves its stack.

@@ -1,4 +1,5 @@
 public import Context
+import Synchronization
 
 /// An `AsyncGenerator`'s lock, its body's coroutine, and what its state machine decides.
 @usableFromInline
@@ -12,6 +13,8 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
   @exclusivity(unchecked) @usableFromInline var body: ((AsyncGenerator<Element>.Yield) throws -> Void)?
   /// The body's, from its beginning to its end.
   @exclusivity(unchecked) @usableFromInline var coroutine: CoroutineStorage<Void, Never>?
+  /// Its number, for debuggers; 0 without one. Written under the lock.
+  private let coroutineID = Atomic<UInt64>(0)
 
   /// How often `yield` has thrown since the cancel. The body's own.
   @exclusivity(unchecked) private var throwsSinceCancel = 0
@@ -33,6 +36,11 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
   override package func describe(_ operation: WaitReason.Operation) -> String {
     let what = name.isEmpty ? "a generator" : "generator \"\(name)\""
     return operation == .receive ? "an element of \(what)" : "being asked for an element of \(what)"
+  }
+
+  override package func wakers(_ operation: WaitReason.Operation) -> Wakers {
+    let body = coroutineID.load(ordering: .relaxed)
+    return operation == .receive && body != 0 ? .coroutine(body) : .anybody
   }
 
   // MARK: - The consumers' side
@@ -132,6 +140,7 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
     }
     lock.lock()
     self.coroutine = coroutine
+    coroutineID.store(coroutine.id, ordering: .relaxed)
     let isCancelled = machine.isEnded
     lock.unlock()
     if isCancelled { coroutine.cancel(reason: nil) }
@@ -155,6 +164,7 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
     let waiters = machine.bodyEnded(machine.isCancelled && error is CancellationError ? nil : error)
     let coroutine = self.coroutine
     self.coroutine = nil
+    coroutineID.store(0, ordering: .relaxed)
     lock.unlock()
     waiters.wakeAll()
     withExtendedLifetime(coroutine) {}

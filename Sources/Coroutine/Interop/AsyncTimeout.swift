@@ -13,8 +13,12 @@ nonisolated(nonsending) public func withTimeout<Result: Sendable>(
   let deadline = WaitDeadline.after(duration)
   let task = Task(operation: body)
   let timeout = TaskTimeout { task.cancel() }
+  TaskTimeout.pending.wrappingAdd(1, ordering: .relaxed)
   if deadline == WaitDeadline.now { timeout.timerFired() } else { TimerService.shared.arm(timeout, at: deadline) }
-  defer { TimerService.shared.disarm(timeout) }
+  defer {
+    TimerService.shared.disarm(timeout)
+    TaskTimeout.pending.wrappingSubtract(1, ordering: .relaxed)
+  }
   return try await withTaskCancellationHandler {
     do {
       return try await task.value
@@ -28,10 +32,12 @@ nonisolated(nonsending) public func withTimeout<Result: Sendable>(
 }
 
 /// Cancels a task when the time is up.
-private final class TaskTimeout: TimerTarget, @unchecked Sendable {
+final class TaskTimeout: TimerTarget, @unchecked Sendable {
   private let cancel: @Sendable () -> Void
   // Sendable: this is all that changes.
   private let fired = Atomic<Bool>(false)
+  /// How many timeouts of tasks have not ended. For debuggers.
+  static let pending = Atomic<Int>(0)
 
   init(_ cancel: @escaping @Sendable () -> Void) {
     self.cancel = cancel

@@ -98,4 +98,10 @@ final class BatchStorage: Waitable, @unchecked Sendable {
   override func describe(_ operation: WaitReason.Operation) -> String {
     "\(sources.count) ends at once"
   }
+
+  /// Known where all have to end. An error of any one is enough otherwise, perhaps of one that has just ended.
+  override func wakers(_ operation: WaitReason.Operation) -> Wakers {
+    guard machine.goal == .allEnded else { return .anybody }
+    return .all(sources.compactMap { ($0 as? CoroutineCore)?.id })
+  }
 }

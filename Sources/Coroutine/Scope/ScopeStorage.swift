@@ -131,6 +131,10 @@ package final class ScopeStorage: Waitable, @unchecked Sendable {
     "the children of \(description)"
   }
 
+  override package func wakers(_ operation: WaitReason.Operation) -> Wakers {
+    .scope(UInt(bitPattern: Unmanaged.passUnretained(self).toOpaque()))
+  }
+
   private var description: String { name.isEmpty ? "a scope" : "scope \"\(name)\"" }
 }
 

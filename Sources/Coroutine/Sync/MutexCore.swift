@@ -174,7 +174,7 @@ class MutexCore: Waitable, @unchecked Sendable {
 
   private final var holder: LockHolder { MutexStateMachine.holder(in: word.load(ordering: .acquiring)) }
 
-  override package final var holderID: UInt64? { holder.coroutineID }
+  override package final func wakers(_ operation: WaitReason.Operation) -> Wakers { Wakers(holder: holder.coroutineID) }
 
   /// How many wait, those included that have given up but not yet left. Linear.
   final var waiterCount: Int { lock.withLock { machine.waiters.count } }

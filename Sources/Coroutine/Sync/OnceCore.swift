@@ -89,7 +89,9 @@ class OnceCore: Waitable, @unchecked Sendable {
     makerPlace.store(machine.makerPlace.address, ordering: .relaxed)
   }
 
-  override package final var holderID: UInt64? { LockHolder(word: maker.load(ordering: .relaxed)).coroutineID }
+  override package final func wakers(_ operation: WaitReason.Operation) -> Wakers {
+    Wakers(holder: LockHolder(word: maker.load(ordering: .relaxed)).coroutineID)
+  }
 
   override package final func describe(_ operation: WaitReason.Operation) -> String {
     let maker = LockHolder(word: maker.load(ordering: .relaxed))

@@ -38,8 +38,8 @@ public struct ReadWriteLock<Value: ~Copyable & Sendable>: Sendable {
   public func withReadLock<Result: ~Copyable>(
     timeout: Duration? = nil, _ body: (borrowing Value) throws -> Result
   ) throws -> Result {
-    try storage.lockForReading(timeout: timeout)
-    defer { storage.unlockForReading() }
+    let holder = try storage.lockForReading(timeout: timeout)
+    defer { storage.unlockForReading(holder) }
     return try body(storage.value.pointee)
   }
 
@@ -48,8 +48,8 @@ public struct ReadWriteLock<Value: ~Copyable & Sendable>: Sendable {
   nonisolated(nonsending) public func withReadLock<Result: ~Copyable>(
     timeout: Duration? = nil, _ body: nonisolated(nonsending) (borrowing Value) async throws -> Result
   ) async throws -> Result {
-    try await storage.lockForReading(timeout: timeout)
-    defer { storage.unlockForReading() }
+    let holder = try await storage.lockForReading(timeout: timeout)
+    defer { storage.unlockForReading(holder) }
     return try await body(storage.value.pointee)
   }
 
@@ -61,8 +61,8 @@ public struct ReadWriteLock<Value: ~Copyable & Sendable>: Sendable {
   public func withReadLockIfAvailable<Result: ~Copyable, Failure: Error>(
     _ body: (borrowing Value) throws(Failure) -> Result
   ) throws(Failure) -> Result? {
-    guard storage.lockForReadingIfAvailable() else { return nil }
-    defer { storage.unlockForReading() }
+    guard let holder = storage.lockForReadingIfAvailable() else { return nil }
+    defer { storage.unlockForReading(holder) }
     return try body(storage.value.pointee)
   }
 

@@ -1,3 +1,4 @@
+import CCoroutine
 import Context
 import Synchronization
 
@@ -18,29 +19,32 @@ class ReadWriteLockCore: Waitable, @unchecked Sendable {
 
   // MARK: Reading
 
+  /// Returns who reads from then on, for the unlock.
   @usableFromInline
-  final func lockForReading(timeout: Duration?) throws {
+  final func lockForReading(timeout: Duration?) throws -> LockHolder {
     let core = CoroutineCore.running(for: "ReadWriteLock.withReadLock(_:)")
-    try lock(core, ReadWriteLockNode.Kind.reader, timeout)
+    return try lock(core, ReadWriteLockNode.Kind.reader, timeout)
   }
 
   @usableFromInline
-  nonisolated(nonsending) final func lockForReading(timeout: Duration?) async throws {
+  nonisolated(nonsending) final func lockForReading(timeout: Duration?) async throws -> LockHolder {
     try await lock(.reader, timeout)
   }
 
+  /// `nil` if it can't be had.
   @usableFromInline
-  final func lockForReadingIfAvailable() -> Bool {
-    lock.withLock {
+  final func lockForReadingIfAvailable() -> LockHolder? {
+    let holder = LockHolder.current
+    return lock.withLock {
       defer { publish() }
-      return machine.tryRead()
+      return machine.tryRead(holder) ? holder : nil
     }
   }
 
   @usableFromInline
-  final func unlockForReading() {
+  final func unlockForReading(_ holder: LockHolder) {
     lock.lock()
-    let woken = machine.endRead()
+    let woken = machine.endRead(holder)
     publish()
     lock.unlock()
     woken.wakeAll()
@@ -51,12 +55,12 @@ class ReadWriteLockCore: Waitable, @unchecked Sendable {
   @usableFromInline
   final func lockForWriting(timeout: Duration?) throws {
     let core = CoroutineCore.running(for: "ReadWriteLock.withWriteLock(_:)")
-    try lock(core, .writer, timeout)
+    _ = try lock(core, .writer, timeout)
   }
 
   @usableFromInline
   nonisolated(nonsending) final func lockForWriting(timeout: Duration?) async throws {
-    try await lock(.writer, timeout)
+    _ = try await lock(.writer, timeout)
   }
 
   @usableFromInline
@@ -79,7 +83,9 @@ class ReadWriteLockCore: Waitable, @unchecked Sendable {
 
   // MARK: Both
 
-  private final func lock(_ core: CoroutineCore, _ kind: ReadWriteLockNode.Kind, _ timeout: Duration?) throws {
+  private final func lock(
+    _ core: CoroutineCore, _ kind: ReadWriteLockNode.Kind, _ timeout: Duration?
+  ) throws -> LockHolder {
     let (holder, place) = (LockHolder(core), HolderPlace(core))
     requireNotWriter(holder)
     _ = try wait(core, .lock, timeout: timeout) {
@@ -89,9 +95,12 @@ class ReadWriteLockCore: Waitable, @unchecked Sendable {
     } withdraw: {
       withdraw($0)
     }
+    return holder
   }
 
-  nonisolated(nonsending) private final func lock(_ kind: ReadWriteLockNode.Kind, _ timeout: Duration?) async throws {
+  nonisolated(nonsending) private final func lock(
+    _ kind: ReadWriteLockNode.Kind, _ timeout: Duration?
+  ) async throws -> LockHolder {
     let holder = LockHolder.current
     requireNotWriter(holder)
     _ = try await wait(timeout: timeout) {
@@ -101,6 +110,7 @@ class ReadWriteLockCore: Waitable, @unchecked Sendable {
     } withdraw: {
       withdraw($0)
     }
+    return holder
   }
 
   private final func attempt(_ node: ReadWriteLockStateMachine.Node) -> Attempt {
@@ -129,7 +139,13 @@ class ReadWriteLockCore: Waitable, @unchecked Sendable {
     readers.store(machine.readers, ordering: .relaxed)
   }
 
-  override package final var holderID: UInt64? { LockHolder(word: writer.load(ordering: .relaxed)).coroutineID }
+  override package final func wakers(_ operation: WaitReason.Operation) -> Wakers {
+    let writer = LockHolder(word: writer.load(ordering: .relaxed))
+    guard writer == .none else { return Wakers(holder: writer.coroutineID) }
+    coroutine_sanitizer_begin_unseen()
+    defer { coroutine_sanitizer_end_unseen() }
+    return .readers(machine.knownReaders.ids, queued: machine.waiters.count)
+  }
 
   override package final func describe(_ operation: WaitReason.Operation) -> String {
     let label = named("read-write lock", name)

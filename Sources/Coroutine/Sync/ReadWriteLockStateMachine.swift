@@ -6,6 +6,8 @@ struct ReadWriteLockStateMachine {
   typealias Node = UnsafeMutablePointer<ReadWriteLockNode>
 
   private(set) var readers = 0
+  /// Some of them, for debuggers.
+  private(set) var knownReaders = KnownReaders()
   /// `none` without one.
   private(set) var writer = LockHolder.none
   private(set) var writerPlace = HolderPlace.none
@@ -22,9 +24,9 @@ struct ReadWriteLockStateMachine {
   }
 
   /// Somebody wants to read now or not at all.
-  mutating func tryRead() -> Bool {
+  mutating func tryRead(_ holder: LockHolder) -> Bool {
     guard waiters.isEmpty, admits(.reader) else { return false }
-    readers += 1
+    beginRead(holder)
     return true
   }
 
@@ -36,9 +38,10 @@ struct ReadWriteLockStateMachine {
   }
 
   /// A reader has read. Returns those who have the lock now.
-  mutating func endRead() -> ClaimedWaiters {
+  mutating func endRead(_ holder: LockHolder) -> ClaimedWaiters {
     require(readers > 0, "a ReadWriteLock is given back by a reader, and nobody reads")
     readers -= 1
+    knownReaders.remove(holder)
     return grant()
   }
 
@@ -76,9 +79,14 @@ struct ReadWriteLockStateMachine {
 
   private mutating func enter(_ node: ReadWriteLockNode) {
     switch node.kind {
-    case .reader: readers += 1
+    case .reader: beginRead(node.holder)
     case .writer: (writer, writerPlace) = (node.holder, node.place)
     }
+  }
+
+  private mutating func beginRead(_ holder: LockHolder) {
+    readers += 1
+    knownReaders.insert(holder)
   }
 
   private static func place(_ node: Node) -> UnsafeMutablePointer<WaitNode> {
@@ -95,7 +103,7 @@ struct ReadWriteLockNode {
   /// First, so that a node's address is also its place's.
   var wait: WaitNode
   let kind: Kind
-  /// Who it is, as a writer.
+  /// Who it is, as a reader or a writer.
   let holder: LockHolder
   let place: HolderPlace
 }

@@ -35,7 +35,7 @@ public struct TimeoutError: Error, Equatable, CustomStringConvertible {
 public func withTimeout<Result>(_ duration: Duration, _ body: () throws -> Result) throws -> Result {
   let core = CoroutineCore.running(for: "withTimeout")
   let deadline = WaitDeadline.after(duration)
-  let region = CancellationRegion(of: core)
+  let region = CancellationRegion(of: core, isTimed: true)
   let timeout = Timeout(duration, region)
   if deadline == WaitDeadline.now { timeout.timerFired() } else { TimerService.shared.arm(timeout, at: deadline) }
   func end() {

@@ -1,0 +1,54 @@
+/// Who ends a wait by doing its part, as far as that is certain: what a search for deadlocks goes by. (A cancel and a
+/// deadline end waits too; they are looked at elsewhere.)
+///
+/// Where there is any doubt it is `anybody`. So a deadlock may be missed, but none is made up.
+package enum Wakers: Equatable, Sendable {
+  /// It is not known who: any coroutine, task, thread or callback that has what is waited for.
+  case anybody
+  /// This coroutine, and nobody else.
+  case coroutine(UInt64)
+  /// All of these coroutines: as long as one of them does not do its part the wait lasts.
+  case all([UInt64])
+  /// All coroutines of a scope, by its address.
+  case scope(UInt)
+  /// One of those is enough.
+  case any([Wakers])
+  /// All of the coroutines that read, and whoever waits for the lock before: `queued` wait in all, and any of those could
+  /// be the one.
+  case readers([UInt64], queued: Int)
+
+  /// The coroutine that holds a lock; `nil`: a task or a thread does, or nobody.
+  init(holder: UInt64?) {
+    self = holder.map { .coroutine($0) } ?? .anybody
+  }
+}
+
+extension WaitReason {
+  /// Who can end the wait. For debuggers, while the coroutine can't run.
+  var wakers: Wakers {
+    switch subject {
+    case .nothing: .anybody
+    case .object(let object): object._withUnsafeGuaranteedRef { $0.wakers(operation) }
+    case .cases(let wait): wait.pointee.wakers
+    }
+  }
+}
+
+extension WaitReason {
+  /// Whether it ends by itself in time: by a deadline, or a case of a select.
+  var hasTimeout: Bool {
+    guard deadline == WaitDeadline.never else { return true }
+    guard case .cases(let wait) = subject else { return false }
+    return wait.pointee.targets.contains { if case .timeout = $0.kind { true } else { false } }
+  }
+}
+
+extension SelectWait {
+  fileprivate var wakers: Wakers {
+    .any(
+      targets.map { target in
+        guard case .waitable(let waitable, let operation) = target.kind else { return .anybody }
+        return waitable._withUnsafeGuaranteedRef { $0.wakers(operation) }
+      })
+  }
+}

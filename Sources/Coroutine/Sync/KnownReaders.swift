@@ -1,0 +1,28 @@
+/// Which coroutines read, by number: the first few of them, as many as a search for deadlocks needs in order to find one.
+///
+/// Each word is one reader's or 0, from its entry to its leave; so a debugger that reads the words without the lock of the
+/// one who writes them finds nobody who doesn't read.
+struct KnownReaders {
+  private var places: InlineArray<8, UInt64> = .init(repeating: 0)
+
+  /// Notes a reader, if it is a coroutine and there is room.
+  mutating func insert(_ reader: LockHolder) {
+    guard let id = reader.coroutineID else { return }
+    for index in places.indices where places[index] == 0 {
+      places[index] = id
+      return
+    }
+  }
+
+  /// A reader leaves. One that has come several times is left as often as it is still there.
+  mutating func remove(_ reader: LockHolder) {
+    guard let id = reader.coroutineID else { return }
+    for index in places.indices where places[index] == id {
+      places[index] = 0
+      return
+    }
+  }
+
+  /// The numbers of those that are known.
+  var ids: [UInt64] { places.indices.map { places[$0] }.filter { $0 != 0 } }
+}
