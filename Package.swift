@@ -65,6 +65,11 @@ let package = Package(
       name: "CoroutineDebug", dependencies: ["Coroutine", "Context", "CCoroutine", "CUnwind"],
       swiftSettings: swiftSettings),
 
+    // What the tests of deadlock reports run.
+    .executableTarget(
+      name: "DeadlockPrograms", dependencies: ["CoroutineDebug", "Coroutine", "Context"],
+      path: "Tests/DeadlockPrograms", swiftSettings: swiftSettings),
+
     .testTarget(
       name: "ContextTests",
       dependencies: [

@@ -25,6 +25,17 @@ struct Main {
 ]])
 
 # coroutine_test(<name> [LINK <target>...] [DEFINE <definition>...] [FEATURES <upcoming feature>...])
+# A program that tests run, made of the Swift files in Tests/<name>.
+function(coroutine_test_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 test "" "" "LINK;FEATURES")
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/Tests/${name}/*.swift)
+  add_executable(${name} ${sources})
+  coroutine_enable(${name} ${test_FEATURES})
+  target_link_libraries(${name} PRIVATE coroutine_options ${test_LINK})
+  set_target_properties(${name} PROPERTIES ENABLE_EXPORTS ON)
+  coroutine_touch_module(${name})
+endfunction()
+
 function(coroutine_test name)
   cmake_parse_arguments(PARSE_ARGV 1 test "" "" "LINK;DEFINE;FEATURES")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/Tests/${name}/*.swift)

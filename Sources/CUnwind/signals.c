@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,6 +14,9 @@ enum { most = 8, signal_limit = 65 };
 static int descriptors[2] = {-1, -1};
 static int count;
 static uint8_t place_of[signal_limit];
+static _Atomic pid_t waiting_thread;
+
+pid_t signals_waiting_thread(void) { return atomic_load(&waiting_thread); }
 
 static void handle(int signal) {
   int saved = errno;
@@ -46,7 +50,9 @@ int signals_notify(int signal) {
 int signals_wait(void) {
   uint8_t place;
   ssize_t got;
+  atomic_store(&waiting_thread, gettid());
   do got = read(descriptors[0], &place, 1);
   while (got < 0 && errno == EINTR);
+  atomic_store(&waiting_thread, 0);
   return got == 1 ? place : -1;
 }

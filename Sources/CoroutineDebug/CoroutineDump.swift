@@ -36,7 +36,7 @@ public struct CoroutineDump: Sendable {
   /// - Throws: `Unavailable`.
   public static func capture(frameLimit: Int = 1000) throws(Unavailable) -> CoroutineDump {
     precondition(frameLimit > 0, "a dump of at most \(frameLimit) frames a coroutine shows nothing")
-    do {
+    return try explaining {
       var capture = try StackCapture(frameLimit: frameLimit)
       var coroutines: [CoroutineBacktrace] = []
       try capture.readAll { coroutines.append($0) }
@@ -49,6 +49,13 @@ public struct CoroutineDump: Sendable {
       }
       return CoroutineDump(
         coroutines: coroutines.sorted { ($0.isGenerator ? 1 : 0, $0.id) < ($1.isGenerator ? 1 : 0, $1.id) })
+    }
+  }
+
+  /// Says in public words why coroutines can't be looked at.
+  static func explaining<Result>(_ look: () throws -> Result) throws(Unavailable) -> Result {
+    do {
+      return try look()
     } catch {
       throw Unavailable(description: "\(error)")
     }

@@ -52,6 +52,18 @@ struct StackCapture: ~Copyable {
     }
   }
 
+  /// The coroutines that `choose` picks out of all, without the generators, at one moment, and without their frames, as
+  /// above. Those that were suspended when `choose` got them still are when it returns.
+  mutating func readSome(_ choose: ([InspectedCoroutine]) -> [InspectedCoroutine]) throws -> [CoroutineBacktrace] {
+    var all: [InspectedCoroutine] = []
+    var chosen: [CoroutineBacktrace] = []
+    let caller = ContextRegisters(unwinder_registers_here())
+    try Inspection.visitAll(
+      caller: caller, last: { chosen = choose(all).compactMap { read($0) } },
+      { if !$0.isGenerator { all.append($0) } })
+    return chosen
+  }
+
   /// `nil` for a generator that has gone on meanwhile.
   private mutating func read(_ inspected: InspectedCoroutine) -> CoroutineBacktrace? {
     var count = 0

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 // MARK: A dump on a signal
 
@@ -12,6 +13,9 @@ int signals_notify(int signal);
 
 // Waits for the next signal, and returns its place. -1 after an error that is not to be expected.
 int signals_wait(void);
+
+// The thread that is inside `signals_wait`; 0 without one. It makes dumps, and nothing else.
+pid_t signals_waiting_thread(void);
 
 // MARK: Overflows of coroutines' stacks
 

@@ -1,0 +1,207 @@
+#define _GNU_SOURCE 1
+#include "census.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "signals.h"
+
+enum { most_threads = 4096 };
+
+// MARK: Files
+
+// What a file in /proc says; empty if it can't be read.
+static bool read_file(const char *path, char *buffer, size_t size) {
+  buffer[0] = 0;
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  ssize_t count = read(file, buffer, size - 1);
+  close(file);
+  buffer[count > 0 ? count : 0] = 0;
+  return count > 0;
+}
+
+static bool is_kind(unsigned long descriptor, const char *kind) {
+  char path[64], target[64];
+  snprintf(path, sizeof path, "/proc/self/fd/%lu", descriptor);
+  ssize_t count = readlink(path, target, sizeof target - 1);
+  if (count < 0) return false;
+  target[count] = 0;
+  return strcmp(target, kind) == 0;
+}
+
+static bool is_eventfd(unsigned long descriptor) { return is_kind(descriptor, "anon_inode:[eventfd]"); }
+
+static bool is_idle_timer(unsigned long descriptor) {
+  if (!is_kind(descriptor, "anon_inode:[timerfd]")) return false;
+  char path[64], text[512];
+  snprintf(path, sizeof path, "/proc/self/fdinfo/%lu", descriptor);
+  return read_file(path, text, sizeof text) && strstr(text, "it_value: (0, 0)");
+}
+
+// Whether an epoll set has nothing in it that anybody else could make ready: events of the process, timers that are off.
+static bool is_private_set(unsigned long descriptor) {
+  char path[64], text[4096];
+  snprintf(path, sizeof path, "/proc/self/fdinfo/%lu", descriptor);
+  if (!read_file(path, text, sizeof text) || strlen(text) == sizeof text - 1) return false;
+  for (const char *line = strstr(text, "tfd:"); line; line = strstr(line + 1, "tfd:")) {
+    unsigned long member;
+    if (sscanf(line, "tfd: %lu", &member) != 1 || !(is_eventfd(member) || is_idle_timer(member))) return false;
+  }
+  return true;
+}
+
+// Whether no other process can have the memory at an address.
+static bool is_private_memory(unsigned long address) {
+  FILE *maps = fopen("/proc/self/maps", "re");
+  if (!maps) return false;
+  bool is_private = false;
+  char line[512];
+  while (fgets(line, sizeof line, maps)) {
+    unsigned long start, end;
+    char rights[5];
+    if (sscanf(line, "%lx-%lx %4s", &start, &end, rights) != 3 || address < start || address >= end) continue;
+    is_private = rights[3] == 'p';
+    break;
+  }
+  fclose(maps);
+  return is_private;
+}
+
+// MARK: One thread
+
+// Where an idle thread of Dispatch waits for work, for a few seconds, and then ends: its semaphore is the library's own.
+static bool is_dispatchs_own(unsigned long address) {
+  Dl_info info;
+  return dladdr((const void *)address, &info) && info.dli_fname && strstr(info.dli_fname, "libdispatch.so");
+}
+
+static const char *in_futex(const unsigned long *arguments, const void *idle_mark) {
+  unsigned operation = (unsigned)arguments[1];
+  switch (operation & (unsigned)FUTEX_CMD_MASK) {
+    case FUTEX_WAIT:
+    case FUTEX_WAIT_BITSET:
+    case FUTEX_LOCK_PI: break;
+    default: return "waits in a system call";
+  }
+  // pthread_join's may be shared, though nobody else has the memory.
+  if (!(operation & FUTEX_PRIVATE_FLAG) && !is_private_memory(arguments[0])) return "waits for another process";
+  if (arguments[3] == 0 || arguments[4] == (unsigned long)idle_mark || is_dispatchs_own(arguments[0])) return NULL;
+  return "waits until a deadline";
+}
+
+// NULL: a thread that waits like this can't go on by itself.
+static const char *in_call(pid_t thread, long number, const unsigned long *arguments, const void *idle_mark) {
+  switch (number) {
+    case SYS_futex: return in_futex(arguments, idle_mark);
+    case SYS_rt_sigsuspend:
+#ifdef SYS_pause
+    case SYS_pause:
+#endif
+      return NULL;
+    case SYS_read:
+      return is_eventfd(arguments[0]) || thread == signals_waiting_thread() ? NULL : "reads from a file or the network";
+#ifdef SYS_epoll_wait
+    case SYS_epoll_wait:
+#endif
+    case SYS_epoll_pwait:
+      return (int)arguments[3] == -1 && is_private_set(arguments[0]) ? NULL : "waits for events or a time";
+    default: return "waits in a system call";
+  }
+}
+
+struct seen {
+  pid_t thread;
+  // How often it has left its processor: the same number twice, and it has not run in between.
+  unsigned long switches;
+};
+
+static unsigned long number_after(const char *text, const char *key) {
+  const char *found = strstr(text, key);
+  return found ? strtoul(found + strlen(key), NULL, 10) : 0;
+}
+
+// NULL: it can't go on by itself.
+static const char *look(struct seen *seen, bool again, const void *idle_mark) {
+  char path[64], status[4096], call[256];
+  const char *what = "runs";
+  // The count is read on the outer side of the two looks at the call.
+  for (int step = 0; step < 2; step++) {
+    if ((step == 0) == again) {
+      snprintf(path, sizeof path, "/proc/self/task/%d/syscall", seen->thread);
+      if (!read_file(path, call, sizeof call)) what = "can't be looked at";
+      long number;
+      unsigned long arguments[6];
+      if (sscanf(call, "%ld %lx %lx %lx %lx %lx %lx", &number, &arguments[0], &arguments[1], &arguments[2], &arguments[3],
+                 &arguments[4], &arguments[5]) == 7)
+        what = in_call(seen->thread, number, arguments, idle_mark);
+    } else {
+      snprintf(path, sizeof path, "/proc/self/task/%d/status", seen->thread);
+      if (!read_file(path, status, sizeof status)) return "can't be looked at";
+      seen->switches = number_after(status, "\nvoluntary_ctxt_switches:") + number_after(status, "nonvoluntary_ctxt_switches:");
+    }
+  }
+  // It has ended; the process's first thread stays like that.
+  return strstr(status, "\nState:\tZ") ? NULL : what;
+}
+
+// MARK: All threads
+
+static bool tell(struct census_activity *activity, pid_t thread, const char *what) {
+  char path[64];
+  activity->thread = thread;
+  snprintf(path, sizeof path, "/proc/self/task/%d/comm", thread);
+  if (read_file(path, activity->name, sizeof activity->name)) activity->name[strcspn(activity->name, "\n")] = 0;
+  snprintf(activity->what, sizeof activity->what, "%s", what);
+  return false;
+}
+
+// Looks at all but the calling one. Whether none can go on by itself.
+static bool look_at_all(struct seen *seen, size_t *count, bool again, const void *idle_mark,
+                        struct census_activity *activity) {
+  DIR *tasks = opendir("/proc/self/task");
+  *count = 0;
+  if (!tasks) return tell(activity, 0, "the threads can't be looked at");
+  bool is_quiet = true;
+  pid_t own = gettid();
+  for (struct dirent *entry; is_quiet && (entry = readdir(tasks));) {
+    pid_t thread = atoi(entry->d_name);
+    if (thread == 0 || thread == own) continue;
+    if (*count == most_threads) {
+      is_quiet = tell(activity, thread, "is one of too many");
+      break;
+    }
+    seen[*count].thread = thread;
+    const char *what = look(&seen[*count], again, idle_mark);
+    if (what) is_quiet = tell(activity, thread, what);
+    (*count)++;
+  }
+  closedir(tasks);
+  return is_quiet;
+}
+
+bool census_is_quiet(const void *idle_mark, bool (*is_still)(void), struct census_activity *activity) {
+  memset(activity, 0, sizeof *activity);
+  struct seen *first = calloc(2 * most_threads, sizeof *first), *second = first + most_threads;
+  if (!first) return tell(activity, 0, "there is no memory to look at the threads");
+  size_t count, same;
+  // Who waited at both looks, and has not run in between, waited at the moment between them: so did all at once.
+  bool is_quiet = look_at_all(first, &count, false, idle_mark, activity) &&
+                  (is_still() || tell(activity, 0, "a timer is armed")) &&
+                  look_at_all(second, &same, true, idle_mark, activity);
+  if (is_quiet && count != same) is_quiet = tell(activity, 0, "a thread came or went");
+  for (size_t i = 0; is_quiet && i < count; i++) {
+    if (first[i].thread != second[i].thread || first[i].switches != second[i].switches)
+      is_quiet = tell(activity, second[i].thread, "runs");
+  }
+  free(first);
+  return is_quiet;
+}

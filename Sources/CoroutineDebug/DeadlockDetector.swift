@@ -1,0 +1,117 @@
+import Coroutine
+import Glibc
+
+/// Finds coroutines that can never go on: those that wait for each other in a cycle, and those that are left when nothing
+/// in the process can happen any more.
+///
+/// ```swift
+/// try DeadlockDetector.start()                    // in a program: reports to the standard error, each deadlock once
+/// let cycles = try DeadlockDetector.find()        // now, to look at
+/// let leak = try DeadlockDetector.findLeaks()     // at the end of a test
+/// ```
+///
+/// What is reported is certain. A cycle consists of coroutines that wait, with no deadline and in no `withTimeout`, for
+/// what only the next one can do: give back a mutex, a read-write lock, the making of a `Once`; end (a join, a scope's
+/// end); answer an ask, make room in its mailbox; produce an `AsyncGenerator`'s element. Only a cancel could still help. Who waits for
+/// something that anybody can do (channels, promises, callbacks, semaphores, conditions) is in no cycle: they are reported
+/// when nobody is left who could, no timer, thread, event loop or task.
+public enum DeadlockDetector {
+  /// The cycles that there are at this moment.
+  ///
+  /// All coroutines are kept from going on while it looks, less than a microsecond for each that waits. Callable from any
+  /// thread, also inside a coroutine; not in a signal handler.
+  ///
+  /// - Throws: `CoroutineDump.Unavailable`.
+  public static func find() throws -> [DeadlockReport] {
+    try CoroutineDump.explaining {
+      guard try !DeadlockSearch.circles().isEmpty else { return [] }
+      return try DeadlockSearch.reports().map(\.report)
+    }
+  }
+}
+
+// MARK: - Leaks
+
+extension DeadlockDetector {
+  /// The coroutines that are still suspended when all is quiet: for the end of a test, or of a program, when all work
+  /// should have ended.
+  ///
+  /// ```swift
+  /// if let leak = try DeadlockDetector.findLeaks() { fatalError("\(leak)") }
+  /// ```
+  ///
+  /// Waits until no coroutine runs or is ready, none waits until a deadline or inside `withTimeout`, and none waits for a
+  /// callback or for `async` code: then those that are left can only be woken from outside of all coroutines. That no
+  /// thread, task or event loop is going to do so is what the caller says by calling this. (A callback that nobody will
+  /// ever call is taken for a leak when no thread of the process is left that could: see `Kind.standstill`.)
+  ///
+  /// Blocks the calling thread meanwhile. A coroutine that calls it is not counted.
+  ///
+  /// - Parameters:
+  ///   - timeout: how long to wait for quiet.
+  ///   - isIgnored: whether a coroutine does not count: it is no leak, and whatever it does, all may be quiet. For those
+  ///     that are there for good, and for those of tests that run at the same time.
+  /// - Returns: `nil` if all have ended.
+  /// - Throws: `NotQuiet` if something still happens when the time is up; `CoroutineDump.Unavailable`.
+  public static func findLeaks(
+    timeout: Duration = .seconds(2), ignoring isIgnored: (CoroutineBacktrace) -> Bool = { _ in false }
+  ) throws -> DeadlockReport? {
+    let deadline = ContinuousClock.now + timeout
+    let caller = Coroutine.currentID
+    var before: [UInt64]?
+    while true {
+      // In this order: where nothing else can happen any more, what is found is final.
+      let isStill = Quiet.activity == nil
+      let left = try CoroutineDump.explaining { try DeadlockSearch.leftovers() }
+        .filter { $0.backtrace.id != caller && !isIgnored($0.backtrace) }
+      guard !left.isEmpty else { return nil }
+      let active = left.first { $0.activity != nil }
+      let ids = active == nil ? left.map(\.backtrace.id) : nil
+      // Who has just ended is not listed any more, but may still be about to wake somebody: hence twice.
+      if isStill || ids != nil && ids == before {
+        return DeadlockReport(kind: .leak, coroutines: left.map(\.backtrace))
+      }
+      before = ids
+      if let active, let activity = active.activity, ContinuousClock.now >= deadline {
+        throw NotQuiet(activity: "coroutine \(active.backtrace.label) \(activity)")
+      }
+      usleep(2000)
+    }
+  }
+
+  /// Coroutines still do something, or will.
+  public struct NotQuiet: Error, CustomStringConvertible {
+    /// What one of them does, in words.
+    public let activity: String
+
+    public var description: String { "it is not quiet, so that nobody can tell what has leaked: \(activity)" }
+  }
+}
+
+// MARK: - All the time
+
+extension DeadlockDetector {
+  /// Looks for deadlocks from now on, on a thread of its own, and reports each once: a cycle; and a standstill, when
+  /// nothing in the process can go on any more.
+  ///
+  /// A look takes less than a microsecond for each coroutine, in which those that wait do not go on; if that becomes more
+  /// than a hundredth of the time it looks more seldom. Calling it again changes the interval and the handler.
+  ///
+  /// - Parameters:
+  ///   - interval: from one look to the next; positive: traps otherwise.
+  ///   - handler: is given each report, on the detector's thread, without a lock. The default prints it to the standard
+  ///     error. May end the program.
+  /// - Throws: `CoroutineDumpError` if there is no thread.
+  public static func start(
+    every interval: Duration = .milliseconds(500),
+    handler: @escaping @Sendable (DeadlockReport) -> Void = DeadlockReport.print
+  ) throws(CoroutineDumpError) {
+    precondition(interval > .zero, "deadlocks are looked for every \(interval): the interval must be positive")
+    try DeadlockWatch.shared.start(every: interval, handler)
+  }
+
+  /// Looks no more. A report that is being made may still come.
+  public static func stop() {
+    DeadlockWatch.shared.stop()
+  }
+}

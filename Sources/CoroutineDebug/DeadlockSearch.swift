@@ -1,0 +1,143 @@
+import CUnwind
+import Context
+import Coroutine
+
+/// Finds the circles in which coroutines wait for each other.
+///
+/// Why none is made up: all that counts is read in one freeze, in this order.
+///
+/// 1. Each coroutine is visited. One that is found suspended does not go on before the freeze ends.
+/// 2. What each of those waits for is read again, and who could end that wait. Who holds a lock, has not ended, makes a
+///    value, or handles a message, and is suspended, goes on doing so until the end of the freeze.
+/// 3. Of those that are stuck then, nobody's wait must have been ended by somebody else meanwhile (a cancel, an answer that
+///    came another way). So at this moment all of it is true, and nobody but a cancel will change it.
+enum DeadlockSearch {
+  /// A circle, as far as it tells one from another.
+  struct Identity: Hashable {
+    let members: [UInt64]
+    let places: [UInt]
+  }
+
+  struct Finding {
+    let circle: WaitGraph.Circle
+    let identity: Identity
+  }
+
+  /// The circles that there are, without their stacks.
+  static func circles() throws -> [Finding] {
+    var all: [InspectedCoroutine] = []
+    var findings: [Finding] = []
+    try Inspection.visitAll(
+      last: { findings = circles(among: all) }, { if !$0.isGenerator { all.append($0) } })
+    return findings
+  }
+
+  /// The same, with the stacks.
+  static func reports() throws -> [(identity: Identity, report: DeadlockReport)] {
+    var findings: [Finding] = []
+    let backtraces = try backtraces { all in
+      findings = circles(among: all)
+      let concerned = Set(findings.flatMap { $0.circle.members + $0.circle.waiting })
+      return all.filter { concerned.contains($0.id) }
+    }
+    let byID = Dictionary(backtraces.map { ($0.id, $0) }) { first, _ in first }
+    return findings.map { finding in
+      let report = DeadlockReport(
+        kind: .cycle, coroutines: finding.circle.members.compactMap { byID[$0] },
+        waiting: finding.circle.waiting.compactMap { byID[$0] })
+      return (finding.identity, report)
+    }
+  }
+
+  /// A coroutine, and why it cannot have been leaked, in words, if there is a reason.
+  typealias Leftover = (backtrace: CoroutineBacktrace, activity: String?)
+
+  /// All coroutines.
+  static func leftovers() throws -> [Leftover] {
+    var activities: [UInt64: String] = [:]
+    let backtraces = try backtraces { all in
+      let scopes = Set(all.compactMap { $0.scope?.id })
+      for coroutine in all {
+        activities[coroutine.id] = activity(of: coroutine)
+        if case .scope(let scope) = coroutine.wakers, !scopes.contains(scope) {
+          activities[coroutine.id] = "waits for children that have just ended"
+        }
+      }
+      return all
+    }
+    return backtraces.sorted { $0.id < $1.id }.map { ($0, activities[$0.id]) }
+  }
+
+  private static func activity(of coroutine: InspectedCoroutine) -> String? {
+    switch coroutine.state {
+    case .new: "has not begun"
+    case .ready: "is ready"
+    case .running: "runs"
+    case .suspended:
+      if coroutine.hasTimeout || coroutine.isTimed {
+        "waits until a deadline"
+      } else if !coroutine.isParked {
+        "was just woken"
+      } else {
+        coroutine.operation == .suspension ? "waits for a callback" : nil
+      }
+    }
+  }
+
+  /// All coroutines but those that `isLeftOut` picks.
+  static func everybody(except isLeftOut: (UInt64) -> Bool) throws -> [CoroutineBacktrace] {
+    try backtraces { all in all.filter { !isLeftOut($0.id) } }.sorted { $0.id < $1.id }
+  }
+
+  private static func backtraces(
+    _ choose: ([InspectedCoroutine]) -> [InspectedCoroutine]
+  ) throws -> [CoroutineBacktrace] {
+    var capture = try StackCapture(frameLimit: 1000)
+    var backtraces = try capture.readSome(choose)
+    var symbolicator = Symbolicator()
+    for index in backtraces.indices {
+      backtraces[index].frames = symbolicator.frames(of: capture.stacks[backtraces[index].stackNumber])
+      if let creators = backtraces[index].creatorsNumber {
+        backtraces[index].creationFrames = symbolicator.frames(of: capture.stacks[creators])
+      }
+    }
+    return backtraces
+  }
+
+  // MARK: In the freeze
+
+  /// Steps 2 and 3.
+  private static func circles(among all: [InspectedCoroutine]) -> [Finding] {
+    let byID = Dictionary(all.map { ($0.id, $0) }) { first, _ in first }
+    var children: [UInt: [UInt64]] = [:]
+    for coroutine in all {
+      if let scope = coroutine.scope { children[scope.id, default: []].append(coroutine.id) }
+    }
+    let nodes = all.compactMap { coroutine -> WaitGraph.Node? in
+      // Most wait for what anybody can do.
+      let wakers = coroutine.wakers
+      guard wakers != .anybody, !coroutine.hasTimeout, !isTimed(coroutine, in: byID) else { return nil }
+      return WaitGraph.Node(id: coroutine.id, place: coroutine.waitsAt, wakers: wakers)
+    }
+    var graph = WaitGraph(nodes, children: children)
+    for id in graph.stuck where byID[id]?.isParked != true { graph.free(id) }
+    let places = Dictionary(nodes.map { ($0.id, $0.place) }) { first, _ in first }
+    return graph.circles.map { circle in
+      let identity = Identity(members: circle.members, places: circle.members.compactMap { places[$0] })
+      return Finding(circle: circle, identity: identity)
+    }
+  }
+
+  /// Whether a timer is going to cancel it, or the scope that it belongs to.
+  private static func isTimed(_ coroutine: InspectedCoroutine, in all: [UInt64: InspectedCoroutine]) -> Bool {
+    var current = coroutine
+    while true {
+      if current.isTimed { return true }
+      guard let scope = current.scope else { return false }
+      guard scope.ownerID != 0 else { return Inspection.hasTimedTasks }
+      // An owner is there as long as its scope has children: unless it is just being moved.
+      guard let owner = all[scope.ownerID] else { return true }
+      current = owner
+    }
+  }
+}

@@ -1,0 +1,136 @@
+import CCoroutine
+import Context
+import Coroutine
+import Glibc
+import Synchronization
+
+/// The thread that looks for deadlocks again and again.
+final class DeadlockWatch: Sendable {
+  static let shared = DeadlockWatch()
+
+  private struct Settings {
+    var interval: Duration
+    var handler: @Sendable (DeadlockReport) -> Void
+  }
+
+  private let lock = Lock()
+  // Guarded by the lock, both. No settings: it is to end.
+  nonisolated(unsafe) private var settings: Settings?
+  nonisolated(unsafe) private var hasThread = false
+  /// 1: the settings have changed. What the thread sleeps on.
+  private let rung = Atomic<UInt32>(0)
+
+  func start(
+    every interval: Duration, _ handler: @escaping @Sendable (DeadlockReport) -> Void
+  ) throws(CoroutineDumpError) {
+    // The old ones are released after the unlock: what the handler captured may run code of the user's when it goes.
+    let old = exchange(Settings(interval: interval, handler: handler))
+    defer { withExtendedLifetime(old) {} }
+    let mustStart = lock.withLock {
+      defer { hasThread = true }
+      return !hasThread
+    }
+    guard mustStart else { return }
+    var thread = pthread_t()
+    let code = pthread_create(&thread, nil, { _ in DeadlockWatch.shared.run() }, nil)
+    guard code == 0 else {
+      lock.withLock { hasThread = false }
+      throw CoroutineDumpError(operation: "a thread that looks for deadlocks", code: code)
+    }
+    pthread_detach(thread)
+  }
+
+  func stop() {
+    let old = exchange(nil)
+    withExtendedLifetime(old) {}
+  }
+
+  private func exchange(_ new: Settings?) -> Settings? {
+    var settings = new
+    lock.withLock { swap(&settings, &self.settings) }
+    rung.store(1, ordering: .releasing)
+    Futex.wake(1, on: rung)
+    return settings
+  }
+
+  // MARK: The thread
+
+  private func run() -> UnsafeMutableRawPointer? {
+    coroutine_name_thread("coroutine-debug")
+    var known = Known()
+    while let settings = current() {
+      for report in known.news() { settings.handler(report) }
+      sleep(for: max(settings.interval, known.lookDuration * 100))
+    }
+    return nil
+  }
+
+  /// What it is to do; `nil`: to end.
+  private func current() -> Settings? {
+    lock.withLock {
+      if settings == nil { hasThread = false }
+      return settings
+    }
+  }
+
+  private func sleep(for duration: Duration) {
+    var deadline = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &deadline)
+    let (seconds, attoseconds) = duration.components
+    deadline.tv_sec += Int(min(seconds, 1 << 30))
+    deadline.tv_nsec += Int(attoseconds / 1_000_000_000)
+    if deadline.tv_nsec >= 1_000_000_000 {
+      deadline.tv_nsec -= 1_000_000_000
+      deadline.tv_sec += 1
+    }
+    while rung.exchange(0, ordering: .acquiring) == 0 {
+      guard Futex.wait(on: rung, while: 0, until: deadline) else { return }
+    }
+  }
+
+  /// What was reported, and lasts.
+  private struct Known {
+    private var circles: Set<DeadlockSearch.Identity> = []
+    /// Those in a cycle, or waiting for one.
+    private var stuck: Set<UInt64> = []
+    /// Of the standstill, if there is one.
+    private var standstill: Set<UInt64> = []
+    /// How much of a processor's time the last look took. (Not how long: on a busy machine that says little.)
+    private(set) var lookDuration = Duration.zero
+
+    /// What has come up since the last time. Where it can't look, for lack of a system call, nothing.
+    mutating func news() -> [DeadlockReport] {
+      lookDuration = .zero
+      guard Inspection.liveCount > 0 else { return [] }
+      let start = clock()
+      guard let found = try? DeadlockSearch.circles() else { return [] }
+      lookDuration = clock() - start
+      var news: [DeadlockReport] = []
+      if !Set(found.map(\.identity)).isSubset(of: circles), let reports = try? DeadlockSearch.reports() {
+        news = reports.filter { !circles.contains($0.identity) }.map(\.report)
+        // The latter look counts; what it has not seen any more is new if it comes again.
+        circles = Set(reports.map(\.identity))
+      } else {
+        circles = Set(found.map(\.identity))
+      }
+      stuck = Set(found.flatMap { $0.circle.members + $0.circle.waiting })
+      return news + newStandstill()
+    }
+
+    private func clock() -> Duration {
+      var time = timespec()
+      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+      return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
+    }
+
+    private mutating func newStandstill() -> [DeadlockReport] {
+      guard Quiet.activity == nil, let left = try? DeadlockSearch.everybody(except: stuck.contains) else {
+        standstill = []
+        return []
+      }
+      let ids = Set(left.map(\.id))
+      defer { standstill = ids }
+      return ids.isSubset(of: standstill) ? [] : [DeadlockReport(kind: .standstill, coroutines: left)]
+    }
+  }
+}

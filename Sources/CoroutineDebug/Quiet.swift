@@ -1,0 +1,18 @@
+import CUnwind
+import Context
+import Coroutine
+
+/// Whether anything can still happen in the process but what the calling thread does.
+enum Quiet {
+  /// What can, in words; `nil`: nothing.
+  static var activity: String? {
+    var activity = census_activity()
+    guard !census_is_quiet(Futex.idleMark, { Inspection.timerCount == 0 }, &activity) else { return nil }
+    let what = text(activity.what)
+    return activity.thread == 0 ? what : "thread \(activity.thread) (\(text(activity.name))) \(what)"
+  }
+
+  private static func text(_ characters: some Any) -> String {
+    withUnsafeBytes(of: characters) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+  }
+}

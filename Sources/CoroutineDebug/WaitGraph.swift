@@ -1,0 +1,140 @@
+import Coroutine
+
+/// Who waits for whom, and who of them can never go on. Pure: what it is told need only be true at one moment.
+///
+/// A coroutine is stuck if its wait can only be ended by stuck ones: by the one that it waits for, by any of those that all
+/// have to do their part, by each of those of whom one would do. The largest set of coroutines that are stuck on account
+/// of each other is what is left when those are taken away, again and again, for whom there is somebody else.
+struct WaitGraph {
+  /// A coroutine that is suspended, and that no timer is going to wake.
+  struct Node {
+    let id: UInt64
+    /// What it waits at, as a mere name.
+    let place: UInt
+    let wakers: Wakers
+  }
+
+  private let nodes: [UInt64: Node]
+  /// A scope's children, by its address.
+  private let children: [UInt: [UInt64]]
+  /// Who waits at a place.
+  private let waiting: [UInt: [UInt64]]
+  /// Those that can never go on, if what the graph was told holds for ever.
+  private(set) var stuck: Set<UInt64>
+
+  init(_ nodes: [Node], children: [UInt: [UInt64]]) {
+    self.nodes = Dictionary(nodes.map { ($0.id, $0) }) { first, _ in first }
+    self.children = children
+    waiting = Dictionary(grouping: nodes, by: \.place).mapValues { $0.map(\.id) }
+    stuck = Set(nodes.lazy.filter { $0.wakers != .anybody }.map(\.id))
+    free(stuck.filter { !isStuck($0) })
+  }
+
+  /// Somebody is not stuck after all; nor are those, then, who wait for it only.
+  mutating func free(_ id: UInt64) {
+    if stuck.contains(id) { free([id]) }
+  }
+
+  private mutating func free(_ ids: some Sequence<UInt64>) {
+    var freed = Array(ids)
+    stuck.subtract(freed)
+    guard !freed.isEmpty, !stuck.isEmpty else { return }
+    var dependents: [UInt64: [UInt64]] = [:]
+    for id in stuck {
+      for other in others(thatMatterTo: id) { dependents[other, default: []].append(id) }
+    }
+    while let id = freed.popLast() {
+      for dependent in dependents[id] ?? [] where stuck.contains(dependent) && !isStuck(dependent) {
+        stuck.remove(dependent)
+        freed.append(dependent)
+      }
+    }
+  }
+
+  // MARK: One coroutine
+
+  private func isStuck(_ id: UInt64) -> Bool {
+    guard let node = nodes[id] else { return false }
+    return isStuck(node.wakers, at: node.place)
+  }
+
+  private func isStuck(_ wakers: Wakers, at place: UInt) -> Bool {
+    switch wakers {
+    case .anybody: return false
+    case .coroutine(let id): return stuck.contains(id)
+    case .all(let ids): return ids.contains { stuck.contains($0) }
+    case .scope(let scope): return children[scope, default: []].contains { stuck.contains($0) }
+    case .any(let choices): return !choices.isEmpty && choices.allSatisfy { isStuck($0, at: place) }
+    case .readers(let ids, let queued):
+      // Whoever gives up in the queue lets readers behind it in: nobody there must be able to.
+      let others = waiting[place, default: []]
+      return ids.contains { stuck.contains($0) } && others.count == queued && others.allSatisfy { stuck.contains($0) }
+    }
+  }
+
+  private func others(thatMatterTo id: UInt64) -> [UInt64] {
+    guard let node = nodes[id] else { return [] }
+    return others(in: node.wakers, at: node.place)
+  }
+
+  private func others(in wakers: Wakers, at place: UInt) -> [UInt64] {
+    switch wakers {
+    case .anybody: []
+    case .coroutine(let id): [id]
+    case .all(let ids): ids
+    case .scope(let scope): children[scope, default: []]
+    case .any(let choices): choices.flatMap { others(in: $0, at: place) }
+    case .readers(let ids, _): ids + waiting[place, default: []]
+    }
+  }
+
+  /// One of the stuck that a stuck one waits for; another one than itself, if there is one.
+  private func next(after id: UInt64) -> UInt64? {
+    guard let node = nodes[id] else { return nil }
+    let candidates =
+      if case .readers(let ids, _) = node.wakers { ids } else { others(in: node.wakers, at: node.place) }
+    let stuckOnes = candidates.filter { stuck.contains($0) }
+    return stuckOnes.first { $0 != id } ?? stuckOnes.first
+  }
+
+  // MARK: Circles
+
+  /// A circle of coroutines, each of whom waits for the next, and the last one for the first.
+  struct Circle: Equatable {
+    /// The one with the lowest number first.
+    var members: [UInt64]
+    /// Those outside that wait for one of them, perhaps by way of others, in the order of their numbers.
+    var waiting: [UInt64]
+  }
+
+  /// The circles in which the stuck ones wait, in the order of their lowest numbers. Everybody who is stuck is in one of
+  /// them or waits for it.
+  var circles: [Circle] {
+    // Each goes on to one other, so that every way ends in a circle; `circle` is which one.
+    var circle: [UInt64: Int] = [:]
+    var circles: [Circle] = []
+    for start in stuck.sorted() where circle[start] == nil {
+      var way: [UInt64] = []
+      var position: [UInt64: Int] = [:]
+      var current = start
+      while circle[current] == nil, position[current] == nil, let next = next(after: current) {
+        position[current] = way.count
+        way.append(current)
+        current = next
+      }
+      var end = way.count
+      if circle[current] == nil, let first = position[current] {
+        let members = way[first...]
+        let lowest = members.indices.min { members[$0] < members[$1] } ?? first
+        for member in members { circle[member] = circles.count }
+        circles.append(Circle(members: Array(members[lowest...] + members[..<lowest]), waiting: []))
+        end = first
+      }
+      guard let reached = circle[current] else { continue }
+      for id in way[..<end] { circle[id] = reached }
+      circles[reached].waiting += way[..<end]
+    }
+    for index in circles.indices { circles[index].waiting.sort() }
+    return circles.sorted { $0.members[0] < $1.members[0] }
+  }
+}

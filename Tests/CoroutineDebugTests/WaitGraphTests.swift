@@ -1,0 +1,95 @@
+import Coroutine
+import Testing
+
+@testable import CoroutineDebug
+
+@Suite struct WaitGraphTests {
+  private func graph(_ wakers: [Wakers], children: [UInt: [UInt64]] = [:]) -> WaitGraph {
+    let nodes = wakers.enumerated().map { WaitGraph.Node(id: UInt64($0.offset), place: 0, wakers: $0.element) }
+    return WaitGraph(nodes, children: children)
+  }
+
+  /// Whether somebody's wait lasts if exactly `stuck` never do their part.
+  private func lasts(_ wakers: Wakers, _ stuck: Set<UInt64>) -> Bool {
+    switch wakers {
+    case .anybody: false
+    case .coroutine(let id): stuck.contains(id)
+    case .all(let ids): !stuck.isDisjoint(with: ids)
+    case .any(let choices): choices.allSatisfy { lasts($0, stuck) }
+    case .scope, .readers: false
+    }
+  }
+
+  @Test func ofEverySmallGraphTheLargestStuckSetIsFound() {
+    var choices: [Wakers] = [.anybody]
+    choices += (0..<4).map { .coroutine(UInt64($0)) }
+    for (left, right) in [(0, 1), (1, 2), (2, 0), (0, 9)] as [(UInt64, UInt64)] {
+      choices += [.all([left, right]), .any([.coroutine(left), .coroutine(right)])]
+    }
+    everySequence(of: choices.count, length: 3) { picked in
+      let wakers = picked.map { choices[$0] }
+      // Number 3 waits for nothing, and number 9 is not there.
+      let graph = graph(wakers)
+      // The largest of the sets all of whose members wait for ever on account of the others: their union.
+      var expected: Set<UInt64> = []
+      for bits in 0..<8 {
+        let set = Set((0..<3).filter { bits & 1 << $0 != 0 }.map { UInt64($0) })
+        if set.allSatisfy({ lasts(wakers[Int($0)], set) }) { expected.formUnion(set) }
+      }
+      #expect(graph.stuck == expected)
+      // Each of them is in a circle, or waits for one; and who is in one waits for the next.
+      let circles = graph.circles
+      #expect(Set(circles.flatMap { $0.members + $0.waiting }) == expected)
+      #expect(circles.flatMap { $0.members + $0.waiting }.count == expected.count)
+      for circle in circles {
+        for (index, member) in circle.members.enumerated() {
+          let next = circle.members[(index + 1) % circle.members.count]
+          #expect("\(wakers[Int(member)])".contains("\(next)"))
+        }
+      }
+    }
+  }
+
+  private func everySequence(of count: Int, length: Int, _ check: ([Int]) -> Void) {
+    var total = 1
+    for _ in 0..<length { total *= count }
+    for number in 0..<total {
+      var rest = number
+      check(
+        (0..<length).map { _ in
+          defer { rest /= count }
+          return rest % count
+        })
+    }
+  }
+
+  @Test func whoIsFreeAfterAllFreesThoseThatWaitForItOnly() {
+    // 0 and 1 for each other, 2 for 0, 3 for 4, 4 for itself.
+    var graph = graph([.coroutine(1), .coroutine(0), .coroutine(0), .coroutine(4), .coroutine(4)])
+    #expect(graph.circles.map(\.members) == [[0, 1], [4]])
+    #expect(graph.circles.map(\.waiting) == [[2], [3]])
+    graph.free(1)
+    #expect(graph.stuck == [3, 4])
+  }
+
+  @Test func aScopeLastsAsLongAsOneChildDoes() {
+    let children: [UInt: [UInt64]] = [7: [1, 2], 8: [2]]
+    #expect(graph([.scope(7), .coroutine(0), .anybody], children: children).stuck == [0, 1])
+    #expect(graph([.scope(8), .coroutine(0), .anybody], children: children).stuck == [])
+  }
+
+  @Test func aReadersLockCountsOnlyIfNobodyInTheQueueCanGiveUp() {
+    #expect(graph([.readers([0], queued: 1)]).stuck == [0])
+    #expect(graph([.readers([0], queued: 2)]).stuck == [])
+    #expect(graph([.readers([0], queued: 2), .readers([0], queued: 2)]).stuck == [0, 1])
+    #expect(graph([.readers([5], queued: 1)]).stuck == [])
+  }
+
+  @Test func aLongRowTakesLinearTime() {
+    let count: UInt64 = 20_000
+    let row = (0..<count).map { Wakers.coroutine($0 + 1) }
+    #expect(graph(row).stuck.isEmpty)
+    let circle = graph(row + [.coroutine(0)])
+    #expect(circle.circles == [WaitGraph.Circle(members: Array(0...count), waiting: [])])
+  }
+}

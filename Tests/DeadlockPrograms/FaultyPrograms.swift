@@ -1,0 +1,264 @@
+import Coroutine
+import CoroutineDebug
+import Dispatch
+
+/// What an actor of these programs is asked or told.
+private enum Request: Sendable {
+  case get(Reply<Int>)
+  case pass
+}
+
+/// Actors that know each other.
+private final class Partners: Sendable {
+  private let promises = (0..<2).map { _ in Promise<MessageActor<Request>>.makePromise() }
+  func introduce(_ index: Int, _ actor: MessageActor<Request>) { promises[index].resolver.fulfill(actor) }
+  func partner(_ index: Int) throws -> MessageActor<Request> { try promises[index].promise.get() }
+}
+
+extension FaultyProgram {
+  /// Those that leak come last: what they leave stays.
+  static let all = cycles + standstills + errors + leaks
+
+  // MARK: Each waits for the next
+
+  static let cycles: [FaultyProgram] = [
+    FaultyProgram("two mutexes, locked in opposite orders", .cycle(["transfer", "audit"])) { stage in
+      let (giro, savings) = (CoroutineMutex(0, name: "giro"), CoroutineMutex(0, name: "savings"))
+      stage.launch("transfer") {
+        try giro.withLock { _ in
+          Coroutine.yield()
+          try savings.withLock { _ in }
+        }
+      }
+      stage.launch("audit") {
+        try savings.withLock { _ in
+          Coroutine.yield()
+          try giro.withLock { _ in }
+        }
+      }
+      try stage.joinAll()
+    },
+    FaultyProgram("five philosophers with a fork each", .cycle(["0", "1", "2", "3", "4"])) { stage in
+      let forks = (0..<5).map { CoroutineMutex(0, name: "fork \($0)") }
+      for seat in 0..<5 {
+        stage.launch("\(seat)") {
+          try forks[seat].withLock { _ in
+            Coroutine.yield()
+            try forks[(seat + 1) % 5].withLock { _ in }
+          }
+        }
+      }
+      try stage.joinAll()
+    },
+    FaultyProgram("a reader that reads again behind a writer", .cycle(["reader"])) { stage in
+      let table = ReadWriteLock(0, name: "table")
+      stage.launch("reader") {
+        try table.withReadLock { _ in
+          Coroutine.yield()
+          try table.withReadLock { _ in }
+        }
+      }
+      stage.launch("writer") { try table.withWriteLock { $0 += 1 } }
+      try stage.joinAll()
+    },
+    FaultyProgram("two readers that both want to write", .cycle(["first", "second"])) { stage in
+      let table = ReadWriteLock(0, name: "table")
+      for name in ["first", "second"] {
+        stage.launch(name) {
+          try table.withReadLock { _ in
+            Coroutine.yield()
+            try table.withWriteLock { $0 += 1 }
+          }
+        }
+      }
+      try stage.joinAll()
+    },
+    FaultyProgram("two coroutines that wait for each other's end", .cycle(["first", "second"])) { stage in
+      let (known, handle) = Promise<Coroutine<Void, any Error>>.makePromise()
+      let first = stage.launch("first") { try known.get().get() }
+      handle.fulfill(stage.launch("second") { try first.get() })
+      try stage.joinAll()
+    },
+    FaultyProgram("a child that waits for the owner of its scope", .cycle(["parent", "child"])) { stage in
+      let (known, handle) = Promise<Coroutine<Void, any Error>>.makePromise()
+      handle.fulfill(
+        stage.launch("parent") {
+          let parent = try known.get()
+          try withScope(name: "family") { scope in
+            scope.launch(name: "child") {
+              stage.enlist()
+              try parent.join()
+            }
+          }
+        })
+      try stage.joinAll()
+    },
+    FaultyProgram("an ask while holding what the actor needs", .cycle(["bank", "client"])) { stage in
+      let ledger = CoroutineMutex(0, name: "ledger")
+      let bank = MessageActor<Request>(name: "bank") { mailbox in
+        for case .get(let reply) in mailbox { reply.complete(try ledger.withLock { $0 }) }
+      }
+      stage.onRescue { bank.cancel() }
+      stage.launch("client") { try ledger.withLock { $0 += try bank.ask { .get($0) } } }
+      try stage.joinAll()
+    },
+    FaultyProgram("two values that need each other to be made", .cycle(["chicken", "egg"])) { stage in
+      let (chicken, egg) = (Once<Int>(name: "chicken"), Once<Int>(name: "egg"))
+      stage.launch("chicken") {
+        _ = try chicken.get {
+          Coroutine.yield()
+          return try egg.get { 1 }
+        }
+      }
+      stage.launch("egg") {
+        _ = try egg.get {
+          Coroutine.yield()
+          return try chicken.get { 1 }
+        }
+      }
+      try stage.joinAll()
+    },
+    FaultyProgram("a generator's body that waits for its consumer's mutex", .cycle(["consumer", "numbers"])) { stage in
+      let state = CoroutineMutex(1, name: "state")
+      let numbers = AsyncGenerator<Int>(name: "numbers") { yield in try yield(state.withLock { $0 }) }
+      stage.launch("consumer") { try state.withLock { $0 += try numbers.next() ?? 0 } }
+      try stage.joinAll()
+    },
+    FaultyProgram("two actors with full mailboxes that tell each other", .cycle(["ping", "pong"])) { stage in
+      let partners = Partners()
+      let actors = ["ping", "pong"].enumerated().map { index, name in
+        MessageActor<Request>(name: name, mailbox: .bounded(1)) { mailbox in
+          for request in mailbox {
+            for _ in 0..<3 { try partners.partner(1 - index).tell(request) }
+          }
+        }
+      }
+      for (index, actor) in actors.enumerated() {
+        partners.introduce(index, actor)
+        stage.onRescue { actor.cancel() }
+      }
+      try actors[0].tell(.pass)
+      _ = try actors[0].ask { .get($0) }
+    },
+  ]
+
+  // MARK: Nobody is left who could
+
+  static let standstills: [FaultyProgram] = [
+    FaultyProgram("a rendezvous with nobody", .standstill(["main"])) { _ in
+      try Channel<Int>(name: "answers").send(1)
+    },
+    FaultyProgram("a channel that nobody closes", .standstill(["main", "consumer"])) { stage in
+      let numbers = Channel<Int>(name: "numbers")
+      let consumer = stage.launch("consumer") { for _ in numbers.received {} }
+      for number in 0..<3 { try numbers.send(number) }
+      try consumer.join()
+    },
+    FaultyProgram("a wait group with one done too few", .standstill(["main"])) { stage in
+      let group = WaitGroup(count: 2, name: "workers")
+      stage.launch("worker") { group.done() }
+      try group.wait()
+    },
+    FaultyProgram("a signal before the wait", .standstill(["main"])) { _ in
+      let jobs = CoroutineMutex(0, name: "jobs")
+      let arrived = Condition(of: jobs, name: "arrived")
+      arrived.signal()
+      try jobs.withLock { try arrived.wait(&$0) }
+    },
+    FaultyProgram("a mutex held while receiving", .standstill(["main", "holder", "sender"])) { stage in
+      let state = CoroutineMutex(0, name: "state")
+      let news = Channel<Int>(name: "news")
+      stage.launch("holder") { try state.withLock { $0 = try news.receive() } }
+      stage.launch("sender") { try news.send(state.withLock { $0 }) }
+      try stage.joinAll()
+    },
+    FaultyProgram("a promise whose resolver waits for it", .standstill(["main"])) { _ in
+      let (answer, resolver) = Promise<Int>.makePromise(name: "answer")
+      resolver.fulfill(try answer.get() + 1)
+    },
+    FaultyProgram("a select of which nobody serves a case", .standstill(["main"])) { _ in
+      let (left, right) = (Channel<Int>(name: "left"), Channel<Int>(name: "right"))
+      try select {
+        left.onReceive { _ in }
+        right.onSend(1) {}
+      }
+    },
+    FaultyProgram("a barrier with a party too few", .standstill(["main", "other"])) { stage in
+      let start = Barrier(parties: 3, name: "start")
+      stage.launch("other") { _ = try start.wait() }
+      _ = try start.wait()
+    },
+    FaultyProgram("two full buffers", .standstill(["main", "worker"])) { stage in
+      let (jobs, results) = (Channel<Int>(capacity: .buffered(1)), Channel<Int>(capacity: .buffered(1)))
+      stage.launch("worker") { for job in jobs.received { try results.send(job) } }
+      for job in 0..<10 { try jobs.send(job) }
+      for _ in 0..<10 { _ = try results.receive() }
+    },
+    FaultyProgram("a permit asked for twice", .standstill(["main"])) { _ in
+      let connections = Semaphore(permits: 1, name: "connections")
+      try connections.withPermit { try connections.withPermit {} }
+    },
+    FaultyProgram("a blocked thread that others need", .standstill(["main", "blocker", "signaller"])) { stage in
+      let (pool, gate) = (ThreadPool(threads: 1), DispatchSemaphore(value: 0))
+      stage.launch("blocker", on: pool) { gate.wait() }
+      stage.launch("signaller", on: pool) { gate.signal() }
+      stage.onRescue { gate.signal() }
+      try stage.joinAll()
+    },
+  ]
+
+  // MARK: Left behind
+
+  static let leaks: [FaultyProgram] = [
+    FaultyProgram("a sender whose receiver had no more time", .leak(["late"])) { stage in
+      let answers = Channel<Int>(name: "answers")
+      stage.launch("late") {
+        try Coroutine.sleep(for: .milliseconds(5))
+        try answers.send(1)
+      }
+      try select {
+        answers.onReceive { _ in }
+        onTimeout(.milliseconds(1)) {}
+      }
+    },
+    FaultyProgram("the senders of all answers but the first", .leak(["mirror", "mirror"])) { stage in
+      let answers = Channel<Int>(name: "answers")
+      for number in 0..<3 { stage.launch("mirror") { try answers.send(number) } }
+      _ = try answers.receive()
+    },
+    FaultyProgram("a worker whose channel nobody closes", .leak(["worker"])) { stage in
+      let jobs = Channel<Int>(name: "jobs")
+      stage.launch("worker") { for _ in jobs.received {} }
+      try jobs.send(1)
+    },
+    FaultyProgram("a permit that is not given back", .leak(["waiting"])) { stage in
+      let connections = Semaphore(permits: 1, name: "connections")
+      stage.launch("careless") { try connections.acquire() }
+      stage.launch("waiting") { try connections.withPermit {} }
+      Coroutine.yield()
+    },
+  ]
+
+  // MARK: Told by the runtime itself
+
+  static let errors: [FaultyProgram] = [
+    FaultyProgram("a promise whose resolver is gone", .error("PromiseAbandoned")) { _ in
+      let promise = Promise<Int>.makePromise().promise
+      _ = try promise.get()
+    },
+    FaultyProgram("a callback that is dropped", .error("SuspensionAbandoned")) { _ in
+      try withSuspension { (_: Resumption<Void>) in }
+    },
+    FaultyProgram("an actor that asks itself", .error("AskCycle")) { stage in
+      let partners = Partners()
+      let actor = MessageActor<Request>(name: "narcissus") { mailbox in
+        for case .get(let reply) in mailbox {
+          do { reply.complete(try partners.partner(0).ask { .get($0) }) } catch { reply.fail(error) }
+        }
+      }
+      partners.introduce(0, actor)
+      stage.onRescue { actor.cancel() }
+      _ = try actor.ask { .get($0) }
+    },
+  ]
+}

@@ -1,0 +1,210 @@
+import Coroutine
+import CoroutineDebug
+import Dispatch
+import Foundation
+
+extension HealthyProgram {
+  /// Long enough for the detector to look several times.
+  private static let moment: UInt32 = 15_000  // microseconds
+  private static let pause = Duration.milliseconds(15)
+
+  static let all: [HealthyProgram] = [
+    // MARK: Somebody outside will wake them
+    HealthyProgram("a sender that sleeps") { stage in
+      let answers = Channel<Int>()
+      stage.launch("sleeper") {
+        try Coroutine.sleep(for: pause)
+        try answers.send(1)
+      }
+      _ = try answers.receive()
+    },
+    HealthyProgram("a promise that a foreign thread settles") { _ in
+      let (answer, resolver) = Promise<Int>.makePromise()
+      Thread.detachNewThread {
+        usleep(moment)
+        resolver.fulfill(1)
+      }
+      _ = try answer.get()
+    },
+    HealthyProgram("a promise that async code settles") { _ in
+      let (answer, resolver) = Promise<Int>.makePromise()
+      Task {
+        try await Task.sleep(for: pause)
+        resolver.fulfill(1)
+      }
+      _ = try answer.get()
+    },
+    HealthyProgram("a channel into which a Dispatch queue sends") { _ in
+      let answers = Channel<Int>(capacity: .buffered(1))
+      DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(15)) { _ = answers.trySend(1) }
+      _ = try answers.receive()
+    },
+    HealthyProgram("an event of a Dispatch source") { _ in
+      let ticks = Channel<Int>(capacity: .buffered(1))
+      let source = DispatchSource.makeTimerSource(queue: .global())
+      source.schedule(deadline: .now() + .milliseconds(15))
+      source.setEventHandler { _ = ticks.trySend(1) }
+      source.resume()
+      _ = try ticks.receive()
+      source.cancel()
+    },
+    HealthyProgram("an event loop that waits for a pipe") { _ in
+      let (pipe, bytes) = (Pipe(), Channel<Int>(capacity: .buffered(1)))
+      let source = DispatchSource.makeReadSource(fileDescriptor: pipe.fileHandleForReading.fileDescriptor)
+      source.setEventHandler { _ = bytes.trySend(Int(source.data)) }
+      source.resume()
+      let child = Process()
+      child.executableURL = URL(fileURLWithPath: "/bin/sh")
+      child.arguments = ["-c", "sleep 0.02; echo"]
+      child.standardOutput = pipe
+      try child.run()
+      _ = try bytes.receive()
+      source.cancel()
+      child.waitUntilExit()
+    },
+    HealthyProgram("work that blocks its thread") { _ in
+      try blocking { _ = usleep(moment) }
+    },
+    HealthyProgram("a thread that computes") { stage in
+      let answers = Channel<Int>()
+      stage.launch("computing", on: .shared) {
+        let end = ContinuousClock.now + pause
+        while ContinuousClock.now < end {}
+        try answers.send(1)
+      }
+      _ = try answers.receive()
+    },
+
+    // MARK: A circle that opens by itself
+    HealthyProgram("two mutexes in opposite orders, with a timeout") { stage in
+      let (one, other) = (CoroutineMutex(0), CoroutineMutex(0))
+      for (first, second) in [(one, other), (other, one)] {
+        stage.launch("patient") {
+          try first.withLock { _ in
+            Coroutine.yield()
+            do { try second.withLock(timeout: pause) { _ in } } catch is TimeoutError {}
+          }
+        }
+      }
+      try stage.joinAll()
+    },
+    HealthyProgram("two mutexes in opposite orders, inside withTimeout") { stage in
+      let (one, other) = (CoroutineMutex(0), CoroutineMutex(0))
+      for (first, second) in [(one, other), (other, one)] {
+        stage.launch("patient") {
+          try first.withLock { _ in
+            Coroutine.yield()
+            do { try withTimeout(pause) { try second.withLock { _ in } } } catch is TimeoutError {}
+          }
+        }
+      }
+      try stage.joinAll()
+    },
+    HealthyProgram("a scope that is cancelled in time") { stage in
+      let (one, other) = (CoroutineMutex(0), CoroutineMutex(0))
+      do {
+        try withTimeout(pause) {
+          try withScope { scope in
+            for (first, second) in [(one, other), (other, one)] {
+              scope.launch {
+                try first.withLock { _ in
+                  Coroutine.yield()
+                  try second.withLock { _ in }
+                }
+              }
+            }
+          }
+        }
+      } catch is TimeoutError {}
+    },
+    HealthyProgram("a reader that reads again behind a writer with a timeout") { stage in
+      let table = ReadWriteLock(0)
+      stage.launch("reader") {
+        try table.withReadLock { _ in
+          Coroutine.yield()
+          try table.withReadLock { _ in }
+        }
+      }
+      stage.launch("writer") {
+        do { try table.withWriteLock(timeout: pause) { $0 += 1 } } catch is TimeoutError {}
+      }
+      try stage.joinAll()
+    },
+    HealthyProgram("an actor that answers later, and asks meanwhile") { stage in
+      let replies = Channel<Reply<Int>>(capacity: .unbounded)
+      let state = CoroutineMutex(0)
+      let clerk = MessageActor<Reply<Int>>(name: "clerk") { mailbox in for reply in mailbox { try replies.send(reply) }
+      }
+      stage.launch("late") {
+        let reply = try replies.receive()
+        try Coroutine.sleep(for: pause)
+        reply.complete(1)
+      }
+      try state.withLock { $0 = try clerk.ask { $0 } }
+      clerk.cancel()
+    },
+
+    // MARK: Busy, but in order
+    HealthyProgram("a long computation that holds a mutex") { stage in
+      let state = CoroutineMutex(0)
+      for _ in 0..<3 {
+        stage.launch("waiting", on: .shared) {
+          try state.withLock {
+            $0 += 1
+            _ = usleep(moment / 3)
+          }
+        }
+      }
+      try stage.joinAll()
+    },
+    HealthyProgram("two mutexes in one order, by many") { stage in
+      let (one, other) = (CoroutineMutex(0), CoroutineMutex(0))
+      for _ in 0..<16 {
+        stage.launch("careful", on: .shared) {
+          for _ in 0..<100 {
+            try one.withLock { _ in
+              try other.withLock { _ in Coroutine.yield() }
+            }
+          }
+        }
+      }
+      try stage.joinAll()
+    },
+    HealthyProgram("two mutexes that are handed over in turns") { stage in
+      let (one, other) = (CoroutineMutex(0), CoroutineMutex(0))
+      for (first, second) in [(one, other), (other, one)] {
+        stage.launch("alternating", on: .shared) {
+          for _ in 0..<300 {
+            try first.withLock { _ in Coroutine.yield() }
+            try second.withLock { _ in Coroutine.yield() }
+          }
+        }
+      }
+      try stage.joinAll()
+    },
+    HealthyProgram("readers and writers, by many") { stage in
+      let table = ReadWriteLock(0)
+      for number in 0..<16 {
+        stage.launch("user", on: .shared) {
+          for _ in 0..<100 {
+            if number % 4 == 0 {
+              try table.withWriteLock { $0 += 1 }
+            } else {
+              try table.withReadLock { _ in Coroutine.yield() }
+            }
+          }
+        }
+      }
+      try stage.joinAll()
+    },
+    HealthyProgram("a scope whose children wait for each other in a row") { stage in
+      try withScope { scope in
+        var last = scope.launch { try Coroutine.sleep(for: pause) }
+        for _ in 0..<10 {
+          let before = last
+          last = scope.launch { try before.get() }
+        }
+      }
+    },
+  ]
+}
