@@ -271,8 +271,8 @@ class ReplyCore: Waitable, @unchecked Sendable {
 
   /// The actor, as long as the message lies in its mailbox or is being handled, as in `AskGraph`.
   override package final func wakers(_ operation: WaitReason.Operation) -> Wakers {
-    guard !isSettled.load(ordering: .acquiring), !isDeferred.load(ordering: .acquiring) else { return .anybody }
-    return Wakers(holder: recipient?.coroutine?.id)
+    guard !isSettled, !isDeferred.load(ordering: .acquiring) else { return .anybody }
+    return Wakers(holder: recipient?.coroutine.id)
   }
 }
 

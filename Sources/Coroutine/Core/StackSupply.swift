@@ -14,8 +14,7 @@ enum StackSupply {
     return .passUnretained(try .shared(stackSize: size > 0 ? max(size, instrumentedSize) : size))
   }
 
-  // Immutable, and its methods lock for themselves.
-  nonisolated(unsafe) private static let standard = Unmanaged.passUnretained(StackPool.default)
+  private static let standard = Unmanaged.passUnretained(StackPool.default)
 
   private static var instrumentedSize: Int { 4 << 20 }
 
