@@ -28,6 +28,12 @@ final class CoroutineStorage<Success: Sendable, Failure: Error>: CoroutineCore, 
     }
   }
 
+  @usableFromInline
+  override func dropBody() {
+    super.dropBody()
+    work = nil
+  }
+
   /// Whether a value needs no memory of its own: a constant in specialised code.
   @inlinable @inline(__always)
   static var fitsWord: Bool {

@@ -110,6 +110,10 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
     _ = Unmanaged.passRetained(self)
   }
 
+  /// It will not run: lets go of what its body captured, by which somebody may learn of that.
+  @usableFromInline
+  func dropBody() { body = nil }
+
   deinit {
     record.end()
     // That a cancelled coroutine was cancelled is no news.
@@ -281,7 +285,7 @@ extension CoroutineCore {
     // One that came before that may have found it.
     if coroutine_inspection_requested() { Inspection.waitForEnd() }
     dropInheritedBindings()
-    body = nil
+    dropBody()
     failure = error
     end()
     return nil

@@ -253,7 +253,7 @@ extension InspectedCoroutine {
   /// Whether it is suspended, and nobody has ended its wait yet.
   package var isParked: Bool {
     guard state == .suspended, let core else { return false }
-    return core.parking.word.load(ordering: .acquiring) == Parking.parked
+    return core.parking.isParked
   }
 
   /// Whether its wait ends by itself in time.

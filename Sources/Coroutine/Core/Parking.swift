@@ -92,6 +92,12 @@ package struct Parking: ~Copyable, Sendable {
   @inlinable @inline(__always)
   package borrowing func parkAsPrepared() { word.store(word.load(ordering: .relaxed) &+ 1, ordering: .releasing) }
 
+  /// Whether the context is saved and nobody has ended the wait. For debuggers.
+  package var isParked: Bool {
+    let word = word.load(ordering: .acquiring)
+    return word == Self.parked || word == Self.parkedIdle
+  }
+
   /// The same for a wait that others could already see before: false if one of them has ended it by `claimEarly`.
   @inlinable
   package borrowing func parkUnlessClaimed() -> Bool {
