@@ -12,14 +12,16 @@ import Glibc
 ///
 /// What is reported is certain. A cycle consists of coroutines that wait, with no deadline and in no `withTimeout`, for
 /// what only the next one can do: give back a mutex, a read-write lock, the making of a `Once`; end (a join, a scope's
-/// end); answer an ask, make room in its mailbox; produce an `AsyncGenerator`'s element. Only a cancel could still help. Who waits for
-/// something that anybody can do (channels, promises, callbacks, semaphores, conditions) is in no cycle: they are reported
-/// when nobody is left who could, no timer, thread, event loop or task.
+/// end); answer an ask, make room in its mailbox; produce an `AsyncGenerator`'s element. Only a cancel could still help.
+/// Who waits for something that anybody can do (channels, promises, callbacks, semaphores, conditions) is in no cycle:
+/// they are reported when nobody is left who could, no timer, thread, event loop or task.
+///
+/// Limits, and what is found of which fault: `docs/DEBUGGING.md`.
 public enum DeadlockDetector {
   /// The cycles that there are at this moment.
   ///
-  /// All coroutines are kept from going on while it looks, less than a microsecond for each that waits. Callable from any
-  /// thread, also inside a coroutine; not in a signal handler.
+  /// All coroutines are kept from going on while it looks, about a microsecond for each. Callable from any thread, also
+  /// inside a coroutine; not in a signal handler.
   ///
   /// - Throws: `CoroutineDump.Unavailable`.
   public static func find() throws -> [DeadlockReport] {
@@ -94,8 +96,8 @@ extension DeadlockDetector {
   /// Looks for deadlocks from now on, on a thread of its own, and reports each once: a cycle; and a standstill, when
   /// nothing in the process can go on any more.
   ///
-  /// A look takes less than a microsecond for each coroutine, in which those that wait do not go on; if that becomes more
-  /// than a hundredth of the time it looks more seldom. Calling it again changes the interval and the handler.
+  /// A look takes about a microsecond for each coroutine, in which those that wait do not go on; if that becomes more than
+  /// a hundredth of the time it looks more seldom. Calling it again changes the interval and the handler.
   ///
   /// - Parameters:
   ///   - interval: from one look to the next; positive: traps otherwise.

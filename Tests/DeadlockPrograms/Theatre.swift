@@ -47,7 +47,7 @@ enum Theatre {
       failure = error
     }
     lock.withLock { self.stage = nil }
-    let leak = isLeaky ? try DeadlockDetector.findLeaks { leftovers.contains($0.id) } : nil
+    let leak = isLeaky ? try DeadlockDetector.findLeaks(timeout: .seconds(60)) { leftovers.contains($0.id) } : nil
     return (lock.withLock { reports } + (leak.map { [$0] } ?? []), failure)
   }
 

@@ -34,7 +34,8 @@ class ReadWriteLockCore: Waitable, @unchecked Sendable {
   /// `nil` if it can't be had.
   @usableFromInline
   final func lockForReadingIfAvailable() -> LockHolder? {
-    let holder = LockHolder.current
+    // A task that runs inside of a coroutine has ended its reading before that goes on: no need to tell them apart.
+    let holder = CoroutineCore.current.map { LockHolder($0) } ?? .none
     return lock.withLock {
       defer { publish() }
       return machine.tryRead(holder) ? holder : nil
