@@ -96,8 +96,9 @@ extension DeadlockDetector {
   /// Looks for deadlocks from now on, on a thread of its own, and reports each once: a cycle; and a standstill, when
   /// nothing in the process can go on any more.
   ///
-  /// A look takes about a microsecond for each coroutine, in which those that wait do not go on; if that becomes more than
-  /// a hundredth of the time it looks more seldom. Calling it again changes the interval and the handler.
+  /// A look takes about a microsecond for each coroutine, in which those that wait do not go on. Looks of more than a
+  /// millisecond are made more seldom, so that they take a hundredth of the time. Calling it again changes the interval
+  /// and the handler.
   ///
   /// - Parameters:
   ///   - interval: from one look to the next; positive: traps otherwise.

@@ -60,7 +60,8 @@ final class DeadlockWatch: Sendable {
     var known = Known()
     while let settings = current() {
       for report in known.news() { settings.handler(report) }
-      sleep(for: max(settings.interval, known.lookDuration * 100))
+      // Nobody minds the first millisecond, unless he has asked for a short interval: then he wants it.
+      sleep(for: max(settings.interval, (known.lookDuration - .milliseconds(1)) * 100))
     }
     return nil
   }
