@@ -103,19 +103,22 @@ final class DeadlockWatch: Sendable {
     mutating func news() -> [DeadlockReport] {
       lookDuration = .zero
       guard Inspection.liveCount > 0 else { return [] }
+      // First: in a process that stands still the circles that are found after that are all that there will be.
+      let isStill = Quiet.activity == nil
       let start = clock()
       guard let found = try? DeadlockSearch.circles() else { return [] }
       lookDuration = clock() - start
       var news: [DeadlockReport] = []
-      if !Set(found.map(\.identity)).isSubset(of: circles), let reports = try? DeadlockSearch.reports() {
+      let identities = Set(found.map(\.identity))
+      if identities.isSubset(of: circles) {
+        circles = identities
+      } else if let reports = try? DeadlockSearch.reports() {
         news = reports.filter { !circles.contains($0.identity) }.map(\.report)
-        // The latter look counts; what it has not seen any more is new if it comes again.
+        // This look counts; what it has not seen any more is new if it comes again.
         circles = Set(reports.map(\.identity))
-      } else {
-        circles = Set(found.map(\.identity))
       }
       stuck = Set(found.flatMap { $0.circle.members + $0.circle.waiting })
-      return news + newStandstill()
+      return news + newStandstill(isStill)
     }
 
     private func clock() -> Duration {
@@ -124,8 +127,8 @@ final class DeadlockWatch: Sendable {
       return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
     }
 
-    private mutating func newStandstill() -> [DeadlockReport] {
-      guard Quiet.activity == nil, let left = try? DeadlockSearch.everybody(except: stuck.contains) else {
+    private mutating func newStandstill(_ isStill: Bool) -> [DeadlockReport] {
+      guard isStill, let left = try? DeadlockSearch.everybody(except: stuck.contains) else {
         standstill = []
         return []
       }
