@@ -17,7 +17,7 @@ help:
 	@echo "make examples   run the small examples, and compare what they print with what they should"
 	@echo "make docs       compile the examples of the README and of docs/"
 	@echo "make sanitize   run the tests under ThreadSanitizer and AddressSanitizer, on all backends"
-	@echo "make bench      run the benchmarks"
+	@echo "make bench      run the benchmarks, beside Boost, Go, and Swift's own concurrency"
 	@echo "make lint       check the format of the sources"
 	@echo "make cmake      build with CMake and run the tests by ctest, on all backends"
 	@echo "make assembly   test the assembly in C, for x86-64 and, emulated, for aarch64"
@@ -44,6 +44,7 @@ sanitize:
 
 bench:
 	@scripts/bootstrap.sh bench
+	@scripts/bootstrap.sh peers || true
 	@scripts/bench.sh
 
 lint:

@@ -24,7 +24,9 @@ let package = Package(
         .trait(name: "ASM", condition: .when(traits: ["ASM"])),
         .trait(name: "Boost", condition: .when(traits: ["Boost"])),
         .trait(name: "Ucontext", condition: .when(traits: ["Ucontext"])),
-      ])
+      ]),
+    // AsyncChannel, a peer.
+    .package(url: "https://github.com/apple/swift-async-algorithms", exact: "1.1.4"),
   ],
   targets: [
     // What Swift cannot say: the place of malloc taken by one that counts, a processor chosen.
@@ -42,7 +44,9 @@ let package = Package(
       name: "benchmarks",
       dependencies: [
         "CSwitchLoops", "Measurement",
+        .product(name: "AsyncAlgorithms", package: "swift-async-algorithms"),
         .product(name: "Coroutine", package: "Coroutine"),
+        .product(name: "CoroutineDebug", package: "Coroutine"),
         .product(name: "Context", package: "Coroutine"),
         .product(name: "ContextASM", package: "Coroutine"),
         .product(name: "ContextBoost", package: "Coroutine", condition: .when(traits: ["BoostLibrary"])),

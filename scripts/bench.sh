@@ -1,49 +1,74 @@
 #!/usr/bin/env bash
-# Builds the benchmarks and runs them on one processor. The table goes to the terminal, the figures to
-# Benchmarks/results/latest.json, the machine and the versions to machine.json beside it.
+# Builds the benchmarks (the runtime on each backend, the peers in C++ and Go) and runs them beside each other. The tables
+# go to the terminal, the figures to Benchmarks/results/: latest.json, machine.json, report.md with charts.
 #
-#   scripts/bench.sh [ASM|Boost|Ucontext] [option]...
+#   scripts/bench.sh [option]...
 #
-# The first word is the backend that the runtime itself runs on (ASM without one); the backends alone are compared in any
-# case. The options are those of the program: --full, --only TEXT, see Benchmarks/README.md.
+# The options are those of the program: --full, --only TEXT, --check, see Benchmarks/README.md. A peer that can't be built
+# here is in the tables as missing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-backend=ASM
-case ${1:-} in
-  ASM | Boost | Ucontext)
-    backend=$1
-    shift
-    ;;
-esac
-
-# The yardstick is in Boost's library. Without it the program says what is missing and measures the rest.
-can_link_boost() {
-  local folder
-  folder=$(mktemp -d)
-  printf 'int main(void) { return 0; }\n' > "$folder/empty.c"
-  local status=0
-  clang "$folder/empty.c" -o "$folder/empty" -lboost_context 2> /dev/null || status=$?
-  rm -rf "$folder"
-  return "$status"
-}
-traits=$backend
-if can_link_boost; then
-  traits+=,BoostLibrary
-else
-  printf 'libboost_context is not installed (Debian, Ubuntu: apt-get install libboost-context-dev).\n' >&2
-  printf 'Without it jump_fcontext, the yardstick, cannot be measured, nor the Boost backend.\n\n' >&2
-fi
-
-build=(--package-path Benchmarks --scratch-path ".build-bench-$backend" --traits "$traits" --configuration release)
-build+=(-Xswiftc -warnings-as-errors -Xcc -Werror)
+readonly programs=$PWD/.build-bench/programs
+mkdir -p "$programs"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-printf 'Building the benchmarks on %s ...\n' "$backend"
-if ! swift build "${build[@]}" --product benchmarks > "$log" 2>&1; then
-  cat "$log" >&2
-  exit 1
-fi
 
-version=$(swift --version 2> /dev/null | grep -m 1 'Swift version')
-"$(swift build "${build[@]}" --show-bin-path)/benchmarks" --swift "$version" --results Benchmarks/results "$@"
+# build <program> <command>...: says why there is no such program where the command fails, and goes on.
+build() {
+  local name=$1
+  shift
+  printf 'Building %s ...\n' "$name"
+  if ! "$@" > "$log" 2>&1; then
+    rm -f "$programs/$name"
+    printf 'bench: %s could not be built, and is missing in what follows:\n' "$name" >&2
+    grep -m 3 -E 'error|rror:|not found|cannot find' "$log" | sed 's/^/  /' >&2 || sed 's/^/  /' "$log" >&2
+    return 1
+  fi
+}
+
+has_boost=no
+can_link_boost() {
+  printf 'int main(void) { return 0; }\n' | clang -x c - -o "$programs/empty" -lboost_context 2> /dev/null &&
+    rm "$programs/empty"
+}
+if can_link_boost; then has_boost=yes; fi
+
+build_runtime() {  # build_runtime <backend>
+  local traits=$1
+  if [[ $has_boost == yes ]]; then traits+=,BoostLibrary; fi
+  local swift=(swift build --package-path Benchmarks --scratch-path ".build-bench/$1" --traits "$traits")
+  swift+=(--configuration release)
+  "${swift[@]}" --product benchmarks -Xswiftc -warnings-as-errors || return
+  ln -sf "$("${swift[@]}" --show-bin-path)/benchmarks" "$programs/runtime-$1"
+}
+
+build runtime-ASM build_runtime ASM || exit 1
+if [[ $has_boost == yes ]]; then
+  build runtime-Boost build_runtime Boost || exit 1
+else
+  rm -f "$programs/runtime-Boost"
+  printf 'bench: libboost_context is not installed: the backend Boost is missing in what follows.\n' >&2
+fi
+build runtime-Ucontext build_runtime Ucontext || exit 1
+
+build_cpp() {  # build_cpp <program> <source> <library>...
+  local program=$1 source=$2
+  shift 2
+  g++ -std=c++20 -O2 -Wall -Wextra -Werror "Benchmarks/Peers/cpp/$source" -o "$programs/$program" "${@/#/-l}" -pthread
+}
+
+build cxx20 build_cpp cxx20 cxx20.cpp || true
+build boost-context build_cpp boost-context boost_context.cpp boost_context || true
+build boost-fiber build_cpp boost-fiber boost_fiber.cpp boost_fiber boost_context || true
+build go env GOFLAGS=-mod=mod bash -c "cd Benchmarks/Peers/go && go build -o '$programs/go' ." || true
+
+versions=(--version "$(swift --version 2> /dev/null | grep -m 1 'Swift version')")
+add_version() { if [[ -x $programs/$1 && -n ${2-} ]]; then versions+=(--version "$2"); fi; }
+add_version go "$(go version 2> /dev/null || true)"
+add_version cxx20 "$(g++ --version 2> /dev/null | head -n 1 || true)"
+boost_version=$(grep -h -s -m 1 '#define BOOST_LIB_VERSION' /usr/include/boost/version.hpp /usr/local/include/boost/version.hpp || true)
+if [[ $boost_version =~ \"(.*)\" ]]; then add_version boost-context "Boost ${BASH_REMATCH[1]//_/.}"; fi
+
+printf '\n'
+exec "$programs/runtime-ASM" --programs "$programs" --results Benchmarks/results "${versions[@]}" "$@"

@@ -2,7 +2,7 @@
 # Looks for what a command needs beside the Swift toolchain, and installs what is missing where it may:
 # on Debian and its relatives, as root. Otherwise it says what to do and fails. Silent when nothing is missing.
 #
-#   scripts/bootstrap.sh demo|test|sanitize|bench|cmake|assembly|lint|ci
+#   scripts/bootstrap.sh demo|test|sanitize|bench|peers|cmake|assembly|lint|ci
 set -euo pipefail
 
 readonly minimum_swift=6.3
@@ -54,6 +54,14 @@ need_libunwind() { need libunwind-dev "libunwind, headers and library" has_libun
 
 need_boost() { need libboost-context-dev "the library Boost.Context (libboost_context)" has_library libboost_context; }
 
+# Without the peers the benchmarks still run, and name them as missing.
+need_peers() {
+  need golang-go "Go" has_command go
+  need g++ "GCC's C++ compiler" has_command g++
+  need libboost-coroutine-dev "Boost.Coroutine2, headers" has_header boost/coroutine2/all.hpp
+  need libboost-fiber-dev "the library Boost.Fiber (libboost_fiber)" has_library libboost_fiber
+}
+
 need_git() { need git "Git" has_command git; }
 
 need_cmake() {
@@ -73,13 +81,15 @@ need_assembly_tools() {
 check_needs() {
   local needs name
   case $1 in
-    demo | bench) needs=(libunwind boost git) ;;  # Git fetches their dependencies
+    demo) needs=(libunwind boost git) ;;  # Git fetches its dependencies
+    bench) needs=(libunwind git) ;;
+    peers) needs=(boost peers) ;;
     test | sanitize) needs=(libunwind boost) ;;
     cmake) needs=(libunwind boost cmake) ;;
     assembly) needs=(boost assembly_tools) ;;
     lint) needs=() ;;
     ci) needs=(libunwind boost git cmake assembly_tools) ;;
-    *) fail "unknown command '$1': demo, test, sanitize, bench, cmake, assembly, lint or ci" ;;
+    *) fail "unknown command '$1': demo, test, sanitize, bench, peers, cmake, assembly, lint or ci" ;;
   esac
   missing_packages=()
   missing_names=()

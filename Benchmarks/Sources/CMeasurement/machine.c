@@ -4,22 +4,24 @@
 #include <gnu/libc-version.h>
 #include <sched.h>
 
-int machine_pin(void) {
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return -1;
-  int last = -1;
-  for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-    if (CPU_ISSET(cpu, &allowed)) last = cpu;
-  }
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(last, &one);
-  return sched_setaffinity(0, sizeof one, &one) == 0 ? last : -1;
+// What the process was given at its start: after the first confinement the kernel says only what is left of it.
+static cpu_set_t given;
+static int given_count;
+
+__attribute__((constructor)) static void note_given(void) {
+  if (sched_getaffinity(0, sizeof given, &given) == 0) given_count = CPU_COUNT(&given);
 }
 
-int machine_processors(void) {
-  cpu_set_t allowed;
-  return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
+int machine_confine(int count) {
+  cpu_set_t chosen;
+  CPU_ZERO(&chosen);
+  for (int cpu = CPU_SETSIZE - 1; cpu >= 0 && CPU_COUNT(&chosen) < count; cpu--) {
+    if (CPU_ISSET(cpu, &given)) CPU_SET(cpu, &chosen);
+  }
+  if (sched_setaffinity(0, sizeof chosen, &chosen) != 0) return -1;
+  return CPU_COUNT(&chosen);
 }
+
+int machine_processors(void) { return given_count > 0 ? given_count : 1; }
 
 const char *machine_libc_version(void) { return gnu_get_libc_version(); }

@@ -5,36 +5,28 @@ import Glibc
 /// Where the figures were taken, and with which versions.
 public struct Machine: Codable, Sendable {
   public let processor: String
-  /// The processors that the process had, of those that the machine has.
+  /// The processors that the process was given, of those that the machine has.
   public let cores: Int
   public let coresOfMachine: Int
   public let kernel: String
   public let libc: String
-  public let swift: String
-  /// The library that `jump_fcontext` came from.
-  public let boost: String?
-  /// The backend that the runtime ran on.
-  public let backend: String
+  /// What everything was built with, by the compilers and packages: "go", "go version go1.19.8 linux/amd64".
+  public let versions: [String]
   /// How busy the machine was when the run began: the load of the last minute.
   public let load: Double
   public let date: String
 
   /// This machine, now.
   ///
-  /// - Parameters:
-  ///   - swift: the compiler's version, which a program can't ask for.
-  ///   - boost: the file of Boost's library.
-  ///   - backend: the runtime's.
-  public init(swift: String, boost: String?, backend: String) {
+  /// - Parameter versions: of compilers and libraries, which a program can't ask for.
+  public init(versions: [String]) {
     processor = Self.field("model name", in: "/proc/cpuinfo") ?? "unknown"
     cores = Int(machine_processors())
     coresOfMachine = Int(sysconf(CInt(_SC_NPROCESSORS_ONLN)))
     let version = ProcessInfo.processInfo.operatingSystemVersion
     kernel = "Linux \(version.majorVersion).\(version.minorVersion).\(version.patchVersion)"
     libc = "glibc " + String(cString: machine_libc_version())
-    self.swift = swift
-    self.boost = boost
-    self.backend = backend
+    self.versions = versions
     var loads = [0.0, 0.0, 0.0]
     load = getloadavg(&loads, 3) > 0 ? loads[0] : 0
     date = ISO8601DateFormatter().string(from: Date())
@@ -43,9 +35,9 @@ public struct Machine: Codable, Sendable {
   /// For the head of the tables.
   public var description: String {
     """
-    \(processor), \(cores) of \(coresOfMachine) processors, \(kernel), \(libc), \(boost ?? "no libboost_context")
-    \(swift)
-    the runtime runs on the backend \(backend); load \(load) at the start; \(date)
+    \(processor), \(cores) of \(coresOfMachine) processors, \(kernel), \(libc)
+    \(versions.joined(separator: "; "))
+    load \(load) at the start; \(date)
     """
   }
 
@@ -56,8 +48,8 @@ public struct Machine: Codable, Sendable {
     return line?.split(separator: ":", maxSplits: 1).last.map { $0.trimmingCharacters(in: .whitespaces) }
   }
 
-  /// Confines the process to one processor, with all threads that it starts from now on.
+  /// Confines the calling thread to one processor.
   public static func pinToOneCore() throws {
-    guard machine_pin() >= 0 else { throw POSIXError(POSIXErrorCode(rawValue: errno) ?? .EINVAL) }
+    guard machine_confine(1) == 1 else { throw POSIXError(POSIXErrorCode(rawValue: errno) ?? .EINVAL) }
   }
 }

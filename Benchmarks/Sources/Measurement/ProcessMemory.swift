@@ -2,11 +2,14 @@ import CMeasurement
 import Foundation
 
 /// What this process has of the machine's memory, in bytes.
-public struct ProcessMemory: Codable, Sendable {
+public struct ProcessMemory: Sendable {
   /// Its pages that are in memory.
   public let resident: Int
   /// The tables that say where they are.
   public let pageTables: Int
+
+  /// Both.
+  public var total: Int { resident + pageTables }
 
   /// - Throws: an error of Foundation's if /proc is not there.
   public static func now() throws -> ProcessMemory {

@@ -1,61 +1,27 @@
 /// What was found out about one system under one workload: a row of the table, an element of `latest.json`.
 public struct Record: Encodable {
-  public var workload: String
-  public var system: String
-  /// The context backend, where one is involved.
-  public var backend: String?
-  /// How many processors the process had.
-  public var cores: Int
+  let workload: String
+  let cores: Int
+  let entry: Comparison.Entry
   /// Nanoseconds for each operation.
-  public var times: Distribution?
-  /// Bytes for each unit of the workload, where memory was measured.
-  public var bytes: Int?
-  /// How often it was measured.
-  public var runs: Int
-  /// Blocks allocated for each operation, where they were counted.
-  public var allocations: Double?
-  /// Instructions of each operation, and those of them that change memory atomically, where they were counted.
-  public var instructions: Double?
-  public var locking: Double?
-  /// The system whose time is 1 in `ratio`.
-  public var comparedWith: String?
-  /// The ratios of all rounds.
-  public var ratio: Distribution?
-  /// Why there are no figures.
-  public var missing: String?
+  let times: Distribution?
+  /// The system whose time is 1 in `ratio`, the best peer, and the ratios of all rounds.
+  let comparedWith: String?
+  let ratio: Distribution?
 
-  /// Figures that were not taken by `Report.measure`.
-  public init(
-    workload: String, system: String, backend: String?, cores: Int, times: Distribution? = nil, bytes: Int? = nil,
-    runs: Int
-  ) {
-    self.workload = workload
-    self.system = system
-    self.backend = backend
-    self.cores = cores
-    self.times = times
-    self.bytes = bytes
-    self.runs = runs
-  }
-
-  init(_ measured: Measured, workload: String, cores: Int) {
-    self.init(
-      workload: workload, system: measured.subject.system, backend: measured.subject.backend, cores: cores,
-      times: measured.times, runs: measured.times.count)
-    allocations = measured.allocations
-    instructions = measured.path?.instructions
-    locking = measured.path?.locking
-    ratio = measured.ratio
-    comparedWith = ratio == nil ? nil : measured.subject.comparedWith
-  }
-
-  init(workload: String, missing system: String, reason: String, cores: Int) {
-    self.init(workload: workload, system: system, backend: nil, cores: cores, runs: 0)
-    missing = reason
+  /// The rows of a comparison.
+  static func records(of comparison: Comparison) -> [Record] {
+    let best = comparison.bestPeer
+    return comparison.entries.map { entry in
+      let ratio = best.flatMap { comparison.ratio(of: entry, to: $0) }
+      return Record(
+        workload: comparison.workload, cores: comparison.cores, entry: entry, times: entry.distribution,
+        comparedWith: ratio == nil ? nil : best?.title, ratio: ratio)
+    }
   }
 
   private enum CodingKeys: String, CodingKey {
-    case workload, system, backend, cores, runs, bytes, allocations, instructions, missing
+    case workload, system, backend, cores, runs, bytes, role, allocations, instructions, missing
     case median = "median_ns"
     case min = "min_ns"
     case lowerQuartile = "lower_quartile_ns"
@@ -71,22 +37,23 @@ public struct Record: Encodable {
   public func encode(to encoder: any Encoder) throws {
     var container = encoder.container(keyedBy: CodingKeys.self)
     try container.encode(workload, forKey: .workload)
-    try container.encode(system, forKey: .system)
-    try container.encode(backend, forKey: .backend)
+    try container.encode(entry.system, forKey: .system)
+    try container.encode(entry.backend, forKey: .backend)
     try container.encode(cores, forKey: .cores)
     try container.encode(times?.median, forKey: .median)
     try container.encode(times?.min, forKey: .min)
-    try container.encode(runs, forKey: .runs)
-    try container.encode(bytes, forKey: .bytes)
+    try container.encode(entry.times.count, forKey: .runs)
+    try container.encode(entry.bytes.map { Int($0.rounded()) }, forKey: .bytes)
+    try container.encode(entry.role.rawValue, forKey: .role)
     try container.encodeIfPresent(times?.lowerQuartile, forKey: .lowerQuartile)
     try container.encodeIfPresent(times?.upperQuartile, forKey: .upperQuartile)
-    try container.encodeIfPresent(allocations, forKey: .allocations)
-    try container.encodeIfPresent(instructions, forKey: .instructions)
-    try container.encodeIfPresent(locking, forKey: .locking)
+    try container.encodeIfPresent(entry.allocations, forKey: .allocations)
+    try container.encodeIfPresent(entry.path?.instructions, forKey: .instructions)
+    try container.encodeIfPresent(entry.path?.locking, forKey: .locking)
     try container.encodeIfPresent(comparedWith, forKey: .comparedWith)
     try container.encodeIfPresent(ratio?.median, forKey: .ratio)
     try container.encodeIfPresent(ratio?.lowerQuartile, forKey: .ratioLowerQuartile)
     try container.encodeIfPresent(ratio?.upperQuartile, forKey: .ratioUpperQuartile)
-    try container.encodeIfPresent(missing, forKey: .missing)
+    try container.encodeIfPresent(entry.missing, forKey: .missing)
   }
 }

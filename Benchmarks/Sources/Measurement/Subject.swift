@@ -1,43 +1,104 @@
-/// One way to do some work: a loop that can be run with any number of operations.
+/// One way to do some work: a loop that can be run with any number of operations, in a program of its own.
 public struct Subject {
-  /// What does the work: "Generator, for-in", "jump_fcontext, loop in C".
+  /// What does the work: "Generator, for … in", "Go, runtime.Gosched".
   public let system: String
   /// The context backend that it runs on, if it runs on one.
   public let backend: String?
-  /// The subject of the same workload that this one is held against, by its `system`.
-  public let comparedWith: String?
+  /// What it stands for in a comparison.
+  public let role: Role
+  /// The program that has the loop.
+  public let program: Program
   /// What it must keep: a run in which it does not is a failed one.
   public let promises: Promises
   /// The number of operations is a multiple of this.
   public let granularity: Int
   /// What a run of so many operations must have computed.
   let expecting: (Int) -> Int
-  /// Runs so many operations.
-  let read: (Int) -> Reading
+  /// Runs so many operations. `nil` where the loop is in another language.
+  let read: ((Int) -> Reading)?
 
+  /// A loop in Swift.
+  ///
   /// - Parameter loop: runs so many operations and returns what it computed. It is timed as a whole.
   public init(
-    _ system: String, backend: String? = nil, comparedWith: String? = nil, promises: Promises = [],
-    granularity: Int = 1, expecting: @escaping (Int) -> Int, loop: @escaping (Int) -> Int
+    _ system: String, backend: String? = nil, role: Role, promises: Promises = [], granularity: Int = 1,
+    expecting: @escaping (Int) -> Int = { $0 }, loop: @escaping (Int) -> Int
   ) {
     self.init(
-      system, backend: backend, comparedWith: comparedWith, promises: promises, granularity: granularity,
-      expecting: expecting, reading: { operations in Reading.timed { loop(operations) } })
+      system, backend: backend, role: role, promises: promises, granularity: granularity, expecting: expecting,
+      reading: { operations in Reading.timed { loop(operations) } })
   }
 
+  /// A loop in Swift.
+  ///
   /// - Parameter reading: runs so many operations and times the part that counts: for loops that run elsewhere, in a task
   ///   or a coroutine, whose start is no part of the work.
   public init(
-    _ system: String, backend: String? = nil, comparedWith: String? = nil, promises: Promises = [],
-    granularity: Int = 1, expecting: @escaping (Int) -> Int, reading: @escaping (Int) -> Reading
+    _ system: String, backend: String? = nil, role: Role, promises: Promises = [], granularity: Int = 1,
+    expecting: @escaping (Int) -> Int = { $0 }, reading: @escaping (Int) -> Reading
   ) {
     self.system = system
     self.backend = backend
-    self.comparedWith = comparedWith
+    self.role = role
+    program = .runtime
     self.promises = promises
     self.granularity = granularity
     self.expecting = expecting
-    self.read = reading
+    read = reading
+  }
+
+  /// A peer in another language, whose program knows the loop by the workload's name and this one.
+  public static func peer(
+    _ system: String, _ program: Program, granularity: Int = 1, expecting: @escaping (Int) -> Int = { $0 }
+  ) -> Subject {
+    Subject(foreign: system, program, granularity, expecting)
+  }
+
+  private init(foreign system: String, _ program: Program, _ granularity: Int, _ expecting: @escaping (Int) -> Int) {
+    self.system = system
+    backend = nil
+    role = .peer
+    self.program = program
+    promises = []
+    self.granularity = granularity
+    self.expecting = expecting
+    read = nil
+  }
+
+  /// How the programs call it: its system, and the backend where the same program has it on several.
+  var key: String { role == .backend ? "\(system) [\(backend ?? "")]" : system }
+}
+
+/// What a subject stands for in a comparison.
+public enum Role: String, Sendable {
+  /// The runtime: one contender for each build of it, one a backend.
+  case runtime
+  /// A context backend without the runtime: all of them in one process.
+  case backend
+  /// What one would use instead. The fastest one's time is 1 in the ratios.
+  case peer
+  /// Code that can't do the same, a loop or a recursion written out by hand: what the work costs without suspending.
+  case plain
+}
+
+/// A program that has loops to measure.
+public enum Program: String, CaseIterable, Sendable {
+  /// This one, once for each backend. The first build also has what is in Swift and not ours.
+  case runtime
+  case go
+  case cxx = "cxx20"
+  case boostContext = "boost-context"
+  case boostFiber = "boost-fiber"
+
+  /// What to install for it, by the names of Debian's packages.
+  public var packages: String {
+    switch self {
+    case .runtime: "libboost-context-dev for Boost"
+    case .go: "golang-go"
+    case .cxx: "g++"
+    case .boostContext: "g++ libboost-context-dev libboost-coroutine-dev"
+    case .boostFiber: "g++ libboost-fiber-dev"
+    }
   }
 }
 
@@ -60,62 +121,4 @@ public struct Promises: OptionSet, Sendable {
   /// How the names of these few libraries begin: the one that counts references, and the one that switches for the Boost
   /// backend.
   static let allowed = ["libswiftCore.so", "libboost_context."]
-}
-
-/// What one run of a loop took, and what it computed: nobody can time a loop that the optimiser removed.
-public struct Reading: Sendable {
-  public let nanoseconds: Double
-  public let computed: Int
-
-  public init(nanoseconds: Double, computed: Int) {
-    self.nanoseconds = nanoseconds
-    self.computed = computed
-  }
-
-  /// Runs `loop` and takes the time. On the thread on which it is called: also the place where the loop's instructions are
-  /// noted, when that is wanted.
-  public static func timed(_ loop: () -> Int) -> Reading {
-    if let steps = Steps.wanted { return Reading(nanoseconds: 0, computed: steps.note(loop)) }
-    let start = ContinuousClock.now
-    let computed = loop()
-    return Reading(nanoseconds: start.nanosecondsToNow, computed: computed)
-  }
-
-  /// Runs `loop` and takes the time.
-  public static func timedAsync(_ loop: () async -> Int) async -> Reading {
-    let start = ContinuousClock.now
-    let computed = await loop()
-    return Reading(nanoseconds: start.nanosecondsToNow, computed: computed)
-  }
-
-  /// Runs each of the loops, which do the same, and takes the fastest one's time.
-  public static func fastest(of loops: [() -> Int]) -> Reading {
-    let readings = loops.map { timed($0) }
-    guard let fastest = readings.min(by: { $0.nanoseconds < $1.nanoseconds }) else { fatalError("no loop to run") }
-    // All of them must have computed the same.
-    return readings.first { $0.computed != fastest.computed } ?? fastest
-  }
-}
-
-extension ContinuousClock.Instant {
-  /// How long ago that was.
-  public var nanosecondsToNow: Double {
-    let (seconds, attoseconds) = duration(to: .now).components
-    return Double(seconds) * 1e9 + Double(attoseconds) / 1e9
-  }
-}
-
-/// Subjects that do the same work, measured in turn.
-public struct Workload {
-  /// What they do, with the unit of the figures: "switch, one way".
-  public let name: String
-  public let subjects: [Subject]
-  /// Subjects that cannot run here, with the reason.
-  public let missing: [(system: String, reason: String)]
-
-  public init(_ name: String, missing: [(system: String, reason: String)] = [], subjects: [Subject]) {
-    self.name = name
-    self.subjects = subjects
-    self.missing = missing
-  }
 }

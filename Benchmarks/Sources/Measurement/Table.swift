@@ -1,24 +1,32 @@
 import Foundation
 
-/// The records of one workload, for people. The ratio comes first: nanoseconds wander from machine to machine.
+/// The records of one comparison, for people. The ratio comes first: nanoseconds wander from machine to machine.
 struct Table {
-  private let records: [Record]
+  let titles: [String]
+  let rows: [[String]]
 
   init(_ records: [Record]) {
-    self.records = records
-  }
-
-  var text: String {
-    guard let first = records.first else { return "" }
     // Columns that say nothing about this workload are left out.
     let columns = Self.columns.filter { column in records.contains { column.cell($0) != "" } }
-    let rows = [columns.map(\.title)] + records.map { record in columns.map { $0.cell(record) } }
-    let widths = columns.indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
+    titles = columns.map(\.title)
+    rows = records.map { record in columns.map { $0.cell(record) } }
+  }
+
+  /// In columns of equal width.
+  var text: String {
+    let rows = [titles] + rows
+    let widths = titles.indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
     let lines = rows.map { row in
       let cells = row.indices.map { $0 == 0 ? row[$0].padded(to: widths[$0]) : row[$0].padded(before: widths[$0]) }
       return "  " + cells.joined(separator: "  ")
     }
-    return (["\(first.workload)"] + lines.map { $0.trimmingSuffix() }).joined(separator: "\n") + "\n"
+    return lines.map { $0.trimmingSuffix() + "\n" }.joined()
+  }
+
+  var markdown: String {
+    func line(_ cells: [String]) -> String { "| " + cells.joined(separator: " | ") + " |\n" }
+    let ruler = line(titles.indices.map { $0 == 0 ? "---" : "---:" })
+    return line(titles) + ruler + rows.map { line($0) }.joined()
   }
 
   private struct Column: Sendable {
@@ -27,27 +35,34 @@ struct Table {
   }
 
   private static let columns = [
-    Column(title: "") { $0.backend == nil ? $0.system : "\($0.system) [\($0.backend ?? "")]" },
-    Column(title: "ratio") { $0.ratio.map { digits($0.median, 3) } ?? "" },
-    Column(title: "quartiles") { $0.ratio.map { spread($0, 3) } ?? "" },
-    Column(title: "ns") { $0.times.map { digits($0.median, 2) } ?? $0.missing.map { "missing: \($0)" } ?? "" },
-    Column(title: "min") { $0.times.map { digits($0.min, 2) } ?? "" },
-    Column(title: "quartiles") { $0.times.map { spread($0, 2) } ?? "" },
-    Column(title: "allocations") { $0.allocations.map(count) ?? "" },
-    Column(title: "instructions") { $0.instructions.map(count) ?? "" },
-    Column(title: "atomic") { $0.locking.map(count) ?? "" },
-    Column(title: "bytes") { $0.bytes.map(String.init) ?? "" },
-    Column(title: "ratio to") { $0.comparedWith ?? "" },
+    Column(title: "") { $0.entry.title },
+    Column(title: "to best peer") { $0.ratio.map { digits($0.median, 3) } ?? "" },
+    Column(title: "quartiles") {
+      $0.ratio.map { digits($0.lowerQuartile, 3) + "…" + digits($0.upperQuartile, 3) } ?? ""
+    },
+    Column(title: "median") { $0.times.map { time($0.median) } ?? $0.entry.missing ?? "" },
+    Column(title: "min") { $0.times.map { time($0.min) } ?? "" },
+    Column(title: "quartiles") { $0.times.map { time($0.lowerQuartile) + "…" + time($0.upperQuartile) } ?? "" },
+    Column(title: "allocations") { $0.entry.allocations.map(count) ?? "" },
+    Column(title: "instructions") { $0.entry.path.map { count($0.instructions) } ?? "" },
+    Column(title: "atomic") { $0.entry.path.map { count($0.locking) } ?? "" },
+    Column(title: "bytes") { $0.entry.bytes.map { digits($0, 0) } ?? "" },
   ]
-
-  private static func spread(_ values: Distribution, _ places: Int) -> String {
-    digits(values.lowerQuartile, places) + "…" + digits(values.upperQuartile, places)
-  }
 
   private static func count(_ value: Double) -> String { digits(value, value == value.rounded() ? 0 : 3) }
 
-  private static func digits(_ value: Double, _ count: Int) -> String {
-    String(format: "%.\(value >= 1000 ? min(count, 1) : count)f", value)
+  /// A time in the unit that suits it.
+  static func time(_ nanoseconds: Double) -> String {
+    switch nanoseconds {
+    case ..<1e3: digits(nanoseconds, 2) + " ns"
+    case ..<1e6: digits(nanoseconds / 1e3, 2) + " us"
+    case ..<1e9: digits(nanoseconds / 1e6, 2) + " ms"
+    default: digits(nanoseconds / 1e9, 2) + " s"
+    }
+  }
+
+  static func digits(_ value: Double, _ count: Int) -> String {
+    String(format: "%.\(value >= 100 ? min(count, 1) : count)f", value)
   }
 }
 

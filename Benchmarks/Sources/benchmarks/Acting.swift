@@ -2,69 +2,68 @@ import Coroutine
 import Measurement
 
 extension Workload {
-  /// Messages to an actor, with an answer and without, beside Swift's own.
+  /// A message to an actor, with an answer and without, beside Swift's own.
   static func acting() -> [Workload] {
-    [asking(), telling()]
+    [asking(), askingByTwo(), telling()]
   }
 
   private static func asking() -> Workload {
-    let peer = "Swift's actor, awaited"
-    return Workload(
-      "actor, ask, uncontended", missing: Yardstick.missing,
-      subjects: Yardstick.subjects + [
-        Subject(peer, comparedWith: Yardstick.name, expecting: \.self) { count in
-          Surroundings.task {
-            let counter = Counter()
-            return await .timedAsync {
-              var last = 0
-              for _ in 0..<count { last = outside(await counter.increment()) }
-              return last
-            }
-          }
-        },
-        subject("ask", comparedWith: peer, promises: .noAllocation) { count in
+    Workload(
+      "actor, ask, one caller", cores: [1, 2],
+      subjects: [
+        .coroutine("MessageActor.ask") { count in
           let counter = makeCounter()
-          var last = 0
-          for _ in 0..<count { last = outside((try? counter.ask { .increment($0) }) ?? .min) }
+          let last = ask(counter, count)
           counter.cancel()
           return last
         },
+        .task("Swift's actor, awaited") { count in
+          let counter = CountingActor()
+          var last = 0
+          for _ in 0..<count { last = seen(await counter.increment()) }
+          return last
+        },
+        .peer("Go, channel and channel of answers", .go),
+      ])
+  }
+
+  private static func askingByTwo() -> Workload {
+    Workload(
+      "actor, ask, two callers", cores: [2],
+      subjects: [
+        .coroutine("MessageActor.ask", granularity: 2) { count in
+          let counter = makeCounter()
+          let two = (0..<2).map { _ in Coroutine { ask(counter, count / 2) } }
+          for one in two { _ = try? one.get() }
+          let total = (try? counter.ask { .increment($0) }).unwrapped - 1
+          counter.cancel()
+          return total
+        },
+        .task("Swift's actor, awaited", granularity: 2) { count in
+          let counter = CountingActor()
+          let two = (0..<2).map { _ in
+            Task { for _ in 0..<count / 2 { _ = seen(await counter.increment()) } }
+          }
+          for one in two { await one.value }
+          return await counter.count
+        },
+        .peer("Go, channel and channels of answers", .go, granularity: 2),
       ])
   }
 
   private static func telling() -> Workload {
     Workload(
-      "actor, tell, sent and handled", missing: Yardstick.missing,
-      subjects: Yardstick.subjects + [
-        subject("tell, unbounded", comparedWith: Yardstick.name, granularity: 1000) { count in
-          tell(makeCounter(), count)
-        },
-        subject("tell, bounded(100)", comparedWith: Yardstick.name) { count in
-          tell(makeCounter(.bounded(100)), count)
-        },
-        Subject("Swift's actor, Task for each, awaited", comparedWith: Yardstick.name, expecting: \.self) { count in
-          Surroundings.task {
-            let counter = Counter()
-            return await .timedAsync {
-              for _ in 0..<count - 1 { await Task { await counter.note() }.value }
-              return await counter.increment()
-            }
-          }
+      "actor, tell, received and handled", cores: [1, 2],
+      subjects: [
+        .coroutine("MessageActor.tell, unbounded", granularity: 1000) { count in tell(makeCounter(), count) },
+        .coroutine("MessageActor.tell, bounded(100)") { count in tell(makeCounter(.bounded(100)), count) },
+        .peer("Go, channel with a buffer of 100", .go),
+        .task("Swift's actor, Task { await }, one after another") { count in
+          let counter = CountingActor()
+          for _ in 0..<count - 1 { await Task { await counter.note() }.value }
+          return await counter.increment()
         },
       ])
-  }
-
-  /// A loop that runs inside a coroutine, where its `count` operations return `count`.
-  private static func subject(
-    _ system: String, comparedWith reference: String, promises: Promises = [], granularity: Int = 1,
-    _ loop: @escaping @Sendable (Int) -> Int
-  ) -> Subject {
-    Subject(
-      system, backend: Coroutine.backendName, comparedWith: reference, promises: promises, granularity: granularity,
-      expecting: \.self
-    ) { count in
-      Surroundings.coroutine { .timed { loop(count) } }
-    }
   }
 }
 
@@ -83,6 +82,13 @@ private func makeCounter(_ mailbox: MailboxPolicy = .unbounded) -> MessageActor<
   }
 }
 
+/// So many questions, one after the other; the last one's answer.
+private func ask(_ counter: MessageActor<Counting>, _ count: Int) -> Int {
+  var last = 0
+  for _ in 0..<count { last = (try? counter.ask { .increment($0) }).unwrapped }
+  return last
+}
+
 /// The last one is a question, so that all have been handled.
 private func tell(_ counter: MessageActor<Counting>, _ count: Int) -> Int {
   for _ in 0..<count - 1 { try? counter.tell(.note) }
@@ -90,19 +96,3 @@ private func tell(_ counter: MessageActor<Counting>, _ count: Int) -> Int {
   counter.cancel()
   return last ?? .min
 }
-
-private actor Counter {
-  private var count = 0
-
-  func note() { count += 1 }
-
-  func increment() -> Int {
-    count += 1
-    return count
-  }
-}
-
-/// Something that the caller does with an answer where he is at home. Without it the optimiser may leave a task that calls
-/// an actor in a loop on that actor: what it would measure then is no call from elsewhere.
-@inline(never)
-private func outside(_ answer: Int) -> Int { answer }

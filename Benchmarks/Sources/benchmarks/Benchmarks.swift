@@ -1,5 +1,3 @@
-import CSwitchLoops
-import Coroutine
 import Foundation
 import Measurement
 
@@ -8,10 +6,8 @@ enum Benchmarks {
   static func main() {
     do {
       let options = try Options(Array(CommandLine.arguments.dropFirst()))
-      // Before anything else: threads that start from now on stay on this processor.
-      try Machine.pinToOneCore()
-      if let count = options.suspended {
-        print(String(decoding: try JSONEncoder().encode(Suspended(measuring: count)), as: UTF8.self))
+      if options.serves {
+        try Server(suite(), slowdown: options.slowdown).run()
       } else {
         try run(options)
       }
@@ -22,21 +18,18 @@ enum Benchmarks {
     }
   }
 
+  /// All there is to measure, in the order of the report.
+  private static func suite() -> [Workload] {
+    [.switching(), .creating()] + Workload.generating() + [.treeWalk()] + Workload.inTurn() + Workload.scheduling()
+      + Workload.channels() + Workload.locking() + Workload.acting() + Workload.masses() + Workload.suspended()
+  }
+
   private static func run(_ options: Options) throws {
-    let boost = switch_loops_boost_file().map { String(cString: $0) }
-    let machine = Machine(swift: options.swift, boost: boost, backend: Coroutine.backendName)
-    var report = Report(options.effort, on: machine)
-    // One after the other: what one keeps in memory must not be there when the next is measured.
-    let suite: [() throws -> [Workload]] = [
-      { [try .switching()] }, Workload.generating, { [.treeWalk()] }, { [.inTurn()] }, Workload.scheduling,
-      Workload.acting,
-    ]
-    for workloads in suite {
-      for workload in try workloads() where options.selects(workload.name) { report.measure(workload) }
-    }
-    if options.selects(Suspended.name) {
-      report.add(try Suspended.records(runs: 3, cores: machine.cores))
-    }
+    // The programs that are asked run on the processors that they are given; this one stays out of their way as it waits.
+    try Machine.pinToOneCore()
+    let machine = Machine(versions: options.versions)
+    var report = Report(options.effort, Programs(in: options.programs), on: machine)
+    for workload in suite() where options.selects(workload.name) { try report.measure(workload) }
     // What a part of the workloads says must not take the place of what all of them said.
     if let folder = options.results, options.only == nil { try report.write(to: folder) }
     if !report.brokenPromises.isEmpty { fail(report.brokenPromises.joined(separator: "\n"), code: 1) }

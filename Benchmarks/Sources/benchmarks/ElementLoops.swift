@@ -1,3 +1,4 @@
+import AsyncAlgorithms
 import Coroutine
 
 // The loops that take elements, one function each, generic over the source and specialised for each one. Not inlined, so
@@ -154,6 +155,20 @@ func sumByStream<From: Source>(_ source: From, _ count: Int) async -> Int {
   }
   var sum = 0
   for await element in stream { sum &+= element.number }
+  await producer.value
+  return sum
+}
+
+/// A channel without a buffer that another task fills.
+@inline(never)
+func sumByAsyncChannel<From: Source>(_ source: From, _ count: Int) async -> Int {
+  let channel = AsyncChannel<From.Made>()
+  let producer = Task {
+    for index in 0..<count { await channel.send(source.element(index)) }
+    channel.finish()
+  }
+  var sum = 0
+  for await element in channel { sum &+= element.number }
   await producer.value
   return sum
 }

@@ -1,4 +1,3 @@
-import ContextUcontext
 import Coroutine
 import Measurement
 
@@ -6,11 +5,10 @@ extension Workload {
   /// One element of a generator, whose body and consumer are in another module than the generator, beside what one would
   /// use instead.
   static func generating() -> [Workload] {
-    // On the ucontext backend each switch calls the C library and the kernel.
-    let counted: Promises = SelectedBackend.self == UcontextContext.self ? .noAllocation : [.noAllocation, .noCallOut]
-    let bare = counted.union(.noLock)
+    let bare: Promises = [.noAllocation, .noCallOut, .noLock]
+    let counted = bare.subtracting(.noLock)
     return [
-      elements("generator, Int", Numbers(), bare, others: alternatives(Numbers())),
+      elements("generator, Int", Numbers(), bare, others: alternatives(Numbers(), bare)),
       elements("generator, class reference, shared", SharedBox(), counted),
       elements("generator, class reference, fresh", FreshBoxes(), []),
       elements("generator, struct of 40 bytes", Records40(), bare),
@@ -24,48 +22,68 @@ extension Workload {
   ) -> Workload {
     let generator = { (system: String, promises: Promises, reading: @escaping (Int) -> Reading) in
       Subject(
-        system, backend: Coroutine.backendName, comparedWith: Yardstick.name, promises: promises,
-        expecting: source.sum, reading: reading)
+        system, backend: Coroutine.backendName, role: .runtime, promises: promises, expecting: source.sum,
+        reading: reading)
     }
     let subjects = [
       generator("for … in", promises) { count in .timed { sumByForIn(source, count) } },
-      generator("next()", promises) { count in .timed { sumByNext(source, count) } },
       generator("for … in, inside a Task", promises) { count in
         Surroundings.task { .timed { sumByForIn(source, count) } }
       },
-      generator("for … in, inside a coroutine", promises) { count in
-        Surroundings.coroutine { .timed { sumByForIn(source, count) } }
-      },
-      // The look at the accesses in progress goes through the C library's pthread_once.
-      generator("for … in, while the consumer modifies a property", promises.subtracting(.noCallOut)) { count in
-        .timed { Consumer().sum(source, count) }
-      },
-      Subject("hand-written iterator, not inlined", comparedWith: Yardstick.name, expecting: source.sum) {
+    ]
+    let plain = [
+      Subject("hand-written iterator, not inlined", role: .plain, expecting: source.sum) {
         sumByHandWritten(source, $0)
       },
+      Yardstick.subject(.plain),
     ]
-    return Workload(name, missing: Yardstick.missing, subjects: Yardstick.subjects + subjects + others)
+    return Workload(name, subjects: subjects + others + plain)
   }
 
-  /// What the library has for the same.
-  private static func alternatives(_ source: Numbers) -> [Subject] {
+  /// The runtime's other forms, the backends alone, and what there is for the same elsewhere.
+  private static func alternatives(_ source: Numbers, _ promises: Promises) -> [Subject] {
     let stream = { (system: String, loop: @escaping @Sendable (Int) async -> Int) in
-      Subject(system, comparedWith: Yardstick.name, expecting: source.sum) { count in
+      Subject(system, role: .peer, expecting: source.sum) { count in
         Surroundings.task { await .timedAsync { await loop(count) } }
       }
     }
     let other = { (system: String, loop: @escaping (Int) -> Int) in
-      Subject(
-        system, backend: Coroutine.backendName, comparedWith: Yardstick.name, expecting: source.sum, loop: loop)
+      Subject(system, backend: Coroutine.backendName, role: .runtime, expecting: source.sum, loop: loop)
     }
     return [
+      other("next()") { count in sumByNext(source, count) },
+      // Each yield has to look at the access that is in progress.
+      other("for … in, while the consumer modifies a property") { count in Consumer().sum(source, count) },
+      Subject(
+        "for … in, inside a coroutine", backend: Coroutine.backendName, role: .runtime, promises: promises,
+        expecting: source.sum
+      ) { count in
+        Surroundings.coroutine { .timed { sumByForIn(source, count) } }
+      },
       other("ThrowingGenerator, next()", sumByThrowing),
       other("TwoWayGenerator, next(Int)", sumByTwoWay),
       other("for … in, through ten that yield from one another", sumByDelegates),
       other("AsyncGenerator, in a coroutine of the same thread", sumByAsyncGenerator),
-      Subject("AnyIterator", comparedWith: Yardstick.name, expecting: source.sum, loop: sumByAnyIterator),
+    ] + Backends.subjects(Counts()) + [
+      .peer("boost::coroutines2", .boostContext, expecting: source.sum),
+      .peer("boost::context::fiber", .boostContext, expecting: source.sum),
+      .peer("C++20 generator", .cxx, expecting: source.sum),
+      .peer("Go, goroutine and channel", .go, expecting: source.sum),
+      Subject("AnyIterator", role: .plain, expecting: source.sum, loop: sumByAnyIterator),
       stream("AsyncStream, unfolding") { await sumByUnfolding(source, $0) },
       stream("AsyncStream, filled by a Task") { await sumByStream(source, $0) },
+      stream("AsyncChannel, filled by a Task") { await sumByAsyncChannel(source, $0) },
+    ]
+  }
+}
+
+/// The numbers out of a bare context.
+private struct Counts: SubjectsOfBackend {
+  func subjects<Backend: MeasuredBackend>(_ backend: Backend.Type, _ promises: Promises) -> [Subject] {
+    [
+      Subject(
+        "bare context", backend: Backend.name, role: .backend, promises: promises, expecting: Numbers().sum
+      ) { count in sumOfNumbers(backend, count) }
     ]
   }
 }

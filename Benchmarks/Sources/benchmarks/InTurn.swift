@@ -1,20 +1,51 @@
+import Context
 import Coroutine
 import Measurement
 
 extension Workload {
   /// Many generators that are all suspended in the middle of their bodies, each asked for one element in turn: what a
   /// step costs when neither stacks nor blocks are in the nearest cache. One operation is one element.
-  static func inTurn() -> Workload {
-    Workload(
-      "generators in turn, Int, one step",
-      missing: Yardstick.missing,
-      subjects: Yardstick.subjects
-        + [1, 1_000, 60_000].map { count in
-          let generators = Generators(count)
-          return Subject(
-            "\(count)", backend: Coroutine.backendName, comparedWith: Yardstick.name, promises: .noAllocation,
-            granularity: count, expecting: { $0 / count }, loop: { generators.rounds($0 / count) })
-        })
+  static func inTurn() -> [Workload] {
+    [1, 1_000, 60_000].map { count in
+      let rounds = { (operations: Int) in operations / count }
+      let generators = Lazy { Generators(count) }
+      return Workload(
+        count == 1 ? "one generator, one step" : "\(count) generators in turn, one step",
+        subjects: [
+          Subject(
+            "Generator", backend: Coroutine.backendName, role: .runtime, promises: .noAllocation, granularity: count,
+            expecting: rounds, loop: { generators.value.rounds($0 / count) })
+        ] + Backends.subjects(Contexts(count: count)) + [
+          .peer("boost::coroutines2", .boostContext, granularity: count, expecting: rounds),
+          .peer("boost::context::fiber", .boostContext, granularity: count, expecting: rounds),
+          .peer("C++20 generators", .cxx, granularity: count, expecting: rounds),
+          Yardstick.subject(.plain),
+        ])
+    }
+  }
+}
+
+/// Bare contexts in turn.
+private struct Contexts: SubjectsOfBackend {
+  let count: Int
+
+  func subjects<Backend: MeasuredBackend>(_ backend: Backend.Type, _ promises: Promises) -> [Subject] {
+    let contexts = Lazy {
+      let stacks = try StackPool.shared(stackSize: 64 << 10)
+      return try (0..<count).map { _ in try Partner<Backend>(Backend.countingEntry, on: stacks) }
+    }
+    var yielded = 0
+    let loop = { (operations: Int) in
+      (0..<operations / count).reduce(0) { right, _ in
+        defer { yielded += 1 }
+        return sumOfRound(contexts.value) == yielded * count ? right + 1 : right
+      }
+    }
+    return [
+      Subject(
+        "bare context", backend: Backend.name, role: .backend, promises: .noAllocation, granularity: count,
+        expecting: { $0 / count }, loop: loop)
+    ]
   }
 }
 

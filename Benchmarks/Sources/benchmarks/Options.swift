@@ -4,22 +4,29 @@ import Measurement
 /// What the command line asks for.
 struct Options {
   var effort = Effort.quick
-  /// Where the JSON goes; nowhere without it.
+  /// Where the programs are that are measured.
+  var programs = URL(fileURLWithPath: ".")
+  /// Where the results go; nowhere without it.
   var results: URL?
-  /// The compiler's version, which only the build knows.
-  var swift = "Swift (version not given)"
+  /// The versions of compilers and libraries, which only the build knows.
+  var versions: [String] = []
   /// Run the workloads whose names contain this, all of them without it.
   var only: String?
-  /// Measure so many suspended coroutines in this process, print the reading as JSON, and nothing else.
-  var suspended: Int?
+  /// Be one of the programs that are measured, asked by another process.
+  var serves = false
+  /// See `Server`. An environment variable, so that it reaches the programs that are started.
+  let slowdown = ProcessInfo.processInfo.environment["BENCHMARKS_SLOWDOWN"].flatMap(Double.init) ?? 1
 
   static let usage = """
-    usage: benchmarks [--full] [--only TEXT] [--results FOLDER] [--swift VERSION]
+    usage: benchmarks --programs FOLDER [--full] [--only TEXT] [--results FOLDER] [--version TEXT]...
+           benchmarks --serve
 
-      --full             three times as many rounds, longer ones
+      --programs FOLDER  where runtime-ASM, runtime-Boost, runtime-Ucontext and the peers' programs are
+      --full             more rounds, longer ones
       --only TEXT        just the workloads whose names contain TEXT
-      --results FOLDER   write latest.json and machine.json there
-      --swift VERSION    the compiler's version, for the report
+      --results FOLDER   write latest.json, machine.json and report.md there
+      --version TEXT     the version of a compiler or a library, for the report
+      --serve            run loops as asked on the standard input, see Worker.swift
     """
 
   init(_ arguments: [String]) throws {
@@ -32,13 +39,10 @@ struct Options {
       switch option {
       case "--full": effort = .full
       case "--only": only = try value(of: option)
+      case "--programs": programs = URL(fileURLWithPath: try value(of: option))
       case "--results": results = URL(fileURLWithPath: try value(of: option))
-      case "--swift": swift = try value(of: option)
-      case "--suspended":
-        guard let count = Int(try value(of: option)), count > 0 else {
-          throw Mistake(description: "--suspended needs a number")
-        }
-        suspended = count
+      case "--version": versions.append(try value(of: option))
+      case "--serve": serves = true
       default: throw Mistake(description: "unknown option \(option)")
       }
     }

@@ -1,43 +1,65 @@
 import Coroutine
+import Dispatch
 import Measurement
 
 extension Workload {
-  /// What coroutines do with each other on the pool, which has one thread when the process is pinned to one processor.
+  /// What coroutines do with the scheduler: the pool, which has as many threads as the process has processors.
   static func scheduling() -> [Workload] {
-    [yielding(), spawning(), rendezvous(), messages()]
+    [yielding(), spawningOne(), spawningMany()]
   }
 
   /// Two coroutines that let each other run in turn.
   private static func yielding() -> Workload {
     Workload(
-      "Coroutine.yield(), one turn", missing: Yardstick.missing,
-      subjects: Yardstick.subjects + [
-        subject("two coroutines", promises: .noAllocation, granularity: 2) { turns in
+      "yield, one turn of two",
+      subjects: [
+        .coroutine("Coroutine.yield()", promises: .noAllocation, granularity: 2) { turns in
           let other = Coroutine { takeTurns(turns / 2) }
           return takeTurns(turns / 2) + (try? other.get()).unwrapped
         },
-        Subject("two tasks, Task.yield()", comparedWith: Yardstick.name, granularity: 2, expecting: \.self) { turns in
-          Surroundings.task {
-            await .timedAsync {
-              async let other = takeTurnsAsync(turns / 2)
-              return await takeTurnsAsync(turns / 2) + other
-            }
-          }
+        .peer("Go, runtime.Gosched", .go, granularity: 2),
+        .peer("Boost.Fiber, this_fiber::yield", .boostFiber, granularity: 2),
+        .task("Task.yield()", granularity: 2) { turns in
+          async let other = takeTurnsAsync(turns / 2)
+          return await takeTurnsAsync(turns / 2) + other
         },
       ])
   }
 
-  private static func spawning() -> Workload {
-    let batch = 10_000
-    return Workload(
-      "spawn and finish, one coroutine", missing: Yardstick.missing,
-      subjects: Yardstick.subjects + [
-        subject("one at a time, joined") { count in
+  private static func spawningOne() -> Workload {
+    Workload(
+      "spawn and join, one at a time", cores: [1, 2],
+      subjects: [
+        .coroutine("Coroutine { }.get()") { count in
           var finished = 0
           for _ in 0..<count { finished += (try? Coroutine { 1 }.get()).unwrapped }
           return finished
         },
-        subject("batches of 10,000, then joined", granularity: batch) { count in
+        .peer("Go, go and channel", .go),
+        .peer("Boost.Fiber, post and join", .boostFiber),
+        .peer("Boost.Fiber, dispatch and join", .boostFiber),
+        .task("Task { }.value") { count in
+          var finished = 0
+          for _ in 0..<count { finished += await Task { 1 }.value }
+          return finished
+        },
+        .task("async let") { count in
+          var finished = 0
+          for _ in 0..<count {
+            async let one = 1
+            finished += await one
+          }
+          return finished
+        },
+      ])
+  }
+
+  private static func spawningMany() -> Workload {
+    let batch = 10_000
+    return Workload(
+      "spawn 10,000, join all; one of them", cores: [1, 2],
+      subjects: [
+        .coroutine("Coroutine { }, then get()", granularity: batch) { count in
           var finished = 0
           for _ in 0..<count / batch {
             let coroutines = (0..<batch).map { _ in Coroutine { 1 } }
@@ -45,109 +67,46 @@ extension Workload {
           }
           return finished
         },
-        Subject("Task, one at a time, awaited", comparedWith: Yardstick.name, expecting: \.self) { count in
-          Surroundings.task {
-            await .timedAsync {
-              var finished = 0
-              for _ in 0..<count { finished += await Task { 1 }.value }
-              return finished
+        .coroutine("scope.launch { }", granularity: batch) { count in
+          let finished = Tally()
+          for _ in 0..<count / batch {
+            try? withScope { scope in
+              for _ in 0..<batch { scope.launch { finished.add(1) } }
             }
           }
+          return finished.sum
         },
-        Subject(
-          "Task, batches of 10,000, then awaited", comparedWith: Yardstick.name, granularity: batch,
-          expecting: \.self
-        ) { count in
-          Surroundings.task {
-            await .timedAsync {
-              var finished = 0
-              for _ in 0..<count / batch {
-                let tasks = (0..<batch).map { _ in Task { 1 } }
-                for task in tasks { finished += await task.value }
-              }
-              return finished
+        .peer("Go, go and WaitGroup", .go, granularity: batch),
+        .peer("Boost.Fiber, post, then join", .boostFiber, granularity: batch),
+        .task("Task { }, then value", granularity: batch) { count in
+          var finished = 0
+          for _ in 0..<count / batch {
+            let tasks = (0..<batch).map { _ in Task { 1 } }
+            for task in tasks { finished += await task.value }
+          }
+          return finished
+        },
+        .task("TaskGroup", granularity: batch) { count in
+          var finished = 0
+          for _ in 0..<count / batch {
+            await withTaskGroup(of: Int.self) { group in
+              for _ in 0..<batch { group.addTask { 1 } }
+              for await one in group { finished += one }
             }
           }
+          return finished
+        },
+        Subject("Dispatch, serial queue", role: .peer, granularity: batch) { count in
+          let queue = DispatchQueue(label: "batch")
+          let finished = Tally()
+          for _ in 0..<count / batch {
+            let group = DispatchGroup()
+            for _ in 0..<batch { queue.async(group: group) { finished.add(1) } }
+            group.wait()
+          }
+          return finished.sum
         },
       ])
-  }
-
-  /// One coroutine asks, another answers, over two channels without buffers.
-  private static func rendezvous() -> Workload {
-    Workload(
-      "rendezvous, round trip over two channels", missing: Yardstick.missing,
-      subjects: Yardstick.subjects + [
-        subject("two coroutines", promises: .noAllocation) { count in
-          let questions = Channel<Int>()
-          let answers = Channel<Int>()
-          let partner = Coroutine {
-            for question in questions.received { try? answers.send(question + 1) }
-          }
-          var number = 0
-          for _ in 0..<count {
-            try? questions.send(number)
-            number = (try? answers.receive()).unwrapped
-          }
-          questions.close()
-          try? partner.get()
-          return number
-        }
-      ])
-  }
-
-  /// Messages in one direction. The receivers' count is the result.
-  private static func messages() -> Workload {
-    func channel(_ name: String, _ capacity: ChannelCapacity, pairs: Int) -> Subject {
-      subject("\(name), \(pairs) to \(pairs)", granularity: pairs) { count in
-        let channel = Channel<Int>(capacity: capacity)
-        let senders = (0..<pairs).map { _ in
-          Coroutine { for number in 0..<count / pairs { try channel.send(number) } }
-        }
-        let receivers = (0..<pairs).map { _ in
-          Coroutine { channel.received.reduce(0) { received, _ in received + 1 } }
-        }
-        for sender in senders { try? sender.get() }
-        channel.close()
-        return receivers.reduce(0) { received, receiver in received + (try? receiver.get()).unwrapped }
-      }
-    }
-    return Workload(
-      "channel, one message", missing: Yardstick.missing,
-      subjects: Yardstick.subjects + [
-        channel("rendezvous", .rendezvous, pairs: 1),
-        channel("buffered(100)", .buffered(100), pairs: 1),
-        channel("buffered(100)", .buffered(100), pairs: 4),
-        channel("unbounded", .unbounded, pairs: 1),
-        subject("buffered(100), by one coroutine", promises: .noAllocation) { count in
-          let channel = Channel<Int>(capacity: .buffered(100))
-          var received = 0
-          for number in 0..<count {
-            try? channel.send(number)
-            if (try? channel.receive()) == number { received += 1 }
-          }
-          return received
-        },
-        subject("trySend, tryReceive", promises: .noAllocation) { count in
-          let channel = Channel<Int>(capacity: .buffered(100))
-          var received = 0
-          for number in 0..<count {
-            if channel.trySend(number).isSent, channel.tryReceive() == .received(number) { received += 1 }
-          }
-          return received
-        },
-      ])
-  }
-
-  /// A loop that runs inside a coroutine, where its `count` operations return `count`.
-  private static func subject(
-    _ system: String, promises: Promises = [], granularity: Int = 1, _ loop: @escaping @Sendable (Int) -> Int
-  ) -> Subject {
-    Subject(
-      system, backend: Coroutine.backendName, comparedWith: Yardstick.name, promises: promises,
-      granularity: granularity, expecting: \.self
-    ) { count in
-      Surroundings.coroutine { .timed { loop(count) } }
-    }
   }
 }
 
@@ -161,9 +120,4 @@ private func takeTurns(_ count: Int) -> Int {
 private func takeTurnsAsync(_ count: Int) async -> Int {
   for _ in 0..<count { await Task.yield() }
   return count
-}
-
-extension Optional where Wrapped == Int {
-  /// A number that makes the check of the loop's result fail, instead of an error that the loop has no use for.
-  fileprivate var unwrapped: Int { self ?? .min / 2 }
 }

@@ -30,3 +30,33 @@ enum Surroundings {
     var reading = Reading(nanoseconds: 0, computed: 0)
   }
 }
+
+extension Subject {
+  /// A loop of the runtime that runs inside a coroutine.
+  static func coroutine(
+    _ system: String, promises: Promises = [], granularity: Int = 1, expecting: @escaping (Int) -> Int = { $0 },
+    _ loop: @escaping @Sendable (Int) -> Int
+  ) -> Subject {
+    Subject(
+      system, backend: Coroutine.backendName, role: .runtime, promises: promises, granularity: granularity,
+      expecting: expecting
+    ) { count in
+      Surroundings.coroutine { .timed { loop(count) } }
+    }
+  }
+
+  /// A loop of Swift's own concurrency that runs inside a `Task`: a peer.
+  static func task(
+    _ system: String, granularity: Int = 1, expecting: @escaping (Int) -> Int = { $0 },
+    _ loop: @escaping @Sendable (Int) async -> Int
+  ) -> Subject {
+    Subject(system, role: .peer, granularity: granularity, expecting: expecting) { count in
+      Surroundings.task { await .timedAsync { await loop(count) } }
+    }
+  }
+}
+
+extension Optional where Wrapped == Int {
+  /// A number that makes the check of the loop's result fail, instead of an error that the loop has no use for.
+  var unwrapped: Int { self ?? .min / 2 }
+}

@@ -1,55 +1,5 @@
 import CSwitchLoops
 import Context
-import ContextASM
-import ContextUcontext
-
-#if BENCHMARKS_BOOST
-  import ContextBoost
-#endif
-
-/// A backend whose switch can be measured: an entry function is a C function, which can't be generic, so each backend
-/// brings its own.
-protocol MeasuredBackend: ContextBackend {
-  /// Enters `answerSymmetrically`, with the link's address as the first word.
-  static var symmetricEntry: @convention(c) (UInt) -> Void { get }
-  /// Enters `answerAsymmetrically`, with the link's address as the first word.
-  static var asymmetricEntry: @convention(c) (UInt) -> Void { get }
-}
-
-extension ASMContext: MeasuredBackend {
-  static let symmetricEntry: @convention(c) (UInt) -> Void = { answerSymmetrically(ASMContext.self, at: $0) }
-  static let asymmetricEntry: @convention(c) (UInt) -> Void = { answerAsymmetrically(ASMContext.self, at: $0) }
-}
-
-extension UcontextContext: MeasuredBackend {
-  static let symmetricEntry: @convention(c) (UInt) -> Void = { answerSymmetrically(UcontextContext.self, at: $0) }
-  static let asymmetricEntry: @convention(c) (UInt) -> Void = { answerAsymmetrically(UcontextContext.self, at: $0) }
-}
-
-#if BENCHMARKS_BOOST
-  extension BoostContext: MeasuredBackend {
-    static let symmetricEntry: @convention(c) (UInt) -> Void = { answerSymmetrically(BoostContext.self, at: $0) }
-    static let asymmetricEntry: @convention(c) (UInt) -> Void = { answerAsymmetrically(BoostContext.self, at: $0) }
-  }
-#endif
-
-/// A coroutine that answers each word with the next one, for ever; it is left behind suspended at the end of the program.
-struct Partner<Backend: MeasuredBackend> {
-  let link: UnsafeMutablePointer<ContextLink<Backend>>
-
-  /// - Parameter entry: one of the backend's two.
-  init(_ entry: @convention(c) (UInt) -> Void) throws {
-    let stack = try StackPool.default.allocate()
-    // Where the runtime has it too: at the upper end of the stack, on a cache line of its own.
-    let size = (MemoryLayout<ContextLink<Backend>>.size + 63) & ~63
-    let top = stack.top - size
-    link = top.bindMemory(to: ContextLink<Backend>.self, capacity: 1)
-    Backend.initialize(
-      link, stack: UnsafeMutableRawBufferPointer(start: stack.limit, count: top - stack.limit), entry: entry)
-    // Runs it to its first switch: from then on every word is answered.
-    _ = Backend.resume(link, passing: UInt(bitPattern: link))
-  }
-}
 
 /// Where a loop's instructions lie, see switch_loops.h.
 protocol Layout {
@@ -88,7 +38,7 @@ func switchBackAndForth<Backend: MeasuredBackend, Place: Layout>(
 }
 
 @inline(never)
-private func answerSymmetrically<Backend: MeasuredBackend>(_ backend: Backend.Type, at address: UInt) {
+func answerSymmetrically<Backend: MeasuredBackend>(_ backend: Backend.Type, at address: UInt) {
   let link = UnsafeMutablePointer<ContextLink<Backend>>(bitPattern: address)!
   let here = ContextLink.own(link)
   let there = ContextLink.resumer(link)
@@ -118,7 +68,7 @@ func resumeAndSuspend<Backend: MeasuredBackend, Place: Layout>(
 }
 
 @inline(never)
-private func answerAsymmetrically<Backend: MeasuredBackend>(_ backend: Backend.Type, at address: UInt) {
+func answerAsymmetrically<Backend: MeasuredBackend>(_ backend: Backend.Type, at address: UInt) {
   let link = UnsafeMutablePointer<ContextLink<Backend>>(bitPattern: address)!
   var word: UInt = 0
   while true { word = Backend.suspend(link, passing: word) &+ 1 }

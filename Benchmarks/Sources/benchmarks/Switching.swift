@@ -8,86 +8,93 @@ import Measurement
   import ContextBoost
 #endif
 
-/// What everything is held against: one switch by Boost's `jump_fcontext`, in a loop in C, in the same run.
-enum Yardstick {
-  static let name = "jump_fcontext, loop in C"
-
-  /// The yardstick among a workload's subjects, if it is there.
-  static var subjects: [Subject] { isMissing ? [] : [switches(name, backend: nil, switch_loop_jump_fcontext)] }
-
-  static var missing: [(system: String, reason: String)] {
-    isMissing ? [(name, "needs libboost-context-dev")] : []
-  }
-
-  static var isMissing: Bool { switch_loops_have_boost == 0 }
-
-  /// A loop in C, one operation of which is one switch: half a round trip.
-  static func switches(
-    _ system: String, backend: String?, comparedWith: String? = nil, _ loop: @escaping (CInt, UInt) -> UInt
-  ) -> Subject {
-    Subject(
-      system, backend: backend, comparedWith: comparedWith, promises: .noLock, granularity: 2, expecting: roundTrips
-    ) { switches in
-      .fastest(
-        of: (0..<CInt(switch_loop_layouts)).map { layout in { Int(bitPattern: loop(layout, UInt(switches) / 2)) } })
-    }
+extension Workload {
+  /// One switch from a context to another, by each backend beside the loops in C and C++ that do the same.
+  static func switching() -> Workload {
+    Workload(
+      "switch, one way",
+      subjects: Backends.subjects(Switches()) + [
+        Yardstick.switches(
+          "the inline switch, loop in C", backend: ASMContext.name, role: .backend, switch_loop_context_asm),
+        Yardstick.subject(.peer),
+        Yardstick.switches("swapcontext, loop in C", role: .peer, switch_loop_swapcontext),
+        .peer("boost::context::fiber", .boostContext, granularity: 2, expecting: Yardstick.roundTrips),
+        .peer("boost::coroutines2", .boostContext, granularity: 2, expecting: Yardstick.roundTrips),
+      ])
   }
 }
 
-/// Each of which is two switches.
-private func roundTrips(_ switches: Int) -> Int { switches / 2 }
-
-extension Workload {
-  /// One switch from a context to another, by each backend beside a loop in C over what it is made of.
-  static func switching() throws -> Workload {
-    let swapcontext = "swapcontext, loop in C"
-    var subjects = Yardstick.subjects
-    #if BENCHMARKS_BOOST
-      subjects += try switches(BoostContext.self, comparedWith: Yardstick.name)
-    #endif
-    subjects.append(
-      Yardstick.switches(
-        "the inline switch, loop in C", backend: ASMContext.name, comparedWith: Yardstick.name,
-        switch_loop_context_asm))
-    subjects += try switches(ASMContext.self, comparedWith: Yardstick.name)
-    subjects.append(Yardstick.switches(swapcontext, backend: nil, switch_loop_swapcontext))
-    subjects += try switches(UcontextContext.self, comparedWith: swapcontext)
-    var missing = Yardstick.missing
-    if Yardstick.isMissing { missing.append(("switchContext, Swift [Boost]", "needs libboost-context-dev")) }
-    return Workload("switch, one way", missing: missing, subjects: subjects)
-  }
-
-  private static func switches<Backend: MeasuredBackend>(
-    _ backend: Backend.Type, comparedWith reference: String
-  ) throws -> [Subject] {
-    // Ucontext calls the C library and the kernel: that is what it is.
-    let bare: Promises = [.noAllocation, .noCallOut, .noLock]
-    let promises = Backend.self == UcontextContext.self ? bare.subtracting(.noCallOut) : bare
-    let symmetric = try Partner<Backend>(Backend.symmetricEntry)
-    let asymmetric = try Partner<Backend>(Backend.asymmetricEntry)
+/// The two forms of a backend's switch, between two contexts.
+private struct Switches: SubjectsOfBackend {
+  func subjects<Backend: MeasuredBackend>(_ backend: Backend.Type, _ promises: Promises) -> [Subject] {
+    let symmetric = Lazy { try Partner<Backend>(Backend.symmetricEntry) }
+    let asymmetric = Lazy { try Partner<Backend>(Backend.asymmetricEntry) }
     return [
-      Subject(
-        "switchContext, Swift", backend: Backend.name, comparedWith: reference, promises: promises, granularity: 2,
-        expecting: roundTrips
-      ) { switches in
-        .fastest(of: [
-          { switchBackAndForth(symmetric, switches / 2, Layout0.self) },
-          { switchBackAndForth(symmetric, switches / 2, Layout4.self) },
-          { switchBackAndForth(symmetric, switches / 2, Layout8.self) },
-          { switchBackAndForth(symmetric, switches / 2, Layout24.self) },
+      subject("switchContext, Swift", backend, promises) { switches in
+        let partner = symmetric.value
+        return .fastest(of: [
+          { switchBackAndForth(partner, switches / 2, Layout0.self) },
+          { switchBackAndForth(partner, switches / 2, Layout4.self) },
+          { switchBackAndForth(partner, switches / 2, Layout8.self) },
+          { switchBackAndForth(partner, switches / 2, Layout24.self) },
         ])
       },
-      Subject(
-        "resume and suspend, Swift", backend: Backend.name, comparedWith: reference, promises: promises,
-        granularity: 2, expecting: roundTrips
-      ) { switches in
-        .fastest(of: [
-          { resumeAndSuspend(asymmetric, switches / 2, Layout0.self) },
-          { resumeAndSuspend(asymmetric, switches / 2, Layout4.self) },
-          { resumeAndSuspend(asymmetric, switches / 2, Layout8.self) },
-          { resumeAndSuspend(asymmetric, switches / 2, Layout24.self) },
+      subject("resume and suspend, Swift", backend, promises) { switches in
+        let partner = asymmetric.value
+        return .fastest(of: [
+          { resumeAndSuspend(partner, switches / 2, Layout0.self) },
+          { resumeAndSuspend(partner, switches / 2, Layout4.self) },
+          { resumeAndSuspend(partner, switches / 2, Layout8.self) },
+          { resumeAndSuspend(partner, switches / 2, Layout24.self) },
         ])
       },
     ]
+  }
+
+  private func subject<Backend: MeasuredBackend>(
+    _ system: String, _ backend: Backend.Type, _ promises: Promises, _ reading: @escaping (Int) -> Reading
+  ) -> Subject {
+    Subject(
+      system, backend: Backend.name, role: .backend, promises: promises, granularity: 2,
+      expecting: Yardstick.roundTrips, reading: reading)
+  }
+}
+
+/// Something that is measured on each backend in the same process, without the runtime.
+protocol SubjectsOfBackend {
+  /// - Parameter promises: what a loop of switches keeps.
+  func subjects<Backend: MeasuredBackend>(_ backend: Backend.Type, _ promises: Promises) -> [Subject]
+}
+
+enum Backends {
+  static func subjects(_ measured: some SubjectsOfBackend) -> [Subject] {
+    let bare: Promises = [.noAllocation, .noCallOut, .noLock]
+    var subjects = measured.subjects(ASMContext.self, bare)
+    #if BENCHMARKS_BOOST
+      subjects += measured.subjects(BoostContext.self, bare)
+    #endif
+    return subjects + measured.subjects(UcontextContext.self, bare)
+  }
+}
+
+/// Something that a loop needs and that is made when it runs for the first time: every workload is listed in every
+/// process, and few of them run there. Of one thread.
+final class Lazy<Value> {
+  private let make: () throws -> Value
+  private var made: Value?
+
+  init(_ make: @escaping () throws -> Value) {
+    self.make = make
+  }
+
+  var value: Value {
+    if let made { return made }
+    do {
+      let value = try make()
+      made = value
+      return value
+    } catch {
+      fatalError("what a loop needs can't be made: \(error)")
+    }
   }
 }

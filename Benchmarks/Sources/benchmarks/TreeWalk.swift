@@ -34,26 +34,49 @@ struct Tree {
 
 extension Workload {
   /// A recursive walk over a million nodes that hands each node's number out, through one generator and by plain
-  /// recursion. One operation is one node.
+  /// recursion.
   static func treeWalk() -> Workload {
-    let nodes = (1 << 20) - 1
-    let root = Tree(nodes).root
-    let recursion = "plain recursion"
-    let subject = { (system: String, backend: String?, reference: String?, walk: @escaping (Tree.Node) -> Int) in
-      Subject(
-        system, backend: backend, comparedWith: reference, granularity: nodes,
-        expecting: { operations in operations / nodes * (nodes * (nodes - 1) / 2) },
-        loop: { operations in (0..<operations / nodes).reduce(0) { sum, _ in sum &+ walk(root) } })
+    let tree = Lazy { Tree(Tree.million) }
+    let walk = { (system: String, backend: String?, role: Role, walk: @escaping (Tree.Node) -> Int) in
+      Subject(system, backend: backend, role: role, expecting: Tree.sumOfNumbers) { _ in
+        let root = tree.value.root
+        return .timed { walk(root) }
+      }
     }
     return Workload(
       "tree walk of a million nodes, one node",
-      missing: Yardstick.missing,
-      subjects: Yardstick.subjects + [
-        subject(recursion, nil, nil, sumByRecursion),
-        subject("recursion that calls a closure", nil, recursion, sumByClosure),
-        subject("recursion through a generator", Coroutine.backendName, recursion, sumByGenerator),
-      ])
+      extent: .fixed(operations: Tree.million, units: Tree.million, warmUp: Tree.million, quick: 5, full: 31),
+      subjects: [walk("Generator", Coroutine.backendName, .runtime, sumByGenerator)]
+        + Backends.subjects(Walks(tree: tree)) + [
+          .peer("boost::coroutines2", .boostContext, expecting: Tree.sumOfNumbers),
+          .peer("C++20 generators, one a level", .cxx, expecting: Tree.sumOfNumbers),
+          .peer("Go, goroutine and channel", .go, expecting: Tree.sumOfNumbers),
+          walk("plain recursion", nil, .plain, sumByRecursion),
+          walk("recursion that calls a closure", nil, .plain, sumByClosure),
+        ])
   }
+}
+
+/// A walk by a bare context.
+private struct Walks: SubjectsOfBackend {
+  let tree: Lazy<Tree>
+
+  func subjects<Backend: MeasuredBackend>(_ backend: Backend.Type, _ promises: Promises) -> [Subject] {
+    let walking = Lazy { try Partner<Backend>(Backend.walkingEntry) }
+    return [
+      Subject("bare context", backend: Backend.name, role: .backend, expecting: Tree.sumOfNumbers) { _ in
+        let (walking, root) = (walking.value, tree.value.root)
+        return .timed { sumOfTree(walking, root) }
+      }
+    ]
+  }
+}
+
+extension Tree {
+  fileprivate static let million = (1 << 20) - 1
+
+  /// What the numbers of so many nodes add up to.
+  fileprivate static func sumOfNumbers(_ count: Int) -> Int { count * (count - 1) / 2 }
 }
 
 @inline(never)

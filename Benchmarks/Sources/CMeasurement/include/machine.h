@@ -1,11 +1,12 @@
 // Where the process runs.
 #pragma once
 
-// Confines the calling thread, and every thread that it starts later, to one processor: the last one that it may use.
-// Returns the processor's number, or -1 with errno set.
-int machine_pin(void);
+// Confines the calling thread, and every thread and process that it starts later, to so many processors: the last ones of
+// those that the process was given at its start. Returns how many it has now, fewer if there are no more, or -1 with errno
+// set. Not on two threads at once.
+int machine_confine(int count);
 
-// How many processors the calling thread may use.
+// How many processors the process was given at its start.
 int machine_processors(void);
 
 // The C library's version, "2.36" for example.

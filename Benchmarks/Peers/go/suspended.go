@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// What the process has of the machine's memory, page tables included.
+func memory() int {
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		panic(err)
+	}
+	kibibytes := 0
+	for _, line := range strings.Split(string(text), "\n") {
+		if strings.HasPrefix(line, "VmRSS:") || strings.HasPrefix(line, "VmPTE:") {
+			number, err := strconv.Atoi(strings.Fields(line)[1])
+			if err != nil {
+				panic(err)
+			}
+			kibibytes += number
+		}
+	}
+	return kibibytes << 10
+}
+
+// So many goroutines that wait for a channel, and what to wait for when it has been closed.
+func suspend(count int, wait chan int) *sync.WaitGroup {
+	var begun int64
+	all := new(sync.WaitGroup)
+	all.Add(count)
+	for i := 0; i < count; i++ {
+		go func() {
+			atomic.AddInt64(&begun, 1)
+			<-wait
+			all.Done()
+		}()
+	}
+	for int(atomic.LoadInt64(&begun)) < count {
+		runtime.Gosched()
+	}
+	return all
+}
+
+func suspended(collects bool) loop {
+	return func(count int) reading {
+		if !collects {
+			debug.SetGCPercent(-1)
+		}
+		wait := make(chan int)
+		before := memory()
+		start := time.Now()
+		all := suspend(count, wait)
+		took := time.Since(start)
+		grown := memory() - before
+		close(wait)
+		all.Wait()
+		return reading{took, count, grown, true}
+	}
+}
+
+func ended(count int) reading {
+	wait := make(chan int)
+	before := memory()
+	all := suspend(count, wait)
+	start := time.Now()
+	close(wait)
+	all.Wait()
+	took := time.Since(start)
+	debug.FreeOSMemory()
+	return reading{took, count, memory() - before, true}
+}
+
+var dumped []byte
+
+// The text of all stacks while so many goroutines wait. The buffer is made, and its pages touched, before.
+func dump(count int) reading {
+	if len(dumped) < 512*count {
+		dumped = bytes.Repeat([]byte{' '}, 512*count)
+	}
+	wait := make(chan int)
+	all := suspend(count, wait)
+	start := time.Now()
+	size := runtime.Stack(dumped, true)
+	took := time.Since(start)
+	close(wait)
+	all.Wait()
+	computed := bytes.Count(dumped[:size], []byte("goroutine "))
+	// Those that wait, at least; each is named once more by the line that says who created it in newer versions of Go.
+	if computed >= count {
+		computed = count
+	}
+	return reading{took, computed, 0, false}
+}

@@ -1,0 +1,23 @@
+import Foundation
+
+/// Where the programs to be measured are.
+public struct Programs {
+  private let folder: URL
+
+  /// - Parameter folder: has `runtime-ASM`, `runtime-Boost`, `runtime-Ucontext`, and the peers under their names, as far
+  ///   as they could be built.
+  public init(in folder: URL) {
+    self.folder = folder
+  }
+
+  /// The backends in the order of the tables. The first one's build stands for the program in all that is not the
+  /// runtime's: the backends alone, and what else there is in Swift.
+  static let backends = ["ASM", "Boost", "Ucontext"]
+
+  /// `nil` if it could not be built.
+  func file(of program: Program, backend: String) -> URL? {
+    let name = program == .runtime ? "runtime-\(backend)" : program.rawValue
+    let file = folder.appendingPathComponent(name)
+    return FileManager.default.isExecutableFile(atPath: file.path) ? file : nil
+  }
+}

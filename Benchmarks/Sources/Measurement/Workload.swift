@@ -1,0 +1,46 @@
+/// Subjects that do the same work, measured in turn.
+public struct Workload {
+  /// What they do, with the unit of the figures: "switch, one way".
+  public let name: String
+  /// On how many processors it is measured: each number is a comparison of its own.
+  public let cores: [Int]
+  public let extent: Extent
+  public let subjects: [Subject]
+
+  public init(_ name: String, cores: [Int] = [1], extent: Extent = .calibrated, subjects: [Subject]) {
+    self.name = name
+    self.cores = cores
+    self.extent = extent
+    self.subjects = subjects
+  }
+}
+
+/// How much of a workload one run does, and how many runs there are, in the quick form (none: left to the full one) and in
+/// the full one.
+public enum Extent: Sendable {
+  /// As many operations as take some milliseconds, found out for each subject.
+  case calibrated
+  /// Always so many, for work that is one large piece, after a run of `warmUp`. A run's time is divided by `units`.
+  case fixed(operations: Int, units: Int, warmUp: Int, quick: Int, full: Int)
+  /// The same for each operation, and each run in a process of its own: only there does its memory say what the work takes.
+  case fixedInNewProcess(operations: Int, quick: Int, full: Int)
+}
+
+/// How much is measured.
+public struct Effort: Sendable {
+  /// How often each subject runs.
+  let rounds: Int
+  /// What one run should take at least.
+  let nanoseconds: Double
+  let isFull: Bool
+
+  public static let quick = Effort(rounds: 15, nanoseconds: 5e6, isFull: false)
+  public static let full = Effort(rounds: 61, nanoseconds: 15e6, isFull: true)
+
+  func rounds(of extent: Extent) -> Int {
+    switch extent {
+    case .calibrated: rounds
+    case .fixed(_, _, _, let quick, let full), .fixedInNewProcess(_, let quick, let full): isFull ? full : quick
+    }
+  }
+}

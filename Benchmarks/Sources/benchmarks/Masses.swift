@@ -1,0 +1,163 @@
+import Coroutine
+import CoroutineDebug
+import Measurement
+
+extension Workload {
+  /// Work that is one large piece: very many at once.
+  static func masses() -> [Workload] {
+    [timers(), skynet(), skynetOverChannels(), dump()]
+  }
+
+  /// As many coroutines as there are timers, all of which wait at once.
+  private static func timers() -> Workload {
+    let timers = 100_000
+    return Workload(
+      "100,000 timers of 10 ms, all of them", cores: [1, 2],
+      extent: .fixed(operations: timers, units: 1, warmUp: timers / 100, quick: 3, full: 15),
+      subjects: [
+        .coroutine("Coroutine.sleep") { count in
+          let woken = Tally()
+          let sleepers = (0..<count).map { _ in
+            Coroutine(stackSize: 64 << 10) {
+              try Coroutine.sleep(for: .milliseconds(10))
+              woken.add(1)
+            }
+          }
+          for sleeper in sleepers { try? sleeper.get() }
+          return woken.sum
+        },
+        .peer("Go, time.Sleep", .go),
+        .peer("Boost.Fiber, sleep_for", .boostFiber),
+        .task("Task.sleep") { count in
+          let woken = Tally()
+          let sleepers = (0..<count).map { _ in
+            Task {
+              try await Task.sleep(for: .milliseconds(10))
+              woken.add(1)
+            }
+          }
+          for sleeper in sleepers { try? await sleeper.value }
+          return woken.sum
+        },
+      ])
+  }
+
+  /// A tree of coroutines, ten below each but for the last ones, a million; each has the sum of what is below it.
+  private static func skynet() -> Workload {
+    let leaves = 1_000_000
+    return Workload(
+      "skynet of a million, all of it", cores: [1, 2],
+      extent: .fixed(operations: leaves, units: 1, warmUp: leaves / 100, quick: 2, full: 11),
+      subjects: [
+        .coroutine("Coroutine { }.get()", expecting: sum) { count in sumOfTree(0, count) },
+        .peer("Go, channel", .go, expecting: sum),
+        .task("TaskGroup", expecting: sum) { count in await sumOfTasks(0, count) },
+      ])
+  }
+
+  /// The same, and each sends its sum through the channel that those beside it have too. They start in the order in which
+  /// they are launched: nearly all of them are there, on stacks of their own, before the first of the last ones is received.
+  private static func skynetOverChannels() -> Workload {
+    let leaves = 100_000
+    return Workload(
+      "skynet of 100,000 over channels, all of it",
+      extent: .fixed(operations: leaves, units: 1, warmUp: leaves / 100, quick: 3, full: 11),
+      subjects: [
+        .coroutine("Channel", expecting: sum) { count in
+          let results = Channel<Int>()
+          launchTree(0, count, results)
+          return (try? results.receive()).unwrapped
+        },
+        .peer("Go, channel", .go, expecting: sum),
+        .peer("Boost.Fiber, unbuffered_channel", .boostFiber, expecting: sum),
+      ])
+  }
+
+  /// Of the leaves' numbers.
+  private static func sum(_ leaves: Int) -> Int { leaves * (leaves - 1) / 2 }
+
+  /// What all of them wait for: they are created before the time is taken, and end after it.
+  private static func dump() -> Workload {
+    let count = 100_000
+    let subject = { (system: String, options: CoroutineDump.Options, count: @escaping (String) -> Int) in
+      Subject(system, backend: Coroutine.backendName, role: .runtime) { coroutines in
+        whileSuspended(coroutines) { dumped(options, count) }
+      }
+    }
+    return Workload(
+      "dump of 100,000 coroutines, one of them",
+      extent: .fixed(operations: count, units: count, warmUp: count / 100, quick: 2, full: 11),
+      subjects: [
+        // "100,000 coroutines: …"
+        subject("CoroutineDump, text in groups", CoroutineDump.Options()) { text in
+          text.split(separator: " ").first.flatMap { Int($0.filter(\.isNumber)) } ?? 0
+        },
+        subject("CoroutineDump, JSON", CoroutineDump.Options(format: .json)) { text in
+          text.split(separator: "\"state\":", omittingEmptySubsequences: false).count - 1
+        },
+        .peer("Go, runtime.Stack", .go),
+      ])
+  }
+}
+
+private func launchTree(_ first: Int, _ leaves: Int, _ results: Channel<Int>) {
+  Coroutine(stackSize: 64 << 10) {
+    if leaves == 1 {
+      try results.send(first)
+    } else {
+      let below = Channel<Int>()
+      for part in 0..<10 { launchTree(first + part * (leaves / 10), leaves / 10, below) }
+      var sum = 0
+      for _ in 0..<10 { sum += try below.receive() }
+      try results.send(sum)
+    }
+  }
+}
+
+private func sumOfTree(_ first: Int, _ leaves: Int) -> Int {
+  if leaves == 1 { return first }
+  let parts = (0..<10).map { part in
+    Coroutine(stackSize: 64 << 10) { sumOfTree(first + part * (leaves / 10), leaves / 10) }
+  }
+  return parts.reduce(0) { sum, part in sum + (try? part.get()).unwrapped }
+}
+
+private func sumOfTasks(_ first: Int, _ leaves: Int) async -> Int {
+  if leaves == 1 { return first }
+  return await withTaskGroup(of: Int.self) { group in
+    for part in 0..<10 {
+      group.addTask { await sumOfTasks(first + part * (leaves / 10), leaves / 10) }
+    }
+    return await group.reduce(0, +)
+  }
+}
+
+/// Measures while so many coroutines wait for a channel.
+private func whileSuspended(_ count: Int, _ reading: () -> Reading) -> Reading {
+  // One thread, first in, first out: when a coroutine that was started last has run, all others have.
+  let pool = ThreadPool(threads: 1)
+  let channel = Channel<Int>(name: "nobody sends")
+  for _ in 0..<count {
+    Coroutine(on: pool, stackSize: 64 << 10) { _ = channel.received.next() }
+  }
+  try? Coroutine(on: pool) {}.getBlocking()
+  defer {
+    channel.close()
+    try? Coroutine(on: pool) {}.getBlocking()
+  }
+  return reading()
+}
+
+/// Makes a dump in memory.
+///
+/// - Parameter count: how many coroutines the text says to be there.
+private func dumped(_ options: CoroutineDump.Options, _ count: (String) -> Int) -> Reading {
+  var text: [UInt8] = []
+  let start = ContinuousClock.now
+  do {
+    try CoroutineDump.write(options: options) { text += $0 }
+  } catch {
+    fatalError("no dump: \(error)")
+  }
+  return Reading(nanoseconds: start.nanosecondsToNow, computed: count(String(decoding: text, as: UTF8.self)))
+}
