@@ -2,7 +2,7 @@
 # they need is installed, or named, by scripts/bootstrap.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo examples test docs sanitize bench lint cmake assembly
+.PHONY: help demo examples test docs sanitize bench bench-check lint cmake assembly
 
 # A directory for the demo to index, and the runs of `make test` and `make sanitize`, see scripts/test.sh.
 DIR ?=
@@ -18,6 +18,7 @@ help:
 	@echo "make docs       compile the examples of the README and of docs/"
 	@echo "make sanitize   run the tests under ThreadSanitizer and AddressSanitizer, on all backends"
 	@echo "make bench      run the benchmarks, beside Boost, Go, and Swift's own concurrency"
+	@echo "make bench-check  hold the runtime's ratios to its peers against Benchmarks/thresholds.json"
 	@echo "make lint       check the format of the sources"
 	@echo "make cmake      build with CMake and run the tests by ctest, on all backends"
 	@echo "make assembly   test the assembly in C, for x86-64 and, emulated, for aarch64"
@@ -46,6 +47,11 @@ bench:
 	@scripts/bootstrap.sh bench
 	@scripts/bootstrap.sh peers || true
 	@scripts/bench.sh
+
+bench-check:
+	@scripts/bootstrap.sh bench
+	@scripts/bootstrap.sh peers || true
+	@scripts/bench.sh --check Benchmarks/thresholds.json
 
 lint:
 	@scripts/bootstrap.sh lint

@@ -4,6 +4,9 @@ struct Chart {
   private let missing: [String]
   /// What the full width stands for, in nanoseconds.
   private let limit: Double
+  /// Where the bars begin: right of the longest title.
+  private let left: Double
+  private let heading: String
 
   private struct Bar {
     let title: String
@@ -12,6 +15,8 @@ struct Chart {
   }
 
   init(_ comparison: Comparison) {
+    heading = comparison.heading
+    left = Double(comparison.entries.map(\.title.count).max() ?? 0) * 6.5 + 16
     bars = comparison.entries.compactMap { entry in
       entry.distribution.map { Bar(title: entry.title, role: entry.role, times: $0) }
     }
@@ -22,21 +27,22 @@ struct Chart {
     limit = Swift.min(longest, Swift.max(ours, comparison.bestPeer?.distribution?.median ?? 0) * 12)
   }
 
-  private static let (left, width, right, height) = (330.0, 420.0, 110.0, 22.0)
+  private static let (width, right, height) = (420.0, 110.0, 22.0)
 
   var svg: String {
-    let total = Self.left + Self.width + Self.right
+    let total = left + Self.width + Self.right
     let size = Double(bars.count + missing.count) * Self.height + 8
     var text = """
       <svg xmlns="http://www.w3.org/2000/svg" width="\(total)" height="\(size)" viewBox="0 0 \(total) \(size)" \
       font-family="sans-serif" font-size="12">
+      <title>\(Self.escaped(heading))</title>
       <rect width="100%" height="100%" fill="#ffffff"/>
 
       """
     for (index, bar) in bars.enumerated() { text += row(bar, top: Double(index) * Self.height + 4) }
     for (index, title) in missing.enumerated() {
       text += label(title, top: Double(bars.count + index) * Self.height + 4)
-      text += note("missing", at: Self.left, top: Double(bars.count + index) * Self.height + 4)
+      text += note("missing", at: left, top: Double(bars.count + index) * Self.height + 4)
     }
     return text + "</svg>\n"
   }
@@ -46,7 +52,7 @@ struct Chart {
     let end = position(bar.times.median)
     var text = label(bar.title, top: top)
     text += """
-      <rect x="\(Self.left)" y="\(top + 3)" width="\(end - Self.left)" height="\(Self.height - 6)" \
+      <rect x="\(left)" y="\(top + 3)" width="\(end - left)" height="\(Self.height - 6)" \
       fill="\(Self.color(bar.role))"/>
 
       """
@@ -68,12 +74,12 @@ struct Chart {
 
   private func position(_ nanoseconds: Double) -> Double {
     let fraction = limit > 0 ? Swift.min(1, nanoseconds / limit) : 0
-    return Self.left + (fraction * Self.width * 10).rounded() / 10
+    return left + (fraction * Self.width * 10).rounded() / 10
   }
 
   private func label(_ title: String, top: Double) -> String {
     let baseline = top + Self.height / 2 + 4
-    return "<text x=\"\(Self.left - 8)\" y=\"\(baseline)\" text-anchor=\"end\">\(Self.escaped(title))</text>\n"
+    return "<text x=\"\(left - 8)\" y=\"\(baseline)\" text-anchor=\"end\">\(Self.escaped(title))</text>\n"
   }
 
   private func note(_ text: String, at x: Double, top: Double) -> String {

@@ -37,20 +37,19 @@ public struct Comparison {
     guard !entry.times.isEmpty, entry.times.count == reference.times.count else { return nil }
     return Distribution(zip(entry.times, reference.times).map { $0 / $1 })
   }
-
-  /// By the names in the tables; the first build's if the name alone says no backend.
-  func entry(_ name: String) -> Entry? {
-    entries.first { $0.title == name } ?? entries.first { $0.system == name }
-  }
 }
 
 extension Programs {
   /// Measures a workload: all contenders in turn, several times. What disturbs the machine for a while disturbs them alike,
   /// and the ratio of two of them is taken within each round.
-  func compare(_ workload: Workload, cores: Int, _ effort: Effort) throws -> (Comparison, brokenPromises: [String]) {
+  ///
+  /// - Parameter backends: those whose builds of the runtime are measured.
+  func compare(
+    _ workload: Workload, cores: Int, _ effort: Effort, backends: [String] = Self.backends
+  ) throws -> (Comparison, brokenPromises: [String]) {
     var contenders = workload.subjects.flatMap { subject in
-      let backends: [String?] = subject.role == .runtime ? Self.backends : [subject.backend]
-      return backends.map { Contender(workload, subject, backend: $0) }
+      let builds: [String?] = subject.role == .runtime ? backends : [subject.backend]
+      return builds.map { Contender(workload, subject, backend: $0) }
     }
     var workers = Workers(programs: self, cores: cores)
     defer { workers.endAll() }
@@ -170,7 +169,7 @@ private struct Contender {
   }
 
   var entry: Comparison.Entry {
-    let missing = file == nil ? "could not be built: \(subject.program.packages)" : nil
+    let missing = file == nil ? "missing: \(subject.program.reasonMissing(backend: backend))" : nil
     return Comparison.Entry(
       system: subject.system, backend: backend, role: subject.role, times: times,
       bytes: bytes.isEmpty ? nil : Distribution(bytes).median, allocations: allocations, path: path, missing: missing)

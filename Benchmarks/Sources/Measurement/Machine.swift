@@ -21,7 +21,7 @@ public struct Machine: Codable, Sendable {
   /// - Parameter versions: of compilers and libraries, which a program can't ask for.
   public init(versions: [String]) {
     processor = Self.field("model name", in: "/proc/cpuinfo") ?? "unknown"
-    cores = Int(machine_processors())
+    cores = Self.givenProcessors
     coresOfMachine = Int(sysconf(CInt(_SC_NPROCESSORS_ONLN)))
     let version = ProcessInfo.processInfo.operatingSystemVersion
     kernel = "Linux \(version.majorVersion).\(version.minorVersion).\(version.patchVersion)"
@@ -47,6 +47,9 @@ public struct Machine: Codable, Sendable {
     let line = text.split(separator: "\n").first { $0.hasPrefix(name) }
     return line?.split(separator: ":", maxSplits: 1).last.map { $0.trimmingCharacters(in: .whitespaces) }
   }
+
+  /// How many processors the process was given.
+  static var givenProcessors: Int { Int(machine_processors()) }
 
   /// Confines the calling thread to one processor.
   public static func pinToOneCore() throws {

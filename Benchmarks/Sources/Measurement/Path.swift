@@ -38,7 +38,7 @@ extension Subject {
 
   /// The difference between runs of two lengths: what a run does once is not counted.
   private func pathInOneAttempt() -> Path {
-    let short = granularity * Swift.max(1, 100 / granularity)
+    let short = granularity * Swift.max(1, 50 / granularity)
     // Binds symbols and fills caches.
     _ = checkedRead(short)
     let steps = [short, 2 * short].map { Steps(of: self, $0) }

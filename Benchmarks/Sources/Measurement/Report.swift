@@ -9,12 +9,11 @@ public struct Report {
   /// What the subjects had promised and did not keep, for people. Empty if all went well.
   public private(set) var brokenPromises: [String] = []
 
-  /// A report on what is measured on `machine`, whose description is printed.
+  /// A report on what is measured on `machine`.
   public init(_ effort: Effort, _ programs: Programs, on machine: Machine) {
     self.effort = effort
     self.programs = programs
     self.machine = machine
-    say(machine.description + "\n")
   }
 
   /// Measures a workload, on each number of processors that it is for, and prints the tables.

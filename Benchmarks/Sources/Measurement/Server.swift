@@ -3,7 +3,7 @@ import Foundation
 /// The other end of a `Worker`: runs the loops of this program as it is asked to.
 public struct Server {
   private let workloads: [Workload]
-  /// Every loop of the runtime takes so many times as long as it does: by waiting, which is how `make bench-check` is
+  /// Every loop of ours takes so many times as long as it does: by waiting, which is how `make bench-check` is
   /// shown to notice. 1 but for that.
   private let slowdown: Double
 
@@ -37,7 +37,7 @@ public struct Server {
   private func run(_ subject: Subject, _ operations: Int) -> String? {
     guard let reading = subject.read?(operations) else { return nil }
     var nanoseconds = reading.nanoseconds
-    if slowdown > 1, subject.role == .runtime {
+    if slowdown > 1, subject.role == .runtime || subject.role == .backend {
       let start = ContinuousClock.now
       while start.nanosecondsToNow < reading.nanoseconds * (slowdown - 1) {}
       nanoseconds += start.nanosecondsToNow

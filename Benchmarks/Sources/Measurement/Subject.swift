@@ -90,14 +90,14 @@ public enum Program: String, CaseIterable, Sendable {
   case boostContext = "boost-context"
   case boostFiber = "boost-fiber"
 
-  /// What to install for it, by the names of Debian's packages.
-  public var packages: String {
+  /// Why it is not there, with what to install for it by the names of Debian's packages.
+  func reasonMissing(backend: String?) -> String {
     switch self {
-    case .runtime: "libboost-context-dev for Boost"
-    case .go: "golang-go"
-    case .cxx: "g++"
-    case .boostContext: "g++ libboost-context-dev libboost-coroutine-dev"
-    case .boostFiber: "g++ libboost-fiber-dev"
+    case .runtime: backend == "Boost" ? "needs libboost-context-dev" : "was not built"
+    case .go: "needs golang-go"
+    case .cxx: "needs g++"
+    case .boostContext: "needs g++ libboost-context-dev libboost-coroutine-dev"
+    case .boostFiber: "needs g++ libboost-fiber-dev"
     }
   }
 }

@@ -5,6 +5,11 @@ struct Table {
   let titles: [String]
   let rows: [[String]]
 
+  init(titles: [String], rows: [[String]]) {
+    self.titles = titles
+    self.rows = rows
+  }
+
   init(_ records: [Record]) {
     // Columns that say nothing about this workload are left out.
     let columns = Self.columns.filter { column in records.contains { column.cell($0) != "" } }

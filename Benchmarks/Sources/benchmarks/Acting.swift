@@ -11,7 +11,7 @@ extension Workload {
     Workload(
       "actor, ask, one caller", cores: [1, 2],
       subjects: [
-        .coroutine("MessageActor.ask") { count in
+        .coroutine("MessageActor.ask", promises: .noAllocation) { count in
           let counter = makeCounter()
           let last = ask(counter, count)
           counter.cancel()

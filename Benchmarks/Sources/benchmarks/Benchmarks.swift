@@ -27,8 +27,15 @@ enum Benchmarks {
   private static func run(_ options: Options) throws {
     // The programs that are asked run on the processors that they are given; this one stays out of their way as it waits.
     try Machine.pinToOneCore()
+    let programs = Programs(in: options.programs)
     let machine = Machine(versions: options.versions)
-    var report = Report(options.effort, Programs(in: options.programs), on: machine)
+    FileHandle.standardOutput.write(Data("\(machine.description)\n\n".utf8))
+    if let file = options.thresholds {
+      let problems = try Thresholds(from: file).check(suite(), programs, options.effort)
+      if !problems.isEmpty { fail(problems.joined(separator: "\n"), code: 1) }
+      return
+    }
+    var report = Report(options.effort, programs, on: machine)
     for workload in suite() where options.selects(workload.name) { try report.measure(workload) }
     // What a part of the workloads says must not take the place of what all of them said.
     if let folder = options.results, options.only == nil { try report.write(to: folder) }

@@ -1,0 +1,150 @@
+import Foundation
+
+/// What the runtime must keep beside its peers: a file of the repository.
+public struct Thresholds {
+  private let all: [Threshold]
+
+  /// One line of the file.
+  fileprivate struct Threshold: Decodable {
+    let workload: String
+    let cores: Int
+    /// Whose figures.
+    let system: String
+    let backend: String
+    let measure: Measure
+    /// Whose time is 1. For bytes: none.
+    let peer: String?
+    /// Where the peer is measured, if not beside it: the same system with less to do.
+    let peerWorkload: String?
+    /// More than that fails: what is reached, with room for a machine that has other things to do.
+    let atMost: Double
+    /// What is aimed at.
+    let target: Double
+
+    enum Measure: String, Decodable {
+      case time, bytes
+    }
+
+    private enum CodingKeys: String, CodingKey {
+      case workload, cores, system, backend, measure, peer, target
+      case peerWorkload = "peer_workload"
+      case atMost = "at_most"
+    }
+  }
+
+  public init(from file: URL) throws {
+    all = try JSONDecoder().decode([Threshold].self, from: Data(contentsOf: file))
+  }
+
+  /// Measures what the thresholds speak of, and nothing else, and prints what came out. What fails is measured again, twice
+  /// at most: a machine is slow for a moment, a change is slow each time.
+  ///
+  /// - Returns: what was not kept, for people. Empty if all was. A peer that is missing does not fail, but is printed.
+  /// - Throws: `Failure` if the file names what there is not.
+  public func check(_ suite: [Workload], _ programs: Programs, _ effort: Effort) throws -> [String] {
+    var measured = Measured(suite: suite, programs: programs, effort: effort, thresholds: self)
+    var problems: [String] = []
+    var rows: [[String]] = []
+    for threshold in all where threshold.cores <= Machine.givenProcessors {
+      var value = try measured.value(of: threshold)
+      for _ in 0..<2 {
+        guard let first = value, first > threshold.atMost else { break }
+        measured.forget(threshold)
+        value = try measured.value(of: threshold).map { Swift.min(first, $0) }
+      }
+      let verdict =
+        switch value {
+        case nil: "missing"
+        case let value? where value > threshold.atMost: "FAILS"
+        case let value? where value > threshold.target: "kept"
+        default: "target reached"
+        }
+      rows.append([
+        "\(threshold.workload), on \(threshold.cores)", "\(threshold.system) [\(threshold.backend)]",
+        threshold.peerWorkload ?? threshold.peer ?? "bytes", value.map(threshold.text) ?? "",
+        threshold.text(threshold.atMost), threshold.text(threshold.target), verdict,
+      ])
+      if verdict == "FAILS" {
+        problems.append(
+          "\(threshold.workload): \(threshold.system) needs \(value.map(threshold.text) ?? "") "
+            + "of \(threshold.peer ?? "memory"), at most \(threshold.text(threshold.atMost)) is allowed")
+      }
+    }
+    let titles = ["workload, cores", "system", "beside", "measured", "at most", "target", ""]
+    FileHandle.standardOutput.write(Data(Table(titles: titles, rows: rows).text.utf8))
+    return problems + measured.brokenPromises
+  }
+}
+
+extension Thresholds.Threshold {
+  /// A figure of its kind.
+  fileprivate func text(_ value: Double) -> String { Table.digits(value, measure == .time ? 3 : 0) }
+}
+
+extension Thresholds {
+  /// The comparisons that were made so far, of the subjects that the thresholds name.
+  private struct Measured {
+    let suite: [Workload]
+    let programs: Programs
+    let effort: Effort
+    let thresholds: Thresholds
+    private(set) var brokenPromises: [String] = []
+    private var comparisons: [Place: Comparison] = [:]
+
+    struct Place: Hashable {
+      let workload: String
+      let cores: Int
+    }
+
+    init(suite: [Workload], programs: Programs, effort: Effort, thresholds: Thresholds) {
+      self.suite = suite
+      self.programs = programs
+      self.effort = effort
+      self.thresholds = thresholds
+    }
+
+    /// What is compared with `atMost`. `nil` if a program is missing.
+    mutating func value(of threshold: Threshold) throws -> Double? {
+      let comparison = try comparison(Place(workload: threshold.workload, cores: threshold.cores))
+      let own = try entry(threshold.system, threshold.backend, in: comparison)
+      guard threshold.measure == .time else { return own.bytes }
+      guard let peer = threshold.peer else { throw Failure("\(threshold.workload): a ratio needs a peer") }
+      guard let other = threshold.peerWorkload else {
+        return comparison.ratio(of: own, to: try entry(peer, nil, in: comparison))?.median
+      }
+      let others = try self.comparison(Place(workload: other, cores: threshold.cores))
+      guard let time = own.distribution, let otherTime = try entry(peer, threshold.backend, in: others).distribution
+      else {
+        return nil
+      }
+      return time.median / otherTime.median
+    }
+
+    mutating func forget(_ threshold: Threshold) {
+      comparisons[Place(workload: threshold.workload, cores: threshold.cores)] = nil
+    }
+
+    private func entry(_ system: String, _ backend: String?, in comparison: Comparison) throws -> Comparison.Entry {
+      let found = comparison.entries.first { $0.system == system && (backend == nil || $0.backend == backend) }
+      guard let found else { throw Failure("the thresholds name \(system), which is not in \(comparison.workload)") }
+      return found
+    }
+
+    private mutating func comparison(_ place: Place) throws -> Comparison {
+      if let comparison = comparisons[place] { return comparison }
+      guard let workload = suite.first(where: { $0.name == place.workload && $0.cores.contains(place.cores) }) else {
+        throw Failure("the thresholds name \(place.workload) on \(place.cores), which there is not")
+      }
+      let here = thresholds.all.filter { [$0.workload, $0.peerWorkload].contains(place.workload) }
+      let systems = Set(here.flatMap { [$0.system, $0.peer ?? $0.system] })
+      let asked = Workload(
+        workload.name, cores: workload.cores, extent: workload.extent,
+        subjects: workload.subjects.filter { systems.contains($0.system) })
+      let backends = Programs.backends.filter { backend in here.contains { $0.backend == backend } }
+      let (comparison, broken) = try programs.compare(asked, cores: place.cores, effort, backends: backends)
+      brokenPromises += broken
+      comparisons[place] = comparison
+      return comparison
+    }
+  }
+}
