@@ -18,6 +18,7 @@ let package = Package(
   products: [
     .library(name: "Coroutine", targets: ["Coroutine"]),
     .library(name: "CoroutineDebug", targets: ["CoroutineDebug"]),
+    .library(name: "CoroutineInspection", targets: ["CoroutineInspection"]),
     .library(name: "Context", targets: ["Context"]),
     .library(name: "ContextASM", targets: ["ContextASM"]),
     .library(name: "ContextBoost", targets: ["ContextBoost"]),
@@ -65,6 +66,13 @@ let package = Package(
       name: "CoroutineDebug", dependencies: ["Coroutine", "Context", "CCoroutine", "CUnwind"],
       swiftSettings: swiftSettings),
 
+    // The same, of other processes and of core files.
+    .target(name: "CInspection", dependencies: ["CUnwind"], linkerSettings: [.linkedLibrary("unwind-generic")]),
+    .target(
+      name: "CoroutineInspection",
+      dependencies: ["CoroutineDebug", "Coroutine", "Context", "CCoroutine", "CInspection"],
+      swiftSettings: swiftSettings),
+
     // What the tests of deadlock reports run.
     .executableTarget(
       name: "DeadlockPrograms", dependencies: ["CoroutineDebug", "Coroutine", "Context"],
@@ -80,7 +88,7 @@ let package = Package(
     .testTarget(
       name: "CoroutineTests", dependencies: ["Coroutine", "Context", "CCoroutine"], swiftSettings: swiftSettings),
     .testTarget(
-      name: "CoroutineDebugTests", dependencies: ["CoroutineDebug", "Coroutine", "CCoroutine"],
+      name: "CoroutineDebugTests", dependencies: ["CoroutineDebug", "CoroutineInspection", "Coroutine", "CCoroutine"],
       swiftSettings: swiftSettings),
   ],
   swiftLanguageModes: [.v6]

@@ -23,7 +23,7 @@ fi
 
 # The same flags as those of the tests, whose build is used again.
 options=(--scratch-path .build-ASM-debug --traits ASM -Xswiftc -warnings-as-errors -Xcc -Wall -Xcc -Werror)
-if ! log=$(swift build "${options[@]}" --target CoroutineDebug 2>&1); then
+if ! log=$(swift build "${options[@]}" --target CoroutineInspection 2>&1); then
   printf '%s\n' "$log" >&2
   exit 1
 fi

@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # Builds leave sources of others in hidden folders, and generated ones elsewhere: only these places are ours to judge.
 roots=()
-for root in Package.swift Sources Tests Benchmarks Examples; do
+for root in Package.swift Sources Tests Benchmarks Examples Tools; do
   if [[ -e $root ]]; then roots+=("$root"); fi
 done
 find "${roots[@]}" -name '.?*' -prune -o -name '*.swift' -type f -print0 |

@@ -4,6 +4,8 @@
 
 #include "context_boost.h"
 
+#include <stddef.h>
+
 #if defined(CONTEXT_BACKEND_BOOST) && !defined(CONTEXT_BOOST_LIBRARY_ELSEWHERE)
 // Chosen without its library, the link would fail with a message about -lboost_context only.
 #if !__has_include("/usr/lib/x86_64-linux-gnu/libboost_context.so") &&                                                 \
@@ -33,23 +35,33 @@ void context_boost_initialize(struct context_boost *context, void *top, uintptr_
   context->entry = entry;
 }
 
-int context_boost_registers(const struct context_boost *context, uintptr_t registers[4]) {
-  const uintptr_t *saved = (const uintptr_t *)context->fctx;
-  if (saved == 0) return 0;
+// In words from where fcontext has saved them.
 #if defined(__x86_64__)
-  // +0 mxcsr, x87 control word  +8 r12  +16 r13  +24 r14  +32 r15  +40 rbx  +48 rbp  +56 rip; rsp is what lies above
-  registers[0] = saved[7];
-  registers[1] = (uintptr_t)(saved + 8);
-  registers[2] = saved[6];
-  registers[3] = saved[5];
+// +0 mxcsr, x87 control word  +8 r12  +16 r13  +24 r14  +32 r15  +40 rbx  +48 rbp  +56 rip; rsp is what lies above
+enum { saved_pc = 7, above_saved = 8, saved_fp = 6, saved_base = 5 };
 #elif defined(__aarch64__)
-  // +0 d8-d15  +64 x19-x28  +144 fp  +152 lr  +160 pc (the entry before the first switch, else lr); sp is +176
-  registers[0] = saved[20];
-  registers[1] = (uintptr_t)(saved + 22);
-  registers[2] = saved[18];
-  registers[3] = saved[8];
+// +0 d8-d15  +64 x19-x28  +144 fp  +152 lr  +160 pc (the entry before the first switch, else lr); sp is +176
+enum { saved_pc = 20, above_saved = 22, saved_fp = 18, saved_base = 8 };
 #else
 #error "The Boost backend does not know where fcontext keeps the registers on this architecture. Choose --traits Ucontext (SwiftPM) or -DCONTEXT_BACKEND=ucontext (CMake)."
 #endif
+
+int context_boost_registers(const struct context_boost *context, uintptr_t registers[4]) {
+  const uintptr_t *saved = (const uintptr_t *)context->fctx;
+  if (saved == 0) return 0;
+  registers[0] = saved[saved_pc];
+  registers[1] = (uintptr_t)(saved + above_saved);
+  registers[2] = saved[saved_fp];
+  registers[3] = saved[saved_base];
+  return 1;
+}
+
+int context_boost_layout(uintptr_t registers[4], uintptr_t *live, int *is_indirect) {
+  registers[0] = saved_pc * sizeof(uintptr_t);
+  registers[1] = above_saved * sizeof(uintptr_t);
+  registers[2] = saved_fp * sizeof(uintptr_t);
+  registers[3] = saved_base * sizeof(uintptr_t);
+  *live = offsetof(struct context_boost, fctx);
+  *is_indirect = 1;
   return 1;
 }

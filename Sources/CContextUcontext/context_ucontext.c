@@ -3,6 +3,8 @@
 #define _GNU_SOURCE 1
 #include "context_ucontext.h"
 
+#include <stddef.h>
+
 #if !defined(__linux__)
 #error "The ucontext backend reads the registers from glibc's ucontext_t: it supports Linux only."
 #endif
@@ -49,4 +51,21 @@ int context_ucontext_registers(const struct context_ucontext *context, uintptr_t
 #error "The ucontext backend does not know this architecture's mcontext_t: add its four registers here."
 #endif
   return 1;
+}
+
+int context_ucontext_layout(uintptr_t registers[4], uintptr_t *live, int *is_indirect) {
+#if defined(__x86_64__)
+  const uintptr_t general = offsetof(struct context_ucontext, state.uc_mcontext.gregs);
+  registers[0] = general + REG_RIP * sizeof(greg_t);
+  registers[1] = general + REG_RSP * sizeof(greg_t);
+  registers[2] = general + REG_RBP * sizeof(greg_t);
+  registers[3] = general + REG_RBX * sizeof(greg_t);
+  *live = offsetof(struct context_ucontext, holds_registers);
+  *is_indirect = 0;
+  return 1;
+#else
+  // On aarch64 the place of pc depends on its value, see above.
+  (void)registers, (void)live, (void)is_indirect;
+  return 0;
+#endif
 }

@@ -6,14 +6,14 @@
 #include <link.h>
 #include <unistd.h>
 
-// One executable or library of the process.
+// One executable or library.
 struct image {
   uintptr_t start, end;  // the addresses that it takes
   uintptr_t shift;       // an address less this is the address as the file counts
-  char *path;            // NULL without memory
-  bool is_executable;
+  char *path;            // as the process knows it; NULL without memory
+  char *file;            // where it can be opened; NULL without memory
   bool was_read;         // the two that follow
-  struct elf_file file;
+  struct elf_file elf;
   struct dwarf dwarf;
 };
 
@@ -30,27 +30,39 @@ static char *path_of_executable(void) {
   return NULL;
 }
 
+bool symbols_add(struct symbols *symbols, uintptr_t start, uintptr_t end, uintptr_t shift, const char *path,
+                 const char *file) {
+  if (!make_room(&symbols->list, &symbols->capacity, symbols->count, sizeof(struct image))) return false;
+  symbols->list[symbols->count++] = (struct image){
+      .start = start, .end = end, .shift = shift, .path = path ? strdup(path) : NULL, .file = file ? strdup(file) : NULL};
+  return true;
+}
+
 static int add_image(struct dl_phdr_info *loaded, size_t size, void *context) {
   (void)size;
   struct symbols *symbols = context;
-  struct image image = {.start = UINTPTR_MAX, .shift = loaded->dlpi_addr};
+  uintptr_t first = UINTPTR_MAX, last = 0;
   for (int i = 0; i < loaded->dlpi_phnum; i++) {
     if (loaded->dlpi_phdr[i].p_type != PT_LOAD) continue;
     uintptr_t start = loaded->dlpi_addr + loaded->dlpi_phdr[i].p_vaddr;
     uintptr_t end = start + loaded->dlpi_phdr[i].p_memsz;
-    if (start < image.start) image.start = start;
-    if (end > image.end) image.end = end;
+    if (start < first) first = start;
+    if (end > last) last = end;
   }
-  if (!make_room(&symbols->list, &symbols->capacity, symbols->count, sizeof image)) return 1;
-  // The executable has no name in the loader's list.
-  image.is_executable = !loaded->dlpi_name || *loaded->dlpi_name == 0;
-  image.path = image.is_executable ? path_of_executable() : strdup(loaded->dlpi_name);
-  symbols->list[symbols->count++] = image;
-  return 0;
+  if (loaded->dlpi_name && *loaded->dlpi_name)
+    return !symbols_add(symbols, first, last, loaded->dlpi_addr, loaded->dlpi_name, loaded->dlpi_name);
+  // The executable has no name in the loader's list. This one leads to the file that runs, even if another one has taken
+  // its place since.
+  char *path = path_of_executable();
+  bool added = symbols_add(symbols, first, last, loaded->dlpi_addr, path, "/proc/self/exe");
+  free(path);
+  return !added;
 }
 
+struct symbols *symbols_open_empty(void) { return calloc(1, sizeof(struct symbols)); }
+
 struct symbols *symbols_open(void) {
-  struct symbols *symbols = calloc(1, sizeof *symbols);
+  struct symbols *symbols = symbols_open_empty();
   if (symbols) dl_iterate_phdr(add_image, symbols);
   return symbols;
 }
@@ -60,9 +72,10 @@ void symbols_close(struct symbols *symbols) {
     struct image *image = &symbols->list[i];
     if (image->was_read) {
       dwarf_close(&image->dwarf);
-      elf_close(&image->file);
+      elf_close(&image->elf);
     }
     free(image->path);
+    free(image->file);
   }
   free(symbols->list);
   free(symbols);
@@ -78,13 +91,12 @@ size_t symbols_find(struct symbols *symbols, uintptr_t return_address, struct sy
     if (address < image->start || address >= image->end || !image->path) continue;
     if (!image->was_read) {
       image->was_read = true;
-      // That name leads to the file that runs, even if another one has taken its place since.
-      elf_open(&image->file, image->is_executable ? "/proc/self/exe" : image->path);
-      dwarf_open(&image->dwarf, &image->file);
+      if (image->file) elf_open(&image->elf, image->file);
+      dwarf_open(&image->dwarf, &image->elf);
     }
     *found_in = (struct symbol_image){image->path, return_address - image->shift};
     size_t count = dwarf_find(&image->dwarf, address - image->shift, found);
-    found[count - 1].function = elf_function_name(&image->file, address - image->shift);
+    found[count - 1].function = elf_function_name(&image->elf, address - image->shift);
     return count;
   }
   return 1;

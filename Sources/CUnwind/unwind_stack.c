@@ -11,32 +11,16 @@
 
 #include "unwind_stack.h"
 
+#include "plain_frames.h"
+
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-// Where a walk stands: what it needs to know of a frame's registers.
-struct place {
-  uintptr_t pc, sp, fp, base;
-};
-
-// A step of libunwind's takes 0.6 us or more, most of it for system calls: it blocks all signals while it looks into
-// its cache. Most frames keep a frame pointer, though, so that the frame's caller can be read from two words. Which
-// frames do is learnt from libunwind, once for each address, by trying: if its step leads where the frame pointer
-// leads, then so it does whenever the program is at that address, since the call frame information of an address is
-// always the same. Where a stack ends it always does, too.
-struct plain_frame {
-  uintptr_t pc;    // 0: an empty slot
-  uintptr_t size;  // from where fp points to the sp of the caller; 0: there is none, the stack ends here
-};
-
-enum { slot_bits = 13, slot_count = 1 << slot_bits, most_frames = slot_count / 2 };
-
 struct unwinder {
   unw_context_t context;  // all registers but the four that a walk knows are 0
-  size_t frame_count;
-  struct plain_frame frames[slot_count];  // open addressing
-  char *copy;                             // for `unwinder_walk_copy`, made when it is needed
+  struct plain_frames frames;
+  char *copy;             // for `unwinder_walk_copy`, made when it is needed
 };
 
 struct unwinder *unwinder_create(void) {
@@ -50,29 +34,14 @@ void unwinder_destroy(struct unwinder *unwinder) {
   free(unwinder);
 }
 
-static struct plain_frame *slot(struct unwinder *unwinder, uintptr_t pc) {
-  size_t index = (size_t)((uint64_t)pc * 0x9e3779b97f4a7c15u >> (64 - slot_bits));
-  while (unwinder->frames[index].pc != 0 && unwinder->frames[index].pc != pc) index = (index + 1) % slot_count;
-  return &unwinder->frames[index];
-}
-
 // Reads a word of a stack. A sanitizer would take the thread that pushed it for somebody who races with this one.
 __attribute__((disable_sanitizer_instrumentation, noinline)) static uintptr_t word_at(uintptr_t address) {
   return *(const uintptr_t *)address;
 }
 
-// The caller of a frame that is known to keep a frame pointer, or to have no caller: pc is 0 then. False where it cannot
-// be: then libunwind is to say.
-static bool step_plainly(struct unwinder *unwinder, struct place *place, uintptr_t top) {
-  const struct plain_frame *frame = slot(unwinder, place->pc);
-  if (frame->pc != 0 && frame->size == 0) {
-    place->pc = 0;
-    return true;
-  }
-  if (frame->pc == 0 || place->fp < place->sp || place->fp > top - 2 * sizeof(uintptr_t) ||
-      place->fp % sizeof(uintptr_t) != 0)
-    return false;
-  *place = (struct place){word_at(place->fp + sizeof(uintptr_t)), place->fp + frame->size, word_at(place->fp), 0};
+static inline bool read_word(void *context, uintptr_t address, uintptr_t *word) {
+  (void)context;
+  *word = word_at(address);
   return true;
 }
 
@@ -109,13 +78,6 @@ static uintptr_t register_of(unw_cursor_t *cursor, unw_regnum_t number) {
   return value;
 }
 
-static void learn(struct unwinder *unwinder, uintptr_t pc, uintptr_t size) {
-  if (unwinder->frame_count >= most_frames) return;
-  struct plain_frame *frame = slot(unwinder, pc);
-  if (frame->pc == 0) unwinder->frame_count++;
-  *frame = (struct plain_frame){pc, size};
-}
-
 // The caller of any frame. `is_suspended`: it stands in front of the instruction at pc, and has not called there.
 // `is_stable`: what lies on the stack can be relied on, and learnt from.
 static bool step(struct unwinder *unwinder, struct place *place, uintptr_t top, bool is_suspended, bool is_stable) {
@@ -128,15 +90,7 @@ static bool step(struct unwinder *unwinder, struct place *place, uintptr_t top, 
     *place = (struct place){register_of(&cursor, UNW_REG_IP), register_of(&cursor, UNW_REG_SP),
                             register_of(&cursor, frame_pointer), register_of(&cursor, base_register)};
   if (!is_stable) return has_caller;
-  if (!has_caller || place->pc == 0 || place->sp < here.sp || place->sp >= top) {
-    learn(unwinder, here.pc, 0);
-    return false;
-  }
-  bool is_inside = here.sp <= here.fp && here.fp < place->sp;
-  if (is_inside && here.fp % sizeof(uintptr_t) == 0 && word_at(here.fp + sizeof(uintptr_t)) == place->pc &&
-      word_at(here.fp) == place->fp)
-    learn(unwinder, here.pc, place->sp - here.fp);
-  return true;
+  return plain_frames_stepped(&unwinder->frames, &here, place, has_caller, top, read_word, NULL);
 }
 
 // Whether a context stands at a function's first instruction: it never ran.
@@ -173,7 +127,8 @@ static size_t walk(struct unwinder *unwinder, const struct place *start, uintptr
   while (place.pc != 0 && place.sp >= previous && place.sp < top && count < capacity) {
     previous = place.sp;
     addresses[count++] = place.pc;
-    if (!step_plainly(unwinder, &place, top) && !step(unwinder, &place, top, count == 1, !copy->shift)) break;
+    if (!plain_frames_step(&unwinder->frames, &place, top, read_word, NULL) &&
+        !step(unwinder, &place, top, count == 1, !copy->shift)) break;
     if (!copy->shift) continue;
     place.fp = relocated(copy, place.fp);
     place.base = relocated(copy, place.base);

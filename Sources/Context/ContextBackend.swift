@@ -64,6 +64,10 @@ public protocol ContextBackend: Sendable {
   /// The registers of a suspended context, for unwinders: `nil` for a destroyed one. Undefined while it runs.
   static func registers(of context: UnsafeMutablePointer<Context>) -> ContextRegisters?
 
+  /// Where a suspended context keeps its registers, for those who read another process's memory; `nil`, the default, where
+  /// offsets don't tell.
+  static var layout: ContextLayout? { get }
+
   /// Says that `context` holds no registers from now on. Its memory and its stack may be reused.
   static func destroy(_ context: UnsafeMutablePointer<Context>)
 }
@@ -111,4 +115,49 @@ public struct ContextRegisters: Sendable, Hashable {
     self.init(
       programCounter: words.0, stackPointer: words.1, framePointer: words.2, baseRegister: words.3)
   }
+}
+
+/// Where in a suspended context its registers lie: offsets in bytes.
+public struct ContextLayout: Sendable, Hashable {
+  /// The word that is 0 in a destroyed context, and only there.
+  public var live: UInt
+  /// Whether the registers lie not in the context, but where its first word points. The stack pointer is not saved there
+  /// then, but is an address itself: so far above that place.
+  public var isIndirect: Bool
+  public var programCounter: UInt
+  public var stackPointer: UInt
+  public var framePointer: UInt
+  /// `nil` where the switch does not preserve it.
+  public var baseRegister: UInt?
+
+  public init(
+    live: UInt, isIndirect: Bool, programCounter: UInt, stackPointer: UInt, framePointer: UInt, baseRegister: UInt?
+  ) {
+    self.live = live
+    self.isIndirect = isIndirect
+    self.programCounter = programCounter
+    self.stackPointer = stackPointer
+    self.framePointer = framePointer
+    self.baseRegister = baseRegister
+  }
+
+  /// Takes over what a backend's C function wrote; `nil` if that function said it can't be told.
+  package init?(
+    reading: (UnsafeMutablePointer<UInt>, UnsafeMutablePointer<UInt>, UnsafeMutablePointer<CInt>) -> CInt
+  ) {
+    var registers: (UInt, UInt, UInt, UInt) = (0, 0, 0, 0)
+    var live: UInt = 0
+    var isIndirect: CInt = 0
+    let isKnown = withUnsafeMutableBytes(of: &registers) {
+      reading($0.assumingMemoryBound(to: UInt.self).baseAddress!, &live, &isIndirect)
+    }
+    guard isKnown != 0 else { return nil }
+    self.init(
+      live: live, isIndirect: isIndirect != 0, programCounter: registers.0, stackPointer: registers.1,
+      framePointer: registers.2, baseRegister: registers.3 == .max ? nil : registers.3)
+  }
+}
+
+extension ContextBackend {
+  public static var layout: ContextLayout? { nil }
 }

@@ -145,3 +145,31 @@ extension StackPool {
     }
   }
 }
+
+extension StackPool {
+  /// Where pools and arenas keep what leads to their live stacks, for readers of another process; `nil` without reflection
+  /// metadata.
+  package struct DebugLayout {
+    package let newestArena: UInt
+    package let stackSize: UInt
+    package let gap: UInt
+    package let base: UInt
+    package let slotCount: UInt
+    package let older: UInt
+    package let live: UInt
+
+    package init?() {
+      guard let newestArena = fieldOffset("newestArena", in: StackPool.self),
+        let geometry = fieldOffset("geometry", in: StackArena.self),
+        let stackSize = fieldOffset("stackSize", in: StackGeometry.self),
+        let gap = fieldOffset("gap", in: StackGeometry.self), let base = fieldOffset("base", in: StackArena.self),
+        let slotCount = fieldOffset("slotCount", in: StackArena.self),
+        let older = fieldOffset("older", in: StackArena.self), let live = fieldOffset("live", in: StackArena.self)
+      else { return nil }
+      self.newestArena = newestArena
+      self.stackSize = geometry + stackSize
+      self.gap = geometry + gap
+      (self.base, self.slotCount, self.older, self.live) = (base, slotCount, older, live)
+    }
+  }
+}

@@ -29,6 +29,10 @@ extension StackPool {
     sharedPools.liveStack(guardedAt: address)
   }
 
+  /// Where the shared pools are listed in memory, for readers of another process: an array of references, and the word
+  /// that says how many it has.
+  package static var sharedList: (first: UInt, count: UInt) { sharedPools.addresses }
+
   private static let sharedPools = SharedPools()
 }
 
@@ -63,6 +67,11 @@ private final class SharedPools: Sendable {
     guard count < Self.listLimit else { return }
     (listed + count).initialize(to: .passUnretained(pool))
     listedCount.store(count + 1, ordering: .releasing)
+  }
+
+  var addresses: (first: UInt, count: UInt) {
+    // The list lives for ever, and so does the count: an atomic's address is that of its value.
+    (UInt(bitPattern: listed), withUnsafePointer(to: listedCount) { UInt(bitPattern: $0) })
   }
 
   func liveStack(guardedAt address: UInt) -> Stack? {

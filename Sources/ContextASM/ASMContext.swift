@@ -44,6 +44,8 @@ public enum ASMContext: ContextBackend {
     ContextRegisters { context_asm_registers(context, $0) }
   }
 
+  public static var layout: ContextLayout? { ContextLayout(reading: context_asm_layout) }
+
   @inlinable @inline(__always)
   public static func destroy(_ context: UnsafeMutablePointer<context_asm>) {
     context_asm_destroy(context)

@@ -30,6 +30,8 @@ public enum BoostContext: ContextBackend {
     ContextRegisters { context_boost_registers(context, $0) }
   }
 
+  public static var layout: ContextLayout? { ContextLayout(reading: context_boost_layout) }
+
   @inlinable @inline(__always)
   public static func destroy(_ context: UnsafeMutablePointer<context_boost>) {
     context_boost_destroy(context)

@@ -30,6 +30,8 @@ public enum UcontextContext: ContextBackend {
     ContextRegisters { context_ucontext_registers(context, $0) }
   }
 
+  public static var layout: ContextLayout? { ContextLayout(reading: context_ucontext_layout) }
+
   @inlinable @inline(__always)
   public static func destroy(_ context: UnsafeMutablePointer<context_ucontext>) {
     context_ucontext_destroy(context)

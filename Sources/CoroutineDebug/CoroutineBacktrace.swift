@@ -7,39 +7,39 @@ public struct CoroutineBacktrace: Sendable, Identifiable {
   public let state: State
   /// Whether it is a generator that is suspended in a `yield`. One whose body runs, or waits for something, is a part of
   /// the coroutine that called `next()`.
-  public internal(set) var isGenerator = false
+  public package(set) var isGenerator = false
   /// What a suspended one does there where it waits: `receive`, `send`, `join`, `sleep`. Empty for others.
-  public internal(set) var operation = ""
+  public package(set) var operation = ""
   /// What a suspended one waits for, in words: `receive on channel "jobs" (buffered 0/64, 3 receivers)`. Empty for others.
-  public internal(set) var waitsFor = ""
+  public package(set) var waitsFor = ""
   /// How long it will go on to wait, if its wait has a deadline.
-  public internal(set) var timeLeft: Duration?
+  public package(set) var timeLeft: Duration?
   /// How long it has been in this state (a running one: since it was woken), to 10 ms; `nil` where times were not recorded.
-  public internal(set) var duration: Duration?
+  public package(set) var duration: Duration?
   /// What schedules it, in words. Empty for a generator.
-  public internal(set) var scheduler = ""
+  public package(set) var scheduler = ""
   /// The coroutine that created it, which may have ended since; `nil` for one that was created outside of any.
-  public internal(set) var parentID: UInt64?
+  public package(set) var parentID: UInt64?
   /// The scope that waits for its end, if one does.
-  public internal(set) var scope: Scope?
+  public package(set) var scope: Scope?
   /// The usable bytes of its stack; `nil` without one, before it begins.
-  public internal(set) var stackSize: Int?
+  public package(set) var stackSize: Int?
   /// How many of them it uses where it is suspended; `nil` while it runs.
-  public internal(set) var stackUsed: Int?
+  public package(set) var stackUsed: Int?
   /// Its stack, innermost first: where it is suspended, up to the function that it began with. A generator that it runs is
   /// a part of it: the body's frames come first, then those of whoever called `next()`. Empty for one that has not begun,
   /// and for one that runs, unless it makes the dump.
-  public internal(set) var frames: [Frame] = []
+  public package(set) var frames: [Frame] = []
   /// Whether `frames` ends because there were more than the dump's limit.
-  public internal(set) var isTruncated = false
+  public package(set) var isTruncated = false
   /// Who called for its creation, innermost first. Empty unless `CoroutineDump.recordsCreation` was set before.
-  public internal(set) var creationFrames: [Frame] = []
+  public package(set) var creationFrames: [Frame] = []
 
   // In the `StackTable` of the dump that is being made.
-  var stackNumber = 0
-  var creatorsNumber: Int?
+  package var stackNumber = 0
+  package var creatorsNumber: Int?
 
-  init(id: UInt64, name: String, state: State) {
+  package init(id: UInt64, name: String, state: State) {
     (self.id, self.name, self.state) = (id, name, state)
   }
 
@@ -62,6 +62,10 @@ public struct CoroutineBacktrace: Sendable, Identifiable {
     public let name: String
     /// The coroutine that called `withScope`; `nil` if `async` code did.
     public let ownerID: UInt64?
+
+    package init(id: UInt, name: String, ownerID: UInt64?) {
+      (self.id, self.name, self.ownerID) = (id, name, ownerID)
+    }
   }
 
   /// A function that has called another one, or has been inlined into another one.

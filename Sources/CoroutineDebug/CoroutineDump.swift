@@ -38,17 +38,7 @@ public struct CoroutineDump: Sendable {
     precondition(frameLimit > 0, "a dump of at most \(frameLimit) frames a coroutine shows nothing")
     return try explaining {
       var capture = try StackCapture(frameLimit: frameLimit)
-      var coroutines: [CoroutineBacktrace] = []
-      try capture.readAll { coroutines.append($0) }
-      var symbolicator = Symbolicator()
-      for index in coroutines.indices {
-        coroutines[index].frames = symbolicator.frames(of: capture.stacks[coroutines[index].stackNumber])
-        if let creators = coroutines[index].creatorsNumber {
-          coroutines[index].creationFrames = symbolicator.frames(of: capture.stacks[creators])
-        }
-      }
-      return CoroutineDump(
-        coroutines: coroutines.sorted { ($0.isGenerator ? 1 : 0, $0.id) < ($1.isGenerator ? 1 : 0, $1.id) })
+      return try capture.dump()
     }
   }
 
@@ -98,15 +88,34 @@ extension CoroutineDump {
   ) throws {
     precondition(
       options.frameLimit > 0, "a dump of at most \(options.frameLimit) frames a coroutine shows nothing")
+    do {
+      var capture = try StackCapture(frameLimit: options.frameLimit)
+      try write(from: &capture, options: options, isColored: isColored, sink)
+    } catch let problem as Inspection.Unavailable {
+      throw Unavailable(description: "\(problem)")
+    } catch let problem as Unwinder.OutOfMemory {
+      throw Unavailable(description: "\(problem)")
+    }
+  }
+}
+
+// MARK: - From any source
+
+extension CoroutineDump {
+  /// Writes a dump to a file descriptor.
+  package static func write<Source: DumpSource & ~Copyable>(
+    from source: inout Source, to descriptor: CInt, options: Options
+  ) throws {
+    let isColored = options.colors == .automatic && isColored(descriptor)
+    try write(from: &source, options: options, isColored: isColored) { try writeAll($0, to: descriptor) }
+  }
+
+  fileprivate static func write<Source: DumpSource & ~Copyable>(
+    from source: inout Source, options: Options, isColored: Bool, _ sink: (UnsafeRawBufferPointer) throws -> Void
+  ) throws {
     try withoutActuallyEscaping(sink) { sink in
       var output = DumpOutput(sink)
-      do {
-        try write(options: options, isColored: isColored || options.colors == .always, to: &output)
-      } catch let problem as Inspection.Unavailable {
-        throw Unavailable(description: "\(problem)")
-      } catch let problem as Unwinder.OutOfMemory {
-        throw Unavailable(description: "\(problem)")
-      }
+      try write(&source, options: options, isColored: isColored || options.colors == .always, to: &output)
       try output.finish()
     }
   }
@@ -116,8 +125,9 @@ extension CoroutineDump {
   /// Names take that much at most: the symbol tables of a large program.
   private static var memoryForNames: Int { 64 << 20 }
 
-  private static func write(options: Options, isColored: Bool, to output: inout DumpOutput) throws {
-    var capture = try StackCapture(frameLimit: options.frameLimit)
+  private static func write<Source: DumpSource & ~Copyable>(
+    _ capture: inout Source, options: Options, isColored: Bool, to output: inout DumpOutput
+  ) throws {
     let findsNames = options.names && isMemoryAvailable(memoryForNames)
     switch options.format {
     case .json:
@@ -138,22 +148,22 @@ extension CoroutineDump {
     }
   }
 
-  private static func writeJSON(
-    _ capture: inout StackCapture, findsNames: Bool, to output: inout DumpOutput
+  private static func writeJSON<Source: DumpSource & ~Copyable>(
+    _ capture: inout Source, findsNames: Bool, to output: inout DumpOutput
   ) throws {
     var json = DumpJSON()
-    json.begin(to: &output)
+    json.begin(capture.process, to: &output)
     try readInBatches(&capture) { batch, _ in
       for coroutine in batch { json.write(coroutine, to: &output) }
       try output.check()
     }
-    var symbolicator = Symbolicator(namesFunctions: findsNames)
+    var symbolicator = capture.symbolicator(namesFunctions: findsNames)
     let stacks = (0..<capture.stacks.count).map { symbolicator.frames(of: capture.stacks[$0]) }
     json.end(stacks: stacks, to: &output)
   }
 
-  private static func writeGroups(
-    _ capture: inout StackCapture, _ style: DumpStyle, findsNames: Bool, tree: inout ScopeTree?,
+  private static func writeGroups<Source: DumpSource & ~Copyable>(
+    _ capture: inout Source, _ style: DumpStyle, findsNames: Bool, tree: inout ScopeTree?,
     to output: inout DumpOutput
   ) throws {
     var groups = DumpGroups()
@@ -162,7 +172,7 @@ extension CoroutineDump {
       tree?.insert($0)
     }
     output.write(groups.summary + "\n")
-    var symbolicator = Symbolicator(namesFunctions: findsNames)
+    var symbolicator = capture.symbolicator(namesFunctions: findsNames)
     for group in groups.sorted {
       output.write("\n")
       style.write(
@@ -173,11 +183,11 @@ extension CoroutineDump {
     }
   }
 
-  private static func writeEach(
-    _ capture: inout StackCapture, _ style: DumpStyle, findsNames: Bool, tree: inout ScopeTree?,
+  private static func writeEach<Source: DumpSource & ~Copyable>(
+    _ capture: inout Source, _ style: DumpStyle, findsNames: Bool, tree: inout ScopeTree?,
     to output: inout DumpOutput
   ) throws {
-    var symbolicator = Symbolicator(namesFunctions: findsNames)
+    var symbolicator = capture.symbolicator(namesFunctions: findsNames)
     var isFirst = true
     try readInBatches(&capture) { batch, stacks in
       for coroutine in batch {
@@ -194,8 +204,8 @@ extension CoroutineDump {
   }
 
   /// Passes on what was found while they were kept from running, when they are not.
-  private static func readInBatches(
-    _ capture: inout StackCapture, _ body: ([CoroutineBacktrace], borrowing StackTable) throws -> Void
+  private static func readInBatches<Source: DumpSource & ~Copyable>(
+    _ capture: inout Source, _ body: ([CoroutineBacktrace], borrowing StackTable) throws -> Void
   ) throws {
     var found: [CoroutineBacktrace] = []
     // Both closures change it, and never at the same time.

@@ -1,6 +1,3 @@
-import Coroutine
-import Glibc
-
 /// A dump as JSON: `docs/dump-schema.json`. The coroutines come first, each with the number of its stack; then the stacks,
 /// each once. So neither side needs to keep the coroutines in memory.
 struct DumpJSON {
@@ -9,12 +6,11 @@ struct DumpJSON {
   private var isFirst = true
   private var count = 0
 
-  mutating func begin(to stream: inout some TextOutputStream) {
-    var time = timespec()
-    clock_gettime(CLOCK_REALTIME, &time)
-    var line = "{\"format\":\"coroutine-dump\",\"version\":\(Self.version),\"process\":{\"id\":\(getpid()),"
-    line += "\"executable\":\(Self.string(CommandLine.arguments.first ?? "")),"
-    line += "\"backend\":\(Self.string(Coroutine<Never, Never>.backendName)),"
+  func begin(_ process: DumpedProcess, to stream: inout some TextOutputStream) {
+    let time = process.time
+    var line = "{\"format\":\"coroutine-dump\",\"version\":\(Self.version),\"process\":{\"id\":\(process.id),"
+    line += "\"executable\":\(Self.string(process.executable)),"
+    line += "\"backend\":\(Self.string(process.backend)),"
     line += "\"time\":\(Double(time.tv_sec) + Double(time.tv_nsec / 1_000_000) / 1000)},\"coroutines\":["
     stream.write(line)
   }

@@ -4,7 +4,7 @@ import Coroutine
 import Glibc
 
 /// Reads the coroutines' stacks, as addresses: what has to be done while nobody may resume them.
-struct StackCapture: ~Copyable {
+struct StackCapture: ~Copyable, DumpSource {
   private(set) var stacks = StackTable()
   private let unwinder: Unwinder
   private let frameLimit: Int
@@ -34,11 +34,20 @@ struct StackCapture: ~Copyable {
     buffer.deallocate()
   }
 
+  var process: DumpedProcess {
+    var time = timespec()
+    clock_gettime(CLOCK_REALTIME, &time)
+    return DumpedProcess(
+      id: getpid(), executable: CommandLine.arguments.first ?? "", backend: Coroutine<Never, Never>.backendName,
+      time: time)
+  }
+
+  func symbolicator(namesFunctions: Bool) -> Symbolicator { Symbolicator(namesFunctions: namesFunctions) }
+
   /// Passes each coroutine to `body`: without its frames, whose number in `stacks` it has. `between` is called after each
   /// `batch`, when they run again.
   mutating func readAll(
-    batch: Int = .max, between: (inout StackCapture) throws -> Void = { _ in },
-    _ body: (CoroutineBacktrace) throws -> Void
+    batch: Int, between: (inout StackCapture) throws -> Void, _ body: (CoroutineBacktrace) throws -> Void
   ) throws {
     let caller = ContextRegisters(unwinder_registers_here())
     // Both closures change it, and never at the same time.

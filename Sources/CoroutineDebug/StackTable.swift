@@ -1,18 +1,20 @@
 /// Stacks of return addresses, each kept once, however many coroutines have it, and known by its number.
-struct StackTable {
+package struct StackTable {
   // All addresses lie in one array, one stack after the other.
   private var addresses: [UInt] = []
   private var ranges: [Range<Int>] = []
   /// The numbers, by hash and by the order in which they were tried: open addressing, -1 for nothing.
   private var slots = [Int](repeating: -1, count: 64)
 
-  var count: Int { ranges.count }
+  package init() {}
+
+  package var count: Int { ranges.count }
 
   /// A stack's addresses, innermost first.
-  subscript(number: Int) -> ArraySlice<UInt> { addresses[ranges[number]] }
+  package subscript(number: Int) -> ArraySlice<UInt> { addresses[ranges[number]] }
 
   /// The number of a stack, which is added if it is new.
-  mutating func number(of stack: UnsafeBufferPointer<UInt>) -> Int {
+  package mutating func number(of stack: UnsafeBufferPointer<UInt>) -> Int {
     if ranges.count * 2 >= slots.count { grow() }
     var slot = slot(for: stack)
     while slots[slot] >= 0 {

@@ -4,7 +4,7 @@ import Runtime
 /// Turns stacks of addresses into frames. Equal stacks are looked up once, and share one array; so are equal addresses.
 ///
 /// Not for two threads at a time. Describes the libraries that were loaded when it was made.
-struct Symbolicator: ~Copyable {
+package struct Symbolicator: ~Copyable {
   /// `nil` without memory: nothing has a name then.
   private let symbols: OpaquePointer?
   private var stacks: [ArraySlice<UInt>: [CoroutineBacktrace.Frame]] = [:]
@@ -25,6 +25,33 @@ struct Symbolicator: ~Copyable {
   init(namesFunctions: Bool = true) {
     symbols = symbols_open()
     self.namesFunctions = namesFunctions
+  }
+
+  /// An executable or a library of another process.
+  package struct Image {
+    let addresses: Range<UInt>
+    let shift: UInt
+    let path: String
+    let file: String
+
+    /// - Parameters:
+    ///   - shift: an address less this is the address as the file counts.
+    ///   - path: as the process knows it.
+    ///   - file: where it can be opened now.
+    package init(addresses: Range<UInt>, shift: UInt, path: String, file: String) {
+      (self.addresses, self.shift, self.path, self.file) = (addresses, shift, path, file)
+    }
+  }
+
+  /// For another process.
+  package init(images: [Image], namesFunctions: Bool) {
+    symbols = symbols_open_empty()
+    self.namesFunctions = namesFunctions
+    guard let symbols else { return }
+    for image in images {
+      _ = symbols_add(
+        symbols, image.addresses.lowerBound, image.addresses.upperBound, image.shift, image.path, image.file)
+    }
   }
 
   deinit {

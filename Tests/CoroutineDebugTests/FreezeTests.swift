@@ -44,7 +44,7 @@ import Testing
   }
 
   @Test func nobodyGoesOnBeforeTheSnapshotEnds() throws {
-    let bustle = Bustle(name: "watched")
+    let bustle = Bustle(name: "bustle")
     let end = bustle.start()
     var everSeen = 0
     for _ in 0..<100 {

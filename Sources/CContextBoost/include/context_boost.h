@@ -61,5 +61,9 @@ static inline __attribute__((always_inline)) struct context_boost_arrival contex
 // nothing, for a destroyed one. One that never ran stands at the start of Boost's trampoline.
 int context_boost_registers(const struct context_boost *context, uintptr_t registers[4]);
 
+// For readers of another process: where `context_boost_registers` finds them, as offsets from where the context's first
+// word points; of sp, which is not saved, what it is there. The word that is 0 in a destroyed context is at `live`.
+int context_boost_layout(uintptr_t registers[4], uintptr_t *live, int *is_indirect);
+
 // From here on the context holds nothing: it owns no memory, a switch to it by mistake fails at address 0.
 static inline void context_boost_destroy(struct context_boost *context) { context->fctx = 0; }

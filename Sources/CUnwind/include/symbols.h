@@ -1,4 +1,4 @@
-// Which function, file and line an address of this process belongs to: from the symbol tables and the debug information
+// Which function, file and line an address of a process belongs to, this one or another: from the symbol tables and the debug information
 // of the executable and of the libraries that are loaded.
 //
 // Swift's own `Runtime` module can tell too. It runs all line programs of an executable for each address (0.8 ms a
@@ -19,6 +19,12 @@ struct symbols;
 
 struct symbols *symbols_open(void);  // NULL without memory
 void symbols_close(struct symbols *symbols);
+
+// For another process: none at first, then one image after the other. `shift`: an address less this is the address as the
+// file counts. `path` is as the process knows it, `file` where it can be opened.
+struct symbols *symbols_open_empty(void);
+bool symbols_add(struct symbols *symbols, uintptr_t start, uintptr_t end, uintptr_t shift, const char *path,
+                 const char *file);
 
 // The executable or library around an address.
 struct symbol_image {

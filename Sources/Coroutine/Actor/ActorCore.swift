@@ -90,10 +90,7 @@ class ActorCore: Waitable, @unchecked Sendable {
   func clear() {}
 
   override package final func describe(_ operation: WaitReason.Operation) -> String {
-    switch operation {
-    case .send: "room in the mailbox of \(describeActor(name))"
-    default: "a message for \(describeActor(name))"
-    }
+    WaitText.message(forActor: name, operation)
   }
 
   override package final func wakers(_ operation: WaitReason.Operation) -> Wakers {

@@ -266,7 +266,7 @@ class ReplyCore: Waitable, @unchecked Sendable {
   }
 
   override package final func describe(_ operation: WaitReason.Operation) -> String {
-    "an answer of \(describeActor(recipient?.name ?? ""))"
+    WaitText.answer(ofActor: recipient?.name ?? "")
   }
 
   /// The actor, as long as the message lies in its mailbox or is being handled, as in `AskGraph`.

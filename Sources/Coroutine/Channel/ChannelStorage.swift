@@ -21,17 +21,9 @@ final class ChannelStorage<Element: ~Copyable>: Waitable, @unchecked Sendable {
     coroutine_sanitizer_begin_unseen()
     let (count, senders, receivers) = (machine.buffer.count, machine.senders.count, machine.receivers.count)
     coroutine_sanitizer_end_unseen()
-    var parts: [String] = []
-    switch capacity {
-    case .rendezvous: break
-    case .buffered(let limit): parts.append("buffered \(count)/\(limit)")
-    case .unbounded: parts.append("buffered \(count)")
-    case .conflated: parts.append("conflated")
-    }
-    if senders > 0 { parts.append(senders == 1 ? "1 sender" : "\(senders) senders") }
-    if receivers > 0 { parts.append(receivers == 1 ? "1 receiver" : "\(receivers) receivers") }
-    let place = name.isEmpty ? "an unnamed channel" : "channel \"\(name)\""
-    return "\(operation) on \(place)" + (parts.isEmpty ? "" : " (\(parts.joined(separator: ", ")))")
+    return WaitText.channel(
+      name, limit: machine.limit, isConflated: machine.isConflated, count: count, senders: senders,
+      receivers: receivers, operation)
   }
 
   var capacity: ChannelCapacity {

@@ -98,7 +98,7 @@ package struct ControlBlock: ~Copyable {
 
 extension ControlBlock {
   /// The distance between two colors, in bytes.
-  private static var colorStep: Int { 64 }
+  static var colorStep: Int { 64 }
 
   /// Where the block of `stack` lies.
   static func address(on stack: Stack) -> UnsafeMutablePointer<ControlBlock> {

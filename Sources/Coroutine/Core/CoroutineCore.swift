@@ -139,7 +139,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   }
 
   override package final func describe(_ operation: WaitReason.Operation) -> String {
-    operation == .sleep ? "sleep" : "the end of \(description)"
+    WaitText.end(ofCoroutine: id, name, operation)
   }
 
   override package final func wakers(_ operation: WaitReason.Operation) -> Wakers {

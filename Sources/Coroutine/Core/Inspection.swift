@@ -245,7 +245,10 @@ extension InspectedCoroutine {
   package var operation: WaitReason.Operation? { state == .suspended ? core?.waitReason?.operation : nil }
 
   /// What it waits at, as a mere name; 0: nothing.
-  package var waitsAt: UInt { UInt(bitPattern: core?.waitReason?.object?.toOpaque()) }
+  package var waitsAt: UInt {
+    if case .cases(let wait)? = core?.waitReason?.subject { return UInt(bitPattern: wait) }
+    return UInt(bitPattern: core?.waitReason?.object?.toOpaque())
+  }
 
   /// Who can end its wait. Looked at anew each time.
   package var wakers: Wakers { state == .suspended ? core?.waitReason?.wakers ?? .anybody : .anybody }
@@ -264,8 +267,8 @@ extension InspectedCoroutine {
 
   /// What a suspended one waits for, in words.
   package var waitsFor: String {
-    guard let core else { return "the next element to be asked for" }
-    return core.waitReason?.description ?? "its turn"
+    guard let core else { return WaitText.nextElement }
+    return core.waitReason?.description ?? WaitText.turn
   }
 
   /// When it gives up waiting, in nanoseconds of the timers' clock.
@@ -338,7 +341,7 @@ extension WaitReason {
   /// In words: the operation and what it is done at.
   var description: String {
     switch subject {
-    case .nothing: "its turn"
+    case .nothing: WaitText.turn
     case .object(let object): object._withUnsafeGuaranteedRef { $0.describe(operation) }
     case .cases(let wait): wait.pointee.description
     }
@@ -349,7 +352,7 @@ extension SchedulerReference {
   /// For people.
   var description: String {
     switch self {
-    case .sharedPool: "the pool"
+    case .sharedPool: SchedulerText.sharedPool
     case .pool(let pool): pool.core.description
     case .queue(let queue): queue.description
     case .other(let other): "\(type(of: other.scheduler))"

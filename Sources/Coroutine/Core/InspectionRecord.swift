@@ -55,6 +55,11 @@ enum Newcomers {
     var first: Unmanaged<CoroutineCore>?
   }
 
+  /// Where the lists lie, how many they are, how far apart, and where in each its first coroutine is.
+  static var layout: (address: UInt, count: Int, stride: Int, first: UInt?) {
+    (UInt(bitPattern: lists), count, MemoryLayout<List>.stride, fieldOffset("first", in: List.self))
+  }
+
   private static let count = 16
   // Immutable address; each list has its lock.
   nonisolated(unsafe) private static let lists: UnsafeMutablePointer<List> = {
@@ -68,6 +73,7 @@ enum Newcomers {
   }
 
   static func add(_ core: CoroutineCore) {
+    DebugLayout.publish()
     let list = list(of: core)
     let link = Unmanaged.passUnretained(core)
     list.pointee.lock.lock()
@@ -111,22 +117,65 @@ enum Newcomers {
 }
 
 /// Objects of which somebody wants to know all, without keeping them alive. For those that come and go seldom.
+///
+/// A linked list in memory of its own, for readers of another process: each entry begins with the address of the next one,
+/// and that of the object.
 final class WeakList<Object: AnyObject>: Sendable {
-  private struct Reference {
+  private struct Entry {
+    var next: UnsafeMutablePointer<Entry>?
+    let address: UnsafeMutableRawPointer
     weak var object: Object?
   }
 
   private let lock = Lock()
-  // Guarded by the lock.
-  nonisolated(unsafe) private var references: [Reference] = []
+  // Immutable address; guarded by the lock.
+  nonisolated(unsafe) private let first = UnsafeMutablePointer<UnsafeMutablePointer<Entry>?>.allocate(capacity: 1)
+
+  init() { first.initialize(to: nil) }
+
+  deinit { first.deallocate() }
+
+  /// Where the address of the first entry lies.
+  var address: UInt { UInt(bitPattern: first) }
 
   func add(_ object: Object) {
+    let entry = UnsafeMutablePointer<Entry>.allocate(capacity: 1)
+    let address = Unmanaged.passUnretained(object).toOpaque()
     lock.withLock {
-      references.removeAll { $0.object == nil }
-      references.append(Reference(object: object))
+      // Complete before it can be found: a process may be stopped anywhere.
+      entry.initialize(to: Entry(next: first.pointee, address: address, object: object))
+      first.pointee = entry
     }
   }
 
+  /// By the object's `deinit`.
+  func remove(_ object: Object) {
+    let address = Unmanaged.passUnretained(object).toOpaque()
+    let removed: UnsafeMutablePointer<Entry>? = lock.withLock {
+      var place = first
+      while let entry = place.pointee {
+        if entry.pointee.address == address {
+          place.pointee = entry.pointee.next
+          return entry
+        }
+        // An entry begins with the address of the next one.
+        place = UnsafeMutableRawPointer(entry).assumingMemoryBound(to: UnsafeMutablePointer<Entry>?.self)
+      }
+      return nil
+    }
+    removed?.deinitialize(count: 1).deallocate()
+  }
+
   /// Those that are alive.
-  var all: [Object] { lock.withLock { references }.compactMap(\.object) }
+  var all: [Object] {
+    lock.withLock {
+      var objects: [Object] = []
+      var next = first.pointee
+      while let entry = next {
+        if let object = entry.pointee.object { objects.append(object) }
+        next = entry.pointee.next
+      }
+      return objects
+    }
+  }
 }

@@ -18,6 +18,9 @@ enum StackSupply {
 
   private static var instrumentedSize: Int { 4 << 20 }
 
-  /// Looked up once: a sanitizer does not come or go.
-  static let sanitizersActive = coroutine_sanitizers_active()
+  /// Looked up once, for the first stack: a sanitizer does not come or go.
+  static let sanitizersActive = {
+    DebugLayout.publish()
+    return coroutine_sanitizers_active()
+  }()
 }

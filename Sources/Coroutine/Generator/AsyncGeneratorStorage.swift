@@ -34,8 +34,7 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
   }
 
   override package func describe(_ operation: WaitReason.Operation) -> String {
-    let what = name.isEmpty ? "a generator" : "generator \"\(name)\""
-    return operation == .receive ? "an element of \(what)" : "being asked for an element of \(what)"
+    WaitText.generator(name, operation)
   }
 
   override package func wakers(_ operation: WaitReason.Operation) -> Wakers {

@@ -96,7 +96,7 @@ final class BatchStorage: Waitable, @unchecked Sendable {
   }
 
   override func describe(_ operation: WaitReason.Operation) -> String {
-    "\(sources.count) ends at once"
+    WaitText.ends(sources.count)
   }
 
   /// Known where all have to end. An error of any one is enough otherwise, perhaps of one that has just ended.

@@ -64,8 +64,7 @@ package class PromiseCore: Waitable, @unchecked Sendable {
   final var isErrorLost: Bool { machine.phase == .rejected && !machine.wasObserved }
 
   override package final func describe(_ operation: WaitReason.Operation) -> String {
-    let promise = name.isEmpty ? "an unnamed promise" : "promise \"\(name)\""
-    return operation == .promise ? promise : "\(operation) of \(promise)"
+    WaitText.promise(name, operation)
   }
 }
 

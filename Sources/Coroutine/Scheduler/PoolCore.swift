@@ -78,7 +78,10 @@ final class PoolCore: @unchecked Sendable {
     machine = PoolStateMachine(count: count)
     workers = (0..<count).map { PoolWorker(core: self, index: $0) }
     Self.all.add(self)
+    DebugLayout.publish()
   }
+
+  deinit { Self.all.remove(self) }
 
   /// Lets the threads end when they have nothing left to run. Called once, when no coroutine is left.
   func end() {
@@ -429,8 +432,8 @@ extension PoolCore {
   /// For people.
   var description: String {
     switch host {
-    case .lentThread: "runUntilComplete"
-    case .threads: count == 1 ? "a serial pool" : "a pool of \(count)"
+    case .lentThread: SchedulerText.lentThread
+    case .threads: SchedulerText.pool(count)
     }
   }
 }

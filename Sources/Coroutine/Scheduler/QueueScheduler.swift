@@ -35,6 +35,8 @@ extension Scheduler where Self == DispatchQueue {
 @usableFromInline
 final class QueueScheduler: Scheduler {
   private let queue: DispatchQueue
+  /// The queue's, kept where readers of another process find it.
+  private let label: String
   private let tag: Tag
   private let lock = Lock()
   // Guarded by the lock, both of them: what is ready, and how many drains Dispatch was asked for that have not ended.
@@ -43,6 +45,7 @@ final class QueueScheduler: Scheduler {
 
   private init(_ queue: DispatchQueue, tag: Tag) {
     self.queue = queue
+    label = queue.label
     self.tag = tag
   }
 
@@ -77,7 +80,7 @@ final class QueueScheduler: Scheduler {
   @usableFromInline
   var isSerial: Bool { queue.isSerial }
   /// For people.
-  var description: String { "queue \"\(queue.label)\"" }
+  var description: String { SchedulerText.queue(label) }
 
   private let width = ThreadPool.processorCount
   private static let batch = 256

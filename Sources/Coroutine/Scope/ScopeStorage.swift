@@ -128,14 +128,14 @@ package final class ScopeStorage: Waitable, @unchecked Sendable {
   }
 
   override package func describe(_ operation: WaitReason.Operation) -> String {
-    "the children of \(description)"
+    WaitText.children(ofScope: name)
   }
 
   override package func wakers(_ operation: WaitReason.Operation) -> Wakers {
     .scope(UInt(bitPattern: Unmanaged.passUnretained(self).toOpaque()))
   }
 
-  private var description: String { name.isEmpty ? "a scope" : "scope \"\(name)\"" }
+  private var description: String { WaitText.scope(name) }
 }
 
 /// Whether two errors tell the same: they are values without an identity.

@@ -76,7 +76,7 @@ package struct SelectWait {
 extension SelectWait {
   /// For debuggers, while whoever waits can't run: each case, in words.
   var description: String {
-    "select: " + targets.lazy.map(\.description).joined(separator: ", ")
+    WaitText.select(targets.lazy.map(\.description))
   }
 }
 
@@ -84,8 +84,8 @@ extension Select.Target {
   var description: String {
     switch kind {
     case .waitable(let waitable, let operation): waitable._withUnsafeGuaranteedRef { $0.describe(operation) }
-    case .timeout(let duration): "a timeout of \(duration)"
-    case .otherwise: "nothing"
+    case .timeout(let duration): WaitText.timeout(duration)
+    case .otherwise: WaitText.noCase
     }
   }
 }

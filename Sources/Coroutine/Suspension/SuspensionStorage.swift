@@ -51,7 +51,7 @@ final class SuspensionStorage<Value: Sendable>: Waitable, @unchecked Sendable {
   var origin: String { "withSuspension in \(CoroutineCore.describe(id: coroutine.id, name: coroutine.name))" }
 
   override package func describe(_ operation: WaitReason.Operation) -> String {
-    "a callback"
+    WaitText.callback
   }
 }
 

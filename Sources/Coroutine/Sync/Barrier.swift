@@ -55,7 +55,7 @@ public struct Barrier: Sendable {
 }
 
 // Unchecked: the name is constant, and the lock guards the machine.
-private final class BarrierStorage: Waitable, @unchecked Sendable {
+final class BarrierStorage: Waitable, @unchecked Sendable {
   let name: String
   @exclusivity(unchecked) private var machine: BarrierStateMachine
 
@@ -88,7 +88,7 @@ private final class BarrierStorage: Waitable, @unchecked Sendable {
   }
 
   override func describe(_ operation: WaitReason.Operation) -> String {
-    named("barrier", name)
+    WaitText.barrier(name)
   }
 }
 

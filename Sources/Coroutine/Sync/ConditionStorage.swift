@@ -89,6 +89,6 @@ final class ConditionStorage: Waitable, @unchecked Sendable {
   var waiterCount: Int { lock.withLock { machine.waiters.count } }
 
   override package func describe(_ operation: WaitReason.Operation) -> String {
-    "\(named("condition", name)) of \(mutex.label)"
+    WaitText.condition(name, ofMutex: mutex.name)
   }
 }

@@ -6,7 +6,7 @@ import Synchronization
 ///
 /// The lowest bit is always 0: a mutex keeps a mark of its own there.
 @usableFromInline
-struct LockHolder: Equatable, Sendable {
+package struct LockHolder: Equatable, Sendable {
   @usableFromInline let word: UInt64
 
   static var none: LockHolder { LockHolder(word: 0) }
@@ -16,7 +16,7 @@ struct LockHolder: Equatable, Sendable {
   private static var task: UInt64 { 0b100 }
   private static var thread: UInt64 { 0b110 }
 
-  init(word: UInt64) {
+  package init(word: UInt64) {
     self.word = word
   }
 
@@ -38,13 +38,18 @@ struct LockHolder: Equatable, Sendable {
   /// The number of the coroutine, if it is one.
   var coroutineID: UInt64? { word & Self.kinds == Self.coroutine ? word >> 3 : nil }
 
-  /// In words. `place` is where a coroutine's block was when it became the holder.
+  /// In words; `nil` for nobody. `place` is where a coroutine's block was when it became the holder.
   ///
   /// For a debugger, while what is suspended can't run: then the name of one that does not run can be read.
-  func description(at place: HolderPlace) -> String {
+  func description(at place: HolderPlace) -> String? {
+    description { place.name(of: $0) }
+  }
+
+  /// The same, with `name` to tell a coroutine's name by its number, if it can be told.
+  package func description(name: (UInt64) -> String?) -> String? {
+    guard self != .none else { return nil }
     guard let id = coroutineID else { return word & Self.kinds == Self.task ? "async code" : "a thread" }
-    guard let name = place.name(of: id), !name.isEmpty else { return "coroutine \(id)" }
-    return "coroutine \(id) \"\(name)\""
+    return CoroutineCore.describe(id: id, name: name(id) ?? "")
   }
 }
 

@@ -182,8 +182,6 @@ class MutexCore: Waitable, @unchecked Sendable {
   final var label: String { named("mutex", name) }
 
   override package final func describe(_ operation: WaitReason.Operation) -> String {
-    let holder = holder
-    guard holder != .none else { return label }
-    return "\(label), held by \(holder.description(at: HolderPlace(address: place.load(ordering: .relaxed))))"
+    WaitText.mutex(name, holder: holder.description(at: HolderPlace(address: place.load(ordering: .relaxed))))
   }
 }

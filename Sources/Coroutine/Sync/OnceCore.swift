@@ -95,9 +95,8 @@ class OnceCore: Waitable, @unchecked Sendable {
 
   override package final func describe(_ operation: WaitReason.Operation) -> String {
     let maker = LockHolder(word: maker.load(ordering: .relaxed))
-    let label = "the value of \(named("once", name))"
-    guard maker != .none else { return label }
-    return "\(label), made by \(maker.description(at: HolderPlace(address: makerPlace.load(ordering: .relaxed))))"
+    return WaitText.once(
+      name, maker: maker.description(at: HolderPlace(address: makerPlace.load(ordering: .relaxed))))
   }
 }
 

@@ -149,13 +149,9 @@ class ReadWriteLockCore: Waitable, @unchecked Sendable {
   }
 
   override package final func describe(_ operation: WaitReason.Operation) -> String {
-    let label = named("read-write lock", name)
     let writer = LockHolder(word: writer.load(ordering: .relaxed))
-    if writer != .none {
-      let place = HolderPlace(address: writerPlace.load(ordering: .relaxed))
-      return "\(label), held by writer \(writer.description(at: place))"
-    }
-    let readers = readers.load(ordering: .relaxed)
-    return readers > 0 ? "\(label), held by \(readers) reader\(readers == 1 ? "" : "s")" : label
+    return WaitText.readWriteLock(
+      name, writer: writer.description(at: HolderPlace(address: writerPlace.load(ordering: .relaxed))),
+      readers: readers.load(ordering: .relaxed))
   }
 }

@@ -179,7 +179,7 @@ final class SemaphoreStorage: Waitable, @unchecked Sendable {
   }
 
   override package func describe(_ operation: WaitReason.Operation) -> String {
-    "a permit of \(named("semaphore", name))"
+    WaitText.permit(ofSemaphore: name)
   }
 }
 

@@ -86,7 +86,7 @@ public struct WaitGroup: Sendable {
 }
 
 // Unchecked: the name is constant, and the lock guards all else.
-private final class WaitGroupStorage: Waitable, @unchecked Sendable {
+final class WaitGroupStorage: Waitable, @unchecked Sendable {
   let name: String
   @exclusivity(unchecked) private var machine: WaitGroupStateMachine
   /// The machine's count, for debuggers: written under the lock.
@@ -147,7 +147,7 @@ private final class WaitGroupStorage: Waitable, @unchecked Sendable {
   }
 
   override func describe(_ operation: WaitReason.Operation) -> String {
-    "\(named("wait group", name)), with \(count) to be done"
+    WaitText.group(name, count: count)
   }
 }
 

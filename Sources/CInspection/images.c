@@ -1,0 +1,170 @@
+#define _GNU_SOURCE 1
+#include "parts.h"
+
+#include <elf.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+
+// The executables and libraries of a target, by the ELF headers that lie in its memory.
+
+enum { most_headers = 64, longest_notes = 1 << 16, longest_list = 10000, longest_name = 4096 };
+
+#if defined(__x86_64__)
+enum { this_machine = EM_X86_64 };
+#elif defined(__aarch64__)
+enum { this_machine = EM_AARCH64 };
+#else
+#error "CInspection does not know this architecture's number in ELF files: add it here."
+#endif
+
+bool target_is_of_this_machine(const Elf64_Ehdr *header) {
+  return header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB &&
+         header->e_machine == this_machine;
+}
+
+static bool is_header(const Elf64_Ehdr *header) {
+  return memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 && target_is_of_this_machine(header) &&
+         header->e_phentsize == sizeof(Elf64_Phdr) && header->e_phnum <= most_headers;
+}
+
+// The program headers of an image. Returns how many there are; 0: that is no image.
+static size_t read_headers(struct target *target, uint64_t start, Elf64_Phdr headers[most_headers]) {
+  Elf64_Ehdr header;
+  if (!target_read(target, start, &header, sizeof header) || !is_header(&header)) return 0;
+  if (!target_read(target, start + header.e_phoff, headers, header.e_phnum * sizeof(Elf64_Phdr))) return 0;
+  return header.e_phnum;
+}
+
+bool target_is_image(struct target *target, uint64_t start) {
+  Elf64_Phdr headers[most_headers];
+  return read_headers(target, start, headers) > 0;
+}
+
+bool target_add_image(struct target *target, uint64_t start, const char *path, const char *file) {
+  Elf64_Phdr headers[most_headers];
+  size_t count = read_headers(target, start, headers);
+  if (count == 0) return false;
+  uint64_t low = UINT64_MAX, high = 0, table = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (headers[i].p_type == PT_GNU_EH_FRAME) table = headers[i].p_vaddr;
+    if (headers[i].p_type != PT_LOAD) continue;
+    if (headers[i].p_vaddr < low) low = headers[i].p_vaddr;
+    if (headers[i].p_vaddr + headers[i].p_memsz > high) high = headers[i].p_vaddr + headers[i].p_memsz;
+  }
+  if (low >= high) return false;
+  uint64_t bias = start - (low & ~(uint64_t)(page_size - 1));
+  if (!target_make_room(&target->images, &target->image_capacity, target->image_count, sizeof *target->images))
+    return false;
+  struct target_image image = {
+      .start = start, .end = high + bias, .bias = bias, .path = strdup(path), .file = strdup(file),
+      .unwind_table = table ? table + bias : 0};
+  if (!image.path || !image.file) {
+    free((char *)image.path);
+    free((char *)image.file);
+    return false;
+  }
+  target->images[target->image_count++] = image;
+  return true;
+}
+
+// MARK: Notes
+
+// Where in a part of memory with notes the value of one lies; 0: it has none.
+static uint64_t find_in_notes(struct target *target, uint64_t start, uint64_t size, const char *owner, uint32_t type) {
+  if (size > longest_notes) return 0;
+  for (uint64_t at = 0; at + sizeof(Elf64_Nhdr) <= size;) {
+    Elf64_Nhdr note;
+    char name[32] = {0};
+    if (!target_read(target, start + at, &note, sizeof note)) return 0;
+    uint64_t value = at + sizeof note + (((uint64_t)note.n_namesz + 3) & ~(uint64_t)3);
+    if (note.n_type == type && note.n_namesz == strlen(owner) + 1 && note.n_namesz <= sizeof name &&
+        target_read(target, start + at + sizeof note, name, note.n_namesz) && strcmp(name, owner) == 0 &&
+        note.n_descsz >= sizeof(uint64_t))
+      return start + value;
+    at = value + (((uint64_t)note.n_descsz + 3) & ~(uint64_t)3);
+  }
+  return 0;
+}
+
+uint64_t target_build_id(struct target *target, uint64_t start, bool is_file) {
+  Elf64_Phdr headers[most_headers];
+  size_t count = read_headers(target, start, headers);
+  uint64_t low = UINT64_MAX, id;
+  for (size_t i = 0; i < count; i++)
+    if (headers[i].p_type == PT_LOAD && headers[i].p_vaddr < low) low = headers[i].p_vaddr;
+  uint64_t bias = start - (low & ~(uint64_t)(page_size - 1));
+  for (size_t i = 0; i < count; i++) {
+    if (headers[i].p_type != PT_NOTE) continue;
+    uint64_t notes = is_file ? start + headers[i].p_offset : headers[i].p_vaddr + bias;
+    uint64_t place = find_in_notes(target, notes, headers[i].p_filesz, "GNU", NT_GNU_BUILD_ID);
+    if (place && target_read(target, place, &id, sizeof id)) return id;
+  }
+  return 0;
+}
+
+// The place of a part of the executable; 0: it has none of that type.
+static uint64_t part_of_executable(struct target *target, uint32_t type) {
+  for (size_t i = 0; i < target->image_count; i++) {
+    if (!target->images[i].is_executable) continue;
+    Elf64_Phdr headers[most_headers];
+    size_t count = read_headers(target, target->images[i].start, headers);
+    for (size_t j = 0; j < count; j++)
+      if (headers[j].p_type == type) return headers[j].p_vaddr + target->images[i].bias;
+  }
+  return 0;
+}
+
+// Where the loader's list of libraries begins: in the executable's dynamic section it leaves a way there for debuggers.
+static uint64_t loaders_list(struct target *target) {
+  Elf64_Dyn entry;
+  uint64_t place = part_of_executable(target, PT_DYNAMIC);
+  for (size_t i = 0; place != 0 && i < longest_list; i++, place += sizeof entry) {
+    if (!target_read(target, place, &entry, sizeof entry) || entry.d_tag == DT_NULL) return 0;
+    if (entry.d_tag != DT_DEBUG) continue;
+    struct r_debug debug;
+    return target_read(target, entry.d_un.d_ptr, &debug, sizeof debug) ? (uint64_t)(uintptr_t)debug.r_map : 0;
+  }
+  return 0;
+}
+
+void target_name_images(struct target *target) {
+  uint64_t next = loaders_list(target);
+  for (size_t i = 0; next != 0 && i < longest_list; i++) {
+    struct link_map library;
+    if (!target_read(target, next, &library, sizeof library)) return;
+    next = (uint64_t)(uintptr_t)library.l_next;
+    char name[longest_name];
+    size_t length = 0;
+    while (length < sizeof name && target_read(target, (uint64_t)(uintptr_t)library.l_name + length, &name[length], 1) &&
+           name[length] != 0)
+      length++;
+    if (length == 0 || length == sizeof name || name[length] != 0) continue;
+    for (size_t j = 0; j < target->image_count; j++) {
+      if (target->images[j].bias != library.l_addr || target->images[j].is_executable) continue;
+      char *copy = strdup(name);
+      if (!copy) continue;
+      free((char *)target->images[j].path);
+      target->images[j].path = copy;
+    }
+  }
+}
+
+size_t target_image_count(const struct target *target) { return target->image_count; }
+const struct target_image *target_image_at(const struct target *target, size_t index) { return &target->images[index]; }
+
+uint64_t target_find_note(struct target *target, const char *owner, uint32_t type, size_t *index) {
+  for (; *index < target->image_count; ++*index) {
+    const struct target_image *image = &target->images[*index];
+    Elf64_Phdr headers[most_headers];
+    size_t count = read_headers(target, image->start, headers);
+    for (size_t i = 0; i < count; i++) {
+      if (headers[i].p_type != PT_NOTE) continue;
+      uint64_t place = find_in_notes(target, headers[i].p_vaddr + image->bias, headers[i].p_memsz, owner, type), distance;
+      if (!place || !target_read(target, place, &distance, sizeof distance)) continue;
+      ++*index;
+      return place + distance;
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,65 @@
+// Another process, or what a core file has kept of one: its memory, the executables and libraries in it, and its stacks.
+//
+// One thread at a time uses a target; a process that was stopped, only the thread that stopped it (ptrace knows tracers by
+// thread). Nothing that is read is trusted: an address that leads nowhere is an answer like any other.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct target;
+
+// Why there is no target.
+enum target_failure {
+  target_failed_system = 1,    // errno tells
+  target_failed_no_process,    // there is none of that number
+  target_failed_permission,    // it may not be looked at
+  target_failed_gone,          // it ended meanwhile
+  target_failed_no_core,       // no ELF core file
+  target_failed_architecture,  // of another kind of machine
+  target_failed_cut_short,     // the file has fewer bytes than it says
+  target_failed_executable,    // the executable can't be read, or is no ELF file
+  target_failed_other_executable,  // it is not the one that the core file is of
+};
+
+// Opens a running process and stops all its threads, until `target_resume` or `target_close`.
+struct target *target_open_process(int pid, enum target_failure *failure);
+
+// Opens a core file. `executable` is the file that the process ran: what it has in common with the memory is often left out
+// of core files. `has` and `wants` get the bytes that the file has, and how many it should have.
+struct target *target_open_core(const char *core, const char *executable, enum target_failure *failure, uint64_t *has,
+                                uint64_t *wants);
+
+// Lets the process go on. What was read until then can be read still, as far as it was kept.
+void target_resume(struct target *target);
+void target_close(struct target *target);
+
+int target_pid(const struct target *target);
+
+// Copies memory. False if not all of it can be read.
+bool target_read(struct target *target, uint64_t address, void *to, size_t count);
+
+// MARK: Executables and libraries
+
+struct target_image {
+  uint64_t start, end;     // the addresses that it takes
+  uint64_t bias;           // an address less this is the address as the file counts
+  const char *path;        // as the process knows it
+  const char *file;        // where it can be opened now
+  bool is_executable;      // what the process was started with
+  uint64_t unwind_table;   // .eh_frame_hdr; 0: none
+};
+
+size_t target_image_count(const struct target *target);
+const struct target_image *target_image_at(const struct target *target, size_t index);
+
+// The value of the ELF note with this owner and type, which is the distance to an address: that address. 0: none has it.
+// `*index` is the image to begin with, and becomes the one behind that which has it.
+uint64_t target_find_note(struct target *target, const char *owner, uint32_t type, size_t *index);
+
+// MARK: Stacks
+
+// Walks a suspended stack, as `unwinder_walk` of CUnwind does in its own process.
+size_t target_walk(struct target *target, const uintptr_t registers[4], uintptr_t top, uintptr_t *addresses,
+                   size_t capacity);

@@ -1,0 +1,79 @@
+// What a target is made of: between the files of this folder.
+#pragma once
+
+#include "include/target.h"
+
+#include <elf.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+// A part of memory in a file: in a core file, or in one that a core file refers to.
+struct segment {
+  uint64_t start, end;
+  int file;         // a descriptor
+  uint64_t offset;  // in that file
+};
+
+// A thread of a process that was stopped.
+struct stopped_thread {
+  pid_t id;
+  int signal;  // that it was about to get
+};
+
+enum { page_size = 4096, cached_pages = 1024 };
+
+struct walker;
+
+struct target {
+  int pid;
+  int memory;  // /proc/PID/mem; -1 for a core file
+
+  struct stopped_thread *threads;
+  size_t thread_count, thread_capacity;
+
+  // Of a core file: those with its own bytes, then those of other files, each part in the order of the addresses.
+  struct segment *segments;
+  size_t segment_count, segment_capacity, own_segments;
+  int *files;
+  size_t file_count, file_capacity;
+
+  struct target_image *images;
+  size_t image_count, image_capacity;
+
+  // Pages that were read: by the low bits of their number. The address is 1 where there is none.
+  struct {
+    uint64_t address[cached_pages];
+    uint8_t bytes[cached_pages][page_size];
+  } *cache;
+
+  struct walker *walker;
+};
+
+// Makes room for one more element, as CUnwind's `make_room` does for its own.
+bool target_make_room(void *array, size_t *capacity, size_t count, size_t element_size);
+
+// An empty target; NULL without memory.
+struct target *target_create(void);
+
+// Stops all threads of a process. Undone by `threads_resume`.
+bool threads_stop(struct target *target, enum target_failure *failure);
+void threads_resume(struct target *target);
+
+// Adds the ELF image that begins at `start`, if there is one. Takes over neither string.
+bool target_add_image(struct target *target, uint64_t start, const char *path, const char *file);
+
+// Whether an ELF image begins there; whether a file with this header is for machines like this one.
+bool target_is_image(struct target *target, uint64_t start);
+bool target_is_of_this_machine(const Elf64_Ehdr *header);
+
+// The first 8 bytes of the number that the linker gave to an image's build; 0: it has none, or that can't be read. Notes
+// lie at their addresses, or as far behind the start as in the file.
+uint64_t target_build_id(struct target *target, uint64_t start, bool is_file);
+
+// Gives the images the names that the process's own loader has for them, which the kernel may spell differently.
+void target_name_images(struct target *target);
+
+// Opens a regular file for as long as the target is open; -1 on failure.
+int target_open_file(struct target *target, const char *path);
+
+void walker_destroy(struct walker *walker);

@@ -1,0 +1,79 @@
+#define _GNU_SOURCE 1
+#include "parts.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+// All threads are stopped, so that what lies in memory belongs together. By PTRACE_SEIZE, not ATTACH: it sends no signal,
+// the process does not learn of it, and goes on by itself should this one be killed.
+
+static bool is_known(const struct target *target, pid_t thread) {
+  for (size_t i = 0; i < target->thread_count; i++)
+    if (target->threads[i].id == thread) return true;
+  return false;
+}
+
+// Waits until a thread that was interrupted stands. False if it has ended.
+static bool wait_for_stop(struct stopped_thread *thread) {
+  int status;
+  pid_t found;
+  do found = waitpid(thread->id, &status, __WALL);
+  while (found < 0 && errno == EINTR);
+  if (found < 0 || !WIFSTOPPED(status)) return false;
+  // It was about to get a signal: that is handed on to it when it goes on.
+  if (status >> 16 != PTRACE_EVENT_STOP) thread->signal = WSTOPSIG(status);
+  return true;
+}
+
+static bool stop_thread(struct target *target, pid_t id) {
+  if (!target_make_room(&target->threads, &target->thread_capacity, target->thread_count, sizeof *target->threads)) {
+    errno = ENOMEM;
+    return false;
+  }
+  if (ptrace(PTRACE_SEIZE, id, NULL, NULL) != 0) return false;
+  struct stopped_thread thread = {.id = id};
+  if (ptrace(PTRACE_INTERRUPT, id, NULL, NULL) == 0 && wait_for_stop(&thread))
+    target->threads[target->thread_count++] = thread;
+  return true;
+}
+
+// One look at the threads. Whether there were new ones; `code` becomes the last reason why one could not be stopped.
+static bool stop_those_found(struct target *target, DIR *tasks, int *code) {
+  size_t count = target->thread_count;
+  struct dirent *entry;
+  while ((entry = readdir(tasks))) {
+    pid_t id = (pid_t)atoi(entry->d_name);
+    // A thread that ends can't be stopped any more (ESRCH, EPERM), the first one too: it matters if nobody could be.
+    if (id > 0 && !is_known(target, id) && !stop_thread(target, id)) *code = errno;
+  }
+  return target->thread_count > count;
+}
+
+bool threads_stop(struct target *target, enum target_failure *failure) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/task", target->pid);
+  // Again until there is no new one: a thread that was not stopped yet may make others.
+  bool found;
+  int code = ESRCH;
+  do {
+    DIR *tasks = opendir(path);
+    found = tasks && stop_those_found(target, tasks, &code);
+    if (tasks) closedir(tasks);
+  } while (found);
+  if (target->thread_count > 0) return true;
+  errno = code;
+  *failure = code == EPERM || code == EACCES ? target_failed_permission
+             : code == ESRCH                 ? target_failed_gone
+                                             : target_failed_system;
+  return false;
+}
+
+void threads_resume(struct target *target) {
+  for (size_t i = 0; i < target->thread_count; i++)
+    ptrace(PTRACE_DETACH, target->threads[i].id, NULL, (void *)(intptr_t)target->threads[i].signal);
+  target->thread_count = 0;
+}

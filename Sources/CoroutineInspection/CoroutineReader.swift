@@ -1,0 +1,428 @@
+import CCoroutine
+import CInspection
+import Context
+import Coroutine
+import CoroutineDebug
+import Glibc
+
+/// Finds the coroutines in a process's memory, and what they wait for, by what `coroutine_debug_layout` says: the same way
+/// as `Inspection` goes in its own process. The process stands still meanwhile.
+///
+/// What can't be read is left out: the process may have been stopped in the middle of anything.
+struct CoroutineReader {
+  typealias Unreadable = TargetMemory.Unreadable
+
+  let memory: TargetMemory
+  let layout: coroutine_debug_layout
+  private(set) var stacks = StackTable()
+  private let frameLimit: Int
+  /// In nanoseconds of the timers' clock; `nil` where nobody knows what it was.
+  private let now: UInt64?
+  private var arenas: [Arena] = []
+  private var seen: Set<UInt64> = []
+  /// What was said of the things that coroutines wait at.
+  private var descriptions: [Waited: String] = [:]
+  private var schedulers: [UInt64: String] = [:]
+  private let kinds: [UInt64: WaitKind]
+
+  private struct Waited: Hashable {
+    let object: UInt64
+    let operation: UInt8
+  }
+
+  /// A reservation of stacks: see `StackArena`.
+  private struct Arena {
+    let base: UInt64
+    let stackSize: UInt64
+    let gap: UInt64
+    let slots: Int
+    let live: UInt64
+
+    var stride: UInt64 { stackSize + gap }
+
+    func stack(_ slot: Int) -> Stack {
+      let limit = base + UInt64(slot) * stride + gap
+      return Stack(limit: limit, top: limit + stackSize, color: UInt64(slot & 15))
+    }
+  }
+
+  private struct Stack: Equatable {
+    let limit: UInt64
+    let top: UInt64
+    let color: UInt64
+  }
+
+  private struct Segment {
+    let registers: ContextRegisters
+    let stack: Stack
+  }
+
+  init(_ memory: TargetMemory, _ layout: coroutine_debug_layout, frameLimit: Int, knowsTime: Bool) {
+    self.memory = memory
+    self.layout = layout
+    self.frameLimit = frameLimit
+    var time = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &time)
+    now = knowsTime ? UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec) : nil
+    var kinds: [UInt64: WaitKind] = [:]
+    for kind in WaitKind.allCases { kinds[Self.kind(kind, in: layout).descriptor] = kind }
+    self.kinds = kinds
+  }
+
+  private static func kind(_ kind: WaitKind, in layout: coroutine_debug_layout) -> coroutine_debug_kind {
+    withUnsafeBytes(of: layout.kinds) { $0.bindMemory(to: coroutine_debug_kind.self)[kind.rawValue] }
+  }
+
+  /// Passes each coroutine to `body`, in no order, then the suspended generators.
+  mutating func readAll(_ body: (CoroutineBacktrace) -> Void) throws(Unreadable) {
+    arenas = try findArenas()
+    for arena in arenas {
+      for slot in try liveSlots(of: arena) {
+        if let found = try? onStack(arena.stack(slot)) { body(found) }
+      }
+    }
+    for core in newcomers() {
+      if let found = try? newcomer(core) { body(found) }
+    }
+  }
+
+  // MARK: Stacks
+
+  private func findArenas() throws(Unreadable) -> [Arena] {
+    var arenas: [Arena] = []
+    for index in 0..<(try memory.word(layout.stack_pool_count)) {
+      let pool = try memory.word(layout.stack_pools + index * 8)
+      var next = try memory.word(pool + layout.pool_newest_arena)
+      while next != 0 {
+        let (slots, size) = (try memory.int(next + layout.arena_slots), try memory.word(next + layout.arena_stack_size))
+        arenas.append(
+          Arena(
+            base: try memory.word(next + layout.arena_base), stackSize: size,
+            gap: try memory.word(next + layout.arena_gap), slots: slots, live: try memory.word(next + layout.arena_live)
+          ))
+        next = try memory.word(next + layout.arena_older)
+      }
+    }
+    return arenas
+  }
+
+  private func liveSlots(of arena: Arena) throws(Unreadable) -> [Int] {
+    var slots: [Int] = []
+    for word in 0..<(arena.slots + 63) / 64 {
+      var bits = try memory.word(arena.live + UInt64(word) * 8)
+      while bits != 0 {
+        slots.append(word * 64 + bits.trailingZeroBitCount)
+        bits &= bits - 1
+      }
+    }
+    return slots
+  }
+
+  /// The live stack that contains an address.
+  private func stack(containing address: UInt64) throws(Unreadable) -> Stack? {
+    for arena in arenas where address >= arena.base && address - arena.base < UInt64(arena.slots) * arena.stride {
+      let slot = Int((address - arena.base) / arena.stride)
+      let bits = try memory.word(arena.live + UInt64(slot / 64) * 8)
+      let stack = arena.stack(slot)
+      return bits & 1 << (slot % 64) != 0 && stack.limit <= address && address < stack.top ? stack : nil
+    }
+    return nil
+  }
+
+  private func block(on stack: Stack) -> UInt64 {
+    (stack.top - stack.color * layout.block_color - layout.block_size) & ~63
+  }
+
+  /// The registers that a context holds; `nil` if it holds none.
+  private func registers(ofContext context: UInt64) throws(Unreadable) -> ContextRegisters? {
+    guard layout.context_is_known != 0, try memory.word(context + layout.context_live) != 0 else { return nil }
+    let isIndirect = layout.context_indirect != 0
+    let base = isIndirect ? try memory.word(context) : context
+    return ContextRegisters(
+      programCounter: UInt(try memory.word(base + layout.context_pc)),
+      stackPointer: UInt(isIndirect ? base + layout.context_sp : try memory.word(base + layout.context_sp)),
+      framePointer: UInt(try memory.word(base + layout.context_fp)),
+      baseRegister: layout.context_base == .max ? 0 : UInt(try memory.word(base + layout.context_base)))
+  }
+
+  // MARK: What is on a stack
+
+  /// The coroutine that has a stack, or the suspended generator; `nil` if there is neither, or it was seen.
+  private mutating func onStack(_ stack: Stack) throws(Unreadable) -> CoroutineBacktrace? {
+    let block = block(on: stack)
+    let state: CoroutineBacktrace.State
+    switch try memory.word(block + layout.block_state) {
+    case layout.state_ready: state = .ready
+    case layout.state_suspended: state = .suspended
+    case layout.state_running: state = .running
+    case layout.state_generator: return try generator(block, on: stack)
+    default: return nil
+    }
+    let core = try memory.word(block + layout.block_owner)
+    guard seen.insert(core).inserted else { return nil }
+    var backtrace = try describe(core, state)
+    var segments: [Segment] = []
+    var next = state == .running ? nil : try registers(ofContext: block)
+    while let saved = next, let current = try self.stack(containing: UInt64(saved.stackPointer)) {
+      segments.append(Segment(registers: saved, stack: current))
+      // So many generators that wait for each other would fill the memory.
+      guard current != stack, segments.count < 10_000 else { break }
+      // A generator's stack: the generator runs, on behalf of whoever is saved as its resumer.
+      next = try registers(ofContext: self.block(on: current) + layout.context_size)
+    }
+    walk(segments, own: stack, into: &backtrace)
+    try addCreators(of: core, to: &backtrace)
+    return backtrace
+  }
+
+  private mutating func generator(_ block: UInt64, on stack: Stack) throws(Unreadable) -> CoroutineBacktrace? {
+    // One that runs is a part of whoever consumes it.
+    guard try registers(ofContext: block + layout.context_size) == nil, let own = try registers(ofContext: block) else {
+      return nil
+    }
+    let id = try memory.word(block + layout.block_identity) >> 32
+    var backtrace = CoroutineBacktrace(id: id, name: "", state: .suspended)
+    backtrace.isGenerator = true
+    backtrace.waitsFor = WaitText.nextElement
+    walk([Segment(registers: own, stack: stack)], own: stack, into: &backtrace)
+    return backtrace
+  }
+
+  private mutating func walk(_ segments: [Segment], own stack: Stack, into backtrace: inout CoroutineBacktrace) {
+    let number = withUnsafeTemporaryAllocation(of: UInt.self, capacity: frameLimit + 1) { buffer in
+      var count = 0
+      for segment in segments where count < buffer.count {
+        let registers = segment.registers
+        let words = [
+          registers.programCounter, registers.stackPointer, registers.framePointer, registers.baseRegister,
+        ]
+        count += target_walk(
+          memory.target, words, UInt(segment.stack.top), buffer.baseAddress! + count, buffer.count - count)
+      }
+      backtrace.isTruncated = count > frameLimit
+      return stacks.number(of: UnsafeBufferPointer(rebasing: buffer[..<min(count, frameLimit)]))
+    }
+    backtrace.stackNumber = number
+    backtrace.stackSize = Int(stack.top - stack.limit)
+    if let last = segments.last, last.stack == stack {
+      backtrace.stackUsed = Int(stack.top - UInt64(last.registers.stackPointer))
+    }
+  }
+
+  // MARK: Those that have not begun
+
+  /// Objects of coroutines in the queues of pools, and in the lists of those on other schedulers.
+  private func newcomers() -> [UInt64] {
+    var found: [UInt64] = []
+    /// A list may be in the middle of a change.
+    func follow(_ first: UInt64, _ link: UInt64) {
+      var next = first
+      while next != 0 {
+        found.append(next)
+        guard let following = try? memory.word(next + link) else { return }
+        next = following
+      }
+    }
+    var pool = (try? memory.word(layout.thread_pools)) ?? 0
+    while pool != 0, let core = try? memory.word(pool + 8) {
+      follow((try? memory.word(core + layout.threads_global_first)) ?? 0, layout.core_next_ready)
+      for worker in (try? memory.words(ofArray: core + layout.threads_workers)) ?? [] {
+        for place in [layout.worker_slot, layout.worker_starting] {
+          if let core = try? memory.word(worker + place), core != 0 { found.append(core) }
+        }
+        found += (try? ring(of: worker)) ?? []
+        follow((try? memory.word(worker + layout.worker_line_first)) ?? 0, layout.core_next_ready)
+      }
+      pool = (try? memory.word(pool)) ?? 0
+    }
+    for index in 0..<layout.newcomer_lists {
+      let list = layout.newcomers + index * layout.newcomer_stride
+      follow((try? memory.word(list + layout.newcomer_first)) ?? 0, layout.core_next_newcomer)
+    }
+    return found
+  }
+
+  private func ring(of worker: UInt64) throws(Unreadable) -> [UInt64] {
+    let places = try memory.word(worker + layout.worker_ring_places)
+    let head = try memory.load(worker + layout.worker_ring_head, as: UInt32.self)
+    let tail = try memory.load(worker + layout.worker_ring_tail, as: UInt32.self)
+    var found: [UInt64] = []
+    for index in 0..<min(tail &- head, UInt32(layout.worker_ring_capacity)) {
+      let place = UInt64(head &+ index) % layout.worker_ring_capacity
+      let core = try memory.word(places + place * 8)
+      if core != 0 { found.append(core) }
+    }
+    return found
+  }
+
+  private mutating func newcomer(_ core: UInt64) throws(Unreadable) -> CoroutineBacktrace? {
+    guard try memory.word(core + layout.core_block) == 0,
+      try memory.byte(core + layout.core_state) == UInt8(layout.core_state_ready), seen.insert(core).inserted
+    else { return nil }
+    var backtrace = try describe(core, .new)
+    backtrace.stackNumber = stacks.number(of: UnsafeBufferPointer(start: nil, count: 0))
+    try addCreators(of: core, to: &backtrace)
+    return backtrace
+  }
+
+  // MARK: What is known of a coroutine
+
+  private mutating func describe(
+    _ core: UInt64, _ state: CoroutineBacktrace.State
+  ) throws(Unreadable) -> CoroutineBacktrace {
+    var backtrace = CoroutineBacktrace(
+      id: try memory.word(core + layout.core_id), name: try memory.string(core + layout.core_name), state: state)
+    if state == .suspended { try describeWait(of: core, in: &backtrace) }
+    let since = try memory.word(core + layout.core_since)
+    if let now, since != 0 { backtrace.duration = .nanoseconds(now > since ? Int64(now - since) : 0) }
+    backtrace.scheduler = (try? scheduler(of: core, state)) ?? ""
+    let parent = try memory.word(core + layout.core_parent)
+    backtrace.parentID = parent == 0 ? nil : parent
+    let scope = try memory.word(core + layout.core_scope)
+    if scope != 0 {
+      let owner = try memory.word(scope + layout.scope_owner)
+      backtrace.scope = CoroutineBacktrace.Scope(
+        id: UInt(scope), name: try memory.string(scope + layout.scope_name), ownerID: owner == 0 ? nil : owner)
+    }
+    return backtrace
+  }
+
+  private mutating func addCreators(of core: UInt64, to backtrace: inout CoroutineBacktrace) throws(Unreadable) {
+    let creation = try memory.word(core + layout.core_creation)
+    guard creation != 0 else { return }
+    var creators: [UInt] = []
+    for index in 0..<min(try memory.word(creation), 1000) {
+      creators.append(UInt(try memory.word(creation + 8 + index * 8)))
+    }
+    guard !creators.isEmpty else { return }
+    backtrace.creatorsNumber = creators.withUnsafeBufferPointer { stacks.number(of: $0) }
+  }
+
+  private mutating func describeWait(
+    of core: UInt64, in backtrace: inout CoroutineBacktrace
+  ) throws(Unreadable) {
+    let tag = UInt64(try memory.byte(core + layout.core_subject_tag))
+    let subject = try memory.word(core + layout.core_subject)
+    backtrace.waitsFor = WaitText.turn
+    guard [layout.subject_nothing, layout.subject_object, layout.subject_cases].contains(tag),
+      let operation = WaitReason.Operation(rawValue: try memory.byte(core + layout.core_operation))
+    else { return }
+    backtrace.operation = "\(operation)"
+    let deadline = try memory.word(core + layout.core_deadline)
+    if let now, deadline != WaitDeadline.never {
+      backtrace.timeLeft = .nanoseconds(deadline > now ? Int64(deadline - now) : 0)
+    }
+    if tag == layout.subject_object {
+      backtrace.waitsFor = description(of: subject, operation)
+    } else if tag == layout.subject_cases {
+      backtrace.waitsFor = (try? cases(of: subject)) ?? "select"
+    }
+  }
+
+  /// A select's cases, in words.
+  private mutating func cases(of wait: UInt64) throws(Unreadable) -> String {
+    let (first, count) = (try memory.word(wait + layout.select_targets), try memory.int(wait + layout.select_count))
+    var texts: [String] = []
+    for index in 0..<max(0, min(count, 10_000)) {
+      let target = first + UInt64(index) * layout.target_stride
+      let tag = UInt64(try memory.byte(target + layout.target_tag))
+      if tag == layout.target_waitable,
+        let operation = WaitReason.Operation(rawValue: try memory.byte(target + layout.target_operation))
+      {
+        texts.append(description(of: try memory.word(target), operation))
+      } else if tag == layout.target_timeout {
+        texts.append(WaitText.timeout(try memory.load(target, as: Duration.self)))
+      } else {
+        texts.append(WaitText.noCase)
+      }
+    }
+    return WaitText.select(texts)
+  }
+
+  private mutating func description(of object: UInt64, _ operation: WaitReason.Operation) -> String {
+    let waited = Waited(object: object, operation: operation.rawValue)
+    if let known = descriptions[waited] { return known }
+    let description = (try? describeWaitable(object, operation)) ?? "\(operation)"
+    descriptions[waited] = description
+    return description
+  }
+
+  /// What a coroutine waits for that does `operation` at this object, as the object itself would say it.
+  private func describeWaitable(_ object: UInt64, _ operation: WaitReason.Operation) throws(Unreadable) -> String {
+    var known: WaitKind?
+    for descriptor in try memory.descriptors(of: object) where known == nil { known = kinds[descriptor] }
+    guard let kind = known else { return "\(operation)" }
+    let offsets = Self.kind(kind, in: layout).fields
+    let fields = [offsets.0, offsets.1, offsets.2, offsets.3, offsets.4, offsets.5].map { object &+ $0 }
+    let name = offsets.0 == WaitKind.noField ? "" : try memory.string(fields[0])
+    switch kind {
+    case .coroutine: return WaitText.end(ofCoroutine: try memory.word(object + layout.core_id), name, operation)
+    case .channel:
+      return WaitText.channel(
+        name, limit: try memory.int(fields[2]), isConflated: try memory.byte(fields[1]) & 1 == 1,
+        count: try memory.int(fields[3]), senders: try memory.int(fields[4]), receivers: try memory.int(fields[5]),
+        operation)
+    case .promise: return WaitText.promise(name, operation)
+    case .batch: return WaitText.ends(try memory.arrayCount(fields[1]))
+    case .generator: return WaitText.generator(name, operation)
+    case .scope: return WaitText.children(ofScope: name)
+    case .suspension: return WaitText.callback
+    case .barrier: return WaitText.barrier(name)
+    case .group: return WaitText.group(name, count: try memory.int(fields[1]))
+    case .mutex: return WaitText.mutex(name, holder: try holder(fields[1], at: fields[2]))
+    case .readWriteLock:
+      return WaitText.readWriteLock(
+        name, writer: try holder(fields[1], at: fields[2]), readers: try memory.int(fields[3]))
+    case .once: return WaitText.once(name, maker: try holder(fields[1], at: fields[2]))
+    case .semaphore: return WaitText.permit(ofSemaphore: name)
+    case .condition:
+      let mutex = try memory.word(fields[1]) + Self.kind(.mutex, in: layout).fields.0
+      return WaitText.condition(name, ofMutex: try memory.string(mutex))
+    case .actor: return WaitText.message(forActor: name, operation)
+    case .reply:
+      let actor = try memory.word(fields[1])
+      let name = actor == 0 ? "" : try memory.string(actor + Self.kind(.actor, in: layout).fields.0)
+      return WaitText.answer(ofActor: name)
+    }
+  }
+
+  /// Who has a lock, in words: `nil` for nobody. As `HolderPlace.name(of:)`, the name of one that does not run.
+  private func holder(_ word: UInt64, at place: UInt64) throws(Unreadable) -> String? {
+    let holder = LockHolder(word: try memory.word(word) & ~1)
+    let block = try memory.word(place)
+    return holder.description { id in
+      guard block != 0, let state = try? memory.word(block + layout.block_state),
+        state == layout.state_ready || state == layout.state_suspended,
+        let core = try? memory.word(block + layout.block_owner), (try? memory.word(core + layout.core_id)) == id
+      else { return nil }
+      return try? memory.string(core + layout.core_name)
+    }
+  }
+
+  /// What schedules it, in words.
+  private mutating func scheduler(of core: UInt64, _ state: CoroutineBacktrace.State) throws(Unreadable) -> String {
+    let visiting = try memory.word(core + layout.core_visiting)
+    let isVisiting = state != .running && visiting != layout.scheduler_none
+    let reference = isVisiting ? visiting : try memory.word(core + layout.core_home)
+    if let known = schedulers[reference] { return known }
+    let text = try describeScheduler(reference)
+    schedulers[reference] = text
+    return text
+  }
+
+  private func describeScheduler(_ reference: UInt64) throws(Unreadable) -> String {
+    guard reference != layout.scheduler_shared_pool else { return SchedulerText.sharedPool }
+    let object = reference & ~layout.scheduler_mask
+    switch reference & layout.scheduler_mask {
+    case layout.scheduler_pool:
+      let pool = try memory.word(object + layout.thread_pool_core)
+      guard try memory.word(pool + layout.threads_host) == layout.threads_host_own else {
+        return SchedulerText.lentThread
+      }
+      return SchedulerText.pool(try memory.int(pool + layout.threads_count))
+    case layout.scheduler_queue: return SchedulerText.queue(try memory.string(object + layout.queue_label))
+    case layout.scheduler_other: return try memory.className(of: memory.word(object + layout.other_object))
+    default: return ""
+    }
+  }
+}

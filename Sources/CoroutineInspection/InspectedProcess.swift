@@ -1,0 +1,74 @@
+public import CoroutineDebug
+
+/// A process whose coroutines are looked at from outside: one that runs, or what a core file has kept of one.
+public enum InspectedProcess: Sendable, Hashable {
+  /// The one with this number. It may be any process that the caller may debug, but not the caller itself. All its threads
+  /// stand still while it is read: a few microseconds for each coroutine.
+  case running(CInt)
+  /// The one that left this core file, and the executable that it ran, which may be stripped.
+  case core(String, executable: String)
+}
+
+extension CoroutineDump {
+  /// Reads the stacks of all coroutines of another process.
+  ///
+  /// ```swift
+  /// let dump = try CoroutineDump.capture(of: .running(4711))
+  /// ```
+  ///
+  /// What is told is what a dump that the process makes itself would tell, with these exceptions: a scheduler of the
+  /// program's own is named without the parameters of its type; how long something has lasted is not known of a core file.
+  /// The process needs nothing but the runtime, of the same version: neither symbols nor `CoroutineDebug`.
+  ///
+  /// - Parameter frameLimit: how many frames of a coroutine are kept, innermost first; at least 1.
+  /// - Throws: `InspectionError`.
+  public static func capture(of process: InspectedProcess, frameLimit: Int = 1000) throws(InspectionError)
+    -> CoroutineDump
+  {
+    var capture = try OutsideCapture(process, frameLimit: frameLimit)
+    do { return try capture.dump() } catch { throw InspectionError(error) }
+  }
+
+  /// Makes a dump of another process and writes it to a file descriptor, by default the standard output: the same text, or
+  /// JSON, that the process would write itself.
+  ///
+  /// As `capture(of:frameLimit:)`. It runs again before anything is written.
+  ///
+  /// - Throws: `InspectionError`; `CoroutineDumpError` if the system refuses to write.
+  public static func write(of process: InspectedProcess, to descriptor: CInt = 1, options: Options = Options()) throws {
+    var capture = try OutsideCapture(process, frameLimit: options.frameLimit)
+    try write(from: &capture, to: descriptor, options: options)
+  }
+}
+
+/// Why another process can't be looked at.
+public struct InspectionError: Error, CustomStringConvertible {
+  public enum Reason: Sendable, Hashable {
+    /// There is no such process, or it has ended.
+    case noProcess
+    /// It belongs to somebody else, or may not be debugged, or is being debugged already.
+    case notPermitted
+    /// There is no coroutine runtime in it.
+    case noRuntime
+    /// Its runtime is of another version than this one.
+    case otherVersion
+    /// The core file can't be used.
+    case unusableCore
+    /// The executable can't be used, or is not the one that the core file belongs to.
+    case unusableExecutable
+    /// The system refused something.
+    case system
+  }
+
+  public let reason: Reason
+  /// What is wrong, and where something can be done, what.
+  public let description: String
+
+  init(_ reason: Reason, _ description: String) {
+    (self.reason, self.description) = (reason, description)
+  }
+
+  init(_ error: any Error) {
+    self = error as? InspectionError ?? InspectionError(.system, "\(error)")
+  }
+}

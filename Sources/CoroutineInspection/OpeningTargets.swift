@@ -1,0 +1,100 @@
+import CInspection
+import Glibc
+
+extension TargetMemory {
+  /// Opens a process or a core file. A process stands still from here on.
+  convenience init(opening inspected: InspectedProcess) throws(InspectionError) {
+    switch inspected {
+    case .running(let id):
+      guard id != getpid() else {
+        throw InspectionError(.notPermitted, "a process can't look at itself from outside: use CoroutineDump.capture()")
+      }
+      var failure = target_failure(0)
+      guard let target = target_open_process(id, &failure) else {
+        throw InspectionError(failure, ofProcess: id, code: errno)
+      }
+      self.init(target)
+    case .core(let core, let executable):
+      var failure = target_failure(0)
+      var (has, wants): (UInt64, UInt64) = (0, 0)
+      guard let target = target_open_core(core, executable, &failure, &has, &wants) else {
+        throw InspectionError(failure, ofCore: core, executable, has: has, wants: wants, code: errno)
+      }
+      self.init(target)
+    }
+  }
+}
+
+extension InspectionError {
+  fileprivate init(_ failure: target_failure, ofProcess id: CInt, code: CInt) {
+    let status = ProcessStatus(id)
+    switch failure {
+    case target_failed_no_process: self.init(.noProcess, "there is no process \(id)")
+    case target_failed_gone: self.init(.noProcess, "process \(id) has ended")
+    case target_failed_permission where status.hasEnded: self.init(.noProcess, "process \(id) has ended")
+    case target_failed_permission:
+      if let tracer = status.tracer {
+        self.init(
+          .notPermitted,
+          "process \(id) is being debugged by process \(tracer): detach that first, or use gdb's command `coroutines`")
+      } else {
+        self.init(.notPermitted, "no permission to look at process \(id)" + Self.advice)
+      }
+    default: self.init(.system, "process \(id): \(String(cString: strerror(code)))")
+    }
+  }
+
+  /// What may keep one from debugging a process.
+  private static var advice: String {
+    let text = ProcessStatus.contents(of: "/proc/sys/kernel/yama/ptrace_scope")
+    if text.hasPrefix("1") || text.hasPrefix("2") {
+      return ": this system allows it to root only (kernel.yama.ptrace_scope is \(text.prefix(1))). Try sudo."
+    }
+    return
+      ": it must be of the same user, and one that may be debugged. Try sudo. In a container: --cap-add=SYS_PTRACE."
+  }
+
+  fileprivate init(
+    _ failure: target_failure, ofCore core: String, _ executable: String, has: UInt64, wants: UInt64, code: CInt
+  ) {
+    switch failure {
+    case target_failed_no_core: self.init(.unusableCore, "\(core) is no core file")
+    case target_failed_architecture: self.init(.unusableCore, "\(core) is of another kind of machine")
+    case target_failed_cut_short:
+      self.init(
+        .unusableCore,
+        "\(core) is cut short: it has \(has) of \(wants) bytes. Was the disk full, or its size limited (ulimit -c)?")
+    case target_failed_executable: self.init(.unusableExecutable, "\(executable) is no executable that can be read")
+    case target_failed_other_executable:
+      self.init(.unusableExecutable, "\(executable) is not the executable that \(core) is of, but another build")
+    default: self.init(.unusableCore, "\(core): \(String(cString: strerror(code)))")
+    }
+  }
+}
+
+/// What the kernel tells of a process to everybody.
+private struct ProcessStatus {
+  private let lines: [Substring]
+
+  init(_ id: CInt) { lines = Self.contents(of: "/proc/\(id)/status").split(separator: "\n") }
+
+  private func value(_ key: String) -> Substring? {
+    lines.first { $0.hasPrefix(key + ":") }?.dropFirst(key.utf8.count + 1).drop { $0 == "\t" || $0 == " " }
+  }
+
+  /// Nobody has asked for its end yet.
+  var hasEnded: Bool { value("State")?.hasPrefix("Z") ?? true }
+
+  /// Who debugs it: the kernel tells the thread.
+  var tracer: CInt? {
+    guard let thread = value("TracerPid").flatMap({ CInt($0) }), thread != 0 else { return nil }
+    return ProcessStatus(thread).value("Tgid").flatMap { CInt($0) } ?? thread
+  }
+
+  static func contents(of path: String) -> String {
+    let file = open(path, O_RDONLY | O_CLOEXEC)
+    guard file >= 0 else { return "" }
+    defer { close(file) }
+    return String(unsafeUninitializedCapacity: 8192) { max(0, read(file, $0.baseAddress, $0.count)) }
+  }
+}

@@ -1,0 +1,119 @@
+import CCoroutine
+import CInspection
+import CoroutineDebug
+import Glibc
+
+/// Reads the coroutines of another process, as `StackCapture` does of its own: all at once, while the process stands still,
+/// so that they belong together. It goes on before anything is made of them.
+struct OutsideCapture: DumpSource {
+  let process: DumpedProcess
+  private(set) var stacks: StackTable
+  private let coroutines: [CoroutineBacktrace]
+  private let images: [Symbolicator.Image]
+  /// Keeps what the images' names lead to.
+  private let memory: TargetMemory
+
+  init(_ inspected: InspectedProcess, frameLimit: Int) throws(InspectionError) {
+    precondition(frameLimit > 0, "a dump of at most \(frameLimit) frames a coroutine shows nothing")
+    let memory = try TargetMemory(opening: inspected)
+    defer { target_resume(memory.target) }
+    self.memory = memory
+    let isRunning = if case .running = inspected { true } else { false }
+    let (layout, executable) = try Self.layout(in: memory)
+    var stacks = StackTable()
+    var found: [CoroutineBacktrace] = []
+    var backend = ""
+    if let layout {
+      var reader = CoroutineReader(memory, layout, frameLimit: frameLimit, knowsTime: isRunning)
+      do throws(TargetMemory.Unreadable) {
+        backend = try memory.cString(layout.backend)
+        try reader.readAll { found.append($0) }
+      } catch {
+        throw InspectionError(
+          .noRuntime, "the runtime's lists of coroutines can't be read: memory is missing, or was overwritten")
+      }
+      stacks = reader.stacks
+    }
+    self.stacks = stacks
+    coroutines = found
+    images = memory.images
+    process = DumpedProcess(
+      id: target_pid(memory.target), executable: executable, backend: backend, time: Self.time(of: inspected))
+  }
+
+  func readAll(
+    batch: Int, between: (inout Self) throws -> Void, _ body: (CoroutineBacktrace) throws -> Void
+  ) throws {
+    var copy = self
+    for (index, coroutine) in coroutines.enumerated() {
+      if index > 0, index.isMultiple(of: batch) { try between(&copy) }
+      try body(coroutine)
+    }
+  }
+
+  func symbolicator(namesFunctions: Bool) -> Symbolicator {
+    Symbolicator(images: images, namesFunctions: namesFunctions)
+  }
+
+  /// When it was as it was read: a core file is as old as it looks.
+  private static func time(of inspected: InspectedProcess) -> timespec {
+    var time = timespec()
+    clock_gettime(CLOCK_REALTIME, &time)
+    if case .core(let path, _) = inspected {
+      var status = stat()
+      if stat(path, &status) == 0 { time = status.st_mtim }
+    }
+    return time
+  }
+
+  /// What the runtime tells of itself, `nil` if nothing has been created yet; and the executable.
+  private static func layout(
+    in memory: TargetMemory
+  ) throws(InspectionError) -> (coroutine_debug_layout?, executable: String) {
+    let paths = (0..<target_image_count(memory.target)).compactMap { target_image_at(memory.target, $0)?.pointee }
+    let executable = paths.first { $0.is_executable }.map { String(cString: $0.path) } ?? ""
+    let ours = UInt32(coroutine_debug_version)
+    var index = 0
+    var isFound = false
+    while case let address = target_find_note(
+      memory.target, "Coroutine", UInt32(coroutine_debug_note_type), &index), address != 0
+    {
+      guard let magic = try? memory.load(address, as: UInt64.self),
+        withUnsafeBytes(of: magic, { Array($0) }) == Array(COROUTINE_DEBUG_MAGIC.utf8),
+        let version = try? memory.load(address + 8, as: UInt32.self)
+      else { continue }
+      guard version == ours else {
+        throw InspectionError(
+          .otherVersion,
+          "\(executable) has another version of the runtime: its layout is \(version), and \(ours) is what can be read "
+            + "here. Use the coroutine-dump that belongs to it.")
+      }
+      isFound = true
+      guard let layout = try? memory.load(address, as: coroutine_debug_layout.self), layout.is_complete != 0 else {
+        continue
+      }
+      guard layout.is_complete == 1 else {
+        throw InspectionError(
+          .noRuntime,
+          "\(executable) was built without reflection metadata, by which its coroutines could be found: "
+            + "build it without -disable-reflection-metadata")
+      }
+      return (layout, executable)
+    }
+    guard isFound else {
+      throw InspectionError(.noRuntime, "there is no coroutine runtime in \(executable.isEmpty ? "it" : executable)")
+    }
+    return (nil, executable)
+  }
+}
+
+extension TargetMemory {
+  fileprivate var images: [Symbolicator.Image] {
+    (0..<target_image_count(target)).compactMap { index in
+      guard let image = target_image_at(target, index)?.pointee else { return nil }
+      return Symbolicator.Image(
+        addresses: UInt(image.start)..<UInt(image.end), shift: UInt(image.bias), path: String(cString: image.path),
+        file: String(cString: image.file))
+    }
+  }
+}

@@ -1,0 +1,82 @@
+import CoroutineDebug
+import CoroutineInspection
+import Glibc
+
+/// A copy of the test process, in which nothing happens: the same coroutines at the same addresses, and one thread.
+///
+/// Swift hides `fork`, since little is allowed in a copy: `body` must not allocate, nor take a lock.
+final class ForkedProcess: Sendable {
+  let id: CInt
+
+  init(_ body: @Sendable () -> Void = {}) {
+    let parent = getpid()
+    let child = Self.fork()
+    if child == 0 {
+      body()
+      // Nobody is left behind.
+      while getppid() == parent { usleep(50_000) }
+      _exit(0)
+    }
+    id = child
+  }
+
+  deinit {
+    kill(id, SIGKILL)
+    wait()
+  }
+
+  /// What is found in it. (As long as a method runs its object is not released, unlike one of which only the number is
+  /// used.)
+  func capture() throws(InspectionError) -> CoroutineDump {
+    defer { withExtendedLifetime(self) {} }
+    return try CoroutineDump.capture(of: .running(id))
+  }
+
+  /// Why it can't be looked at.
+  var problem: InspectionError? {
+    do throws(InspectionError) {
+      _ = try capture()
+      return nil
+    } catch {
+      return error
+    }
+  }
+
+  func write(to descriptor: CInt, options: CoroutineDump.Options) throws {
+    defer { withExtendedLifetime(self) {} }
+    try CoroutineDump.write(of: .running(id), to: descriptor, options: options)
+  }
+
+  private func wait() {
+    var status: CInt = 0
+    while waitpid(id, &status, 0) < 0 && errno == EINTR {}
+  }
+
+  /// A line of what the kernel tells of it.
+  func status(_ key: String) -> String {
+    let file = open("/proc/\(id)/status", O_RDONLY)
+    defer { close(file) }
+    let text = String(unsafeUninitializedCapacity: 8192) { max(0, read(file, $0.baseAddress, $0.count)) }
+    let line = text.split(separator: "\n").first { $0.hasPrefix(key + ":") } ?? ""
+    return String(line.drop { $0 != "\t" }.dropFirst())
+  }
+
+  private static let fork = function("fork", as: (@convention(c) () -> CInt).self)
+  /// With what `ptrace` takes at most: it is hidden as a function of variable arguments.
+  static let ptrace = function("ptrace", as: (@convention(c) (CInt, CInt, Int, Int) -> Int).self)
+
+  private static func function<Function>(_ name: String, as type: Function.Type) -> Function {
+    // The C library has it, and these are its arguments.
+    unsafeBitCast(dlsym(nil, name), to: type)
+  }
+
+  /// Whether processes may be looked at here at all: some containers forbid it.
+  static let canBeInspected: Bool = {
+    do throws(InspectionError) {
+      _ = try ForkedProcess().capture()
+      return true
+    } catch {
+      return error.reason != .notPermitted
+    }
+  }()
+}

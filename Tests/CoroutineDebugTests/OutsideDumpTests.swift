@@ -1,0 +1,225 @@
+import CCoroutine
+import Coroutine
+import CoroutineInspection
+import Foundation
+import Testing
+
+@testable import CoroutineDebug
+
+/// Dumps of another process. That is a copy of this one, so that one's own dump has to say the same.
+@Suite(.enabled(if: ForkedProcess.canBeInspected, "no process may look at another one here"))
+struct OutsideDumpTests {
+  // MARK: Agreement
+
+  @Test func aDumpFromOutsideSaysOfEachCoroutineWhatOneFromInsideSays() async {
+    await #expect(processExitsWith: .success) {
+      let menagerie = try Menagerie()
+      let copy = ForkedProcess()
+      let inside = try CoroutineDump.capture()
+      let outside = try copy.capture()
+      #expect(menagerie.ids.count == 24, "\(menagerie.ids.count)")
+      #expect(inside.coroutines.map(\.id) == outside.coroutines.map(\.id))
+      for (inside, outside) in zip(inside.coroutines, outside.coroutines) { expectSame(inside, outside) }
+      for text in ["\"den\"", "keeper of the gate\"", "select: receive on an unnamed channel (3", "next element"] {
+        #expect(inside.description.contains(text), "\(text)")
+      }
+    }
+  }
+
+  @Test func textAndJSONAreTheSameToTheLastByte() async {
+    await #expect(processExitsWith: .success) {
+      CoroutineDump.recordsTimes = false
+      CoroutineDump.recordsCreation = true
+      let channel = Channel<Int>(name: "jobs")
+      let mutex = CoroutineMutex(0, name: "m")
+      let coroutines = (0..<20).map { index in
+        Coroutine.immediate(name: "worker \(index)") {
+          if index % 2 == 0 {
+            _ = try channel.receive()
+          } else {
+            try mutex.withLock { $0 = try channel.receive() }
+          }
+        }
+      }
+      let numbers = Generator<Int> { yield in try yield(1) }
+      _ = numbers.next()
+      let copy = ForkedProcess()
+      for format in [CoroutineDump.Format.text, .json] {
+        for isBrief in [true, false] {
+          var options = CoroutineDump.Options(format: format)
+          options.tree = true
+          (options.groups, options.folds) = (isBrief, isBrief)
+          let inside = withoutProcess(try written { try CoroutineDump.write(to: $0, options: options) })
+          let outside = withoutProcess(
+            try written { try copy.write(to: $0, options: options) })
+          #expect(inside == outside)
+          #expect(inside.contains("worker 7"))
+        }
+      }
+      channel.close()
+      for coroutine in coroutines { _ = try? await coroutine.get() }
+      numbers.cancel()
+    }
+  }
+
+  @Test func coroutinesInThePoolsQueuesAreFound() async {
+    await #expect(processExitsWith: .success) {
+      let pool = ThreadPool(threads: 2)
+      let (isFull, isOver) = (Gate(), Gate())
+      // It fills its own worker's queues, and keeps the thread until they were looked at; so does the other one.
+      let filling = Coroutine(on: pool) {
+        let new = (0..<400).map { index in Coroutine(on: pool, name: "inside \(index)") {} }
+        isFull.open()
+        isOver.wait()
+        return new
+      }
+      let busy = Coroutine(on: pool) { isOver.wait() }
+      isFull.wait()
+      let outside = try ForkedProcess().capture()
+      isOver.open()
+      let new = try await filling.get()
+      for coroutine in new { #expect(outside[coroutine.id]?.name.hasPrefix("inside") == true) }
+      #expect(outside[filling.id]?.state == .running)
+      for coroutine in new { try await coroutine.get() }
+      try await busy.get()
+    }
+  }
+
+  // MARK: The process
+
+  @Test func theProcessGoesOnAfterwards() async {
+    await #expect(processExitsWith: .success) {
+      let copy = ForkedProcess {
+        // Threads that come and go all the time: to stop them all takes more than one look.
+        for _ in 0..<3 {
+          var thread = pthread_t()
+          pthread_create(
+            &thread, nil,
+            { _ in
+              while true {
+                var brief = pthread_t()
+                if pthread_create(&brief, nil, { _ in nil }, nil) == 0 { pthread_join(brief, nil) }
+              }
+            }, nil)
+        }
+      }
+      for _ in 0..<10 {
+        _ = try copy.capture()
+        #expect(copy.status("TracerPid") == "0")
+      }
+      #expect(!copy.status("State").hasPrefix("t") && !copy.status("State").hasPrefix("T"))
+    }
+  }
+
+  @Test func aStoppedProcessStaysStopped() async {
+    await #expect(processExitsWith: .success) {
+      let copy = ForkedProcess()
+      kill(copy.id, SIGSTOP)
+      var status: CInt = 0
+      #expect(waitpid(copy.id, &status, WUNTRACED) == copy.id)
+      _ = try copy.capture()
+      // It goes through other states on its way back there.
+      while !copy.status("State").hasPrefix("T") { sched_yield() }
+    }
+  }
+
+  // MARK: Errors
+
+  @Test func processesThatCannotBeLookedAtAreReported() async {
+    await #expect(processExitsWith: .success) {
+      #expect(reason(-1) == .noProcess)
+      #expect(reason(0x3fff_ffff) == .noProcess)
+      #expect(reason(getpid()) == .notPermitted)
+
+      let ended = ForkedProcess { _exit(0) }
+      // A child that has ended, and that nobody has waited for.
+      var info = siginfo_t()
+      #expect(waitid(P_PID, id_t(ended.id), &info, WEXITED | WNOWAIT) == 0)
+      #expect(ended.problem?.reason == .noProcess)
+
+      let traced = ForkedProcess { _ = ForkedProcess.ptrace(0, 0, 0, 0) }
+      while traced.status("TracerPid") == "0" { sched_yield() }
+      #expect(traced.problem?.reason == .notPermitted)
+      #expect(traced.problem?.description.contains("is being debugged by process \(getpid())") == true)
+
+      var id: pid_t = 0
+      let arguments = [strdup("sleep"), strdup("1000"), nil]
+      try #require(posix_spawn(&id, "/bin/sleep", nil, nil, arguments, nil) == 0)
+      // At first it is still this program.
+      while reason(id) != .noRuntime { sched_yield() }
+      kill(id, SIGKILL)
+    }
+  }
+
+  @Test func otherVersionsOfTheRuntimeAreReportedAndUnusedOnesAreEmpty() async {
+    await #expect(processExitsWith: .success) {
+      let generator = Generator<Int> { yield in try yield(1) }
+      _ = generator.next()
+      let newer = ForkedProcess { coroutine_debug_layout_address()!.pointee.version = 999 }
+      // Until it has come so far.
+      while newer.problem == nil { sched_yield() }
+      #expect(newer.problem?.reason == .otherVersion)
+      #expect(newer.problem?.description.contains("its layout is 999") == true)
+      let unused = ForkedProcess { coroutine_debug_layout_address()!.pointee.is_complete = 0 }
+      while try !unused.capture().coroutines.isEmpty { sched_yield() }
+      generator.cancel()
+    }
+  }
+}
+
+private func reason(_ id: CInt) -> InspectionError.Reason? {
+  do throws(InspectionError) {
+    _ = try CoroutineDump.capture(of: .running(id))
+    return nil
+  } catch {
+    return error.reason
+  }
+}
+
+/// What is written to a descriptor.
+private func written(_ write: (CInt) throws -> Void) throws -> String {
+  var path = Array("/tmp/coroutine-dump-XXXXXX".utf8CString)
+  let file = mkstemp(&path)
+  unlink(path)
+  defer { close(file) }
+  try write(file)
+  let size = Int(lseek(file, 0, SEEK_END))
+  return String(unsafeUninitializedCapacity: size) { max(0, pread(file, $0.baseAddress, size, 0)) }
+}
+
+/// JSON begins with the process and the time.
+private func withoutProcess(_ text: String) -> String {
+  guard text.hasPrefix("{"), let start = text.firstRange(of: "\"coroutines\":") else { return text }
+  return String(text[start.lowerBound...])
+}
+
+/// Blocks threads until it is opened.
+private final class Gate: Sendable {
+  private let semaphore = DispatchSemaphore(value: 0)
+
+  func open() { semaphore.signal() }
+
+  /// Any number of threads.
+  func wait() {
+    semaphore.wait()
+    semaphore.signal()
+  }
+}
+
+/// What one's own dump says and one from outside. Of a core file nobody knows when it was.
+func expectSame(_ inside: CoroutineBacktrace, _ outside: CoroutineBacktrace, knowsTime: Bool = true) {
+  #expect(inside.name == outside.name)
+  #expect(inside.state == outside.state)
+  #expect(inside.operation == outside.operation)
+  #expect(inside.waitsFor == outside.waitsFor)
+  #expect((inside.timeLeft != nil && knowsTime) == (outside.timeLeft != nil))
+  #expect((inside.duration != nil && knowsTime) == (outside.duration != nil))
+  #expect(inside.scheduler == outside.scheduler)
+  #expect(inside.parentID == outside.parentID)
+  #expect(inside.scope == outside.scope)
+  #expect(inside.stackSize == outside.stackSize)
+  #expect(inside.stackUsed == outside.stackUsed)
+  #expect(inside.isTruncated == outside.isTruncated)
+  #expect(inside.frames == outside.frames)
+  #expect(inside.state == .new || inside.frames.count > 2)
+}

@@ -1,0 +1,28 @@
+// swift-tools-version: 6.3
+// The commands of the package above: of their own, so that nobody who depends on the libraries gets what only they need.
+//
+//     swift build -c release --package-path Tools --product coroutine-dump
+//
+// One build reads programs on any context backend.
+
+import PackageDescription
+
+let package = Package(
+  name: "Tools",
+  products: [.executable(name: "coroutine-dump", targets: ["coroutine-dump"])],
+  dependencies: [
+    .package(name: "Coroutine", path: ".."),
+    .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
+  ],
+  targets: [
+    .executableTarget(
+      name: "coroutine-dump",
+      dependencies: [
+        .product(name: "CoroutineDebug", package: "Coroutine"),
+        .product(name: "CoroutineInspection", package: "Coroutine"),
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+      ],
+      swiftSettings: [.treatAllWarnings(as: .error)])
+  ],
+  swiftLanguageModes: [.v6]
+)
