@@ -6,7 +6,7 @@
 //
 //     note: owner "Coroutine", type 1; 8 bytes: the structure's address less their own
 //
-// The structure is 64-bit numbers only, but for its head, in the order below. `Debugging/coroutines.py` lists the same
+// The structure is 64-bit numbers only, but for its head, in the order below. `Tools/gdb/coroutines.py` lists the same
 // names in the same order. Whoever changes anything here, or what the numbers stand for, or the texts that a reader makes
 // of them (`WaitText`, `WaitReason.Operation`), raises the version: a reader of another version refuses to guess.
 #pragma once

@@ -1,0 +1,82 @@
+import Coroutine
+import CoroutineInspection
+import Foundation
+import Testing
+
+@testable import CoroutineDebug
+
+/// The script for gdb, run on a copy of this process.
+@Suite(
+  .enabled(if: Gdb.isThere, "there is no gdb with Python"),
+  .enabled(if: ForkedProcess.canBeInspected, "no process may look at another one here"))
+struct GdbTests {
+  @Test func theScriptFindsTheCoroutinesAndWalksTheirStacks() async {
+    await #expect(processExitsWith: .success) {
+      let menagerie = try Menagerie()
+      let copy = ForkedProcess()
+      let inside = try CoroutineDump.capture()
+      let pipe = try #require(inside.coroutines.first { $0.name == "pipe" })
+      let diver = try #require(inside.coroutines.first { $0.name == "diver 2" })
+      let text = try Gdb.run(
+        ["coroutines", "coroutine \(pipe.id) bt", "coroutine bt \(diver.id)", "coroutine select \(diver.id)", "bt 40"],
+        on: copy)
+      for coroutine in inside.coroutines where !coroutine.isGenerator {
+        let state = coroutine.state == .new ? "not begun" : coroutine.state.rawValue
+        let name = coroutine.name.isEmpty ? "" : " \"\(coroutine.name)\""
+        #expect(text.contains("\ncoroutine \(coroutine.id)\(name): \(state)"), "\(coroutine.id)")
+      }
+      #expect(text.contains("receive, channel \"food\""))
+      #expect(text.contains("lock, mutex \"gate\""))
+      // The addresses are those of the dump; of what was inlined gdb tells the same one again.
+      for coroutine in [pipe, diver] {
+        #expect(addresses(in: text, after: coroutine.label) == coroutine.frames.map(\.address).withoutRepetitions)
+      }
+      // Behind the thread's own frame 0.
+      #expect(text.contains("\n#1 ") && text.components(separatedBy: "descend").count > 6)
+      #expect(menagerie.ids.count == 24)
+    }
+  }
+}
+
+/// Of the backtrace that follows the second time that a coroutine is named.
+private func addresses(in text: String, after label: String) -> [UInt] {
+  let parts = text.components(separatedBy: "\ncoroutine \(label): ")
+  guard parts.count > 2 else { return [] }
+  let lines = parts[2].split(separator: "\n").dropFirst().prefix { $0.hasPrefix("#") }
+  return lines.compactMap { line in
+    line.split(separator: " ").dropFirst().first.flatMap { UInt($0.dropFirst(2), radix: 16) }
+  }.withoutRepetitions
+}
+
+extension [UInt] {
+  fileprivate var withoutRepetitions: [UInt] {
+    enumerated().filter { $0.offset == 0 || self[$0.offset - 1] != $0.element }.map(\.element)
+  }
+}
+
+private enum Gdb {
+  private static let path = "/usr/bin/gdb"
+  private static let script = URL(filePath: #filePath).deletingLastPathComponent().appending(
+    path: "../../Tools/gdb/coroutines.py"
+  ).path
+
+  /// Distributions' gdb has Python.
+  static var isThere: Bool { access(path, X_OK) == 0 && access(script, R_OK) == 0 }
+
+  static func run(_ commands: [String], on process: ForkedProcess) throws -> String {
+    let gdb = Process()
+    gdb.executableURL = URL(filePath: path)
+    gdb.arguments =
+      ["-nx", "-batch", "-iex", "set debuginfod enabled off", "-p", "\(process.id)", "-ex", "source \(script)"]
+      + commands.flatMap { ["-ex", $0] }
+    let output = Pipe()
+    gdb.standardOutput = output
+    gdb.standardError = FileHandle.nullDevice
+    gdb.standardInput = FileHandle.nullDevice
+    try gdb.run()
+    let text = String(decoding: try output.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
+    gdb.waitUntilExit()
+    withExtendedLifetime(process) {}
+    return text
+  }
+}
