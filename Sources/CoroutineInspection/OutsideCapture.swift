@@ -80,9 +80,10 @@ struct OutsideCapture: DumpSource {
     {
       guard let magic = try? memory.load(address, as: UInt64.self),
         withUnsafeBytes(of: magic, { Array($0) }) == Array(COROUTINE_DEBUG_MAGIC.utf8),
-        let version = try? memory.load(address + 8, as: UInt32.self)
+        let version = try? memory.load(address + 8, as: UInt32.self),
+        let size = try? memory.load(address + 12, as: UInt32.self)
       else { continue }
-      guard version == ours else {
+      guard version == ours, size == MemoryLayout<coroutine_debug_layout>.size else {
         throw InspectionError(
           .otherVersion,
           "\(executable) has another version of the runtime: its layout is \(version), and \(ours) is what can be read "

@@ -73,6 +73,8 @@ def string(address):
 
 
 class Layout:
+    SIZE = 16 + 8 * len(FIELDS) + 8 * len(KINDS) * (1 + KIND_FIELDS)
+
     def __init__(self, address):
         names = FIELDS
         self.__dict__.update(zip(names, struct.unpack("<%dQ" % len(names), read(address + 16, 8 * len(names)))))
@@ -142,7 +144,7 @@ def find_layout():
             if not address or read(address, 8) != b"coroutns":
                 continue
             version = word32(address + 8)
-            if version != VERSION:
+            if version != VERSION or word32(address + 12) != Layout.SIZE:
                 raise gdb.GdbError(
                     "The runtime in the program has layout %d; this script knows %d. Use the one that belongs to it."
                     % (version, VERSION))

@@ -1,0 +1,53 @@
+import CCoroutine
+import Coroutine
+import CoroutineInspection
+import Foundation
+import Testing
+
+@testable import CoroutineDebug
+
+/// Dumps of core files of copies of this process.
+@Suite(
+  .disabled(if: coroutine_sanitizers_active(), "sanitizers reserve more memory than a file has room for"),
+  .enabled(if: ForkedProcess.canBeInspected, "no process may look at another one here"))
+struct CoreDumpTests {
+  @Test func aCoreFileSaysOfEachCoroutineWhatTheProcessSaid() async {
+    await #expect(processExitsWith: .success) {
+      let menagerie = try Menagerie()
+      let core = try CoreFile(of: ForkedProcess())
+      let inside = try CoroutineDump.capture()
+      let outside = try CoroutineDump.capture(of: .core(core.path, executable: CoreFile.executable))
+      #expect(inside.coroutines.count > menagerie.ids.count)
+      #expect(inside.coroutines.map(\.id) == outside.coroutines.map(\.id))
+      for (inside, outside) in zip(inside.coroutines, outside.coroutines) {
+        expectSame(inside, outside, knowsTime: false)
+      }
+    }
+  }
+
+  @Test func unusableCoreFilesAndExecutablesAreReported() async {
+    await #expect(processExitsWith: .success) {
+      let core = try CoreFile(of: ForkedProcess())
+      func problem(_ core: String, _ executable: String = CoreFile.executable) -> InspectionError? {
+        do throws(InspectionError) {
+          _ = try CoroutineDump.capture(of: .core(core, executable: executable))
+          return nil
+        } catch {
+          return error
+        }
+      }
+      #expect(problem(core.path) == nil)
+      #expect(problem(core.path, "/bin/sh")?.reason == .unusableExecutable)
+      #expect(problem(core.path, "/bin/sh")?.description.contains("another build") == true)
+      #expect(problem(core.path, "/etc/passwd")?.reason == .unusableExecutable)
+      #expect(problem("/etc/passwd")?.description.contains("is no core file") == true)
+      #expect(problem(CoreFile.executable)?.description.contains("is no core file") == true)
+      #expect(problem("/nowhere")?.description.contains("No such file") == true)
+      for size in [core.size - 1, core.size / 2, 5000, 100] {
+        core.cut(to: size)
+        #expect(problem(core.path)?.reason == .unusableCore)
+        #expect(problem(core.path)?.description.contains("is cut short: it has \(size) of") == true)
+      }
+    }
+  }
+}

@@ -1,0 +1,140 @@
+import CoroutineInspection
+import Foundation
+
+/// A core file of a process that stands still, as the kernel would write it: what it has written to, or its loader, the
+/// headers of its executable and libraries, and notes. Removed when it goes.
+///
+/// Written here, because exit tests forbid core files to themselves, and systems send them elsewhere.
+final class CoreFile {
+  let path: String
+  private let file: CInt
+
+  static let executable = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
+
+  private struct Mapping {
+    let start: UInt64
+    let end: UInt64
+    let offset: UInt64
+    let isOwn: Bool
+    let path: String
+
+    /// One line of `maps`.
+    init?(_ line: Substring) {
+      let parts = line.split(separator: " ", maxSplits: 5)
+      let range = parts[0].split(separator: "-").compactMap { UInt64($0, radix: 16) }
+      guard range.count == 2, parts[1].hasPrefix("r"), let offset = UInt64(parts[2], radix: 16) else { return nil }
+      (start, end, self.offset) = (range[0], range[1], offset)
+      isOwn = parts[1].hasPrefix("rw") || parts[1].hasPrefix("r--p") && offset != 0
+      path = parts.count > 5 ? parts[5].trimmingCharacters(in: .whitespaces) : ""
+    }
+  }
+
+  init(of process: ForkedProcess) throws {
+    var template = Array((NSTemporaryDirectory() + "/coroutine-core-XXXXXX").utf8CString)
+    file = mkstemp(&template)
+    path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    let folder = "/proc/\(process.id)/"
+    // To its end: the kernel hands it out page by page.
+    let lines = try FileHandle(forReadingFrom: URL(filePath: folder + "maps")).readToEnd() ?? Data()
+    let maps = String(decoding: lines, as: UTF8.self)
+    let mappings = maps.split(separator: "\n").compactMap { Mapping($0) }.filter { !$0.path.hasPrefix("[v") }
+    let auxiliary = try Data(contentsOf: URL(filePath: folder + "auxv"))
+    let memory = open(folder + "mem", O_RDONLY)
+    defer { close(memory) }
+    let notes = Self.notes(process.id, auxiliary, mappings.filter { $0.path.hasPrefix("/") })
+    let kept = mappings.compactMap { mapping -> (start: UInt64, size: UInt64)? in
+      if mapping.isOwn { return (mapping.start, mapping.end - mapping.start) }
+      return mapping.offset == 0 && mapping.path.hasPrefix("/") ? (mapping.start, 4096) : nil
+    }
+    var place = UInt64(64 + 56 * (kept.count + 1))
+    var head = Self.header(parts: kept.count + 1)
+    head.append(part: 4, at: 0, offset: place, size: UInt64(notes.count))
+    let notesPlace = place
+    place = (place + UInt64(notes.count) + 4095) & ~4095
+    let first = place
+    for part in kept {
+      head.append(part: 1, at: part.start, offset: place, size: part.size)
+      place += part.size
+    }
+    write(head, at: 0)
+    write(notes, at: notesPlace)
+    let zeros = [UInt8](repeating: 0, count: 1 << 16)
+    var page = zeros
+    place = first
+    for part in kept {
+      var offset: UInt64 = 0
+      while offset < part.size {
+        let count = pread(memory, &page, Int(min(UInt64(page.count), part.size - offset)), off_t(part.start + offset))
+        // Most of it are stacks that nobody has used: holes in the file.
+        if count > 0, memcmp(page, zeros, count) != 0 { pwrite(file, page, count, off_t(place + offset)) }
+        // What lies in the middle of a mapping and can't be read is a guard.
+        offset += UInt64(max(count, 4096))
+      }
+      place += part.size
+    }
+    ftruncate(file, off_t(place))
+    withExtendedLifetime(process) {}
+  }
+
+  deinit {
+    close(file)
+    unlink(path)
+  }
+
+  var size: Int { Int(lseek(file, 0, SEEK_END)) }
+
+  func cut(to size: Int) { ftruncate(file, size) }
+
+  private func write(_ data: Data, at offset: UInt64) {
+    _ = data.withUnsafeBytes { pwrite(file, $0.baseAddress, $0.count, off_t(offset)) }
+  }
+
+  /// Of an ELF file of type core, whose program headers follow.
+  private static func header(parts: Int) -> Data {
+    var header = Data([0x7f, 0x45, 0x4c, 0x46, 2, 1, 1, 0] + [UInt8](repeating: 0, count: 8))
+    #if arch(x86_64)
+      let machine: UInt16 = 62
+    #else
+      let machine: UInt16 = 183
+    #endif
+    header.append(UInt16(4))
+    header.append(machine)
+    header.append(UInt32(1))
+    for word in [0, 64, 0] as [UInt64] { header.append(word) }
+    header.append(UInt32(0))
+    for half in [64, 56, UInt16(parts), 64, 0, 0] as [UInt16] { header.append(half) }
+    return header
+  }
+
+  private static func notes(_ id: CInt, _ auxiliary: Data, _ files: [Mapping]) -> Data {
+    // As `struct elf_prpsinfo` has it: 136 bytes.
+    var information = Data(count: 136)
+    withUnsafeBytes(of: id) { information.replaceSubrange(24..<28, with: $0) }
+    var list = Data()
+    for word in [UInt64(files.count), 4096] { list.append(word) }
+    for file in files { for word in [file.start, file.end, file.offset / 4096] { list.append(word) } }
+    for file in files { list.append(contentsOf: Array(file.path.utf8) + [0]) }
+    var notes = Data()
+    for (type, value) in [(3, information), (6, auxiliary), (0x4649_4c45, list)] as [(UInt32, Data)] {
+      notes.append(UInt32(5))
+      notes.append(UInt32(value.count))
+      notes.append(type)
+      notes.append(contentsOf: Array("CORE".utf8) + [0, 0, 0, 0])
+      notes.append(value + Data(count: (4 - value.count % 4) % 4))
+    }
+    return notes
+  }
+}
+
+extension Data {
+  fileprivate mutating func append(_ number: some FixedWidthInteger) {
+    Swift.withUnsafeBytes(of: number.littleEndian) { append(contentsOf: $0) }
+  }
+
+  /// A program header.
+  fileprivate mutating func append(part type: UInt32, at address: UInt64, offset: UInt64, size: UInt64) {
+    append(type)
+    append(UInt32(6))
+    for word in [offset, address, 0, size, size, 4096] { append(word) }
+  }
+}
