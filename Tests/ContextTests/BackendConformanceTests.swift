@@ -53,6 +53,37 @@ struct BackendConformanceTests {
   }
 
   @Test(arguments: Backends.names)
+  func theLayoutLeadsToTheRegisters(_ name: String) throws {
+    func check<B: ContextBackend>(_: B.Type) throws {
+      let context = UnsafeMutablePointer<B.Context>.allocate(capacity: 1)
+      let stack = try StackPool.default.allocate()
+      defer {
+        context.deallocate()
+        StackPool.default.release(stack)
+      }
+      B.initialize(
+        context, stack: UnsafeMutableRawBufferPointer(start: stack.limit, count: stack.size), resumer: context
+      ) { _ in fatalError("it is never run") }
+      // Where offsets don't tell there is none.
+      guard let layout = B.layout else { return }
+      func word(_ address: UnsafeRawPointer, _ offset: UInt) -> UInt {
+        address.load(fromByteOffset: Int(offset), as: UInt.self)
+      }
+      #expect(word(context, layout.live) != 0)
+      let base = layout.isIndirect ? UnsafeRawPointer(bitPattern: word(context, 0))! : UnsafeRawPointer(context)
+      let registers = ContextRegisters(
+        programCounter: word(base, layout.programCounter),
+        stackPointer: layout.isIndirect
+          ? UInt(bitPattern: base) + layout.stackPointer : word(base, layout.stackPointer),
+        framePointer: word(base, layout.framePointer), baseRegister: layout.baseRegister.map { word(base, $0) } ?? 0)
+      #expect(registers == B.registers(of: context))
+      B.destroy(context)
+      #expect(word(context, layout.live) == 0)
+    }
+    try check(Backends.named(name))
+  }
+
+  @Test(arguments: Backends.names)
   func theStackIsAlignedAtTheEntry(_ name: String) throws {
     func check<B: ContextBackend>(_: B.Type) throws {
       var sum = SIMD8<Float>(repeating: 0)

@@ -54,11 +54,41 @@ extension [UInt] {
   }
 }
 
+@Suite struct GdbScriptTests {
+  /// What the script repeats, because gdb can't ask for it.
+  @Test func theScriptKnowsTheNamesOfTheLayout() throws {
+    let header = try String(
+      contentsOf: Gdb.package.appending(path: "Sources/CCoroutine/include/debug_layout.h"), encoding: .utf8)
+    let layout = try #require(
+      header.components(separatedBy: "struct coroutine_debug_layout {").dropFirst().first?
+        .components(separatedBy: "struct coroutine_debug_kind kinds").first)
+    let names = layout.split(separator: "\n").flatMap { line -> [String] in
+      let line = line.trimmingCharacters(in: .whitespaces)
+      guard line.hasPrefix("uint64_t "), let end = line.firstIndex(of: ";") else { return [] }
+      return line[..<end].dropFirst(9).split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) }
+    }
+    #expect(try Gdb.list("FIELDS") == names)
+    #expect(
+      try Gdb.list("OPERATIONS")
+        == (0...).lazy.map { WaitReason.Operation(rawValue: $0) }.prefix { $0 != nil }.map {
+          "\($0!)"
+        })
+    #expect(names.count > 50)
+  }
+}
+
 private enum Gdb {
   private static let path = "/usr/bin/gdb"
-  private static let script = URL(filePath: #filePath).deletingLastPathComponent().appending(
-    path: "../../Tools/gdb/coroutines.py"
-  ).path
+  static let package = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
+  private static let script = package.appending(path: "Tools/gdb/coroutines.py").path
+
+  /// The words of a list in the script.
+  static func list(_ name: String) throws -> [String] {
+    let text = try String(contentsOfFile: script, encoding: .utf8)
+    let parts = text.components(separatedBy: "\n\(name) = \"\"\"")
+    return parts.count < 2
+      ? [] : parts[1].components(separatedBy: "\"\"\"")[0].split { $0.isWhitespace }.map(String.init)
+  }
 
   /// Distributions' gdb has Python.
   static var isThere: Bool { access(path, X_OK) == 0 && access(script, R_OK) == 0 }

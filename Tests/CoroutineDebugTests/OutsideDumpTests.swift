@@ -65,15 +65,20 @@ struct OutsideDumpTests {
   @Test func coroutinesInThePoolsQueuesAreFound() async {
     await #expect(processExitsWith: .success) {
       let pool = ThreadPool(threads: 2)
-      let (isFull, isOver) = (Gate(), Gate())
-      // It fills its own worker's queues, and keeps the thread until they were looked at; so does the other one.
+      let (isBusy, isFull, isOver) = (Gate(), Gate(), Gate())
+      // Nobody takes what the other one leaves behind.
+      let busy = Coroutine(on: pool) {
+        isBusy.open()
+        isOver.wait()
+      }
+      isBusy.wait()
+      // It fills its own worker's queues, and keeps the thread until they were looked at.
       let filling = Coroutine(on: pool) {
         let new = (0..<400).map { index in Coroutine(on: pool, name: "inside \(index)") {} }
         isFull.open()
         isOver.wait()
         return new
       }
-      let busy = Coroutine(on: pool) { isOver.wait() }
       isFull.wait()
       let outside = try ForkedProcess().capture()
       isOver.open()
