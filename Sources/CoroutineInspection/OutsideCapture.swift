@@ -79,7 +79,7 @@ struct OutsideCapture: DumpSource {
       memory.target, "Coroutine", UInt32(coroutine_debug_note_type), &index), address != 0
     {
       guard let magic = try? memory.load(address, as: UInt64.self),
-        withUnsafeBytes(of: magic, { Array($0) }) == Array(COROUTINE_DEBUG_MAGIC.utf8),
+        withUnsafeBytes(of: magic, { Array($0) }) == Array(COROUTINE_DEBUG_MAGIC.utf8) + [0],
         let version = try? memory.load(address + 8, as: UInt32.self),
         let size = try? memory.load(address + 12, as: UInt32.self)
       else { continue }

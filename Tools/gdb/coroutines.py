@@ -141,7 +141,7 @@ def find_layout():
     for headers, count, bias in images():
         for kind, place, size in segments(headers, count):
             address = find_note(place + bias, size) if kind == 4 else None
-            if not address or read(address, 8) != b"coroutns":
+            if not address or read(address, 8) != b"corolay\0":
                 continue
             version = word32(address + 8)
             if version != VERSION or word32(address + 12) != Layout.SIZE:

@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-#define COROUTINE_DEBUG_MAGIC "coroutns"
+#define COROUTINE_DEBUG_MAGIC "corolay"
 enum { coroutine_debug_version = 1, coroutine_debug_note_type = 1 };
 
 // The classes that a coroutine can wait at: the order of Swift's `WaitKind`.
@@ -26,7 +26,7 @@ struct coroutine_debug_kind {
 };
 
 struct coroutine_debug_layout {
-  char magic[8];
+  char magic[8];         // with its zero
   uint32_t version;
   uint32_t size;         // of the structure
   uint64_t is_complete;  // 0: not filled in, there is nothing to be found yet
