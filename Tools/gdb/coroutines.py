@@ -425,7 +425,8 @@ def frames(coroutine):
                 line = frame.find_sal()
                 place = " at %s:%d" % (line.symtab.filename, line.line) if line.symtab else ""
                 found.append((frame.pc(), frame.name() or "??", place))
-                frame = frame.older()
+                # Boost's first function has no unwind information: what gdb makes of its caller means nothing.
+                frame = frame.older() if frame.name() != "make_fcontext" else None
     finally:
         unwinder.choose(before)
     return found
