@@ -21,7 +21,11 @@ import Testing
       for kind in kinds {
         try await Coroutine(name: kind.name) { try kind.run(count) }.get()
         // Whom it did not wait for may be about to end, on another thread; what has leaked stays.
-        for _ in 0..<1_000_000 where Coroutine.statistics != before { await Task.yield() }
+        var looks = 0
+        while looks < 1_000_000, Coroutine.statistics != before {
+          looks += 1
+          await Task.yield()
+        }
         let after = Coroutine.statistics
         guard before == after else { fatalError("\(kind.name): \(before) before, \(after) after") }
       }
