@@ -34,6 +34,7 @@ struct GdbTests {
       // Behind the thread's own frame 0.
       #expect(text.contains("\n#1 ") && text.components(separatedBy: "descend").count > 6)
       #expect(menagerie.ids.count == 24)
+      leave()
     }
   }
 }

@@ -23,6 +23,7 @@ struct OutsideDumpTests {
       for text in ["\"den\"", "keeper of the gate\"", "select: receive on an unnamed channel (3", "next element"] {
         #expect(inside.description.contains(text), "\(text)")
       }
+      leave()
     }
   }
 
@@ -150,6 +151,7 @@ struct OutsideDumpTests {
 
       var id: pid_t = 0
       let arguments = [strdup("sleep"), strdup("1000"), nil]
+      defer { for argument in arguments { free(argument) } }
       try #require(posix_spawn(&id, "/bin/sleep", nil, nil, arguments, nil) == 0)
       // At first it is still this program.
       while reason(id) != .noRuntime { sched_yield() }
