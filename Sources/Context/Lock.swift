@@ -53,24 +53,24 @@ package struct Lock: ~Copyable, Sendable {
     return try body()
   }
 
-  /// How often a contender looks again before it sleeps. The runtime's critical sections take some ten nanoseconds, a
-  /// sleep and a wake some microseconds; but a holder that was preempted is not waited for by spinning.
-  private static var spins: Int { 16 }
+  /// How often a contender looks again before it sleeps, after pauses that grow: some microseconds in all, about what a
+  /// sleep and a wake take. The runtime's critical sections take some ten nanoseconds.
+  private static var looks: Int { 12 }
+  /// The longest pause, in the processor's instructions for that: long enough for the holder to use the lock some ten
+  /// times more. Each look takes the lock's cache line, and what it guards, away from him.
+  private static var longestPause: Int { 64 }
 
   @usableFromInline
   @inline(never)
   borrowing func lockContended() {
-    for _ in 0..<Lock.spins {
-      switch state.load(ordering: .relaxed) {
-      case 0:
-        if tryLock() { return }
-      case 1:
-        csystem_relax()
-        continue
-      default:
-        break  // Others sleep already: join them instead of keeping a processor from the holder.
-      }
-      break
+    var pause = 1
+    for _ in 0..<Lock.looks {
+      for _ in 0..<pause { csystem_relax() }
+      let found = state.load(ordering: .relaxed)
+      if found == 0 && tryLock() { return }
+      // Others sleep already: join them instead of keeping a processor from the holder.
+      if found == 2 { break }
+      pause = min(2 * pause, Lock.longestPause)
     }
     // Whoever has waited cannot know whether others still do, so from here on it always leaves a 2 behind. At worst the
     // last of them makes one wake too many.
