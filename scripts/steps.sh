@@ -14,6 +14,7 @@ steps_table=()
 steps_passed=0
 steps_failed=0
 steps_child=
+steps_errors=()                  # what failed, said again under the table
 
 # The step is a process group of its own (by `timeout`), which an interrupt from the keyboard does not reach.
 trap 'if [[ -n $steps_child ]]; then kill "-$steps_signal" "$steps_child" 2> /dev/null; fi; exit 130' INT TERM
@@ -56,18 +57,27 @@ build_warnings() {
   sed '/ Test run started\.$/,$d' "$1" | grep -E ": warning: |^warning: '|^CMake .*Warning" | sort -u
 }
 
-# The errors, each once, and the end of the log. A log of steps says all that at its end.
-show_failure() {
+# The errors of a log, each once. A log of steps has collected them at its end.
+log_errors() {
   local log=$1
-  {
-    if ! grep -qE "$steps_closing_line" "$log"; then
-      grep -E -e '(: |^)(Fatal )?error: ' -e ' unexpected signal ' -e 'SUMMARY: [A-Za-z]+Sanitizer' \
-        -e ' Test .*(recorded an issue| failed after )' "$log" | awk '!seen[$0]++' | head -n 25
-      unfinished_tests "$log" | head -n 20
-    fi
-    printf -- '-- the end of %s:\n' "$log"
-    tail -n 40 "$log"
-  } | sed 's/^/    | /' || true
+  if grep -qE "$steps_closing_line" "$log"; then
+    grep '^! ' "$log" | sed 's/^! //' || true
+  else
+    grep -E -e '(: |^)(Fatal )?error: ' -e ' unexpected signal ' -e 'SUMMARY: [A-Za-z]+Sanitizer' \
+      -e ' Test .*(recorded an issue| failed after )' "$log" | awk '!seen[$0]++' | head -n 20 || true
+    unfinished_tests "$log" | head -n 10 || true
+  fi
+}
+
+# under <step>: marks the lines of standard input as that step's errors.
+under() { awk -v step="$1" '{ print "! " step ": " $0 }'; }
+
+# The end of the log. The errors come under the table, where they are found also when only the end of this output is
+# kept.
+show_failure() {
+  local name=$1 log=$2
+  { printf -- '-- the end of %s:\n' "$log"; tail -n 20 "$log"; } | cut -c 1-300 | sed 's/^/    | /'
+  steps_errors+=("$(log_errors "$log" | cut -c 1-600 | under "$name")")
 }
 
 # step <name> <command>...: runs the command with its output in a log.
@@ -100,17 +110,18 @@ step() {
   steps_table+=("$(printf '%-32s %8d %8d %8d s' "$name" "$passed" "$failed" "$seconds")")
   printf '%5d passed %5d failed %6d s\n' "$passed" "$failed" "$seconds"
   case $status in
-    0) if ((failed > 0)); then show_failure "$log"; fi ;;
-    124) printf '    ended after %d s: it hangs\n' "$steps_limit"; show_failure "$log" ;;
-    warnings) printf '    warnings are errors here:\n'; sed 's/^/    | /' "$log.warnings" ;;
-    *) printf '    exit code %s\n' "$status"; show_failure "$log" ;;
+    0) if ((failed > 0)); then show_failure "$name" "$log"; fi ;;
+    124) printf '    ended after %d s: it hangs\n' "$steps_limit"; show_failure "$name" "$log" ;;
+    warnings) printf '    warnings are errors here\n'; steps_errors+=("$(under "$name" < "$log.warnings")") ;;
+    *) printf '    exit code %s\n' "$status"; show_failure "$name" "$log" ;;
   esac
 }
 
-# Prints the table and the closing line; fails if anything did.
+# Prints the table, what failed, and the closing line; fails if anything did.
 steps_summary() {
   printf '\n%-32s %8s %8s %10s\n' "" passed failed time
   printf '%s\n' "${steps_table[@]}"
+  if ((${#steps_errors[@]})); then printf '\n'; printf '%s\n' "${steps_errors[@]}"; fi
   printf '\n%d passed, %d failed\n' "$steps_passed" "$steps_failed"
   ((steps_failed == 0))
 }
