@@ -20,8 +20,8 @@ final class CoroutineStorage<Success: Sendable, Failure: Error>: CoroutineCore, 
       // Taken, so that what it captured is released on the coroutine's stack.
       guard let work = storage.work.take() else { fatalError("\(core.description) runs twice") }
       let value = try work()
-      if Self.fitsWord {
-        withUnsafeMutableBytes(of: &core.valueWord) { $0.storeBytes(of: value, as: Success.self) }
+      if Self.fitsWords {
+        withUnsafeMutableBytes(of: &core.valueWords) { $0.storeBytes(of: value, as: Success.self) }
       } else {
         core.valueBox = ValueBox(value)
       }
@@ -36,8 +36,8 @@ final class CoroutineStorage<Success: Sendable, Failure: Error>: CoroutineCore, 
 
   /// Whether a value needs no memory of its own: a constant in specialised code.
   @inlinable @inline(__always)
-  static var fitsWord: Bool {
-    _isPOD(Success.self) && MemoryLayout<Success>.size <= MemoryLayout<UInt>.size
+  static var fitsWords: Bool {
+    _isPOD(Success.self) && MemoryLayout<Success>.size <= MemoryLayout<(UInt, UInt)>.size
       && MemoryLayout<Success>.alignment <= MemoryLayout<UInt>.alignment
   }
 
@@ -63,15 +63,15 @@ final class CoroutineStorage<Success: Sendable, Failure: Error>: CoroutineCore, 
   @inlinable
   func outcome() throws -> Success {
     if let failure { throw failure }
-    if Self.fitsWord {
-      return withUnsafeBytes(of: valueWord) { $0.loadUnaligned(as: Success.self) }
+    if Self.fitsWords {
+      return withUnsafeBytes(of: valueWords) { $0.loadUnaligned(as: Success.self) }
     }
     guard let valueBox else { fatalError("\(description) has ended without a result") }
     return unsafeDowncast(valueBox, to: ValueBox<Success>.self).value
   }
 }
 
-/// A value that is no plain word.
+/// A value that is more than two plain words.
 @usableFromInline
 final class ValueBox<Value: Sendable>: Sendable {
   @usableFromInline let value: Value

@@ -74,7 +74,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   /// What it does, until it begins: given itself, to keep its value in.
   @exclusivity(unchecked) private final var body: Body?
   /// What the body returned: one of the two, by its type. As `failure`.
-  @exclusivity(unchecked) @usableFromInline final var valueWord: UInt = 0
+  @exclusivity(unchecked) @usableFromInline final var valueWords: (UInt, UInt) = (0, 0)
   @exclusivity(unchecked) @usableFromInline final var valueBox: AnyObject?
   /// What the body threw, or why it could not run. Written before the end is published, constant after that.
   @exclusivity(unchecked) @usableFromInline final var failure: (any Error)?
