@@ -8,6 +8,7 @@
 #include <linux/membarrier.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -46,6 +47,15 @@ int csystem_membarrier_register(void) {
 
 int csystem_membarrier(void) {
   return syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0 ? 0 : -errno;
+}
+
+// When glibc frees a block that had a mapping of its own, it takes its size for one that comes and goes: it keeps up to
+// twice as much at the end of a heap from then on, where 128 KiB are the default. (Setting that by `mallopt` would also end
+// the adjustment.)
+void csystem_keep_freed_memory(size_t bytes) {
+  void *block = malloc(bytes);
+  __asm__ volatile("" : : "r"(block) : "memory");  // or a compiler leaves out both calls
+  free(block);
 }
 
 // Linux 6.14 takes this in place of a pidfd of the caller. A real pidfd would be one more open file, and after a fork

@@ -52,9 +52,10 @@ public struct Coroutine<Success: Sendable, Failure: Error>: Sendable {
   @inlinable
   public init(
     name: String = "", stackSize: Int? = nil,
-    @_inheritActorContext @_implicitSelfCapture _ body:
+    @_inheritActorContext @_implicitSelfCapture @_eagerMove _ body:
       @Sendable @escaping @isolated(any) () throws(Failure) -> Success
   ) {
+    // By `@_eagerMove` the body moves into the coroutine: a copy would be counted up and down.
     let storage = CoroutineStorage(
       on: .inherited(isolation: body.isolation), name: name, stackSize: stackSize, body: withoutIsolation(body))
     storage.schedule()

@@ -15,9 +15,10 @@ public struct CoroutineStatistics: Equatable, Sendable {
 extension Coroutine where Success == Never, Failure == Never {
   /// What the runtime has in use now. Callable from any thread; linear in the number of pools of stacks.
   public static var statistics: CoroutineStatistics {
-    CoroutineStatistics(
+    let spareStacks = PoolCore.all.all.reduce(0) { $0 + $1.spareStackCount }
+    return CoroutineStatistics(
       liveCoroutines: CoroutineCore.liveCount,
-      stacksInUse: StackPool.allShared.reduce(0) { $0 + $1.liveCount },
+      stacksInUse: StackPool.allShared.reduce(0) { $0 + $1.liveCount } - spareStacks,
       pendingTimers: TimerService.shared.count)
   }
 }

@@ -65,6 +65,10 @@ int csystem_membarrier_register(void);
 /// half is a compiler barrier. -EPERM before the registration.
 int csystem_membarrier(void);
 
+/// Has the C library keep twice so many bytes of freed memory at the end of each of its heaps, if it kept less so far,
+/// rather than give them to the kernel and fault them in again. At most 32 MiB; without effect where it is not glibc.
+void csystem_keep_freed_memory(size_t bytes);
+
 /// `madvise(advice)` for each of `count` ranges of this process, in one system call where the kernel allows it
 /// (process_madvise on oneself, Linux 6.14). Returns 0, or the negated errno of the first range that failed; `*done` is
 /// the number of ranges before it.

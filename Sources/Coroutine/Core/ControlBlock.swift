@@ -115,14 +115,24 @@ extension ControlBlock {
   static func create(
     stackSize: Int?, owner: AnyObject, slot: Int = 0, entry: @convention(c) (UInt) -> Void
   ) throws(StackError) -> UnsafeMutablePointer<ControlBlock> {
+    if stackSize == nil, slot <= largeSlot, let (stack, pool) = PoolWorker.takeSpareStack() {
+      return make(on: stack, of: pool, owner: owner, slot: slot, annotated: false, entry: entry)
+    }
     // A large element must not take the place of the frames.
     let (enlarged, isTooLarge) = (stackSize ?? StackPool.defaultStackSize).addingReportingOverflow(slot)
     let pool = try StackSupply.pool(slot > largeSlot ? (isTooLarge ? .max : enlarged) : stackSize)
     let stack = try pool._withUnsafeGuaranteedRef { pool in
       Result { () throws(StackError) in try pool.allocate() }
     }.get()
+    return make(on: stack, of: pool, owner: owner, slot: slot, annotated: StackSupply.sanitizersActive, entry: entry)
+  }
+
+  @inline(__always)
+  private static func make(
+    on stack: Stack, of pool: Unmanaged<StackPool>, owner: AnyObject, slot: Int, annotated: Bool,
+    entry: @convention(c) (UInt) -> Void
+  ) -> UnsafeMutablePointer<ControlBlock> {
     let block = address(on: stack)
-    let annotated = StackSupply.sanitizersActive
     block.initialize(
       to: ControlBlock(
         link: ContextLink(own: .init(), resumer: .init()),
@@ -160,13 +170,12 @@ extension ControlBlock {
     let stack = block.pointee.stack
     SelectedBackend.destroy(ContextLink.own(link(of: block)))
     // Trivial memory, left as it is: a debugger may look at it at any time.
-    if block.pointee.mode.contains(.annotated) {
-      coroutine_sanitizer_destroy(&block.pointee.sanitizer, stack.limit, stack.size)
-    }
+    let annotated = block.pointee.mode.contains(.annotated)
+    if annotated { coroutine_sanitizer_destroy(&block.pointee.sanitizer, stack.limit, stack.size) }
     let pool = block.pointee.pool
     block.pointee.identity = 0
     block.pointee.state.store(.none, ordering: .releasing)
-    pool._withUnsafeGuaranteedRef { $0.release(stack) }
+    if annotated || !PoolWorker.keepSpareStack(stack, of: pool) { pool._withUnsafeGuaranteedRef { $0.release(stack) } }
   }
 }
 

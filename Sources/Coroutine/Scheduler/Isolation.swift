@@ -36,7 +36,7 @@ extension SchedulerReference {
 /// The two have the same representation; the language has no conversion between them that can be called synchronously.
 @inlinable @inline(__always)
 func withoutIsolation<Success, Failure: Error>(
-  _ body: @escaping @Sendable @isolated(any) () throws(Failure) -> Success
+  @_eagerMove _ body: __owned @escaping @Sendable @isolated(any) () throws(Failure) -> Success
 ) -> @Sendable () throws(Failure) -> Success {
   // The isolation of a function value lies in its context, not in the value.
   unsafeBitCast(body, to: (@Sendable () throws(Failure) -> Success).self)

@@ -77,11 +77,16 @@ final class PoolCore: @unchecked Sendable {
     self.host = host
     machine = PoolStateMachine(count: count)
     workers = (0..<count).map { PoolWorker(core: self, index: $0) }
+    csystem_keep_freed_memory(Self.comingAndGoing)
     Self.all.add(self)
     DebugLayout.publish()
   }
 
   deinit { Self.all.remove(self) }
+
+  /// Some 10,000 coroutines, with what their bodies capture: where they begin and end together again and again, page faults
+  /// would cost as much as all the rest.
+  private static var comingAndGoing: Int { 4 << 20 }
 
   /// Lets the threads end when they have nothing left to run. Called once, when no coroutine is left.
   func end() {
@@ -415,6 +420,9 @@ extension PoolCore {
 
 extension PoolCore {
   static let all = WeakList<PoolCore>()
+
+  /// How many stacks the workers keep, which count as in use to their pool of stacks.
+  var spareStackCount: Int { workers.count { $0.hasSpareStack } }
 
   /// What is ready here, in no order, during a freeze: whoever is taken out meanwhile runs no further before its end, so
   /// that nobody who is found here goes away. Who is moved meanwhile may be found twice, or not at all.

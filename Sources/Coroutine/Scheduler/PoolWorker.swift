@@ -31,6 +31,12 @@ final class PoolWorker: @unchecked Sendable {
   private let picks = Atomic<UInt32>(0)
   /// What it begins: in no queue any more, and not yet on a stack. The owner's; debuggers read it during a freeze.
   private let starting = Atomic<WorkRing.Element?>(nil)
+  /// A stack that the last coroutine here has left, for the next one, past the lock of the pool of stacks. The owner's.
+  @exclusivity(unchecked) private var spareStack: Stack?
+  /// Whether there is one: written by the owner alone, read by others.
+  private let keepsStack = Atomic<Bool>(false)
+  /// Where spare stacks come from; lives for ever.
+  private let stackPool = Unmanaged.passUnretained(StackPool.default)
   /// Where its thread sleeps.
   let alarm = Alarm()
   /// Whether it has a thread, of its own or lent. Belongs to the thread, or, while it sleeps or has none, to whoever takes
@@ -47,6 +53,10 @@ final class PoolWorker: @unchecked Sendable {
     self.index = index
     isSerial = core.count == 1
     random = UInt32(truncatingIfNeeded: index &+ 1) &* 0x9e37_79b9
+  }
+
+  deinit {
+    if let spareStack { stackPool._withUnsafeGuaranteedRef { $0.release(spareStack) } }
   }
 
   /// The worker that the calling thread is, if it is one of `core`'s. To be asked anew after each switch.
@@ -166,6 +176,36 @@ extension PoolWorker {
     random ^= random << 5
     return Int(random) % limit
   }
+}
+
+// MARK: - The spare stack
+
+// To a sanitizer a stack comes from its pool and goes back to it: there is none where one is active.
+extension PoolWorker {
+  /// A stack of the default size, if the calling thread is a worker that has one to spare, and its pool.
+  @inline(__always)
+  static func takeSpareStack() -> (Stack, Unmanaged<StackPool>)? {
+    guard let address = coroutine_worker() else { return nil }
+    return Unmanaged<PoolWorker>.fromOpaque(address)._withUnsafeGuaranteedRef { worker in
+      guard let stack = worker.spareStack.take() else { return nil }
+      worker.keepsStack.store(false, ordering: .relaxed)
+      return (stack, worker.stackPool)
+    }
+  }
+
+  /// Keeps a stack that nobody uses any more, if the calling thread is a worker that needs one.
+  @inline(__always)
+  static func keepSpareStack(_ stack: Stack, of pool: Unmanaged<StackPool>) -> Bool {
+    guard let address = coroutine_worker() else { return false }
+    return Unmanaged<PoolWorker>.fromOpaque(address)._withUnsafeGuaranteedRef { worker in
+      guard worker.spareStack == nil, worker.stackPool.toOpaque() == pool.toOpaque() else { return false }
+      worker.spareStack = stack
+      worker.keepsStack.store(true, ordering: .relaxed)
+      return true
+    }
+  }
+
+  var hasSpareStack: Bool { keepsStack.load(ordering: .relaxed) }
 }
 
 // MARK: - The thread
