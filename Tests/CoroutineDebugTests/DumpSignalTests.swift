@@ -21,7 +21,7 @@ private func awaitSignal(_ channel: Channel<Int>) throws -> Int {
       kill(getpid(), SIGUSR1)
       // Written in one piece: it ends with the last group's last frame.
       while true {
-        let text = (try? String(contentsOfFile: path, encoding: .utf8)) ?? ""
+        let text = ((try? String(contentsOfFile: path, encoding: .utf8)) ?? "").withoutTimes
         if text.contains("\"waiting\": suspended, receive on channel \"signalled\" (1 receiver)")
           && text.contains("awaitSignal(_:) at DumpSignalTests.swift")
         {

@@ -27,6 +27,12 @@ extension CoroutineDump {
   subscript(id: UInt64) -> CoroutineBacktrace? { coroutines.first { $0.id == id } }
 }
 
+extension String {
+  /// Without for how long somebody has been suspended: that is told from a second on, and what takes no time at all takes
+  /// a busy machine longer.
+  var withoutTimes: String { replacing(/suspended for [^,\n]*/, with: "suspended") }
+}
+
 /// A dump's backtrace of one coroutine, which must be suspended already.
 func backtrace<Value, Problem>(of coroutine: Coroutine<Value, Problem>) throws -> CoroutineBacktrace {
   try #require(try CoroutineDump.capture()[coroutine.id])
