@@ -73,8 +73,8 @@ private final class OwnScheduler: Scheduler {
     // More than a ring holds; and one coroutine that fills its own worker's queues.
     let fromOutside = (0..<700).map { Coroutine(on: pool, name: "outside \($0)") {} }
     let dump = try CoroutineDump.capture()
-    for coroutine in fromOutside {
-      let found = try #require(dump[coroutine.id])
+    for found in dump[fromOutside.map(\.id)] {
+      let found = try #require(found)
       #expect(found.state == .new)
       #expect(found.frames.isEmpty && found.stackSize == nil && found.waitsFor.isEmpty)
     }
@@ -92,7 +92,7 @@ private final class OwnScheduler: Scheduler {
       let dumping = Coroutine(on: pool) { () throws -> Bool in
         let new = (0..<300).map { Coroutine(on: pool, name: "inside \($0)") {} }
         let dump = try CoroutineDump.capture()
-        let states = new.map { dump[$0.id]?.state }
+        let states = dump[new.map(\.id)].map { $0?.state }
         return threads > 1 || states.allSatisfy { $0 == .new }
       }
       #expect(try dumping.getBlocking())

@@ -23,8 +23,17 @@ extension CoroutineBacktrace {
 }
 
 extension CoroutineDump {
-  /// A coroutine's backtrace: tests run at the same time as others, whose coroutines are in the dump too.
-  subscript(id: UInt64) -> CoroutineBacktrace? { coroutines.first { $0.id == id } }
+  /// A coroutine's backtrace: tests run at the same time as others, whose coroutines are in the dump too, and whose
+  /// generators, which have numbers of their own.
+  subscript(id: UInt64) -> CoroutineBacktrace? { coroutines.first { $0.id == id && !$0.isGenerator } }
+
+  /// The same for many, at once: there may be a hundred thousand others.
+  subscript(ids: [UInt64]) -> [CoroutineBacktrace?] {
+    let places = Dictionary(
+      coroutines.indices.lazy.filter { !coroutines[$0].isGenerator }.map { (coroutines[$0].id, $0) },
+      uniquingKeysWith: { first, _ in first })
+    return ids.map { id in places[id].map { coroutines[$0] } }
+  }
 }
 
 extension String {
