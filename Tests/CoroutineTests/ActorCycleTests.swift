@@ -115,23 +115,30 @@ import Testing
     enum Message: Sendable {
       case begin(Reply<Int>)
       case ask(Reply<Int>)
+      case count(Reply<Int>)
     }
     let links = Guarded<[MessageActor<Message>]>([])
     for scheduler: any Scheduler in [ThreadPool(threads: 2), DispatchQueue(label: "serial")] as [any Scheduler] {
       let actors = (0..<2).map { index in
         MessageActor<Message>(on: scheduler, name: "\(index)") { mailbox in
+          var answers = 0
           for message in mailbox {
             switch message {
             case .begin(let reply): reply.complete(try links.withLock { $0[1] }.ask { .ask($0) })
             case .ask(let reply):
               reply.complete(1)
-              if index == 1 { _ = try links.withLock { $0[0] }.ask { .ask($0) } }
+              if index == 1 { answers += try links.withLock { $0[0] }.ask { .ask($0) } }
+            case .count(let reply): reply.complete(answers)
             }
           }
         }
       }
       links.withLock { $0 = actors }
-      for _ in 0..<100 { #expect(try await actors[0].ask { .begin($0) } == 1) }
+      for round in 1...100 {
+        #expect(try await actors[0].ask { .begin($0) } == 1)
+        // It has asked back by then: the next `begin` first, and the two would really wait for each other.
+        #expect(try await actors[1].ask { .count($0) } == round)
+      }
       for actor in actors { actor.cancel() }
       for actor in actors { try await actor.join() }
     }

@@ -32,16 +32,19 @@ import Testing
 
   @Test func aDelayStopsTheCoroutineAndNotItsThread() async throws {
     let log = Log()
-    let queue = DispatchQueue(label: "seed")
-    let sleeper = Coroutine(on: queue) {
-      let begin = ContinuousClock.now
-      try Coroutine.sleep(for: .milliseconds(20))
-      log.add("slept")
-      return ContinuousClock.now - begin
-    }
-    let other = Coroutine(on: queue) { log.add("other") }
-    try await other.get()
-    #expect(try await sleeper.get() >= .milliseconds(20))
+    let slept = try await Coroutine(on: DispatchQueue(label: "seed")) {
+      // Both are in the queue before the first one sleeps, however long it takes to get there.
+      let sleeper = Coroutine {
+        let begin = ContinuousClock.now
+        try Coroutine.sleep(for: .milliseconds(20))
+        log.add("slept")
+        return ContinuousClock.now - begin
+      }
+      let other = Coroutine { log.add("other") }
+      try other.get()
+      return try sleeper.get()
+    }.get()
+    #expect(slept >= .milliseconds(20))
     #expect(log.all == ["other", "slept"])
   }
 
