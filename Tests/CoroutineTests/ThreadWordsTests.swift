@@ -578,31 +578,3 @@ private final class Box {
   @inline(never) func modify(_ body: (inout Int) -> Void) { Self.modify(&value, body) }
   @inline(never) private static func modify(_ value: inout Int, _ body: (inout Int) -> Void) { body(&value) }
 }
-
-/// A thread that no executor and no queue knows.
-// Unchecked: the result is written by the thread before it ends, and read after it was joined.
-private final class PlainThread<Result>: @unchecked Sendable {
-  private var thread = pthread_t()
-  private var result: Result?
-
-  init(_ body: @escaping @Sendable () -> Result) {
-    let job = Unmanaged.passRetained(Job { self.result = body() })
-    let failure = pthread_create(
-      &thread, nil,
-      { argument in
-        Unmanaged<Job>.fromOpaque(argument!).takeRetainedValue().run()
-        return nil
-      }, job.toOpaque())
-    precondition(failure == 0)
-  }
-
-  @discardableResult func join() -> Result {
-    pthread_join(thread, nil)
-    return result!
-  }
-}
-
-private final class Job {
-  let run: () -> Void
-  init(_ run: @escaping () -> Void) { self.run = run }
-}
