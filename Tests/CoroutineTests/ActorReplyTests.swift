@@ -214,12 +214,13 @@ import Testing
       }
     }
     let asker = Coroutine(on: pool) { () -> Int in
+      // At once, from here: until a task has its turn, the actor would keep a processor busy.
+      defer { actor.cancel() }
       var last = 0
       for _ in 0..<500 { last = try actor.ask { .ask($0) } }
       return last
     }
     #expect(try await asker.get() == 500)
-    actor.cancel()
   }
 
   @Test func inASerialPoolALoanKeepsTheOrder() async throws {
@@ -268,8 +269,12 @@ import Testing
     let askers = actors.map { actor in
       Coroutine(on: pool) { while !stop.withLock({ $0 }) { _ = try actor.ask { $0 } } }
     }
-    for _ in 0..<10 { #expect(try await Coroutine(on: pool) { 1 }.get() == 1) }
-    stop.withLock { $0 = true }
+    // From a thread of their own: until a task has its turn, both would keep a processor busy.
+    let others = Coroutine(on: ThreadPool(threads: 1)) {
+      defer { stop.withLock { $0 = true } }
+      return try (0..<10).map { number in try Coroutine(on: pool) { number }.get() }
+    }
+    #expect(try await others.get() == Array(0..<10))
     for asker in askers { try await asker.get() }
   }
 
