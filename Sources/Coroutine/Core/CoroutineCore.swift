@@ -334,10 +334,10 @@ extension CoroutineCore {
   private final func end() {
     lock.lock()
     let waiters = completion.complete()
-    lock.unlock()
+    // Before anybody learns of it: under the lock, since who asks whether it has ended need not have waited.
     state.store(.finished, ordering: .relaxed)
-    // Before anybody learns of it.
     Self.endings.wrappingAdd(1, ordering: .releasing)
+    lock.unlock()
     waiters.wakeAll()
     if let scope {
       self.scope = nil
