@@ -63,7 +63,7 @@ let package = Package(
     // What suspended coroutines wait for. The only room that needs libunwind.
     .target(name: "CUnwind", dependencies: ["CCoroutine"], linkerSettings: [.linkedLibrary("unwind")]),
     .target(
-      name: "CoroutineDebug", dependencies: ["Coroutine", "Context", "CCoroutine", "CUnwind"],
+      name: "CoroutineDebug", dependencies: ["Coroutine", "Context", "CSystem", "CCoroutine", "CUnwind"],
       swiftSettings: swiftSettings),
 
     // The same, of other processes and of core files.

@@ -1,7 +1,6 @@
 #define _GNU_SOURCE 1
 #include "threads.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -12,7 +11,5 @@ int coroutine_processor_count(void) {
   long online = sysconf(_SC_NPROCESSORS_ONLN);
   return online > 0 ? (int)online : 1;
 }
-
-void coroutine_name_thread(const char *name) { (void)pthread_setname_np(pthread_self(), name); }
 
 _Bool coroutine_is_main_thread(void) { return gettid() == getpid(); }

@@ -1,4 +1,4 @@
-#define _GNU_SOURCE  // IOV_MAX, sem_clockwait
+#define _GNU_SOURCE  // IOV_MAX, pthread_setname_np, sem_clockwait
 
 #include "CSystem.h"
 
@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -30,6 +31,8 @@ int csystem_futex_wake(const uint32_t *address, uint32_t count) {
   long result = syscall(SYS_futex, address, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, most, NULL, NULL, 0);
   return result >= 0 ? (int)result : -errno;
 }
+
+void csystem_name_thread(const char *name) { (void)pthread_setname_np(pthread_self(), name); }
 
 // 1 ns: 0 would mean the default. A refusal costs precision only.
 void csystem_precise_timeouts(void) { (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); }

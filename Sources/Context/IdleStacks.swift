@@ -84,16 +84,25 @@ struct IdleStacks: ~Copyable {
 ///
 /// - It starts at the floor. What exceeds it is trimmed, so a single burst leaves nothing behind.
 /// - Each trimmed stack that is wanted back raises it by one: after its second burst the program keeps what it uses.
-/// - At the end of an epoch it sinks by half of the stacks that lay idle through all of it.
-///
-/// Time does not enter: a pool at rest stays as it is until somebody calls `trim()`.
+/// - At the end of an epoch it sinks by half of the stacks that lay idle through all of it. An epoch is long enough for
+///   every stack that is kept to be taken and given back.
+/// - A pool at rest has no epochs. What it keeps beyond `lasting` sinks with time, see `StackPool.sink`; below, it stays
+///   until somebody calls `trim()`.
 package struct IdleWatermark: Sendable {
   package let bounds: ClosedRange<Int>
+  /// The highest mark that needs no time to sink.
+  package let lasting: Int
   package private(set) var mark: Int
 
-  package init(bounds: ClosedRange<Int>) {
+  package init(bounds: ClosedRange<Int>, lasting: Int? = nil) {
     self.bounds = bounds
+    self.lasting = lasting ?? bounds.upperBound
     mark = bounds.lowerBound
+  }
+
+  package init(stackSize: Int) {
+    let floor = Self.defaultFloor(stackSize: stackSize)
+    self.init(bounds: floor...512 * floor, lasting: 64 * floor)
   }
 
   package mutating func trimmedStackWasWanted() {
@@ -109,11 +118,11 @@ package struct IdleWatermark: Sendable {
     mark = bounds.lowerBound
   }
 
-  /// By default about 2 MiB at the floor and 128 MiB at the ceiling when each stack has touched two pages; fewer stacks
-  /// when they are large, so that even if all were used to their depths the floor holds no more than 64 MiB (or 16
-  /// stacks).
-  package static func defaultBounds(stackSize: Int) -> ClosedRange<Int> {
-    let floor = min(256, max(16, (64 << 20) / stackSize))
-    return floor...64 * floor
+  package var isSurplus: Bool { mark > lasting }
+
+  /// About 2 MiB when each stack has touched two pages, 128 MiB for what lasts, 1 GiB at the ceiling; fewer stacks when
+  /// they are large, so that even if all were used to their depths the floor holds no more than 64 MiB (or 16 stacks).
+  package static func defaultFloor(stackSize: Int) -> Int {
+    min(256, max(16, (64 << 20) / stackSize))
   }
 }

@@ -60,7 +60,24 @@ public final class StackPool: Sendable {
     var cleanArenas: StackArena.Pointer?
 
     fileprivate var releasesToInspection = StackPool.inspectionPeriod
-    fileprivate var inspectionsToEpoch = StackPool.inspectionsPerEpoch
+    var inspectionsToEpoch = 0
+    /// Whether a thread sees to it that the watermark sinks: see `StackPool.sink`.
+    var isSinking = false
+
+    fileprivate init(watermark: consuming IdleWatermark) {
+      self.watermark = watermark
+      restartEpoch()
+    }
+
+    mutating func endEpoch() {
+      watermark.epochEnded(lowest: resident.lowest)
+      restartEpoch()
+    }
+
+    private mutating func restartEpoch() {
+      resident.restartLowest()
+      inspectionsToEpoch = max(StackPool.inspectionsPerEpoch, 2 * watermark.mark / StackPool.inspectionPeriod)
+    }
   }
 
   struct Grown: ~Copyable {
@@ -76,12 +93,12 @@ public final class StackPool: Sendable {
   /// Every so many releases, the released stack gives back all but its top 16 KiB: one that was used to its depths once
   /// would otherwise keep all of it, for ever if it stays at the hot end. A prime, so that no rhythm of the program can
   /// hide a stack from it; large enough to add less than a nanosecond to a release.
-  private static let inspectionPeriod = 1021
-  private static let inspectionsPerEpoch = 16
+  fileprivate static let inspectionPeriod = 1021
+  fileprivate static let inspectionsPerEpoch = 16
   private static let keptBytes = StackGeometry.roundedToPages(16 << 10)
 
   /// Stacks that are trimmed, or get their guards, by one system call.
-  private static let batch = 64
+  static let batch = 64
 
   /// An arena of at least this size is taken back to its first state as soon as all of its stacks are clean: the page
   /// tables of a stack cost 160 bytes at 64 KiB and 540 at 256 KiB, a guard by `mprotect` a mapping that others may need.
@@ -96,31 +113,32 @@ public final class StackPool: Sendable {
   ///     is `.none`.
   ///   - guards: how overflows are caught.
   ///   - residentIdle: how many idle stacks keep their memory; the pool moves between the bounds (not negative) with what
-  ///     the program does. By default 256...16,384 for stacks of up to 256 KiB, fewer if they are larger.
+  ///     the program does. By default 256...131,072 for stacks of up to 256 KiB, fewer if they are larger; no more than an
+  ///     eighth of that for longer than some seconds.
   /// - Throws: `StackError.impossibleSize`, `StackError.impossibleGuardSize`.
   public convenience init(
     stackSize: Int = StackPool.defaultStackSize, guardSize: Int? = nil, guards: Guards = .automatic,
     residentIdle: ClosedRange<Int>? = nil
   ) throws(StackError) {
+    precondition(residentIdle.map { $0.lowerBound >= 0 } ?? true, "StackPool: a negative number of idle stacks")
     try self.init(
-      stackSize: stackSize, guardSize: guardSize, guards: guards, residentIdle: residentIdle, memory: .kernel)
+      stackSize: stackSize, guardSize: guardSize, guards: guards, idle: residentIdle.map { IdleWatermark(bounds: $0) },
+      memory: .kernel)
   }
 
   package convenience init(
-    stackSize: Int, guardSize: Int?, guards: Guards, residentIdle: ClosedRange<Int>?, memory: StackMemory
+    stackSize: Int, guardSize: Int?, guards: Guards, idle: IdleWatermark?, memory: StackMemory
   ) throws(StackError) {
     let geometry = try StackGeometry(stackSize: stackSize, guardSize: guardSize, isGuarded: guards != .none)
-    self.init(geometry: geometry, guards: guards, residentIdle: residentIdle, memory: memory)
+    self.init(geometry: geometry, guards: guards, idle: idle, memory: memory)
   }
 
-  init(geometry: StackGeometry, guards: Guards, residentIdle: ClosedRange<Int>?, memory: StackMemory) {
+  init(geometry: StackGeometry, guards: Guards, idle watermark: IdleWatermark? = nil, memory: StackMemory = .kernel) {
     self.geometry = geometry
     self.memory = memory
     requestedGuards = guards
-    precondition(residentIdle.map { $0.lowerBound >= 0 } ?? true, "StackPool: a negative number of idle stacks")
-    let bounds = residentIdle ?? IdleWatermark.defaultBounds(stackSize: geometry.stackSize)
     idle = .allocate(capacity: 1)
-    idle.initialize(to: Idle(watermark: IdleWatermark(bounds: bounds)))
+    idle.initialize(to: Idle(watermark: watermark ?? IdleWatermark(stackSize: geometry.stackSize)))
     grown = .allocate(capacity: 1)
     grown.initialize(to: Grown(guards: guards))
   }
@@ -181,12 +199,11 @@ public final class StackPool: Sendable {
   private func inspect(_ stack: Stack) {
     idle.pointee.releasesToInspection = StackPool.inspectionPeriod
     idle.pointee.inspectionsToEpoch -= 1
-    if idle.pointee.inspectionsToEpoch == 0 {
-      idle.pointee.inspectionsToEpoch = StackPool.inspectionsPerEpoch
-      idle.pointee.watermark.epochEnded(lowest: idle.pointee.resident.lowest)
-      idle.pointee.resident.restartLowest()
-    }
+    if idle.pointee.inspectionsToEpoch == 0 { idle.pointee.endEpoch() }
+    let startsSinking = idle.pointee.watermark.isSurplus && !idle.pointee.isSinking
+    if startsSinking { idle.pointee.isSinking = true }
     lock.unlock()
+    if startsSinking { startSinking() }
     withUnsafePointer(to: stack) { only in
       memory.discard(UnsafeBufferPointer(start: only, count: 1), keeping: StackPool.keptBytes)
     }
@@ -248,7 +265,7 @@ public final class StackPool: Sendable {
 
   /// Trims a batch of the oldest idle stacks, but leaves so many, or as many as the watermark says.
   @inline(never)
-  private func trimBatch(keeping: Int? = nil) {
+  func trimBatch(keeping: Int? = nil) {
     withUnsafeTemporaryAllocation(of: Stack.self, capacity: StackPool.batch) { buffer in
       let count = lock.withLock {
         idle.pointee.resident.takeOldest(into: buffer, keeping: keeping ?? idle.pointee.watermark.mark)

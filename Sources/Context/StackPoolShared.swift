@@ -9,7 +9,7 @@ extension StackPool {
   public static let `default` = StackPool(
     geometry: StackGeometry(
       allowedStackSize: defaultStackSize, allowedGuardSize: StackGeometry.defaultGuardSize, isGuarded: true),
-    guards: .automatic, residentIdle: nil, memory: .kernel)
+    guards: .automatic)
 
   /// The shared pool of stacks of `stackSize` bytes, rounded up to whole pages, with the default guard. The same pool for
   /// sizes that round to the same. Takes a lock: keep the result where it is needed often.
@@ -54,7 +54,7 @@ private final class SharedPools: Sendable {
   func pool(_ geometry: StackGeometry) -> StackPool {
     lock.withLock {
       if let pool = pools[geometry.stackSize] { return pool }
-      let pool = StackPool(geometry: geometry, guards: .automatic, residentIdle: nil, memory: .kernel)
+      let pool = StackPool(geometry: geometry, guards: .automatic)
       add(pool)
       return pool
     }

@@ -1,4 +1,5 @@
 import CCoroutine
+import CSystem
 import Context
 import Coroutine
 import Glibc
@@ -56,7 +57,7 @@ final class DeadlockWatch: Sendable {
   // MARK: The thread
 
   private func run() -> UnsafeMutableRawPointer? {
-    coroutine_name_thread("coroutine-debug")
+    csystem_name_thread("coroutine-debug")
     var known = Known()
     while let settings = current() {
       for report in known.news() { settings.handler(report) }

@@ -49,7 +49,8 @@ private final class FaultyMemory: Sendable {
   }
 
   func pool(stackSize: Int = 64 << 10, guards: StackPool.Guards = .automatic) throws -> StackPool {
-    try StackPool(stackSize: stackSize, guardSize: nil, guards: guards, residentIdle: 0...0, memory: memory)
+    try StackPool(
+      stackSize: stackSize, guardSize: nil, guards: guards, idle: IdleWatermark(bounds: 0...0), memory: memory)
   }
 }
 

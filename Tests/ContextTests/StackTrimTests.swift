@@ -1,4 +1,5 @@
 import Context
+import Glibc
 import Testing
 
 @Suite struct StackTrimTests {
@@ -47,6 +48,39 @@ import Testing
     for _ in 0..<200_000 { pool.release(try pool.allocate()) }
     #expect(pool.statistics.residentIdle < 200)
     #expect(pool.brokenInvariant() == nil)
+  }
+
+  /// An epoch in which not every stack is taken and given back would take the others for superfluous.
+  @Test func burstsThatAreLongerThanTheShortestEpochKeepWhatTheyUse() throws {
+    let pool = try StackPool(stackSize: 16 << 10, residentIdle: 0...30_000)
+    for _ in 0..<3 { try burst(20_000, on: pool) }
+    #expect(pool.statistics.residentIdle > 18_000)
+    #expect(pool.brokenInvariant() == nil)
+  }
+
+  @Test func whatIsKeptForBurstsSinksWithTime() throws {
+    let pool = try StackPool(
+      stackSize: 16 << 10, guardSize: nil, guards: .automatic, idle: IdleWatermark(bounds: 0...4000, lasting: 500),
+      memory: .kernel)
+    for _ in 0..<3 { try burst(3000, on: pool) }
+    // As the thread does, but for the waits; it may come before.
+    while pool.sink() {}
+    #expect(pool.statistics.residentIdle < 500 + 64)
+    #expect(pool.brokenInvariant() == nil)
+  }
+
+  /// The pool does it by itself, and its thread lets go of the pool.
+  @Test func aPoolAtRestGivesItsSurplusBack() throws {
+    weak var released: StackPool?
+    do {
+      let pool = try StackPool(
+        stackSize: 16 << 10, guardSize: nil, guards: .automatic, idle: IdleWatermark(bounds: 0...4000, lasting: 1500),
+        memory: .kernel)
+      released = pool
+      for _ in 0..<3 { try burst(2000, on: pool) }
+      while pool.statistics.residentIdle >= 1500 + 64 { usleep(1000) }
+    }
+    while released != nil { usleep(1000) }
   }
 
   @Test func trimGivesAllMemoryBack() throws {
@@ -109,10 +143,22 @@ import Testing
     #expect(watermark.mark == 10)
   }
 
+  @Test func watermarkIsSurplusAboveWhatLasts() {
+    var watermark = IdleWatermark(bounds: 10...20, lasting: 12)
+    for _ in 0..<2 { watermark.trimmedStackWasWanted() }
+    #expect(!watermark.isSurplus)
+    watermark.trimmedStackWasWanted()
+    #expect(watermark.isSurplus)
+    watermark.epochEnded(lowest: 2)
+    #expect(!watermark.isSurplus && watermark.mark == 12)
+  }
+
   @Test(arguments: [16 << 10, 64 << 10, 256 << 10, 1 << 20, 1 << 40])
   func fewLargeStacksAreKept(stackSize: Int) {
-    let bounds = IdleWatermark.defaultBounds(stackSize: stackSize)
-    #expect((16...256).contains(bounds.lowerBound))
-    #expect(bounds.lowerBound == 16 || bounds.lowerBound * stackSize <= 64 << 20)
+    let watermark = IdleWatermark(stackSize: stackSize)
+    let floor = watermark.bounds.lowerBound
+    #expect((16...256).contains(floor))
+    #expect(floor == 16 || floor * stackSize <= 64 << 20)
+    #expect(floor < watermark.lasting && watermark.lasting < watermark.bounds.upperBound)
   }
 }

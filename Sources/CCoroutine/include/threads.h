@@ -4,8 +4,5 @@
 // How many processors the calling thread may run on: its affinity, not the machine's size. At least 1.
 int coroutine_processor_count(void);
 
-// Names the calling thread, for debuggers and `top`: 15 characters at most.
-void coroutine_name_thread(const char *name);
-
 // Whether the calling thread is the one that the process began with.
 _Bool coroutine_is_main_thread(void);

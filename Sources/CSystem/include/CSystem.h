@@ -50,6 +50,9 @@ const void *_Nonnull csystem_idle_mark(void);
 /// may have been freed in the meantime.
 int csystem_futex_wake(const uint32_t *_Nonnull address, uint32_t count);
 
+/// Names the calling thread, for debuggers and `top`: 15 characters at most.
+void csystem_name_thread(const char *_Nonnull name);
+
 /// Has the calling thread's timeouts end when they are due, and not up to 50 us later, which is the kernel's default, so
 /// that it can bundle the wakes of several threads.
 void csystem_precise_timeouts(void);

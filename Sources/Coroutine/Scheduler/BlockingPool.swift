@@ -1,4 +1,5 @@
 import CCoroutine
+import CSystem
 import Context
 import Glibc
 import Synchronization
@@ -187,7 +188,7 @@ private final class BlockingThread: Equatable, @unchecked Sendable {
   static func == (one: BlockingThread, other: BlockingThread) -> Bool { one === other }
 
   func run() {
-    coroutine_name_thread("coroutine-block")
+    csystem_name_thread("coroutine-block")
     var next = work.take()
     while let work = next {
       work()

@@ -1,4 +1,5 @@
 import CCoroutine
+import CSystem
 import Context
 import Glibc
 import Synchronization
@@ -255,7 +256,7 @@ extension PoolWorker {
 
   /// On the thread or queue that it was started on.
   fileprivate func run(isSearching: Bool) {
-    if hasThread { coroutine_name_thread("coroutine-pool") }
+    if hasThread { csystem_name_thread("coroutine-pool") }
     let core = core
     core._withUnsafeGuaranteedRef { core in
       makeCurrent { core.work(self, isSearching: isSearching) }

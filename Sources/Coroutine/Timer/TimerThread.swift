@@ -27,7 +27,7 @@ final class TimerThread: Sendable {
   }
 
   private func run() -> Never {
-    coroutine_name_thread("coroutine-timer")
+    csystem_name_thread("coroutine-timer")
     // The kernel delays a thread's timeouts by up to 50 us in order to bundle wakes; here they are bundled already.
     csystem_precise_timeouts()
     while true {
