@@ -2,6 +2,7 @@ import CCoroutine
 import Context
 import Dispatch
 import Glibc
+import Synchronization
 
 /// Threads that run coroutines: the default scheduler.
 ///
@@ -25,7 +26,19 @@ public final class ThreadPool: Scheduler {
   let core: PoolCore
 
   /// The shared pool's: it lives for ever, so that no wake has to count a reference to it.
-  static let sharedCore = Unmanaged.passUnretained(shared.core)
+  static var sharedCore: Unmanaged<PoolCore> {
+    @inline(__always) get { knownSharedCore.load(ordering: .acquiring) ?? lookUpSharedCore() }
+  }
+
+  // Once it is known this is a load. A `static let` that needs code to begin is a call of the Swift runtime each time.
+  private static let knownSharedCore = Atomic<Unmanaged<PoolCore>?>(nil)
+
+  @inline(never)
+  private static func lookUpSharedCore() -> Unmanaged<PoolCore> {
+    let core = Unmanaged.passUnretained(shared.core)
+    knownSharedCore.store(core, ordering: .releasing)
+    return core
+  }
 
   /// A pool of its own, beside the shared one.
   ///
