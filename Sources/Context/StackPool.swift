@@ -61,7 +61,9 @@ public final class StackPool: Sendable {
 
     fileprivate var releasesToInspection = StackPool.inspectionPeriod
     var inspectionsToEpoch = 0
-    /// Whether a thread sees to it that the watermark sinks: see `StackPool.sink`.
+    /// Whether an arena may have become recyclable since the last look at all of them.
+    var mayRecycle = false
+    /// Whether a thread gives back what is surplus: see `StackPool.sink`.
     var isSinking = false
 
     fileprivate init(watermark: consuming IdleWatermark) {
@@ -100,8 +102,8 @@ public final class StackPool: Sendable {
   /// Stacks that are trimmed, or get their guards, by one system call.
   static let batch = 64
 
-  /// An arena of at least this size is taken back to its first state as soon as all of its stacks are clean: the page
-  /// tables of a stack cost 160 bytes at 64 KiB and 540 at 256 KiB, a guard by `mprotect` a mapping that others may need.
+  /// An arena of at least this size is taken back to its first state when all of its stacks have been clean for a while: the
+  /// page tables of a stack cost 160 bytes at 64 KiB and 540 at 256 KiB, a guard by `mprotect` a mapping that others may need.
   /// What smaller arenas keep does not add up to a MiB.
   private static let recycledBytes = 64 << 20
 
@@ -191,7 +193,10 @@ public final class StackPool: Sendable {
     idle.pointee.resident.push(stack)
     let isTooMany = idle.pointee.resident.count - StackPool.batch >= idle.pointee.watermark.mark
     lock.unlock()
-    if isTooMany { trimBatch() }
+    if isTooMany {
+      trimBatch()
+      startSinkingIfNeeded()
+    }
   }
 
   /// Called and returns with `lock` held, which it gives up in between; `stack` is neither live nor idle for that while.
@@ -200,10 +205,8 @@ public final class StackPool: Sendable {
     idle.pointee.releasesToInspection = StackPool.inspectionPeriod
     idle.pointee.inspectionsToEpoch -= 1
     if idle.pointee.inspectionsToEpoch == 0 { idle.pointee.endEpoch() }
-    let startsSinking = idle.pointee.watermark.isSurplus && !idle.pointee.isSinking
-    if startsSinking { idle.pointee.isSinking = true }
     lock.unlock()
-    if startsSinking { startSinking() }
+    startSinkingIfNeeded()
     withUnsafePointer(to: stack) { only in
       memory.discard(UnsafeBufferPointer(start: only, count: 1), keeping: StackPool.keptBytes)
     }
@@ -261,6 +264,7 @@ public final class StackPool: Sendable {
     for _ in 0..<batches {
       trimBatch(keeping: 0)
     }
+    recycleArenas()
   }
 
   /// Trims a batch of the oldest idle stacks, but leaves so many, or as many as the watermark says.
@@ -273,15 +277,12 @@ public final class StackPool: Sendable {
       // Until they are entered as clean these stacks are on no list: nobody else can get at them.
       let batch = UnsafeBufferPointer(rebasing: buffer[..<count])
       memory.discard(batch, keeping: 0)
-      let mayRecycle = lock.withLock {
-        var mayRecycle = false
+      lock.withLock {
         for stack in batch {
           insertClean(stack.slot, of: stack.arena)
-          mayRecycle = mayRecycle || isRecyclable(stack.arena)
+          if isRecyclable(stack.arena) { idle.pointee.mayRecycle = true }
         }
-        return mayRecycle
       }
-      if mayRecycle { recycleArenas() }
     }
   }
 
@@ -294,9 +295,14 @@ public final class StackPool: Sendable {
 
   /// Takes arenas without a live or resident stack back to their first state, without guards and page tables. The range
   /// stays mapped, so that a reader of a stale stack cannot fault.
-  private func recycleArenas() {
+  func recycleArenas() {
     growth.lock()
     defer { growth.unlock() }
+    let isWorthALook = lock.withLock {
+      defer { idle.pointee.mayRecycle = false }
+      return idle.pointee.mayRecycle
+    }
+    guard isWorthALook else { return }
     var next = newestArena.load(ordering: .acquiring)
     while let arena = next {
       next = arena.pointee.older

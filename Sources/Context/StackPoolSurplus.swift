@@ -2,13 +2,20 @@ import CSystem
 import Glibc
 import Synchronization
 
-/// A pool that keeps the memory of many idle stacks, because the program wanted them back again and again, gives it up in
-/// some seconds when the program does not do so any more: a thread that exists for so long ends an epoch each second.
+/// What a pool keeps because the program may want it back at once, and gives up when a while has passed without that: the
+/// memory of very many idle stacks, and the page tables and guards of arenas whose stacks are all clean. A thread sees to
+/// it, which exists as long as there is something of that kind.
 extension StackPool {
   private static var period: time_t { 1 }  // second
 
-  /// Called without a lock, by whoever has set `isSinking`.
-  func startSinking() {
+  /// Called without a lock.
+  func startSinkingIfNeeded() {
+    let starts = lock.withLock {
+      guard isSurplus, !idle.pointee.isSinking else { return false }
+      idle.pointee.isSinking = true
+      return true
+    }
+    guard starts else { return }
     var thread = pthread_t()
     let pool = Unmanaged.passRetained(self)  // the thread's reference
     guard pthread_create(&thread, nil, runTrimmer, pool.toOpaque()) == 0 else {
@@ -19,17 +26,23 @@ extension StackPool {
     pthread_detach(thread)
   }
 
-  /// Takes the time that has passed for an epoch, and trims what the watermark does not cover any more. False when it has
-  /// sunk to what lasts: the thread's work is done.
+  /// Needs `lock`.
+  private var isSurplus: Bool { idle.pointee.watermark.isSurplus || idle.pointee.mayRecycle }
+
+  /// Takes the time that has passed for an epoch, and gives up what nobody has wanted. False when there is nothing more of
+  /// that kind: the thread's work is done.
   package func sink() -> Bool {
-    let (surplus, goesOn) = lock.withLock {
+    let tooMany = lock.withLock {
       if idle.pointee.watermark.isSurplus { idle.pointee.endEpoch() }
-      idle.pointee.isSinking = idle.pointee.watermark.isSurplus
-      return (idle.pointee.resident.count - idle.pointee.watermark.mark, idle.pointee.isSinking)
+      return idle.pointee.resident.count - idle.pointee.watermark.mark
     }
     // No more than there were: other threads may release stacks as fast as this one trims them.
-    for _ in 0..<max(0, (surplus + StackPool.batch - 1) / StackPool.batch) { trimBatch() }
-    return goesOn
+    for _ in 0..<max(0, (tooMany + StackPool.batch - 1) / StackPool.batch) { trimBatch() }
+    recycleArenas()
+    return lock.withLock {
+      idle.pointee.isSinking = isSurplus
+      return idle.pointee.isSinking
+    }
   }
 
   fileprivate static func waitForPeriod() {
