@@ -136,7 +136,7 @@ extension ControlBlock {
     block.initialize(
       to: ControlBlock(
         link: ContextLink(own: .init(), resumer: .init()),
-        identity: UInt64(serials.wrappingAdd(2, ordering: .relaxed).newValue) << 32, state: Atomic(.none),
+        identity: nextIdentity(), state: Atomic(.none),
         departure: .none,
         words: coroutine_words(), owner: .passUnretained(owner), stack: stack,
         pool: pool, sanitizer: coroutine_sanitizer()))
@@ -149,8 +149,17 @@ extension ControlBlock {
     return block
   }
 
-  /// Odd numbers only: none is 0.
-  private static let serials = Atomic<UInt32>(1)
+  @inline(__always)
+  private static func nextIdentity() -> UInt64 {
+    let number = PoolWorker.numberOfBlock { count in
+      let end = numbers.wrappingAdd(count, ordering: .relaxed).newValue
+      return end - count..<end
+    }
+    // Odd: none is 0.
+    return (2 * number + 1) << 32
+  }
+
+  private static let numbers = Atomic<UInt64>(0)
 
   /// Below this, what a slot takes of a stack does not matter.
   private static var largeSlot: Int { 1024 }

@@ -107,7 +107,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
     rawPriority = coroutine_is_inside_task() ? Task.currentPriority.rawValue : creator?.1 ?? 0
     super.init()
     record.begin()
-    _ = Unmanaged.passRetained(self)
+    _ = swift_nonatomic_retain(Unmanaged.passUnretained(self).toOpaque())
   }
 
   /// It will not run: lets go of what its body captured, by which somebody may learn of that.
@@ -126,6 +126,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   final var priority: TaskPriority? { rawPriority == 0 ? nil : TaskPriority(rawValue: rawPriority) }
 
   private static let identifiers = Atomic<UInt64>(0)
+  /// Those that ended elsewhere than on a pool's worker, which counts its own.
   private static let endings = Atomic<UInt64>(0)
 
   /// The highest number that one has.
@@ -134,9 +135,12 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   /// How many were created and have not ended.
   static var liveCount: Int {
     // In this order: one that ends in between is counted as live, not as less than none.
-    let ended = endings.load(ordering: .acquiring)
+    let ended = PoolCore.all.all.reduce(endings.load(ordering: .acquiring)) { $0 &+ $1.endedCount }
     return Int(identifiers.load(ordering: .acquiring) &- ended)
   }
+
+  /// So many have ended, by whoever does not count them any more.
+  static func addEndings(_ count: UInt64) { endings.wrappingAdd(count, ordering: .releasing) }
 
   override package final func describe(_ operation: WaitReason.Operation) -> String {
     WaitText.end(ofCoroutine: id, name, operation)
@@ -336,7 +340,7 @@ extension CoroutineCore {
     let waiters = completion.complete()
     // Before anybody learns of it: under the lock, since who asks whether it has ended need not have waited.
     state.store(.finished, ordering: .relaxed)
-    Self.endings.wrappingAdd(1, ordering: .releasing)
+    if !PoolWorker.countEnding() { Self.addEndings(1) }
     lock.unlock()
     waiters.wakeAll()
     if let scope {

@@ -424,6 +424,9 @@ extension PoolCore {
   /// How many stacks the workers keep, which count as in use to their pool of stacks.
   var spareStackCount: Int { workers.count { $0.hasSpareStack } }
 
+  /// How many coroutines have ended here.
+  var endedCount: UInt64 { workers.reduce(0) { $0 &+ $1.endedCount } }
+
   /// What is ready here, in no order, during a freeze: whoever is taken out meanwhile runs no further before its end, so
   /// that nobody who is found here goes away. Who is moved meanwhile may be found twice, or not at all.
   func visitReady(_ body: (CoroutineCore) throws -> Void) rethrows {

@@ -36,6 +36,10 @@ final class PoolWorker: @unchecked Sendable {
   @exclusivity(unchecked) private var spareStack: Stack?
   /// Whether there is one: written by the owner alone, read by others.
   private let keepsStack = Atomic<Bool>(false)
+  /// How many coroutines have ended here. Written by the owner alone.
+  private let ended = Atomic<UInt64>(0)
+  /// Numbers of blocks that nobody else gives. The owner's.
+  @exclusivity(unchecked) private var blockNumbers: Range<UInt64> = 0..<0
   /// Where spare stacks come from; lives for ever.
   private let stackPool = Unmanaged.passUnretained(StackPool.default)
   /// Where its thread sleeps.
@@ -58,6 +62,7 @@ final class PoolWorker: @unchecked Sendable {
 
   deinit {
     if let spareStack { stackPool._withUnsafeGuaranteedRef { $0.release(spareStack) } }
+    CoroutineCore.addEndings(endedCount)
   }
 
   /// The worker that the calling thread is, if it is one of `core`'s. To be asked anew after each switch.
@@ -207,6 +212,36 @@ extension PoolWorker {
   }
 
   var hasSpareStack: Bool { keepsStack.load(ordering: .relaxed) }
+}
+
+// MARK: - Counting
+
+// Counters that all threads share cost more than all else that a short coroutine does, as soon as several threads use them.
+extension PoolWorker {
+  /// Counts a coroutine that ends on the calling thread, if that is a worker.
+  @inline(__always)
+  static func countEnding() -> Bool {
+    guard let address = coroutine_worker() else { return false }
+    Unmanaged<PoolWorker>.fromOpaque(address)._withUnsafeGuaranteedRef { worker in
+      worker.ended.store(worker.ended.load(ordering: .relaxed) &+ 1, ordering: .releasing)
+    }
+    return true
+  }
+
+  var endedCount: UInt64 { ended.load(ordering: .acquiring) }
+
+  /// A number that no other block gets: of those that the calling thread has reserved as a worker, or, on any other thread,
+  /// the next one of all.
+  @inline(__always)
+  static func numberOfBlock(reserving reserve: (UInt64) -> Range<UInt64>) -> UInt64 {
+    guard let address = coroutine_worker() else { return reserve(1).lowerBound }
+    return Unmanaged<PoolWorker>.fromOpaque(address)._withUnsafeGuaranteedRef { worker in
+      if worker.blockNumbers.isEmpty { worker.blockNumbers = reserve(256) }
+      let number = worker.blockNumbers.lowerBound
+      worker.blockNumbers = number + 1..<worker.blockNumbers.upperBound
+      return number
+    }
+  }
 }
 
 // MARK: - The thread
