@@ -5,7 +5,7 @@ import Testing
 
 /// What RJIterator's async block does, in the form it has here: a coroutine on the main queue, `awaitCallback`, `get`,
 /// `defer` and `finally`.
-@Suite(.timeLimit(.minutes(2))) struct AsyncBlockTests {
+@Suite(.timeLimit(.minutes(10))) struct AsyncBlockTests {
   struct Problem: Error, Equatable {}
 
   typealias Task<Value> = (@escaping @Sendable (Value?, (any Error)?) -> Void) -> Void

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Coroutine
 
-@Suite(.timeLimit(.minutes(2))) struct BlockingTests {
+@Suite(.timeLimit(.minutes(10))) struct BlockingTests {
   struct Problem: Error {}
 
   @Test func theWorkRunsOnAThreadWithoutACoroutine() async throws {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Coroutine
 
-@Suite(.timeLimit(.minutes(2))) struct DispatchQueueTests {
+@Suite(.timeLimit(.minutes(10))) struct DispatchQueueTests {
   @Test func aWakeOnItsOwnQueueMakesNoDispatchCall() async throws {
     let queue = DispatchQueue(label: "serial")
     let log = Log()

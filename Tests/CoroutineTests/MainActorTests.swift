@@ -5,7 +5,7 @@ import Testing
 @testable import Coroutine
 
 /// Coroutines that code of the main actor launches: that this file compiles is half of the test.
-@Suite(.timeLimit(.minutes(2))) struct MainActorTests {
+@Suite(.timeLimit(.minutes(10))) struct MainActorTests {
   struct Problem: Error, Equatable {}
 
   @MainActor

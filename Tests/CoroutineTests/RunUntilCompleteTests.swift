@@ -5,7 +5,7 @@ import Testing
 
 @testable import Coroutine
 
-@Suite(.timeLimit(.minutes(2))) struct RunUntilCompleteTests {
+@Suite(.timeLimit(.minutes(10))) struct RunUntilCompleteTests {
   struct Problem: Error {}
 
   @Test func theBodyAndItsChildrenRunOnThisThreadInOrder() throws {

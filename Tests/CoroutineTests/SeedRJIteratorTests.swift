@@ -3,7 +3,7 @@ import Dispatch
 import Testing
 
 /// The examples of RJIterator's README, with what it says they do.
-@Suite(.timeLimit(.minutes(2))) struct SeedRJIteratorTests {
+@Suite(.timeLimit(.minutes(10))) struct SeedRJIteratorTests {
   typealias Robot = TwoWayGenerator<String?, String, String>
 
   static func robot(_ name: String) -> Robot {

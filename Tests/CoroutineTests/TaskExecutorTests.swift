@@ -5,7 +5,7 @@ import Testing
 @testable import Coroutine
 
 /// The pool as an executor of `async` code.
-@Suite(.timeLimit(.minutes(2))) struct TaskExecutorTests {
+@Suite(.timeLimit(.minutes(10))) struct TaskExecutorTests {
   /// Whether the caller is inside a coroutine, or on the stack of one.
   private static func isOnACoroutinesStack() -> Bool {
     Coroutine.currentID != nil || Inspection.stack(containing: UInt(bitPattern: coroutine_frame_address())) != nil

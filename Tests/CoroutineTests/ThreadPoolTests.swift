@@ -5,7 +5,7 @@ import Testing
 
 @testable import Coroutine
 
-@Suite(.timeLimit(.minutes(2))) struct ThreadPoolTests {
+@Suite(.timeLimit(.minutes(10))) struct ThreadPoolTests {
   // MARK: The order
 
   @Test func aSerialPoolIsStrictlyFirstInFirstOut() async throws {
