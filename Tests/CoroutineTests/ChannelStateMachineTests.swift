@@ -8,7 +8,8 @@ import Testing
   func itDoesWhatTheModelDoes(capacity: ChannelCapacity) {
     var failures: [[Int]] = []
     // Deeper without the last two, which differ from the first two only in that nobody waits.
-    for (count, length) in [(Comparison.eventCount, 5), (Comparison.eventCount - 2, amount(6, sanitized: 5))] {
+    let kinds = Comparison.eventCount
+    for (count, length) in [(kinds, 5), (kinds - 2, amount(6, debug: 5, sanitized: 5))] {
       everySequence(of: count, length: length) { events in
         let comparison = Comparison(capacity)
         for (number, event) in events.enumerated() { comparison.perform(event, number: number) }

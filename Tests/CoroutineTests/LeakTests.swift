@@ -1,15 +1,13 @@
-import CCoroutine
 import Coroutine
 import Testing
 
-/// After a hundred thousand operations that came to nothing, of every kind, the runtime has in use what it had before: by
-/// its own count, in a process where nothing else runs.
+/// After a hundred thousand operations that came to nothing (ten thousand in debug), of every kind, the runtime has in use
+/// what it had before: by its own count, in a process where nothing else runs.
 @Suite struct LeakTests {
   /// What each kind of operation leaves behind is asked one by one: a kind that leaks is named.
   @Test func operationsThatCameToNothingLeaveNothingBehind() async {
     await #expect(processExitsWith: .success) {
-      // The sanitizers take a hundred times as long.
-      let count = coroutine_sanitizers_active() ? 2_000 : 100_000
+      let count = amount(100_000, debug: 10_000, sanitized: 2_000)
       let kinds: [(name: String, run: @Sendable (Int) throws -> Void)] = [
         ("cancelled receives", LeakTests.cancelledReceives), ("cancelled sleeps", LeakTests.cancelledSleeps),
         ("never begun", LeakTests.neverBegun), ("timed out", LeakTests.timedOut), ("closed", LeakTests.closed),

@@ -273,11 +273,7 @@ import Testing
   // MARK: - Length
 
   @Test func aChainOfAMillionStepsIsWorkedOffWithoutRecursion() async throws {
-    #if DEBUG
-      let length = amount(100_000, sanitized: 20_000)
-    #else
-      let length = 1_000_000
-    #endif
+    let length = amount(1_000_000, debug: 100_000, sanitized: 20_000)
     let (promise, resolver) = Promise.makePromise(of: Int.self)
     var last = promise
     for _ in 0..<length { last = last.then { $0 + 1 } }
@@ -286,7 +282,7 @@ import Testing
   }
 
   @Test func longChainsAreReleasedWithoutRecursion() async throws {
-    let length = amount(100_000, sanitized: 20_000)
+    let length = amount(100_000, debug: 20_000, sanitized: 20_000)
     let dropped: Promise<Int>
     do {
       let (promise, resolver) = Promise.makePromise(of: Int.self)

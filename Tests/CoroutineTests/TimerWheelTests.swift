@@ -13,7 +13,7 @@ import Testing
     // Near the beginning, at an ordinary time, and where sums overflow.
     let start = [0, 11_479_688_786_333, UInt64.max - (1 << 26)][Int(seed % 3)]
     let model = TimerModel(from: start)
-    for _ in 0..<amount(3000, sanitized: 300) {
+    for _ in 0..<amount(3000, debug: 1000, sanitized: 300) {
       switch random.next() % 8 {
       case 0...3: model.insert(randomInstant(near: model.now, &random))
       case 4: model.removeAny(&random)
