@@ -3,13 +3,15 @@
 
 #include <time.h>
 
-uint32_t coroutine_inspection_flag = 0;
-uint32_t coroutine_records_times = 0;
+uint32_t coroutine_requests = 0;
 coroutine_backtracer coroutine_creation_backtracer = 0;
 void (*coroutine_thread_preparation)(void) = 0;
 
-uint64_t coroutine_coarse_time(void) {
+static uint64_t nanoseconds(clockid_t clock) {
   struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+  clock_gettime(clock, &time);
   return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
+
+uint64_t coroutine_coarse_time(void) { return nanoseconds(CLOCK_MONOTONIC_COARSE); }
+uint64_t coroutine_exact_time(void) { return nanoseconds(CLOCK_MONOTONIC); }

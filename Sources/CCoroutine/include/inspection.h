@@ -1,45 +1,75 @@
-// The freeze: how a debugger of coroutines keeps the suspended ones suspended while it reads their stacks.
+// What the runtime is asked to do beside its work. By one word, which is 0 most of the time, so that a coroutine's turn
+// tests it once when it begins and once when it ends, whatever there is to ask for; and so that whoever has seen one
+// event of a coroutine sees the next, on whichever thread: a word is never seen as it was before.
 //
-// Whoever resumes a coroutine stores "running" in its block and *then* reads the flag; the debugger sets the flag and
-// *then* reads the states. One of the two sees the other. The resumer's side must cost nothing, so it has no fence, only
-// an order of two instructions; the debugger's side makes up for it with membarrier(2), which runs a fence on every
-// thread of the process. Swift's `Inspection` does that part.
-//
-// And what a debugger may ask the runtime to do from the program's start on: each is a word that is 0 without one.
+// The freeze: how a debugger of coroutines keeps the suspended ones suspended while it reads their stacks. Whoever
+// resumes a coroutine stores "running" in its block and *then* reads the word; the debugger sets the bit and *then* reads
+// the states. One of the two sees the other. The resumer's side must cost nothing, so it has no fence, only an order of
+// two instructions; the debugger's side makes up for it with membarrier(2), which runs a fence on every thread of the
+// process. Swift's `Inspection` does that part.
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+enum coroutine_request {
+  // Nobody may resume a coroutine.
+  COROUTINE_REQUEST_FREEZE = 1,
+  // Coroutines are to note when they suspended or became ready.
+  COROUTINE_REQUEST_TIMES = 2,
+  // Observers are to be told what happens: Swift's `CoroutineObservation`.
+  COROUTINE_REQUEST_EVENTS = 4,
+};
+
 // Also what those who must not resume now sleep on: a futex.
-extern uint32_t coroutine_inspection_flag;
+extern uint32_t coroutine_requests;
+
+static inline void coroutine_request(enum coroutine_request request, bool on) {
+  if (on)
+    __atomic_fetch_or(&coroutine_requests, (uint32_t)request, __ATOMIC_SEQ_CST);
+  else
+    __atomic_fetch_and(&coroutine_requests, ~(uint32_t)request, __ATOMIC_SEQ_CST);
+}
+
+static inline __attribute__((always_inline)) uint32_t coroutine_requests_now(void) {
+  __asm__ volatile("" ::: "memory");  // the state is stored before this load
+  return __atomic_load_n(&coroutine_requests, __ATOMIC_ACQUIRE);
+}
+
+// MARK: What is asked for
 
 static inline __attribute__((always_inline)) bool coroutine_inspection_requested(void) {
-  __asm__ volatile("" ::: "memory");  // the state is stored before this load
-  return __atomic_load_n(&coroutine_inspection_flag, __ATOMIC_ACQUIRE) != 0;
+  return (coroutine_requests_now() & COROUTINE_REQUEST_FREEZE) != 0;
 }
 
-static inline void coroutine_inspection_request(bool on) {
-  __atomic_store_n(&coroutine_inspection_flag, on, __ATOMIC_SEQ_CST);
-}
-
-// The flag's address: Swift may not name a global variable of C that changes.
-static inline uint32_t *coroutine_inspection_address(void) { return &coroutine_inspection_flag; }
-
-// MARK: Since when
-
-extern uint32_t coroutine_records_times;
-
-// Whether coroutines are to note when they suspended or became ready.
 static inline __attribute__((always_inline)) bool coroutine_times_are_recorded(void) {
-  return __atomic_load_n(&coroutine_records_times, __ATOMIC_RELAXED) != 0;
+  return (coroutine_requests_now() & COROUTINE_REQUEST_TIMES) != 0;
 }
 
-static inline void coroutine_record_times(bool on) { __atomic_store_n(&coroutine_records_times, on, __ATOMIC_RELAXED); }
+static inline __attribute__((always_inline)) bool coroutine_events_are_observed(void) {
+  return (coroutine_requests_now() & COROUTINE_REQUEST_EVENTS) != 0;
+}
+
+// When a turn begins: anything to do before.
+static inline __attribute__((always_inline)) bool coroutine_turn_is_watched(void) {
+  return (coroutine_requests_now() & (COROUTINE_REQUEST_FREEZE | COROUTINE_REQUEST_EVENTS)) != 0;
+}
+
+// When one is created, ends its turn or becomes ready: anything to note.
+static inline __attribute__((always_inline)) bool coroutine_notes_are_taken(void) {
+  return (coroutine_requests_now() & (COROUTINE_REQUEST_TIMES | COROUTINE_REQUEST_EVENTS)) != 0;
+}
+
+// The word's address: Swift may not name a global variable of C that changes.
+static inline uint32_t *coroutine_requests_address(void) { return &coroutine_requests; }
+
+static inline void coroutine_record_times(bool on) { coroutine_request(COROUTINE_REQUEST_TIMES, on); }
 
 // The timers' clock, in nanoseconds, as of the kernel's last tick: 1 to 10 ms old, a third of the price.
 uint64_t coroutine_coarse_time(void);
+// The same, exactly.
+uint64_t coroutine_exact_time(void);
 
 // MARK: Where from
 

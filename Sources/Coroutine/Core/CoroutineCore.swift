@@ -107,6 +107,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
     rawPriority = coroutine_is_inside_task() ? Task.currentPriority.rawValue : creator?.1 ?? 0
     super.init()
     record.begin()
+    if coroutine_notes_are_taken() { noteCreation() }
     _ = swift_nonatomic_retain(Unmanaged.passUnretained(self).toOpaque())
   }
 
@@ -194,7 +195,7 @@ extension CoroutineCore {
     require(
       block.pointee.state.load(ordering: .relaxed) == .ready, "\(description) was resumed twice, or while it runs")
     block.pointee.state.store(.running, ordering: .relaxed)
-    if coroutine_inspection_requested() { waitForInspection(block) }
+    if coroutine_turn_is_watched() { beginWatchedTurn(block) }
 
     state.store(.running, ordering: .relaxed)
 
@@ -206,7 +207,7 @@ extension CoroutineCore {
     coroutine_set_current(resumer)
 
     reportOpenAccess(block)
-    record.note()
+    if coroutine_notes_are_taken() { noteDeparture(block.pointee.departure) }
 
     // The context is saved. As soon as the coroutine may be woken it runs elsewhere: nothing of it is touched after that.
     let departure = block.pointee.departure
@@ -291,6 +292,7 @@ extension CoroutineCore {
     dropInheritedBindings()
     dropBody()
     failure = error
+    if coroutine_notes_are_taken() { noteDeparture(.finish) }
     end()
     return nil
   }
@@ -324,6 +326,7 @@ extension CoroutineCore {
     private final func reportOpenAccess(_ block: UnsafeMutablePointer<ControlBlock>) {}
   #endif
 
+  @inline(__always)
   private final func finish(_ block: UnsafeMutablePointer<ControlBlock>) {
     block.pointee.state.store(.none, ordering: .releasing)
     // A debugger that has found it running relies on it, as on those that are suspended.
@@ -350,14 +353,15 @@ extension CoroutineCore {
     Unmanaged.passUnretained(self).release()
   }
 
-  /// A debugger reads the suspended coroutines: this one stays one of them until it has finished.
+  /// A debugger reads the suspended coroutines: this one stays one of them until it has finished. Then observers are told.
   @inline(never)
-  private final func waitForInspection(_ block: UnsafeMutablePointer<ControlBlock>) {
-    repeat {
+  private final func beginWatchedTurn(_ block: UnsafeMutablePointer<ControlBlock>) {
+    while coroutine_inspection_requested() {
       block.pointee.state.store(.ready, ordering: .releasing)
       Inspection.waitForEnd()
       block.pointee.state.store(.running, ordering: .relaxed)
-    } while coroutine_inspection_requested()
+    }
+    if coroutine_events_are_observed() { CoroutineObservation.tellResumed(self) }
   }
 }
 
@@ -367,6 +371,7 @@ extension CoroutineCore {
   /// Puts a new coroutine behind those that are ready on its scheduler.
   @usableFromInline
   final func schedule() {
+    if coroutine_events_are_observed() { CoroutineObservation.tellReady(self, .launched) }
     if home.isForeign { Newcomers.add(self) }
     home.enqueue(Ready(.passUnretained(self)), .launched)
   }
@@ -592,7 +597,7 @@ extension CoroutineCore {
       require(
         core.block?.pointee.state.load(ordering: .relaxed) == .suspended,
         "\(core.description) was woken twice, or while it runs")
-      core.record.note()
+      if coroutine_notes_are_taken() { core.noteWake() }
       core.block?.pointee.state.store(.ready, ordering: .relaxed)
       core.state.store(.ready, ordering: .relaxed)
     }

@@ -116,7 +116,7 @@ package enum Inspection {
   private static func begin() throws(Unavailable) {
     // Registering again changes nothing: a snapshot is rare, and a system call cheap beside it.
     guard csystem_membarrier_register() == 0 else { throw Unavailable() }
-    coroutine_inspection_request(true)
+    coroutine_request(COROUTINE_REQUEST_FREEZE, true)
     guard csystem_membarrier() == 0 else {
       end()
       throw Unavailable()
@@ -124,14 +124,16 @@ package enum Inspection {
   }
 
   private static func end() {
-    coroutine_inspection_request(false)
-    _ = csystem_futex_wake(coroutine_inspection_address(), UInt32(Int32.max))
+    coroutine_request(COROUTINE_REQUEST_FREEZE, false)
+    _ = csystem_futex_wake(coroutine_requests_address(), UInt32(Int32.max))
   }
 
   /// Sleeps until the snapshot is taken.
   static func waitForEnd() {
-    while coroutine_inspection_requested() {
-      _ = csystem_futex_wait(coroutine_inspection_address(), 1, nil)
+    while true {
+      let requests = coroutine_requests_now()
+      guard requests & COROUTINE_REQUEST_FREEZE.rawValue != 0 else { return }
+      _ = csystem_futex_wait(coroutine_requests_address(), requests, nil)
     }
   }
 

@@ -7,6 +7,9 @@ package struct InspectionRecord {
   package private(set) var since: UInt64 = 0
   /// The number of the dump that has seen it last. The dump's, of which there is one at a time.
   var seenBy: UInt32 = 0
+  /// How often observers were told that it is ready, and when last; 0: never.
+  var turn: UInt32 = 0
+  var readySince: UInt64 = 0
   /// Where it was created: a count, and so many return addresses; owned.
   private var creation: UnsafeMutablePointer<UInt>?
   /// Its neighbours among those that have not begun. Guarded by the lock of `Newcomers`.
@@ -18,7 +21,6 @@ package struct InspectionRecord {
 
   /// For a coroutine that is new.
   mutating func begin() {
-    note()
     guard let backtracer = coroutine_get_creation_backtracer() else { return }
     withUnsafeTemporaryAllocation(of: UInt.self, capacity: Self.creationLimit) { buffer in
       let count = backtracer(buffer.baseAddress, buffer.count)
@@ -32,7 +34,6 @@ package struct InspectionRecord {
   mutating func end() { creation?.deallocate() }
 
   /// It becomes suspended or ready.
-  @inline(__always)
   mutating func note() {
     if coroutine_times_are_recorded() { since = coroutine_coarse_time() }
   }

@@ -1,3 +1,4 @@
+import CCoroutine
 import CSystem
 import Context
 import Dispatch
@@ -334,7 +335,7 @@ extension PoolCore {
       lock.unlock()
       guard sleeps else { return nil }
       switch rest {
-      case .sleep: worker.alarm.sleep()
+      case .sleep: sleep(worker)
       case .watch: if let ready = watch(worker) { return ready }
       }
       // Whoever woke it has counted it as searching.
@@ -350,6 +351,7 @@ extension PoolCore {
       for offset in 0..<count {
         let victim = workers[(start + offset) % count]
         if victim !== worker, let (element, moreIsLeft) = victim.steal(for: worker) {
+          countSteal(element)
           endSearch(moreIsLeft: moreIsLeft)
           return Ready(element)
         }
@@ -384,7 +386,7 @@ extension PoolCore {
       case .goOn:
         tick = min(tick * 2, Self.longestTick)
       case .sleep, .isOver:
-        worker.alarm.sleep()
+        sleep(worker)
         return nil
       }
     }
@@ -396,6 +398,7 @@ extension PoolCore {
     for index in 0..<count where index != worker.index {
       let victim = workers[index]
       guard let element = victim.steal(for: worker)?.element ?? victim.stealStuck(seen: &seen[index]) else { continue }
+      countSteal(element)
       lock.lock()
       let wasWatching = machine.endWatch(worker.index)
       let helper = wasWatching ? machine.workArrived() : nil
@@ -410,6 +413,21 @@ extension PoolCore {
     }
     return nil
   }
+
+  private func sleep(_ worker: PoolWorker) {
+    Self.sleeps.wrappingAdd(1, ordering: .relaxed)
+    worker.alarm.sleep()
+  }
+
+  /// Takes note of what the calling worker has taken over from another.
+  private func countSteal(_ element: WorkRing.Element) {
+    Self.steals.wrappingAdd(1, ordering: .relaxed)
+    if coroutine_events_are_observed() { element._withUnsafeGuaranteedRef { CoroutineObservation.tellStolen($0) } }
+  }
+
+  /// Of all pools, for `CoroutineCounters`. Here nobody is in a hurry.
+  static let steals = Atomic<Int>(0)
+  static let sleeps = Atomic<Int>(0)
 
   private static var searchRounds: Int { 32 }
   private static var shortestTick: Duration { .microseconds(50) }

@@ -1,0 +1,162 @@
+/// Somebody who is told what happens to the coroutines of the process, as it happens: for traces, metrics, tests.
+///
+/// ```swift
+/// final class SuspensionCounter: CoroutineObserver {
+///   let count = Atomic<Int>(0)
+///
+///   func observe(_ event: borrowing CoroutineEvent) {
+///     if case .suspended = event.kind { count.wrappingAdd(1, ordering: .relaxed) }
+///   }
+/// }
+///
+/// let counter = SuspensionCounter()
+/// CoroutineObservation.install(counter)
+/// ```
+public protocol CoroutineObserver: AnyObject, Sendable {
+  /// Told of one event, at once, on the thread on which it happens, in the middle of the runtime's work.
+  ///
+  /// # What it must be
+  ///
+  /// - Brief: a thread that runs coroutines waits for it. It may run on a coroutine's stack: no deep calls.
+  /// - No suspension, which traps: no coroutine runs as long as it does. No waiting for a coroutine either.
+  /// - Careful with locks: one that the program holds while it creates or wakes a coroutine may be held by the calling
+  ///   thread. And `.suspended` is told while what the coroutine waits for is locked: an operation on that very channel,
+  ///   promise or mutex would wait for ever. What it causes itself by calling the runtime is told to nobody.
+  ///
+  /// # In which order
+  ///
+  /// The events of one coroutine come one after another, each after all effects of the one before:
+  ///
+  ///     created ── ready ── resumed ──┬── suspended ── ready ── resumed ── …
+  ///                                   ├── ready(.yielded) ── resumed ── …
+  ///                                   └── finished
+  ///
+  /// `stolen` may come once or more often between `ready` and `resumed`. One that begins at once
+  /// (`Coroutine.immediate`) is not `ready` before; one that is cancelled before it begins, or gets no stack, is `finished`
+  /// without having been `resumed`. `ready` is told before its scheduler gets it, `suspended` before anybody can wake it,
+  /// `finished` before anybody learns of its end. Between `resumed` and what ends that turn its thread runs it, and others
+  /// only inside of it, from their `resumed` to the end of their turns. Events of different coroutines on different threads
+  /// come side by side.
+  ///
+  /// Who is installed late misses what has been: the first event of a coroutine may be any of them; from then on it sees all.
+  func observe(_ event: borrowing CoroutineEvent)
+}
+
+/// What has happened to a coroutine, for a `CoroutineObserver`, and as long as its call lasts.
+///
+/// Not copyable: what is to be kept is taken out of it. All properties take constant time; `scheduler` and `waitsFor` make
+/// a string.
+public struct CoroutineEvent: ~Copyable {
+  /// More may come: a `switch` is to have a `default`.
+  public enum Kind: Hashable, Sendable {
+    /// It exists. On its creator's thread.
+    case created
+    /// It may run, and is about to be handed to its scheduler. On the thread of whoever made it so; `by` is the number of
+    /// the coroutine that runs there, 0 if none does (a timer, a thread, a task did).
+    case ready(ReadyCause, by: UInt64)
+    /// A thread runs it from here on: the calling one. `queued`: the nanoseconds since it became ready; `nil` where that
+    /// was not observed.
+    case resumed(queued: UInt64?)
+    /// It has left the thread, and waits.
+    case suspended(SuspensionReason)
+    /// It has ended. On the thread that ran it.
+    case finished
+    /// A thread of its pool that had nothing to do, the calling one, has taken it over from another, and runs it next.
+    case stolen
+  }
+
+  public let kind: Kind
+  /// When: nanoseconds of `CLOCK_MONOTONIC`. Equal for all observers.
+  public let time: UInt64
+  private let core: Unmanaged<CoroutineCore>
+
+  init(_ kind: Kind, _ core: CoroutineCore, time: UInt64) {
+    self.kind = kind
+    self.time = time
+    self.core = .passUnretained(core)
+  }
+
+  /// Unique in the process.
+  public var id: UInt64 { core._withUnsafeGuaranteedRef { $0.id } }
+  /// Empty where none was given.
+  public var name: String { core._withUnsafeGuaranteedRef { $0.name } }
+  /// Who created it; 0: no coroutine.
+  public var parentID: UInt64 { core._withUnsafeGuaranteedRef { $0.parentID } }
+  /// Where it runs, or is going to, in words.
+  public var scheduler: String { core._withUnsafeGuaranteedRef { $0.scheduler.description } }
+
+  /// What a `.suspended` one waits for, in words: `receive on channel "jobs" (1 receiver)`. Empty otherwise.
+  public var waitsFor: String {
+    guard case .suspended = kind else { return "" }
+    return core._withUnsafeGuaranteedRef { $0.waitReason?.description ?? "" }
+  }
+
+  /// How often it was observed to become ready: the same number in a `.ready` and in the `.resumed` that follows.
+  public var turn: UInt32 { core._withUnsafeGuaranteedRef { $0.record.turn } }
+
+  /// What a `.finished` one threw, or why it could not run.
+  public var failure: (any Error)? {
+    guard kind == .finished else { return nil }
+    return core._withUnsafeGuaranteedRef { $0.failure }
+  }
+}
+
+/// Why a coroutine may run.
+public enum ReadyCause: String, Hashable, Sendable, CaseIterable {
+  /// It is new.
+  case launched
+  /// What it waited for has happened.
+  case woken
+  /// It was cancelled while it waited.
+  case cancelled
+  /// The time it would wait is up.
+  case timedOut
+  /// It lets others run first, or moves to another scheduler.
+  case yielded
+}
+
+/// What a suspended coroutine waits for, by kind.
+public enum SuspensionReason: String, Hashable, Sendable, CaseIterable {
+  /// Room in a channel or mailbox, or somebody who receives.
+  case send
+  /// An element, a message.
+  case receive
+  /// A coroutine's end, or those of a scope.
+  case join
+  /// `withSuspension`, `awaitCallback`.
+  case callback
+  case sleep
+  case promise
+  /// One of several things.
+  case select
+  /// A mutex or a read-write lock.
+  case lock
+  /// `async` code.
+  case async
+  /// A semaphore's.
+  case permit
+  case condition, barrier, group, once
+  /// Its turn on a thread to which it is pinned.
+  case turn
+
+  init(_ operation: WaitReason.Operation) {
+    self =
+      switch operation {
+      case .send: .send
+      case .receive: .receive
+      case .join: .join
+      case .suspension: .callback
+      case .turn: .turn
+      case .sleep: .sleep
+      case .promise: .promise
+      case .select: .select
+      case .lock: .lock
+      case .async: .async
+      case .permit: .permit
+      case .condition: .condition
+      case .barrier: .barrier
+      case .group: .group
+      case .once: .once
+      }
+  }
+}
