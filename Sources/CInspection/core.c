@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/procfs.h>
 #include <sys/stat.h>
+#include <sys/user.h>
 
 // A core file: parts of a process's memory, and notes about it. What the memory has from files, as they are there still, the
 // kernel leaves out mostly: it is read from these files.
@@ -52,6 +53,14 @@ static void read_notes(struct target *target, struct notes *found, const uint8_t
       struct elf_prpsinfo process;
       memcpy(&process, bytes + value, sizeof process);
       target->pid = process.pr_pid;
+    } else if (note.n_type == NT_PRSTATUS && note.n_descsz >= sizeof(struct elf_prstatus)) {
+      struct elf_prstatus status;
+      struct user_regs_struct general;
+      memcpy(&status, bytes + value, sizeof status);
+      memcpy(&general, &status.pr_reg, sizeof general);
+      struct stopped_thread thread = {.id = status.pr_pid};
+      threads_pick_registers(&general, thread.registers);
+      threads_add(target, thread);
     } else if (note.n_type == NT_AUXV) {
       for (size_t i = 0; i + sizeof(Elf64_auxv_t) <= note.n_descsz; i += sizeof(Elf64_auxv_t)) {
         Elf64_auxv_t entry;
@@ -197,6 +206,7 @@ struct target *target_open_core(const char *core, const char *executable, enum t
   *failure = target_failed_system;
   struct target *target = target_create();
   if (!target) return NULL;
+  target->is_core = true;
   struct notes notes = {0};
   struct stat status;
   int file = target_open_file(target, core);

@@ -14,10 +14,11 @@ struct segment {
   uint64_t offset;  // in that file
 };
 
-// A thread of a process that was stopped.
+// A thread of a process that was stopped, or of a core file.
 struct stopped_thread {
   pid_t id;
-  int signal;  // that it was about to get
+  int signal;              // that it was about to get
+  uintptr_t registers[4];  // of a core file's: pc, sp, fp, base
 };
 
 enum { page_size = 4096, cached_pages = 1024 };
@@ -27,6 +28,7 @@ struct walker;
 struct target {
   int pid;
   int memory;  // /proc/PID/mem; -1 for a core file
+  bool is_core;
 
   struct stopped_thread *threads;
   size_t thread_count, thread_capacity;
@@ -58,6 +60,14 @@ struct target *target_create(void);
 // Stops all threads of a process. Undone by `threads_resume`.
 bool threads_stop(struct target *target, enum target_failure *failure);
 void threads_resume(struct target *target);
+
+// Adds a thread; false without memory.
+bool threads_add(struct target *target, struct stopped_thread thread);
+
+// Takes what is needed of a thread's general registers, as the kernel writes them to core files and to tracers: pc, sp, fp
+// and the base register.
+struct user_regs_struct;
+void threads_pick_registers(const struct user_regs_struct *general, uintptr_t registers[4]);
 
 // Adds the ELF image that begins at `start`, if there is one. Takes over neither string.
 bool target_add_image(struct target *target, uint64_t start, const char *path, const char *file);

@@ -5,7 +5,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 
 // All threads are stopped, so that what lies in memory belongs together. By PTRACE_SEIZE, not ATTACH: it sends no signal,
@@ -29,15 +32,24 @@ static bool wait_for_stop(struct stopped_thread *thread) {
   return true;
 }
 
+static bool make_room(struct target *target) {
+  return target_make_room(&target->threads, &target->thread_capacity, target->thread_count, sizeof *target->threads);
+}
+
+bool threads_add(struct target *target, struct stopped_thread thread) {
+  if (!make_room(target)) return false;
+  target->threads[target->thread_count++] = thread;
+  return true;
+}
+
 static bool stop_thread(struct target *target, pid_t id) {
-  if (!target_make_room(&target->threads, &target->thread_capacity, target->thread_count, sizeof *target->threads)) {
+  if (!make_room(target)) {
     errno = ENOMEM;
     return false;
   }
   if (ptrace(PTRACE_SEIZE, id, NULL, NULL) != 0) return false;
   struct stopped_thread thread = {.id = id};
-  if (ptrace(PTRACE_INTERRUPT, id, NULL, NULL) == 0 && wait_for_stop(&thread))
-    target->threads[target->thread_count++] = thread;
+  if (ptrace(PTRACE_INTERRUPT, id, NULL, NULL) == 0 && wait_for_stop(&thread)) threads_add(target, thread);
   return true;
 }
 
@@ -73,7 +85,41 @@ bool threads_stop(struct target *target, enum target_failure *failure) {
 }
 
 void threads_resume(struct target *target) {
-  for (size_t i = 0; i < target->thread_count; i++)
+  for (size_t i = 0; i < target->thread_count && !target->is_core; i++)
     ptrace(PTRACE_DETACH, target->threads[i].id, NULL, (void *)(intptr_t)target->threads[i].signal);
   target->thread_count = 0;
+}
+
+// MARK: Registers
+
+void threads_pick_registers(const struct user_regs_struct *general, uintptr_t registers[4]) {
+#if defined(__x86_64__)
+  registers[0] = (uintptr_t)general->rip;
+  registers[1] = (uintptr_t)general->rsp;
+  registers[2] = (uintptr_t)general->rbp;
+  registers[3] = (uintptr_t)general->rbx;
+#elif defined(__aarch64__)
+  registers[0] = (uintptr_t)general->pc;
+  registers[1] = (uintptr_t)general->sp;
+  registers[2] = (uintptr_t)general->regs[29];
+  registers[3] = (uintptr_t)general->regs[19];
+#else
+#error "CInspection does not know where this architecture's pc, sp, fp and base register are in user_regs_struct."
+#endif
+}
+
+size_t target_thread_count(const struct target *target) { return target->thread_count; }
+
+bool target_thread_registers(struct target *target, size_t index, uintptr_t registers[4]) {
+  const struct stopped_thread *thread = &target->threads[index];
+  if (target->is_core) {
+    memcpy(registers, thread->registers, sizeof thread->registers);
+    return true;
+  }
+  struct user_regs_struct general;
+  struct iovec all = {&general, sizeof general};
+  if (ptrace(PTRACE_GETREGSET, thread->id, (void *)(intptr_t)NT_PRSTATUS, &all) != 0 || all.iov_len < sizeof general)
+    return false;
+  threads_pick_registers(&general, registers);
+  return true;
 }

@@ -143,7 +143,8 @@ static uintptr_t register_of(unw_cursor_t *cursor, unw_regnum_t number) {
 }
 
 // The caller of any frame. `is_suspended`: it stands in front of the instruction at pc, and has not called there.
-static bool step(struct target *target, struct place *place, uintptr_t top, bool is_suspended) {
+// `is_interrupted`: nor does it stand where calls return, of which something could be learnt.
+static bool step(struct target *target, struct place *place, uintptr_t top, bool is_suspended, bool is_interrupted) {
   const struct place here = *place;
   struct walk walk = {target, here};
   // libunwind takes the registers for those of a frame that stands in front of an instruction. The call that a return
@@ -155,6 +156,7 @@ static bool step(struct target *target, struct place *place, uintptr_t top, bool
   if (has_caller)
     *place = (struct place){register_of(&cursor, UNW_REG_IP), register_of(&cursor, UNW_REG_SP),
                             register_of(&cursor, pointer_register), register_of(&cursor, base_register)};
+  if (is_interrupted) return has_caller;
   return plain_frames_stepped(&target->walker->frames, &here, place, has_caller, top, read_word, target);
 }
 
@@ -167,8 +169,8 @@ static bool is_start_of_function(struct target *target, const struct place *plac
          function.start_ip == place->pc;
 }
 
-size_t target_walk(struct target *target, const uintptr_t registers[4], uintptr_t top, uintptr_t *addresses,
-                   size_t capacity) {
+size_t target_walk(struct target *target, const uintptr_t registers[4], uintptr_t top, bool is_interrupted,
+                   uintptr_t *addresses, size_t capacity) {
   if (!target->walker) target->walker = walker_create();
   if (!target->walker) return 0;
   const struct place start = {registers[0], registers[1], registers[2], registers[3]};
@@ -179,10 +181,12 @@ size_t target_walk(struct target *target, const uintptr_t registers[4], uintptr_
   while (place.pc != 0 && place.sp >= previous && place.sp < top && count < capacity) {
     previous = place.sp;
     addresses[count++] = place.pc;
-    if (!plain_frames_step(&target->walker->frames, &place, top, read_word, target) &&
-        !step(target, &place, top, count == 1))
-      break;
+    bool is_first = is_interrupted && count == 1;
+    bool is_known = !is_first && plain_frames_step(&target->walker->frames, &place, top, read_word, target);
+    if (!is_known && !step(target, &place, top, count == 1, is_first)) break;
   }
-  if (count == 1 || count == 2) addresses[0] += is_start_of_function(target, &start);
+  if (is_interrupted && count > 0)
+    addresses[0]++;
+  else if (count == 1 || count == 2) addresses[0] += is_start_of_function(target, &start);
   return count;
 }

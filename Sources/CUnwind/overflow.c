@@ -3,6 +3,7 @@
 
 #include "current.h"
 #include "inspection.h"
+#include "running.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -12,7 +13,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 // What the handlers before this one need too: Swift's own starts a debugger of its own, and waits for it.
@@ -30,23 +30,6 @@ static int asks = -1, answers = -1;
 static pid_t reporter_of;  // the process that has the reporter: a child made by fork has none
 
 // MARK: The handler
-
-static void registers_of(const ucontext_t *context, struct overflow *found) {
-#if defined(__x86_64__)
-  const greg_t *general = context->uc_mcontext.gregs;
-  found->pc = (uintptr_t)general[REG_RIP];
-  found->sp = (uintptr_t)general[REG_RSP];
-  found->fp = (uintptr_t)general[REG_RBP];
-  found->base = (uintptr_t)general[REG_RBX];
-#elif defined(__aarch64__)
-  found->pc = context->uc_mcontext.pc;
-  found->sp = context->uc_mcontext.sp;
-  found->fp = context->uc_mcontext.regs[29];
-  found->base = context->uc_mcontext.regs[19];
-#else
-#error "CoroutineDebug does not know where ucontext_t keeps this architecture's pc, sp, fp and base register: add them here."
-#endif
-}
 
 static void say(const char *text) { (void)!write(STDERR_FILENO, text, strlen(text)); }
 
@@ -79,8 +62,10 @@ static void pass_on(int signal, siginfo_t *info, void *context) {
 
 static void handle(int signal, siginfo_t *info, void *context) {
   int saved = errno;
-  struct overflow found = {.address = (uintptr_t)info->si_addr, .coroutine = coroutine_current()};
-  registers_of(context, &found);
+  uintptr_t registers[4];
+  signals_registers(context, registers);
+  const struct overflow found = {(uintptr_t)info->si_addr, registers[0], registers[1],
+                                 registers[2],             registers[3], coroutine_current()};
   if (info->si_code > 0 && is_overflow(found.address, found.sp) &&
       !__atomic_test_and_set(&has_reported, __ATOMIC_ACQ_REL)) {
     overflow = found;
@@ -156,6 +141,7 @@ static void make_key(void) { pthread_key_create(&key, take_back); }
 __attribute__((noinline)) void overflow_prepare_thread(void) {
   if (is_prepared) return;
   is_prepared = true;
+  running_enter_thread();
   stack_t current;
   if (sigaltstack(NULL, &current) != 0) return;
   if (!(current.ss_flags & SS_DISABLE) && current.ss_size >= handler_stack_size / 4) return;

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 enum { most = 8, signal_limit = 65 };
@@ -55,4 +56,21 @@ int signals_wait(void) {
   while (got < 0 && errno == EINTR);
   atomic_store(&waiting_thread, 0);
   return got == 1 ? place : -1;
+}
+
+void signals_registers(const void *context, uintptr_t registers[4]) {
+  const mcontext_t *machine = &((const ucontext_t *)context)->uc_mcontext;
+#if defined(__x86_64__)
+  registers[0] = (uintptr_t)machine->gregs[REG_RIP];
+  registers[1] = (uintptr_t)machine->gregs[REG_RSP];
+  registers[2] = (uintptr_t)machine->gregs[REG_RBP];
+  registers[3] = (uintptr_t)machine->gregs[REG_RBX];
+#elif defined(__aarch64__)
+  registers[0] = machine->pc;
+  registers[1] = machine->sp;
+  registers[2] = machine->regs[29];
+  registers[3] = machine->regs[19];
+#else
+#error "CoroutineDebug does not know where ucontext_t keeps this architecture's pc, sp, fp and base register: add them here."
+#endif
 }

@@ -20,7 +20,6 @@
 struct unwinder {
   unw_context_t context;  // all registers but the four that a walk knows are 0
   struct plain_frames frames;
-  char *copy;             // for `unwinder_walk_copy`, made when it is needed
 };
 
 struct unwinder *unwinder_create(void) {
@@ -29,10 +28,7 @@ struct unwinder *unwinder_create(void) {
   return calloc(1, sizeof(struct unwinder));
 }
 
-void unwinder_destroy(struct unwinder *unwinder) {
-  free(unwinder->copy);
-  free(unwinder);
-}
+void unwinder_destroy(struct unwinder *unwinder) { free(unwinder); }
 
 // Reads a word of a stack. A sanitizer would take the thread that pushed it for somebody who races with this one.
 __attribute__((disable_sanitizer_instrumentation, noinline)) static uintptr_t word_at(uintptr_t address) {
@@ -104,22 +100,16 @@ static bool is_start_of_function(struct unwinder *unwinder, const struct place *
 
 // MARK: The walk
 
-// What lies where while a copy is walked. All 0: the stack itself is.
-struct copy {
-  uintptr_t bottom, top;  // the part of the stack that was copied
-  uintptr_t shift;        // from there to the copy
-  uintptr_t nowhere;      // the middle of an area of zeros
-};
-
-// Leads a register that is an address of the stack into the copy, and any other to zeros.
-static uintptr_t relocated(const struct copy *copy, uintptr_t value) {
-  if (copy->bottom <= value && value < copy->top) return value + copy->shift;
-  uintptr_t offset = value - copy->shift;
-  return copy->bottom <= offset && offset <= copy->top ? value : copy->nowhere;
+// Leads a register that is an address of the stack into its copy, and any other to zeros.
+static uintptr_t relocated(const struct stack_copy *copy, uintptr_t value) {
+  uintptr_t words = (uintptr_t)copy->words, size = copy->top - copy->bottom;
+  if (copy->bottom <= value && value < copy->top) return value - copy->bottom + words;
+  return words <= value && value <= words + size ? value : words + size + stack_copy_margin / 2;
 }
 
-static size_t walk(struct unwinder *unwinder, const struct place *start, uintptr_t top, const struct copy *copy,
-                   uintptr_t *addresses, size_t capacity) {
+// `copy` is NULL where the stack itself is walked. `is_interrupted`: see `unwinder_walk_copy`.
+static size_t walk(struct unwinder *unwinder, const struct place *start, uintptr_t top, const struct stack_copy *copy,
+                   bool is_interrupted, uintptr_t *addresses, size_t capacity) {
   struct place place = *start;
   uintptr_t previous = 0;
   size_t count = 0;
@@ -127,19 +117,23 @@ static size_t walk(struct unwinder *unwinder, const struct place *start, uintptr
   while (place.pc != 0 && place.sp >= previous && place.sp < top && count < capacity) {
     previous = place.sp;
     addresses[count++] = place.pc;
-    if (!plain_frames_step(&unwinder->frames, &place, top, read_word, NULL) &&
-        !step(unwinder, &place, top, count == 1, !copy->shift)) break;
-    if (!copy->shift) continue;
+    // What is known of a frame is known of it at a return address: whether the one that was interrupted has made its frame
+    // pointer yet, only its call frame information tells.
+    bool is_known = !(is_interrupted && count == 1) &&
+                    plain_frames_step(&unwinder->frames, &place, top, read_word, NULL);
+    if (!is_known && !step(unwinder, &place, top, count == 1, !copy)) break;
+    if (!copy) continue;
     place.fp = relocated(copy, place.fp);
     place.base = relocated(copy, place.base);
   }
+  if (is_interrupted && count > 0) addresses[0]++;
   return count;
 }
 
 size_t unwinder_walk(struct unwinder *unwinder, const uintptr_t registers[4], uintptr_t top, uintptr_t *addresses,
                      size_t capacity) {
   const struct place start = {registers[0], registers[1], registers[2], registers[3]};
-  size_t count = walk(unwinder, &start, top, &(struct copy){0}, addresses, capacity);
+  size_t count = walk(unwinder, &start, top, NULL, false, addresses, capacity);
   // Only the backend's first function, and one below it where the stack ends, are on a stack that was never run on: no
   // others need to be asked, which takes a while.
   if (count == 1 || count == 2) addresses[0] += is_start_of_function(unwinder, &start);
@@ -148,9 +142,7 @@ size_t unwinder_walk(struct unwinder *unwinder, const uintptr_t registers[4], ui
 
 // MARK: A copy of a stack
 
-// Bytes of a stack that are looked at, from where it stands; and zeros around them, more than a frame's call frame
-// information reaches.
-enum { most_copied = 256 << 10, margin = 4096 };
+// Around a copy lie zeros, more of them than a frame's call frame information reaches.
 
 __attribute__((disable_sanitizer_instrumentation, noinline)) static void copy_words(uintptr_t *to, uintptr_t from,
                                                                                     size_t count) {
@@ -158,20 +150,27 @@ __attribute__((disable_sanitizer_instrumentation, noinline)) static void copy_wo
   for (size_t i = 0; i < count; i++) to[i] = source[i];
 }
 
-size_t unwinder_walk_copy(struct unwinder *unwinder, const uintptr_t registers[4], uintptr_t top, uintptr_t *addresses,
-                          size_t capacity) {
-  if (!unwinder->copy) unwinder->copy = calloc(1, most_copied + 2 * margin);
-  if (!unwinder->copy || registers[1] >= top) return 0;
+size_t stack_copy_make(struct stack_copy *copy, const uintptr_t registers[4], uintptr_t top, char *room, size_t size) {
+  if (registers[1] >= top || size < 2 * stack_copy_margin + 256) return 0;
   // With the red zone below.
   uintptr_t bottom = (registers[1] - 128) & ~(uintptr_t)15;
-  if (top - bottom > most_copied) top = bottom + most_copied;
-  char *start = unwinder->copy + margin;
-  copy_words((uintptr_t *)start, bottom, (top - bottom) / sizeof(uintptr_t));
-  memset(start + (top - bottom), 0, margin);
-  const struct copy copy = {bottom, top, (uintptr_t)start - bottom, (uintptr_t)start + (top - bottom) + margin / 2};
-  const struct place place = {registers[0], registers[1] + copy.shift, relocated(&copy, registers[2]),
-                              relocated(&copy, registers[3])};
-  return walk(unwinder, &place, top + copy.shift, &copy, addresses, capacity);
+  size_t most = size - 2 * stack_copy_margin;
+  if (most > stack_copy_most) most = stack_copy_most;
+  if (top - bottom > most) top = bottom + (most & ~(size_t)15);
+  *copy = (struct stack_copy){.bottom = bottom, .top = top, .words = room + stack_copy_margin};
+  memcpy(copy->registers, registers, sizeof copy->registers);
+  memset(room, 0, stack_copy_margin);
+  copy_words((uintptr_t *)copy->words, bottom, (top - bottom) / sizeof(uintptr_t));
+  memset(copy->words + (top - bottom), 0, stack_copy_margin);
+  return top - bottom + 2 * stack_copy_margin;
+}
+
+size_t unwinder_walk_copy(struct unwinder *unwinder, const struct stack_copy *copy, bool is_interrupted,
+                          uintptr_t *addresses, size_t capacity) {
+  const struct place place = {copy->registers[0], copy->registers[1] - copy->bottom + (uintptr_t)copy->words,
+                              relocated(copy, copy->registers[2]), relocated(copy, copy->registers[3])};
+  uintptr_t top = (uintptr_t)copy->words + (copy->top - copy->bottom);
+  return walk(unwinder, &place, top, copy, is_interrupted, addresses, capacity);
 }
 
 // MARK: The calling thread

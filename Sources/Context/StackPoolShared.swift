@@ -29,9 +29,14 @@ extension StackPool {
     sharedPools.liveStack(guardedAt: address)
   }
 
-  /// Where the shared pools are listed in memory, for readers of another process: an array of references, and the word
-  /// that says how many it has.
-  package static var sharedList: (first: UInt, count: UInt) { sharedPools.addresses }
+  /// The live stack of a shared pool whose usable part contains `address`. As `liveStack(guardedAt:)`.
+  package static func liveStack(containing address: UInt) -> Stack? {
+    sharedPools.liveStack(containing: address)
+  }
+
+  /// Where the shared pools are listed in memory, for readers of another process: a word that leads to the first entry of a
+  /// list. An entry is two words, the pool's address and that of the next entry.
+  package static var sharedList: UInt { sharedPools.address }
 
   private static let sharedPools = SharedPools()
 }
@@ -39,11 +44,13 @@ extension StackPool {
 private final class SharedPools: Sendable {
   private let lock = Lock()
   nonisolated(unsafe) private var pools: [Int: StackPool] = [:]  // guarded by `lock`
-  /// The same for those who may take no lock: the first `listedCount` are there and stay. So many sizes suffice.
-  private static let listLimit = 256
-  // Immutable address; each place is written once, before `listedCount` says so.
-  nonisolated(unsafe) private let listed = UnsafeMutablePointer<Unmanaged<StackPool>>.allocate(capacity: listLimit)
-  private let listedCount = Atomic<Int>(0)
+  /// The same for those who may take no lock: a list that only grows.
+  private struct Entry {
+    let pool: Unmanaged<StackPool>
+    let older: UnsafeMutablePointer<Entry>?
+  }
+  // An atomic, and what it leads to never changes.
+  nonisolated(unsafe) private let newest = Atomic<UnsafeMutablePointer<Entry>?>(nil)
 
   init() {
     add(.default)
@@ -63,20 +70,25 @@ private final class SharedPools: Sendable {
   /// Needs the lock, but for the first one.
   private func add(_ pool: StackPool) {
     pools[pool.stackSize] = pool
-    let count = listedCount.load(ordering: .relaxed)
-    guard count < Self.listLimit else { return }
-    (listed + count).initialize(to: .passUnretained(pool))
-    listedCount.store(count + 1, ordering: .releasing)
+    let entry = UnsafeMutablePointer<Entry>.allocate(capacity: 1)
+    // Complete before it can be found. Never taken out: pools live for ever.
+    entry.initialize(to: Entry(pool: .passUnretained(pool), older: newest.load(ordering: .relaxed)))
+    newest.store(entry, ordering: .releasing)
   }
 
-  var addresses: (first: UInt, count: UInt) {
-    // The list lives for ever, and so does the count: an atomic's address is that of its value.
-    (UInt(bitPattern: listed), withUnsafePointer(to: listedCount) { UInt(bitPattern: $0) })
-  }
+  /// The list lives for ever, and so does its beginning: an atomic's address is that of its value.
+  var address: UInt { withUnsafePointer(to: newest) { UInt(bitPattern: $0) } }
 
-  func liveStack(guardedAt address: UInt) -> Stack? {
-    for index in 0..<listedCount.load(ordering: .acquiring) {
-      if let stack = listed[index]._withUnsafeGuaranteedRef({ $0.stack(guardedAt: address) }) { return stack }
+  func liveStack(guardedAt address: UInt) -> Stack? { first { $0.stack(guardedAt: address) } }
+
+  func liveStack(containing address: UInt) -> Stack? { first { $0.stack(containing: address) } }
+
+  /// What a pool answers, of the first that does.
+  private func first(_ ask: (StackPool) -> Stack?) -> Stack? {
+    var next = newest.load(ordering: .acquiring)
+    while let entry = next {
+      if let stack = entry.pointee.pool._withUnsafeGuaranteedRef(ask) { return stack }
+      next = entry.pointee.older
     }
     return nil
   }

@@ -24,12 +24,18 @@ public struct CoroutineBacktrace: Sendable, Identifiable {
   public package(set) var scope: Scope?
   /// The usable bytes of its stack; `nil` without one, before it begins.
   public package(set) var stackSize: Int?
-  /// How many of them it uses where it is suspended; `nil` while it runs.
+  /// How many of them it uses where it stands; `nil` where that is not known of one that runs.
   public package(set) var stackUsed: Int?
   /// Its stack, innermost first: where it is suspended, up to the function that it began with. A generator that it runs is
-  /// a part of it: the body's frames come first, then those of whoever called `next()`. Empty for one that has not begun,
-  /// and for one that runs, unless it makes the dump.
+  /// a part of it: the body's frames come first, then those of whoever called `next()`. Empty for one that has not begun.
+  ///
+  /// One that runs has the frames of whoever resumed it behind its own: its scheduler's, or the function that called
+  /// `Coroutine.immediate`, up to where the thread began. In a dump of its own process it has none unless it makes the dump,
+  /// or the dump was told to interrupt threads.
   public package(set) var frames: [Frame] = []
+  /// Whether it ran, and its thread was asked where it stands, and did not answer in time: it blocks signals, or got no
+  /// processor. `frames` is empty then.
+  public package(set) var isUnanswered = false
   /// Whether `frames` ends because there were more than the dump's limit.
   public package(set) var isTruncated = false
   /// Who called for its creation, innermost first. Empty unless `CoroutineDump.recordsCreation` was set before.

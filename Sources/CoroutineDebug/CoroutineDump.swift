@@ -17,7 +17,8 @@ import Glibc
 ///        on the pool, created by coroutine 3, in scope "workers", up to 1.2 of 256 KiB of stack
 ///        0  0x00005581f00e4c52 closure #1 in startWorkers(_:) at Workers.swift:8
 ///
-/// All coroutines are in it: those that wait, that are ready, that have not begun, and, without frames, those that run.
+/// All coroutines are in it: those that wait, that are ready, that have not begun, and those that run: without frames, unless
+/// their threads may be interrupted for that.
 /// Generators that are suspended in a `yield` are listed behind them.
 public struct CoroutineDump: Sendable {
   /// One for each coroutine, in the order of their numbers; then the generators.
@@ -32,12 +33,17 @@ public struct CoroutineDump: Sendable {
   /// Callable from any thread, also inside a coroutine, which must have 32 KiB of its stack left. Not in a signal handler:
   /// see `onSignal(_:to:options:)`. Needs no lock that the program could hold.
   ///
-  /// - Parameter frameLimit: how many frames of a coroutine are kept, innermost first; at least 1.
+  /// - Parameters:
+  ///   - frameLimit: how many frames of a coroutine are kept, innermost first; at least 1.
+  ///   - interruptsThreads: reads the frames of coroutines that run, too. See `Options.interruptsThreads` for what that does
+  ///     to their threads.
   /// - Throws: `Unavailable`.
-  public static func capture(frameLimit: Int = 1000) throws(Unavailable) -> CoroutineDump {
+  public static func capture(
+    frameLimit: Int = 1000, interruptsThreads: Bool = false
+  ) throws(Unavailable) -> CoroutineDump {
     precondition(frameLimit > 0, "a dump of at most \(frameLimit) frames a coroutine shows nothing")
     return try explaining {
-      var capture = try StackCapture(frameLimit: frameLimit)
+      var capture = try StackCapture(frameLimit: frameLimit, interruptsThreads: interruptsThreads)
       return try capture.dump()
     }
   }
@@ -89,7 +95,8 @@ extension CoroutineDump {
     precondition(
       options.frameLimit > 0, "a dump of at most \(options.frameLimit) frames a coroutine shows nothing")
     do {
-      var capture = try StackCapture(frameLimit: options.frameLimit)
+      var capture = try StackCapture(
+        frameLimit: options.frameLimit, interruptsThreads: options.interruptsThreads)
       try write(from: &capture, options: options, isColored: isColored, sink)
     } catch let problem as Inspection.Unavailable {
       throw Unavailable(description: "\(problem)")

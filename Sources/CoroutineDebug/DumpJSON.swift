@@ -41,6 +41,7 @@ struct DumpJSON {
     }
     line += ",\"stack\":\(coroutine.stackNumber)"
     if coroutine.isTruncated { line += ",\"truncated\":true" }
+    if coroutine.isUnanswered { line += ",\"unanswered\":true" }
     if let creators = coroutine.creatorsNumber { line += ",\"createdBy\":\(creators)" }
     stream.write(line + "}")
   }

@@ -16,6 +16,14 @@ extension CoroutineDump {
     public var names = true
     /// How many frames of a coroutine are kept, innermost first; at least 1.
     public var frameLimit = 1000
+    /// The frames of coroutines that run, too. Each thread that runs one at this moment gets a signal, SIGURG, and stands
+    /// still for some microseconds, in which its stacks are copied; half a second is waited at most for those that do not
+    /// answer.
+    ///
+    /// What the signal does to the program: a system call that waits may return early, with EINTR. Most are restarted
+    /// (SA_RESTART); `sleep`, `nanosleep`, `poll`, `select`, `epoll_wait` and those with a time limit never are. So not
+    /// unless asked for. A dump from outside has these frames without any of that.
+    public var interruptsThreads = false
     /// The coroutines as a tree behind them: who is in whose scope, who created whom. Text only; takes memory for each.
     public var tree = false
     public var colors = Colors.automatic

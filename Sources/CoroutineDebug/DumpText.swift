@@ -50,6 +50,7 @@ struct DumpStyle {
     if !details.isEmpty { stream.write("   \(paint(details, .dim))\n") }
     write(frames, to: &stream)
     if sample.isTruncated { stream.write("     … and further frames\n") }
+    if sample.isUnanswered { stream.write("     (its thread did not answer)\n") }
     let creation = creationFrames.filter { !(folds && $0.isRuntime) }
     if !creation.isEmpty {
       stream.write("   created by\n")

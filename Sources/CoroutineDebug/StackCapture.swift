@@ -6,7 +6,8 @@ import Glibc
 /// Reads the coroutines' stacks, as addresses: what has to be done while nobody may resume them.
 struct StackCapture: ~Copyable, DumpSource {
   private(set) var stacks = StackTable()
-  private let unwinder: Unwinder
+  private var unwinder: Unwinder
+  private var running: RunningStacks
   private let frameLimit: Int
   private let buffer: UnsafeMutableBufferPointer<UInt>
   /// What was said of the things that coroutines wait for: a thousand may wait for the same. Right during one freeze.
@@ -19,9 +20,12 @@ struct StackCapture: ~Copyable, DumpSource {
     let operation: WaitReason.Operation
   }
 
-  /// - Parameter frameLimit: frames of a coroutine at most, innermost first.
-  init(frameLimit: Int) throws {
+  /// - Parameters:
+  ///   - frameLimit: frames of a coroutine at most, innermost first.
+  ///   - interruptsThreads: whether those that run coroutines are asked where they stand.
+  init(frameLimit: Int, interruptsThreads: Bool = false) throws {
     unwinder = try Unwinder()
+    running = RunningStacks(asksThreads: interruptsThreads, frameLimit: frameLimit)
     self.frameLimit = frameLimit
     // One more, to see whether there are more.
     buffer = .allocate(capacity: frameLimit + 1)
@@ -49,11 +53,12 @@ struct StackCapture: ~Copyable, DumpSource {
   mutating func readAll(
     batch: Int, between: (inout StackCapture) throws -> Void, _ body: (CoroutineBacktrace) throws -> Void
   ) throws {
-    let caller = ContextRegisters(unwinder_registers_here())
+    running.addOwn(ContextRegisters(unwinder_registers_here()), unwinder)
     // Both closures change it, and never at the same time.
     try withUnsafeMutablePointer(to: &self) { capture in
-      try Inspection.visitAll(caller: caller, batch: batch) {
+      try Inspection.visitAll(batch: batch) {
         capture.pointee.descriptions.removeAll(keepingCapacity: true)
+        capture.pointee.running.forgetOthers()
         try between(&capture.pointee)
       } _: { inspected in
         if let read = capture.pointee.read(inspected) { try body(read) }
@@ -66,26 +71,40 @@ struct StackCapture: ~Copyable, DumpSource {
   mutating func readSome(_ choose: ([InspectedCoroutine]) -> [InspectedCoroutine]) throws -> [CoroutineBacktrace] {
     var all: [InspectedCoroutine] = []
     var chosen: [CoroutineBacktrace] = []
-    let caller = ContextRegisters(unwinder_registers_here())
+    running.addOwn(ContextRegisters(unwinder_registers_here()), unwinder)
     try Inspection.visitAll(
-      caller: caller, last: { chosen = choose(all).compactMap { read($0) } },
+      last: { chosen = choose(all).compactMap { read($0) } },
       { if !$0.isGenerator { all.append($0) } })
     return chosen
   }
 
-  /// `nil` for a generator that has gone on meanwhile.
-  private mutating func read(_ inspected: InspectedCoroutine) -> CoroutineBacktrace? {
+  /// `nil` for one that has gone on meanwhile, or ended.
+  private mutating func read(_ found: InspectedCoroutine) -> CoroutineBacktrace? {
+    guard found.state == .running, let stack = found.stack else { return read(found, running: nil) }
+    if let running = running.find(stack, unwinder) { return read(found, running: running) }
+    // It may have suspended before its thread was asked.
+    return found.lookedAtAgain.flatMap { read($0, running: nil) }
+  }
+
+  private mutating func read(
+    _ inspected: InspectedCoroutine, running: RunningStacks.Found?
+  ) -> CoroutineBacktrace? {
     var count = 0
     for segment in inspected.segments where count < buffer.count {
+      guard let top = segment.stack?.top else { break }
       let rest = UnsafeMutableBufferPointer(rebasing: buffer[count...])
-      count += unwinder.walk(
-        segment.registers, top: UInt(bitPattern: segment.stack.top), isStable: !inspected.isGenerator, into: rest)
+      count +=
+        inspected.isGenerator
+        ? unwinder.walkCopy(segment.registers, top: UInt(bitPattern: top), into: rest)
+        : unwinder.walk(segment.registers, top: UInt(bitPattern: top), into: rest)
     }
+    if let running { count = buffer.update(fromContentsOf: running.addresses) }
     guard inspected.isStillThere else { return nil }
     var backtrace = CoroutineBacktrace(id: inspected.id, name: inspected.name, state: .init(inspected.state))
     backtrace.isGenerator = inspected.isGenerator
     backtrace.stackNumber = stacks.number(of: UnsafeBufferPointer(rebasing: buffer[..<min(count, frameLimit)]))
     backtrace.isTruncated = count > frameLimit
+    backtrace.isUnanswered = inspected.state == .running && running == nil && self.running.asksThreads
     if inspected.state == .suspended {
       if let operation = inspected.operation { backtrace.operation = name(of: operation) }
       backtrace.waitsFor = description(of: inspected)
@@ -99,7 +118,7 @@ struct StackCapture: ~Copyable, DumpSource {
       CoroutineBacktrace.Scope(id: $0.id, name: $0.name, ownerID: $0.ownerID == 0 ? nil : $0.ownerID)
     }
     backtrace.stackSize = inspected.stack?.size
-    backtrace.stackUsed = inspected.stackUsed
+    backtrace.stackUsed = running?.stackUsed ?? inspected.stackUsed
     if !inspected.creators.isEmpty { backtrace.creatorsNumber = stacks.number(of: inspected.creators) }
     return backtrace
   }

@@ -1,11 +1,15 @@
 import CUnwind
 import Context
+import Glibc
 
 /// libunwind, and what it found out about the program's frames: makes the walk of a thousand similar stacks cheap.
 ///
 /// Not for two threads at a time, and not for longer than one dump: a library might be unloaded.
 struct Unwinder: ~Copyable {
-  private let unwinder: OpaquePointer
+  let pointer: OpaquePointer
+  /// For the copy of one stack; made when it is needed.
+  private var room: UnsafeMutableRawPointer?
+  private static let roomSize = Int(stack_copy_most) + 2 * Int(stack_copy_margin)
 
   /// There was no memory.
   struct OutOfMemory: Error, CustomStringConvertible {
@@ -13,29 +17,44 @@ struct Unwinder: ~Copyable {
   }
 
   init() throws(OutOfMemory) {
-    guard let unwinder = unwinder_create() else { throw OutOfMemory() }
-    self.unwinder = unwinder
+    guard let pointer = unwinder_create() else { throw OutOfMemory() }
+    self.pointer = pointer
   }
 
   deinit {
-    unwinder_destroy(unwinder)
+    free(room)
+    unwinder_destroy(pointer)
   }
 
-  /// Walks one stack, which ends at `top`, from a suspended context outwards. Returns how many addresses it wrote.
-  ///
-  /// - Parameter isStable: whether nobody can make it go on meanwhile. Otherwise the caller has to look whether somebody
-  ///   has: the result is nonsense then.
-  func walk(
-    _ registers: ContextRegisters, top: UInt, isStable: Bool = true, into buffer: UnsafeMutableBufferPointer<UInt>
+  /// Walks one stack, which ends at `top`, from a suspended context outwards. Returns how many addresses it wrote. Nobody may
+  /// make it go on meanwhile.
+  func walk(_ registers: ContextRegisters, top: UInt, into buffer: UnsafeMutableBufferPointer<UInt>) -> Int {
+    registers.withWords { unwinder_walk(pointer, $0, top, buffer.baseAddress!, buffer.count) }
+  }
+
+  /// The same where somebody may. The caller has to look whether that has happened: the result is nonsense then.
+  mutating func walkCopy(
+    _ registers: ContextRegisters, top: UInt, into buffer: UnsafeMutableBufferPointer<UInt>
   ) -> Int {
+    if room == nil { room = calloc(1, Self.roomSize) }
+    guard let room else { return 0 }
+    var copy = stack_copy()
+    let size = registers.withWords {
+      stack_copy_make(&copy, $0, top, room.assumingMemoryBound(to: CChar.self), Self.roomSize)
+    }
+    return size == 0 ? 0 : unwinder_walk_copy(pointer, &copy, false, buffer.baseAddress!, buffer.count)
+  }
+}
+
+extension ContextRegisters {
+  /// As C wants them.
+  func withWords<Result>(_ body: (UnsafePointer<UInt>) -> Result) -> Result {
     withUnsafeTemporaryAllocation(of: UInt.self, capacity: 4) { words in
-      words[0] = registers.programCounter
-      words[1] = registers.stackPointer
-      words[2] = registers.framePointer
-      words[3] = registers.baseRegister
-      return isStable
-        ? unwinder_walk(unwinder, words.baseAddress!, top, buffer.baseAddress!, buffer.count)
-        : unwinder_walk_copy(unwinder, words.baseAddress!, top, buffer.baseAddress!, buffer.count)
+      words[0] = programCounter
+      words[1] = stackPointer
+      words[2] = framePointer
+      words[3] = baseRegister
+      return body(words.baseAddress!)
     }
   }
 }

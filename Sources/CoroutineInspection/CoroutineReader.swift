@@ -19,6 +19,8 @@ struct CoroutineReader {
   /// In nanoseconds of the timers' clock; `nil` where nobody knows what it was.
   private let now: UInt64?
   private var arenas: [Arena] = []
+  /// Where the threads stand that run coroutines, and those who resumed them.
+  private var threads: [[Segment]] = []
   private var seen: Set<UInt64> = []
   /// What was said of the things that coroutines wait at.
   private var descriptions: [Waited: String] = [:]
@@ -54,8 +56,14 @@ struct CoroutineReader {
 
   private struct Segment {
     let registers: ContextRegisters
-    let stack: Stack
+    /// `nil` for a thread's own.
+    let stack: Stack?
+    /// Whether a thread stands there, and has not switched away.
+    var isInterrupted = false
   }
+
+  /// So many generators that wait for each other would fill the memory.
+  private static let deepest = 10_000
 
   init(_ memory: TargetMemory, _ layout: coroutine_debug_layout, frameLimit: Int, knowsTime: Bool) {
     self.memory = memory
@@ -76,6 +84,7 @@ struct CoroutineReader {
   /// Passes each coroutine to `body`, in no order, then the suspended generators.
   mutating func readAll(_ body: (CoroutineBacktrace) -> Void) throws(Unreadable) {
     arenas = try findArenas()
+    threads = findThreads()
     for arena in arenas {
       for slot in try liveSlots(of: arena) {
         if let found = try? onStack(arena.stack(slot)) { body(found) }
@@ -90,9 +99,10 @@ struct CoroutineReader {
 
   private func findArenas() throws(Unreadable) -> [Arena] {
     var arenas: [Arena] = []
-    for index in 0..<(try memory.word(layout.stack_pool_count)) {
-      let pool = try memory.word(layout.stack_pools + index * 8)
-      var next = try memory.word(pool + layout.pool_newest_arena)
+    var entry = try memory.word(layout.stack_pools)
+    while entry != 0 {
+      var next = try memory.word(memory.word(entry) + layout.pool_newest_arena)
+      entry = try memory.word(entry + 8)
       while next != 0 {
         let (slots, size) = (try memory.int(next + layout.arena_slots), try memory.word(next + layout.arena_stack_size))
         arenas.append(
@@ -161,18 +171,51 @@ struct CoroutineReader {
     let core = try memory.word(block + layout.block_owner)
     guard seen.insert(core).inserted else { return nil }
     var backtrace = try describe(core, state)
-    var segments: [Segment] = []
+    var segments = try state == .running ? running(on: stack) : []
     var next = state == .running ? nil : try registers(ofContext: block)
     while let saved = next, let current = try self.stack(containing: UInt64(saved.stackPointer)) {
       segments.append(Segment(registers: saved, stack: current))
-      // So many generators that wait for each other would fill the memory.
-      guard current != stack, segments.count < 10_000 else { break }
+      guard current != stack, segments.count < Self.deepest else { break }
       // A generator's stack: the generator runs, on behalf of whoever is saved as its resumer.
       next = try registers(ofContext: self.block(on: current) + layout.context_size)
     }
     walk(segments, own: stack, into: &backtrace)
     try addCreators(of: core, to: &backtrace)
     return backtrace
+  }
+
+  /// The threads that stand on a stack of the pools', each with whoever resumed what it stands in, and so on, up to its own
+  /// stack: as `Inspection.followResumers`.
+  private func findThreads() -> [[Segment]] {
+    (0..<target_thread_count(memory.target)).compactMap { index in
+      var words = [UInt](repeating: 0, count: 4)
+      guard target_thread_registers(memory.target, index, &words) else { return nil }
+      var next: ContextRegisters? = ContextRegisters(
+        programCounter: words[0], stackPointer: words[1], framePointer: words[2], baseRegister: words[3])
+      var segments: [Segment] = []
+      while let registers = next, segments.count < Self.deepest {
+        let stack = try? self.stack(containing: UInt64(registers.stackPointer))
+        segments.append(Segment(registers: registers, stack: stack, isInterrupted: segments.isEmpty))
+        next = stack.flatMap { try? self.registers(ofContext: block(on: $0) + layout.context_size) }
+      }
+      return segments.first?.stack == nil ? nil : segments
+    }
+  }
+
+  /// The coroutine that has this stack, with the generators that it runs, and those who resumed it. Empty if no thread stands
+  /// there.
+  private func running(on stack: Stack) throws(Unreadable) -> [Segment] {
+    for segments in threads {
+      guard let own = segments.firstIndex(where: { $0.stack == stack }) else { continue }
+      var first = own
+      while first > 0, let below = segments[first - 1].stack,
+        try memory.word(block(on: below) + layout.block_state) == layout.state_generator
+      {
+        first -= 1
+      }
+      return Array(segments[first...])
+    }
+    return []
   }
 
   private mutating func generator(_ block: UInt64, on stack: Stack) throws(Unreadable) -> CoroutineBacktrace? {
@@ -196,16 +239,17 @@ struct CoroutineReader {
         let words = [
           registers.programCounter, registers.stackPointer, registers.framePointer, registers.baseRegister,
         ]
+        let top = segment.stack.map { UInt($0.top) } ?? UInt.max & ~15
         count += target_walk(
-          memory.target, words, UInt(segment.stack.top), buffer.baseAddress! + count, buffer.count - count)
+          memory.target, words, top, segment.isInterrupted, buffer.baseAddress! + count, buffer.count - count)
       }
       backtrace.isTruncated = count > frameLimit
       return stacks.number(of: UnsafeBufferPointer(rebasing: buffer[..<min(count, frameLimit)]))
     }
     backtrace.stackNumber = number
     backtrace.stackSize = Int(stack.top - stack.limit)
-    if let last = segments.last, last.stack == stack {
-      backtrace.stackUsed = Int(stack.top - UInt64(last.registers.stackPointer))
+    if let segment = segments.first(where: { $0.stack == stack }) {
+      backtrace.stackUsed = Int(stack.top - UInt64(segment.registers.stackPointer))
     }
   }
 

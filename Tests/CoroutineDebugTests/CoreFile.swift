@@ -41,7 +41,8 @@ final class CoreFile {
     let auxiliary = try Data(contentsOf: URL(filePath: folder + "auxv"))
     let memory = open(folder + "mem", O_RDONLY)
     defer { close(memory) }
-    let notes = Self.notes(process.id, auxiliary, mappings.filter { $0.path.hasPrefix("/") })
+    let notes = Self.notes(
+      process.id, registers: process.registers(), auxiliary, mappings.filter { $0.path.hasPrefix("/") })
     let kept = mappings.compactMap { mapping -> (start: UInt64, size: UInt64)? in
       if mapping.isOwn { return (mapping.start, mapping.end - mapping.start) }
       return mapping.offset == 0 && mapping.path.hasPrefix("/") ? (mapping.start, 4096) : nil
@@ -106,16 +107,19 @@ final class CoreFile {
     return header
   }
 
-  private static func notes(_ id: CInt, _ auxiliary: Data, _ files: [Mapping]) -> Data {
+  private static func notes(_ id: CInt, registers: Data, _ auxiliary: Data, _ files: [Mapping]) -> Data {
     // As `struct elf_prpsinfo` has it: 136 bytes.
     var information = Data(count: 136)
     withUnsafeBytes(of: id) { information.replaceSubrange(24..<28, with: $0) }
+    // As `struct elf_prstatus` has it: the general registers, and 112 bytes before them.
+    var status = Data(count: 112) + registers + Data(count: 8)
+    withUnsafeBytes(of: id) { status.replaceSubrange(32..<36, with: $0) }
     var list = Data()
     for word in [UInt64(files.count), 4096] { list.append(word) }
     for file in files { for word in [file.start, file.end, file.offset / 4096] { list.append(word) } }
     for file in files { list.append(contentsOf: Array(file.path.utf8) + [0]) }
     var notes = Data()
-    for (type, value) in [(3, information), (6, auxiliary), (0x4649_4c45, list)] as [(UInt32, Data)] {
+    for (type, value) in [(1, status), (3, information), (6, auxiliary), (0x4649_4c45, list)] as [(UInt32, Data)] {
       notes.append(UInt32(5))
       notes.append(UInt32(value.count))
       notes.append(type)

@@ -1,4 +1,5 @@
 import CCoroutine
+import Context
 import Foundation
 import Testing
 
@@ -8,7 +9,7 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct TaskExecutorTests {
   /// Whether the caller is inside a coroutine, or on the stack of one.
   private static func isOnACoroutinesStack() -> Bool {
-    Coroutine.currentID != nil || Inspection.stack(containing: UInt(bitPattern: coroutine_frame_address())) != nil
+    Coroutine.currentID != nil || StackPool.liveStack(containing: UInt(bitPattern: coroutine_frame_address())) != nil
   }
 
   @Test(arguments: [1, 3])

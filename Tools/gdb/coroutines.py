@@ -20,11 +20,11 @@ import subprocess
 import gdb
 import gdb.unwinder
 
-VERSION = 1
+VERSION = 2
 NO_WORD = (1 << 64) - 1
 
 FIELDS = """
-is_complete backend stack_pools stack_pool_count thread_pools newcomers newcomer_lists newcomer_stride newcomer_first
+is_complete backend stack_pools thread_pools newcomers newcomer_lists newcomer_stride newcomer_first
 context_size context_is_known context_live context_indirect context_pc context_sp context_fp context_base block_size
 block_color block_identity block_state block_owner state_generator state_ready state_running state_suspended
 pool_newest_arena arena_stack_size arena_gap arena_base arena_slots arena_older arena_live core_id core_name core_block
@@ -215,8 +215,10 @@ class Process:
 
     def find_arenas(self):
         layout = self.layout
-        for index in range(word(layout.stack_pool_count)):
-            arena = word(word(layout.stack_pools + index * 8) + layout.pool_newest_arena)
+        entry = word(layout.stack_pools)
+        while entry:
+            arena = word(word(entry) + layout.pool_newest_arena)
+            entry = word(entry + 8)
             while arena:
                 yield (
                     word(arena + layout.arena_base), word(arena + layout.arena_stack_size), word(arena + layout.arena_gap),

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define COROUTINE_DEBUG_MAGIC "corolay"
-enum { coroutine_debug_version = 1, coroutine_debug_note_type = 1 };
+enum { coroutine_debug_version = 2, coroutine_debug_note_type = 1 };
 
 // The classes that a coroutine can wait at: the order of Swift's `WaitKind`.
 enum { coroutine_debug_kinds = 16, coroutine_debug_kind_fields = 6 };
@@ -33,8 +33,7 @@ struct coroutine_debug_layout {
   uint64_t backend;      // a string's address
 
   // What everything is found from: addresses.
-  uint64_t stack_pools;       // an array of pools
-  uint64_t stack_pool_count;  // where the number of them lies
+  uint64_t stack_pools;       // where the first entry of a list lies: a pool, and the next entry
   uint64_t thread_pools;      // where the address of the first pool of threads lies; they are linked
   uint64_t newcomers;         // lists of those that have not begun, side by side
   uint64_t newcomer_lists;    // how many

@@ -60,6 +60,13 @@ uint64_t target_find_note(struct target *target, const char *owner, uint32_t typ
 
 // MARK: Stacks
 
-// Walks a suspended stack, as `unwinder_walk` of CUnwind does in its own process.
-size_t target_walk(struct target *target, const uintptr_t registers[4], uintptr_t top, uintptr_t *addresses,
-                   size_t capacity);
+// The threads, as long as they stand still; those of a core file.
+size_t target_thread_count(const struct target *target);
+
+// Where one of them stands: its pc, sp, fp and base register. False if that can't be told.
+bool target_thread_registers(struct target *target, size_t index, uintptr_t registers[4]);
+
+// Walks a stack, as `unwinder_walk` of CUnwind does in its own process, or, where a thread was interrupted, as
+// `unwinder_walk_copy`.
+size_t target_walk(struct target *target, const uintptr_t registers[4], uintptr_t top, bool is_interrupted,
+                   uintptr_t *addresses, size_t capacity);

@@ -17,6 +17,9 @@ int signals_wait(void);
 // The thread that is inside `signals_wait`; 0 without one. It makes dumps, and nothing else.
 pid_t signals_waiting_thread(void);
 
+// What a handler is given as its `context`: the pc, sp, fp and base register of whoever was interrupted.
+void signals_registers(const void *context, uintptr_t registers[4]);
+
 // MARK: Overflows of coroutines' stacks
 
 // A fault at an address, and the registers there.

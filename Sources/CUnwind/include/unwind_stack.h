@@ -4,6 +4,7 @@
 // linked by those who ask for backtraces, and by nobody else.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,10 +29,25 @@ void unwinder_destroy(struct unwinder *unwinder);
 size_t unwinder_walk(struct unwinder *unwinder, const uintptr_t registers[4], uintptr_t top, uintptr_t *addresses,
                      size_t capacity);
 
-// The same for a stack that may go on at any moment: copies it first, and reads nothing but the copy. What it writes is
-// nonsense if the stack did go on: the caller has to look whether it has. The stack's memory must stay mapped.
-size_t unwinder_walk_copy(struct unwinder *unwinder, const uintptr_t registers[4], uintptr_t top, uintptr_t *addresses,
-                          size_t capacity);
+// A copy of a stack that goes on: from where it stood up to its end, at most 256 KiB.
+struct stack_copy {
+  uintptr_t registers[4];  // where it stood
+  uintptr_t bottom, top;   // the part that was copied
+  char *words;             // where to
+};
+
+// Bytes of room that a copy needs beside the stack's own.
+enum { stack_copy_margin = 4096, stack_copy_most = 256 << 10 };
+
+// Copies what is in use of the stack that ends at `top` into `room`. Returns how many bytes of that it took; 0 if there are
+// too few. Takes no lock and allocates nothing. The stack's memory must stay mapped meanwhile.
+size_t stack_copy_make(struct stack_copy *copy, const uintptr_t registers[4], uintptr_t top, char *room, size_t size);
+
+// As `unwinder_walk`, but reads nothing but a copy. What it writes is nonsense if the stack went on while it was copied: the
+// caller has to look whether it has. `is_interrupted`: it was not suspended, but may have stood anywhere. Its first address
+// is one too high then, as that of one that never ran.
+size_t unwinder_walk_copy(struct unwinder *unwinder, const struct stack_copy *copy, bool is_interrupted,
+                          uintptr_t *addresses, size_t capacity);
 
 // The registers of the function that calls, as long as it has not returned: to walk its stack.
 struct unwinder_registers {

@@ -26,13 +26,11 @@ enum DebugLayout {
   // MARK: Roots
 
   private static func fillRoots(_ layout: inout coroutine_debug_layout) -> Bool {
-    let stackPools = StackPool.sharedList
     let newcomers = Newcomers.layout
     guard let first = newcomers.first else { return false }
     // Never freed: it is needed as long as the process lives.
     layout.backend = UInt64(UInt(bitPattern: strdup(SelectedBackend.name)))
-    layout.stack_pools = UInt64(stackPools.first)
-    layout.stack_pool_count = UInt64(stackPools.count)
+    layout.stack_pools = UInt64(StackPool.sharedList)
     layout.thread_pools = UInt64(PoolCore.all.address)
     layout.newcomers = UInt64(newcomers.address)
     layout.newcomer_lists = UInt64(newcomers.count)

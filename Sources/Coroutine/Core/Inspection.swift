@@ -29,15 +29,14 @@ package enum Inspection {
   /// waits.
   ///
   /// - Parameters:
-  ///   - caller: where the coroutine stands that calls this, if one does: its backtrace is to begin there.
   ///   - batch: after so many the freeze ends for a moment, in which `between` is called: that may do what it likes. What
   ///     is passed before and after that need not have been true at the same time.
   ///   - last: called when all have been passed, before the freeze ends. Then those of the last batch may still be looked
   ///     at, and whoever was suspended when it was passed has not gone on.
   /// - Throws: `Unavailable`, or what the closures throw.
   package static func visitAll(
-    caller: ContextRegisters? = nil, batch: Int = .max, between: () throws -> Void = {},
-    last: () throws -> Void = {}, _ body: (InspectedCoroutine) throws -> Void
+    batch: Int = .max, between: () throws -> Void = {}, last: () throws -> Void = {},
+    _ body: (InspectedCoroutine) throws -> Void
   ) throws {
     oneAtATime.lock()
     defer { oneAtATime.unlock() }
@@ -61,7 +60,7 @@ package enum Inspection {
     }
     for pool in StackPool.allShared {
       try pool.forEachLiveStack { stack in
-        if let inspected = InspectedCoroutine(on: stack, caller: caller, pass: pass) { try visit(inspected) }
+        if let inspected = InspectedCoroutine(on: stack, pass: pass) { try visit(inspected) }
         try pauseIfDue()
       }
     }
@@ -137,12 +136,33 @@ package enum Inspection {
     }
   }
 
-  /// The live stack that contains an address.
-  static func stack(containing address: UInt) -> Stack? {
-    for pool in StackPool.allShared {
-      if let stack = pool.stack(containing: address) { return stack }
+  /// Where a thread stands, and whoever resumed what it stands in, and so on, up to the thread's own stack: that segment has
+  /// no stack. Writes them into `segments`, as many as fit, and returns how many. Shorter where a switch is under way.
+  ///
+  /// The thread must stand still. Takes no lock and allocates nothing.
+  package static func followResumers(
+    from start: ContextRegisters, into segments: UnsafeMutableBufferPointer<InspectedCoroutine.Segment>
+  ) -> Int {
+    unseen {
+      var next: ContextRegisters? = start
+      var count = 0
+      while let registers = next, count < segments.count {
+        let stack = StackPool.liveStack(containing: registers.stackPointer)
+        segments.initializeElement(at: count, to: InspectedCoroutine.Segment(registers: registers, stack: stack))
+        count += 1
+        guard let stack else { break }
+        let block = ControlBlock.address(on: stack)
+        next = SelectedBackend.registers(of: ContextLink.resumer(ControlBlock.link(of: block)))
+      }
+      return count
     }
-    return nil
+  }
+
+  /// Reads what others may be writing: words, each of which is either the old or the new one.
+  fileprivate static func unseen<Result>(_ read: () -> Result) -> Result {
+    coroutine_sanitizer_begin_unseen()
+    defer { coroutine_sanitizer_end_unseen() }
+    return read()
   }
 }
 
@@ -167,12 +187,19 @@ package struct InspectedCoroutine {
   package let stack: Stack?
   /// Its stacks and where each of them stands, from where it is suspended outwards: the generator that it runs, if any,
   /// then whatever consumes that, at last its own. An unwinder goes through each until it leaves that stack. Empty for one
-  /// that has not begun, or runs, unless it is the caller.
+  /// that has not begun, or runs.
   package let segments: [Segment]
 
   package struct Segment {
     package let registers: ContextRegisters
-    package let stack: Stack
+    /// `nil` for a thread's own.
+    package let stack: Stack?
+
+    /// Whether it is a generator's, and so a part of whoever consumes that.
+    package var isGenerators: Bool {
+      guard let stack else { return false }
+      return ControlBlock.address(on: stack).pointee.state.load(ordering: .relaxed) == .generator
+    }
   }
 
   package var isGenerator: Bool { core == nil }
@@ -182,10 +209,18 @@ package struct InspectedCoroutine {
     (id, state, self.core, stack, segments) = (core.id, .new, core, nil, [])
   }
 
-  /// What is on a stack; `nil` if nothing is, or a generator that runs, which is a part of whoever consumes it.
-  ///
-  /// A block that is being made or taken down at this moment is in none of the states, nor does it enter one.
-  fileprivate init?(on stack: Stack, caller: ContextRegisters?, pass: UInt32) {
+  /// What is on a stack; `nil` if nothing is, or a generator that runs, which is a part of whoever consumes it; or a
+  /// coroutine that has been seen in this pass.
+  fileprivate init?(on stack: Stack, pass: UInt32) {
+    self.init(on: stack)
+    guard let core else { return }
+    guard core.record.seenBy != pass else { return nil }
+    core.record.seenBy = pass
+  }
+
+  /// What is on a stack. A block that is being made or taken down at this moment is in none of the states, nor does it enter
+  /// one.
+  private init?(on stack: Stack) {
     let block = ControlBlock.address(on: stack)
     let blockState = block.pointee.state.load(ordering: .acquiring)
     self.stack = stack
@@ -194,23 +229,17 @@ package struct InspectedCoroutine {
     case .suspended: state = .suspended
     case .running: state = .running
     case .generator:
-      guard let registers = Self.unseen({ Self.registers(ofGenerator: block) }) else { return nil }
-      id = Self.unseen { block.pointee.identity >> 32 }
+      guard let registers = Inspection.unseen({ Self.registers(ofGenerator: block) }) else { return nil }
+      id = Inspection.unseen { block.pointee.identity >> 32 }
       (state, core, segments) = (.suspended, nil, [Segment(registers: registers, stack: stack)])
       return
     default: return nil
     }
     let core = block.pointee.owner._withUnsafeGuaranteedRef { unsafeDowncast($0, to: CoroutineCore.self) }
-    guard core.record.seenBy != pass else { return nil }
-    core.record.seenBy = pass
     id = core.id
     self.core = core
-    var next: ContextRegisters?
-    if state != .running {
-      next = SelectedBackend.registers(of: ContextLink.own(ControlBlock.link(of: block)))
-    } else if core === CoroutineCore.current {
-      next = caller
-    }
+    var next =
+      state == .running ? nil : SelectedBackend.registers(of: ContextLink.own(ControlBlock.link(of: block)))
     var segments: [Segment] = []
     while let registers = next, let current = Self.stack(of: registers, expected: stack) {
       segments.append(Segment(registers: registers, stack: current))
@@ -222,9 +251,12 @@ package struct InspectedCoroutine {
     self.segments = segments
   }
 
+  /// One that ran, as it is now: it may have suspended. `nil` if it has ended.
+  package var lookedAtAgain: InspectedCoroutine? { stack.flatMap { InspectedCoroutine(on: $0) } }
+
   /// The stack on which something stands: mostly the coroutine's own.
   private static func stack(of registers: ContextRegisters, expected: Stack) -> Stack? {
-    expected.contains(registers.stackPointer) ? expected : Inspection.stack(containing: registers.stackPointer)
+    expected.contains(registers.stackPointer) ? expected : StackPool.liveStack(containing: registers.stackPointer)
   }
 }
 
@@ -282,7 +314,7 @@ extension InspectedCoroutine {
   }
 
   /// When it became suspended or ready, in nanoseconds of the timers' clock; 0: unknown.
-  package var since: UInt64 { core.map { core in Self.unseen { core.record.since } } ?? 0 }
+  package var since: UInt64 { core.map { core in Inspection.unseen { core.record.since } } ?? 0 }
 
   /// What schedules it, in words.
   package var scheduler: String {
@@ -295,7 +327,7 @@ extension InspectedCoroutine {
 
   /// The scope that waits for its end.
   package var scope: (name: String, id: UInt, ownerID: UInt64)? {
-    guard let scope = core.flatMap({ core in Self.unseen { core.scope } }) else { return nil }
+    guard let scope = core.flatMap({ core in Inspection.unseen { core.scope } }) else { return nil }
     return (scope.name, UInt(bitPattern: Unmanaged.passUnretained(scope).toOpaque()), scope.ownerID)
   }
 
@@ -313,7 +345,7 @@ extension InspectedCoroutine {
   /// Whether a generator still stands where it stood: its consumer need not be a coroutine that is kept from running.
   package var isStillThere: Bool {
     guard isGenerator, let stack, let registers = segments.first?.registers else { return true }
-    return Self.unseen {
+    return Inspection.unseen {
       let block = ControlBlock.address(on: stack)
       return block.pointee.identity >> 32 == id && block.pointee.state.load(ordering: .acquiring) == .generator
         && Self.registers(ofGenerator: block) == registers
@@ -324,13 +356,6 @@ extension InspectedCoroutine {
   private static func registers(ofGenerator block: UnsafeMutablePointer<ControlBlock>) -> ContextRegisters? {
     guard !SelectedBackend.isRunning(ControlBlock.link(of: block)) else { return nil }
     return SelectedBackend.registers(of: ContextLink.own(ControlBlock.link(of: block)))
-  }
-
-  /// Reads what others may be writing: words, each of which is either the old or the new one.
-  private static func unseen<Result>(_ read: () -> Result) -> Result {
-    coroutine_sanitizer_begin_unseen()
-    defer { coroutine_sanitizer_end_unseen() }
-    return read()
   }
 }
 

@@ -81,7 +81,8 @@ struct OpenScopes {
     guard !coroutine_access_set_touches(outermost.limit, outermost.top) else { return true }
     var place = UInt(bitPattern: coroutine_frame_address())
     while !outermost.contains(place) {
-      guard let stack = Inspection.stack(containing: place) else { return true }  // not to be found: assume the worst
+      // Not to be found: assume the worst.
+      guard let stack = StackPool.liveStack(containing: place) else { return true }
       guard !coroutine_access_set_touches(stack.limit, stack.top) else { return true }
       let link = ControlBlock.link(of: ControlBlock.address(on: stack))
       guard let resumer = SelectedBackend.registers(of: ContextLink.resumer(link)) else { return true }
