@@ -4,6 +4,7 @@
 #include <time.h>
 
 uint32_t coroutine_requests = 0;
+uint32_t coroutine_measures_stacks = 0;
 coroutine_backtracer coroutine_creation_backtracer = 0;
 void (*coroutine_thread_preparation)(void) = 0;
 

@@ -23,7 +23,7 @@ bool target_make_room(void *array, size_t *capacity, size_t count, size_t elemen
 struct target *target_create(void) {
   struct target *target = calloc(1, sizeof *target);
   if (!target) return NULL;
-  target->memory = -1;
+  target->memory = target->page_map = -1;
   target->cache = malloc(sizeof *target->cache);
   if (!target->cache) {
     free(target);
@@ -42,6 +42,7 @@ void target_close(struct target *target) {
     free((char *)target->images[i].file);
   }
   if (target->memory >= 0) close(target->memory);
+  if (target->page_map >= 0) close(target->page_map);
   free(target->threads);
   free(target->segments);
   free(target->files);
@@ -139,4 +140,40 @@ bool target_read(struct target *target, uint64_t address, void *to, size_t count
     if (address == 0) return count == 0;
   }
   return true;
+}
+
+// MARK: How deep a stack has been
+
+// The first page from `address` on, below `end`, that may have been written to; `end` if there is none. Only what a file has
+// no bytes for, and what a process never touched, can be passed over.
+static uint64_t next_touched_page(struct target *target, uint64_t address, uint64_t end) {
+  enum { most = 512 };
+  uint64_t entries[most];
+  const uint64_t present_or_swapped = (uint64_t)3 << 62;
+  while (target->page_map >= 0 && address < end) {
+    size_t count = (size_t)((end - address) / page_size);
+    if (count > most) count = most;
+    ssize_t got = pread(target->page_map, entries, count * sizeof *entries, (off_t)(address / page_size * sizeof *entries));
+    if (got < (ssize_t)sizeof *entries) return address;
+    for (size_t i = 0; i < (size_t)got / sizeof *entries; i++, address += page_size)
+      if (entries[i] & present_or_swapped) return address;
+  }
+  if (!target->is_core || address >= end) return address;
+  const struct segment *found = find(target->segments, target->own_segments, address);
+  if (!found) return address + page_size;
+  off_t data = lseek(found->file, (off_t)(found->offset + (address - found->start)), SEEK_DATA);
+  if (data < 0) return errno == ENXIO ? end : address;
+  uint64_t next = found->start + ((uint64_t)data - found->offset);
+  return next <= address ? address : next < end ? next & ~(uint64_t)(page_size - 1) : end;
+}
+
+uint64_t target_stack_peak(struct target *target, uint64_t limit, uint64_t top) {
+  uint64_t words[page_size / sizeof(uint64_t)];
+  for (uint64_t page = next_touched_page(target, limit, top); page < top;
+       page = next_touched_page(target, page + page_size, top)) {
+    if (!target_read(target, page, words, page_size)) continue;
+    for (size_t i = 0; i < page_size / sizeof *words; i++)
+      if (words[i] != 0) return top - page - i * sizeof *words;
+  }
+  return 0;
 }

@@ -64,6 +64,8 @@ struct target *target_open_process(int pid, enum target_failure *failure) {
     *failure = errno == EACCES || errno == EPERM ? target_failed_permission : target_failed_system;
     goto fail;
   }
+  snprintf(path, sizeof path, "/proc/%d/pagemap", pid);
+  target->page_map = open(path, O_RDONLY | O_CLOEXEC);
   if (!add_images(target)) {
     *failure = target_failed_gone;
     goto fail;

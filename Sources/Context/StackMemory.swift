@@ -96,6 +96,27 @@ extension StackMemory {
     }
   }
 
+  /// How many bytes at the top of the stack have been written to since it had no pages: where its lowest word lies that is not
+  /// 0. Asks the kernel; touches no page that has no memory.
+  package static func peak(of stack: Stack) -> Int {
+    let pageSize = StackGeometry.pageSize
+    return withUnsafeTemporaryAllocation(of: UInt8.self, capacity: (1 << 20) / pageSize) { residency in
+      var start = stack.limit
+      while start < stack.top {
+        let end = min(stack.top, start + residency.count * pageSize)
+        guard mincore(start, end - start, residency.baseAddress) == 0 else { return 0 }
+        for page in 0..<(end - start) / pageSize where residency[page] & 1 != 0 {
+          let first = start + page * pageSize
+          let count = pageSize / MemoryLayout<UInt>.size
+          let zeros = csystem_zero_words(first.assumingMemoryBound(to: UInt.self), count)
+          if zeros < count { return stack.top - first - zeros * MemoryLayout<UInt>.size }
+        }
+        start = end
+      }
+      return 0
+    }
+  }
+
   /// The most memory mappings that a process may have: `vm.max_map_count`, or its usual value where it cannot be read.
   static func mapLimit() -> Int {
     let usual = 65530

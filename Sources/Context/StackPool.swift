@@ -39,7 +39,7 @@ public final class StackPool: Sendable {
   public var guardSize: Int { geometry.guardSize }
 
   private let geometry: StackGeometry
-  private let memory: StackMemory
+  let memory: StackMemory
   private let requestedGuards: Guards
   let lock = Lock()
   let growth = Lock()

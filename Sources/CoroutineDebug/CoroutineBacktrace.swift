@@ -26,6 +26,9 @@ public struct CoroutineBacktrace: Sendable, Identifiable {
   public package(set) var stackSize: Int?
   /// How many of them it uses where it stands; `nil` where that is not known of one that runs.
   public package(set) var stackUsed: Int?
+  /// How many of them have ever been used, if the dump was to tell: by it alone if `CoroutineDump.measuresStacks` was set
+  /// before it began, else perhaps by another one that had the stack before. What was written there and is 0 does not count.
+  public package(set) var stackPeak: Int?
   /// Its stack, innermost first: where it is suspended, up to the function that it began with. A generator that it runs is
   /// a part of it: the body's frames come first, then those of whoever called `next()`. Empty for one that has not begun.
   ///

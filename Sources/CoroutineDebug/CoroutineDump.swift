@@ -37,13 +37,15 @@ public struct CoroutineDump: Sendable {
   ///   - frameLimit: how many frames of a coroutine are kept, innermost first; at least 1.
   ///   - interruptsThreads: reads the frames of coroutines that run, too. See `Options.interruptsThreads` for what that does
   ///     to their threads.
+  ///   - stackPeaks: looks how deep each stack has been, too: for `stackSizes`.
   /// - Throws: `Unavailable`.
   public static func capture(
-    frameLimit: Int = 1000, interruptsThreads: Bool = false
+    frameLimit: Int = 1000, interruptsThreads: Bool = false, stackPeaks: Bool = false
   ) throws(Unavailable) -> CoroutineDump {
     precondition(frameLimit > 0, "a dump of at most \(frameLimit) frames a coroutine shows nothing")
     return try explaining {
-      var capture = try StackCapture(frameLimit: frameLimit, interruptsThreads: interruptsThreads)
+      var capture = try StackCapture(
+        frameLimit: frameLimit, interruptsThreads: interruptsThreads, stackPeaks: stackPeaks)
       return try capture.dump()
     }
   }
@@ -96,7 +98,8 @@ extension CoroutineDump {
       options.frameLimit > 0, "a dump of at most \(options.frameLimit) frames a coroutine shows nothing")
     do {
       var capture = try StackCapture(
-        frameLimit: options.frameLimit, interruptsThreads: options.interruptsThreads)
+        frameLimit: options.frameLimit, interruptsThreads: options.interruptsThreads,
+        stackPeaks: options.stackPeaks)
       try write(from: &capture, options: options, isColored: isColored, sink)
     } catch let problem as Inspection.Unavailable {
       throw Unavailable(description: "\(problem)")
@@ -138,45 +141,62 @@ extension CoroutineDump {
     let findsNames = options.names && isMemoryAvailable(memoryForNames)
     switch options.format {
     case .json:
-      try writeJSON(&capture, findsNames: findsNames, to: &output)
+      try writeJSON(&capture, options, findsNames: findsNames, to: &output)
     case .text:
       if options.names && !findsNames { output.write("(too little memory to look up names)\n\n") }
       let style = DumpStyle(folds: options.folds, fullPaths: options.fullPaths, isColored: isColored)
-      var tree = options.tree ? ScopeTree() : nil
-      if options.groups {
-        try writeGroups(&capture, style, findsNames: findsNames, tree: &tree, to: &output)
-      } else {
-        try writeEach(&capture, style, findsNames: findsNames, tree: &tree, to: &output)
-      }
-      if let tree {
+      var extras = DumpExtras(tree: options.tree ? ScopeTree() : nil, peaks: options.stackPeaks ? StackPeaks() : nil)
+      var symbolicator =
+        options.groups
+        ? try writeGroups(&capture, style, findsNames: findsNames, &extras, to: &output)
+        : try writeEach(&capture, style, findsNames: findsNames, &extras, to: &output)
+      if let tree = extras.tree {
         output.write("\n")
         tree.write(to: &output)
       }
+      if let peaks = extras.peaks {
+        style.write(peaks.sizes { symbolicator.frames(of: capture.stacks[$0]) }, to: &output)
+      }
+    }
+  }
+
+  /// What is told behind the coroutines.
+  private struct DumpExtras {
+    var tree: ScopeTree?
+    var peaks: StackPeaks?
+
+    mutating func insert(_ coroutine: CoroutineBacktrace) {
+      tree?.insert(coroutine)
+      peaks?.insert(coroutine)
     }
   }
 
   private static func writeJSON<Source: DumpSource & ~Copyable>(
-    _ capture: inout Source, findsNames: Bool, to output: inout DumpOutput
+    _ capture: inout Source, _ options: Options, findsNames: Bool, to output: inout DumpOutput
   ) throws {
     var json = DumpJSON()
+    var peaks = options.stackPeaks ? StackPeaks() : nil
     json.begin(capture.process, to: &output)
     try readInBatches(&capture) { batch, _ in
-      for coroutine in batch { json.write(coroutine, to: &output) }
+      for coroutine in batch {
+        json.write(coroutine, to: &output)
+        peaks?.insert(coroutine)
+      }
       try output.check()
     }
     var symbolicator = capture.symbolicator(namesFunctions: findsNames)
     let stacks = (0..<capture.stacks.count).map { symbolicator.frames(of: capture.stacks[$0]) }
-    json.end(stacks: stacks, to: &output)
+    json.end(stacks: stacks, sizes: peaks?.sizes { stacks[$0] }, to: &output)
   }
 
   private static func writeGroups<Source: DumpSource & ~Copyable>(
-    _ capture: inout Source, _ style: DumpStyle, findsNames: Bool, tree: inout ScopeTree?,
+    _ capture: inout Source, _ style: DumpStyle, findsNames: Bool, _ extras: inout DumpExtras,
     to output: inout DumpOutput
-  ) throws {
+  ) throws -> Symbolicator {
     var groups = DumpGroups()
     try capture.readAll {
       groups.insert($0)
-      tree?.insert($0)
+      extras.insert($0)
     }
     output.write(groups.summary + "\n")
     var symbolicator = capture.symbolicator(namesFunctions: findsNames)
@@ -188,17 +208,18 @@ extension CoroutineDump {
         to: &output)
       try output.check()
     }
+    return symbolicator
   }
 
   private static func writeEach<Source: DumpSource & ~Copyable>(
-    _ capture: inout Source, _ style: DumpStyle, findsNames: Bool, tree: inout ScopeTree?,
+    _ capture: inout Source, _ style: DumpStyle, findsNames: Bool, _ extras: inout DumpExtras,
     to output: inout DumpOutput
-  ) throws {
+  ) throws -> Symbolicator {
     var symbolicator = capture.symbolicator(namesFunctions: findsNames)
     var isFirst = true
     try readInBatches(&capture) { batch, stacks in
       for coroutine in batch {
-        tree?.insert(coroutine)
+        extras.insert(coroutine)
         if !isFirst { output.write("\n") }
         isFirst = false
         style.write(
@@ -208,6 +229,7 @@ extension CoroutineDump {
       try output.check()
     }
     if isFirst { output.write("no coroutines\n") }
+    return symbolicator
   }
 
   /// Passes on what was found while they were kept from running, when they are not.
@@ -236,6 +258,13 @@ extension CoroutineDump {
   public static var recordsTimes: Bool {
     get { coroutine_times_are_recorded() }
     set { coroutine_record_times(newValue) }
+  }
+
+  /// Whether each coroutine and generator that begins from now on gets a stack without memory, so that
+  /// `CoroutineBacktrace.stackPeak` is its own: a microsecond for each, and one for each page that it touches.
+  public static var measuresStacks: Bool {
+    get { coroutine_stacks_are_measured() }
+    set { coroutine_measure_stacks(newValue) }
   }
 
   /// Whether coroutines that are created from now on keep who called for it, for `creationFrames`: a microsecond or more,

@@ -12,6 +12,8 @@ struct DumpGroup {
   private(set) var shortest: Duration?
   private(set) var longest: Duration?
   private(set) var mostUsed = 0
+  /// The deepest that one of their stacks has been; 0: not known.
+  private(set) var peak = 0
   /// What they have in common, if anything.
   private(set) var scheduler: String?
   private(set) var parentID: UInt64??
@@ -64,6 +66,7 @@ struct DumpGroup {
       longest = max(longest ?? duration, duration)
     }
     mostUsed = max(mostUsed, coroutine.stackUsed ?? 0)
+    peak = max(peak, coroutine.stackPeak ?? 0)
     if scheduler != coroutine.scheduler { scheduler = nil }
     if parentID != .some(coroutine.parentID) { parentID = nil }
     if scope != .some(coroutine.scope) { scope = nil }

@@ -38,6 +38,7 @@ struct DumpJSON {
     if let size = coroutine.stackSize {
       line += ",\"stackSize\":\(size)"
       if let used = coroutine.stackUsed { line += ",\"stackUsed\":\(used)" }
+      if let peak = coroutine.stackPeak { line += ",\"stackPeak\":\(peak)" }
     }
     line += ",\"stack\":\(coroutine.stackNumber)"
     if coroutine.isTruncated { line += ",\"truncated\":true" }
@@ -46,8 +47,10 @@ struct DumpJSON {
     stream.write(line + "}")
   }
 
-  /// All stacks that were referred to, and the end.
-  func end(stacks: [[CoroutineBacktrace.Frame]], to stream: inout some TextOutputStream) {
+  /// All stacks that were referred to, what sizes would do, if that was asked for, and the end.
+  func end(
+    stacks: [[CoroutineBacktrace.Frame]], sizes: [CoroutineDump.StackSize]?, to stream: inout some TextOutputStream
+  ) {
     stream.write("\n],\"stacks\":[")
     for (number, frames) in stacks.enumerated() {
       stream.write(number == 0 ? "\n[" : ",\n[")
@@ -56,6 +59,13 @@ struct DumpJSON {
         stream.write(Self.text(of: frame))
       }
       stream.write("]")
+    }
+    if let sizes {
+      let texts = sizes.map {
+        "\n{\"of\":\(Self.string($0.label)),\"count\":\($0.count),\"peak\":\($0.peak),\"size\":\($0.size),"
+          + "\"suggestion\":\($0.suggestion)}"
+      }
+      stream.write("\n],\"stackSizes\":[" + texts.joined(separator: ","))
     }
     stream.write("\n],\"count\":\(count)}\n")
   }

@@ -24,6 +24,9 @@ extension CoroutineDump {
     /// (SA_RESTART); `sleep`, `nanosleep`, `poll`, `select`, `epoll_wait` and those with a time limit never are. So not
     /// unless asked for. A dump from outside has these frames without any of that.
     public var interruptsThreads = false
+    /// How deep each stack has ever been, and behind the coroutines what sizes would do: `CoroutineDump.stackSizes`. Takes
+    /// some microseconds more for each.
+    public var stackPeaks = false
     /// The coroutines as a tree behind them: who is in whose scope, who created whom. Text only; takes memory for each.
     public var tree = false
     public var colors = Colors.automatic

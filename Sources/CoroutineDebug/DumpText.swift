@@ -107,8 +107,17 @@ struct DumpStyle {
         group.mostUsed == 0
         ? "" : group.count > 1 ? "up to \(Self.kib(group.mostUsed)) of " : "\(Self.kib(group.mostUsed)) of "
       details.append("\(used)\(Self.kib(size)) KiB of stack")
+      if group.peak > 0 { details.append("\(Self.kib(group.peak)) KiB at its deepest") }
     }
     return details.joined(separator: ", ")
+  }
+
+  // MARK: Sizes of stacks
+
+  func write(_ sizes: [CoroutineDump.StackSize], to stream: inout some TextOutputStream) {
+    guard !sizes.isEmpty else { return }
+    stream.write("\n\(paint("stack sizes that would do, by how deep they have been", .bold))\n")
+    for size in sizes { stream.write("   \(size)\n") }
   }
 
   // MARK: Frames
@@ -161,7 +170,7 @@ struct DumpStyle {
   }
 
   /// To one digit below ten.
-  private static func kib(_ bytes: Int) -> String {
+  static func kib(_ bytes: Int) -> String {
     let tenths = (bytes * 10 + 512) / 1024
     return bytes >= 10 << 10 || tenths % 10 == 0 ? number((tenths + 5) / 10) : "\(tenths / 10).\(tenths % 10)"
   }

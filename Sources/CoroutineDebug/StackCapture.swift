@@ -9,6 +9,7 @@ struct StackCapture: ~Copyable, DumpSource {
   private var unwinder: Unwinder
   private var running: RunningStacks
   private let frameLimit: Int
+  private let readsPeaks: Bool
   private let buffer: UnsafeMutableBufferPointer<UInt>
   /// What was said of the things that coroutines wait for: a thousand may wait for the same. Right during one freeze.
   private var descriptions: [Waited: String] = [:]
@@ -23,7 +24,9 @@ struct StackCapture: ~Copyable, DumpSource {
   /// - Parameters:
   ///   - frameLimit: frames of a coroutine at most, innermost first.
   ///   - interruptsThreads: whether those that run coroutines are asked where they stand.
-  init(frameLimit: Int, interruptsThreads: Bool = false) throws {
+  ///   - stackPeaks: whether to look how deep stacks have been.
+  init(frameLimit: Int, interruptsThreads: Bool = false, stackPeaks: Bool = false) throws {
+    readsPeaks = stackPeaks
     unwinder = try Unwinder()
     running = RunningStacks(asksThreads: interruptsThreads, frameLimit: frameLimit)
     self.frameLimit = frameLimit
@@ -119,6 +122,7 @@ struct StackCapture: ~Copyable, DumpSource {
     }
     backtrace.stackSize = inspected.stack?.size
     backtrace.stackUsed = running?.stackUsed ?? inspected.stackUsed
+    if readsPeaks { backtrace.stackPeak = inspected.stackPeak }
     if !inspected.creators.isEmpty { backtrace.creatorsNumber = stacks.number(of: inspected.creators) }
     return backtrace
   }

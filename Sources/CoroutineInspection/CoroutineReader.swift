@@ -16,6 +16,7 @@ struct CoroutineReader {
   let layout: coroutine_debug_layout
   private(set) var stacks = StackTable()
   private let frameLimit: Int
+  private let readsPeaks: Bool
   /// In nanoseconds of the timers' clock; `nil` where nobody knows what it was.
   private let now: UInt64?
   private var arenas: [Arena] = []
@@ -65,7 +66,10 @@ struct CoroutineReader {
   /// So many generators that wait for each other would fill the memory.
   private static let deepest = 10_000
 
-  init(_ memory: TargetMemory, _ layout: coroutine_debug_layout, frameLimit: Int, knowsTime: Bool) {
+  init(
+    _ memory: TargetMemory, _ layout: coroutine_debug_layout, frameLimit: Int, stackPeaks: Bool, knowsTime: Bool
+  ) {
+    readsPeaks = stackPeaks
     self.memory = memory
     self.layout = layout
     self.frameLimit = frameLimit
@@ -248,6 +252,7 @@ struct CoroutineReader {
     }
     backtrace.stackNumber = number
     backtrace.stackSize = Int(stack.top - stack.limit)
+    if readsPeaks { backtrace.stackPeak = Int(target_stack_peak(memory.target, stack.limit, stack.top)) }
     if let segment = segments.first(where: { $0.stack == stack }) {
       backtrace.stackUsed = Int(stack.top - UInt64(segment.registers.stackPointer))
     }

@@ -20,12 +20,14 @@ extension CoroutineDump {
   /// program's own is named without the parameters of its type; how long something has lasted is not known of a core file.
   /// The process needs nothing but the runtime, of the same version: neither symbols nor `CoroutineDebug`.
   ///
-  /// - Parameter frameLimit: how many frames of a coroutine are kept, innermost first; at least 1.
+  /// - Parameters:
+  ///   - frameLimit: how many frames of a coroutine are kept, innermost first; at least 1.
+  ///   - stackPeaks: looks how deep each stack has been, too: for `stackSizes`.
   /// - Throws: `InspectionError`.
-  public static func capture(of process: InspectedProcess, frameLimit: Int = 1000) throws(InspectionError)
-    -> CoroutineDump
-  {
-    var capture = try OutsideCapture(process, frameLimit: frameLimit)
+  public static func capture(
+    of process: InspectedProcess, frameLimit: Int = 1000, stackPeaks: Bool = false
+  ) throws(InspectionError) -> CoroutineDump {
+    var capture = try OutsideCapture(process, frameLimit: frameLimit, stackPeaks: stackPeaks)
     do { return try capture.dump() } catch { throw InspectionError(error) }
   }
 
@@ -36,7 +38,7 @@ extension CoroutineDump {
   ///
   /// - Throws: `InspectionError`; `CoroutineDumpError` if the system refuses to write.
   public static func write(of process: InspectedProcess, to descriptor: CInt = 1, options: Options = Options()) throws {
-    var capture = try OutsideCapture(process, frameLimit: options.frameLimit)
+    var capture = try OutsideCapture(process, frameLimit: options.frameLimit, stackPeaks: options.stackPeaks)
     try write(from: &capture, to: descriptor, options: options)
   }
 }

@@ -13,7 +13,7 @@ struct OutsideCapture: DumpSource {
   /// Keeps what the images' names lead to.
   private let memory: TargetMemory
 
-  init(_ inspected: InspectedProcess, frameLimit: Int) throws(InspectionError) {
+  init(_ inspected: InspectedProcess, frameLimit: Int, stackPeaks: Bool) throws(InspectionError) {
     precondition(frameLimit > 0, "a dump of at most \(frameLimit) frames a coroutine shows nothing")
     let memory = try TargetMemory(opening: inspected)
     defer { target_resume(memory.target) }
@@ -24,7 +24,8 @@ struct OutsideCapture: DumpSource {
     var found: [CoroutineBacktrace] = []
     var backend = ""
     if let layout {
-      var reader = CoroutineReader(memory, layout, frameLimit: frameLimit, knowsTime: isRunning)
+      var reader = CoroutineReader(
+        memory, layout, frameLimit: frameLimit, stackPeaks: stackPeaks, knowsTime: isRunning)
       do throws(TargetMemory.Unreadable) {
         backend = try memory.cString(layout.backend)
         try reader.readAll { found.append($0) }

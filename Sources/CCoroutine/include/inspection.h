@@ -71,6 +71,19 @@ uint64_t coroutine_coarse_time(void);
 // The same, exactly.
 uint64_t coroutine_exact_time(void);
 
+// MARK: How deep
+
+extern uint32_t coroutine_measures_stacks;
+
+// Whether each coroutine and generator is to begin on a stack without pages, so that what is there later is its own.
+static inline __attribute__((always_inline)) bool coroutine_stacks_are_measured(void) {
+  return __atomic_load_n(&coroutine_measures_stacks, __ATOMIC_RELAXED) != 0;
+}
+
+static inline void coroutine_measure_stacks(bool on) {
+  __atomic_store_n(&coroutine_measures_stacks, on, __ATOMIC_RELAXED);
+}
+
 // MARK: Where from
 
 // Writes the return addresses of the calling thread's frames, innermost first; returns how many.

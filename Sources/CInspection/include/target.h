@@ -66,6 +66,10 @@ size_t target_thread_count(const struct target *target);
 // Where one of them stands: its pc, sp, fp and base register. False if that can't be told.
 bool target_thread_registers(struct target *target, size_t index, uintptr_t registers[4]);
 
+// How deep a stack has been that was all zeros at first and ends at `top`: where above `limit` its lowest word lies that is not
+// 0, counted from the top.
+uint64_t target_stack_peak(struct target *target, uint64_t limit, uint64_t top);
+
 // Walks a stack, as `unwinder_walk` of CUnwind does in its own process, or, where a thread was interrupted, as
 // `unwinder_walk_copy`.
 size_t target_walk(struct target *target, const uintptr_t registers[4], uintptr_t top, bool is_interrupted,

@@ -46,6 +46,9 @@ int csystem_futex_wait(const uint32_t *_Nonnull address, uint32_t expected, cons
 /// that the runtime waits there. Where it does so for a time only, nothing of the program's happens when that is over.
 const void *_Nonnull csystem_idle_mark(void);
 
+/// How many of these words are 0 before the first that is not. Reads what others may be writing.
+size_t csystem_zero_words(const uintptr_t *_Nonnull words, size_t count);
+
 /// Wakes at most `count` threads that wait on `address` and returns how many. The address is used as a name only: it
 /// may have been freed in the meantime.
 int csystem_futex_wake(const uint32_t *_Nonnull address, uint32_t count);

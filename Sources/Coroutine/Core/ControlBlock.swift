@@ -132,6 +132,7 @@ extension ControlBlock {
     on stack: Stack, of pool: Unmanaged<StackPool>, owner: AnyObject, slot: Int, annotated: Bool,
     entry: @convention(c) (UInt) -> Void
   ) -> UnsafeMutablePointer<ControlBlock> {
+    if coroutine_stacks_are_measured() { pool._withUnsafeGuaranteedRef { $0.clean(stack) } }
     let block = address(on: stack)
     block.initialize(
       to: ControlBlock(

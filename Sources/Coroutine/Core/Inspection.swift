@@ -342,6 +342,9 @@ extension InspectedCoroutine {
     return Int(UInt(bitPattern: stack.top) - last.registers.stackPointer)
   }
 
+  /// The bytes of its stack that it, or another one that had the stack before, has ever used. Some microseconds.
+  package var stackPeak: Int? { stack.map { StackMemory.peak(of: $0) } }
+
   /// Whether a generator still stands where it stood: its consumer need not be a coroutine that is kept from running.
   package var isStillThere: Bool {
     guard isGenerator, let stack, let registers = segments.first?.registers else { return true }

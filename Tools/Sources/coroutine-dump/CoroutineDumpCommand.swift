@@ -41,6 +41,9 @@ struct CoroutineDumpCommand: ParsableCommand {
   @Flag(help: "Show, behind the coroutines, who belongs to whom.")
   var tree = false
 
+  @Flag(help: "Show how deep each stack has been, and what sizes would do.")
+  var stackPeaks = false
+
   @Option(help: ArgumentHelp("Show so many frames of a coroutine, innermost first.", valueName: "count"))
   var frames = 1000
 
@@ -75,6 +78,7 @@ struct CoroutineDumpCommand: ParsableCommand {
     options.names = names
     options.frameLimit = frames
     options.tree = tree
+    options.stackPeaks = stackPeaks
     options.colors =
       switch color {
       case .automatic: .automatic
