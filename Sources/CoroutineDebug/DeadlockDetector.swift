@@ -62,6 +62,7 @@ extension DeadlockDetector {
     let caller = Coroutine.currentID
     var before: [UInt64]?
     while true {
+      let start = ContinuousClock.now
       // In this order: where nothing else can happen any more, what is found is final.
       let isStill = Quiet.activity == nil
       let left = try CoroutineDump.explaining { try DeadlockSearch.leftovers() }
@@ -77,7 +78,9 @@ extension DeadlockDetector {
       if let active, let activity = active.activity, ContinuousClock.now >= deadline {
         throw NotQuiet(activity: "coroutine \(active.backtrace.label) \(activity)")
       }
-      usleep(2000)
+      // Nobody goes on while it looks: at least as long they may.
+      let pause = max(.milliseconds(2), ContinuousClock.now - start)
+      usleep(UInt32(min(pause / .microseconds(1), 100_000)))
     }
   }
 

@@ -8,12 +8,23 @@ import Testing
 @Suite struct DeadlockTests {
   private typealias Job = Coroutine<Void, any Error>
 
+  /// Looks until it is so, and lets others run for as long as it has looked: nobody goes on during a look, and beside the
+  /// thousands of coroutines of other tests a look takes long.
+  private func look(until isSo: () throws -> Bool) throws {
+    while true {
+      let start = ContinuousClock.now
+      if try isSo() { return }
+      let pause = max(.microseconds(500), ContinuousClock.now - start)
+      usleep(UInt32(min(pause / .microseconds(1), 1_000_000)))
+    }
+  }
+
   /// Waits until all of them are suspended in `operation`.
   private func awaitWait(_ jobs: [Job], _ operation: String) throws {
-    while true {
-      let dump = try CoroutineDump.capture()
-      if jobs.allSatisfy({ dump[$0.id]?.state == .suspended && dump[$0.id]?.operation == operation }) { return }
-      usleep(500)
+    try look {
+      guard jobs.allSatisfy({ $0.state == .suspended }) else { return false }
+      let found = try CoroutineDump.capture()[jobs.map(\.id)]
+      return found.allSatisfy { $0?.state == .suspended && $0?.operation == operation }
     }
   }
 
@@ -78,7 +89,7 @@ import Testing
       for reply in mailbox { reply.complete(try ledger.withLock { $0 }) }
     }
     let client: Job = Coroutine(name: "client") { try ledger.withLock { $0 += try bank.ask { $0 } } }
-    while try cycles(of: [client]).isEmpty { usleep(500) }
+    try look { try !cycles(of: [client]).isEmpty }
     let report = try #require(try cycles(of: [client]).first)
     let actor = try #require(report.coroutines.first { $0.name == "bank" })
     #expect(report.headline == "deadlock: 2 coroutines wait for each other")
