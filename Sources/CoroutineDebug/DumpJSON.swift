@@ -7,11 +7,10 @@ struct DumpJSON {
   private var count = 0
 
   func begin(_ process: DumpedProcess, to stream: inout some TextOutputStream) {
-    let time = process.time
     var line = "{\"format\":\"coroutine-dump\",\"version\":\(Self.version),\"process\":{\"id\":\(process.id),"
     line += "\"executable\":\(Self.string(process.executable)),"
     line += "\"backend\":\(Self.string(process.backend)),"
-    line += "\"time\":\(Double(time.tv_sec) + Double(time.tv_nsec / 1_000_000) / 1000)},\"coroutines\":["
+    line += "\"time\":\(Self.seconds(process.time))},\"coroutines\":["
     stream.write(line)
   }
 

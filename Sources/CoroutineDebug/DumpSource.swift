@@ -1,5 +1,3 @@
-package import Glibc
-
 /// Where a dump comes from: this process, another one, a core file.
 package protocol DumpSource: ~Copyable {
   /// The stacks of what was read so far.
@@ -43,9 +41,10 @@ package struct DumpedProcess {
   let id: CInt
   let executable: String
   let backend: String
-  let time: timespec
+  /// Since 1970.
+  let time: Duration
 
-  package init(id: CInt, executable: String, backend: String, time: timespec) {
+  package init(id: CInt, executable: String, backend: String, time: Duration) {
     (self.id, self.executable, self.backend, self.time) = (id, executable, backend, time)
   }
 }

@@ -46,7 +46,7 @@ struct StackCapture: ~Copyable, DumpSource {
     clock_gettime(CLOCK_REALTIME, &time)
     return DumpedProcess(
       id: getpid(), executable: CommandLine.arguments.first ?? "", backend: Coroutine<Never, Never>.backendName,
-      time: time)
+      time: .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec))
   }
 
   func symbolicator(namesFunctions: Bool) -> Symbolicator { Symbolicator(namesFunctions: namesFunctions) }

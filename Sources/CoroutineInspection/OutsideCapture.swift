@@ -57,14 +57,14 @@ struct OutsideCapture: DumpSource {
   }
 
   /// When it was as it was read: a core file is as old as it looks.
-  private static func time(of inspected: InspectedProcess) -> timespec {
+  private static func time(of inspected: InspectedProcess) -> Duration {
     var time = timespec()
     clock_gettime(CLOCK_REALTIME, &time)
     if case .core(let path, _) = inspected {
       var status = stat()
       if stat(path, &status) == 0 { time = status.st_mtim }
     }
-    return time
+    return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
   }
 
   /// What the runtime tells of itself, `nil` if nothing has been created yet; and the executable.
