@@ -1,9 +1,12 @@
+import CoroutineDebug
 import Foundation
 import Measurement
 
 @main
 enum Benchmarks {
   static func main() {
+    // It is linked for the dumps alone. What its times cost is measured by itself: "yield, one turn of two".
+    CoroutineDump.recordsTimes = false
     do {
       let options = try Options(Array(CommandLine.arguments.dropFirst()))
       if options.serves {

@@ -1,4 +1,5 @@
 import Coroutine
+import CoroutineDebug
 import Dispatch
 import Measurement
 
@@ -14,6 +15,12 @@ extension Workload {
       "yield, one turn of two",
       subjects: [
         .coroutine("Coroutine.yield()", promises: .noAllocation, granularity: 2) { turns in
+          let other = Coroutine { takeTurns(turns / 2) }
+          return takeTurns(turns / 2) + (try? other.get()).unwrapped
+        },
+        .coroutine("Coroutine.yield(), with CoroutineDebug's times", promises: .noAllocation, granularity: 2) { turns in
+          CoroutineDump.recordsTimes = true
+          defer { CoroutineDump.recordsTimes = false }
           let other = Coroutine { takeTurns(turns / 2) }
           return takeTurns(turns / 2) + (try? other.get()).unwrapped
         },
