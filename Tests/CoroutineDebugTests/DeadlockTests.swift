@@ -202,7 +202,7 @@ import Testing
     let jobs = Channel<Int>(name: "jobs")
     let workers: [Job] = (0..<3).map { _ in Coroutine(name: "worker") { for _ in jobs.received {} } }
     let ids = Set(workers.map(\.id))
-    let leak = try #require(try DeadlockDetector.findLeaks(timeout: .seconds(60)) { !ids.contains($0.id) })
+    let leak = try #require(try DeadlockDetector.findLeaks(timeout: .seconds(3600)) { !ids.contains($0.id) })
     #expect(leak.kind == .leak && leak.coroutines.map(\.id) == ids.sorted())
     #expect(
       leak.description.withoutTimes.hasPrefix(

@@ -165,21 +165,21 @@ private final class OwnScheduler: Scheduler {
   // MARK: What is known of each
 
   @Test func aSleepSaysHowMuchIsLeft() throws {
-    let sleeper = Coroutine.immediate(name: "sleeper") { try Coroutine.sleep(for: .seconds(500)) }
+    let sleeper = Coroutine.immediate(name: "sleeper") { try Coroutine.sleep(for: .seconds(5000)) }
     let found = try backtrace(of: sleeper)
     #expect(found.waitsFor == "sleep")
     #expect(found.operation == "sleep")
     let left = try #require(found.timeLeft)
-    #expect(left > .seconds(400) && left <= .seconds(500))
+    #expect(left > .seconds(4000) && left <= .seconds(5000))
     sleeper.cancel()
     #expect(throws: CancellationError.self) { try sleeper.getBlocking() }
   }
 
   @Test func aWaitWithATimeoutSaysHowMuchIsLeft() throws {
     let channel = Channel<Int>()
-    let waiting = Coroutine.immediate { try channel.receive(timeout: .seconds(300)) }
+    let waiting = Coroutine.immediate { try channel.receive(timeout: .seconds(3000)) }
     let left = try #require(try backtrace(of: waiting).timeLeft)
-    #expect(left > .seconds(200) && left <= .seconds(300))
+    #expect(left > .seconds(2000) && left <= .seconds(3000))
     channel.close()
     #expect(throws: (any Error).self) { try waiting.getBlocking() }
   }

@@ -203,7 +203,7 @@ import Testing
           returning: Result {
             try actor.tellBlocking(.increment)
             try actor.tell(.increment)
-            return try actor.askBlocking(timeout: .seconds(60)) { .get($0) }
+            return try actor.askBlocking(timeout: .seconds(3600)) { .get($0) }
           })
       }
     }

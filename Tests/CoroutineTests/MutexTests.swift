@@ -95,7 +95,7 @@ import Testing
         let cancelled = Coroutine { log.add(outcome { try mutex.withLock { log.add("in") } }) }
         let late = Coroutine { log.add(outcome { try mutex.withLock(timeout: .milliseconds(1)) { log.add("in") } }) }
         let impatient = Coroutine { log.add(outcome { try mutex.withLock(timeout: .zero) { log.add("in") } }) }
-        let patient = Coroutine { log.add(outcome { try mutex.withLock(timeout: .seconds(100)) { log.add("in") } }) }
+        let patient = Coroutine { log.add(outcome { try mutex.withLock(timeout: .seconds(3600)) { log.add("in") } }) }
         try impatient.get()
         try late.get()
         cancelled.cancel()
