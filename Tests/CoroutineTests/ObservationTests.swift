@@ -42,7 +42,7 @@ private final class Recorder: CoroutineObserver {
 
 private struct Failure: Error {}
 
-@Suite(.timeLimit(.minutes(2))) struct ObservationTests {
+@Suite(.timeLimit(.minutes(10))) struct ObservationTests {
   // MARK: The order of events
 
   @Test func aWaitInAChannel() async throws {
@@ -207,7 +207,8 @@ private struct Failure: Error {}
       try await run()
     }
     #expect(log.all == ["1", "2", "2"])
-    #expect(forgotten == nil)
+    // Another test that installs one at this moment may let go of the list before that a little later.
+    while forgotten != nil { await Task.yield() }
   }
 
   /// Each coroutine's events, from the first that is seen on, follow the rules, on however many threads they come.
@@ -317,19 +318,23 @@ private struct Failure: Error {}
   }
 
   @Test func whatAnObserverCausesIsToldToNobody() async throws {
+    // Of one thread: nobody steals.
+    let pool = ThreadPool(threads: 1)
     final class Launcher: CoroutineObserver {
+      let pool: ThreadPool
       let launched = Guarded<[Coroutine<Void, Never>]>([])
+      init(_ pool: ThreadPool) { self.pool = pool }
       func observe(_ event: borrowing CoroutineEvent) {
         guard event.name == "cause", event.kind == .finished else { return }
-        let child = Coroutine<Void, Never>(on: ThreadPool.shared, name: "cause.child") {}
+        let child = Coroutine<Void, Never>(on: pool, name: "cause.child") {}
         launched.withLock { $0.append(child) }
       }
     }
-    let (launcher, recorder) = (Launcher(), Recorder("cause"))
+    let (launcher, recorder) = (Launcher(pool), Recorder("cause"))
     try await recorder.observing {
       CoroutineObservation.install(launcher)
       defer { CoroutineObservation.remove(launcher) }
-      try await Coroutine(name: "cause") {}.get()
+      try await Coroutine(on: pool, name: "cause") {}.get()
       for child in launcher.launched.withLock({ $0 }) { try await child.get() }
     }
     #expect(recorder.log.all == ["child resumed", "child finished"])
@@ -364,6 +369,7 @@ private struct Failure: Error {}
     for coroutine in all { try await coroutine.get() }
     withExtendedLifetime(generator) {}
     #expect(Coroutine.counters.createdCoroutines == 5)
-    #expect(Coroutine.counters.threadSleeps > 0)
+    // They have nothing to do any more.
+    while Coroutine.counters.threadSleeps == 0 { await Task.yield() }
   }
 }
