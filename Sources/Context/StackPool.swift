@@ -61,6 +61,8 @@ public final class StackPool: Sendable {
 
     fileprivate var releasesToInspection = StackPool.inspectionPeriod
     var inspectionsToEpoch = 0
+    /// Stacks that are on no list, since their pages are being given back.
+    var trimming = 0
     /// Whether an arena may have become recyclable since the last look at all of them.
     var mayRecycle = false
     /// Whether a thread gives back what is surplus: see `StackPool.sink`.
@@ -272,7 +274,10 @@ public final class StackPool: Sendable {
   func trimBatch(keeping: Int? = nil) {
     withUnsafeTemporaryAllocation(of: Stack.self, capacity: StackPool.batch) { buffer in
       let count = lock.withLock {
-        idle.pointee.resident.takeOldest(into: buffer, keeping: keeping ?? idle.pointee.watermark.mark)
+        let mark = keeping ?? idle.pointee.watermark.mark
+        let count = idle.pointee.resident.takeOldest(into: buffer, keeping: mark)
+        idle.pointee.trimming += count
+        return count
       }
       // Until they are entered as clean these stacks are on no list: nobody else can get at them.
       let batch = UnsafeBufferPointer(rebasing: buffer[..<count])
@@ -282,6 +287,7 @@ public final class StackPool: Sendable {
           insertClean(stack.slot, of: stack.arena)
           if isRecyclable(stack.arena) { idle.pointee.mayRecycle = true }
         }
+        idle.pointee.trimming -= count
       }
     }
   }

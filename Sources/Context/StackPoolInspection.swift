@@ -87,7 +87,7 @@ extension StackPool {
           next = arena.pointee.nextClean
         }
         var broken: String?
-        var residentFound = 0
+        var (residentFound, missing) = (0, 0)
         forEachArena { arena in
           let guarded = arena.pointee.guardedSlots.load(ordering: .relaxed)
           var cleanFound = 0
@@ -98,16 +98,22 @@ extension StackPool {
             cleanFound += isClean ? 1 : 0
             residentFound += isResident ? 1 : 0
             let roles = [isLive, isClean, isResident].count { $0 }
-            if roles != (slot < guarded ? 1 : 0) { broken = "slot \(slot) of \(guarded) has \(roles) roles" }
+            if roles > (slot < guarded ? 1 : 0) { broken = "slot \(slot) of \(guarded) has \(roles) roles" }
+            if roles == 0, slot < guarded { missing += 1 }
           }
           if cleanFound != arena.pointee.cleanCount { broken = "the clean slots are miscounted" }
           if (cleanFound > 0) != listed.contains(arena) { broken = "the list of clean arenas is wrong" }
         }
         if residentFound != resident.count { broken = "a resident stack is of no arena" }
+        let trimming = idle.pointee.trimming
+        if missing != trimming { broken = "\(missing) stacks are on no list, of which \(trimming) are being trimmed" }
         return broken
       }
     }
   }
+
+  /// How many stacks' pages are being given back at this moment.
+  package var trimmingCount: Int { lock.withLock { idle.pointee.trimming } }
 
   /// How many stacks are in use.
   package var liveCount: Int {

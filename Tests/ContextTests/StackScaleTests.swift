@@ -25,7 +25,8 @@ import Testing
       let statistics = pool.statistics
       #expect(statistics.live == 0)
       #expect(statistics.residentIdle <= 256 + 64)
-      #expect(stacks.reduce(0) { $0 + $1.residentBytes } == statistics.residentIdle * pageSize)
+      let resident = pool.residency(of: stacks)
+      #expect(resident.bytes == resident.idle * pageSize)
       #expect(pool.brokenInvariant() == nil)
     }
   }

@@ -53,6 +53,19 @@ extension Stack {
   var residentBytes: Int { StackMemory.residentBytes(of: self) }
 }
 
+extension StackPool {
+  /// How many idle stacks the pool keeps the memory of, and how many bytes of `stacks`, none of which is in use, have
+  /// memory: both at a moment at which the pool's own thread gives nothing back.
+  func residency(of stacks: [Stack]) -> (idle: Int, bytes: Int) {
+    while true {
+      let before = statistics.residentIdle
+      let isQuiet = trimmingCount == 0
+      let bytes = stacks.reduce(0) { $0 + $1.residentBytes }
+      if isQuiet, statistics.residentIdle == before { return (before, bytes) }
+    }
+  }
+}
+
 let pageSize = sysconf(CInt(_SC_PAGESIZE))
 
 /// Whether the kernel has guards that need no mapping of their own (Linux 6.13).

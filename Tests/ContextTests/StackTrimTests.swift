@@ -22,8 +22,8 @@ import Testing
     let pool = try StackPool(stackSize: 64 << 10, residentIdle: 100...1000)
     let stacks = try burst(1000, on: pool)
     #expect(pool.statistics.residentIdle < 100 + 64)
-    #expect(residentBytes(stacks) == pool.statistics.residentIdle * pageSize)
-    #expect(pool.statistics.residentIdleBytes == residentBytes(stacks))
+    let resident = pool.residency(of: stacks)
+    #expect(resident.bytes == resident.idle * pageSize)
     #expect(pool.brokenInvariant() == nil)
   }
 
