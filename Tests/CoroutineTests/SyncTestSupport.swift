@@ -27,6 +27,9 @@ func outcome(_ body: () throws -> Void) -> String {
 /// that the whole suite does not wait for one test, a build without optimization may do less of it, too.
 func amount(_ full: Int, debug: Int? = nil, sanitized: Int) -> Int {
   if coroutine_sanitizers_active() { return sanitized }
-  guard _isDebugAssertConfiguration(), let debug else { return full }
-  return debug
+  #if DEBUG
+    return debug ?? full
+  #else
+    return full
+  #endif
 }
