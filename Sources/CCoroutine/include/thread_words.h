@@ -100,11 +100,12 @@ COROUTINE_WORDS_INLINE uintptr_t coroutine_thread_word_or(ptrdiff_t offset, uint
   return word;
 }
 
-COROUTINE_WORDS_INLINE bool coroutine_thread_bindings_are_zero(ptrdiff_t offset, uintptr_t other) {
+// Whether `other` and the bindings of code outside tasks are both 0.
+COROUTINE_WORDS_INLINE bool coroutine_thread_locals_or_are_zero(ptrdiff_t bindings_at, uintptr_t other) {
   bool zero;
-  __asm__ volatile("orq %%fs:(%2), %1\n\torq %%fs:%c3(%2), %1"
+  __asm__ volatile("orq %%fs:%c3(%2), %1"
                    : "=@ccz"(zero), "+r"(other)
-                   : "r"(offset), "i"(COROUTINE_LOCALS_AFTER_TASK)
+                   : "r"(bindings_at), "i"(COROUTINE_LOCALS_AFTER_TASK)
                    : "memory");
   return zero;
 }
@@ -136,8 +137,8 @@ COROUTINE_WORDS_INLINE uintptr_t coroutine_thread_word_or(ptrdiff_t offset, uint
   return word | coroutine_thread_word_load(offset);
 }
 
-COROUTINE_WORDS_INLINE bool coroutine_thread_bindings_are_zero(ptrdiff_t offset, uintptr_t other) {
-  return (other | coroutine_thread_word_load(offset) | coroutine_thread_word_load(offset + COROUTINE_LOCALS_AFTER_TASK)) == 0;
+COROUTINE_WORDS_INLINE bool coroutine_thread_locals_or_are_zero(ptrdiff_t bindings_at, uintptr_t other) {
+  return coroutine_thread_word_or(bindings_at + COROUTINE_LOCALS_AFTER_TASK, other) == 0;
 }
 
 #endif
@@ -238,12 +239,12 @@ COROUTINE_WORDS_INLINE bool coroutine_access_set_is_empty(void) {
 COROUTINE_WORDS_INLINE bool coroutine_bindings_are_plain(uintptr_t other) {
   const struct coroutine_word_offsets *at = &coroutine_words_at;
   ptrdiff_t bindings_at = __atomic_load_n(&at->bindings, __ATOMIC_RELAXED);
-  if (COROUTINE_WORDS_LIKELY(coroutine_thread_bindings_are_zero(bindings_at, other))) {
+  uintptr_t task = coroutine_thread_word_load(bindings_at);
+  if (COROUTINE_WORDS_LIKELY(coroutine_thread_locals_or_are_zero(bindings_at, other | task))) {
     return COROUTINE_WORDS_NOT_FOUND_DIFFERS || bindings_at != 0;
   }
   // In a task the thread's own bindings do not count. Branches, as they are all foreseen.
   if (COROUTINE_WORDS_LIKELY(other == 0 && bindings_at != 0)) {
-    uintptr_t task = coroutine_thread_word_load(bindings_at);
     ptrdiff_t head = __atomic_load_n(&at->task_head, __ATOMIC_RELAXED);
     if (COROUTINE_WORDS_LIKELY(task != 0 && head > 0)) return *(const uintptr_t *)(task + (uintptr_t)head) == 0;
   }
