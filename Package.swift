@@ -18,6 +18,7 @@ let package = Package(
   products: [
     .library(name: "Coroutine", targets: ["Coroutine"]),
     .library(name: "CoroutineDebug", targets: ["CoroutineDebug"]),
+    .library(name: "CoroutineTracing", targets: ["CoroutineTracing"]),
     .library(name: "CoroutineInspection", targets: ["CoroutineInspection"]),
     .library(name: "Context", targets: ["Context"]),
     .library(name: "ContextASM", targets: ["ContextASM"]),
@@ -60,6 +61,11 @@ let package = Package(
         .define("CONTEXT_BACKEND_UCONTEXT", .when(traits: ["Ucontext"])),
       ]),
 
+    // Traces of what runs when: an observer, and a file.
+    .target(
+      name: "CoroutineTracing", dependencies: ["Coroutine", "Context", "CSystem", "CCoroutine"],
+      swiftSettings: swiftSettings),
+
     // What suspended coroutines wait for. The only room that needs libunwind.
     .target(name: "CUnwind", dependencies: ["CCoroutine"], linkerSettings: [.linkedLibrary("unwind")]),
     .target(
@@ -86,7 +92,8 @@ let package = Package(
       ],
       swiftSettings: swiftSettings + [.define("CONTEXT_BACKEND_BOOST", .when(traits: ["Boost"]))]),
     .testTarget(
-      name: "CoroutineTests", dependencies: ["Coroutine", "Context", "CCoroutine"], swiftSettings: swiftSettings),
+      name: "CoroutineTests", dependencies: ["CoroutineTracing", "Coroutine", "Context", "CCoroutine"],
+      swiftSettings: swiftSettings),
     .testTarget(
       name: "CoroutineDebugTests", dependencies: ["CoroutineDebug", "CoroutineInspection", "Coroutine", "CCoroutine"],
       swiftSettings: swiftSettings),

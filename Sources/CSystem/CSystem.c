@@ -34,6 +34,12 @@ int csystem_futex_wake(const uint32_t *address, uint32_t count) {
 
 void csystem_name_thread(const char *name) { (void)pthread_setname_np(pthread_self(), name); }
 
+int csystem_thread_id(void) { return (int)syscall(SYS_gettid); }
+
+void csystem_get_thread_name(char *name) {
+  if (pthread_getname_np(pthread_self(), name, 16) != 0) name[0] = 0;
+}
+
 // 1 ns: 0 would mean the default. A refusal costs precision only.
 void csystem_precise_timeouts(void) { (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); }
 

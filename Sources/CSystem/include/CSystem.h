@@ -56,6 +56,10 @@ int csystem_futex_wake(const uint32_t *_Nonnull address, uint32_t count);
 /// Names the calling thread, for debuggers and `top`: 15 characters at most.
 void csystem_name_thread(const char *_Nonnull name);
 
+/// The calling thread's number, as the kernel counts, and its name: 16 bytes with the zero.
+int csystem_thread_id(void);
+void csystem_get_thread_name(char *_Nonnull name);
+
 /// Has the calling thread's timeouts end when they are due, and not up to 50 us later, which is the kernel's default, so
 /// that it can bundle the wakes of several threads.
 void csystem_precise_timeouts(void);

@@ -1,0 +1,93 @@
+import Glibc
+
+/// The file: complete JSON after each write, since each writes the end of the text too, and the next one over that.
+struct TraceFile: ~Copyable {
+  /// What is to be written next.
+  var text = TraceText()
+  private let descriptor: CInt
+  private var length: off_t = 0
+  private var failure: CoroutineTraceError?
+  private var isOpen = true
+
+  /// So many bytes are written at once, about.
+  static var chunk: Int { 256 << 10 }
+
+  init(_ path: String) throws(CoroutineTraceError) {
+    descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
+    guard descriptor >= 0 else { throw CoroutineTraceError(operation: "open \(path)", code: errno) }
+    text.append("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")
+    text.append("{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":\(getpid()),\"tid\":0,\"args\":{\"name\":")
+    text.appendQuoted(CommandLine.arguments.first.map { String($0.split(separator: "/").last ?? "") } ?? "")
+    text.append("}}")
+  }
+
+  deinit { if isOpen { Glibc.close(descriptor) } }
+
+  /// Writes what there is. After the first failure nothing any more.
+  mutating func flush(dropped: Int) {
+    guard failure == nil, !text.bytes.isEmpty else { return text.bytes.removeAll(keepingCapacity: true) }
+    let count = text.count
+    text.append("\n],\"otherData\":{\"dropped events\":\"\(dropped)\"}}\n")
+    failure = text.bytes.withUnsafeBytes { Self.write($0, to: descriptor, at: length) }
+    length += off_t(count)
+    text.bytes.removeAll(keepingCapacity: true)
+  }
+
+  private static func write(
+    _ bytes: UnsafeRawBufferPointer, to descriptor: CInt, at start: off_t
+  ) -> CoroutineTraceError? {
+    var written = 0
+    while written < bytes.count {
+      let count = pwrite(descriptor, bytes.baseAddress! + written, bytes.count - written, start + off_t(written))
+      if count > 0 {
+        written += count
+      } else if count == 0 || errno != EINTR {
+        return CoroutineTraceError(operation: "write", code: errno)
+      }
+    }
+    return nil
+  }
+
+  mutating func close() -> Result<Void, CoroutineTraceError> {
+    if isOpen {
+      isOpen = false
+      if Glibc.close(descriptor) != 0, failure == nil { failure = CoroutineTraceError(operation: "close", code: errno) }
+    }
+    return failure.map { .failure($0) } ?? .success(())
+  }
+}
+
+/// JSON in the making.
+struct TraceText {
+  var bytes: [UInt8] = []
+
+  var count: Int { bytes.count }
+
+  mutating func append(_ text: String) { bytes.append(contentsOf: text.utf8) }
+
+  mutating func append(_ number: some BinaryInteger) { append(String(number)) }
+
+  /// Nanoseconds as the format's microseconds.
+  mutating func append(microsecondsOf nanoseconds: UInt64) {
+    append(nanoseconds / 1000)
+    bytes.append(UInt8(ascii: "."))
+    let rest = nanoseconds % 1000
+    for digit in [rest / 100, rest / 10 % 10, rest % 10] { bytes.append(UInt8(ascii: "0") + UInt8(digit)) }
+  }
+
+  mutating func appendQuoted(_ text: String) {
+    bytes.append(UInt8(ascii: "\""))
+    for byte in text.utf8 {
+      switch byte {
+      case UInt8(ascii: "\""), UInt8(ascii: "\\"):
+        bytes.append(UInt8(ascii: "\\"))
+        bytes.append(byte)
+      case 0..<0x20:
+        append("\\u00" + (byte < 0x10 ? "0" : "") + String(byte, radix: 16))
+      default:
+        bytes.append(byte)
+      }
+    }
+    bytes.append(UInt8(ascii: "\""))
+  }
+}

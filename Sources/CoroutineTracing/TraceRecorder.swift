@@ -1,0 +1,153 @@
+import CCoroutine
+import CSystem
+import Context
+import Coroutine
+import Glibc
+import Synchronization
+
+/// The observer: gives each thread a buffer, and has a thread of its own that empties them into the file.
+// Unchecked: `lock` and `ending` guard what changes; `tracks` and `file` are the writer's, and after its end `stop`'s.
+final class TraceRecorder: CoroutineObserver, @unchecked Sendable {
+  private let options: CoroutineTrace.Options
+  /// Of all traces of the process: an address may be used again.
+  private let number = TraceRecorder.numbers.wrappingAdd(1, ordering: .relaxed).newValue
+  private let lock = Lock()
+  private var buffers: [TraceBuffer] = []  // guarded by `lock`
+  /// Held by whoever ends the trace.
+  private let ending = Lock()
+  private var outcome: Result<CoroutineTrace.Summary, CoroutineTraceError>?  // guarded by `ending`
+  private var tracks = TraceTracks()
+  private var file: TraceFile
+  private let writer = Atomic<pthread_t>(0)
+  /// What the writer sleeps on: 1: it is to come.
+  private let call = Atomic<UInt32>(0)
+  private let isOver = Atomic<Bool>(false)
+
+  /// One in a process: a thread has one buffer.
+  private static let isBusy = Atomic<Bool>(false)
+  private static let numbers = Atomic<UInt64>(0)
+  /// How long an event waits until it is written, at most, in nanoseconds.
+  private static let interval = 20_000_000
+
+  init(_ path: String, _ options: CoroutineTrace.Options) throws(CoroutineTraceError) {
+    self.options = options
+    guard !Self.isBusy.exchange(true, ordering: .acquiring) else {
+      throw CoroutineTraceError(operation: "start", code: EBUSY)
+    }
+    do {
+      file = try TraceFile(path)
+    } catch {
+      Self.isBusy.store(false, ordering: .releasing)
+      throw error
+    }
+    var thread = pthread_t()
+    let code = pthread_create(
+      &thread, nil, { Unmanaged<TraceRecorder>.fromOpaque($0!).takeUnretainedValue().write() },
+      Unmanaged.passUnretained(self).toOpaque())
+    guard code == 0 else { fatalError("a coroutine trace can't start its thread: \(String(cString: strerror(code)))") }
+    writer.store(thread, ordering: .relaxed)
+  }
+
+  // MARK: The threads that run coroutines
+
+  func observe(_ event: borrowing CoroutineEvent) {
+    let kind: TraceRecord.Kind
+    switch event.kind {
+    case .created: return
+    case .ready(.yielded, _): kind = .end(ReadyCause.yielded.rawValue, detail: "")
+    case .ready: kind = .ready
+    case .resumed(let queued): kind = .begin(queued: queued)
+    case .suspended(let reason): kind = .end(reason.rawValue, detail: options.describesWaits ? event.waitsFor : "")
+    case .finished: kind = .end("finished", detail: event.failure.map { "\(type(of: $0))" } ?? "")
+    case .stolen: kind = .stolen
+    }
+    let isUrgent = ownBuffer().put(
+      TraceRecord(kind: kind, time: event.time, id: event.id, turn: event.turn, name: event.name))
+    if isUrgent { wakeWriter() }
+  }
+
+  /// The calling thread's.
+  private func ownBuffer() -> TraceBuffer {
+    if let address = pthread_getspecific(Self.key) {
+      let buffer = Unmanaged<TraceBuffer>.fromOpaque(address)
+      if buffer._withUnsafeGuaranteedRef({ $0.trace }) == number { return buffer.takeUnretainedValue() }
+      buffer.release()
+    }
+    let buffer = TraceBuffer(trace: number, capacity: options.eventsPerThread)
+    pthread_setspecific(Self.key, Unmanaged.passRetained(buffer).toOpaque())
+    lock.withLock { buffers.append(buffer) }
+    return buffer
+  }
+
+  /// Where a thread has its buffer.
+  private static let key: pthread_key_t = {
+    var key = pthread_key_t()
+    let code = pthread_key_create(&key) { address in
+      let buffer = Unmanaged<TraceBuffer>.fromOpaque(address!).takeRetainedValue()
+      buffer.isClosed.store(true, ordering: .releasing)
+    }
+    guard code == 0 else { fatalError("a coroutine trace has no thread-local: \(String(cString: strerror(code)))") }
+    return key
+  }()
+
+  private func wakeWriter() {
+    call.store(1, ordering: .releasing)
+    Futex.wake(1, on: call)
+  }
+
+  // MARK: The writer
+
+  private func write() -> UnsafeMutableRawPointer? {
+    csystem_name_thread("coroutine-trace")
+    while !isOver.load(ordering: .acquiring) {
+      writeOnce()
+      var deadline = timespec()
+      clock_gettime(CLOCK_MONOTONIC, &deadline)
+      deadline.tv_nsec += Self.interval
+      if deadline.tv_nsec >= 1_000_000_000 {
+        deadline.tv_nsec -= 1_000_000_000
+        deadline.tv_sec += 1
+      }
+      _ = Futex.wait(on: call, while: 0, until: deadline)
+      call.store(0, ordering: .relaxed)
+    }
+    return nil
+  }
+
+  /// Writes what all buffers hold. `isLast`: no thread puts any more.
+  private func writeOnce(isLast: Bool = false) {
+    // The older ones first: a thread may have the number of one that has ended.
+    for buffer in lock.withLock({ buffers }) {
+      if !buffer.isAnnounced {
+        buffer.isAnnounced = true
+        tracks.add(thread: buffer.thread, name: buffer.threadName, to: &file.text)
+      }
+      // Before the look: what it put before it ended is seen.
+      let isOver = isLast || buffer.isClosed.load(ordering: .acquiring)
+      buffer.drain { record in
+        tracks.take(record, of: buffer.thread, to: &file.text)
+        if file.text.count > TraceFile.chunk { file.flush(dropped: tracks.dropped) }
+      }
+      guard isOver else { continue }
+      tracks.end(buffer.thread, dropped: buffer.droppedAtTheEnd, at: coroutine_exact_time(), to: &file.text)
+      lock.withLock { buffers.removeAll { $0 === buffer } }
+      buffer.free()
+    }
+    file.flush(dropped: tracks.dropped)
+  }
+
+  /// When no thread puts any more.
+  func stop() throws(CoroutineTraceError) -> CoroutineTrace.Summary {
+    ending.lock()
+    defer { ending.unlock() }
+    if let outcome { return try outcome.get() }
+    isOver.store(true, ordering: .releasing)
+    wakeWriter()
+    pthread_join(writer.load(ordering: .relaxed), nil)
+    writeOnce(isLast: true)
+    let outcome = file.close().map { CoroutineTrace.Summary(events: tracks.events, dropped: tracks.dropped) }
+    self.outcome = outcome
+    Self.isBusy.store(false, ordering: .releasing)
+    return try outcome.get()
+  }
+}

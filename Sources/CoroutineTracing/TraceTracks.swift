@@ -1,0 +1,139 @@
+import Glibc
+
+/// Makes the trace's events of the records of all threads: pure, but for the text that it appends to.
+///
+/// It keeps what it writes in order whatever is missing: an end without its beginning (the trace began later, or that was
+/// dropped) is left out, a beginning without its end is ended; an arrow is written when both its ends are known.
+struct TraceTracks {
+  private struct Track {
+    /// The coroutines whose turns are under way on the thread, each inside of the one before.
+    var open: [UInt64] = []
+  }
+
+  private struct Turn: Hashable {
+    let id: UInt64
+    let turn: UInt32
+  }
+
+  private struct Place {
+    let thread: Int
+    let time: UInt64
+  }
+
+  private var tracks: [Int: Track] = [:]
+  /// Ends of arrows whose other end has not come yet: it may lie in another thread's buffer.
+  private var starts: [Turn: Place] = [:]
+  private var ends: [Turn: Place] = [:]
+  private var arrows = 0
+  private(set) var events = 0
+  private(set) var dropped = 0
+
+  /// So many ends wait for the other one, at most; then they are forgotten.
+  private static var limit: Int { 65_536 }
+
+  mutating func add(thread: Int, name: String, to text: inout TraceText) {
+    tracks[thread] = Track()
+    begin("M", "thread_name", thread, &text)
+    text.append(",\"args\":{\"name\":")
+    text.appendQuoted(name)
+    text.append("}}")
+  }
+
+  mutating func take(_ record: TraceRecord, of thread: Int, to text: inout TraceText) {
+    events += 1
+    if record.dropped > 0 { mark(dropped: record.dropped, on: thread, at: record.time, to: &text) }
+    let turn = Turn(id: record.id, turn: record.turn)
+    let place = Place(thread: thread, time: record.time)
+    switch record.kind {
+    case .ready:
+      // An arrow needs a slice to begin at.
+      if tracks[thread]?.open.isEmpty ?? true {
+        begin("X", "wake", thread, &text)
+        at(record.time, &text)
+        text.append(",\"dur\":0.001}")
+      }
+      if let end = ends.removeValue(forKey: turn) { return arrow(from: place, to: end, &text) }
+      if starts.count >= Self.limit { starts.removeAll() }
+      starts[turn] = place
+    case .begin(let queued):
+      begin("B", record.name.isEmpty ? "coroutine \(record.id)" : record.name, thread, &text)
+      at(record.time, &text)
+      text.append(",\"cat\":\"coroutine\",\"args\":{\"coroutine\":\(record.id)")
+      if let queued {
+        text.append(",\"queued us\":")
+        text.append(microsecondsOf: queued)
+      }
+      text.append("}}")
+      tracks[thread]?.open.append(record.id)
+      guard queued != nil else { return }
+      if let start = starts.removeValue(forKey: turn) { return arrow(from: start, to: place, &text) }
+      if ends.count >= Self.limit { ends.removeAll() }
+      ends[turn] = place
+    case .end(let cause, let detail):
+      guard tracks[thread]?.open.contains(record.id) ?? false else { return }
+      // What was inside of it has ended before, unseen.
+      while let last = tracks[thread]?.open.popLast(), last != record.id { end(thread, at: record.time, &text) }
+      end(thread, at: record.time, &text, cause: cause, detail: detail)
+    case .stolen:
+      begin("i", "stolen", thread, &text)
+      at(record.time, &text)
+      text.append(",\"s\":\"t\",\"args\":{\"coroutine\":\(record.id)}}")
+    }
+  }
+
+  /// The thread has ended, or the trace.
+  mutating func end(_ thread: Int, dropped: UInt32, at time: UInt64, to text: inout TraceText) {
+    mark(dropped: dropped, on: thread, at: time, to: &text)
+    tracks[thread] = nil
+  }
+
+  /// Ends what is under way on a thread: it is not known what became of it.
+  private mutating func mark(dropped: UInt32, on thread: Int, at time: UInt64, to text: inout TraceText) {
+    while tracks[thread]?.open.popLast() != nil { end(thread, at: time, &text) }
+    guard dropped > 0 else { return }
+    self.dropped += Int(dropped)
+    begin("i", "dropped", thread, &text)
+    at(time, &text)
+    text.append(",\"s\":\"t\",\"args\":{\"events\":\(dropped)}}")
+  }
+
+  // MARK: The text
+
+  private func begin(_ phase: String, _ name: String, _ thread: Int, _ text: inout TraceText) {
+    text.append(",\n{\"ph\":\"\(phase)\",\"pid\":\(getpid()),\"tid\":\(thread)")
+    guard !name.isEmpty else { return }
+    text.append(",\"name\":")
+    text.appendQuoted(name)
+  }
+
+  private func at(_ time: UInt64, _ text: inout TraceText) {
+    text.append(",\"ts\":")
+    text.append(microsecondsOf: time)
+  }
+
+  private func end(
+    _ thread: Int, at time: UInt64, _ text: inout TraceText, cause: String = "", detail: String = ""
+  ) {
+    begin("E", "", thread, &text)
+    at(time, &text)
+    if !cause.isEmpty {
+      text.append(",\"args\":{\"then\":")
+      text.appendQuoted(cause)
+      if !detail.isEmpty {
+        text.append(",\"detail\":")
+        text.appendQuoted(detail)
+      }
+      text.append("}")
+    }
+    text.append("}")
+  }
+
+  private mutating func arrow(from start: Place, to end: Place, _ text: inout TraceText) {
+    arrows += 1
+    for (phase, place) in [("s", start), ("f", end)] {
+      begin(phase, "ready", place.thread, &text)
+      at(place.time, &text)
+      text.append(",\"cat\":\"coroutine\",\"id\":\(arrows)\(phase == "f" ? ",\"bp\":\"e\"" : "")}")
+    }
+  }
+}
