@@ -5,6 +5,8 @@
 //     swift build --traits Boost        # Boost.Context's fcontext: needs libboost-context-dev
 //     swift build --traits Ucontext     # the C library's ucontext
 //
+// Metrics and logs by another: `--traits ASM,Observability`.
+//
 // Traits add up across a package graph, so that two may be on at once. An explicit choice then wins over the default:
 // Ucontext over Boost over ASM; none at all means ASM.
 
@@ -19,6 +21,7 @@ let package = Package(
     .library(name: "Coroutine", targets: ["Coroutine"]),
     .library(name: "CoroutineDebug", targets: ["CoroutineDebug"]),
     .library(name: "CoroutineTracing", targets: ["CoroutineTracing"]),
+    .library(name: "CoroutineObservability", targets: ["CoroutineObservability"]),
     .library(name: "CoroutineInspection", targets: ["CoroutineInspection"]),
     .library(name: "Context", targets: ["Context"]),
     .library(name: "ContextASM", targets: ["ContextASM"]),
@@ -29,7 +32,13 @@ let package = Package(
     .trait(name: "ASM", description: "Switch contexts by hand-written assembly (the default)."),
     .trait(name: "Boost", description: "Switch contexts by Boost.Context's fcontext; needs libboost_context."),
     .trait(name: "Ucontext", description: "Switch contexts by the C library's swapcontext."),
+    .trait(name: "Observability", description: "CoroutineObservability: metrics and logs; needs two packages more."),
     .default(enabledTraits: ["ASM"]),
+  ],
+  // Fetched only with the trait Observability.
+  dependencies: [
+    .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+    .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
   ],
   targets: [
     // Contexts: the protocol, and one folder a backend.
@@ -64,6 +73,16 @@ let package = Package(
     // Traces of what runs when: an observer, and a file.
     .target(
       name: "CoroutineTracing", dependencies: ["Coroutine", "Context", "CSystem", "CCoroutine"],
+      swiftSettings: swiftSettings),
+
+    // Metrics and logs: empty without the trait.
+    .target(
+      name: "CoroutineObservability",
+      dependencies: [
+        "Coroutine", "Context",
+        .product(name: "Logging", package: "swift-log", condition: .when(traits: ["Observability"])),
+        .product(name: "CoreMetrics", package: "swift-metrics", condition: .when(traits: ["Observability"])),
+      ],
       swiftSettings: swiftSettings),
 
     // What suspended coroutines wait for. The only room that needs libunwind.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes packages that depend on this one by path, as a user's would, and runs them: a backend chosen by its trait, two
-# at once, and none at all, which means ASM.
+# at once, and none at all, which means ASM; then one with metrics and logs, which the others must not even have fetched.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/steps.sh
@@ -52,4 +52,41 @@ check() {  # check <traits> <backend>
 check '"Boost"' Boost
 check '"Boost", "Ucontext"' Ucontext
 check '' ASM
+
+fetches_nothing() {  # fetches_nothing <package>
+  local fetched
+  fetched=$(find "$1/.build/checkouts" -mindepth 1 -maxdepth 1)
+  if [[ -n $fetched ]]; then
+    printf 'error: without the trait Observability these were fetched:\n%s\n' "$fetched"
+    return 1
+  fi
+}
+export -f fetches_nothing
+step "nothing is fetched without Observability" bash -c 'fetches_nothing "$@"' bash "$package"
+
+cat > "$package/Package.swift" << END
+// swift-tools-version: 6.3
+import PackageDescription
+
+let package = Package(
+  name: "Dependent",
+  dependencies: [
+    .package(name: "Coroutine", path: "$PWD", traits: ["Observability"]),
+    .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+    .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+  ],
+  targets: [
+    .executableTarget(
+      name: "Dependent",
+      dependencies: [
+        .product(name: "CoroutineObservability", package: "Coroutine"),
+        .product(name: "Coroutine", package: "Coroutine"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "MetricsTestKit", package: "swift-metrics"),
+      ], path: "Sources")
+  ]
+)
+END
+cp Tests/Observability/main.swift "$package/Sources/main.swift"
+step "traits: [Observability]" bash -c 'expect_output "$@"' bash "$package" "all as expected"
 steps_summary
