@@ -23,10 +23,12 @@ fi
 
 # The same flags as those of the tests, whose build is used again.
 options=(--scratch-path .build-ASM-debug --traits ASM -Xswiftc -warnings-as-errors -Xcc -Wall -Xcc -Werror)
-if ! log=$(swift build "${options[@]}" --target CoroutineInspection 2>&1); then
-  printf '%s\n' "$log" >&2
-  exit 1
-fi
+for target in CoroutineInspection CoroutineTracing; do
+  if ! log=$(swift build "${options[@]}" --target "$target" 2>&1); then
+    printf '%s\n' "$log" >&2
+    exit 1
+  fi
+done
 built=$(swift build "${options[@]}" --show-bin-path)
 
 sources=$(mktemp -d)
@@ -50,7 +52,7 @@ extract() {
       directive = ""
       next
     }
-    inside == "block" && /^(public |@testable )?import / {
+    inside == "block" && directive != "skip" && /^(public |@testable )?import / {
       imports[$0] = 1
       text = text "\n"
       next

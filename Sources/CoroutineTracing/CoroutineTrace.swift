@@ -20,10 +20,10 @@ import Glibc
 public final class CoroutineTrace: Sendable {
   /// What to record.
   public struct Options: Sendable {
-    /// How many events wait for the writer in the buffer of a thread, at most: some 70 bytes each. At least 16.
+    /// How many events wait for the writer in the buffer of a thread, at most: 80 bytes each. At least 16.
     public var eventsPerThread: Int
     /// Whether a slice says what its coroutine then waits for in words, with the name of the channel or the mutex. Making
-    /// them takes some 1 to 2 us for each suspension; without, it is the kind.
+    /// them takes some microseconds for each suspension; without, it is the kind.
     public var describesWaits: Bool
 
     public init(eventsPerThread: Int = 8192, describesWaits: Bool = false) {
