@@ -8,17 +8,6 @@ import Testing
 @Suite struct DeadlockTests {
   private typealias Job = Coroutine<Void, any Error>
 
-  /// Looks until it is so, and lets others run for as long as it has looked: nobody goes on during a look, and beside the
-  /// thousands of coroutines of other tests a look takes long.
-  private func look(until isSo: () throws -> Bool) throws {
-    while true {
-      let start = ContinuousClock.now
-      if try isSo() { return }
-      let pause = max(.microseconds(500), ContinuousClock.now - start)
-      usleep(UInt32(min(pause / .microseconds(1), 1_000_000)))
-    }
-  }
-
   /// Waits until all of them are suspended in `operation`.
   private func awaitWait(_ jobs: [Job], _ operation: String) throws {
     try look {

@@ -42,6 +42,17 @@ extension String {
   var withoutTimes: String { replacing(/suspended for [^,\n]*/, with: "suspended") }
 }
 
+/// Looks until it is so, and lets others run for as long as it has looked: nobody goes on during a look, and beside the
+/// thousands of coroutines of other tests a look takes long.
+func look(until isSo: () throws -> Bool) rethrows {
+  while true {
+    let start = ContinuousClock.now
+    if try isSo() { return }
+    let pause = max(.microseconds(500), ContinuousClock.now - start)
+    usleep(UInt32(min(pause / .microseconds(1), 1_000_000)))
+  }
+}
+
 /// A dump's backtrace of one coroutine, which must be suspended already.
 func backtrace<Value, Problem>(of coroutine: Coroutine<Value, Problem>) throws -> CoroutineBacktrace {
   try #require(try CoroutineDump.capture()[coroutine.id])

@@ -66,15 +66,15 @@ struct RunningDumpTests {
   /// A dump made while the coroutine blocks at the door.
   private func dump(of id: UInt64, at door: Door) throws -> CoroutineDump {
     door.awaitVisitor()
-    while true {
-      let dump = try CoroutineDump.capture(interruptsThreads: true)
-      // It may not have come quite there yet, and gets no processor for a while where there are too few.
-      let frames = dump[id]?.frames ?? []
-      if frames.count > 1, frames[0].image?.contains("libc.so") == true, frames[1].function == "Door.wait()" {
-        return dump
-      }
-      sched_yield()
+    var dump: CoroutineDump?
+    // It may not have come quite there yet, and gets no processor for a while where there are too few.
+    try look {
+      let looked = try CoroutineDump.capture(interruptsThreads: true)
+      let frames = looked[id]?.frames ?? []
+      dump = looked
+      return frames.count > 1 && frames[0].image?.contains("libc.so") == true && frames[1].function == "Door.wait()"
     }
+    return try #require(dump)
   }
 
   @Test func aCoroutineThatRunsOnAnotherThreadHasABacktrace() throws {

@@ -325,7 +325,7 @@ private struct Failure: Error {}
       let launched = Guarded<[Coroutine<Void, Never>]>([])
       init(_ pool: ThreadPool) { self.pool = pool }
       func observe(_ event: borrowing CoroutineEvent) {
-        guard event.name == "cause", event.kind == .finished else { return }
+        guard event.name == "launches another", event.kind == .finished else { return }
         let child = Coroutine<Void, Never>(on: pool, name: "cause.child") {}
         launched.withLock { $0.append(child) }
       }
@@ -334,7 +334,7 @@ private struct Failure: Error {}
     try await recorder.observing {
       CoroutineObservation.install(launcher)
       defer { CoroutineObservation.remove(launcher) }
-      try await Coroutine(on: pool, name: "cause") {}.get()
+      try await Coroutine(on: pool, name: "launches another") {}.get()
       for child in launcher.launched.withLock({ $0 }) { try await child.get() }
     }
     #expect(recorder.log.all == ["child resumed", "child finished"])
