@@ -90,7 +90,8 @@ struct RunningDumpTests {
         Step("enter(_:_:)", enterLine + 3), level, level,
         Step("closure #1 in RunningDumpTests.aCoroutineThatRunsOnAnotherThreadHasABacktrace()", line),
       ])
-    #expect(found.frames.contains { $0.function?.hasPrefix("PoolWorker") == true }, "its resumer")
+    // Behind it its resumer, whatever the optimizer has left of that, out to where its thread began.
+    #expect(found.frames.last?.image?.contains("libc.so") == true, "\(found.frames)")
     #expect(try #require(found.stackUsed) > 100)
     // The wait went on: the signal had no other effect.
     door.open()
