@@ -111,6 +111,43 @@ import Testing
     #expect(log.all == ["10", "2"])
   }
 
+  @Test(arguments: [true, false]) func whoHandsAReplyOnMayAskBackIfItSaysSo(_ saysSo: Bool) async throws {
+    enum Message: Sendable {
+      case begin(Reply<Int>)
+      case ask(Reply<Int>)
+      case detail(Reply<Int>)
+    }
+    let queue = DispatchQueue(label: "serial")
+    let links = Guarded<[MessageActor<Message>]>([])
+    let log = Log()
+    let actors = (0..<2).map { index in
+      MessageActor<Message>(on: queue, name: "\(index)") { mailbox in
+        for message in mailbox {
+          switch message {
+          case .begin(let reply): reply.complete(try links.withLock { $0[1] }.ask { .ask($0) })
+          case .detail(let reply): reply.complete(10)
+          case .ask(let reply):
+            let reply = saysSo ? reply.handedOn() : reply
+            // It has its turn when this one waits.
+            Coroutine(on: queue) { reply.complete(1) }
+            do {
+              log.add("\(try links.withLock { $0[0] }.ask { .detail($0) })")
+            } catch let circle as AskCycle {
+              log.add("\(circle.actors.count)")
+            }
+          }
+        }
+      }
+    }
+    links.withLock { $0 = actors }
+    #expect(try await actors[0].ask { .begin($0) } == 1)
+    // Behind what the other one still has to do.
+    _ = try await actors[1].ask { .detail($0) }
+    #expect(log.all == [saysSo ? "10" : "3"])
+    for actor in actors { actor.cancel() }
+    links.withLock { $0 = [] }
+  }
+
   @Test func oneThatAnsweredMayAskBackInTheSameMessage() async throws {
     enum Message: Sendable {
       case begin(Reply<Int>)

@@ -3,6 +3,11 @@ import CoroutineDebug
 import Dispatch
 import Foundation
 
+private enum Inquiry: Sendable {
+  case report(MessageActor<Reply<Int>>, Reply<Int>)
+  case detail(Reply<Int>)
+}
+
 extension HealthyProgram {
   /// Long enough for the detector to look several times.
   private static let moment: UInt32 = 15_000  // microseconds
@@ -141,6 +146,33 @@ extension HealthyProgram {
         reply.complete(1)
       }
       try state.withLock { $0 = try clerk.ask { $0 } }
+      clerk.cancel()
+    },
+
+    HealthyProgram("an actor that hands a reply on, and asks back") { stage in
+      let (handed, details) = (Channel<Reply<Int>>(capacity: .unbounded), Channel<Int>())
+      let manager = MessageActor<Inquiry>(name: "manager") { mailbox in
+        for inquiry in mailbox {
+          switch inquiry {
+          case .report(let clerk, let reply): reply.complete(try clerk.ask { $0 })
+          case .detail(let reply): reply.complete(1)
+          }
+        }
+      }
+      let clerk = MessageActor<Reply<Int>>(name: "clerk") { mailbox in
+        for reply in mailbox {
+          try handed.send(reply.handedOn())
+          try details.send(try manager.ask { .detail($0) })
+        }
+      }
+      stage.launch("late") {
+        let reply = try handed.receive()
+        try Coroutine.sleep(for: pause)
+        reply.complete(2)
+      }
+      _ = try manager.ask { .report(clerk, $0) }
+      _ = try details.receive()
+      manager.cancel()
       clerk.cancel()
     },
 

@@ -12,7 +12,9 @@ import Context
 /// Why nothing else is found: an edge counts only while its answer is open and the message has not been put off, that is,
 /// it lies in the mailbox of the asked actor or is being handled by it. If all edges of a circle count, each of the actors
 /// is inside of an ask, and none can answer the one before it, except by an answer that comes from elsewhere for a message
-/// that is still being handled: an actor that hands a reply on and asks back in the same breath is taken for a circle.
+/// that is still being handled: an actor that hands a reply on and asks back in the same breath has to say so by
+/// `Reply.handedOn()`, or is taken for a circle. (Who has a copy of a reply can't be seen: the actor's own variables count
+/// the same references.)
 @usableFromInline
 enum AskGraph {
   private static let lock = Lock()

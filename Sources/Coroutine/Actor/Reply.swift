@@ -48,6 +48,24 @@ public struct Reply<Value: Sendable>: Sendable {
     }
   }
 
+  /// Says that somebody else is going to answer: a coroutine that was launched for it, another actor. Returns the same way
+  /// back, to be handed on.
+  ///
+  /// An actor counts as the one that answers as long as it handles the message. If it asks the asker something meanwhile,
+  /// that looks like two who wait for each other: `AskCycle`. After this it does not, since the answer no longer comes from
+  /// here. Nobody may say so who then keeps the answer to himself: such a circle is not found.
+  ///
+  /// ```swift
+  /// case .report(let reply, let asker):
+  ///   let reply = reply.handedOn()
+  ///   Coroutine { reply.complete(try summary()) }
+  ///   let details = try asker.ask { .details($0) }        // answered when the report is
+  /// ```
+  public func handedOn() -> Reply {
+    end.withStorage { $0.isDeferred.store(true, ordering: .releasing) }
+    return self
+  }
+
   /// Whether the asker still waits for an answer.
   public var isWanted: Bool { end.withStorage { $0.isOpen } }
 }
@@ -130,7 +148,7 @@ class ReplyCore: Waitable, @unchecked Sendable {
   @usableFromInline final let phase = Atomic<UInt8>(ReplyPhase.open)
   /// The asker, in phase `waiting`; none when its wait has ended otherwise. Guarded by the lock.
   @exclusivity(unchecked) private final var waiter: UnsafeMutablePointer<WaitNode>?
-  /// Whether the actor has gone on to other messages without having answered.
+  /// Whether the actor has gone on to other messages without having answered, or has said that somebody else will.
   @usableFromInline final let isDeferred = Atomic<Bool>(false)
   /// Written before the phase is `settled`.
   @exclusivity(unchecked) @usableFromInline final var failure: (any Error)?
