@@ -4,6 +4,11 @@ import Glibc
 import Synchronization
 import Testing
 
+/// What each coroutine keeps for debuggers: it has to be little.
+@Test func beingListedTakesACoroutineNoMoreThan64Bytes() {
+  #expect(MemoryLayout<InspectionRecord>.size <= 64)
+}
+
 /// A snapshot is taken while other threads resume coroutines as fast as they can.
 @Suite struct FreezeTests {
   /// Coroutines that never stop to wake each other, until they are told to.

@@ -24,7 +24,8 @@ enum Benchmarks {
   /// All there is to measure, in the order of the report.
   private static func suite() -> [Workload] {
     [.switching(), .creating()] + Workload.generating() + [.treeWalk()] + Workload.inTurn() + Workload.scheduling()
-      + Workload.channels() + Workload.locking() + Workload.acting() + Workload.masses() + Workload.suspended()
+      + Workload.channels() + Workload.locking() + Workload.acting() + Workload.masses() + Workload.looking()
+      + Workload.suspended()
   }
 
   private static func run(_ options: Options) throws {

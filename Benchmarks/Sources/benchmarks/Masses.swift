@@ -88,10 +88,7 @@ extension Workload {
       "dump of 100,000 coroutines, one of them",
       extent: .fixed(operations: count, units: count, warmUp: count / 100, quick: 2, full: 11),
       subjects: [
-        // "100,000 coroutines: …"
-        subject("CoroutineDump, text in groups", CoroutineDump.Options()) { text in
-          text.split(separator: " ").first.flatMap { Int($0.filter(\.isNumber)) } ?? 0
-        },
+        subject("CoroutineDump, text in groups", CoroutineDump.Options(), numberAtTheBeginning),
         subject("CoroutineDump, JSON", CoroutineDump.Options(format: .json)) { text in
           text.split(separator: "\"state\":", omittingEmptySubsequences: false).count - 1
         },
@@ -130,34 +127,4 @@ private func sumOfTasks(_ first: Int, _ leaves: Int) async -> Int {
     }
     return await group.reduce(0, +)
   }
-}
-
-/// Measures while so many coroutines wait for a channel.
-private func whileSuspended(_ count: Int, _ reading: () -> Reading) -> Reading {
-  // One thread, first in, first out: when a coroutine that was started last has run, all others have.
-  let pool = ThreadPool(threads: 1)
-  let channel = Channel<Int>(name: "nobody sends")
-  for _ in 0..<count {
-    Coroutine(on: pool, stackSize: 64 << 10) { _ = channel.received.next() }
-  }
-  try? Coroutine(on: pool) {}.getBlocking()
-  defer {
-    channel.close()
-    try? Coroutine(on: pool) {}.getBlocking()
-  }
-  return reading()
-}
-
-/// Makes a dump in memory.
-///
-/// - Parameter count: how many coroutines the text says to be there.
-private func dumped(_ options: CoroutineDump.Options, _ count: (String) -> Int) -> Reading {
-  var text: [UInt8] = []
-  let start = ContinuousClock.now
-  do {
-    try CoroutineDump.write(options: options) { text += $0 }
-  } catch {
-    fatalError("no dump: \(error)")
-  }
-  return Reading(nanoseconds: start.nanosecondsToNow, computed: count(String(decoding: text, as: UTF8.self)))
 }
