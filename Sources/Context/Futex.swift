@@ -21,6 +21,20 @@ package enum Futex {
     }
   }
 
+  /// As `wait(on:while:)`, but no longer than `duration`, which is not negative. False if the time was up.
+  package static func wait(on word: borrowing Atomic<UInt32>, while expected: UInt32, for duration: Duration) -> Bool {
+    var deadline = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &deadline)
+    let (seconds, attoseconds) = duration.components
+    deadline.tv_sec += Int(min(seconds, 1 << 30))
+    deadline.tv_nsec += Int(attoseconds / 1_000_000_000)
+    if deadline.tv_nsec >= 1_000_000_000 {
+      deadline.tv_nsec -= 1_000_000_000
+      deadline.tv_sec += 1
+    }
+    return wait(on: word, while: expected, until: deadline)
+  }
+
   /// What a debugger sees where a thread waits here: nothing of the program's happens when a wait of the runtime's own
   /// has lasted long enough.
   package static var idleMark: UnsafeRawPointer { csystem_idle_mark() }

@@ -6,7 +6,7 @@ import Synchronization
 /// memory of very many idle stacks, and the page tables and guards of arenas whose stacks are all clean. A thread sees to
 /// it, which exists as long as there is something of that kind.
 extension StackPool {
-  private static var period: time_t { 1 }  // second
+  private static var period: Duration { .seconds(1) }
 
   /// Called without a lock.
   func startSinkingIfNeeded() {
@@ -46,11 +46,8 @@ extension StackPool {
   }
 
   fileprivate static func waitForPeriod() {
-    var deadline = timespec()
-    clock_gettime(CLOCK_MONOTONIC, &deadline)
-    deadline.tv_sec += period
     let nobodyWakesIt = Atomic<UInt32>(0)
-    while Futex.wait(on: nobodyWakesIt, while: 0, until: deadline) {}
+    while Futex.wait(on: nobodyWakesIt, while: 0, for: period) {}
   }
 }
 

@@ -76,17 +76,8 @@ final class DeadlockWatch: Sendable {
   }
 
   private func sleep(for duration: Duration) {
-    var deadline = timespec()
-    clock_gettime(CLOCK_MONOTONIC, &deadline)
-    let (seconds, attoseconds) = duration.components
-    deadline.tv_sec += Int(min(seconds, 1 << 30))
-    deadline.tv_nsec += Int(attoseconds / 1_000_000_000)
-    if deadline.tv_nsec >= 1_000_000_000 {
-      deadline.tv_nsec -= 1_000_000_000
-      deadline.tv_sec += 1
-    }
     while rung.exchange(0, ordering: .acquiring) == 0 {
-      guard Futex.wait(on: rung, while: 0, until: deadline) else { return }
+      guard Futex.wait(on: rung, while: 0, for: duration) else { return }
     }
   }
 

@@ -26,8 +26,8 @@ final class TraceRecorder: CoroutineObserver, @unchecked Sendable {
   /// One in a process: a thread has one buffer.
   private static let isBusy = Atomic<Bool>(false)
   private static let numbers = Atomic<UInt64>(0)
-  /// How long an event waits until it is written, at most, in nanoseconds.
-  private static let interval = 20_000_000
+  /// How long an event waits until it is written, at most.
+  private static var interval: Duration { .milliseconds(20) }
 
   init(_ path: String, _ options: CoroutineTrace.Options) throws(CoroutineTraceError) {
     self.options = options
@@ -101,14 +101,7 @@ final class TraceRecorder: CoroutineObserver, @unchecked Sendable {
     csystem_name_thread("coroutine-trace")
     while !isOver.load(ordering: .acquiring) {
       writeOnce()
-      var deadline = timespec()
-      clock_gettime(CLOCK_MONOTONIC, &deadline)
-      deadline.tv_nsec += Self.interval
-      if deadline.tv_nsec >= 1_000_000_000 {
-        deadline.tv_nsec -= 1_000_000_000
-        deadline.tv_sec += 1
-      }
-      _ = Futex.wait(on: call, while: 0, until: deadline)
+      _ = Futex.wait(on: call, while: 0, for: Self.interval)
       call.store(0, ordering: .relaxed)
     }
     return nil

@@ -1,5 +1,4 @@
 import Context
-import Glibc
 import Synchronization
 
 /// Where one thread sleeps, and others wake it up: a futex that remembers one wake.
@@ -14,16 +13,7 @@ struct Alarm: ~Copyable, Sendable {
 
   /// Sleeps until it rings, for so long at most. Whether it rang; may also wake up for no reason.
   borrowing func sleep(for duration: Duration) -> Bool {
-    var deadline = timespec()
-    clock_gettime(CLOCK_MONOTONIC, &deadline)
-    let (seconds, attoseconds) = duration.components
-    deadline.tv_sec += Int(min(seconds, 1 << 30))
-    deadline.tv_nsec += Int(attoseconds / 1_000_000_000)
-    if deadline.tv_nsec >= 1_000_000_000 {
-      deadline.tv_nsec -= 1_000_000_000
-      deadline.tv_sec += 1
-    }
-    _ = Futex.wait(on: hasRung, while: 0, until: deadline)
+    _ = Futex.wait(on: hasRung, while: 0, for: duration)
     return hasRung.exchange(0, ordering: .acquiring) != 0
   }
 
