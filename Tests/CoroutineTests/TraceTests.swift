@@ -177,11 +177,12 @@ private struct Failure: Error {}
       try await Coroutine(name: "before") {}.get()
       // Until it is in the file.
       while try !Trace(path).traceEvents.contains(where: { $0.name == "before" }) { await Task.yield() }
-      FileHandle.standardError.write(Data("\n<\(path)>\n".utf8))
+      FileHandle.standardError.write(Data("\ntrace: \(path)\n".utf8))
       withExtendedLifetime(trace) { abort() }
     }
     let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
-    let path = try #require(text.split(separator: "<").last?.split(separator: ">").first.map { String($0) })
+    let line = try #require(text.split(separator: "\n").first { $0.hasPrefix("trace: ") })
+    let path = String(line.dropFirst("trace: ".count))
     defer { try? FileManager.default.removeItem(atPath: path) }
     #expect(try Trace(path).traceEvents.contains { $0.name == "before" })
   }
