@@ -38,8 +38,7 @@ struct FunctionName {
 extension FunctionName {
   private static func owner(of mangled: String) -> Owner {
     guard mangled.hasPrefix("$s") else {
-      // A sanitizer's own form of a function of the C library.
-      if mangled.hasPrefix("___interceptor_") { return .caller }
+      if sanitizerFunctions.contains(where: { mangled.hasPrefix($0) }) { return .caller }
       return runtimeFunctions.contains { mangled.hasPrefix($0) } ? .runtime : .program
     }
     let name = mangled.dropFirst(2)
@@ -61,11 +60,17 @@ extension FunctionName {
   }
 
   private static let runtimeModules = [
-    "Coroutine", "CoroutineDebug", "Context", "ContextASM", "ContextBoost", "ContextUcontext",
+    "Coroutine", "CoroutineDebug", "CoroutineTracing", "CoroutineObservability", "Context", "ContextASM",
+    "ContextBoost", "ContextUcontext",
   ]
 
   /// Of the C part: the switches, and where a stack begins.
   private static let runtimeFunctions = [
     "context_asm_", "context_boost_", "context_ucontext_", "jump_fcontext", "make_fcontext",
+  ]
+
+  /// A sanitizer's own forms of functions of the C library, which have two names, and where its threads begin.
+  private static let sanitizerFunctions = [
+    "___interceptor_", "__interceptor_", "_ZL17asan_thread_start", "__tsan_thread_start_func",
   ]
 }
