@@ -56,6 +56,18 @@ import Testing
     #expect(value == 5)
     let failing = Coroutine { () throws -> Int in throw Problem() }
     await #expect(throws: Problem.self) { try await select { failing.onValue { $0 } } }
+    let (promise, resolver) = Promise<Int>.makePromise()
+    let settling = Coroutine { resolver.fulfill(6) }
+    let settled = try await select {
+      never.onReceive { $0 }
+      promise.onValue { $0 }
+    }
+    _ = try await settling.get()
+    #expect(settled == 6)
+    let isFailure = try await select {
+      Promise<Int>(error: Problem()).onEnd { if case .failure = $0 { true } else { false } }
+    }
+    #expect(isFailure)
     let late = try await select {
       never.onReceive { _ in false }
       onTimeout(.milliseconds(1)) { true }

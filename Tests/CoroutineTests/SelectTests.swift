@@ -88,6 +88,73 @@ import Testing
     }
   }
 
+  @Test func aPromisesSettlementIsAnEventWithItsValueOrItsError() async throws {
+    try await serially {
+      let never = Channel<Int>()
+      let (promise, resolver) = Promise<Int>.makePromise()
+      let settling = Coroutine { resolver.fulfill(5) }
+      let early = try select {
+        never.onReceive { $0 }
+        promise.onValue { $0 }
+      }
+      let late = try select { promise.onValue { $0 + 1 } }
+      #expect(early == 5 && late == 6)
+      _ = try settling.get()
+
+      let failing = Promise<Int>(error: Problem())
+      var caught: (any Error)?
+      do { _ = try select { failing.onValue { $0 } } } catch { caught = error }
+      #expect(caught is Problem)
+      let isFailure = try select {
+        failing.onEnd { result in
+          if case .failure = result { true } else { false }
+        }
+      }
+      #expect(isFailure)
+      #expect(never.storage.machine.receivers.isEmpty)
+    }
+  }
+
+  @Test func aPromiseThatIsNotChosenIsAsIfNobodyHadAsked() async throws {
+    let log = Log()
+    struct Loss: Error {}
+    try await LostErrors.observe { error, _ in
+      guard error is Loss else { return false }
+      log.add("lost")
+      return true
+    } during: {
+      try await serially {
+        let channel = Channel<Int>(capacity: .buffered(1))
+        do {
+          let (promise, resolver) = Promise<Int>.makePromise()
+          let sending = Coroutine { try channel.send(1) }
+          let number = try select {
+            promise.onValue { $0 }
+            channel.onReceive { $0 + 10 }
+          }
+          #expect(number == 11)
+          #expect(promise.storage.waiterAndObserverCount == 0)
+          try sending.get()
+          resolver.reject(Loss())
+        }
+        log.add("end")
+      }
+    }
+    #expect(log.all == ["lost", "end"])
+  }
+
+  @Test func aPromiseThatIsCancelledEndsASelect() async throws {
+    try await serially {
+      let (promise, resolver) = Promise<Int>.makePromise()
+      let cancelling = Coroutine { _ = promise.cancel() }
+      var caught: (any Error)?
+      do { _ = try select { promise.onValue { $0 } } } catch { caught = error }
+      #expect(caught is CancellationError)
+      try cancelling.get()
+      withExtendedLifetime(resolver) {}
+    }
+  }
+
   @Test func withOtherwiseNothingWaits() async throws {
     try await serially {
       let channel = Channel<Int>()

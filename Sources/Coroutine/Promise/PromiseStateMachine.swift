@@ -28,8 +28,14 @@ struct PromiseStateMachine {
   mutating func wait(_ node: UnsafeMutablePointer<WaitNode>) -> Attempt {
     wasObserved = true
     if isSettled { return .done }
-    waiters.append(node)
+    enqueue(node)
     return .wait
+  }
+
+  /// Somebody waits for the settlement, among other things: the outcome is observed if that is what is chosen in the end.
+  mutating func enqueue(_ node: UnsafeMutablePointer<WaitNode>) {
+    require(!isSettled, "somebody waits for a promise that is settled")
+    waiters.append(node)
   }
 
   /// Somebody gives up.

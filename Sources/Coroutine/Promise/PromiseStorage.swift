@@ -118,6 +118,20 @@ extension PromiseCore {
   }
 }
 
+// MARK: - One of several things that a select waits for
+
+// Under the lock, all of them. Who is not chosen has not asked for the outcome.
+extension PromiseCore {
+  @usableFromInline
+  final var isSettledNow: Bool { machine.isSettled }
+
+  @usableFromInline
+  final func enqueue(_ node: UnsafeMutablePointer<WaitNode>) { machine.enqueue(node) }
+
+  @usableFromInline
+  final func dequeue(_ node: UnsafeMutablePointer<WaitNode>) { machine.withdraw(node) }
+}
+
 // MARK: - Being told
 
 extension PromiseCore {
