@@ -20,11 +20,17 @@ public final class CoroutineLocal<Value: Sendable>: Sendable {
   ///
   /// - Precondition: set inside a coroutine: traps elsewhere. Read outside of coroutines it gives the default.
   public var value: Value {
-    get { CoroutineCore.current?.locals?[ObjectIdentifier(self)] as? Value ?? defaultValue }
+    get { (CoroutineCore.current?.locals?[ObjectIdentifier(self)] as? Entry)?.value ?? defaultValue }
     set {
       let core = CoroutineCore.running(for: "Setting a CoroutineLocal")
       if core.locals == nil { core.locals = [:] }
-      core.locals?[ObjectIdentifier(self)] = newValue
+      core.locals?[ObjectIdentifier(self)] = Entry(variable: self, value: newValue)
     }
+  }
+
+  /// Keeps the variable alive: another one at its address would find the value.
+  private struct Entry: Sendable {
+    let variable: CoroutineLocal
+    let value: Value
   }
 }

@@ -163,6 +163,18 @@ import Testing
     #expect(isReleased())
   }
 
+  /// Variables that come and go lie at the same address.
+  @Test func aLocalValueIsNotFoundByAnotherVariable() async throws {
+    let found = try await Coroutine {
+      (1...100).map { number in
+        let variable = CoroutineLocal(0)
+        defer { variable.value = number }
+        return variable.value
+      }
+    }.get()
+    #expect(found.allSatisfy { $0 == 0 })
+  }
+
   @Test func settingALocalValueOutsideTrapsByName() async {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       CoroutineLocal(1).value = 2
