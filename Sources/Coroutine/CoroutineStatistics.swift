@@ -18,7 +18,8 @@ extension Coroutine where Success == Never, Failure == Never {
     let spareStacks = PoolCore.all.all.reduce(0) { $0 + $1.spareStackCount }
     return CoroutineStatistics(
       liveCoroutines: CoroutineCore.liveCount,
-      stacksInUse: StackPool.allShared.reduce(0) { $0 + $1.liveCount } - spareStacks,
+      // Those that became spare, or were so no more, between the two looks must not make it less than none.
+      stacksInUse: max(0, StackPool.allShared.reduce(0) { $0 + $1.liveCount } - spareStacks),
       pendingTimers: TimerService.shared.count)
   }
 }

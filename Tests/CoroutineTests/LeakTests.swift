@@ -30,6 +30,21 @@ import Testing
     }
   }
 
+  /// Stacks become spare, and go with their pools, while somebody counts.
+  @Test func nothingIsEverCountedAsLessThanNone() async throws {
+    let isOver = Channel<Void>()
+    let watcher = Coroutine(on: ThreadPool(threads: 1)) { () -> Bool in
+      var least = 0
+      while case .empty = isOver.tryReceive() { least = min(least, Coroutine.statistics.stacksInUse) }
+      return least == 0
+    }
+    for _ in 0..<amount(2_000, debug: 500, sanitized: 200) {
+      try await Coroutine(on: ThreadPool(threads: 2)) { Coroutine.yield() }.get()
+    }
+    isOver.close()
+    #expect(try await watcher.get())
+  }
+
   /// Many at a time, each in a coroutine that is asked to stop while it waits.
   @Sendable private static func cancelEach(_ count: Int, _ wait: @escaping @Sendable () throws -> Void) throws {
     for _ in 0..<count / 100 {
