@@ -215,14 +215,23 @@ import Testing
         scope.launch { throw First() }
       }
     }
+  }
+
+  @Test func aTaskThatIsCancelledWhileItWaitsForTheChildrenLearnsOfIt() async throws {
+    let begun = Channel<Void>(capacity: .buffered(1))
+    let never = Channel<Int>()
     let task = Task {
       try await withScope { scope in
-        let child = scope.launch { _ = try never.receive() }
-        try? await child.get()
+        scope.launch {
+          try begun.send(())
+          _ = try never.receive()
+        }
+        return 3
       }
     }
+    try await begun.receive()
     task.cancel()
-    try await task.value
+    await #expect(throws: CancellationError.self) { try await task.value }
   }
 
   @Test func launchingAfterTheEndTrapsByName() async {

@@ -55,8 +55,10 @@ nonisolated(nonsending) public func withScope<Result>(
     var result: Result?
     do { result = try await body(CoroutineScope(storage)) } catch { storage.bodyFailed(error) }
     // In a task of its own, which nobody cancels.
-    await Task { await storage.joinChildren() }.value
+    let hasWaited = await Task { await storage.joinChildren() }.value
     if let failure = storage.outcome { throw failure }
+    // As in a coroutine: the children have not done what they were for.
+    if hasWaited, Task.isCancelled { throw CancellationError() }
     guard let result else { fatalError("a scope's body ended with neither a result nor an error") }
     return result
   } onCancel: {

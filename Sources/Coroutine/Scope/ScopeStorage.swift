@@ -97,9 +97,11 @@ package final class ScopeStorage: Waitable, @unchecked Sendable {
     return shield != nil
   }
 
-  /// The same for a task.
-  nonisolated(nonsending) func joinChildren() async {
+  /// The same for a task, which nobody cancels. Whether there was anybody to wait for.
+  nonisolated(nonsending) func joinChildren() async -> Bool {
+    var hasWaited = false
     while !lock.withLock({ machine.close() }) {
+      hasWaited = true
       let task = WaitingTask()
       let node = UnsafeMutablePointer<WaitNode>.allocate(capacity: 1)
       node.initialize(to: WaitNode(.task(.passUnretained(task))))
@@ -110,6 +112,7 @@ package final class ScopeStorage: Waitable, @unchecked Sendable {
         machine.stopJoining()
       }
     }
+    return hasWaited
   }
 
   /// What the failures come to, when all has ended.
