@@ -128,6 +128,29 @@ import Testing
     #expect(log.all == ["first", "third"])
   }
 
+  @Test func aCancelledTasksWorkIsNotBegun() async throws {
+    let threads = BlockingPool(threadLimit: 1)
+    let log = Log()
+    let gate = Gate()
+    let (begun, begin) = AsyncStream<Void>.makeStream()
+    let first = Task {
+      try await blocking(on: threads) {
+        begin.yield()
+        gate.pass()
+        log.add("first")
+      }
+    }
+    for await _ in begun { break }
+    let second = Task { try await blocking(on: threads) { log.add("second") } }
+    second.cancel()
+    // What has begun runs to its end, and counts.
+    first.cancel()
+    gate.open()
+    try await first.value
+    await #expect(throws: CancellationError.self) { try await second.value }
+    #expect(log.all == ["first"])
+  }
+
   @Test func idleThreadsEnd() async throws {
     weak var gone: BlockingPool?
     do {

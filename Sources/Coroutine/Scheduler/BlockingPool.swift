@@ -45,18 +45,24 @@ private final class SharedFlag: Sendable {
 
 /// Runs what blocks its thread on a thread of its own, while the calling task is suspended. In `async` code.
 ///
-/// The parameters are those of the synchronous form.
+/// As the synchronous form, except that a cancelled task waits until it is the turn of its work, which then isn't begun.
 public func blocking<Value: Sendable>(
   on pool: BlockingPool = .shared, _ work: sending @escaping () throws -> Value
 ) async throws -> Value {
   // Called once, by the thread that it is given to.
   nonisolated(unsafe) let work = work
   let outcome = BlockingOutcome<Value>()
-  await withUnsafeContinuation { (continuation: UnsafeContinuation<Void, Never>) in
-    pool.submit {
-      outcome.set(Result { try work() })
-      continuation.resume()
+  let isWanted = SharedFlag(true)
+  await withTaskCancellationHandler {
+    await withUnsafeContinuation { (continuation: UnsafeContinuation<Void, Never>) in
+      pool.submit {
+        let begins = isWanted.value.load(ordering: .relaxed)
+        outcome.set(begins ? Result { try work() } : .failure(CancellationError()))
+        continuation.resume()
+      }
     }
+  } onCancel: {
+    isWanted.value.store(false, ordering: .relaxed)
   }
   return try outcome.get()
 }
