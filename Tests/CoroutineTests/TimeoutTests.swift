@@ -78,6 +78,44 @@ import Testing
     await #expect(throws: CancellationError.self) { try await other.get() }
   }
 
+  @Test func anyClockCanEndAWait() async throws {
+    let never = Channel<Int>()
+    let clock = ManualClock()
+    let waiting = Coroutine {
+      try withTimeout(until: .init(offset: .seconds(3)), clock: clock) { try never.receive() }
+    }
+    for await instant in clock.asked.stream {
+      #expect(instant.offset == .seconds(3))
+      break
+    }
+    clock.opened.continuation.yield()
+    await #expect(throws: TimeoutError()) { try await waiting.get() }
+
+    let begin = ContinuousClock.now
+    let other = Coroutine {
+      try withTimeout(until: begin + .milliseconds(2), clock: .continuous) { try never.receive() }
+    }
+    await #expect(throws: TimeoutError()) { try await other.get() }
+    #expect(ContinuousClock.now - begin >= .milliseconds(2))
+    let past = Coroutine {
+      try withTimeout(until: SuspendingClock.now - .seconds(1), clock: .suspending) { try never.receive() }
+    }
+    await #expect(throws: TimeoutError()) { try await past.get() }
+    let quick = Coroutine { try withTimeout(until: .init(offset: .seconds(3)), clock: ManualClock()) { 5 } }
+    #expect(try await quick.get() == 5)
+
+    let task = Task {
+      try await withTimeout(until: .init(offset: .seconds(4)), clock: clock) { try await never.receive() }
+    }
+    for await _ in clock.asked.stream { break }
+    clock.opened.continuation.yield()
+    await #expect(throws: TimeoutError()) { try await task.value }
+    await #expect(throws: TimeoutError()) {
+      try await withTimeout(until: begin, clock: .continuous) { try await never.receive() }
+    }
+    #expect(try await withTimeout(until: .now + .seconds(1000), clock: .suspending) { 6 } == 6)
+  }
+
   @Test func aTimeoutEndsAWaitThatWouldTakeForEverAndNothingElse() async throws {
     let never = Channel<Int>()
     let log = Log()

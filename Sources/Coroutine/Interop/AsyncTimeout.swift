@@ -13,22 +13,33 @@ nonisolated(nonsending) public func withTimeout<Result: Sendable>(
   let deadline = WaitDeadline.after(duration)
   let task = Task(operation: body)
   let timeout = TaskTimeout { task.cancel() }
-  TaskTimeout.pending.wrappingAdd(1, ordering: .relaxed)
-  if deadline == WaitDeadline.now { timeout.timerFired() } else { TimerService.shared.arm(timeout, at: deadline) }
-  defer {
-    TimerService.shared.disarm(timeout)
-    TaskTimeout.pending.wrappingSubtract(1, ordering: .relaxed)
-  }
-  return try await withTaskCancellationHandler {
-    do {
-      return try await task.value
-    } catch {
-      guard error is CancellationError, timeout.hasFired, !Task.isCancelled else { throw error }
-      throw TimeoutError(after: duration)
+  timeout.arm(at: deadline)
+  defer { TimerService.shared.disarm(timeout) }
+  return try await timeout.value(of: task, orThrow: TimeoutError(after: duration))
+}
+
+/// Runs `body`, and cancels it when it takes longer than until an instant of a clock. In `async` code.
+///
+/// As the synchronous form. `body` runs in a child task; this returns when that has ended.
+///
+/// - Throws: `TimeoutError` when the time was up and `body` ended with `CancellationError`; else what `body` throws.
+@discardableResult
+nonisolated(nonsending) public func withTimeout<C: Clock, Result: Sendable>(
+  until instant: C.Instant, clock: C, _ body: sending @escaping @isolated(any) () async throws -> Result
+) async throws -> Result where C.Duration == Duration {
+  let task = Task(operation: body)
+  let timeout = TaskTimeout { task.cancel() }
+  guard clock is SuspendingClock || clock is ContinuousClock else {
+    let sleeper = Task {
+      if (try? await clock.sleep(until: instant, tolerance: nil)) != nil { timeout.timerFired() }
     }
-  } onCancel: {
-    task.cancel()
+    defer { sleeper.cancel() }
+    return try await timeout.value(of: task, orThrow: TimeoutError())
   }
+  let deadline = TimerService.shared.deadline(at: instant, of: clock)
+  timeout.arm(at: deadline > TimerService.shared.now ? deadline : WaitDeadline.now)
+  defer { TimerService.shared.disarm(timeout) }
+  return try await timeout.value(of: task, orThrow: TimeoutError())
 }
 
 /// Cancels a task when the time is up.
@@ -43,7 +54,29 @@ final class TaskTimeout: TimerTarget, @unchecked Sendable {
     self.cancel = cancel
   }
 
-  var hasFired: Bool { fired.load(ordering: .acquiring) }
+  private var hasFired: Bool { fired.load(ordering: .acquiring) }
+
+  fileprivate func arm(at deadline: UInt64) {
+    if deadline == WaitDeadline.now { timerFired() } else { TimerService.shared.arm(self, at: deadline) }
+  }
+
+  /// What the task comes to, which this cancels, and so does the task that calls.
+  fileprivate nonisolated(nonsending) func value<Value: Sendable>(
+    of task: Task<Value, any Error>, orThrow timeoutError: TimeoutError
+  ) async throws -> Value {
+    Self.pending.wrappingAdd(1, ordering: .relaxed)
+    defer { Self.pending.wrappingSubtract(1, ordering: .relaxed) }
+    return try await withTaskCancellationHandler {
+      do {
+        return try await task.value
+      } catch {
+        guard error is CancellationError, hasFired, !Task.isCancelled else { throw error }
+        throw timeoutError
+      }
+    } onCancel: {
+      task.cancel()
+    }
+  }
 
   override func timerFired() {
     fired.store(true, ordering: .releasing)

@@ -35,37 +35,82 @@ public struct TimeoutError: Error, Equatable, CustomStringConvertible {
 public func withTimeout<Result>(_ duration: Duration, _ body: () throws -> Result) throws -> Result {
   let core = CoroutineCore.running(for: "withTimeout")
   let deadline = WaitDeadline.after(duration)
-  let region = CancellationRegion(of: core, isTimed: true)
-  let timeout = Timeout(duration, region)
-  if deadline == WaitDeadline.now { timeout.timerFired() } else { TimerService.shared.arm(timeout, at: deadline) }
-  func end() {
-    TimerService.shared.disarm(timeout)
-    region.close()
+  return try core.run(body, until: deadline, orThrow: TimeoutError(after: duration))
+}
+
+/// Runs `body`, and cancels it when it takes longer than until an instant of a clock. One that has passed lets the body do
+/// what needs no waiting.
+///
+/// ```swift
+/// let deadline = ContinuousClock.now + .seconds(1)
+/// let query = try withTimeout(until: deadline, clock: .continuous) { try queries.receive() }
+/// let reply = try withTimeout(until: deadline, clock: .continuous) { try replies.receive() }
+/// ```
+///
+/// As `withTimeout(_:_:)`. `SuspendingClock` and `ContinuousClock` go by the runtime's timers. Another clock, such as one
+/// for tests, is asked to sleep in a task; one that throws lets the body take its time.
+///
+/// - Throws: `TimeoutError` when the time was up and `body` ended with `CancellationError`; else what `body` throws.
+/// - Precondition: called inside a coroutine: traps elsewhere.
+@discardableResult
+@_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+public func withTimeout<C: Clock, Result>(
+  until instant: C.Instant, clock: C, _ body: () throws -> Result
+) throws -> Result where C.Duration == Duration {
+  let core = CoroutineCore.running(for: "withTimeout(until:clock:)")
+  if clock is SuspendingClock || clock is ContinuousClock {
+    let deadline = TimerService.shared.deadline(at: instant, of: clock)
+    return try core.run(body, until: deadline > TimerService.shared.now ? deadline : WaitDeadline.now)
   }
-  do {
-    let result = try body()
-    end()
-    return result
-  } catch {
-    end()
-    // What is cancelled around it as well goes on unwinding as that.
-    guard error is CancellationError, !core.isInterrupted, let reason = region.ownReason else { throw error }
-    throw reason
+  let region = CancellationRegion(of: core, isTimed: true)
+  let sleeper = Task {
+    guard (try? await clock.sleep(until: instant, tolerance: nil)) != nil else { return }
+    region.cancel(reason: TimeoutError())
+  }
+  return try core.run(body, in: region) { sleeper.cancel() }
+}
+
+extension CoroutineCore {
+  fileprivate final func run<Result>(
+    _ body: () throws -> Result, until deadline: UInt64, orThrow error: TimeoutError = TimeoutError()
+  ) throws -> Result {
+    let region = CancellationRegion(of: self, isTimed: true)
+    let timeout = Timeout(error, region)
+    if deadline == WaitDeadline.now { timeout.timerFired() } else { TimerService.shared.arm(timeout, at: deadline) }
+    return try run(body, in: region) { TimerService.shared.disarm(timeout) }
+  }
+
+  /// Runs it, and closes the region. `stop`: nothing has to cancel that any more.
+  fileprivate final func run<Result>(
+    _ body: () throws -> Result, in region: CancellationRegion, stop: () -> Void
+  ) throws -> Result {
+    do {
+      let result = try body()
+      stop()
+      region.close()
+      return result
+    } catch {
+      stop()
+      region.close()
+      // What is cancelled around it as well goes on unwinding as that.
+      guard error is CancellationError, !isInterrupted, let reason = region.ownReason else { throw error }
+      throw reason
+    }
   }
 }
 
 /// Cancels a region when the time is up.
 private final class Timeout: TimerTarget {
-  private let duration: Duration
+  private let error: TimeoutError
   private let region: CancellationRegion
 
-  init(_ duration: Duration, _ region: CancellationRegion) {
-    self.duration = duration
+  init(_ error: TimeoutError, _ region: CancellationRegion) {
+    self.error = error
     self.region = region
   }
 
   override func timerFired() {
-    region.cancel(reason: TimeoutError(after: duration))
+    region.cancel(reason: error)
   }
 }
 
