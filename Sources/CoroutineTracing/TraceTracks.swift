@@ -1,3 +1,4 @@
+import Coroutine
 import Glibc
 
 /// Makes the trace's events of the records of all threads: pure, but for the text that it appends to.
@@ -21,8 +22,9 @@ struct TraceTracks {
   }
 
   private var tracks: [Int: Track] = [:]
-  /// Ends of arrows whose other end has not come yet: it may lie in another thread's buffer.
-  private var starts: [Turn: Place] = [:]
+  /// Ends of arrows whose other end has not come yet: it may lie in another thread's buffer. `nil`: there is no arrow to it,
+  /// since it yielded.
+  private var starts: [Turn: Place?] = [:]
   private var ends: [Turn: Place] = [:]
   private var arrows = 0
   private(set) var events = 0
@@ -53,8 +55,7 @@ struct TraceTracks {
         text.append(",\"dur\":0.001}")
       }
       if let end = ends.removeValue(forKey: turn) { return arrow(from: place, to: end, &text) }
-      if starts.count >= Self.limit { starts.removeAll() }
-      starts[turn] = place
+      keep(place, at: turn)
     case .begin(let queued):
       begin("B", record.name.isEmpty ? "coroutine \(record.id)" : record.name, thread, &text)
       at(record.time, &text)
@@ -66,10 +67,14 @@ struct TraceTracks {
       text.append("}}")
       tracks[thread]?.open.append(record.id)
       guard queued != nil else { return }
-      if let start = starts.removeValue(forKey: turn) { return arrow(from: start, to: place, &text) }
+      if let start = starts.removeValue(forKey: turn) {
+        if let start { arrow(from: start, to: place, &text) }
+        return
+      }
       if ends.count >= Self.limit { ends.removeAll() }
       ends[turn] = place
     case .end(let cause, let detail):
+      if cause == ReadyCause.yielded.rawValue, ends.removeValue(forKey: turn) == nil { keep(nil, at: turn) }
       guard tracks[thread]?.open.contains(record.id) ?? false else { return }
       // What was inside of it has ended before, unseen.
       while let last = tracks[thread]?.open.popLast(), last != record.id { end(thread, at: record.time, &text) }
@@ -79,6 +84,11 @@ struct TraceTracks {
       at(record.time, &text)
       text.append(",\"s\":\"t\",\"args\":{\"coroutine\":\(record.id)}}")
     }
+  }
+
+  private mutating func keep(_ start: Place?, at turn: Turn) {
+    if starts.count >= Self.limit { starts.removeAll() }
+    starts.updateValue(start, forKey: turn)
   }
 
   /// The thread has ended, or the trace.

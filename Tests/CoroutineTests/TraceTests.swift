@@ -231,4 +231,20 @@ private struct Failure: Error {}
       ])
     #expect(tracks.dropped == 5)
   }
+
+  @Test func yieldsTakeNoRoomFromArrows() {
+    var (tracks, text) = (TraceTracks(), TraceText())
+    tracks.add(thread: 1, name: "one", to: &text)
+    tracks.add(thread: 2, name: "two", to: &text)
+    func take(_ kind: TraceRecord.Kind, _ id: UInt64, _ turn: UInt32, on thread: Int) {
+      tracks.take(TraceRecord(kind: kind, time: UInt64(turn), id: id, turn: turn, name: ""), of: thread, to: &text)
+    }
+    take(.begin(queued: 1), 1, 1, on: 1)  // whose wake comes last
+    for turn in UInt32(1)...100_000 {
+      take(.end("yielded", detail: ""), 2, turn, on: 2)
+      take(.begin(queued: 1), 2, turn, on: 2)
+    }
+    take(.ready, 1, 1, on: 2)
+    #expect(String(decoding: text.bytes, as: UTF8.self).components(separatedBy: #""ph":"f""#).count == 2)
+  }
 }
