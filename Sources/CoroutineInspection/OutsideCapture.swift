@@ -30,8 +30,13 @@ struct OutsideCapture: DumpSource {
         backend = try memory.cString(layout.backend)
         try reader.readAll { found.append($0) }
       } catch {
-        throw InspectionError(
-          .noRuntime, "the runtime's lists of coroutines can't be read: memory is missing, or was overwritten")
+        throw isRunning
+          ? InspectionError(
+            .noRuntime, "the runtime's lists of coroutines can't be read: memory is missing, or was overwritten")
+          : InspectionError(
+            .unusableCore,
+            "the core file lacks memory of the coroutines. gdb's gcore leaves it out: have the kernel write it "
+              + "(ulimit -c unlimited; kill -ABRT), or look at the process while it runs")
       }
       stacks = reader.stacks
     }

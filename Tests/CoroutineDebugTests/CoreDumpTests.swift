@@ -37,6 +37,11 @@ struct CoreDumpTests {
         }
       }
       #expect(problem(core.path) == nil)
+      let coroutine = Coroutine.immediate { try Coroutine.sleep(for: .seconds(5000)) }
+      let partial = try CoreFile(of: ForkedProcess(), isGdbs: true)
+      #expect(problem(partial.path)?.reason == .unusableCore)
+      #expect(problem(partial.path)?.description.contains("gcore") == true)
+      withExtendedLifetime(coroutine) {}
       #expect(problem(core.path, "/bin/sh")?.reason == .unusableExecutable)
       #expect(problem(core.path, "/bin/sh")?.description.contains("another build") == true)
       #expect(problem(core.path, "/etc/passwd")?.reason == .unusableExecutable)

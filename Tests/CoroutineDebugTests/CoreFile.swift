@@ -29,7 +29,8 @@ final class CoreFile {
     }
   }
 
-  init(of process: ForkedProcess) throws {
+  /// - Parameter isGdbs: as gdb's gcore writes it: of each mapping as far as the first guard in it.
+  init(of process: ForkedProcess, isGdbs: Bool = false) throws {
     var template = Array((NSTemporaryDirectory() + "/coroutine-core-XXXXXX").utf8CString)
     file = mkstemp(&template)
     path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
@@ -67,6 +68,7 @@ final class CoreFile {
       while offset < part.size {
         let count = pread(memory, &page, Int(min(UInt64(page.count), part.size - offset)), off_t(part.start + offset))
         // Most of it are stacks that nobody has used: holes in the file.
+        if count <= 0, isGdbs { break }
         if count > 0, memcmp(page, zeros, count) != 0 { pwrite(file, page, count, off_t(place + offset)) }
         // What lies in the middle of a mapping and can't be read is a guard.
         offset += UInt64(max(count, 4096))
