@@ -79,7 +79,11 @@ enum DeadlockSearch {
       } else if !coroutine.isParked {
         "was just woken"
       } else {
-        coroutine.operation == .suspension ? "waits for a callback" : nil
+        switch coroutine.operation {
+        case .suspension: "waits for a callback"
+        case .async: "waits for async code"
+        default: nil
+        }
       }
     }
   }

@@ -225,6 +225,13 @@ import Testing
     let called: Job = Coroutine(name: "called") { try withSuspension { _ = kept.trySend($0) } }
     try awaitWait([called], "suspension")
     #expect(problem(beside: called).hasSuffix(#"coroutine \#(called.id) "called" waits for a callback"#))
-    end([called, waiting])
+    let (gate, open) = AsyncStream<Void>.makeStream()
+    let awaiting: Job = Coroutine(name: "awaiting") { try Coroutine.await { for await _ in gate {} } }
+    try awaitWait([awaiting], "async")
+    end([called])
+    #expect(problem(beside: awaiting).hasSuffix(#"coroutine \#(awaiting.id) "awaiting" waits for async code"#))
+    open.finish()
+    try awaiting.getBlocking()
+    end([waiting])
   }
 }

@@ -361,14 +361,19 @@ private struct Failure: Error {}
     while holder.state != .suspended || all.contains(where: { $0.state != .suspended }) { await Task.yield() }
     let generator = Generator<Int> { yield in try yield(1) }
     #expect(generator.next() == 1)
+    let (gate, open) = AsyncStream<Void>.makeStream()
+    let awaiting = Coroutine { try Coroutine.await { for await _ in gate {} } }
+    while awaiting.state != .suspended { await Task.yield() }
     let census = try CoroutineCensus.take()
-    #expect(census.suspended == [.lock: 4, .receive: 1])
+    #expect(census.suspended == [.lock: 4, .receive: 1, .async: 1])
+    open.finish()
+    try await awaiting.get()
     #expect((census.new, census.ready, census.running, census.generators) == (0, 0, 0, 1))
     try await channel.send(1)
     try await holder.get()
     for coroutine in all { try await coroutine.get() }
     withExtendedLifetime(generator) {}
-    #expect(Coroutine.counters.createdCoroutines == 5)
+    #expect(Coroutine.counters.createdCoroutines == 6)
     // They have nothing to do any more.
     while Coroutine.counters.threadSleeps == 0 { await Task.yield() }
   }

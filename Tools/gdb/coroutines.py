@@ -20,7 +20,7 @@ import subprocess
 import gdb
 import gdb.unwinder
 
-VERSION = 2
+VERSION = 3
 NO_WORD = (1 << 64) - 1
 
 FIELDS = """
@@ -316,6 +316,8 @@ class Process:
             if operation == "sleep":
                 return operation
             return "the end of coroutine %d" % word(object + self.layout.core_id)
+        if operation == "async":
+            return "async code"
         name = "" if place == NO_WORD else string(object + place)
         return "%s, %s%s" % (operation, KINDS[kind], ' "%s"' % name if name else "")
 

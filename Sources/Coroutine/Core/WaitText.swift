@@ -6,7 +6,10 @@ package enum WaitText {
   package static var turn: String { "its turn" }
   /// What a generator waits for that is suspended in a `yield`.
   package static var nextElement: String { "the next element to be asked for" }
-  package static var callback: String { "a callback" }
+
+  package static func suspension(_ operation: WaitReason.Operation) -> String {
+    operation == .async ? "async code" : "a callback"
+  }
 
   package static func end(ofCoroutine id: UInt64, _ name: String, _ operation: WaitReason.Operation) -> String {
     operation == .sleep ? "sleep" : "the end of \(CoroutineCore.describe(id: id, name: name))"

@@ -66,7 +66,7 @@ private final class AsyncIteration<Base: AsyncSequence & Sendable>: @unchecked S
   func next() throws -> Base.Element? {
     guard !isOver else { return nil }
     do {
-      let element = try withSuspension { (request: Request) in
+      let element = try awaitResumption(as: .async) { (request: Request) in
         requests.continuation.yield(request)
       } onCancel: {
         task.cancel()

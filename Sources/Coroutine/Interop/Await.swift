@@ -36,7 +36,7 @@ extension Task {
   @_disfavoredOverload @available(*, noasync, message: "use 'await value' in async code")
   public func get() throws -> Success {
     let core = CoroutineCore.running(for: "Task.get()")
-    return try withSuspension { resume in
+    return try awaitResumption(as: .async) { resume in
       Task<Void, Never>(priority: core.priority) {
         switch await result {
         case .success(let value): resume.returning(value)

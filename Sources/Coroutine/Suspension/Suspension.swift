@@ -22,10 +22,18 @@
 public func withSuspension<Value: Sendable>(
   _ start: (Resumption<Value>) -> Void, onCancel: () -> Void = {}
 ) throws -> Value {
+  try awaitResumption(as: .suspension, start, onCancel: onCancel)
+}
+
+/// - Parameter operation: what others are told that the coroutine waits for.
+@inlinable
+func awaitResumption<Value: Sendable>(
+  as operation: WaitReason.Operation, _ start: (Resumption<Value>) -> Void, onCancel: () -> Void = {}
+) throws -> Value {
   let core = CoroutineCore.running(for: "withSuspension")
   let storage = SuspensionStorage<Value>(of: core)
   start(Resumption(storage))
-  guard let outcome = storage.wait(core) else {
+  guard let outcome = storage.wait(core, operation) else {
     onCancel()
     throw CancellationError()
   }

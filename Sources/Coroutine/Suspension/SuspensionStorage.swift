@@ -17,10 +17,10 @@ final class SuspensionStorage<Value: Sendable>: Waitable, @unchecked Sendable {
 
   /// The coroutine's side. Called once. No outcome: it was cancelled before there was one.
   @inlinable
-  func wait(_ core: CoroutineCore) -> Result<Value, any Error>? {
+  func wait(_ core: CoroutineCore, _ operation: WaitReason.Operation) -> Result<Value, any Error>? {
     var node = WaitNode(.coroutine(.passUnretained(core)))
     _ = withUnsafeMutablePointer(to: &node) { node in
-      wait(core, .suspension) {
+      wait(core, operation) {
         machine.wait(node)
       } withdraw: {
         .done
@@ -51,7 +51,7 @@ final class SuspensionStorage<Value: Sendable>: Waitable, @unchecked Sendable {
   var origin: String { "withSuspension in \(CoroutineCore.describe(id: coroutine.id, name: coroutine.name))" }
 
   override package func describe(_ operation: WaitReason.Operation) -> String {
-    WaitText.callback
+    WaitText.suspension(operation)
   }
 }
 
