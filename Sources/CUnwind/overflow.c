@@ -96,9 +96,11 @@ static bool start_reporter(void) {
   if ((asks = eventfd(0, EFD_CLOEXEC)) < 0 || (answers = eventfd(0, EFD_CLOEXEC)) < 0) return false;
   if (pthread_attr_init(&attributes) != 0) return false;
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  // The program's signals are not for it.
+  // The program's signals are not for it; but with this one Swift's crash report halts each thread, and complains of those
+  // that it can't.
   sigset_t all, before;
   sigfillset(&all);
+  sigdelset(&all, SIGPROF);
   pthread_sigmask(SIG_BLOCK, &all, &before);
   int code = pthread_create(&thread, &attributes, answer, NULL);
   pthread_sigmask(SIG_SETMASK, &before, NULL);

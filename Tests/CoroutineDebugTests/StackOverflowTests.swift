@@ -48,6 +48,23 @@ struct StackOverflowTests {
     #expect(report(result).contains("stack overflow in a generator of coroutine 1 \"consumer\" ("))
   }
 
+  /// Swift's crash report halts all threads by it, and says of which it could not.
+  @Test func theReportersThreadDoesNotBlockSIGPROF() async {
+    await #expect(processExitsWith: .success) {
+      try await Coroutine {}.value
+      let folder = "/proc/self/task/"
+      let tasks = try FileManager.default.contentsOfDirectory(atPath: folder).map { "\(folder)\($0)/" }
+      var reporter: String?
+      // It gives itself its name.
+      while reporter == nil {
+        reporter = tasks.first { (try? String(contentsOfFile: $0 + "comm", encoding: .utf8)) == "coroutine-crash\n" }
+      }
+      let status = try String(contentsOfFile: #require(reporter) + "status", encoding: .utf8)
+      let blocked = try #require(status.split(separator: "\n").first { $0.hasPrefix("SigBlk:") }?.dropFirst(8))
+      #expect(try #require(UInt64(blocked, radix: 16)) & 1 << UInt64(SIGPROF - 1) == 0)
+    }
+  }
+
   @Test func aStrayPointerIsNoOverflow() async {
     let result = await #expect(processExitsWith: .signal(SIGSEGV), observing: [\.standardErrorContent]) {
       try await Coroutine { UnsafeMutablePointer<Int>(bitPattern: 8)!.pointee = 1 }.value
