@@ -124,7 +124,7 @@ public final class StackPool: Sendable {
     stackSize: Int = StackPool.defaultStackSize, guardSize: Int? = nil, guards: Guards = .automatic,
     residentIdle: ClosedRange<Int>? = nil
   ) throws(StackError) {
-    precondition(residentIdle.map { $0.lowerBound >= 0 } ?? true, "StackPool: a negative number of idle stacks")
+    if let residentIdle, residentIdle.lowerBound < 0 { fatalError("StackPool: a negative number of idle stacks") }
     try self.init(
       stackSize: stackSize, guardSize: guardSize, guards: guards, idle: residentIdle.map { IdleWatermark(bounds: $0) },
       memory: .kernel)

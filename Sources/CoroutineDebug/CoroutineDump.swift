@@ -42,7 +42,7 @@ public struct CoroutineDump: Sendable {
   public static func capture(
     frameLimit: Int = 1000, interruptsThreads: Bool = false, stackPeaks: Bool = false
   ) throws(Unavailable) -> CoroutineDump {
-    precondition(frameLimit > 0, "a dump of at most \(frameLimit) frames a coroutine shows nothing")
+    require(frameLimit > 0, "a dump of at most \(frameLimit) frames a coroutine shows nothing")
     return try explaining {
       var capture = try StackCapture(
         frameLimit: frameLimit, interruptsThreads: interruptsThreads, stackPeaks: stackPeaks)
@@ -94,7 +94,7 @@ extension CoroutineDump {
   private static func write(
     options: Options, isColored: Bool, _ sink: (UnsafeRawBufferPointer) throws -> Void
   ) throws {
-    precondition(
+    require(
       options.frameLimit > 0, "a dump of at most \(options.frameLimit) frames a coroutine shows nothing")
     do {
       var capture = try StackCapture(

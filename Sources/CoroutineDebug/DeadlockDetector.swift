@@ -112,7 +112,7 @@ extension DeadlockDetector {
     every interval: Duration = .milliseconds(500),
     handler: @escaping @Sendable (DeadlockReport) -> Void = DeadlockReport.print
   ) throws(CoroutineDumpError) {
-    precondition(interval > .zero, "deadlocks are looked for every \(interval): the interval must be positive")
+    require(interval > .zero, "deadlocks are looked for every \(interval): the interval must be positive")
     try DeadlockWatch.shared.start(every: interval, handler)
   }
 

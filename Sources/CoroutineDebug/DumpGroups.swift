@@ -120,5 +120,5 @@ struct DumpGroups {
 
 extension CoroutineBacktrace {
   /// Number and name: `12 "reader"`.
-  var label: String { name.isEmpty ? "\(id)" : "\(id) \"\(name)\"" }
+  var label: String { name.isEmpty ? "\(id)" : "\(id) \"\(name.onOneLine)\"" }
 }

@@ -68,7 +68,7 @@ struct DumpStyle {
     }
     stream.write("\n")
     for (reason, members) in reasons.prefix(DumpGroup.named) {
-      stream.write("   \(reason): \(text(of: members.members, count: members.count))\n")
+      stream.write("   \(reason.onOneLine): \(text(of: members.members, count: members.count))\n")
     }
     let others = reasons.dropFirst(DumpGroup.named)
     if group.otherReasons > 0 {
@@ -79,7 +79,7 @@ struct DumpStyle {
     }
   }
 
-  private func reason(_ waitsFor: String) -> String { waitsFor.isEmpty ? "" : ", \(waitsFor)" }
+  private func reason(_ waitsFor: String) -> String { waitsFor.isEmpty ? "" : ", \(waitsFor.onOneLine)" }
 
   private func text(of members: DumpGroup.Members, count: Int) -> String {
     let named = members.labels.map(\.label).joined(separator: ", ")
@@ -97,10 +97,10 @@ struct DumpStyle {
 
   private func details(of group: DumpGroup) -> String {
     var details: [String] = []
-    if let scheduler = group.scheduler, !scheduler.isEmpty { details.append("on \(scheduler)") }
+    if let scheduler = group.scheduler, !scheduler.isEmpty { details.append("on \(scheduler.onOneLine)") }
     if case .some(.some(let parent)) = group.parentID { details.append("created by coroutine \(parent)") }
     if case .some(.some(let scope)) = group.scope {
-      details.append(scope.name.isEmpty ? "in a scope" : "in scope \"\(scope.name)\"")
+      details.append(scope.name.isEmpty ? "in a scope" : "in scope \"\(scope.name.onOneLine)\"")
     }
     if let size = group.stackSize {
       let used =
@@ -253,4 +253,20 @@ extension CoroutineBacktrace: CustomStringConvertible {
 extension CoroutineBacktrace.Frame: CustomStringConvertible {
   /// Address, function and place, on one line.
   public var description: String { DumpStyle().text(of: self, isInlined: isInlined) }
+}
+
+extension String {
+  /// For a line of text. A name, also one of another process, may contain what ends a line, or what a terminal takes for a
+  /// command.
+  var onOneLine: String {
+    // In UTF-8 control characters are these bytes, or begin with the last one.
+    guard utf8.contains(where: { $0 < 0x20 || $0 == 0x7f || $0 == 0xc2 }) else { return self }
+    return unicodeScalars.reduce(into: "") { text, scalar in
+      if scalar.properties.generalCategory == .control {
+        text += "\\u{\(String(scalar.value, radix: 16))}"
+      } else {
+        text.unicodeScalars.append(scalar)
+      }
+    }
+  }
 }

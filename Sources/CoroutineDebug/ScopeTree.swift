@@ -26,7 +26,7 @@ struct ScopeTree {
     guard !coroutine.isGenerator else { return }
     let reason = coroutine.waitsFor.isEmpty ? "" : ", \(coroutine.waitsFor)"
     let state = coroutine.state == .new ? "not begun" : coroutine.state.rawValue
-    nodes[coroutine.id] = Node(label: coroutine.label, text: "\(state)\(reason)")
+    nodes[coroutine.id] = Node(label: coroutine.label, text: "\(state)\(reason.onOneLine)")
     places.append((coroutine.id, coroutine.parentID, coroutine.scope))
   }
 

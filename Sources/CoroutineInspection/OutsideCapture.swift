@@ -1,5 +1,6 @@
 import CCoroutine
 import CInspection
+import Coroutine
 import CoroutineDebug
 import Glibc
 
@@ -14,7 +15,7 @@ struct OutsideCapture: DumpSource {
   private let memory: TargetMemory
 
   init(_ inspected: InspectedProcess, frameLimit: Int, stackPeaks: Bool) throws(InspectionError) {
-    precondition(frameLimit > 0, "a dump of at most \(frameLimit) frames a coroutine shows nothing")
+    require(frameLimit > 0, "a dump of at most \(frameLimit) frames a coroutine shows nothing")
     let memory = try TargetMemory(opening: inspected)
     defer { target_resume(memory.target) }
     self.memory = memory

@@ -45,6 +45,16 @@ import Testing
         """)
   }
 
+  /// As a foreign process may have them.
+  @Test func namesDoNotBreakLinesOrReachTheTerminal() {
+    let odd = coroutine(3, "a\nb\u{1b}[2J\u{9b}é", waitsFor: "receive on channel \"\u{7f}\r\"")
+    #expect(
+      CoroutineDump(coroutines: [odd]).description == #"""
+        coroutine 3 "a\u{a}b\u{1b}[2J\u{9b}é": suspended, receive on channel "\u{7f}\u{d}"
+
+        """#)
+  }
+
   @Test func nothingIsLeftOutOrShortenedWhereThatIsAskedFor() {
     let dump = CoroutineDump(coroutines: [coroutine(12, "", .ready, frames: stack, isTruncated: true)])
     #expect(
