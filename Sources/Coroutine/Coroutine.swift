@@ -90,8 +90,8 @@ public struct Coroutine<Success: Sendable, Failure: Error>: Sendable {
 }
 
 extension Coroutine where Success == Never, Failure == Never {
-  /// Starts a coroutine that has nothing of its creator: neither its scheduler nor its task-local values. It runs on the
-  /// pool, or on `scheduler`, and nobody waits for it unless they call `get()`.
+  /// Starts a coroutine that has nothing of its creator: neither its scheduler, its task-local values nor its priority. It runs
+  /// on the pool, or on `scheduler`, and nobody waits for it unless they call `get()`.
   ///
   /// The exception, to be spelled out: `withScope` has coroutines that end with what they are for.
   @discardableResult
@@ -102,7 +102,7 @@ extension Coroutine where Success == Never, Failure == Never {
   ) -> Coroutine<Value, Problem> {
     let reference = SchedulerReference(scheduler)
     let storage = CoroutineStorage(on: reference, name: name, stackSize: stackSize, body: body)
-    storage.dropInheritedBindings()
+    storage.detach()
     storage.schedule()
     return Coroutine<Value, Problem>(storage: storage)
   }

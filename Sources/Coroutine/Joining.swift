@@ -7,7 +7,7 @@ extension Coroutine {
   ///   it began, or the caller is cancelled while it waits.
   /// - Precondition: called inside a coroutine, and not the one that is waited for (it would wait for ever): traps.
   @inlinable
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func get() throws -> Success {
     try storage.get()
   }
@@ -26,7 +26,7 @@ extension Coroutine {
   /// - Parameter timeout: not negative: traps. Zero: the result if it is there.
   /// - Throws: `TimeoutError`, and what `get()` throws.
   @inlinable
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func get(timeout: Duration) throws -> Success {
     try storage.get(until: WaitDeadline.after(timeout))
   }
@@ -76,7 +76,7 @@ extension Coroutine {
   /// - Throws: `CancellationError` if the caller is cancelled while it waits.
   /// - Precondition: as for `get()`.
   @inlinable
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func join() throws {
     try storage.waitForEnd()
   }
@@ -93,7 +93,7 @@ extension Coroutine {
   ///
   /// - Throws: `CancellationError` if the caller is cancelled while it waits.
   /// - Precondition: as for `get()`.
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func cancelAndJoin(reason: (any Error)? = nil) throws {
     cancel(reason: reason)
     try join()

@@ -36,8 +36,8 @@ public struct CoroutineBacktrace: Sendable, Identifiable {
   /// `Coroutine.immediate`, up to where the thread began. In a dump of its own process it has none unless it makes the dump,
   /// or the dump was told to interrupt threads.
   public package(set) var frames: [Frame] = []
-  /// Whether it ran, and its thread was asked where it stands, and did not answer in time: it blocks signals, or got no
-  /// processor. `frames` is empty then.
+  /// Whether it ran, and its thread was asked where it stands, and did not answer in time, or not while it ran this
+  /// coroutine, three times in a row: it switches often, blocks signals, or got no processor. `frames` is empty then.
   public package(set) var isUnanswered = false
   /// Whether `frames` ends because there were more than the dump's limit.
   public package(set) var isTruncated = false

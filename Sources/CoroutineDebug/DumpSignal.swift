@@ -38,6 +38,7 @@ private enum DumpSignals {
   private static let lock = Lock()
   // Guarded by the lock. A signal's place is that in `signals_notify`.
   nonisolated(unsafe) private static var requests: [Request] = []
+  nonisolated(unsafe) private static var hasThread = false
 
   static func add(
     _ signal: CInt, _ destination: CoroutineDump.Destination, _ options: CoroutineDump.Options
@@ -47,13 +48,15 @@ private enum DumpSignals {
     if let known = requests.firstIndex(where: { $0.signal == signal }) {
       requests[known].destination = destination
       requests[known].options = options
-      return
+    } else {
+      guard signals_notify(signal) == requests.count else {
+        throw CoroutineDumpError(operation: "signal \(signal)", code: errno)
+      }
+      requests.append(Request(signal: signal, destination: destination, options: options))
     }
-    guard signals_notify(signal) == requests.count else {
-      throw CoroutineDumpError(operation: "signal \(signal)", code: errno)
-    }
-    requests.append(Request(signal: signal, destination: destination, options: options))
-    if requests.count == 1 { try startThread() }
+    // What the thread is to do comes first; should there be none, the next call tries again.
+    if !hasThread { try startThread() }
+    hasThread = true
   }
 
   private static func startThread() throws(CoroutineDumpError) {

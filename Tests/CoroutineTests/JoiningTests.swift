@@ -74,5 +74,13 @@ import Testing
       }
     }.get()
     #expect(tag == "none" && !isThere)
+    // Not awaited, which would raise its priority.
+    let priorities = Channel<TaskPriority>()
+    Task.detached(priority: .background) {
+      Coroutine { try priorities.send(try Coroutine.await { Task.currentPriority }) }
+      Coroutine.detached { try priorities.send(try Coroutine.await { Task.currentPriority }) }
+    }
+    let both = try await [priorities.receive(), priorities.receive()].sorted { $0.rawValue < $1.rawValue }
+    #expect(both[0] < .medium && both[1] >= .medium)
   }
 }

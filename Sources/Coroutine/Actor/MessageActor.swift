@@ -97,7 +97,7 @@ extension MessageActor {
   /// - Throws: `ActorStopped` if the actor has ended; `MailboxFull` if the mailbox is full and its policy is to fail;
   ///   `CancellationError` or `TimeoutError` if the caller is cancelled, or time is up, while it waits for room.
   @inlinable
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func tell(_ message: consuming Message, timeout: Duration? = nil) throws {
     var letter: Letter<Message>?
     switch storage.deliver(consume message, nil, &letter) {
@@ -165,7 +165,7 @@ extension MessageActor {
   ///   `AskCycle` if the actor waits for the caller; `CancellationError` if the caller is cancelled; `TimeoutError`.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @inlinable
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func ask<Value: Sendable>(timeout: Duration? = nil, _ message: (Reply<Value>) -> Message) throws -> Value {
     try storage.ask(timeout: timeout, message)
   }
@@ -217,7 +217,7 @@ extension MessageActor {
   /// - Throws: what the actor failed with; `CancellationError` if the caller is cancelled. That the actor was cancelled is no
   ///   error.
   /// - Precondition: called inside a coroutine, and not by the actor itself: traps.
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func join() throws {
     try storage.coroutine.waitForEnd()
     try storage.throwFailure()

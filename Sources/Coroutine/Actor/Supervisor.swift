@@ -54,7 +54,7 @@ public struct Supervisor: Sendable {
   /// or not.
   ///
   /// - Precondition: called inside a coroutine, and not by one of the actors: traps.
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func stop() {
     _ = CoroutineCore.running(for: "Supervisor.stop()")
     node.close()

@@ -58,7 +58,7 @@ extension Channel where Element: Sendable {
   ///   these cases has anybody received it, nor will.
   /// - Precondition: called inside a coroutine, with no negative timeout: traps otherwise.
   @inlinable
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func send(_ element: Element, timeout: Duration? = nil, onCancel: () -> Void = {}) throws {
     var unsent: Element? = element
     let cause = storage.send(&unsent, until: WaitDeadline.after(timeout), "Channel.send(_:)")
@@ -79,7 +79,7 @@ extension Channel where Element: ~Copyable {
   /// - Parameter timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
   /// - Precondition: called inside a coroutine, with no negative timeout: traps otherwise.
   @inlinable
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func send(
     orReturn element: consuming sending Element, timeout: Duration? = nil
   ) -> sending SendOutcome<Element> {
@@ -102,7 +102,7 @@ extension Channel where Element: ~Copyable {
   ///   element.
   /// - Precondition: called inside a coroutine, with no negative timeout: traps otherwise.
   @inlinable
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func receive(timeout: Duration? = nil, onCancel: () -> Void = {}) throws -> sending Element {
     var element: Element?
     let cause = storage.receive(&element, until: WaitDeadline.after(timeout), "Channel.receive()")

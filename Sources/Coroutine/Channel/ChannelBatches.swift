@@ -17,7 +17,7 @@ extension Channel {
   ///   element.
   /// - Precondition: called inside a coroutine, with no negative timeout: traps otherwise.
   @inlinable
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func receiveAll(timeout: Duration? = nil, onCancel: () -> Void = {}) throws -> sending [Element] {
     var batch = ChannelBatch(limit: .max, of: storage)
     let cause = storage.receive(&batch.latest, until: WaitDeadline.after(timeout), "Channel.receiveAll()")
@@ -54,7 +54,7 @@ extension Channel {
   ///   been received; `CancellationError` if the caller is cancelled; `TimeoutError` if time is up.
   /// - Precondition: called inside a coroutine, with no negative timeout or count: traps otherwise.
   @inlinable
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func receive(
     count: Int, timeout: Duration? = nil, onCancel: () -> Void = {}
   ) throws -> sending [Element] {

@@ -65,7 +65,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
 
   /// The priority of the task that it was created in, or whose coroutine it was; 0 for none. (Not as `TaskPriority`, whose
   /// layout only the Swift runtime knows: each access would be a call.)
-  private let rawPriority: UInt8
+  @exclusivity(unchecked) private var rawPriority: UInt8
   /// The coroutine that created it, by number; 0 outside of any.
   package final let parentID: UInt64
   /// Its values of `CoroutineLocal`s.
@@ -376,9 +376,15 @@ extension CoroutineCore {
     home.enqueue(Ready(.passUnretained(self)), .launched)
   }
 
-  /// Drops the task-local bindings that it has inherited. Before it is scheduled.
+  /// Has nothing of its creator. Before it is scheduled.
   @usableFromInline
-  final func dropInheritedBindings() {
+  final func detach() {
+    dropInheritedBindings()
+    rawPriority = 0
+  }
+
+  /// Drops the task-local bindings that it has inherited. Before it is scheduled.
+  private final func dropInheritedBindings() {
     var words = coroutine_words(access: 0, task: 0, locals: inherited)
     coroutine_words_release(&words)
     inherited = 0

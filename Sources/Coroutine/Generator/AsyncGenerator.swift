@@ -51,7 +51,7 @@ public struct AsyncGenerator<Element: Sendable>: AsyncSequence, Sendable {
   ///   `CancellationError` if the caller is cancelled before there is an element.
   /// - Precondition: called inside a coroutine, and not inside the body, which would wait for itself: traps elsewhere.
   @inlinable
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func next() throws -> Element? {
     try end.storage.next()
   }

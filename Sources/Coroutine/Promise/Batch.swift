@@ -15,7 +15,7 @@
 /// - Throws: the error of the first one that fails, at once: the others are cancelled, since nobody would get their values
 ///   (`results(of:)` waits for each); `CancellationError` if the caller is cancelled: the others go on.
 /// - Precondition: called inside a coroutine: traps elsewhere.
-@_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+@_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
 public func values<each Source: Awaitable>(of source: repeat each Source) throws -> (repeat (each Source).Value) {
   let ending = (repeat (each source).ending)
   let batch = BatchStorage(erasing(repeat each ending), until: .allSucceeded)
@@ -45,7 +45,7 @@ nonisolated(nonsending) public func values<each Source: Awaitable>(
 /// - Throws: the error of the first one that fails, at once: the others are cancelled, since nobody would get their values
 ///   (`results(of:)` waits for each); `CancellationError` if the caller is cancelled: the others go on.
 /// - Precondition: called inside a coroutine: traps elsewhere.
-@_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+@_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
 public func values<Source: Awaitable>(of sources: [Source]) throws -> [Source.Value] {
   let endings = sources.map(\.ending)
   let batch = BatchStorage(endings.map(\.source), until: .allSucceeded)
@@ -71,7 +71,7 @@ nonisolated(nonsending) public func values<Source: Awaitable>(of sources: [Sourc
 ///
 /// - Throws: `CancellationError` if the caller is cancelled.
 /// - Precondition: called inside a coroutine: traps elsewhere.
-@_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+@_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
 public func results<each Source: Awaitable>(
   of source: repeat each Source
 ) throws(CancellationError) -> (repeat Result<(each Source).Value, any Error>) {
@@ -97,7 +97,7 @@ nonisolated(nonsending) public func results<each Source: Awaitable>(
 ///
 /// - Throws: `CancellationError` if the caller is cancelled.
 /// - Precondition: called inside a coroutine: traps elsewhere.
-@_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+@_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
 public func results<Source: Awaitable>(
   of sources: [Source]
 ) throws(CancellationError) -> [Result<Source.Value, any Error>] {
@@ -129,7 +129,7 @@ nonisolated(nonsending) public func results<Source: Awaitable>(
 /// - Throws: the error of the first one that ends, if it failed; `CancellationError` if the caller is cancelled: they all
 ///   go on.
 /// - Precondition: called inside a coroutine, with one source at least: traps otherwise.
-@_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+@_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
 public func firstValue<Source: Awaitable>(of sources: [Source]) throws -> Source.Value {
   let endings = sources.map(\.ending)
   let batch = BatchStorage(endings.map(\.source), until: .firstEnded)

@@ -81,7 +81,7 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
   ///
   /// - Throws: what the promise is rejected with; `CancellationError` if it, or the caller, is cancelled.
   /// - Precondition: called inside a coroutine: traps elsewhere.
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func get() throws -> Value { try promise.get() }
 
   /// Waits for the value, in `async` code: see `Promise.get()`.

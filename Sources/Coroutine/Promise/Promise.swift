@@ -123,7 +123,7 @@ extension Promise {
   ///   `isCancelled` which. A cancelled caller leaves the promise as it is.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @inlinable
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func get() throws -> Value {
     try storage.value(after: storage.wait())
   }
@@ -134,7 +134,7 @@ extension Promise {
   /// - Throws: `TimeoutError` if it was still pending then, and stays as it is; else what `get()` throws.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @inlinable
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func get(timeout: Duration) throws -> Value {
     try storage.value(after: storage.wait(until: WaitDeadline.after(timeout)), timeout: timeout)
   }

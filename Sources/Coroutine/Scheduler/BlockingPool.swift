@@ -19,7 +19,7 @@ import Synchronization
 /// - Returns: what `work` returns.
 /// - Throws: what `work` throws; `CancellationError` if the coroutine is cancelled before `work` is done. Work that has not
 ///   begun by then never does; what has begun runs to its end, and its result is dropped.
-@_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+@_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
 public func blocking<Value: Sendable>(
   on pool: BlockingPool = .shared, _ work: sending @escaping () throws -> Value
 ) throws -> Value {

@@ -23,7 +23,7 @@
 ///   if the coroutine was cancelled while it waited for the children.
 /// - Precondition: called inside a coroutine: traps elsewhere.
 @discardableResult
-@_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+@_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
 public func withScope<Result>(name: String = "", _ body: (CoroutineScope) throws -> Result) throws -> Result {
   let core = CoroutineCore.running(for: "withScope")
   let storage = ScopeStorage(name: name)

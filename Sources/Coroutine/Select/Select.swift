@@ -23,7 +23,7 @@
 ///   `ChannelClosed`, the error of a coroutine or a promise, what its handler throws.
 /// - Precondition: called inside a coroutine, and there is at least one case: traps elsewhere.
 @inlinable @inline(__always)
-@_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+@_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
 public func select<Output, Cases: SelectCase>(
   @Select.Builder<Output> _ cases: () throws -> Cases
 ) throws -> Output where Cases.Output == Output {
@@ -40,7 +40,7 @@ public func select<Output, Cases: SelectCase>(
 /// - Throws: as the other one.
 /// - Precondition: called inside a coroutine, and there is at least one case: traps elsewhere.
 @inlinable
-@_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+@_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
 public func select<Case: SelectCase>(_ cases: [Case]) throws -> Case.Output {
   try Select.run(Select.Each(cases))
 }
@@ -56,7 +56,7 @@ public func select<Case: SelectCase>(_ cases: [Case]) throws -> Case.Output {
 /// - Throws: as the other ones.
 /// - Precondition: called inside a coroutine, and there is at least one case: traps elsewhere.
 @inlinable
-@_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+@_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
 public func select<Output>(_ cases: [any SelectCase<Output>]) throws -> Output {
   try Select.run(Select.Each(cases.map { Select.Erased($0) }))
 }

@@ -42,7 +42,7 @@ public struct Barrier: Sendable {
   ///   come: the others wait for somebody in its place. (Unless the last one came at the same moment: then they go on.)
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @discardableResult
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func wait(timeout: Duration? = nil) throws -> Bool {
     try storage.wait(timeout: timeout)
   }

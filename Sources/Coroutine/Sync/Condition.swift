@@ -48,7 +48,7 @@ public struct Condition<Value: ~Copyable>: Sendable {
   /// - Throws: `CancellationError` if the caller is cancelled before the signal; `TimeoutError` if the time was up before.
   ///   The mutex is held then too.
   /// - Precondition: called inside a coroutine that holds the mutex: traps elsewhere.
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func wait(_ value: inout Value, timeout: Duration? = nil) throws {
     try wait(&value, until: WaitDeadline.after(timeout)).check(timeout)
   }
@@ -59,7 +59,7 @@ public struct Condition<Value: ~Copyable>: Sendable {
   ///   - timeout: how long to wait at most, all in all.
   ///   - predicate: runs with the mutex held.
   /// - Throws: what `predicate` throws; `CancellationError`, `TimeoutError`. The mutex is held in any case.
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func wait(
     _ value: inout Value, timeout: Duration? = nil, until predicate: (borrowing Value) throws -> Bool
   ) throws {
@@ -129,7 +129,7 @@ extension Condition where Value == Void {
   /// Gives the mutex back, suspends the calling coroutine until the condition is signalled, and takes the mutex again.
   ///
   /// As the form with a value.
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func wait(timeout: Duration? = nil) throws {
     try storage.wait(until: WaitDeadline.after(timeout)).check(timeout)
   }
@@ -137,7 +137,7 @@ extension Condition where Value == Void {
   /// Waits until `predicate` is true; not at all if it is already. It runs with the mutex held.
   ///
   /// As the form with a value.
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func wait(timeout: Duration? = nil, until predicate: () throws -> Bool) throws {
     var nothing: Void
     try wait(&nothing, timeout: timeout) { _ in try predicate() }

@@ -41,7 +41,7 @@ public struct CoroutineMutex<Value: ~Copyable>: Sendable {
   ///   if the time was up before; what `body` throws. Afterwards the mutex is free in any case.
   /// - Precondition: called inside a coroutine, which does not hold the mutex already (it would wait for itself): traps.
   @inlinable
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func withLock<Result: ~Copyable>(
     timeout: Duration? = nil, _ body: (inout sending Value) throws -> sending Result
   ) throws -> sending Result {
@@ -95,7 +95,7 @@ extension CoroutineMutex where Value == Void {
 
   /// Runs `body` while nobody else is inside. As `withLock` with a value.
   @inlinable
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func withLock<Result: ~Copyable>(
     timeout: Duration? = nil, _ body: () throws -> sending Result
   ) throws -> sending Result {

@@ -37,7 +37,7 @@ public struct Once<Value: Sendable>: Sendable {
   ///   another one makes it.
   /// - Precondition: called inside a coroutine, and not inside its own `make` (it would wait for itself): traps.
   @inlinable
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func get(timeout: Duration? = nil, _ make: () throws -> Value) throws -> Value {
     if storage.isMade { return storage.result }
     guard try storage.begin(timeout: timeout) else { return storage.result }

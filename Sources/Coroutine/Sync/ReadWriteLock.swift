@@ -34,7 +34,7 @@ public struct ReadWriteLock<Value: ~Copyable & Sendable>: Sendable {
   ///   before; what `body` throws.
   /// - Precondition: called inside a coroutine, which is not the lock's writer: traps.
   @inlinable
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func withReadLock<Result: ~Copyable>(
     timeout: Duration? = nil, _ body: (borrowing Value) throws -> Result
   ) throws -> Result {
@@ -76,7 +76,7 @@ public struct ReadWriteLock<Value: ~Copyable & Sendable>: Sendable {
   ///   before; what `body` throws.
   /// - Precondition: called inside a coroutine, which is not the lock's writer already: traps.
   @inlinable
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func withWriteLock<Result: ~Copyable>(
     timeout: Duration? = nil, _ body: (inout Value) throws -> Result
   ) throws -> Result {

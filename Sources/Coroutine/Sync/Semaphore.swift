@@ -39,7 +39,7 @@ public struct Semaphore: Sendable {
   /// - Throws: `CancellationError` if the caller is cancelled before it has them; `TimeoutError` if the time was up before.
   ///   Then it has none.
   /// - Precondition: called inside a coroutine: traps elsewhere.
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func acquire(_ count: Int = 1, timeout: Duration? = nil) throws {
     try storage.acquire(count, timeout: timeout)
   }
@@ -76,7 +76,7 @@ public struct Semaphore: Sendable {
   /// - Throws: what `acquire` and `body` throw.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @inlinable
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func withPermit<Result: ~Copyable>(timeout: Duration? = nil, _ body: () throws -> Result) throws -> Result {
     try acquire(timeout: timeout)
     defer { release() }
@@ -101,7 +101,7 @@ public struct Semaphore: Sendable {
   /// - Throws: what `acquire` and `body` throw.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @inlinable
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func withPermits<Result: ~Copyable>(
     _ count: Int, timeout: Duration? = nil, _ body: () throws -> Result
   ) throws -> Result {

@@ -61,7 +61,7 @@ public struct WaitGroup: Sendable {
   /// - Parameter timeout: how long to wait at most; zero: not at all; `nil`: for ever. Negative: traps.
   /// - Throws: `CancellationError`, `TimeoutError` if the caller is cancelled or the time was up before.
   /// - Precondition: called inside a coroutine: traps elsewhere.
-  @_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func wait(timeout: Duration? = nil) throws {
     try storage.wait(timeout: timeout)
   }

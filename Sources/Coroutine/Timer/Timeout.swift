@@ -31,7 +31,7 @@ public struct TimeoutError: Error, Equatable, CustomStringConvertible {
 /// - Throws: `TimeoutError` when the time was up and `body` ended with `CancellationError`; else what `body` throws.
 /// - Precondition: called inside a coroutine: traps elsewhere.
 @discardableResult
-@_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+@_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
 public func withTimeout<Result>(_ duration: Duration, _ body: () throws -> Result) throws -> Result {
   let core = CoroutineCore.running(for: "withTimeout")
   let deadline = WaitDeadline.after(duration)
@@ -53,7 +53,7 @@ public func withTimeout<Result>(_ duration: Duration, _ body: () throws -> Resul
 /// - Throws: `TimeoutError` when the time was up and `body` ended with `CancellationError`; else what `body` throws.
 /// - Precondition: called inside a coroutine: traps elsewhere.
 @discardableResult
-@_disfavoredOverload @available(*, noasync, message: "use 'await' here")
+@_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
 public func withTimeout<C: Clock, Result>(
   until instant: C.Instant, clock: C, _ body: () throws -> Result
 ) throws -> Result where C.Duration == Duration {
