@@ -249,7 +249,8 @@ import Testing
 
   @Test func whoeverMustNotSuspendGetsNoLoan() async throws {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
-      let pool = ThreadPool(threads: 2)
+      // One thread: with another one the answer may be there before anybody has to wait for it.
+      let pool = ThreadPool(threads: 1)
       let actor = MessageActor<Reply<Int>>(on: pool) { mailbox in for reply in mailbox { reply.complete(1) } }
       try await Coroutine(on: pool) {
         _ = try actor.ask { $0 }
