@@ -41,6 +41,8 @@ public final class StackPool: Sendable {
   private let geometry: StackGeometry
   let memory: StackMemory
   private let requestedGuards: Guards
+  /// How long what is surplus is kept for a program that may want it back: see `sink`.
+  let sinkingPeriod: Duration
   let lock = Lock()
   let growth = Lock()
 
@@ -118,7 +120,7 @@ public final class StackPool: Sendable {
   ///   - guards: how overflows are caught.
   ///   - residentIdle: how many idle stacks keep their memory; the pool moves between the bounds (not negative) with what
   ///     the program does. By default 256...131,072 for stacks of up to 256 KiB, fewer if they are larger; no more than an
-  ///     eighth of that for longer than some seconds.
+  ///     eighth of that for longer than a minute.
   /// - Throws: `StackError.impossibleSize`, `StackError.impossibleGuardSize`.
   public convenience init(
     stackSize: Int = StackPool.defaultStackSize, guardSize: Int? = nil, guards: Guards = .automatic,
@@ -131,14 +133,19 @@ public final class StackPool: Sendable {
   }
 
   package convenience init(
-    stackSize: Int, guardSize: Int?, guards: Guards, idle: IdleWatermark?, memory: StackMemory
+    stackSize: Int, guardSize: Int?, guards: Guards, idle: IdleWatermark?, memory: StackMemory,
+    sinkingPeriod: Duration = .seconds(10)
   ) throws(StackError) {
     let geometry = try StackGeometry(stackSize: stackSize, guardSize: guardSize, isGuarded: guards != .none)
-    self.init(geometry: geometry, guards: guards, idle: idle, memory: memory)
+    self.init(geometry: geometry, guards: guards, idle: idle, memory: memory, sinkingPeriod: sinkingPeriod)
   }
 
-  init(geometry: StackGeometry, guards: Guards, idle watermark: IdleWatermark? = nil, memory: StackMemory = .kernel) {
+  init(
+    geometry: StackGeometry, guards: Guards, idle watermark: IdleWatermark? = nil, memory: StackMemory = .kernel,
+    sinkingPeriod: Duration = .seconds(10)
+  ) {
     self.geometry = geometry
+    self.sinkingPeriod = sinkingPeriod
     self.memory = memory
     requestedGuards = guards
     idle = .allocate(capacity: 1)

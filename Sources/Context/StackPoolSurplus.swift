@@ -6,8 +6,6 @@ import Synchronization
 /// memory of very many idle stacks, and the page tables and guards of arenas whose stacks are all clean. A thread sees to
 /// it, which exists as long as there is something of that kind.
 extension StackPool {
-  private static var period: Duration { .seconds(1) }
-
   /// Called without a lock.
   func startSinkingIfNeeded() {
     let starts = lock.withLock {
@@ -45,9 +43,9 @@ extension StackPool {
     }
   }
 
-  fileprivate static func waitForPeriod() {
+  fileprivate func waitForPeriod() {
     let nobodyWakesIt = Atomic<UInt32>(0)
-    while Futex.wait(on: nobodyWakesIt, while: 0, for: period) {}
+    while Futex.wait(on: nobodyWakesIt, while: 0, for: sinkingPeriod) {}
   }
 }
 
@@ -55,7 +53,7 @@ private func runTrimmer(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRa
   csystem_name_thread("coroutine-trim")
   let pool = Unmanaged<StackPool>.fromOpaque(argument!)
   pool._withUnsafeGuaranteedRef { pool in
-    repeat { StackPool.waitForPeriod() } while pool.sink()
+    repeat { pool.waitForPeriod() } while pool.sink()
   }
   pool.release()
   return nil

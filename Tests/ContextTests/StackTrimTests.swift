@@ -75,7 +75,7 @@ import Testing
     do {
       let pool = try StackPool(
         stackSize: 16 << 10, guardSize: nil, guards: .automatic, idle: IdleWatermark(bounds: 0...4000, lasting: 1500),
-        memory: .kernel)
+        memory: .kernel, sinkingPeriod: .milliseconds(100))
       released = pool
       for _ in 0..<3 { try burst(2000, on: pool) }
       while pool.statistics.residentIdle >= 1500 + 64 { usleep(1000) }
