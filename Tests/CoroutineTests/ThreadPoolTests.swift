@@ -267,10 +267,11 @@ import Testing
     while core != nil { await Task.yield() }
   }
 
-  @Test func aPoolThatNeverRanAnythingGoes() {
+  @Test func aPoolThatNeverRanAnythingGoes() async {
     weak var core: PoolCore?
     do { core = ThreadPool(threads: 3).core }
-    #expect(core == nil)
+    // Who counts coroutines meanwhile holds all pools for a moment.
+    while core != nil { await Task.yield() }
   }
 
   @Test func aThreadKnowsItsPool() async throws {
