@@ -52,6 +52,7 @@ public final class StackPool: Sendable {
 
   /// The arenas, linked from the newest to the oldest. Grows under `growth`, read without a lock: what it leads to is
   /// made for that.
+  // An atomic; arenas stay where they are, and each field of theirs says what guards it.
   nonisolated(unsafe) let newestArena = Atomic<StackArena.Pointer?>(nil)
 
   struct Idle: ~Copyable {

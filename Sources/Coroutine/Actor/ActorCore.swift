@@ -3,6 +3,7 @@ public import Synchronization
 
 /// The coroutine of an actor: so that one who asks can be recognised as an actor.
 @usableFromInline
+// Unchecked: as its superclass; its own field says who may touch it.
 final class ActorCoroutine: CoroutineCore, @unchecked Sendable {
   // Sendable: written once, before it is scheduled. The actor is alive while its coroutine runs, and nobody looks at it
   // otherwise.
