@@ -2,4 +2,4 @@
 #pragma once
 
 // Counts one more reference to an object that no other thread knows of yet: without an atomic operation.
-void *swift_nonatomic_retain(void *object);
+void coroutine_retain_unshared(void *object);

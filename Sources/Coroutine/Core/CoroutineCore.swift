@@ -12,74 +12,76 @@ public import Synchronization
 @usableFromInline
 // Unchecked: each field says who may touch it.
 package class CoroutineCore: Waitable, @unchecked Sendable {
+  // The fields lie in the order in which they are declared. First what is needed to begin, end, and be joined: that happens
+  // on different threads, and each cache line that it needs has to travel between them.
+
   /// Where it runs, unless it has hopped elsewhere. Fixed.
   let home: SchedulerReference
-  /// Where it runs instead, inside `on(_:operation:)`. Changed by itself.
-  @exclusivity(unchecked) final var visiting: SchedulerReference?
-  /// Unique in the process, counted from 1.
-  @usableFromInline package let id: UInt64
-  /// For people; empty where none was given.
-  @usableFromInline package let name: String
-  /// The usable bytes of its stack, or `defaultStackSize`.
-  private let stackSize: Int
-  private static var defaultStackSize: Int { .min }
-  /// The creator's task-local bindings, until the first run moves them into the block.
-  @exclusivity(unchecked) private var inherited: UInt
-  /// The next one in the ready queue that holds it. Guarded by that queue.
-  @exclusivity(unchecked) final var nextReady: Unmanaged<CoroutineCore>?
   /// On its stack; `nil` before the first run and after the end.
   @exclusivity(unchecked) package final var block: UnsafeMutablePointer<ControlBlock>?
-  /// What it waits for; written by itself before it suspends.
-  @exclusivity(unchecked) @usableFromInline package final var waitReason: WaitReason?
-  /// What keeps it from leaving its thread, and the thread, if it is pinned to it. Changed by itself.
-  @exclusivity(unchecked) final var restraint = Restraint()
-  @exclusivity(unchecked) final var pin: ThreadPin?
-  /// For debuggers alone.
-  @exclusivity(unchecked) package final var record = InspectionRecord()
-  /// Whether it is an `ActorCoroutine`. Constant after the initialiser.
-  @exclusivity(unchecked) @usableFromInline final var isActor = false
-  /// What its last ask of an actor needed, for the next one. Its own.
-  @exclusivity(unchecked) @usableFromInline final var spareReply: ReplyEnd?
-  /// How often it has lent an actor its thread; at 0 again, it lets others run (`ActorCore.lend`). Its own.
-  @exclusivity(unchecked) final var loans: UInt8 = 0
-  /// Who ends its present wait.
-  @usableFromInline final let parking = Parking()
+  /// What it does, until it begins: given itself, to keep its value in.
+  @exclusivity(unchecked) private final var body: Body?
   /// What it is doing, for whoever asks: written by itself, the thread that runs it, and whoever wakes it.
   final let state = Atomic<CoroutineState>(.ready)
-
-  /// Guards `regions` and `cancellationReason`, and is held while `interruption` changes. Not `lock`: a cancel holds it
-  /// until a coroutine that is about to wait has got the lock of what it waits for, which may be the `lock` of another.
-  final let cancellationLock = Lock()
-  @exclusivity(unchecked) final var regions: CancellationRegion?
-  @exclusivity(unchecked) final var cancellationReason: (any Error)?
-  /// 1 if what runs is asked to stop. See `CancellationRegion`.
-  @usableFromInline final let interruption = Atomic<UInt32>(0)
-  /// What its selects draw their order from. Its own.
-  @exclusivity(unchecked) @usableFromInline final var random = RandomWord()
-
-  /// The scope that waits for its end, if one does, until then.
-  @exclusivity(unchecked) private(set) final var scope: ScopeStorage?
-  /// Its neighbours among the scope's children. Guarded by the scope's lock.
-  @exclusivity(unchecked)
-  final var siblings: (previous: Unmanaged<CoroutineCore>?, next: Unmanaged<CoroutineCore>?) = (nil, nil)
-
+  /// Whether it is an `ActorCoroutine`. Constant after the initialiser.
+  @exclusivity(unchecked) @usableFromInline final var isActor = false
+  /// How often it has lent an actor its thread; at 0 again, it lets others run (`ActorCore.lend`). Its own.
+  @exclusivity(unchecked) final var loans: UInt8 = 0
   /// The priority of the task that it was created in, or whose coroutine it was; 0 for none. (Not as `TaskPriority`, whose
   /// layout only the Swift runtime knows: each access would be a call.)
   @exclusivity(unchecked) private var rawPriority: UInt8
-  /// The coroutine that created it, by number; 0 outside of any.
-  package final let parentID: UInt64
-  /// Its values of `CoroutineLocal`s.
-  @exclusivity(unchecked) final var locals: [ObjectIdentifier: any Sendable]?
-
-  /// What it does, until it begins: given itself, to keep its value in.
-  @exclusivity(unchecked) private final var body: Body?
+  /// 1 if what runs is asked to stop. See `CancellationRegion`.
+  @usableFromInline final let interruption = Atomic<UInt32>(0)
+  /// The creator's task-local bindings, until the first run moves them into the block.
+  @exclusivity(unchecked) private var inherited: UInt
+  /// Guarded by the lock.
+  @exclusivity(unchecked) @usableFromInline final var completion = CompletionStateMachine()
   /// What the body returned: one of the two, by its type. As `failure`.
   @exclusivity(unchecked) @usableFromInline final var valueWords: (UInt, UInt) = (0, 0)
   @exclusivity(unchecked) @usableFromInline final var valueBox: AnyObject?
   /// What the body threw, or why it could not run. Written before the end is published, constant after that.
   @exclusivity(unchecked) @usableFromInline final var failure: (any Error)?
-  /// Guarded by the lock.
-  @exclusivity(unchecked) @usableFromInline final var completion = CompletionStateMachine()
+  /// The scope that waits for its end, if one does, until then.
+  @exclusivity(unchecked) private(set) final var scope: ScopeStorage?
+  /// Its values of `CoroutineLocal`s.
+  @exclusivity(unchecked) final var locals: [ObjectIdentifier: any Sendable]?
+  /// What keeps it from leaving its thread, and the thread, if it is pinned to it. Changed by itself.
+  @exclusivity(unchecked) final var restraint = Restraint()
+  @exclusivity(unchecked) final var pin: ThreadPin?
+  /// The usable bytes of its stack, or `defaultStackSize`.
+  private let stackSize: Int
+  private static var defaultStackSize: Int { .min }
+
+  // Then what it needs that waits, is cancelled, or asked about.
+
+  /// The next one in the ready queue that holds it. Guarded by that queue.
+  @exclusivity(unchecked) final var nextReady: Unmanaged<CoroutineCore>?
+  /// What it waits for; written by itself before it suspends.
+  @exclusivity(unchecked) @usableFromInline package final var waitReason: WaitReason?
+  /// Who ends its present wait.
+  @usableFromInline final let parking = Parking()
+  /// Guards `regions` and `cancellationReason`, and is held while `interruption` changes. Not `lock`: a cancel holds it
+  /// until a coroutine that is about to wait has got the lock of what it waits for, which may be the `lock` of another.
+  final let cancellationLock = Lock()
+  @exclusivity(unchecked) final var regions: CancellationRegion?
+  @exclusivity(unchecked) final var cancellationReason: (any Error)?
+  /// Where it runs instead, inside `on(_:operation:)`. Changed by itself.
+  @exclusivity(unchecked) final var visiting: SchedulerReference?
+  /// Unique in the process, counted from 1.
+  @usableFromInline package let id: UInt64
+  /// The coroutine that created it, by number; 0 outside of any.
+  package final let parentID: UInt64
+  /// For people; empty where none was given.
+  @usableFromInline package let name: String
+  /// For debuggers alone.
+  @exclusivity(unchecked) package final var record = InspectionRecord()
+  /// What its last ask of an actor needed, for the next one. Its own.
+  @exclusivity(unchecked) @usableFromInline final var spareReply: ReplyEnd?
+  /// What its selects draw their order from. Its own.
+  @exclusivity(unchecked) @usableFromInline final var random = RandomWord()
+  /// Its neighbours among the scope's children. Guarded by the scope's lock.
+  @exclusivity(unchecked)
+  final var siblings: (previous: Unmanaged<CoroutineCore>?, next: Unmanaged<CoroutineCore>?) = (nil, nil)
 
   @usableFromInline typealias Body = (CoroutineCore) throws -> Void
 
@@ -104,12 +106,17 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
     self.body = consume body
     let creator = CoroutineCore.currentUncounted?._withUnsafeGuaranteedRef { ($0.id, $0.rawPriority) }
     parentID = creator?.0 ?? 0
-    rawPriority = coroutine_is_inside_task() ? Task.currentPriority.rawValue : creator?.1 ?? 0
+    rawPriority = creator?.1 ?? 0
     super.init()
+    if coroutine_is_inside_task() { rawPriority = Self.priorityOfTask }
     record.begin()
     if coroutine_notes_are_taken() { noteCreation() }
-    _ = swift_nonatomic_retain(Unmanaged.passUnretained(self).toOpaque())
+    coroutine_retain_unshared(Unmanaged.passUnretained(self).toOpaque())
   }
+
+  // A function of its own, as `report`: the types of the library that it uses are looked up at the beginning.
+  @inline(never)
+  private static var priorityOfTask: UInt8 { Task.currentPriority.rawValue }
 
   /// It will not run: lets go of what its body captured, by which somebody may learn of that.
   @usableFromInline
@@ -117,10 +124,14 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
 
   deinit {
     record.end()
+    if let failure, !completion.wasObserved { report(failure) }
+  }
+
+  @inline(never)
+  private final func report(_ failure: any Error) {
     // That a cancelled coroutine was cancelled is no news.
-    if let failure, !completion.wasObserved, cancellationReason == nil || !(failure is CancellationError) {
-      CoroutineErrors.report(failure, of: description)
-    }
+    guard cancellationReason == nil || !(failure is CancellationError) else { return }
+    CoroutineErrors.report(failure, of: description)
   }
 
   /// For tasks that it waits for.
