@@ -23,9 +23,21 @@ import Testing
     mutating func step(_ event: Int, by worker: Int) {
       switch (event, workers[worker]) {
       case (0, _):
-        woken(machine.workArrived())
+        let restingBefore = workers.filter { $0 == .asleep || $0 == .watching }
+        let searchedBefore = workers.contains(.searching)
+        woken(machine.workArrived(isOwn: false))
+        let isWoken = workers.contains(.searching)
+        #expect(isWoken || restingBefore.isEmpty, "what comes from outside always has somebody")
+        #expect(!searchedBefore || restingBefore == workers.filter { $0 == .asleep || $0 == .watching })
+      case (4, .busy):
+        let pauses = machine.sharingPauses
+        let index = machine.workArrived()
+        #expect(index == nil || !pauses, "nobody is woken for what a worker will come to itself")
+        woken(index)
       case (1, .busy):
         if machine.beginSearch() { workers[worker] = .searching } else { rest(worker) }
+      case (5, .busy):
+        rest(worker, pausesSharing: true)
       case (2, .searching):
         workers[worker] = .busy
         woken(machine.endSearch(moreIsLeft: false))
@@ -42,15 +54,22 @@ import Testing
         switch machine.watched(worker) {
         case .goOn: break
         case .sleep: workers[worker] = .asleep
-        case .isOver: Issue.record("nobody woke it")
+        case .isOver, .search: Issue.record("nobody woke it")
         }
+        #expect(!machine.sharingPauses, "a pause ends with the watcher's look")
+      case (4, .watching):
+        guard case .search = machine.watched(worker, thereIsMore: true) else {
+          Issue.record("it was to search")
+          break
+        }
+        workers[worker] = .searching
       default:
         break
       }
     }
 
-    mutating func rest(_ worker: Int) {
-      switch machine.rest(worker, wasSearching: workers[worker] == .searching) {
+    mutating func rest(_ worker: Int, pausesSharing: Bool = false) {
+      switch machine.rest(worker, wasSearching: workers[worker] == .searching, pausesSharing: pausesSharing) {
       case .sleep: workers[worker] = .asleep
       case .watch: workers[worker] = .watching
       }
@@ -62,7 +81,7 @@ import Testing
       let watching = workers.indices.filter { workers[$0] == .watching }
       let isRight =
         machine.awake == awake && machine.searching == searching && machine.watcher == watching.first
-        && watching.count <= 1
+        && watching.count <= 1 && (!machine.sharingPauses || machine.watcher != nil)
         && Set(machine.sleeping) == Set(workers.indices.filter { workers[$0] == .asleep })
         // Somebody who works, somebody who rests: then somebody looks at the work.
         && (awake == 0 || awake == 3 || searching > 0 || !watching.isEmpty)
@@ -71,14 +90,16 @@ import Testing
   }
 
   @Test func whoeverRestsIsWatchedForByAnother() {
-    let events = 12  // four, by three workers
+    let events = 18  // six, by three workers
     func extend(_ model: Model, _ history: [Int]) {
       guard history.count < 6 else { return }
       for event in 0..<events {
         var next = model
         next.step(event / 3, by: event % 3)
         next.check(history + [event])
-        if next.workers != model.workers { extend(next, history + [event]) }
+        if next.workers != model.workers || next.machine.sharingPauses != model.machine.sharingPauses {
+          extend(next, history + [event])
+        }
       }
     }
     extend(Model(), [])
@@ -96,6 +117,45 @@ import Testing
     expect(machine.watched(1), .isOver)
     expect(machine.endWatch(1), false)
     expect(machine.endSearch(moreIsLeft: true), nil)  // all are awake
+  }
+
+  @Test func whileSharingPausesOnlyWhatComesFromOutsideWakesSomebody() {
+    var machine = PoolStateMachine(count: 3)
+    expect(machine.workArrived(), 0)
+    expect(machine.endSearch(moreIsLeft: false), 1)
+    expect(machine.rest(1, wasSearching: true, pausesSharing: true), .watch)
+    expect(machine.wantsWork, false)
+    expect(machine.workArrived(), nil)
+    expect(machine.workArrived(isOwn: false), 2)
+    expect(machine.endSearch(moreIsLeft: true), nil)  // the pause goes on
+    expect(machine.watched(1), .goOn)  // and is over
+    expect(machine.workArrived(), 1)
+    expect(machine.endSearch(moreIsLeft: false), nil)
+    expect(machine.rest(1, wasSearching: false), .watch)
+    expect(machine.rest(2, wasSearching: false, pausesSharing: true), .sleep)  // another one watches
+    expect(machine.workArrived(), nil)
+    expect(machine.watched(1, thereIsMore: true), .search)
+    expect(machine.endSearch(moreIsLeft: false), 2)
+  }
+
+  @Test func helpIsInVainIfItIsShortAndItsTurnsAre() {
+    var record = HelpRecord()
+    func afterHelp(of time: UInt64, turns: UInt32) -> Bool {
+      record.begin(at: 1_000_000, picks: .max)
+      return record.end(at: 1_000_000 + time, picks: turns &- 1)
+    }
+    #expect(record.end(at: 1_000_000_000, picks: 1) == false, "who never helped is not asked to pause")
+    #expect(afterHelp(of: 100, turns: 1) == true)
+    #expect(record.pause == HelpRecord.shortestPause)
+    #expect(afterHelp(of: HelpRecord.shortTurn * 10 - 1, turns: 10) == true)
+    #expect(record.pause == 2 * HelpRecord.shortestPause, "longer each time")
+    for _ in 0..<10 { #expect(afterHelp(of: 100, turns: 1) == true) }
+    #expect(record.pause == HelpRecord.longestPause)
+    #expect(afterHelp(of: HelpRecord.shortTurn * 10, turns: 10) == false, "long turns")
+    #expect(record.pause == 0)
+    #expect(afterHelp(of: HelpRecord.shortHelp, turns: 10_000) == false, "one that made many others")
+    #expect(afterHelp(of: 100, turns: 1) == true)
+    #expect(record.pause == HelpRecord.shortestPause)
   }
 
   @Test func theLastWatcherSleepsToo() {

@@ -32,13 +32,19 @@ import Synchronization
 /// ready waits for a processor that is idle for one or two ticks at most: 50 to 500 microseconds, longer the longer nothing
 /// happens. When all have fallen asleep the watcher does too: an idle pool costs nothing.
 ///
+/// And what if helping is not worth it? Where turns are so short that two processors get less done than one, a worker that
+/// has found that out (`HelpRecord`) rests instead of searching, as the watcher if there is none, and asks that *sharing
+/// pauses*: until the watcher's next look nobody is woken for what a worker has made ready itself, in its ring or as the
+/// surplus of that in the global list. What comes from outside wakes somebody even then.
+///
 /// # Why no wake-up is lost
 ///
 /// 1. A worker rests only when its slot and its ring are empty, and only it can put something there: what rests holds
 ///    nothing.
 /// 2. The global list and the state of the workers are guarded by one lock. A worker that rests has seen the list empty in
 ///    the same critical section; whoever appends later sees it resting, and wakes somebody unless one searches. One that
-///    searches looks at the list again, under the lock, before it rests.
+///    searches looks at the list again, under the lock, before it rests. While sharing pauses a worker may rest although
+///    the list is not empty: only if another one is awake, who empties it, and the watcher looks there too.
 /// 3. What lies in the slot or ring of a worker that is awake is run by that worker; that others help is a matter of speed.
 ///    There a worker reads without the lock whether help is wanted, and with no barrier between its store and that load: it
 ///    may miss somebody who has just fallen asleep. Then the watcher sees it a tick later. There is one, or somebody who
@@ -123,15 +129,15 @@ extension PoolCore {
     let kept = Unmanaged.passRetained(self)
     var queue = ReadyQueue()
     queue.append(ready)
-    append(&queue)
+    append(&queue, isOwn: false)
     kept.release()
   }
 
-  /// Appends to the global list.
-  func append(_ queue: inout ReadyQueue) {
+  /// Appends to the global list. `isOwn`: what one of the workers has too much.
+  func append(_ queue: inout ReadyQueue, isOwn: Bool) {
     lock.lock()
     global.append(&queue)
-    let worker = machine.workArrived()
+    let worker = machine.workArrived(isOwn: isOwn)
     publish()
     lock.unlock()
     rouse(worker)
@@ -172,7 +178,7 @@ extension PoolCore {
     let kept = Unmanaged.passRetained(self)
     lock.lock()
     jobs.append(job)
-    let worker = machine.workArrived()
+    let worker = machine.workArrived(isOwn: false)
     publish()
     lock.unlock()
     rouse(worker)
@@ -262,7 +268,7 @@ extension PoolCore {
   /// then goes on on the queue.
   func lend(_ begin: () -> Void, until isOver: () -> Bool) {
     lock.lock()
-    let isOnlyOne = machine.workArrived() == 0 && machine.endSearch(moreIsLeft: false) == nil
+    let isOnlyOne = machine.workArrived(isOwn: false) == 0 && machine.endSearch(moreIsLeft: false) == nil
     publish()
     lock.unlock()
     require(isOnlyOne, "a lent thread is the only worker, and nobody else's")
@@ -297,9 +303,13 @@ extension PoolCore {
   func find(for worker: PoolWorker, isSearching: Bool, sleeps: Bool = true) -> Ready? {
     var isSearching = isSearching
     var hasSearched = false
+    var pausesSharing = !isSearching && worker.hasHelpedInVain()
+    defer { worker.beginHelp() }
     while true {
       lock.lock()
-      if let ready = takeShare(for: worker) {
+      // With nobody else awake what came from outside would be left to nobody.
+      if pausesSharing, machine.awake == 1 { pausesSharing = false }
+      if !pausesSharing, let ready = takeShare(for: worker) {
         let helper = isSearching ? machine.endSearch(moreIsLeft: !global.isEmpty) : nil
         publish()
         lock.unlock()
@@ -321,7 +331,7 @@ extension PoolCore {
         lock.unlock()
         return nil
       }
-      if !hasSearched, count > 1, isSearching || machine.beginSearch() {
+      if !hasSearched, !pausesSharing, count > 1, isSearching || machine.beginSearch() {
         isSearching = true
         publish()
         lock.unlock()
@@ -330,17 +340,18 @@ extension PoolCore {
         hasSearched = true
         continue
       }
-      let rest = machine.rest(worker.index, wasSearching: isSearching)
+      let rest = machine.rest(worker.index, wasSearching: isSearching, pausesSharing: pausesSharing)
       publish()
       lock.unlock()
       guard sleeps else { return nil }
       switch rest {
       case .sleep: sleep(worker)
-      case .watch: if let ready = watch(worker) { return ready }
+      case .watch: if let ready = watch(worker, pausesSharing: pausesSharing) { return ready }
       }
       // Whoever woke it has counted it as searching.
       isSearching = true
       hasSearched = false
+      pausesSharing = false
     }
   }
 
@@ -372,19 +383,21 @@ extension PoolCore {
 
   /// Looks at everybody once a tick, until it finds something, is woken, or has nobody to watch and nobody woke it for a
   /// while. Whoever finds nothing is searching again.
-  private func watch(_ worker: PoolWorker) -> Ready? {
+  private func watch(_ worker: PoolWorker, pausesSharing: Bool) -> Ready? {
     var seen = [UInt32](repeating: 0, count: count)
     for index in 0..<count { seen[index] = workers[index].pickCount }
-    var tick = Self.shortestTick
+    var tick = pausesSharing ? worker.pause : Self.shortestTick
     while !worker.alarm.sleep(for: tick) {
       if let found = look(for: worker, seen: &seen) { return found }
       lock.lock()
-      let outcome = machine.watched(worker.index)
+      let outcome = machine.watched(worker.index, thereIsMore: !global.isEmpty)
       publish()
       lock.unlock()
       switch outcome {
       case .goOn:
         tick = min(tick * 2, Self.longestTick)
+      case .search:
+        return nil
       case .sleep, .isOver:
         sleep(worker)
         return nil

@@ -9,6 +9,8 @@ struct PoolStateMachine {
   private(set) var searching = 0
   /// Who sleeps with one eye open, if anybody.
   private(set) var watcher: Int?
+  /// Whether the workers are left to themselves until the watcher's next look: the last who helped had too little to do.
+  private(set) var sharingPauses = false
   let count: Int
 
   init(count: Int) {
@@ -19,15 +21,22 @@ struct PoolStateMachine {
   /// Workers that are busy or search.
   var awake: Int { count - sleeping.count - (watcher == nil ? 0 : 1) }
 
-  /// Whether new work is a reason to wake somebody: not while one searches, who will find it.
-  var wantsWork: Bool { searching == 0 && awake < count }
+  /// Whether more work of a worker's own is a reason to wake somebody: not while one searches, who will find it.
+  var wantsWork: Bool { searching == 0 && awake < count && !sharingPauses }
 
   /// There is something to run. Returns whom to wake, if anybody: from now on it searches.
-  mutating func workArrived() -> Int? {
-    guard wantsWork else { return nil }
+  ///
+  /// - Parameter isOwn: of a worker's own making, who will come to it if nobody else does.
+  mutating func workArrived(isOwn: Bool = true) -> Int? {
+    guard searching == 0, awake < count, !(isOwn && sharingPauses) else { return nil }
     searching += 1
     if let worker = sleeping.popLast() { return worker }
+    return takeWatcher()
+  }
+
+  private mutating func takeWatcher() -> Int? {
     defer { watcher = nil }
+    sharingPauses = false
     return watcher
   }
 
@@ -51,28 +60,42 @@ struct PoolStateMachine {
   }
 
   /// A worker has nothing to do.
-  mutating func rest(_ worker: Int, wasSearching: Bool) -> Rest {
+  ///
+  /// - Parameter pausesSharing: it has helped in vain, and asks for all to be left to themselves for now.
+  mutating func rest(_ worker: Int, wasSearching: Bool, pausesSharing: Bool = false) -> Rest {
     if wasSearching { searching -= 1 }
     // Without anybody who works there is nothing to watch.
     guard watcher == nil, awake > 1 else {
       sleeping.append(worker)
+      if watcher != nil, pausesSharing { sharingPauses = true }
       return .sleep
     }
     watcher = worker
+    sharingPauses = pausesSharing
     return .watch
   }
 
   enum Watch {
     /// It was chosen to wake up: it searches, and the wake is on its way.
     case isOver
+    /// It searches, for what nobody was woken for.
+    case search
     /// Everybody else sleeps: it does too, now.
     case sleep
     case goOn
   }
 
-  /// The watcher has looked and seen nothing.
-  mutating func watched(_ worker: Int) -> Watch {
+  /// The watcher has looked, and seen nothing that one of the workers holds.
+  ///
+  /// - Parameter thereIsMore: what belongs to nobody. While sharing pauses nobody was woken for that.
+  mutating func watched(_ worker: Int, thereIsMore: Bool = false) -> Watch {
     guard watcher == worker else { return .isOver }
+    sharingPauses = false
+    if thereIsMore {
+      watcher = nil
+      searching += 1
+      return .search
+    }
     guard awake == 0 else { return .goOn }
     watcher = nil
     sleeping.append(worker)
@@ -83,7 +106,7 @@ struct PoolStateMachine {
   /// wake is on its way.
   mutating func endWatch(_ worker: Int) -> Bool {
     guard watcher == worker else { return false }
-    watcher = nil
+    _ = takeWatcher()
     return true
   }
 
@@ -92,7 +115,7 @@ struct PoolStateMachine {
     defer {
       searching += sleeping.count + (watcher == nil ? 0 : 1)
       sleeping = []
-      watcher = nil
+      _ = takeWatcher()
     }
     return sleeping + (watcher.map { [$0] } ?? [])
   }

@@ -23,6 +23,9 @@ final class PoolWorker: @unchecked Sendable {
   /// The state of its random numbers. The owner's.
   @exclusivity(unchecked) private var random: UInt32
 
+  /// What the others' work was worth to it. The owner's.
+  @exclusivity(unchecked) private var help = HelpRecord()
+
   /// Whom a coroutine on this worker woke, to run next. The owner puts one where there is none; whoever exchanges it for
   /// nothing has it.
   private let slot = Atomic<WorkRing.Element?>(nil)
@@ -107,7 +110,7 @@ extension PoolWorker {
     var queue = ReadyQueue()
     ring.moveHalf(to: &queue)
     queue.append(ready)
-    core._withUnsafeGuaranteedRef { $0.append(&queue) }
+    core._withUnsafeGuaranteedRef { $0.append(&queue, isOwn: true) }
   }
 
   /// Keeps one of its share of what came from outside. It has nothing else.
@@ -158,6 +161,20 @@ extension PoolWorker {
     guard let element = ring.steal(into: thief.ring) else { return nil }
     return (element, !ring.isEmpty || !thief.ring.isEmpty)
   }
+
+  /// It has nothing left, and takes something over. The owner's.
+  func beginHelp() {
+    guard !isSerial else { return }
+    help.begin(at: MonotonicClock.now, picks: pickCount)
+  }
+
+  /// Whether it has nothing left so soon that it should let the others alone, for `pause`. The owner's.
+  func hasHelpedInVain() -> Bool {
+    !isSerial && help.end(at: MonotonicClock.now, picks: pickCount)
+  }
+
+  /// The owner's.
+  var pause: Duration { .nanoseconds(help.pause) }
 
   /// How often the owner has picked something to run.
   var pickCount: UInt32 { picks.load(ordering: .relaxed) }
