@@ -52,6 +52,10 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   private let stackSize: Int
   private static var defaultStackSize: Int { .min }
 
+  /// The address of its scheduler's pool, if that is one, and is known; the scheduler keeps it alive. Written by whoever
+  /// holds the coroutine's `Ready` token, or by itself.
+  @exclusivity(unchecked) final var pool: UnsafeRawPointer?
+
   // Then what it needs that waits, is cancelled, or asked about.
 
   /// The next one in the ready queue that holds it. Guarded by that queue.
@@ -203,8 +207,7 @@ extension CoroutineCore {
   @inline(__always)
   private final func runTurn(_ block: UnsafeMutablePointer<ControlBlock>, isNested: Bool) -> Bool {
     // The order of these two is what a debugger's freeze relies on.
-    require(
-      block.pointee.state.load(ordering: .relaxed) == .ready, "\(description) was resumed twice, or while it runs")
+    guard block.pointee.state.load(ordering: .relaxed) == .ready else { reportSecondResume() }
     block.pointee.state.store(.running, ordering: .relaxed)
     if coroutine_turn_is_watched() { beginWatchedTurn(block) }
 
@@ -233,13 +236,19 @@ extension CoroutineCore {
     case .enqueue:
       block.pointee.state.store(.ready, ordering: .releasing)
       state.store(.ready, ordering: .relaxed)
-      Ready(.passUnretained(self)).enqueue(.yielded)
+      Ready(.passUnretained(self)).enqueueAgain()
     case .finish:
       finish(block)
     case .none:
       fatalError("\(description) left its stack without saying why")
     }
     return true
+  }
+
+  // A function of its own: the text's parts would be loaded before they are needed.
+  @inline(never)
+  private final func reportSecondResume() -> Never {
+    fatalError("\(description) was resumed twice, or while it runs")
   }
 
   /// Lets others end the wait of a coroutine that has left its stack.
@@ -349,6 +358,9 @@ extension CoroutineCore {
   }
 
   /// Publishes the end, off the coroutine's stack, which is back in its pool.
+  ///
+  /// Not inlined: `run` has to be, which the optimiser does as long as it is small.
+  @inline(never)
   private final func end() {
     lock.lock()
     let waiters = completion.complete()
@@ -384,7 +396,8 @@ extension CoroutineCore {
   final func schedule() {
     if coroutine_events_are_observed() { CoroutineObservation.tellReady(self, .launched) }
     if home.isForeign { Newcomers.add(self) }
-    home.enqueue(Ready(.passUnretained(self)), .launched)
+    pool = home.poolAddress
+    Ready(.passUnretained(self)).enqueue(.launched)
   }
 
   /// Has nothing of its creator. Before it is scheduled.
@@ -611,13 +624,16 @@ extension CoroutineCore {
   private static func makeReady(_ core: Unmanaged<CoroutineCore>) {
     core._withUnsafeGuaranteedRef { core in
       // Its wait was claimed, with its context saved: its block says so, or somebody wakes without a claim.
-      require(
-        core.block?.pointee.state.load(ordering: .relaxed) == .suspended,
-        "\(core.description) was woken twice, or while it runs")
+      guard core.block?.pointee.state.load(ordering: .relaxed) == .suspended else { core.reportSecondWake() }
       if coroutine_notes_are_taken() { core.noteWake() }
       core.block?.pointee.state.store(.ready, ordering: .relaxed)
       core.state.store(.ready, ordering: .relaxed)
     }
+  }
+
+  @inline(never)
+  private final func reportSecondWake() -> Never {
+    fatalError("\(description) was woken twice, or while it runs")
   }
 
   /// The coroutine that calls, or the end of the program: there is nothing to suspend.

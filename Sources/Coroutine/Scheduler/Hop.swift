@@ -31,6 +31,7 @@ extension CoroutineCore {
       restraint.pins == 0,
       "\(description) moves to another scheduler inside withThreadPinned, which keeps it on its thread")
     visiting = scheduler
+    pool = nil
     yieldTurn()
   }
 }

@@ -109,17 +109,10 @@ final class PoolCore: @unchecked Sendable {
 
 extension PoolCore {
   /// Takes a coroutine that is ready, from any thread.
-  @inline(__always)
   func enqueue(_ ready: consuming Ready, _ arrival: Arrival) {
     guard let worker = PoolWorker.current(of: self) else { return inject(ready) }
     let element = ready.take()
-    worker._withUnsafeGuaranteedRef { worker in
-      switch arrival {
-      case .launched: worker.append(Ready(element), isNew: true)
-      case .woken: worker.wake(Ready(element))
-      case .yielded: worker.append(Ready(element), isNew: false)
-      }
-    }
+    worker._withUnsafeGuaranteedRef { $0.put(Ready(element), arrival) }
   }
 
   /// From a thread that isn't one of the pool's.

@@ -71,19 +71,32 @@ final class PoolWorker: @unchecked Sendable {
   /// The worker that the calling thread is, if it is one of `core`'s. To be asked anew after each switch.
   @inline(__always)
   static func current(of core: PoolCore) -> Unmanaged<PoolWorker>? {
-    guard let address = coroutine_worker() else { return nil }
-    let worker = Unmanaged<PoolWorker>.fromOpaque(address)
-    let isOurs = worker._withUnsafeGuaranteedRef { $0.core.toOpaque() == Unmanaged.passUnretained(core).toOpaque() }
-    return isOurs ? worker : nil
+    current(ofPoolAt: UnsafeRawPointer(Unmanaged.passUnretained(core).toOpaque()))
+  }
+
+  @inline(__always)
+  static func current(ofPoolAt address: UnsafeRawPointer) -> Unmanaged<PoolWorker>? {
+    guard let current = coroutine_worker() else { return nil }
+    let worker = Unmanaged<PoolWorker>.fromOpaque(current)
+    return worker._withUnsafeGuaranteedRef { UnsafeRawPointer($0.core.toOpaque()) == address } ? worker : nil
   }
 }
 
 // MARK: - Putting, by the owner
 
 extension PoolWorker {
+  @inline(__always)
+  func put(_ ready: consuming Ready, _ arrival: Arrival) {
+    switch arrival {
+    case .launched: append(ready, isNew: true)
+    case .woken: wake(ready)
+    case .yielded: append(ready, isNew: false)
+    }
+  }
+
   /// Takes a coroutine that one on this worker has woken: it runs next, unless another one does.
   @inline(__always)
-  func wake(_ ready: consuming Ready) {
+  private func wake(_ ready: consuming Ready) {
     guard !isSerial, slot.load(ordering: .relaxed) == nil else { return append(ready, isNew: true) }
     // Nobody is told: the owner is about to run it, and if it is not, the watcher sees that.
     slot.store(ready.take(), ordering: .releasing)
@@ -91,7 +104,7 @@ extension PoolWorker {
 
   /// Takes a coroutine behind those that are ready. `isNew`: it adds to the work that there is.
   @inline(__always)
-  func append(_ ready: consuming Ready, isNew: Bool) {
+  private func append(_ ready: consuming Ready, isNew: Bool) {
     guard !isSerial else {
       core._withUnsafeGuaranteedRef { core in
         if core.hasGlobal { core.moveGlobal(to: &line) }

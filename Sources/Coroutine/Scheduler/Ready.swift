@@ -21,16 +21,31 @@ public struct Ready: ~Copyable, Sendable {
     CoroutineCore.run(self)
   }
 
-  /// Hands the coroutine to its own scheduler.
-  @usableFromInline
+  /// Hands the coroutine to its own scheduler; past that, if the calling thread is the one that would put it in line.
+  @inline(__always)
   consuming func enqueue(_ arrival: Arrival) {
     let core = take()
     core._withUnsafeGuaranteedRef { coroutine in
-      if let visiting = coroutine.visiting {
-        visiting.enqueue(Ready(core), arrival)
+      if let pool = coroutine.pool, let worker = PoolWorker.current(ofPoolAt: pool) {
+        worker._withUnsafeGuaranteedRef { $0.put(Ready(core), arrival) }
       } else {
-        coroutine.home.enqueue(Ready(core), arrival)
+        Self.enqueueElsewhere(core, arrival)
       }
+    }
+  }
+
+  /// The same where inlining would make the scheduler's loop so large that the switch is no longer part of it: see
+  /// `CoroutineCore.run`.
+  @inline(never)
+  consuming func enqueueAgain() { enqueue(.yielded) }
+
+  @inline(never)
+  private static func enqueueElsewhere(_ core: Unmanaged<CoroutineCore>, _ arrival: Arrival) {
+    core._withUnsafeGuaranteedRef { coroutine in
+      let scheduler = coroutine.scheduler
+      // Before it may run: from then on the field is its own.
+      coroutine.pool = scheduler.poolAddress
+      scheduler.enqueue(Ready(core), arrival)
     }
   }
 

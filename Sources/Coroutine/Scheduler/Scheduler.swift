@@ -51,7 +51,16 @@ enum SchedulerReference: Sendable {
     CoroutineCore.currentUncounted?._withUnsafeGuaranteedRef { $0.scheduler } ?? .sharedPool
   }
 
+  /// Where its pool is, if it is one.
   @inline(__always)
+  var poolAddress: UnsafeRawPointer? {
+    switch self {
+    case .sharedPool: UnsafeRawPointer(ThreadPool.sharedCore.toOpaque())
+    case .pool(let pool): UnsafeRawPointer(Unmanaged.passUnretained(pool.core).toOpaque())
+    case .queue, .other: nil
+    }
+  }
+
   func enqueue(_ ready: consuming Ready, _ arrival: Arrival) {
     switch self {
     case .sharedPool:
