@@ -93,6 +93,52 @@ import Testing
     #expect(thrown == ["First", "Second", "Third"])
   }
 
+  /// Two that say the same are two: whom it was that failed may be all the difference.
+  @Test func failuresThatSayTheSameAreAllAttached() async throws {
+    let thrown = try await run { [self] () -> [String] in
+      let thrown = error {
+        try withScope { scope in
+          let child = scope.launch { throw First() }
+          _ = error { try child.get() }
+          throw First()
+        }
+      }
+      let bodyFirst = error {
+        try withScope { scope in
+          for _ in 1...2 {
+            scope.launch {
+              // It has begun when the body fails, and does not care.
+              Coroutine.yield()
+              throw First()
+            }
+          }
+          Coroutine.yield()
+          throw First()
+        }
+      }
+      return [thrown, bodyFirst].map { thrown in "\(thrown!)" }
+    }
+    #expect(
+      thrown == ["First() (and beside it: First())", "First() (and beside it: First(), First())"])
+  }
+
+  @Test func anErrorIsTheSameHoweverItIsPassedOn() async throws {
+    let thrown = try await run { [self] () -> String in
+      let thrown = error {
+        try withScope { scope in
+          let child = scope.launch { throw First() }
+          do {
+            try withTimeout(.seconds(1_000)) { try withCancellationShield { try child.get() } }
+          } catch {
+            throw error
+          }
+        }
+      }
+      return "\(thrown!)"
+    }
+    #expect(thrown == "First()")
+  }
+
   @Test func aBodyThatPassesAChildsErrorOnThrowsItOnce() async throws {
     let thrown = try await run { [self] () -> String in
       let thrown = error {

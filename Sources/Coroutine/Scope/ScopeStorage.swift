@@ -141,9 +141,10 @@ package final class ScopeStorage: Waitable, @unchecked Sendable {
   private var description: String { WaitText.scope(name) }
 }
 
-/// Whether two errors tell the same: they are values without an identity.
+/// Whether two errors are one that was passed on. Two that say the same may be two failures: neither must be lost.
 private func isSame(_ left: any Error, _ right: any Error) -> Bool {
-  type(of: left) == type(of: right) && String(describing: left) == String(describing: right)
+  // An `any Error` is a pointer to a box, which goes from throw to throw as it is. (Without the `as` it would be opened.)
+  unsafeBitCast(left as any Error, to: UInt.self) == unsafeBitCast(right as any Error, to: UInt.self)
 }
 
 /// A scope's children, oldest first, linked through themselves. Guarded by the scope's lock.
