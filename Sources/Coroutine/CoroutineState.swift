@@ -6,7 +6,7 @@ public enum CoroutineState: UInt8, AtomicRepresentable, Sendable {
   case ready
   /// It runs on a thread.
   case running
-  /// It waits for something: `CoroutineDump`, in CoroutineDebug, tells for what.
+  /// It waits for something: `Coroutine.suspension` tells for what, and since when.
   case suspended
   /// It has ended.
   case finished

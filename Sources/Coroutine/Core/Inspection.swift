@@ -70,6 +70,22 @@ package enum Inspection {
     try last()
   }
 
+  /// What one coroutine waits for; `nil` if it isn't suspended, or nobody can be kept from running.
+  static func suspension(of core: CoroutineCore) -> CoroutineSuspension? {
+    guard core.state.load(ordering: .relaxed) == .suspended else { return nil }
+    oneAtATime.lock()
+    defer { oneAtATime.unlock() }
+    guard (try? begin()) != nil else { return nil }
+    defer { end() }
+    // Its stack may have become another's since: whose it is is asked of what lies there.
+    guard let stack = unseen({ core.block?.pointee.stack }), let found = InspectedCoroutine(on: stack),
+      found.id == core.id, !found.isGenerator, let operation = found.operation
+    else { return nil }
+    let since = coroutine_times_are_recorded() && found.since != 0 ? found.since : nil
+    return CoroutineSuspension(
+      SuspensionReason(operation), waitsFor: found.waitsFor, since: since, deadline: found.deadline)
+  }
+
   /// Guards `pass`, and is held by whoever takes a snapshot.
   private static let oneAtATime = Lock()
   nonisolated(unsafe) private static var pass: UInt32 = 0  // guarded by `oneAtATime`
@@ -220,7 +236,7 @@ package struct InspectedCoroutine {
 
   /// What is on a stack. A block that is being made or taken down at this moment is in none of the states, nor does it enter
   /// one.
-  private init?(on stack: Stack) {
+  fileprivate init?(on stack: Stack) {
     let block = ControlBlock.address(on: stack)
     let blockState = block.pointee.state.load(ordering: .acquiring)
     self.stack = stack
