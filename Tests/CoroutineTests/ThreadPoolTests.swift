@@ -321,6 +321,16 @@ import Testing
     #expect(text(fromOutside).contains("not \"many\""))
   }
 
+  /// `StackPool.trim()` reaches what nobody uses; a pool that rests may do so for hours.
+  @Test(.timeLimit(.minutes(5))) func workersThatSleepKeepNoStack() async throws {
+    let pool = ThreadPool(threads: 2)
+    for _ in 0..<10 {
+      let both = (0..<2).map { number in Coroutine(on: pool) { number } }
+      for coroutine in both { _ = try await coroutine.get() }
+      while pool.core.spareStackCount > 0 { await Task.yield() }
+    }
+  }
+
   private func text(_ result: ExitTest.Result?) -> String {
     result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
   }

@@ -422,6 +422,7 @@ extension PoolCore {
 
   private func sleep(_ worker: PoolWorker) {
     Self.sleeps.wrappingAdd(1, ordering: .relaxed)
+    worker.returnSpareStack()
     worker.alarm.sleep()
   }
 

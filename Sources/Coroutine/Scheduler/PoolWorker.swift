@@ -241,6 +241,13 @@ extension PoolWorker {
     }
   }
 
+  /// Gives it back to its pool, which can take its memory away: a worker that sleeps may do so for hours. The owner's.
+  func returnSpareStack() {
+    guard let stack = spareStack.take() else { return }
+    keepsStack.store(false, ordering: .relaxed)
+    stackPool._withUnsafeGuaranteedRef { $0.release(stack) }
+  }
+
   var hasSpareStack: Bool { keepsStack.load(ordering: .relaxed) }
 }
 
