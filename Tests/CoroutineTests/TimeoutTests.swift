@@ -40,26 +40,6 @@ import Testing
     #expect(log.all == ["other", "slept"])
   }
 
-  /// A clock that somebody else moves.
-  private final class ManualClock: Clock, Sendable {
-    typealias Duration = Swift.Duration
-    struct Instant: InstantProtocol {
-      var offset: Swift.Duration
-      func advanced(by duration: Swift.Duration) -> Instant { Instant(offset: offset + duration) }
-      func duration(to other: Instant) -> Swift.Duration { other.offset - offset }
-      static func < (left: Instant, right: Instant) -> Bool { left.offset < right.offset }
-    }
-    let asked = AsyncStream<Instant>.makeStream()
-    let opened = AsyncStream<Void>.makeStream()
-    var now: Instant { Instant(offset: .zero) }
-    var minimumResolution: Swift.Duration { .nanoseconds(1) }
-    func sleep(until deadline: Instant, tolerance: Swift.Duration?) async throws {
-      asked.continuation.yield(deadline)
-      for await _ in opened.stream { return }
-      throw CancellationError()
-    }
-  }
-
   @Test func anyClockCanBeSleptBy() async throws {
     let clock = ManualClock()
     let sleeper = Coroutine { try Coroutine.sleep(until: .init(offset: .seconds(3)), clock: clock) }

@@ -279,11 +279,12 @@ extension ActorCore {
   /// before its next message. A loan does not let others run: after some in a row the asker does.
   ///
   /// In a serial pool only where nobody is ready who would have to run first. Not by one that must not leave its thread, or
-  /// must not wait: it would depend on luck whether it does.
+  /// must not wait: it would depend on luck whether it does. Nor by one that a timer is going to cancel: it has to go on
+  /// then, even if the actor blocks the thread.
   @usableFromInline
   final func lend(by asker: Unmanaged<CoroutineCore>) {
     guard let pool, core._withUnsafeGuaranteedRef({ $0.visiting == nil && $0.pin == nil }),
-      asker._withUnsafeGuaranteedRef({ $0.isUnrestrained }),
+      asker._withUnsafeGuaranteedRef({ $0.isUnrestrained && !$0.isTimedItself }),
       !isBusy(pool)
     else { return CoroutineCore.wake(core) }
     isLent = true

@@ -151,6 +151,9 @@ extension CoroutineCore {
     }
   }
 
+  /// The same on the coroutine itself: without the lock where nothing is around it, since nobody else opens a region.
+  final var isTimedItself: Bool { regions != nil && isTimed }
+
   /// Whether the coroutine as a whole was cancelled before it ended.
   @usableFromInline
   final var isCancelled: Bool {
