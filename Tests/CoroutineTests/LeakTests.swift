@@ -1,32 +1,70 @@
-import Coroutine
 import Testing
 
-/// After a hundred thousand operations that came to nothing (ten thousand in debug), of every kind, the runtime has in use
-/// what it had before: by its own count, in a process where nothing else runs.
+@testable import Coroutine
+
+/// After a hundred thousand operations that came to nothing (fewer in debug), of every kind, the runtime has in use what it
+/// had before: by its own count, in a process where nothing else runs.
 @Suite struct LeakTests {
+  private typealias Kind = (name: String, run: @Sendable (Int) throws -> Void)
+
   /// What each kind of operation leaves behind is asked one by one: a kind that leaks is named.
+  private static func check(_ kinds: [Kind], _ count: Int) async throws {
+    let before = Coroutine.statistics
+    for kind in kinds {
+      try await Coroutine(name: kind.name) { try kind.run(count) }.get()
+      // Whom it did not wait for may be about to end, on another thread; what has leaked stays.
+      var looks = 0
+      while looks < 1_000_000, Coroutine.statistics != before {
+        looks += 1
+        await Task.yield()
+      }
+      let after = Coroutine.statistics
+      guard before == after else { fatalError("\(kind.name): \(before) before, \(after) after") }
+    }
+  }
+
   @Test func operationsThatCameToNothingLeaveNothingBehind() async {
     await #expect(processExitsWith: .success) {
-      let count = amount(100_000, debug: 10_000, sanitized: 2_000)
-      let kinds: [(name: String, run: @Sendable (Int) throws -> Void)] = [
-        ("cancelled receives", LeakTests.cancelledReceives), ("cancelled sleeps", LeakTests.cancelledSleeps),
-        ("never begun", LeakTests.neverBegun), ("timed out", LeakTests.timedOut), ("closed", LeakTests.closed),
-        ("dropped promises", LeakTests.droppedPromises), ("abandoned suspensions", LeakTests.abandonedSuspensions),
-        ("cancelled selects", LeakTests.cancelledSelects), ("dropped generators", LeakTests.droppedGenerators),
-        ("failed scopes", LeakTests.failedScopes),
-      ]
-      let before = Coroutine.statistics
-      for kind in kinds {
-        try await Coroutine(name: kind.name) { try kind.run(count) }.get()
-        // Whom it did not wait for may be about to end, on another thread; what has leaked stays.
-        var looks = 0
-        while looks < 1_000_000, Coroutine.statistics != before {
-          looks += 1
-          await Task.yield()
-        }
-        let after = Coroutine.statistics
-        guard before == after else { fatalError("\(kind.name): \(before) before, \(after) after") }
-      }
+      let count = amount(100_000, debug: 5_000, sanitized: 1_000)
+      try await LeakTests.check(
+        [
+          ("never begun", LeakTests.neverBegun), ("closed", LeakTests.closed),
+          ("dropped promises", LeakTests.droppedPromises), ("abandoned suspensions", LeakTests.abandonedSuspensions),
+          ("dropped generators", LeakTests.droppedGenerators), ("failed scopes", LeakTests.failedScopes),
+          ("failed hops", LeakTests.failedHops), ("async code", LeakTests.cancelledAsyncCode),
+          ("tasks", LeakTests.cancelledTasks), ("blocking", LeakTests.cancelledBlockingWork),
+          ("asks", LeakTests.asksWithoutAnAnswer), ("async generators", LeakTests.droppedAsyncGenerators),
+        ], count)
+    }
+  }
+
+  /// Each kind of wait: half of them are cancelled, the others' time is up.
+  @Test func waitsThatWereEndedLeaveNobodyInAnyQueue() async {
+    await #expect(processExitsWith: .success) {
+      let count = amount(50_000, debug: 2_000, sanitized: 500)
+      let operations = await WaitingOperations()
+      try await LeakTests.check(
+        operations.all.map { operation in
+          (
+            operation.name,
+            { count in
+              try LeakTests.cancelEach(count) { try operation.wait(nil) }
+              for number in 0..<count {
+                // Some have really waited: that takes a timer.
+                let isLong = number.isMultiple(of: 100)
+                do {
+                  if operation.hasTimeout {
+                    try operation.wait(isLong ? .nanoseconds(1) : .zero)
+                  } else {
+                    try withTimeout(isLong ? .nanoseconds(1) : .zero) { try operation.wait(nil) }
+                  }
+                } catch is TimeoutError {}
+              }
+              guard try operation.isUntouched() else { fatalError("somebody still waits for \(operation.name)") }
+            }
+          )
+        }, count)
+      try await operations.finish()
     }
   }
 
@@ -55,39 +93,11 @@ import Testing
     }
   }
 
-  @Sendable private static func cancelledReceives(_ count: Int) throws {
-    let channel = Channel<Int>()
-    try cancelEach(count) { _ = try channel.receive() }
-  }
-
-  @Sendable private static func cancelledSleeps(_ count: Int) throws {
-    try cancelEach(count) { try Coroutine.sleep(for: .seconds(1_000)) }
-  }
-
-  @Sendable private static func cancelledSelects(_ count: Int) throws {
-    let (first, second) = (Channel<Int>(), Channel<Int>())
-    try cancelEach(count) {
-      try select {
-        first.onSend(1)
-        second.onReceive { _ in }
-        onTimeout(.seconds(1_000)) {}
-      }
-    }
-  }
-
   @Sendable private static func neverBegun(_ count: Int) throws {
     for _ in 0..<count {
       let coroutine = Coroutine {}
       coroutine.cancel()
       try coroutine.join()
-    }
-  }
-
-  @Sendable private static func timedOut(_ count: Int) throws {
-    let channel = Channel<Int>()
-    for _ in 0..<count {
-      do { _ = try channel.receive(timeout: .nanoseconds(1)) } catch is TimeoutError {}
-      do { _ = try channel.receive(timeout: .zero) } catch is TimeoutError {}
     }
   }
 
@@ -133,6 +143,94 @@ import Testing
           scope.launch { throw Failure() }
         }
       } catch is Failure {}
+    }
+  }
+
+  @Sendable private static func failedHops(_ count: Int) throws {
+    struct Failure: Error {}
+    let queue = ThreadPool(threads: 1)
+    for _ in 0..<count / 10 {
+      do { try on(queue) { throw Failure() } } catch is Failure {}
+    }
+  }
+
+  @Sendable private static func cancelledAsyncCode(_ count: Int) throws {
+    try cancelEach(count / 10) { try Coroutine.await { try await Task.sleep(for: .seconds(1_000_000)) } }
+  }
+
+  /// Tasks that wait for what coroutines wait for.
+  @Sendable private static func cancelledTasks(_ count: Int) throws {
+    let (channel, semaphore, mutex) = (Channel<Int>(), Semaphore(permits: 0), CoroutineMutex(0))
+    let (promise, resolver) = Promise.makePromise(of: Int.self)
+    let endless = Coroutine { try channel.receive() }
+    try mutex.withLock { _ in
+      for _ in 0..<count / 100 {
+        let tasks = (0..<100).map { number in
+          Task {
+            switch number % 6 {
+            case 0: _ = try await channel.receive(timeout: .seconds(1_000_000))
+            case 1: _ = try await promise.get()
+            case 2: try await semaphore.acquire()
+            case 3: try await mutex.withLock { _ in }
+            case 4: _ = try await endless.get()
+            default:
+              try await select {
+                channel.onReceive { _ in }
+                promise.onValue { _ in }
+              }
+            }
+          }
+        }
+        for task in tasks { task.cancel() }
+        for task in tasks { do { try task.get() } catch is CancellationError {} }
+      }
+    }
+    guard semaphore.storage.waiterCount == 0, mutex.storage.waiterCount == 0 else { fatalError("a task still waits") }
+    endless.cancel()
+    try endless.join()
+    guard promise.storage.waiterAndObserverCount == 0, channel.trySend(1) == .full(1) else {
+      fatalError("a task still waits")
+    }
+    resolver.fulfill(1)
+  }
+
+  /// Some of it begins, most of it waits in line.
+  @Sendable private static func cancelledBlockingWork(_ count: Int) throws {
+    let (threads, gate) = (BlockingPool(threadLimit: 2, idleTime: .zero), Gate())
+    try cancelEach(count) { try blocking(on: threads) { gate.pass() } }
+    gate.open()
+    try blocking(on: threads) {}
+  }
+
+  /// Answered by nobody: cancelled, out of time, dropped, to one that is gone.
+  @Sendable private static func asksWithoutAnAnswer(_ count: Int) throws {
+    let actor = MessageActor<Reply<Int>?>(on: .pool) { mailbox in
+      var kept: [Reply<Int>] = []
+      for reply in mailbox { if let reply { kept.append(reply) } else { kept = [] } }
+    }
+    try cancelEach(count / 2) { _ = try actor.ask { .some($0) } }
+    for _ in 0..<count / 4 {
+      do { _ = try actor.ask(timeout: .zero) { .some($0) } } catch is TimeoutError {}
+    }
+    for _ in 0..<count / 100 {
+      let askers = (0..<10).map { _ in Coroutine { do { _ = try actor.ask { .some($0) } } catch is ReplyDropped {} } }
+      Coroutine.yield()
+      for asker in askers { while asker.state == .ready { Coroutine.yield() } }
+      try actor.tell(nil)
+      for asker in askers { asker.cancel() }
+      for asker in askers { try asker.join() }
+    }
+    actor.cancel()
+    try? actor.join()
+    for _ in 0..<count / 4 {
+      do { _ = try actor.ask { .some($0) } } catch is ActorStopped {}
+    }
+  }
+
+  @Sendable private static func droppedAsyncGenerators(_ count: Int) throws {
+    for _ in 0..<count / 10 {
+      let numbers = AsyncGenerator<Int> { yield in for number in 0... { try yield(number) } }
+      _ = try numbers.next()
     }
   }
 }

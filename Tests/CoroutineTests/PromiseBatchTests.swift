@@ -160,12 +160,29 @@ import Testing
   }
 
   @Test func outsideACoroutineAndWithNothingToWaitForItTraps() async {
-    await #expect(processExitsWith: .failure) {
+    let outside = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       func wait() throws { _ = try values(of: Promise(value: 1), Promise(value: 2)) }
       try wait()
     }
-    await #expect(processExitsWith: .failure) {
+    #expect(standardError(of: outside).contains("values(of:) suspends the running coroutine, but no coroutine runs here"))
+    let empty = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       _ = try await firstValue(of: [Promise<Int>]())
     }
+    #expect(standardError(of: empty).contains("firstValue(of:) needs one source at least"))
+  }
+
+  @Test func waitingForOneselfAmongOthersTrapsByName() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let gate = Gate()
+      let mine = Guarded<Coroutine<Int, any Error>?>(nil)
+      let coroutine = Coroutine(name: "selfish") { () throws -> Int in
+        gate.pass()
+        return try firstValue(of: [mine.withLock { $0 }!])
+      }
+      mine.withLock { $0 = coroutine }
+      gate.open()
+      _ = try await coroutine.get()
+    }
+    #expect(standardError(of: result).contains("\"selfish\" waits for its own end among others"))
   }
 }

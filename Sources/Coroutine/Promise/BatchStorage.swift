@@ -28,6 +28,9 @@ final class BatchStorage: Waitable, @unchecked Sendable {
   /// - Throws: `CancellationError` if the caller is cancelled before: nothing is stopped then.
   func run(for operation: StaticString) throws(CancellationError) -> Int? {
     let core = CoroutineCore.running(for: operation)
+    for source in sources {
+      require(source !== core, "\(core.description) waits for its own end among others: it can't come. Leave it out.")
+    }
     begin()
     defer { end() }
     var node = WaitNode(.coroutine(.passUnretained(core)))

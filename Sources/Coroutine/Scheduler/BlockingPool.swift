@@ -101,9 +101,10 @@ public final class BlockingPool: Sendable {
   ///
   /// - Parameters:
   ///   - threadLimit: how many threads at a time, at least 1.
-  ///   - idleTime: how long a thread stays without work.
+  ///   - idleTime: how long a thread stays without work; not negative: traps.
   public init(threadLimit: Int, idleTime: Duration = .seconds(10)) {
     Self.check(threadLimit)
+    Self.check(idleTime)
     machine = BlockingStateMachine(limit: threadLimit)
     timeout = idleTime
   }
@@ -122,7 +123,10 @@ public final class BlockingPool: Sendable {
   /// How long a thread stays without work. May be changed at any time; applies to threads that run out of work after that.
   public var idleTime: Duration {
     get { lock.withLock { timeout } }
-    set { lock.withLock { timeout = newValue } }
+    set {
+      Self.check(newValue)
+      lock.withLock { timeout = newValue }
+    }
   }
 
   /// How many threads it has now.
@@ -130,6 +134,10 @@ public final class BlockingPool: Sendable {
 
   private static func check(_ limit: Int) {
     require(limit > 0, "a BlockingPool needs at least one thread, not \(limit)")
+  }
+
+  private static func check(_ idleTime: Duration) {
+    require(idleTime >= .zero, "a BlockingPool's threads can't stay for a negative time, \(idleTime): use zero")
   }
 
   /// Runs `work` on a thread of the pool.

@@ -1,0 +1,158 @@
+@testable import Coroutine
+
+/// Something that a coroutine would wait for for ever, and how one sees that nobody waits there any more.
+struct WaitingOperation: Sendable {
+  let name: String
+  let reason: SuspensionReason
+  /// Whether it takes a timeout.
+  var hasTimeout = true
+  let wait: @Sendable (Duration?) throws -> Void
+  /// Nothing has happened there, and nobody is in its queues.
+  var isUntouched: @Sendable () throws -> Bool = { true }
+}
+
+/// One of each kind, as long as this lives and until `finish()`.
+struct WaitingOperations: Sendable {
+  let all: [WaitingOperation]
+  private let release = Channel<Void>()
+  /// Holds what others wait for.
+  private let holder: Coroutine<Void, any Error>
+  private let actor: MessageActor<Reply<Int>>
+  private let others: [Coroutine<Void, any Error>]
+
+  init() async {
+    let release = release
+    let (empty, full) = (Channel<Int>(), Channel<Int>(capacity: .buffered(1)))
+    _ = full.trySend(1)
+    let isFull: @Sendable () -> Bool = { full.trySend(3) == .full(3) && full.storage.machine.senders.isEmpty }
+    let isEmpty: @Sendable () -> Bool = { empty.trySend(1) == .full(1) && empty.storage.machine.receivers.isEmpty }
+    let (promise, resolver) = Promise.makePromise(of: Int.self)
+    let isPending: @Sendable () -> Bool = { promise.isPending && promise.storage.waiterAndObserverCount == 0 }
+    let held = CoroutineMutex(name: "held")
+    let guarded = ReadWriteLock(0)
+    let once = Once<Int>()
+    let holder = Coroutine {
+      try held.withLock {
+        try guarded.withWriteLock { _ in
+          _ = try once.get {
+            try release.receive()
+            return 1
+          }
+        }
+      }
+      resolver.fulfill(1)
+    }
+    // It takes no message before it is released.
+    let actor = MessageActor<Reply<Int>>(on: .pool, mailbox: .bounded(1)) { mailbox in
+      try release.receive()
+      for reply in mailbox { reply.complete(1) }
+    }
+    let filling = Coroutine { () throws -> Void in _ = try actor.ask { $0 } }
+    let mutex = CoroutineMutex(0)
+    let condition = Condition(of: mutex)
+    let semaphore = Semaphore(permits: 1)
+    _ = semaphore.tryAcquire()
+    let barrier = Barrier(parties: 2)
+    let group = WaitGroup(count: 1)
+    let (progress, reporter) = ProgressPromise<Double, Int>.makePromise()
+
+    all = [
+      WaitingOperation(name: "send", reason: .send, wait: { try full.send(2, timeout: $0) }, isUntouched: isFull),
+      WaitingOperation(
+        name: "receive", reason: .receive, wait: { _ = try empty.receive(timeout: $0) }, isUntouched: isEmpty),
+      WaitingOperation(
+        name: "receiveAll", reason: .receive, wait: { _ = try empty.receiveAll(timeout: $0) }, isUntouched: isEmpty),
+      WaitingOperation(
+        name: "iteration", reason: .receive, hasTimeout: false,
+        wait: { _ in
+          for _ in empty.received {}
+          try Coroutine.checkCancellation()
+        }, isUntouched: isEmpty),
+      WaitingOperation(
+        name: "select", reason: .select,
+        wait: { timeout in
+          try select {
+            full.onSend(2)
+            empty.onReceive { _ in }
+            promise.onValue { _ in }
+            if let timeout { onTimeout(timeout) { throw TimeoutError(after: timeout) } }
+          }
+        }, isUntouched: { isFull() && isEmpty() && isPending() }),
+      WaitingOperation(
+        name: "promise", reason: .promise,
+        wait: { timeout in
+          _ = if let timeout { try promise.get(timeout: timeout) } else { try promise.get() }
+        }, isUntouched: isPending),
+      WaitingOperation(
+        name: "several", reason: .promise, hasTimeout: false,
+        wait: { _ in _ = try values(of: promise, holder) }, isUntouched: isPending),
+      WaitingOperation(
+        name: "progress", reason: .receive, hasTimeout: false,
+        wait: { _ in
+          for _ in progress.progress {}
+          try Coroutine.checkCancellation()
+          _ = reporter
+        }, isUntouched: { progress.latestProgress == nil }),
+      WaitingOperation(
+        name: "join", reason: .join,
+        wait: { timeout in
+          if let timeout { try holder.get(timeout: timeout) } else { try holder.get() }
+        }, isUntouched: { !holder.isFinished && !holder.isCancelled }),
+      WaitingOperation(name: "sleep", reason: .sleep, hasTimeout: false) { _ in
+        try Coroutine.sleep(for: .seconds(1_000_000))
+      },
+      WaitingOperation(name: "callback", reason: .callback, hasTimeout: false) { _ in
+        let kept = Guarded<Resumption<Void>?>(nil)
+        try withSuspension { resume in kept.withLock { $0 = resume } }
+      },
+      WaitingOperation(
+        name: "mutex", reason: .lock, wait: { try held.withLock(timeout: $0) {} },
+        isUntouched: { held.withLockIfAvailable {} == nil && held.storage.waiterCount == 0 }),
+      WaitingOperation(
+        name: "read lock", reason: .lock, wait: { try guarded.withReadLock(timeout: $0) { _ in } },
+        isUntouched: { guarded.withReadLockIfAvailable { _ in } == nil }),
+      WaitingOperation(
+        name: "write lock", reason: .lock, wait: { try guarded.withWriteLock(timeout: $0) { _ in } },
+        isUntouched: { guarded.withWriteLockIfAvailable { _ in } == nil }),
+      WaitingOperation(
+        name: "once", reason: .once, wait: { _ = try once.get(timeout: $0) { 2 } }, isUntouched: { once.value == nil }),
+      WaitingOperation(
+        name: "condition", reason: .condition,
+        wait: { timeout in try mutex.withLock { try condition.wait(&$0, timeout: timeout) } },
+        isUntouched: { mutex.withLockIfAvailable { _ in } != nil }),
+      WaitingOperation(
+        name: "semaphore", reason: .permit, wait: { try semaphore.acquire(timeout: $0) },
+        isUntouched: {
+          guard semaphore.storage.waiterCount == 0 else { return false }
+          semaphore.release()
+          return semaphore.tryAcquire() && !semaphore.tryAcquire()
+        }),
+      WaitingOperation(
+        name: "barrier", reason: .barrier, wait: { _ = try barrier.wait(timeout: $0) },
+        isUntouched: {
+          // Had one stayed, this would be the second.
+          do { _ = try barrier.wait(timeout: .zero) } catch is TimeoutError { return true }
+          return false
+        }),
+      WaitingOperation(
+        name: "wait group", reason: .group, wait: { try group.wait(timeout: $0) }, isUntouched: { group.count == 1 }),
+      WaitingOperation(
+        name: "tell", reason: .send, wait: { timeout in _ = try actor.ask(timeout: timeout) { $0 } },
+        isUntouched: { actor.storage.machine.senders.isEmpty }),
+    ]
+    self.holder = holder
+    self.actor = actor
+    others = [filling]
+    while holder.suspension?.reason != .receive || filling.suspension?.reason != .promise { await Task.yield() }
+  }
+
+  /// Lets all go on that holds them up.
+  func finish() async throws {
+    try await release.send(())
+    try await release.send(())
+    try await holder.get()
+    for other in others { try await other.get() }
+    actor.cancel()
+    _ = try? await actor.join()
+  }
+}
