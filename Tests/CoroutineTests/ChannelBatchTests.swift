@@ -130,8 +130,9 @@ import Testing
   }
 
   @Test func aNegativeCountTraps() async {
-    await #expect(processExitsWith: .failure) {
+    let exit1 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       _ = try await Channel<Int>(capacity: .unbounded).receive(count: -1)
     }
+    #expect(standardError(of: exit1).contains("can't give -1 elements"))
   }
 }

@@ -38,12 +38,14 @@ import Testing
   }
 
   @Test func aNegativeTimeoutTraps() async {
-    await #expect(processExitsWith: .failure) {
+    let exit1 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       try await Channel<Int>(capacity: .unbounded).send(1, timeout: .seconds(-1))
     }
-    await #expect(processExitsWith: .failure) {
+    #expect(standardError(of: exit1).contains("a negative timeout, -1.0 seconds: use zero"))
+    let exit2 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       try await Coroutine { try Channel<Int>(capacity: .unbounded).send(1, timeout: .seconds(-1)) }.get()
     }
+    #expect(standardError(of: exit2).contains("a negative timeout, -1.0 seconds: use zero"))
   }
 
   @Test func aCancelRunsTheOperationsHandlerOnTheCallerBeforeTheErrorIsThrown() async throws {

@@ -103,12 +103,14 @@ import Testing
   }
 
   @Test func blockingInACoroutineTraps() async {
-    await #expect(processExitsWith: .failure) {
+    let exit1 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       try await Coroutine { _ = try Channel<Int>().receiveBlocking() }.get()
     }
-    await #expect(processExitsWith: .failure) {
+    #expect(standardError(of: exit1).contains("would block its whole thread: use receive()"))
+    let exit2 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       try await Coroutine { try Channel<Int>(capacity: .unbounded).sendBlocking(1) }.get()
     }
+    #expect(standardError(of: exit2).contains("would block its whole thread: use send(_:)"))
   }
 
   /// On a thread that belongs to nobody else, since it blocks.

@@ -147,9 +147,11 @@ import Testing
   }
 
   @Test func usingItOutsideACoroutineTraps() async {
-    await #expect(processExitsWith: .failure) {
+    let exit1 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       func send() throws { try Channel<Int>().send(1) }
       try send()
     }
+    #expect(
+      standardError(of: exit1).contains("Channel.send(_:) suspends the running coroutine, but no coroutine runs here"))
   }
 }

@@ -196,7 +196,7 @@ import Testing
   }
 
   @Test func waitingWithoutTheMutexTraps() async {
-    await #expect(processExitsWith: .failure) {
+    let exit1 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       func wait() throws {
         try Coroutine {
           let mutex = CoroutineMutex(name: "m")
@@ -205,9 +205,13 @@ import Testing
       }
       try wait()
     }
-    await #expect(processExitsWith: .failure) {
+    #expect(
+      standardError(of: exit1).contains("without holding mutex \"m\": call wait inside the closure of its withLock"))
+    let exit2 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       let mutex = CoroutineMutex(name: "m")
       try await Condition(of: mutex).wait()
     }
+    #expect(
+      standardError(of: exit2).contains("without holding mutex \"m\": call wait inside the closure of its withLock"))
   }
 }

@@ -65,7 +65,10 @@ import Testing
   }
 
   @Test func aBarrierOfNobodyTraps() async {
-    await #expect(processExitsWith: .failure) { _ = Barrier(parties: 0) }
+    let exit1 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      _ = Barrier(parties: 0)
+    }
+    #expect(standardError(of: exit1).contains("a Barrier of 0 parties can't let anybody on"))
   }
 
   // MARK: Wait group
@@ -101,9 +104,14 @@ import Testing
   }
 
   @Test func oneDoneTooManyTraps() async {
-    await #expect(processExitsWith: .failure) { WaitGroup().done() }
-    await #expect(processExitsWith: .failure) { WaitGroup().add(-1) }
-    await #expect(processExitsWith: .failure) { _ = WaitGroup(count: -1) }
+    let exit2 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) { WaitGroup().done() }
+    #expect(standardError(of: exit2).contains("done() was called more often than things were added to"))
+    let exit3 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) { WaitGroup().add(-1) }
+    #expect(standardError(of: exit3).contains("-1 things added to"))
+    let exit4 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      _ = WaitGroup(count: -1)
+    }
+    #expect(standardError(of: exit4).contains("can't begin with a count of -1"))
   }
 
   // MARK: Once
@@ -199,9 +207,10 @@ import Testing
   }
 
   @Test func askingWhileOneMakesItTraps() async {
-    await #expect(processExitsWith: .failure) {
+    let exit5 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       let once = Once<Int>()
       _ = try await Coroutine { try once.get { try once.get { 1 } } }.get()
     }
+    #expect(standardError(of: exit5).contains("it would wait for itself for ever"))
   }
 }

@@ -613,19 +613,21 @@ import Testing
   }
 
   @Test func nextFromInsideItsOwnBodyTraps() async {
-    await #expect(processExitsWith: .failure) {
+    let exit1 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       nonisolated(unsafe) var handle: Generator<Int>?
       let generator = Generator<Int> { yield in try yield(handle?.next() ?? 0) }
       handle = generator
       _ = generator.next()
     }
+    #expect(standardError(of: exit1).contains("called from inside its own body"))
   }
 
   @Test func suspendingInABodyThatNoCoroutineConsumesTraps() async {
-    await #expect(processExitsWith: .failure) {
+    let exit2 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       let generator = Generator<Int> { yield in Coroutine.yield() }
       _ = generator.next()
     }
+    #expect(standardError(of: exit2).contains("no coroutine runs here"))
   }
 }
 

@@ -282,19 +282,24 @@ import Testing
   }
 
   @Test func lockingAgainInATaskTraps() async throws {
-    await #expect(processExitsWith: .failure) {
+    let exit1 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       let mutex = CoroutineMutex(0)
       try await mutex.withLock { _ in try await mutex.withLock { _ in } }
     }
+    #expect(standardError(of: exit1).contains("which it holds already: it would wait for itself for ever"))
   }
 
   @Test func lockingOutsideACoroutineOrWithANegativeTimeoutTraps() async {
-    await #expect(processExitsWith: .failure) {
+    let exit2 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       func lock() throws { try CoroutineMutex(0).withLock { _ in } }
       try lock()
     }
-    await #expect(processExitsWith: .failure) {
+    #expect(
+      standardError(of: exit2).contains(
+        "CoroutineMutex.withLock(_:) suspends the running coroutine, but no coroutine runs here"))
+    let exit3 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       try await CoroutineMutex(0).withLock(timeout: .seconds(-1)) { _ in }
     }
+    #expect(standardError(of: exit3).contains("a negative timeout, -1.0 seconds: use zero"))
   }
 }

@@ -164,7 +164,7 @@ import Testing
       func wait() throws { _ = try values(of: Promise(value: 1), Promise(value: 2)) }
       try wait()
     }
-    #expect(standardError(of: outside).contains("values(of:) suspends the running coroutine, but no coroutine runs here"))
+    #expect(standardError(of: outside).contains("values(of:) suspends the running coroutine, but no coroutine runs"))
     let empty = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       _ = try await firstValue(of: [Promise<Int>]())
     }

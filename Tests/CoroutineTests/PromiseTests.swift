@@ -205,20 +205,24 @@ import Testing
     resolver.fulfill(1)
     #expect(try await promise.get(timeout: .zero) == 1)
     #expect(try await Coroutine { try promise.get(timeout: .seconds(3600)) }.get() == 1)
-    await #expect(processExitsWith: .failure) {
+    let exit1 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       _ = try await Promise(value: 1).get(timeout: .seconds(-1))
     }
+    #expect(standardError(of: exit1).contains("a negative timeout, -1.0 seconds: use zero"))
   }
 
   @Test func waitingOutsideACoroutineTraps() async {
-    await #expect(processExitsWith: .failure) {
+    let exit2 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       func wait(_ promise: Promise<Int>) throws -> Int { try promise.get() }
       _ = try wait(Promise(value: 1))
     }
-    await #expect(processExitsWith: .failure) {
+    #expect(
+      standardError(of: exit2).contains("Promise.get() suspends the running coroutine, but no coroutine runs here"))
+    let exit3 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       @Sendable func wait(_ promise: Promise<Int>) throws -> Int { try promise.getBlocking() }
       try await Coroutine { _ = try wait(Promise(value: 1)) }.get()
     }
+    #expect(standardError(of: exit3).contains("would block its whole thread: use get()"))
   }
 
   // MARK: - Cancelling

@@ -115,14 +115,16 @@ import Testing
   }
 
   @Test func lockingInsideOnesOwnWriteTraps() async {
-    await #expect(processExitsWith: .failure) {
+    let exit1 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       let lock = ReadWriteLock(0)
       _ = try await Coroutine { try lock.withWriteLock { _ in try lock.withReadLock { _ in } } }.get()
     }
-    await #expect(processExitsWith: .failure) {
+    #expect(standardError(of: exit1).contains("whose writer it is: it would wait for itself for ever"))
+    let exit2 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       let lock = ReadWriteLock(0)
       try await lock.withWriteLock { _ in try await lock.withWriteLock { _ in } }
     }
+    #expect(standardError(of: exit2).contains("whose writer it is: it would wait for itself for ever"))
   }
 }
 

@@ -51,15 +51,17 @@ import Testing
     }
     let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
     #expect(text.contains("\"careless\" suspends (receive) inside withoutSuspension"))
-    await #expect(processExitsWith: .failure) {
+    let exit1 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       try await Coroutine { withoutSuspension { Coroutine.yield() } }.get()
     }
-    await #expect(processExitsWith: .failure) {
+    #expect(standardError(of: exit1).contains("withoutSuspension"))
+    let exit2 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       try await Coroutine {
         let generator = Generator<Int> { yield in try withoutSuspension { try yield(1) } }
         for _ in generator { Coroutine.yield() }
       }.get()
     }
+    #expect(standardError(of: exit2).contains("withoutSuspension"))
   }
 
   // MARK: withThreadPinned
@@ -235,9 +237,10 @@ import Testing
   }
 
   @Test func movingElsewhereWhilePinnedTraps() async {
-    await #expect(processExitsWith: .failure) {
+    let exit3 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       try await Coroutine { withThreadPinned { on(DispatchQueue.global()) {} } }.get()
     }
+    #expect(standardError(of: exit3).contains("moves to another scheduler inside withThreadPinned"))
     await #expect(processExitsWith: .failure) {
       let generator = Guarded(
         Generator<Int> { yield in

@@ -256,14 +256,19 @@ import Testing
   }
 
   @Test func sendingAndSleepingNeedACoroutine() async {
-    await #expect(processExitsWith: .failure) {
+    let exit1 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       func send() throws { try Channel<Int>().send(1) }
       try send()
     }
-    await #expect(processExitsWith: .failure) {
+    #expect(
+      standardError(of: exit1).contains("Channel.send(_:) suspends the running coroutine, but no coroutine runs here"))
+    let exit2 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       func sleep() throws { try Coroutine.sleep(for: .milliseconds(1)) }
       try sleep()
     }
+    #expect(
+      standardError(of: exit2).contains(
+        "Coroutine.sleep(for:) suspends the running coroutine, but no coroutine runs here"))
   }
 
   // MARK: Generators

@@ -578,24 +578,26 @@ import Testing
   // MARK: Misuse
 
   @Test func aSelectWithoutACaseTraps() async {
-    await #expect(processExitsWith: .failure) {
+    let exit1 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       let coroutine = Coroutine {
         let none: [any SelectCase<Int>] = []
         return try select(none)
       }
       _ = try await coroutine.get()
     }
+    #expect(standardError(of: exit1).contains("a select without a case would wait for ever"))
   }
 
   @Test func aSelectOutsideACoroutineTraps() async {
-    await #expect(processExitsWith: .failure) {
+    let exit2 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       func outside() throws { try select { Channel<Int>().onReceive { _ in } } }
       try outside()
     }
+    #expect(standardError(of: exit2).contains("suspends the running coroutine, but no coroutine runs here"))
   }
 
   @Test func aSelectOnItsOwnEndTraps() async {
-    await #expect(processExitsWith: .failure) {
+    let exit3 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       let kept = Guarded<Coroutine<Void, any Error>?>(nil)
       let coroutine = Coroutine { () throws -> Void in
         Coroutine.yield()
@@ -605,13 +607,15 @@ import Testing
       kept.withLock { $0 = coroutine }
       try await coroutine.get()
     }
+    #expect(standardError(of: exit3).contains("a coroutine selects on its own end"))
   }
 
   @Test func aNegativeTimeoutTraps() async {
-    await #expect(processExitsWith: .failure) {
+    let exit4 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       let coroutine = Coroutine { try select { onTimeout(.seconds(-1)) {} } }
       try await coroutine.get()
     }
+    #expect(standardError(of: exit4).contains("a timeout can't be negative"))
   }
 
   // MARK: Debuggers

@@ -114,10 +114,25 @@ import Testing
   }
 
   @Test func negativeNumbersTrap() async {
-    await #expect(processExitsWith: .failure) { _ = Semaphore(permits: -1) }
-    await #expect(processExitsWith: .failure) { Semaphore(permits: 1).release(-1) }
-    await #expect(processExitsWith: .failure) { _ = Semaphore(permits: 1).tryAcquire(-1) }
-    await #expect(processExitsWith: .failure) { try await Semaphore(permits: 1).acquire(-1) }
-    await #expect(processExitsWith: .failure) { Semaphore(permits: .max).release() }
+    let exit1 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      _ = Semaphore(permits: -1)
+    }
+    #expect(standardError(of: exit1).contains("can't begin with -1 permits"))
+    let exit2 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      Semaphore(permits: 1).release(-1)
+    }
+    #expect(standardError(of: exit2).contains("-1 permits of"))
+    let exit3 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      _ = Semaphore(permits: 1).tryAcquire(-1)
+    }
+    #expect(standardError(of: exit3).contains("-1 permits of"))
+    let exit4 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      try await Semaphore(permits: 1).acquire(-1)
+    }
+    #expect(standardError(of: exit4).contains("-1 permits of"))
+    let exit5 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      Semaphore(permits: .max).release()
+    }
+    #expect(standardError(of: exit5).contains("can't have more than Int.max permits"))
   }
 }

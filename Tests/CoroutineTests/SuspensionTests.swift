@@ -120,9 +120,11 @@ import Testing
   @Test func suspendingOutsideACoroutineTraps() async {
     func suspend() throws -> Int { try withSuspension { $0.returning(1) } }
     _ = suspend
-    await #expect(processExitsWith: .failure) {
+    let exit1 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       func suspend() throws -> Int { try withSuspension { $0.returning(1) } }
       _ = try suspend()
     }
+    #expect(
+      standardError(of: exit1).contains("withSuspension suspends the running coroutine, but no coroutine runs here"))
   }
 }

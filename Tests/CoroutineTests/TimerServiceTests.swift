@@ -264,9 +264,10 @@ private final class Sleep: Waitable {
   }
 
   @Test func negativeDurationsTrap() async {
-    await #expect(processExitsWith: .failure) {
+    let exit2 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       _ = TimerService(startingAt: 0).deadline(after: .nanoseconds(-1))
     }
+    #expect(standardError(of: exit2).contains("negative"))
   }
 
   /// Not before the instant on the clock that it is an instant of.
