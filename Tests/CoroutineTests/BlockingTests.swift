@@ -192,6 +192,92 @@ import Testing
     #expect(machine.threads == 1)
   }
 
+  @Test func noMoreWorkAtATimeThanAllowedAndNoneIsForgotten() {
+    // 0: submit, 1: the first that works is done, 2: the last one is, 3: the oldest idle one gives up, 4 and 5: a limit
+    everySequence(of: 6, length: amount(6, sanitized: 5)) { events in
+      var machine = BlockingStateMachine<Int, Int>(limit: 2)
+      var limit = 2
+      var (busy, idle) = ([Int](), [Int]())
+      var (submitted, begun, threads) = (0, 0, 0)
+      /// Work begins in the order in which it came.
+      func begin(_ work: Int, on thread: Int) {
+        #expect(work == begun && busy.count < limit)
+        busy.append(thread)
+        begun += 1
+      }
+      func perform(_ action: BlockingStateMachine<Int, Int>.SubmitAction) {
+        switch action {
+        case .give(let thread, let work):
+          #expect(thread == idle.popLast())
+          begin(work, on: thread)
+        case .start(let work):
+          #expect(idle.isEmpty)
+          threads += 1
+          begin(work, on: threads)
+        case .wait: #expect(busy.count >= limit)
+        }
+      }
+      for event in events {
+        switch event {
+        case 0:
+          submitted += 1
+          perform(machine.submit(submitted - 1))
+        case 1 where !busy.isEmpty, 2 where !busy.isEmpty:
+          let thread = event == 1 ? busy.removeFirst() : busy.removeLast()
+          switch machine.done(thread) {
+          case .run(let work): begin(work, on: thread)
+          case .rest: idle.append(thread)
+          case .end: #expect(busy.count + idle.count >= limit)
+          }
+        case 3 where !idle.isEmpty:
+          let ends = machine.timedOut(idle.removeFirst())
+          #expect(ends)
+        case 4, 5:
+          limit = event == 4 ? 1 : 3
+          let before = busy.count
+          for action in machine.changeLimit(limit) { perform(action) }
+          #expect(busy.count <= max(limit, before))
+        default: break
+        }
+        #expect(machine.threads == busy.count + idle.count && machine.idle == idle)
+        #expect(begun == submitted || busy.count >= limit, "work waits though somebody could do it")
+      }
+    }
+  }
+
+  @Test func aLowerLimitHoldsForIdleThreadsToo() async throws {
+    let threads = BlockingPool(threadLimit: 2, idleTime: .seconds(3600))
+    let (gates, log) = ([Gate(), Gate()], Log())
+    let begun = Channel<Int>(capacity: .unbounded)
+    let first = gates.indices.map { number in
+      Coroutine {
+        try blocking(on: threads) {
+          _ = begun.trySend(number)
+          gates[number].pass()
+        }
+      }
+    }
+    _ = try await [begun.receive(), begun.receive()]
+    for gate in gates { gate.open() }
+    for coroutine in first { try await coroutine.get() }
+    threads.threadLimit = 1
+    let gate = Gate()
+    let queue = DispatchQueue(label: "serial")
+    let second = (0..<2).map { number in
+      Coroutine(on: queue) {
+        try blocking(on: threads) {
+          log.add("\(number) begins")
+          if number == 0 { gate.pass() }
+          log.add("\(number) ends")
+        }
+      }
+    }
+    while second.contains(where: { $0.suspension == nil }) { await Task.yield() }
+    gate.open()
+    for coroutine in second { try await coroutine.get() }
+    #expect(log.all == ["0 begins", "0 ends", "1 begins", "1 ends"])
+  }
+
   @Test func aQueueKeepsItsOrder() {
     var queue = FIFOQueue<Int>()
     var expected: [Int] = []

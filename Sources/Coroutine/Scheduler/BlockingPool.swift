@@ -109,14 +109,14 @@ public final class BlockingPool: Sendable {
     timeout = idleTime
   }
 
-  /// How many threads it has at a time, at most. May be changed at any time; threads beyond a lower limit end when they
-  /// have done what they do.
+  /// How many threads work at a time, at most. May be changed at any time; threads beyond a lower limit end when they have
+  /// done what they do, or have been idle for long enough.
   public var threadLimit: Int {
     get { lock.withLock { machine.limit } }
     set {
       Self.check(newValue)
-      let started = lock.withLock { machine.changeLimit(newValue) }
-      for work in started { start(work) }
+      let actions = lock.withLock { machine.changeLimit(newValue) }
+      for action in actions { perform(action) }
     }
   }
 
@@ -142,7 +142,11 @@ public final class BlockingPool: Sendable {
 
   /// Runs `work` on a thread of the pool.
   func submit(_ work: @escaping @Sendable () -> Void) {
-    switch lock.withLock({ machine.submit(work) }) {
+    perform(lock.withLock { machine.submit(work) })
+  }
+
+  private func perform(_ action: BlockingStateMachine<BlockingThread, BlockingThread.Work>.SubmitAction) {
+    switch action {
     case .give(let thread, let work):
       thread.work = work
       thread.alarm.ring()

@@ -1,6 +1,6 @@
 /// How many threads an elastic pool of blocking work has, and which of them are idle. Pure: no lock, no thread.
 struct BlockingStateMachine<Thread: Equatable, Work> {
-  /// At most so many threads at a time; more work waits.
+  /// At most so many threads work at a time; more work waits. There may be idle ones beside them after it was lowered.
   private(set) var limit: Int
   private(set) var threads = 0
   /// The idle ones: who came last is taken first, so that those that are not needed grow old.
@@ -21,13 +21,21 @@ struct BlockingStateMachine<Thread: Equatable, Work> {
   }
 
   mutating func submit(_ work: Work) -> SubmitAction {
-    if let thread = idle.popLast() { return .give(thread, work) }
-    if threads < limit {
-      threads += 1
-      return .start(work)
+    guard busy < limit else {
+      waiting.append(work)
+      return .wait
     }
-    waiting.append(work)
-    return .wait
+    return assign(work)
+  }
+
+  /// How many threads have work.
+  private var busy: Int { threads - idle.count }
+
+  /// Fewer than the limit are busy.
+  private mutating func assign(_ work: Work) -> SubmitAction {
+    if let thread = idle.popLast() { return .give(thread, work) }
+    threads += 1
+    return .start(work)
   }
 
   enum DoneAction {
@@ -40,24 +48,22 @@ struct BlockingStateMachine<Thread: Equatable, Work> {
 
   /// A thread has done its work.
   mutating func done(_ thread: Thread) -> DoneAction {
-    if threads <= limit {
-      if let work = waiting.popFirst() { return .run(work) }
-      idle.append(thread)
-      return .rest
+    // Of a limit that was lowered there may be too many.
+    if busy <= limit, let work = waiting.popFirst() { return .run(work) }
+    guard threads <= limit else {
+      threads -= 1
+      return .end
     }
-    threads -= 1
-    return .end
+    idle.append(thread)
+    return .rest
   }
 
-  /// Returns the work that new threads are to begin with. They count already.
-  mutating func changeLimit(_ limit: Int) -> [Work] {
+  /// Returns what is to be done with work that waited.
+  mutating func changeLimit(_ limit: Int) -> [SubmitAction] {
     self.limit = limit
-    var started: [Work] = []
-    while threads < limit, let work = waiting.popFirst() {
-      threads += 1
-      started.append(work)
-    }
-    return started
+    var actions: [SubmitAction] = []
+    while busy < limit, let work = waiting.popFirst() { actions.append(assign(work)) }
+    return actions
   }
 
   /// An idle thread has waited for long enough. Whether it ends; if not, it was given something meanwhile.
