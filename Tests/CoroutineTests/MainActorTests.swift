@@ -136,4 +136,14 @@ import Testing
     let text = result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
     #expect(text.contains("it can run on the main actor only"))
   }
+
+  @Test func blockingTheMainThreadForItsOwnQueueTrapsByName() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      try await MainActor.run {
+        let coroutine = Coroutine(on: DispatchQueue.main, name: "later") { 1 }
+        _ = try coroutine.getBlocking()
+      }
+    }
+    #expect(standardError(of: result).contains("\"later\", which runs on the main queue, would wait for ever"))
+  }
 }
