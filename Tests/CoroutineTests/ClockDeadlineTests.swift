@@ -36,6 +36,20 @@ import Testing
     try await operations.finish()
   }
 
+  @Test func whatIsEnteredWhenTheTimeIsUpIsNotDoneEvenWhereItNeedNotWait() async throws {
+    let log = Log()
+    try await serially {
+      let channel = Channel<Int>(capacity: .buffered(2))
+      try channel.send(1)
+      let past = ContinuousClock.now - .seconds(1)
+      log.add(outcome { try withTimeout(until: past, clock: .continuous) { _ = try channel.receive() } })
+      log.add(outcome { try withTimeout(until: past, clock: .continuous) { try channel.send(2) } })
+      log.add("\(try withTimeout(until: past, clock: .continuous) { channel.trySend(3) })")
+      log.add("\(try channel.receive(timeout: .zero)), \(try channel.receive(timeout: .zero))")
+    }
+    #expect(log.all == ["timed out", "timed out", "sent", "1, 3"])
+  }
+
   @Test func whoComesNextInTheLineIsServedAndTheHandlerRunsBeforeTheError() async throws {
     let log = Log()
     let channel = Channel<Int>()

@@ -26,7 +26,9 @@ public struct TimeoutError: Error, Equatable, CustomStringConvertible {
 /// cooperative: a body that ignores it goes on, and what it returns is not thrown away.
 ///
 /// - Parameters:
-///   - duration: not negative: traps. Zero: the body may do what needs no waiting.
+///   - duration: not negative: traps. Zero: as if the time were up before `body` begins. What may suspend throws, even where
+///     it could be done at once; `tryReceive()` and the like don't mind. (An operation's own `timeout: .zero` is done if it
+///     can be at once.)
 ///   - body: runs at once, on the calling coroutine.
 /// - Throws: `TimeoutError` when the time was up and `body` ended with `CancellationError`; else what `body` throws.
 /// - Precondition: called inside a coroutine: traps elsewhere.
@@ -38,8 +40,8 @@ public func withTimeout<Result>(_ duration: Duration, _ body: () throws -> Resul
   return try core.run(body, until: deadline, orThrow: TimeoutError(after: duration))
 }
 
-/// Runs `body`, and cancels it when it takes longer than until an instant of a clock. One that has passed lets the body do
-/// what needs no waiting.
+/// Runs `body`, and cancels it when it takes longer than until an instant of a clock. One that has passed is as if the time
+/// were up before `body` begins.
 ///
 /// ```swift
 /// let deadline = ContinuousClock.now + .seconds(1)
