@@ -238,6 +238,29 @@ import Testing
     #expect(machine.failed(.stop, at: 200).directive == .stop)
   }
 
+  @Test func noWindowEverHasMoreRestartsThanTheLimit() {
+    // 0, 1, 2: a failure to be restarted after, so much later than the last event; 3: one that is not
+    let steps: [UInt64] = [0, 40, 100]
+    for limit in 0...2 {
+      everySequence(of: 4, length: 6) { events in
+        var machine = SupervisionStateMachine(
+          Supervision(restarts: limit, within: .nanoseconds(100), beyondLimit: .escalate))
+        var (now, restarts) = (UInt64(1_000), [UInt64]())
+        for event in events {
+          guard event < 3 else {
+            #expect(machine.failed(.resume, at: now).directive == .resume)
+            continue
+          }
+          now += steps[event]
+          let isAllowed = restarts.count { now - $0 < 100 } < limit
+          #expect(machine.failed(.restart, at: now).directive == (isAllowed ? .restart : .escalate))
+          if isAllowed { restarts.append(now) }
+          #expect(machine.restarts.count <= limit)
+        }
+      }
+    }
+  }
+
   @Test func whatConcernsTheOthers() {
     for strategy: Supervision.Strategy in [.oneForOne, .oneForAll] {
       for directive: Supervision.Directive in [.resume, .restart, .stop, .escalate] {
