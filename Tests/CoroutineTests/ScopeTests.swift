@@ -137,6 +137,12 @@ import Testing
       return "\(thrown!)"
     }
     #expect(thrown == "First()")
+    await #expect(throws: First.self) {
+      try await withScope { scope in
+        let child = scope.launch { throw First() }
+        _ = try await Task { try await values(of: [child, child]) }.value
+      }
+    }
   }
 
   @Test func aBodyThatPassesAChildsErrorOnThrowsItOnce() async throws {
