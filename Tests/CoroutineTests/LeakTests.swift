@@ -51,7 +51,7 @@ import Testing
               try LeakTests.cancelEach(count) { try operation.wait(nil) }
               for number in 0..<count {
                 // Some have really waited: that takes a timer.
-                let isLong = number.isMultiple(of: 100)
+                let isLong = number.isMultiple(of: 1_000)
                 do {
                   if operation.hasTimeout {
                     try operation.wait(isLong ? .nanoseconds(1) : .zero)
