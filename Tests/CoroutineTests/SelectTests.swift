@@ -598,13 +598,14 @@ import Testing
 
   @Test func aSelectOnItsOwnEndTraps() async {
     let exit3 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
-      let kept = Guarded<Coroutine<Void, any Error>?>(nil)
+      let (kept, gate) = (Guarded<Coroutine<Void, any Error>?>(nil), Gate())
       let coroutine = Coroutine { () throws -> Void in
-        Coroutine.yield()
+        gate.pass()
         let own = kept.withLock { $0 }!
         try select { own.onEnd { _ in } }
       }
       kept.withLock { $0 = coroutine }
+      gate.open()
       try await coroutine.get()
     }
     #expect(standardError(of: exit3).contains("a coroutine selects on its own end"))
