@@ -53,8 +53,8 @@ extension Coroutine {
   /// Waits for the end and returns what the body returned. Blocks the calling thread: for plain threads and `main`.
   ///
   /// - Throws: what the body threw; `StackError` if it never got a stack.
-  /// - Precondition: not called inside a coroutine, whose whole thread it would block, nor on the main thread for a
-  ///   coroutine of the main queue: traps.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block, nor on the only thread that could run
+  ///   this one, as the main thread for a coroutine of the main queue: traps.
   @inlinable
   @available(*, noasync, message: "use 'await get()' in async code")
   public func getBlocking() throws -> Success {

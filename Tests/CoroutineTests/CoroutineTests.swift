@@ -328,6 +328,25 @@ final class Gate: Sendable {
     #expect(standardError(of: result).contains("use get()"))
   }
 
+  @Test func blockingTheThreadThatWouldRunItTrapsByName() async {
+    // A loop of the program's, on this thread, that nobody lets go on.
+    final class Loop: Scheduler {
+      private let thread = pthread_self()
+      private let kept = Guarded<[Guarded<Ready?>]>([])
+      func enqueue(_ ready: consuming Ready) {
+        let box = Guarded<Ready?>(ready)
+        kept.withLock { $0.append(box) }
+      }
+      var isCurrent: Bool { pthread_equal(thread, pthread_self()) != 0 }
+      var isSerial: Bool { true }
+    }
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      func block() throws { _ = try Coroutine(on: Loop(), name: "behind") { 1 }.getBlocking() }
+      try block()
+    }
+    #expect(standardError(of: result).contains("blocks the only thread of Loop, on which coroutine"))
+  }
+
   @Test func aSchedulerThatDropsACoroutineTrapsByName() async {
     final class Forgetful: Scheduler {
       func enqueue(_ ready: consuming Ready) { _ = consume ready }

@@ -185,7 +185,8 @@ extension ActorCore {
       CoroutineCore.current == nil,
       "askBlocking() and tellBlocking() inside a coroutine would block its whole thread: use ask() and tell()")
     require(
-      !coroutine.home.isMainQueueOnMainThread,
-      "askBlocking() on the main thread for \(describeActor(name)), which runs on the main queue, would wait for ever")
+      !coroutine.home.isThisThreadAlone,
+      "askBlocking() and tellBlocking() block the only thread of \(coroutine.home.description), on which "
+        + "\(describeActor(name)) runs: they would wait for ever")
   }
 }

@@ -184,7 +184,8 @@ extension MessageActor {
   ///
   /// Parameters and errors are those of `ask(timeout:_:)`.
   ///
-  /// - Precondition: not called inside a coroutine, nor on the main thread for an actor of the main queue: traps.
+  /// - Precondition: not called inside a coroutine, nor on the only thread that could run the actor, as the main thread for
+  ///   one of the main queue: traps.
   @inlinable
   @available(*, noasync, message: "use 'await ask()' in async code")
   public func askBlocking<Value: Sendable>(

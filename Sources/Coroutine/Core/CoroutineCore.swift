@@ -505,8 +505,9 @@ extension CoroutineCore {
   final func blockUntilEnd(until deadline: UInt64 = WaitDeadline.never) throws {
     require(CoroutineCore.current == nil, "getBlocking() inside a coroutine would block its whole thread: use get()")
     require(
-      !home.isMainQueueOnMainThread,
-      "getBlocking() on the main thread for \(description), which runs on the main queue, would wait for ever")
+      isFinished || !home.isThisThreadAlone,
+      "getBlocking() blocks the only thread of \(home.description), on which \(description) runs: it would wait for ever"
+    )
     let thread = BlockedThread()
     var node = WaitNode(.thread(.passUnretained(thread)))
     let cause = withUnsafeMutablePointer(to: &node) { node in

@@ -26,7 +26,8 @@ extension SchedulerReference {
     case .pool(let pool):
       if case .lentThread(then: _, isMain: true) = pool.core.host { true } else { false }
     case .sharedPool, .other: false
-    case .queue: isMainQueueOnMainThread
+    // The main queue is the only one that is known to be serial.
+    case .queue(let queue): queue.isSerial && queue.isCurrent
     }
   }
 }

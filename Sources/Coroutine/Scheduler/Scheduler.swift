@@ -109,11 +109,9 @@ enum SchedulerReference: Sendable {
     }
   }
 
-  /// Whether a thread that blocks here would wait for itself.
-  var isMainQueueOnMainThread: Bool {
-    guard case .queue(let queue) = self else { return false }
-    return queue.isSerial && queue.isCurrent
-  }
+  /// Whether the calling thread, outside of coroutines, is the only one on which they run here: should it block, they wait
+  /// for it.
+  var isThisThreadAlone: Bool { isCurrent && isSerial }
 }
 
 /// A scheduler of the user's.
