@@ -187,16 +187,23 @@ struct CoroutineReader {
     guard seen.insert(core).inserted else { return nil }
     var backtrace = try describe(core, state)
     var segments = try state == .running ? running(on: stack) : []
-    var next = state == .running ? nil : try registers(ofContext: block)
-    while let saved = next, let current = try self.stack(containing: UInt64(saved.stackPointer)) {
-      segments.append(Segment(registers: saved, stack: current))
-      guard current != stack, segments.count < Self.deepest else { break }
-      // A generator's stack: the generator runs, on behalf of whoever is saved as its resumer.
-      next = try registers(ofContext: self.block(on: current) + layout.context_size)
-    }
+    if state != .running { segments = try suspended(at: registers(ofContext: block), on: stack) }
     walk(segments, own: stack, into: &backtrace)
     try addCreators(of: core, to: &backtrace)
     return backtrace
+  }
+
+  /// What is suspended, from where it stands to its own stack. In between are those of generators that run, each on behalf
+  /// of whoever is saved as its resumer.
+  private func suspended(at registers: ContextRegisters?, on own: Stack) throws(Unreadable) -> [Segment] {
+    var segments: [Segment] = []
+    var next = registers
+    while let saved = next, let stack = try stack(containing: UInt64(saved.stackPointer)) {
+      segments.append(Segment(registers: saved, stack: stack))
+      guard stack != own, segments.count < Self.deepest else { break }
+      next = try self.registers(ofContext: block(on: stack) + layout.context_size)
+    }
+    return segments
   }
 
   /// The threads that stand on a stack of the pools', each with whoever resumed what it stands in, and so on, up to its own
@@ -242,7 +249,7 @@ struct CoroutineReader {
     var backtrace = CoroutineBacktrace(id: id, name: "", state: .suspended)
     backtrace.isGenerator = true
     backtrace.waitsFor = WaitText.nextElement
-    walk([Segment(registers: own, stack: stack)], own: stack, into: &backtrace)
+    walk(try suspended(at: own, on: stack), own: stack, into: &backtrace)
     return backtrace
   }
 

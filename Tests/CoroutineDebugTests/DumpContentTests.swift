@@ -138,6 +138,23 @@ private final class OwnScheduler: Scheduler {
     #expect(!after)
   }
 
+  /// Its `yield` was called by the body of a generator that it consumes: it stands on that one's stack.
+  @Test func aGeneratorThatIsSuspendedOnAnothersStackIsListedWithBoth() throws {
+    let numbers = Generator<Int> { yield in
+      let inner = Generator<Int> { _ in try count(yield) }
+      while inner.next() != nil {}
+    }
+    #expect(numbers.next() == 0)
+    let found = try CoroutineDump.capture().coroutines.filter {
+      $0.isGenerator
+        && $0.steps.contains { $0.function.contains("aGeneratorThatIsSuspendedOnAnothersStack") }
+    }
+    #expect(found.count == 1)
+    #expect(found.first?.steps.map(\.line) == [yieldLine + 5, #line - 9, #line - 8])
+    #expect(found.first?.stackUsed.map { 0..<found[0].stackSize! ~= $0 } == true)
+    #expect(numbers.next() == 1)
+  }
+
   @Test func generatorsThatRunMeanwhileDoNoHarm() throws {
     let stop = Channel<Int>(capacity: .buffered(1))
     let consumers = (0..<3).map { _ in

@@ -40,6 +40,11 @@ final class Menagerie {
   private let steps = Generator<Int> { yield in
     while true { try yield(1) }
   }
+  /// Stands on the stack of the one that it consumes.
+  private let stepsOfSteps = Generator<Int> { yield in
+    let inner = Generator<Int> { _ in try yield(1) }
+    while inner.next() != nil {}
+  }
   private(set) var ids: [UInt64] = []
 
   /// Each runs on the calling thread until it waits.
@@ -89,7 +94,7 @@ final class Menagerie {
       _ = steps.next()
     }
     try keep("sleeper") { try Coroutine.sleep(for: .seconds(5000)) }
-    _ = steps.next()
+    _ = (steps.next(), stepsOfSteps.next())
     queue.suspend()
     try add(Coroutine(on: queue, name: "on a queue") {})
     try add(Coroutine(on: scheduler, name: "on another scheduler") {})

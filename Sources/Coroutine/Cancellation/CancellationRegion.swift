@@ -1,58 +1,93 @@
+import CCoroutine
+import Context
+
 /// A part of a coroutine's run that reacts to cancellation by itself: the body of a shield, of a timeout, of a scope, of
 /// a cancellation handler. They nest: each coroutine has a list of them, innermost first.
 ///
-/// The fields are guarded by the coroutine's `cancellationLock`.
+/// Those that a generator's body has open at a `yield` leave that list meanwhile, for the generator's `DetachedRegions`,
+/// and may come back to another coroutine's. So the fields that are not constant are guarded by the lock of the list that
+/// it is in: a coroutine's `cancellationLock`, or that of the detached ones.
 // Unchecked: guarded as said.
 package final class CancellationRegion: @unchecked Sendable {
-  /// Whose list it is in. Kept alive: a deadline may still be on its way when the coroutine has ended.
-  private let core: CoroutineCore
+  /// The list that a region is in.
+  enum List {
+    /// Kept alive: a deadline may still be on its way when the coroutine has ended.
+    case coroutine(CoroutineCore)
+    case generator(DetachedRegions)
+    /// It is closed.
+    case none
+  }
+
   /// Cancellation from outside stops here.
-  fileprivate let isShield: Bool
+  let isShield: Bool
   /// Whether a timer is going to cancel it.
   fileprivate let isTimed: Bool
-  /// The next one outwards.
-  fileprivate var outer: CancellationRegion?
+  /// Where on a stack it was opened: by this a generator knows its own ones.
+  let place: UInt
+  /// Written by the code that runs in it, under the locks of both lists and this one; so that code reads it without any.
+  private var list: List
+  private let listLock = Lock()
+  /// The next one outwards. Written by the code that runs in it, which reads it without a lock.
+  var outer: CancellationRegion?
   /// Why what runs inside is to stop, if it is. What runs outside may go on.
   fileprivate var reason: (any Error)?
-  /// Told when a cancellation reaches the region, once.
-  fileprivate var onCancel: (@Sendable () -> Void)?
-  private var isOpen = true
+  /// Told why when a cancellation reaches the region, once.
+  fileprivate var onCancel: Handler?
+
+  package typealias Handler = @Sendable (any Error) -> Void
 
   /// Opens a region of the running coroutine `core`, innermost of all.
   ///
   /// - Parameters:
   ///   - isTimed: whether a timer is going to cancel it: then whoever waits inside is in no deadlock.
   ///   - onCancel: runs at most once, on the thread that cancels, not under a lock; at once if what runs here is
-  ///     cancelled already.
-  package init(
-    of core: CoroutineCore, isShield: Bool = false, isTimed: Bool = false, onCancel: (@Sendable () -> Void)? = nil
-  ) {
-    self.core = core
+  ///     cancelled already; if it is while the body of a generator that has it open does not run, when that goes on.
+  package init(of core: CoroutineCore, isShield: Bool = false, isTimed: Bool = false, onCancel: Handler? = nil) {
     self.isShield = isShield
     self.isTimed = isTimed
     self.onCancel = onCancel
+    place = UInt(bitPattern: coroutine_frame_address())
+    list = .coroutine(core)
     core.cancellationLock.lock()
     outer = core.regions
     core.regions = self
-    let wasInterrupted = core.isInterrupted
+    let reason = core.effectiveReason
     core.refreshInterruption()
-    if wasInterrupted { self.onCancel = nil }
+    if reason != nil { self.onCancel = nil }
     core.cancellationLock.unlock()
-    if wasInterrupted { onCancel?() }
+    // On another stack than its own it runs a generator's body.
+    if core.block?.pointee.stack.contains(place) == false { RunningBodies.noteRegions() }
+    if let reason { onCancel?(reason) }
   }
 
-  /// Closes it: nothing reaches it any more, though a handler that has begun may still run. On the coroutine, or, where a
-  /// generator was moved with a region open, on another.
-  package func close() {
-    core.cancellationLock.lock()
-    isOpen = false
+  /// Closes it: nothing reaches it any more, though a handler that has begun may still run. By the code that runs in it,
+  /// on whichever coroutine that does now.
+  ///
+  /// - Returns: why it was cancelled itself, if it was.
+  @discardableResult
+  package func close() -> (any Error)? {
     // Released after the unlock: what it captured may run code of the user's when it goes.
-    let handler = onCancel
-    onCancel = nil
-    core.regions = core.regions?.removing(self)
-    core.refreshInterruption()
-    core.cancellationLock.unlock()
+    let handler: Handler?
+    switch list {
+    case .coroutine(let core):
+      core.cancellationLock.lock()
+      handler = takeHandler()
+      core.regions = core.regions?.removing(self)
+      core.refreshInterruption()
+      moved(to: .none)
+      core.cancellationLock.unlock()
+    case .generator(let regions):
+      regions.lock.lock()
+      handler = takeHandler()
+      regions.innermost = regions.innermost?.removing(self)
+      moved(to: .none)
+      regions.lock.unlock()
+    case .none:
+      fatalError("a region was closed twice")
+    }
     withExtendedLifetime(handler) {}
+    // Nobody writes it any more.
+    return reason
   }
 
   /// The list without `region`; linear in how deep that lies, usually first.
@@ -62,18 +97,65 @@ package final class CancellationRegion: @unchecked Sendable {
     return self
   }
 
+  /// It is in another list from now on. Under the locks of both.
+  func moved(to list: List) {
+    listLock.withLock { self.list = list }
+  }
+
   /// Cancels what runs inside, but not the rest of the coroutine. The first reason counts. Callable from any thread;
   /// without effect once it is closed.
   package func cancel(reason: any Error) {
-    core.cancellationLock.lock()
-    guard isOpen, self.reason == nil else { return core.cancellationLock.unlock() }
-    self.reason = reason
-    core.interrupt(from: self)
+    // Again where it has gone to another list before that was locked.
+    while true {
+      switch listLock.withLock({ list }) {
+      case .coroutine(let core):
+        core.cancellationLock.lock()
+        if case .coroutine(let now) = list, now === core {
+          guard note(reason) else { return core.cancellationLock.unlock() }
+          return core.interrupt(downTo: outer, reason)
+        }
+        core.cancellationLock.unlock()
+      case .generator(let regions):
+        regions.lock.lock()
+        if case .generator(let now) = list, now === regions {
+          let handlers = note(reason) ? Self.takeHandlers(from: regions.innermost, downTo: outer) : []
+          regions.lock.unlock()
+          for handler in handlers { handler(reason) }
+          return
+        }
+        regions.lock.unlock()
+      case .none:
+        return
+      }
+    }
   }
 
-  /// Why it was cancelled itself, if it was.
-  package var ownReason: (any Error)? {
-    core.cancellationLock.withLock { reason }
+  private func note(_ reason: any Error) -> Bool {
+    guard self.reason == nil else { return false }
+    self.reason = reason
+    return true
+  }
+
+  private func takeHandler() -> Handler? {
+    defer { onCancel = nil }
+    return onCancel
+  }
+
+  /// The handlers that a cancellation reaches which comes from outside of all regions from `innermost` outwards to `end`,
+  /// itself not one of them: as far inwards as to the first shield. Under the lock of their list.
+  static func takeHandlers(from innermost: CancellationRegion?, downTo end: CancellationRegion?) -> [Handler] {
+    var reached = innermost
+    var next = innermost
+    while let current = next, current !== end {
+      next = current.outer
+      if current.isShield { reached = next }
+    }
+    var handlers: [Handler] = []
+    while let current = reached, current !== end {
+      if let handler = current.takeHandler() { handlers.append(handler) }
+      reached = current.outer
+    }
+    return handlers
   }
 }
 
@@ -90,41 +172,29 @@ extension CoroutineCore {
     guard !isFinished else { return }
     cancellationLock.lock()
     guard cancellationReason == nil else { return cancellationLock.unlock() }
-    cancellationReason = reason ?? CancellationError()
-    interrupt(from: nil)
+    let reason = reason ?? CancellationError()
+    cancellationReason = reason
+    interrupt(downTo: nil, reason)
   }
 
-  /// Lets what runs inside of `region`, or of all of them, know of a new reason there. `cancellationLock` is held, and
-  /// released here.
-  fileprivate final func interrupt(from region: CancellationRegion?) {
+  /// Lets what runs inside of all regions down to `end`, itself not one of them, know of a reason that is new there.
+  /// `cancellationLock` is held, and released here.
+  fileprivate final func interrupt(downTo end: CancellationRegion?, _ reason: any Error) {
     refreshInterruption()
     let mustWake = isInterrupted && parking.claim(.cancelled)
-    // It reaches inwards to the first shield.
-    var innermost = regions
-    var next = regions
-    while let current = next, current !== region {
-      next = current.outer
-      if current.isShield { innermost = next }
-    }
-    var handlers: [@Sendable () -> Void] = []
-    next = innermost
-    while let current = next {
-      if let handler = current.onCancel { handlers.append(handler) }
-      current.onCancel = nil
-      next = current === region ? nil : current.outer
-    }
+    let handlers = CancellationRegion.takeHandlers(from: regions, downTo: end)
     cancellationLock.unlock()
-    for handler in handlers { handler() }
+    for handler in handlers { handler(reason) }
     if mustWake { CoroutineCore.wake(.passUnretained(self)) }
   }
 
   /// Under `cancellationLock`.
-  fileprivate final func refreshInterruption() {
+  final func refreshInterruption() {
     interruption.store(effectiveReason == nil ? 0 : 1, ordering: .relaxed)
   }
 
   /// Why what runs now is to stop, if it is: the innermost reason. Under `cancellationLock`.
-  private final var effectiveReason: (any Error)? {
+  final var effectiveReason: (any Error)? {
     var next = regions
     while let current = next {
       if let reason = current.reason { return reason }

@@ -60,6 +60,8 @@ package struct ControlBlock: ~Copyable {
     @inlinable static var annotated: Mode { Mode(rawValue: 8) }
     /// A generator's body is suspended until another generator has ended, whose elements it yields.
     @inlinable static var delegating: Mode { Mode(rawValue: 16) }
+    /// A generator's body runs, and may have a cancellation region open.
+    @inlinable static var regionOpen: Mode { Mode(rawValue: 32) }
   }
 
   /// What a scheduled coroutine is doing.

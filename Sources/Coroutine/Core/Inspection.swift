@@ -247,25 +247,34 @@ package struct InspectedCoroutine {
     case .generator:
       guard let registers = Inspection.unseen({ Self.registers(ofGenerator: block) }) else { return nil }
       id = Inspection.unseen { block.pointee.identity >> 32 }
-      (state, core, segments) = (.suspended, nil, [Segment(registers: registers, stack: stack)])
+      (state, core, segments) = (.suspended, nil, Inspection.unseen { Self.segments(from: registers, to: stack) })
       return
     default: return nil
     }
     let core = block.pointee.owner._withUnsafeGuaranteedRef { unsafeDowncast($0, to: CoroutineCore.self) }
     id = core.id
     self.core = core
-    var next =
+    let registers =
       state == .running ? nil : SelectedBackend.registers(of: ContextLink.own(ControlBlock.link(of: block)))
+    segments = Self.segments(from: registers, to: stack)
+  }
+
+  /// What is suspended, from where it stands to its own stack. In between are those of generators that run, each on behalf
+  /// of whoever is saved as its resumer.
+  private static func segments(from registers: ContextRegisters?, to own: Stack) -> [Segment] {
     var segments: [Segment] = []
-    while let registers = next, let current = Self.stack(of: registers, expected: stack) {
-      segments.append(Segment(registers: registers, stack: current))
-      guard current != stack else { break }
-      // A generator's stack: the generator runs, on behalf of whoever is saved as its resumer.
-      let generator = ControlBlock.address(on: current)
+    var next = registers
+    while let registers = next, let stack = Self.stack(of: registers, expected: own) {
+      segments.append(Segment(registers: registers, stack: stack))
+      // A generator that changes meanwhile may lead round in circles.
+      guard stack != own, segments.count < mostSegments else { break }
+      let generator = ControlBlock.address(on: stack)
       next = SelectedBackend.registers(of: ContextLink.resumer(ControlBlock.link(of: generator)))
     }
-    self.segments = segments
+    return segments
   }
+
+  private static var mostSegments: Int { 10_000 }
 
   /// One that ran, as it is now: it may have suspended. `nil` if it has ended.
   package var lookedAtAgain: InspectedCoroutine? { stack.flatMap { InspectedCoroutine(on: $0) } }
@@ -354,7 +363,9 @@ extension InspectedCoroutine {
 
   /// The bytes of its stack above where it stands.
   package var stackUsed: Int? {
-    guard let stack, let last = segments.last, last.stack == stack else { return nil }
+    guard let stack, let last = segments.last, last.stack == stack, stack.contains(last.registers.stackPointer) else {
+      return nil
+    }
     return Int(UInt(bitPattern: stack.top) - last.registers.stackPointer)
   }
 

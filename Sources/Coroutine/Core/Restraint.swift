@@ -84,7 +84,7 @@ extension CoroutineCore {
   final var isUnrestrained: Bool { restraint.bans | restraint.pins == 0 }
 
   /// What it begins on one coroutine a generator could end on another.
-  fileprivate final func requireIsCurrent(atTheEndOf function: StaticString) {
+  final func requireIsCurrent(atTheEndOf function: StaticString) {
     require(
       CoroutineCore.current === self,
       "\(function), which \(description) began, ended elsewhere: a generator inside of it was moved to another coroutine"

@@ -19,8 +19,12 @@
 /// Single pass, with reference semantics: copies share one position. Not for two threads at a time, but one generator may
 /// be moved to another thread between two elements, unless the body yields with an access to a variable open
 /// (`array.sort { … try yield($0) … }`) or a task-local binding (`$local.withValue(1) { try yield(2) }`): then `next()`
-/// elsewhere traps. The consumer does not see such a binding. But a timeout, a shield or a scope inside of which the body
-/// yields is the coroutine's: it covers what the consumer waits for, too, as long as the body is inside.
+/// elsewhere traps. The consumer does not see such a binding.
+///
+/// Nor does a timeout, a shield, a scope or a cancellation handler inside of which the body yields concern the consumer.
+/// It goes on, though the body does not run: the deadline counts the time that the consumer takes, and one that passes
+/// meanwhile cancels at once what lies inside, such as a scope's children, and the body when it runs again. The consumer's
+/// cancellation reaches the body whenever it runs, through its own regions, whichever coroutine asks for an element.
 ///
 /// When the last copy goes, or after `cancel()`, a body that has begun is unwound: its pending `yield` throws
 /// `GeneratorCancelled`, `defer` blocks run and references are released. Each later `yield` of that body throws at once.

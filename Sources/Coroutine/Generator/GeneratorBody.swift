@@ -51,7 +51,12 @@ extension GeneratorCore {
   /// After a `yield`, where that is not the plain case: the consumer has bindings, resumed it slowly, or wants no more
   /// elements. Whether it does.
   static func didArrive(_ block: UnsafeMutablePointer<ControlBlock>) -> Bool {
-    owner(of: block) { $0.scopes.didArrive() }
+    owner(of: block) { generator in
+      generator.scopes.didArrive()
+      guard let regions = generator.scopes.regions, regions.innermost != nil else { return }
+      RunningBodies.noteRegions(on: block)
+      if let core = CoroutineCore.current { regions.putBack(on: core) }
+    }
     return !block.pointee.mode.contains(.cancelled)
   }
 

@@ -2,15 +2,18 @@ import CCoroutine
 import Context
 import Glibc
 
-/// What a generator's body has open where it yields: accesses to variables, and task-local bindings.
+/// What a generator's body has open where it yields: accesses to variables, task-local bindings, and regions of
+/// cancellation, such as that of a timeout.
 ///
-/// Both are kept by the Swift runtime in lists of the flow of control that runs, newest first, and a generator's body is
-/// a part of its consumer's. So what the body opens lies in the consumer's lists, and must be closed there.
+/// All are kept in lists of the flow of control that runs, newest first, the first two by the Swift runtime; and a
+/// generator's body is a part of its consumer's. So what the body opens lies in the consumer's lists, and must be closed
+/// there.
 ///
 /// - An access stays where it is: the consumer that touches the same variable meanwhile overlaps it, and must trap. The
 ///   body may go on only in the same flow of control.
 /// - Bindings are taken off at the `yield` and put back before the body goes on, so that the consumer never sees them.
 ///   They are links on top of the consumer's own, so these must be the same again then.
+/// - Regions are taken off and put back, too: see `DetachedRegions`. This may be done wherever the body goes on.
 ///
 /// Anything else is a trap with a name, not a crash in the runtime's lists. Most bodies have nothing open: a few loads
 /// on the way of an element tell.
@@ -25,8 +28,11 @@ struct OpenScopes {
   /// The body's bindings on their way back: put on once it runs.
   private var attaching: coroutine_bindings?
 
+  /// The body's regions, while they are off. `nil` until it has had one open at a `yield`.
+  private(set) var regions: DetachedRegions?
+
   /// Whether a resume has to look here.
-  var areOpen: Bool { accessOwner != nil || detached != nil }
+  var areOpen: Bool { accessOwner != nil || detached != nil || regions?.innermost != nil }
 
   /// On the consumer's side, before a resume that is not the plain case.
   mutating func willResume() {
@@ -68,27 +74,40 @@ struct OpenScopes {
     }
     // A `yield` in the plain case does not come here: then there were none, and are none.
     consumers = coroutine_bindings()
+    if block.pointee.mode.contains(.regionOpen) {
+      block.pointee.mode.remove(.regionOpen)
+      detachRegions(block)
+    }
+  }
+
+  private mutating func detachRegions(_ block: UnsafeMutablePointer<ControlBlock>) {
+    guard let core = CoroutineCore.current else { return }
+    let count = RunningBodies.regionCount(core, downTo: block)
+    guard count > 0 else { return }
+    let regions = regions ?? DetachedRegions()
+    self.regions = regions
+    regions.take(count, from: core)
   }
 
   /// On the body's side: whether a `yield` here would find anything of the body's open.
   func wouldBeOpen(_ block: UnsafeMutablePointer<ControlBlock>) -> Bool {
     coroutine_bindings_load() != consumers || !coroutine_access_set_is_empty() && Self.hasAccess(block)
+      || block.pointee.mode.contains(.regionOpen) && hasRegion(block)
+  }
+
+  private func hasRegion(_ block: UnsafeMutablePointer<ControlBlock>) -> Bool {
+    regions?.innermost != nil || CoroutineCore.current.map { RunningBodies.regionCount($0, downTo: block) > 0 } == true
   }
 
   /// Whether a frame of the body, or of a generator that it runs at this moment, has an access open.
   private static func hasAccess(_ block: UnsafeMutablePointer<ControlBlock>) -> Bool {
-    let outermost = block.pointee.stack
-    guard !coroutine_access_set_touches(outermost.limit, outermost.top) else { return true }
-    var place = UInt(bitPattern: coroutine_frame_address())
-    while !outermost.contains(place) {
-      // Not to be found: assume the worst.
-      guard let stack = StackPool.liveStack(containing: place) else { return true }
-      guard !coroutine_access_set_touches(stack.limit, stack.top) else { return true }
-      let link = ControlBlock.link(of: ControlBlock.address(on: stack))
-      guard let resumer = SelectedBackend.registers(of: ContextLink.resumer(link)) else { return true }
-      place = resumer.stackPointer
+    for body in RunningBodies(on: block) {
+      let stack = body.pointee.stack
+      if coroutine_access_set_touches(stack.limit, stack.top) { return true }
+      if body == block { return false }
     }
-    return false
+    // Not to be found: assume the worst.
+    return true
   }
 }
 

@@ -16,7 +16,10 @@ public func on<Result, Failure: Error>(
   let core = CoroutineCore.running(for: "on(_:operation:)")
   let before = core.visiting
   core.move(to: SchedulerReference(scheduler))
-  defer { core.move(to: before) }
+  defer {
+    core.requireIsCurrent(atTheEndOf: "on(_:operation:)")
+    core.move(to: before)
+  }
   return try operation()
 }
 

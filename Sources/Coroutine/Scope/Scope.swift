@@ -27,18 +27,16 @@
 public func withScope<Result>(name: String = "", _ body: (CoroutineScope) throws -> Result) throws -> Result {
   let core = CoroutineCore.running(for: "withScope")
   let storage = ScopeStorage(name: name)
-  let region = CancellationRegion(of: core) {
-    storage.cancelChildren(reason: core.currentReason ?? CancellationError())
-  }
+  let region = CancellationRegion(of: core) { storage.cancelChildren(reason: $0) }
   storage.open(region)
   var result: Result?
   do { result = try body(CoroutineScope(storage)) } catch { storage.bodyFailed(error) }
-  let wasCancelled = storage.joinChildren(core)
+  let wasCancelled = storage.joinChildren()
   storage.open(nil)
   region.close()
   if let failure = storage.outcome { throw failure }
   // Unless only the scope itself was: then what `body` returned is what it wanted to return.
-  if wasCancelled, core.isInterrupted { throw CancellationError() }
+  if wasCancelled, CoroutineCore.current?.isInterrupted == true { throw CancellationError() }
   guard let result else { fatalError("a scope's body ended with neither a result nor an error") }
   return result
 }

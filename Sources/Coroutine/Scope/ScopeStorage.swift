@@ -78,8 +78,16 @@ package final class ScopeStorage: Waitable, @unchecked Sendable {
     region?.cancel(reason: reason)
   }
 
-  /// Suspends the owner until no child lives, cancelled or not. Whether it was cancelled meanwhile.
-  func joinChildren(_ core: CoroutineCore) -> Bool {
+  /// Suspends the running coroutine until no child lives, cancelled or not. Whether it was cancelled meanwhile.
+  ///
+  /// That may be another one than has opened the scope: a generator's body can be moved.
+  func joinChildren() -> Bool {
+    guard !lock.withLock({ machine.close() }) else { return false }
+    guard let core = CoroutineCore.current else {
+      fatalError(
+        "\(description) ends outside of coroutines, before its children: the generator whose body is inside was resumed "
+          + "or dropped there. Do that inside a coroutine, which can wait for them.")
+    }
     var shield: CancellationRegion?
     defer { shield?.close() }
     var node = WaitNode(.coroutine(.passUnretained(core)))

@@ -98,9 +98,9 @@ extension CoroutineCore {
       return result
     } catch {
       stop()
-      region.close()
-      // What is cancelled around it as well goes on unwinding as that.
-      guard error is CancellationError, !isInterrupted, let reason = region.ownReason else { throw error }
+      let reason = region.close()
+      // What is cancelled around it as well goes on unwinding as that. Not `self`: a generator's body may have been moved.
+      guard error is CancellationError, CoroutineCore.current?.isInterrupted != true, let reason else { throw error }
       throw reason
     }
   }
