@@ -286,6 +286,38 @@ import Testing
     await #expect(throws: CancellationError.self) { try await task.value }
   }
 
+  /// Not only when it waits for them at the end.
+  @Test func whoIsCancelledBeforeTheChildrenHaveEndedLearnsOfItThoughTheBodyGoesOn() async throws {
+    let never = Channel<Int>()
+    @Sendable func begin(_ scope: CoroutineScope, _ begun: Channel<Void>) -> Coroutine<Void, any Error> {
+      scope.launch {
+        try begun.send(())
+        _ = try never.receive()
+      }
+    }
+    let (begun, begunInTask) = (Channel<Void>(), Channel<Void>())
+    let coroutine = Coroutine { () throws -> Int in
+      try withScope { scope in
+        let child = begin(scope, begun)
+        while !child.isFinished { Coroutine.yield() }
+        return 3
+      }
+    }
+    let task = Task {
+      try await withScope { scope in
+        let child = begin(scope, begunInTask)
+        while !child.isFinished { await Task.yield() }
+        return 3
+      }
+    }
+    try await begun.receive()
+    coroutine.cancel()
+    try await begunInTask.receive()
+    task.cancel()
+    await #expect(throws: CancellationError.self) { try await coroutine.get() }
+    await #expect(throws: CancellationError.self) { try await task.value }
+  }
+
   @Test func launchingAfterTheEndTrapsByName() async {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       try await Coroutine {

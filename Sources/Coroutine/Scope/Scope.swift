@@ -20,7 +20,7 @@
 ///   - body: runs at once, on the calling coroutine.
 /// - Returns: what `body` returned.
 /// - Throws: the first failure, of a child or of `body`; `ScopeError` if there were others beside it; `CancellationError`
-///   if the coroutine was cancelled while it waited for the children.
+///   if the coroutine was cancelled before its children had ended.
 /// - Precondition: called inside a coroutine: traps elsewhere.
 @discardableResult
 @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
@@ -31,12 +31,12 @@ public func withScope<Result>(name: String = "", _ body: (CoroutineScope) throws
   storage.open(region)
   var result: Result?
   do { result = try body(CoroutineScope(storage)) } catch { storage.bodyFailed(error) }
-  let wasCancelled = storage.joinChildren()
+  storage.joinChildren()
   storage.open(nil)
   region.close()
   if let failure = storage.outcome { throw failure }
   // Unless only the scope itself was: then what `body` returned is what it wanted to return.
-  if wasCancelled, CoroutineCore.current?.isInterrupted == true { throw CancellationError() }
+  if storage.childrenWereCancelled, CoroutineCore.current?.isInterrupted == true { throw CancellationError() }
   guard let result else { fatalError("a scope's body ended with neither a result nor an error") }
   return result
 }
@@ -53,10 +53,9 @@ nonisolated(nonsending) public func withScope<Result>(
     var result: Result?
     do { result = try await body(CoroutineScope(storage)) } catch { storage.bodyFailed(error) }
     // In a task of its own, which nobody cancels.
-    let hasWaited = await Task { await storage.joinChildren() }.value
+    await Task { await storage.joinChildren() }.value
     if let failure = storage.outcome { throw failure }
-    // As in a coroutine: the children have not done what they were for.
-    if hasWaited, Task.isCancelled { throw CancellationError() }
+    if storage.childrenWereCancelled, Task.isCancelled { throw CancellationError() }
     guard let result else { fatalError("a scope's body ended with neither a result nor an error") }
     return result
   } onCancel: {

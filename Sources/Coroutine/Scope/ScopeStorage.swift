@@ -9,6 +9,8 @@ package final class ScopeStorage: Waitable, @unchecked Sendable {
   private var children = ChildList()
   /// Why the children are cancelled, if they are: those that come later are from the start.
   private var reason: (any Error)?
+  /// Whether one of them was cancelled so that had not ended.
+  private var isCutShort = false
   /// The part of the owner's run that a failure ends; none in `async` code.
   private var region: CancellationRegion?
 
@@ -67,6 +69,7 @@ package final class ScopeStorage: Waitable, @unchecked Sendable {
     guard self.reason == nil else { return lock.unlock() }
     self.reason = reason
     let all = children.all
+    isCutShort = !all.isEmpty
     lock.unlock()
     for child in all { child.cancel(reason: reason) }
   }
@@ -78,11 +81,14 @@ package final class ScopeStorage: Waitable, @unchecked Sendable {
     region?.cancel(reason: reason)
   }
 
-  /// Suspends the running coroutine until no child lives, cancelled or not. Whether it was cancelled meanwhile.
+  /// Whether children were cancelled that had not ended: they may not have done what they were for.
+  var childrenWereCancelled: Bool { lock.withLock { isCutShort } }
+
+  /// Suspends the running coroutine until no child lives, cancelled or not.
   ///
   /// That may be another one than has opened the scope: a generator's body can be moved.
-  func joinChildren() -> Bool {
-    guard !lock.withLock({ machine.close() }) else { return false }
+  func joinChildren() {
+    guard !lock.withLock({ machine.close() }) else { return }
     guard let core = CoroutineCore.current else {
       fatalError(
         "\(description) ends outside of coroutines, before its children: the generator whose body is inside was resumed "
@@ -102,14 +108,11 @@ package final class ScopeStorage: Waitable, @unchecked Sendable {
         if cause == .cancelled { shield = CancellationRegion(of: core, isShield: true) }
       }
     }
-    return shield != nil
   }
 
-  /// The same for a task, which nobody cancels. Whether there was anybody to wait for.
-  nonisolated(nonsending) func joinChildren() async -> Bool {
-    var hasWaited = false
+  /// The same for a task, which nobody cancels.
+  nonisolated(nonsending) func joinChildren() async {
     while !lock.withLock({ machine.close() }) {
-      hasWaited = true
       let task = WaitingTask()
       let node = UnsafeMutablePointer<WaitNode>.allocate(capacity: 1)
       node.initialize(to: WaitNode(.task(.passUnretained(task))))
@@ -120,7 +123,6 @@ package final class ScopeStorage: Waitable, @unchecked Sendable {
         machine.stopJoining()
       }
     }
-    return hasWaited
   }
 
   /// What the failures come to, when all has ended.
