@@ -12,9 +12,10 @@ import Glibc
 ///
 /// What is reported is certain. A cycle consists of coroutines that wait, with no deadline and in no `withTimeout`, for
 /// what only the next one can do: give back a mutex, a read-write lock, the making of a `Once`; end (a join, a scope's
-/// end); answer an ask, make room in its mailbox; produce an `AsyncGenerator`'s element. Only a cancel could still help.
-/// Who waits for something that anybody can do (channels, promises, callbacks, semaphores, conditions) is in no cycle:
-/// they are reported when nobody is left who could, no timer, thread, event loop or task.
+/// end); answer an ask, or settle the promise of an actor's `send`; make room in its mailbox; produce an `AsyncGenerator`'s
+/// element. Only a cancel could still help. Who waits for something that anybody can do (channels, other promises,
+/// callbacks, semaphores, conditions) is in no cycle: they are reported when nobody is left who could, no timer, thread,
+/// event loop or task.
 ///
 /// Limits, and what is found of which fault: `docs/DEBUGGING.md`.
 public enum DeadlockDetector {

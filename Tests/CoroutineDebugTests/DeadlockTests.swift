@@ -44,6 +44,28 @@ import Testing
     }
   }
 
+  // MARK: Actors
+
+  /// What the runtime does not see by itself: a child of the actor is no actor. The promise knows who has to settle it.
+  @Test func aChildThatWaitsForAPromiseOfItsParentIsInACycle() throws {
+    let child = Channel<Job>(capacity: .buffered(1))
+    let actor = MessageActor<Int>(name: "parent") { mailbox in
+      for _ in mailbox {
+        let parent = mailbox.actor
+        try withScope { scope in
+          try child.send(scope.launch { try parent.send(1).get() })
+        }
+      }
+    }
+    try actor.tellBlocking(0)
+    let job = try Coroutine { try child.receive() }.getBlocking()
+    try look { try !cycles(of: [job]).isEmpty }
+    let report = try #require(try cycles(of: [job]).first)
+    #expect(report.description.contains("waits for promise \"parent\"") && report.coroutines.count == 2)
+    actor.cancel()
+    _ = try? job.getBlocking()
+  }
+
   // MARK: What a report says
 
   @Test func aCycleIsToldOnceAroundWithNamesAndBacktraces() throws {

@@ -51,6 +51,70 @@ import Testing
     }
   }
 
+  /// The same by the promise of a `send`: for oneself, and with one link of each kind.
+  @Test(arguments: [1, 2]) func aCircleThroughPromisesIsReportedToo(_ count: Int) async throws {
+    let log = Log()
+    let links = Links()
+    let actors = (0..<count).map { index in
+      MessageActor<Message>(on: DispatchQueue(label: "\(index)"), name: "\(index)") { mailbox in
+        for case .ask(let reply) in mailbox {
+          let next = links[(index + 1) % count]
+          let promise: Promise<String> = next.send { .ask($0) }
+          // Or its end without an answer would be reported.
+          defer { promise.cancel() }
+          do {
+            log.add("\(index) goes on")
+            reply.complete("\(index)<" + (index == 0 ? try promise.get() : try next.ask { .ask($0) }))
+          } catch {
+            log.add("\(index): \((error as? AskCycle)?.actors.joined(separator: ",") ?? "\(error)")")
+            reply.complete("?")
+          }
+          // What it was sent meanwhile would begin again.
+          if index == 0 { mailbox.actor.cancel() }
+        }
+      }
+    }
+    links.actors.withLock { $0 = actors }
+    let answer = try await links[0].ask { .ask($0) }
+    if count == 1 {
+      #expect(answer == "?")
+      #expect(log.all == ["0 goes on", "0: actor \"0\",actor \"0\""])
+    } else {
+      #expect(answer == "0<?")
+      #expect(log.all == ["0 goes on", "1 goes on", "1: actor \"1\",actor \"0\",actor \"1\""])
+    }
+    stop(links)
+    for actor in actors { try await actor.join() }
+    links.actors.withLock { $0 = [] }
+  }
+
+  @Test func aPromiseThatIsSettledOrLeftToOthersIsNoCircle() async throws {
+    enum Message: Sendable {
+      case begin(Reply<[Int]>)
+      case answer(Reply<Int>)
+      case keep(Reply<Int>)
+    }
+    let queue = DispatchQueue(label: "serial")
+    let kept = Guarded<[Reply<Int>]>([])
+    let asked = Guarded<[Promise<Int>]>([])
+    let actor = MessageActor<Message>(on: queue, name: "self") { mailbox in
+      for message in mailbox {
+        switch message {
+        case .begin(let reply):
+          let promises = asked.withLock { $0 }
+          // The second one's answer will come from elsewhere, while this one waits for it.
+          Coroutine(on: queue) { for reply in kept.withLock({ $0 }) { reply.complete(2) } }
+          reply.complete(try promises.map { try $0.get() })
+        case .answer(let reply): reply.complete(1)
+        case .keep(let reply): kept.withLock { $0.append(reply) }
+        }
+      }
+    }
+    asked.withLock { $0 = [actor.send { .answer($0) }, actor.send { .keep($0) }] }
+    #expect(try await actor.ask { .begin($0) } == [1, 2])
+    actor.cancel()
+  }
+
   @Test func manyCirclesAtOnceAreAllFound() async throws {
     let links = circle(4, on: ThreadPool(threads: 4))
     let askers = (0..<8).map { asker in

@@ -2,12 +2,12 @@ import Context
 
 /// Which actor waits for an answer of which: so that a circle of asks is found before it waits for ever.
 ///
-/// Only an actor that asks while it runs is in the graph; each asks one at a time, so that whom it waits for in the end is
-/// found by going from one to the next. All of the graph is guarded by one lock, taken twice by each ask of an actor, and
+/// Only an actor that waits while it runs is in the graph, in `ask` or for the promise of a `send`; each waits for one at a
+/// time, so that whom it waits for in the end is found by going from one to the next. All of the graph is guarded by one lock, taken twice by each ask of an actor, and
 /// never by those of others.
 ///
-/// Why every circle is found: an edge is made before its message is sent and taken out after the wait, under the lock, and
-/// a circle that lasts consists of edges that stay. Whoever makes the last of them sees all others.
+/// Why every circle is found: an edge is made before the wait and taken out after it, under the lock, and a circle that
+/// lasts consists of edges that stay. Whoever makes the last of them sees all others.
 ///
 /// Why nothing else is found: an edge counts only while its answer is open and the message has not been put off, that is,
 /// it lies in the mailbox of the asked actor or is being handled by it. If all edges of a circle count, each of the actors
@@ -32,13 +32,11 @@ enum AskGraph {
       guard current !== asker else { break }
       next = current.ask.flatMap { ask in
         // Alive: both belong to a frame that is still inside its ask.
-        let isOpen = ask.reply._withUnsafeGuaranteedRef {
-          !$0.isSettled && !$0.isDeferred.load(ordering: .acquiring)
-        }
-        return isOpen ? ask.recipient.takeUnretainedValue() : nil
+        ask.reply._withUnsafeGuaranteedRef { $0.isDue } ? ask.recipient.takeUnretainedValue() : nil
       }
     }
-    let isCircle = next != nil
+    // Looked at last: whoever has answered it before he began to ask himself has made no circle.
+    let isCircle = next != nil && reply.isDue
     if !isCircle { asker.ask = (.passUnretained(recipient), .passUnretained(reply)) }
     lock.unlock()
     return isCircle ? AskCycle(actors: path.map { describeActor($0.name) }) : nil

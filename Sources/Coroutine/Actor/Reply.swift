@@ -177,6 +177,9 @@ class ReplyCore: Waitable, @unchecked Sendable {
     return phase == ReplyPhase.open || phase == ReplyPhase.waiting
   }
 
+  /// Whether it is the asked actor who has to answer: the message lies in its mailbox, or is being handled.
+  final var isDue: Bool { !isSettled && !isDeferred.load(ordering: .acquiring) }
+
   /// Whether nobody waits, and the caller is the first to answer: then he has to write the answer and to call
   /// `endSettling`. Otherwise he goes on with `settleForWaiter`.
   @inlinable @inline(__always)
@@ -238,7 +241,11 @@ class ReplyCore: Waitable, @unchecked Sendable {
     while found == ReplyPhase.open || found == ReplyPhase.waiting {
       let exchange = phase.compareExchange(
         expected: found, desired: ReplyPhase.abandoned, ordering: .acquiringAndReleasing)
-      if exchange.exchanged { return false }
+      if exchange.exchanged {
+        // Whoever answers from here on does not look at it.
+        onAnswer = nil
+        return false
+      }
       found = exchange.original
     }
     guard found != ReplyPhase.abandoned else { return false }
@@ -289,8 +296,7 @@ class ReplyCore: Waitable, @unchecked Sendable {
 
   /// The actor, as long as the message lies in its mailbox or is being handled, as in `AskGraph`.
   override package final func wakers(_ operation: WaitReason.Operation) -> Wakers {
-    guard !isSettled, !isDeferred.load(ordering: .acquiring) else { return .anybody }
-    return Wakers(holder: recipient?.coroutine.id)
+    isDue ? Wakers(holder: recipient?.coroutine.id) : .anybody
   }
 }
 

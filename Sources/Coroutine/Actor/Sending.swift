@@ -10,7 +10,7 @@ extension MessageActor {
   /// Nobody is told of an error here unless he waits for the promise; `CoroutineErrors.unhandled` gets it otherwise.
   ///
   /// - Returns: what the actor answers, or the errors of `ask`; where `ask` would wait for room, `MailboxFull`. A promise that
-  ///   is cancelled makes `Reply.isWanted` false.
+  ///   is cancelled makes `Reply.isWanted` false. Its `get()` throws `AskCycle` in an actor for which the other one waits.
   @discardableResult
   public func send<Value: Sendable>(_ message: (Reply<Value>) -> Message) -> Promise<Value> {
     let reply = ReplyStorage<Value>()
@@ -31,9 +31,11 @@ extension MessageActor {
   }
 
   private func post<Value>(_ message: Message, _ end: ReplyEnd, _ reply: ReplyStorage<Value>) -> Promise<Value> {
-    let (promise, resolver) = Promise<Value>.makePromise(name: name)
+    reply.recipient = storage
+    let promise = Promise(storage: AnswerStorage<Value>(name: name, reply))
+    let resolver = Promise<Value>.Resolver(end: PromiseEnd(promise.storage))
     reply.onAnswer = { [unowned reply] in resolver.settle(with: Result { try reply.takeOutcome() }) }
-    resolver.onCancel { [weak reply] in _ = reply?.giveUp() }
+    resolver.onCancel { _ = reply.giveUp() }
     var letter: Letter<Message>?
     switch storage.deliver(message, end, &letter) {
     case .delivered: break
@@ -42,4 +44,20 @@ extension MessageActor {
     }
     return promise
   }
+}
+
+/// What a promise is made of that an actor is going to settle: it knows which.
+///
+/// It keeps the answer, and that keeps it, by `onAnswer`, until there is one, or nobody who could give it, or wants it.
+// Unchecked: as a promise's; `reply` is constant.
+private final class AnswerStorage<Value: Sendable>: PromiseStorage<Value>, @unchecked Sendable {
+  private let reply: ReplyCore
+
+  init(name: String, _ reply: ReplyCore) {
+    self.reply = reply
+    super.init(name: name)
+  }
+
+  override var answer: ReplyCore? { reply }
+  override func wakers(_ operation: WaitReason.Operation) -> Wakers { reply.wakers(operation) }
 }

@@ -57,6 +57,9 @@ package class PromiseCore: Waitable, @unchecked Sendable {
   @usableFromInline
   func claimReaders() -> ClaimedWaiters { ClaimedWaiters() }
 
+  /// The answer that settles it, if that is what an actor owes for a `send`.
+  var answer: ReplyCore? { nil }
+
   /// How many wait for it, or for their turn. For tests.
   final var waiterAndObserverCount: Int { lock.withLock { machine.waiterAndObserverCount } }
 
@@ -72,9 +75,21 @@ package class PromiseCore: Waitable, @unchecked Sendable {
 
 extension PromiseCore {
   /// Suspends the calling coroutine until it is settled, the time is up, or the caller is cancelled.
+  ///
+  /// - Throws: `AskCycle` if that is an actor for whose answer the one waits who has to settle this.
   @usableFromInline
-  final func wait(until deadline: UInt64 = WaitDeadline.never) -> WakeCause {
+  final func wait(until deadline: UInt64 = WaitDeadline.never) throws -> WakeCause {
     let core = CoroutineCore.running(for: "Promise.get()")
+    guard core.isActor, let answer, let recipient = answer.recipient else { return wait(core, until: deadline) }
+    guard let asker = unsafeDowncast(core, to: ActorCoroutine.self).actor else {
+      fatalError("an actor waits before it is one")
+    }
+    if let circle = AskGraph.enter(asker, waitsFor: recipient, answer) { throw circle }
+    defer { AskGraph.leave(asker) }
+    return wait(core, until: deadline)
+  }
+
+  private final func wait(_ core: CoroutineCore, until deadline: UInt64) -> WakeCause {
     var node = WaitNode(.coroutine(.passUnretained(core)))
     return withUnsafeMutablePointer(to: &node) { node in
       wait(core, .promise, until: deadline) {
