@@ -140,21 +140,21 @@ import Testing
 
   @Test func helpIsInVainIfItIsShortAndItsTurnsAre() {
     var record = HelpRecord()
-    func afterHelp(of time: UInt64, turns: UInt32) -> Bool {
-      record.begin(at: 1_000_000, picks: .max)
+    func isInVain(time: UInt64, taken: Int = 1, turns: UInt32) -> Bool {
+      record.begin(at: 1_000_000, picks: .max, taken: taken)
       return record.end(at: 1_000_000 + time, picks: turns &- 1)
     }
     #expect(record.end(at: 1_000_000_000, picks: 1) == false, "who never helped is not asked to pause")
-    #expect(afterHelp(of: 100, turns: 1) == true)
+    #expect(isInVain(time: 100, turns: 1))
     #expect(record.pause == HelpRecord.shortestPause)
-    #expect(afterHelp(of: HelpRecord.shortTurn * 10 - 1, turns: 10) == true)
+    #expect(isInVain(time: HelpRecord.shortTurn * 10 - 1, turns: 10))
     #expect(record.pause == 2 * HelpRecord.shortestPause, "longer each time")
-    for _ in 0..<10 { #expect(afterHelp(of: 100, turns: 1) == true) }
+    for _ in 0..<10 { #expect(isInVain(time: 100, turns: 1)) }
     #expect(record.pause == HelpRecord.longestPause)
-    #expect(afterHelp(of: HelpRecord.shortTurn * 10, turns: 10) == false, "long turns")
+    #expect(!isInVain(time: HelpRecord.shortTurn * 10, turns: 10), "long turns")
     #expect(record.pause == 0)
-    #expect(afterHelp(of: HelpRecord.shortHelp, turns: 10_000) == false, "one that made many others")
-    #expect(afterHelp(of: 100, turns: 1) == true)
+    #expect(!isInVain(time: HelpRecord.shortHelp, taken: 100, turns: 200), "they made others")
+    #expect(isInVain(time: HelpRecord.shortHelp, taken: 100, turns: 199), "many that are short")
     #expect(record.pause == HelpRecord.shortestPause)
   }
 

@@ -6,29 +6,33 @@
 /// short as that, lets the others alone for a while: for longer each time, until it is worth it again.
 /// (Benchmarks/NOTES.md has what this gave, and what other limits did.)
 struct HelpRecord {
-  /// When it last took something over, in nanoseconds, and how often it had picked something to run then.
+  /// When it last took something over, in nanoseconds, how much that was, and how often it had picked something to run.
   private var start: UInt64 = 0
+  private var taken = 0
   private var startPicks: UInt32 = 0
   /// For how long it lets the others alone, in nanoseconds.
   private(set) var pause: UInt64 = 0
 
-  // In nanoseconds. Long help is worth it whatever the turns: it began with a coroutine that made all the others.
+  // In nanoseconds.
   static var shortHelp: UInt64 { 50_000 }
-  static var shortTurn: UInt64 { 500 }
+  static var shortTurn: UInt64 { 1_000 }
   static var shortestPause: UInt64 { 50_000 }
   static var longestPause: UInt64 { 400_000 }
 
-  /// It has nothing of its own, and takes something over.
-  mutating func begin(at now: UInt64, picks: UInt32) {
+  /// It has nothing of its own, and takes over `taken` of the others'.
+  mutating func begin(at now: UInt64, picks: UInt32, taken: Int) {
     start = now
     startPicks = picks
+    self.taken = taken
   }
 
   /// It has nothing left to run, as its last pick has shown. Whether it should let the others alone for now.
   mutating func end(at now: UInt64, picks: UInt32) -> Bool {
     let time = now &- start
     let turns = UInt64(picks &- startPicks)
-    guard time < Self.shortHelp, time < turns * Self.shortTurn else {
+    // Long help is worth it whatever the turns, if what it took made work of its own.
+    let isShort = time < Self.shortHelp || turns < 2 * UInt64(taken)
+    guard isShort, time < turns * Self.shortTurn else {
       pause = 0
       return false
     }

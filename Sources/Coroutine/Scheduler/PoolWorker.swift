@@ -175,10 +175,10 @@ extension PoolWorker {
     return (element, !ring.isEmpty || !thief.ring.isEmpty)
   }
 
-  /// It has nothing left, and takes something over. The owner's.
+  /// It has nothing left, and has taken one coroutine over, beside those in its ring. The owner's.
   func beginHelp() {
     guard !isSerial else { return }
-    help.begin(at: MonotonicClock.now, picks: pickCount)
+    help.begin(at: MonotonicClock.now, picks: pickCount, taken: ring.count + 1)
   }
 
   /// Whether it has nothing left so soon that it should let the others alone, for `pause`. The owner's.
