@@ -114,6 +114,37 @@ import Testing
     #expect(lock.withWriteLockIfAvailable { $0 } == 0)
   }
 
+  @Test func writingInsideOnesOwnReadTraps() async {
+    let exit = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let lock = ReadWriteLock(0, name: "routes")
+      try await Coroutine { try lock.withReadLock { _ in try lock.withWriteLock { $0 += 1 } } }.get()
+    }
+    #expect(standardError(of: exit).contains("locks read-write lock \"routes\" for writing while it reads"))
+  }
+
+  @Test func aReaderThatOthersKeepFromWritingWaitsForThem() async throws {
+    let log = Log()
+    try await serially {
+      let lock = ReadWriteLock(0)
+      let gate = Channel<Void>()
+      let reader = Coroutine { try lock.withReadLock { _ in try gate.receive() } }
+      Coroutine.yield()
+      let writer = Coroutine {
+        try lock.withReadLock { log.add("reads \($0)") }
+        try lock.withWriteLock { value in
+          value += 1
+          log.add("writes \(value)")
+        }
+      }
+      Coroutine.yield()
+      log.add("the other reader ends")
+      try gate.send(())
+      try reader.get()
+      try writer.get()
+    }
+    #expect(log.all == ["reads 0", "the other reader ends", "writes 1"])
+  }
+
   @Test func lockingInsideOnesOwnWriteTraps() async {
     let exit1 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       let lock = ReadWriteLock(0)

@@ -63,13 +63,13 @@ extension FaultyProgram {
       stage.launch("writer") { try table.withWriteLock { $0 += 1 } }
       try stage.joinAll()
     },
-    FaultyProgram("two readers that both want to write", .cycle(["first", "second"])) { stage in
-      let table = ReadWriteLock(0, name: "table")
-      for name in ["first", "second"] {
+    FaultyProgram("two readers that want to write what the other one reads", .cycle(["first", "second"])) { stage in
+      let tables = [ReadWriteLock(0, name: "left"), ReadWriteLock(0, name: "right")]
+      for (own, name) in ["first", "second"].enumerated() {
         stage.launch(name) {
-          try table.withReadLock { _ in
+          try tables[own].withReadLock { _ in
             Coroutine.yield()
-            try table.withWriteLock { $0 += 1 }
+            try tables[1 - own].withWriteLock { $0 += 1 }
           }
         }
       }

@@ -23,6 +23,12 @@ struct KnownReaders {
     }
   }
 
+  /// Whether a coroutine reads, as far as is known.
+  func contains(_ reader: LockHolder) -> Bool {
+    guard let id = reader.coroutineID else { return false }
+    return places.indices.contains { places[$0] == id }
+  }
+
   /// The numbers of those that are known.
   var ids: [UInt64] { places.indices.map { places[$0] }.filter { $0 != 0 } }
 }

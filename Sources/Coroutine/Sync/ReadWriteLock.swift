@@ -8,8 +8,9 @@
 ///
 /// Whoever waits longest is served first. Readers that come while a writer waits line up behind it, so that writers are not
 /// kept waiting for ever; hence a reader must not read again, or write, inside: with a writer in between it would wait for
-/// itself. A writer that does is noticed, and traps. Coroutines, tasks and, by the forms that don't wait, plain threads
-/// share it. Each operation takes constant time, beside what it wakes. Copies are the same lock.
+/// itself. A writer that does is noticed, and so is a coroutine that reads and has to wait in order to write: they trap.
+/// Coroutines, tasks and, by the forms that don't wait, plain threads share it. Each operation takes constant time, beside
+/// what it wakes. Copies are the same lock.
 public struct ReadWriteLock<Value: ~Copyable & Sendable>: Sendable {
   @usableFromInline let storage: ReadWriteLockStorage<Value>
 

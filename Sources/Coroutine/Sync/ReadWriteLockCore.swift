@@ -92,7 +92,9 @@ class ReadWriteLockCore: Waitable, @unchecked Sendable {
     _ = try wait(core, .lock, timeout: timeout) {
       ReadWriteLockNode(wait: WaitNode($0), kind: kind, holder: holder, place: place)
     } attempt: {
-      attempt($0)
+      let result = attempt($0)
+      if kind == .writer, case .wait = result { requireNotReader(holder) }
+      return result
     } withdraw: {
       withdraw($0)
     }
@@ -129,6 +131,14 @@ class ReadWriteLockCore: Waitable, @unchecked Sendable {
       LockHolder(word: writer.load(ordering: .relaxed)) != holder,
       "\(CoroutineCore.current?.description ?? "async code") locks \(named("read-write lock", name)), whose writer it is: "
         + "it would wait for itself for ever. Use what the closure of withWriteLock was given.")
+  }
+
+  /// Under the lock.
+  private final func requireNotReader(_ holder: LockHolder) {
+    require(
+      !machine.knownReaders.contains(holder),
+      "\(CoroutineCore.current?.description ?? "async code") locks \(named("read-write lock", name)) for writing while it "
+        + "reads: it would wait for itself for ever. End the read first, and look again.")
   }
 
   // MARK: For people
