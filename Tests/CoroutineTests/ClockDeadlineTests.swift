@@ -23,7 +23,23 @@ import Testing
     try await operations.finish()
   }
 
-  /// What the test above expects is what the operations do with timeouts of their own.
+  @Test func everyOperationOfATaskGivesUpAtATimeOfAnyClockAndIsGone() async throws {
+    let operations = await WaitingOperations()
+    for operation in operations.all {
+      guard let wait = operation.waitInTask else { continue }
+      let clock = ManualClock()
+      let waiting = Task {
+        try await withTimeout(until: .init(offset: .seconds(3)), clock: clock) { try await wait(nil) }
+      }
+      for await _ in clock.asked.stream { break }
+      clock.opened.continuation.yield()
+      await #expect(throws: TimeoutError(), "\(operation.name)") { try await waiting.value }
+      #expect(try await serially { try operation.isUntouched() }, "\(operation.name)")
+    }
+    try await operations.finish()
+  }
+
+  /// What the tests above expect is what the operations do with timeouts of their own.
   @Test func everyOperationGivesUpAtItsOwnTimeoutAndIsGone() async throws {
     let operations = await WaitingOperations()
     for operation in operations.all where operation.hasTimeout {

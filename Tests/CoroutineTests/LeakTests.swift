@@ -34,7 +34,7 @@ import Testing
           ("dropped promises", LeakTests.droppedPromises), ("abandoned suspensions", LeakTests.abandonedSuspensions),
           ("dropped generators", LeakTests.droppedGenerators), ("failed scopes", LeakTests.failedScopes),
           ("failed hops", LeakTests.failedHops), ("async code", LeakTests.cancelledAsyncCode),
-          ("tasks", LeakTests.cancelledTasks), ("blocking", LeakTests.cancelledBlockingWork),
+          ("blocking", LeakTests.cancelledBlockingWork),
           ("asks", LeakTests.asksWithoutAnAnswer), ("async generators", LeakTests.droppedAsyncGenerators),
         ], count)
     }
@@ -61,6 +61,38 @@ import Testing
                     try withTimeout(isLong ? .nanoseconds(1) : .zero) { try operation.wait(nil) }
                   }
                 } catch is TimeoutError {}
+              }
+              guard try operation.isUntouched() else { fatalError("somebody still waits for \(operation.name)") }
+            }
+          )
+        }, count)
+      try await operations.finish()
+    }
+  }
+
+  /// The same for tasks.
+  @Test func waitsOfTasksThatWereEndedLeaveNobodyInAnyQueue() async {
+    await #expect(processExitsWith: .success) {
+      let count = amount(20_000, debug: 2_000, sanitized: 500)
+      let operations = await WaitingOperations()
+      try await LeakTests.check(
+        operations.all.compactMap { operation in
+          guard let wait = operation.waitInTask else { return nil }
+          return (
+            operation.name,
+            { count in
+              for _ in 0..<count / 100 {
+                let tasks = (0..<100).map { number in
+                  // Every other one is cancelled. Of the others, one really waits.
+                  Task { try await wait(number.isMultiple(of: 2) ? nil : number == 1 ? .nanoseconds(1) : .zero) }
+                }
+                Coroutine.yield()
+                for (number, task) in tasks.enumerated() where number.isMultiple(of: 2) || !operation.hasTimeout {
+                  task.cancel()
+                }
+                for task in tasks {
+                  do { try task.get() } catch is CancellationError {} catch is TimeoutError {}
+                }
               }
               guard try operation.isUntouched() else { fatalError("somebody still waits for \(operation.name)") }
             }
@@ -239,42 +271,6 @@ import Testing
 
   @Sendable private static func cancelledAsyncCode(_ count: Int) throws {
     try cancelEach(count / 10) { try Coroutine.await { try await Task.sleep(for: .seconds(1_000_000)) } }
-  }
-
-  /// Tasks that wait for what coroutines wait for.
-  @Sendable private static func cancelledTasks(_ count: Int) throws {
-    let (channel, semaphore, mutex) = (Channel<Int>(), Semaphore(permits: 0), CoroutineMutex(0))
-    let (promise, resolver) = Promise.makePromise(of: Int.self)
-    let endless = Coroutine { try channel.receive() }
-    try mutex.withLock { _ in
-      for _ in 0..<count / 100 {
-        let tasks = (0..<100).map { number in
-          Task {
-            switch number % 6 {
-            case 0: _ = try await channel.receive(timeout: .seconds(1_000_000))
-            case 1: _ = try await promise.get()
-            case 2: try await semaphore.acquire()
-            case 3: try await mutex.withLock { _ in }
-            case 4: _ = try await endless.get()
-            default:
-              try await select {
-                channel.onReceive { _ in }
-                promise.onValue { _ in }
-              }
-            }
-          }
-        }
-        for task in tasks { task.cancel() }
-        for task in tasks { do { try task.get() } catch is CancellationError {} }
-      }
-    }
-    guard semaphore.storage.waiterCount == 0, mutex.storage.waiterCount == 0 else { fatalError("a task still waits") }
-    endless.cancel()
-    try endless.join()
-    guard promise.storage.waiterAndObserverCount == 0, channel.trySend(1) == .full(1) else {
-      fatalError("a task still waits")
-    }
-    resolver.fulfill(1)
   }
 
   /// Some of it begins, most of it waits in line.

@@ -7,6 +7,8 @@ struct WaitingOperation: Sendable {
   /// Whether it takes a timeout.
   var hasTimeout = true
   let wait: @Sendable (Duration?) throws -> Void
+  /// The same in `async` code, where there is one.
+  var waitInTask: (@Sendable (Duration?) async throws -> Void)?
   /// Nothing has happened there, and nobody is in its queues.
   var isUntouched: @Sendable () throws -> Bool = { true }
 }
@@ -57,17 +59,29 @@ struct WaitingOperations: Sendable {
     let (progress, reporter) = ProgressPromise<Double, Int>.makePromise()
 
     all = [
-      WaitingOperation(name: "send", reason: .send, wait: { try full.send(2, timeout: $0) }, isUntouched: isFull),
       WaitingOperation(
-        name: "receive", reason: .receive, wait: { _ = try empty.receive(timeout: $0) }, isUntouched: isEmpty),
+        name: "send", reason: .send, wait: { try full.send(2, timeout: $0) },
+        waitInTask: { try await full.send(2, timeout: $0) },
+        isUntouched: isFull),
       WaitingOperation(
-        name: "receiveAll", reason: .receive, wait: { _ = try empty.receiveAll(timeout: $0) }, isUntouched: isEmpty),
+        name: "receive", reason: .receive, wait: { _ = try empty.receive(timeout: $0) },
+        waitInTask: { _ = try await empty.receive(timeout: $0) },
+        isUntouched: isEmpty),
+      WaitingOperation(
+        name: "receiveAll", reason: .receive, wait: { _ = try empty.receiveAll(timeout: $0) },
+        waitInTask: { _ = try await empty.receiveAll(timeout: $0) },
+        isUntouched: isEmpty),
       WaitingOperation(
         name: "iteration", reason: .receive, hasTimeout: false,
         wait: { _ in
           for _ in empty.received {}
           try Coroutine.checkCancellation()
-        }, isUntouched: isEmpty),
+        },
+        waitInTask: { _ in
+          for await _ in empty {}
+          try Task.checkCancellation()
+        },
+        isUntouched: isEmpty),
       WaitingOperation(
         name: "select", reason: .select,
         wait: { timeout in
@@ -77,27 +91,51 @@ struct WaitingOperations: Sendable {
             promise.onValue { _ in }
             if let timeout { onTimeout(timeout) { throw TimeoutError(after: timeout) } }
           }
-        }, isUntouched: { isFull() && isEmpty() && isPending() }),
+        },
+        waitInTask: { timeout in
+          try await select {
+            full.onSend(2)
+            empty.onReceive { _ in }
+            promise.onValue { _ in }
+            if let timeout { onTimeout(timeout) { throw TimeoutError(after: timeout) } }
+          }
+        },
+        isUntouched: { isFull() && isEmpty() && isPending() }),
       WaitingOperation(
         name: "promise", reason: .promise,
         wait: { timeout in
           _ = if let timeout { try promise.get(timeout: timeout) } else { try promise.get() }
-        }, isUntouched: isPending),
+        },
+        waitInTask: { timeout in
+          _ = if let timeout { try await promise.get(timeout: timeout) } else { try await promise.get() }
+        },
+        isUntouched: isPending),
       WaitingOperation(
         name: "several", reason: .promise, hasTimeout: false,
-        wait: { _ in _ = try values(of: promise, holder) }, isUntouched: isPending),
+        wait: { _ in _ = try values(of: promise, holder) },
+        waitInTask: { _ in _ = try await values(of: promise, holder) },
+        isUntouched: isPending),
       WaitingOperation(
         name: "progress", reason: .receive, hasTimeout: false,
         wait: { _ in
           for _ in progress.progress {}
           try Coroutine.checkCancellation()
           _ = reporter
-        }, isUntouched: { progress.latestProgress == nil }),
+        },
+        waitInTask: { _ in
+          for await _ in progress {}
+          try Task.checkCancellation()
+        },
+        isUntouched: { progress.latestProgress == nil }),
       WaitingOperation(
         name: "join", reason: .join,
         wait: { timeout in
           if let timeout { try holder.get(timeout: timeout) } else { try holder.get() }
-        }, isUntouched: { !holder.isFinished && !holder.isCancelled }),
+        },
+        waitInTask: { timeout in
+          if let timeout { try await holder.get(timeout: timeout) } else { try await holder.get() }
+        },
+        isUntouched: { !holder.isFinished && !holder.isCancelled }),
       WaitingOperation(name: "sleep", reason: .sleep, hasTimeout: false) { _ in
         try Coroutine.sleep(for: .seconds(1_000_000))
       },
@@ -107,21 +145,30 @@ struct WaitingOperations: Sendable {
       },
       WaitingOperation(
         name: "mutex", reason: .lock, wait: { try held.withLock(timeout: $0) {} },
+        waitInTask: { try await held.withLock(timeout: $0) {} },
         isUntouched: { held.withLockIfAvailable {} == nil && held.storage.waiterCount == 0 }),
       WaitingOperation(
         name: "read lock", reason: .lock, wait: { try guarded.withReadLock(timeout: $0) { _ in } },
+        waitInTask: { try await guarded.withReadLock(timeout: $0) { _ in } },
         isUntouched: { guarded.withReadLockIfAvailable { _ in } == nil }),
       WaitingOperation(
         name: "write lock", reason: .lock, wait: { try guarded.withWriteLock(timeout: $0) { _ in } },
+        waitInTask: { try await guarded.withWriteLock(timeout: $0) { _ in } },
         isUntouched: { guarded.withWriteLockIfAvailable { _ in } == nil }),
       WaitingOperation(
-        name: "once", reason: .once, wait: { _ = try once.get(timeout: $0) { 2 } }, isUntouched: { once.value == nil }),
+        name: "once", reason: .once, wait: { _ = try once.get(timeout: $0) { 2 } },
+        waitInTask: { _ = try await once.get(timeout: $0) { 2 } },
+        isUntouched: { once.value == nil }),
       WaitingOperation(
         name: "condition", reason: .condition,
         wait: { timeout in try mutex.withLock { try condition.wait(&$0, timeout: timeout) } },
+        waitInTask: { timeout in
+          try await mutex.withLock { try await condition.wait(&$0, timeout: timeout) }
+        },
         isUntouched: { mutex.withLockIfAvailable { _ in } != nil }),
       WaitingOperation(
         name: "semaphore", reason: .permit, wait: { try semaphore.acquire(timeout: $0) },
+        waitInTask: { try await semaphore.acquire(timeout: $0) },
         isUntouched: {
           guard semaphore.storage.waiterCount == 0 else { return false }
           semaphore.release()
@@ -129,15 +176,19 @@ struct WaitingOperations: Sendable {
         }),
       WaitingOperation(
         name: "barrier", reason: .barrier, wait: { _ = try barrier.wait(timeout: $0) },
+        waitInTask: { _ = try await barrier.wait(timeout: $0) },
         isUntouched: {
           // Had one stayed, this would be the second.
           do { _ = try barrier.wait(timeout: .zero) } catch is TimeoutError { return true }
           return false
         }),
       WaitingOperation(
-        name: "wait group", reason: .group, wait: { try group.wait(timeout: $0) }, isUntouched: { group.count == 1 }),
+        name: "wait group", reason: .group, wait: { try group.wait(timeout: $0) },
+        waitInTask: { try await group.wait(timeout: $0) },
+        isUntouched: { group.count == 1 }),
       WaitingOperation(
         name: "tell", reason: .send, wait: { timeout in _ = try actor.ask(timeout: timeout) { $0 } },
+        waitInTask: { timeout in _ = try await actor.ask(timeout: timeout) { $0 } },
         isUntouched: { actor.storage.machine.senders.isEmpty }),
     ]
     self.holder = holder
