@@ -73,7 +73,7 @@ import Testing
   /// The same for tasks.
   @Test func waitsOfTasksThatWereEndedLeaveNobodyInAnyQueue() async {
     await #expect(processExitsWith: .success) {
-      let count = amount(20_000, debug: 2_000, sanitized: 500)
+      let count = amount(6_000, debug: 2_000, sanitized: 500)
       let operations = await WaitingOperations()
       try await LeakTests.check(
         operations.all.compactMap { operation in
