@@ -390,8 +390,11 @@ extension InspectedCoroutine {
 }
 
 extension CoroutineCore {
-  /// Whether it has neither a stack nor an end. During a freeze.
-  fileprivate final var hasNotBegun: Bool { block == nil && state.load(ordering: .relaxed) == .ready }
+  /// Whether it has neither a stack nor an end. During a freeze: one that is about to begin may get its block at this moment,
+  /// and waits then; it is found, as new or on its stack.
+  fileprivate final var hasNotBegun: Bool {
+    Inspection.unseen { block == nil } && state.load(ordering: .relaxed) == .ready
+  }
 }
 
 extension WaitReason {
