@@ -55,8 +55,10 @@ import Testing
   @Test(arguments: [1, 2]) func aCircleThroughPromisesIsReportedToo(_ count: Int) async throws {
     let log = Log()
     let links = Links()
+    // Serial: the second one has its turn when the first one waits.
+    let queue = DispatchQueue(label: "serial")
     let actors = (0..<count).map { index in
-      MessageActor<Message>(on: DispatchQueue(label: "\(index)"), name: "\(index)") { mailbox in
+      MessageActor<Message>(on: queue, name: "\(index)") { mailbox in
         for case .ask(let reply) in mailbox {
           let next = links[(index + 1) % count]
           let promise: Promise<String> = next.send { .ask($0) }
