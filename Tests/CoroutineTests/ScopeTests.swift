@@ -318,6 +318,27 @@ import Testing
     await #expect(throws: CancellationError.self) { try await task.value }
   }
 
+  @Test func whoIsCancelledBeforeItLaunchesChildrenLearnsOfItThoughTheyNeverRun() async throws {
+    let (log, count) = (Log(), 50)
+    let coroutine = Coroutine { () throws -> Int in
+      var timeouts = 0
+      for _ in 0..<count {
+        do {
+          try withTimeout(.zero) {
+            try withScope { scope in
+              let child = scope.launch { log.add("child") }
+              // Quick or slow, it has ended before the scope looks, or not.
+              while timeouts < count / 2, !child.isFinished { Coroutine.yield() }
+            }
+          }
+        } catch is TimeoutError { timeouts += 1 }
+      }
+      return timeouts
+    }
+    #expect(try await coroutine.get() == count)
+    #expect(log.all == [])
+  }
+
   @Test func launchingAfterTheEndTrapsByName() async {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       try await Coroutine {

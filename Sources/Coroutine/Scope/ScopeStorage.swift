@@ -36,6 +36,7 @@ package final class ScopeStorage: Waitable, @unchecked Sendable {
       machine.launch(), "\(child.description) was launched in \(description), which has ended. Launch before it ends.")
     children.append(child)
     let reason = self.reason
+    if reason != nil { isCutShort = true }
     lock.unlock()
     child.willEnd(in: self)
     if let reason { child.cancel(reason: reason) }
