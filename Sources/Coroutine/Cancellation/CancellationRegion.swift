@@ -51,8 +51,8 @@ package final class CancellationRegion: @unchecked Sendable {
     core.cancellationLock.lock()
     outer = core.regions
     core.regions = self
-    let reason = core.effectiveReason
     core.refreshInterruption()
+    let reason = core.isInterrupted ? core.effectiveReason : nil
     if reason != nil { self.onCancel = nil }
     core.cancellationLock.unlock()
     // On another stack than its own it runs a generator's body.
