@@ -11,6 +11,8 @@ struct DumpGroup {
   private(set) var otherReasons = 0
   private(set) var shortest: Duration?
   private(set) var longest: Duration?
+  /// The shortest and the longest time until one of them gives up waiting.
+  private(set) var timeLeft: ClosedRange<Duration>?
   private(set) var mostUsed = 0
   /// The deepest that one of their stacks has been; 0: not known.
   private(set) var peak = 0
@@ -64,6 +66,9 @@ struct DumpGroup {
     if let duration = coroutine.duration {
       shortest = min(shortest ?? duration, duration)
       longest = max(longest ?? duration, duration)
+    }
+    if let left = coroutine.timeLeft {
+      timeLeft = min(timeLeft?.lowerBound ?? left, left)...max(timeLeft?.upperBound ?? left, left)
     }
     mostUsed = max(mostUsed, coroutine.stackUsed ?? 0)
     peak = max(peak, coroutine.stackPeak ?? 0)

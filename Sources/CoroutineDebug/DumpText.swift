@@ -40,9 +40,7 @@ struct DumpStyle {
     let heading = group.count == 1 ? "\(kind) \(sample.label)" : "\(Self.number(group.count)) \(kind)s"
     stream.write("\(paint(heading, .bold)): \(paint(sample.state))\(time(of: group))")
     if group.count == 1 {
-      stream.write(reason(sample.waitsFor))
-      if let timeLeft = sample.timeLeft { stream.write(", \(Self.text(timeLeft)) left") }
-      stream.write("\n")
+      stream.write("\(reason(sample.waitsFor))\(timeLeft(of: group))\n")
     } else {
       writeMembers(of: group, to: &stream)
     }
@@ -63,7 +61,8 @@ struct DumpStyle {
       ($1.value.count, $0.value.members.lowest) < ($0.value.count, $1.value.members.lowest)
     }
     guard reasons.count > 1 else {
-      stream.write("\(reason(group.sample.waitsFor))\n   \(text(of: group.members, count: group.count))\n")
+      stream.write(
+        "\(reason(group.sample.waitsFor))\(timeLeft(of: group))\n   \(text(of: group.members, count: group.count))\n")
       return
     }
     stream.write("\n")
@@ -93,6 +92,13 @@ struct DumpStyle {
     let (first, last) = (Self.text(shortest), Self.text(longest))
     if first == last { return " for \(last)" }
     return shortest < .seconds(1) ? " for up to \(last)" : " for \(first) to \(last)"
+  }
+
+  /// Until they give up waiting.
+  private func timeLeft(of group: DumpGroup) -> String {
+    guard let left = group.timeLeft else { return "" }
+    let (first, last) = (Self.text(left.lowerBound), Self.text(left.upperBound))
+    return first == last ? ", \(last) left" : ", \(first) to \(last) left"
   }
 
   private func details(of group: DumpGroup) -> String {

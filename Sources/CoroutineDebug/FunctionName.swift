@@ -38,6 +38,8 @@ struct FunctionName {
 extension FunctionName {
   private static func owner(of mangled: String) -> Owner {
     guard mangled.hasPrefix("$s") else {
+      // Where the process begins.
+      if mangled == "_start" { return .runtime }
       if sanitizerFunctions.contains(where: { mangled.hasPrefix($0) }) { return .caller }
       return runtimeFunctions.contains { mangled.hasPrefix($0) } ? .runtime : .program
     }

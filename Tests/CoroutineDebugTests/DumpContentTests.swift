@@ -201,6 +201,20 @@ private final class OwnScheduler: Scheduler {
     #expect(throws: (any Error).self) { try waiting.getBlocking() }
   }
 
+  @Test func aSelectWithATimeoutSaysHowMuchIsLeft() throws {
+    let channel = Channel<Int>()
+    let waiting = Coroutine.immediate {
+      try select {
+        channel.onReceive { _ in }
+        onTimeout(.seconds(3000)) {}
+      }
+    }
+    let left = try #require(try backtrace(of: waiting).timeLeft)
+    #expect(left > .seconds(2000) && left <= .seconds(3000))
+    channel.close()
+    #expect(throws: (any Error).self) { try waiting.getBlocking() }
+  }
+
   @Test func schedulerParentScopeAndStackAreThere() throws {
     let channel = Channel<Int>(name: "in")
     let ids = Channel<UInt64>(capacity: .buffered(2))

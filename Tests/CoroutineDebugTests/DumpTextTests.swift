@@ -55,6 +55,16 @@ import Testing
         """#)
   }
 
+  @Test func aGroupSaysHowMuchTimeTheyHaveLeft() {
+    let sleepers = [50, 7, 90].enumerated().map { index, seconds in
+      var sleeper = coroutine(UInt64(index + 1), waitsFor: "sleep", frames: stack)
+      sleeper.timeLeft = .seconds(seconds)
+      return sleeper
+    }
+    let heading = CoroutineDump(coroutines: sleepers).description.prefix { $0 != "\n" }
+    #expect(heading == "3 coroutines: suspended, sleep, 7 s to 90 s left")
+  }
+
   @Test func nothingIsLeftOutOrShortenedWhereThatIsAskedFor() {
     let dump = CoroutineDump(coroutines: [coroutine(12, "", .ready, frames: stack, isTruncated: true)])
     #expect(

@@ -563,7 +563,7 @@ extension CoroutineCore {
   /// and are released when the context is saved.
   @usableFromInline
   final func park(_ wait: UnsafeMutablePointer<SelectWait>, until deadline: UInt64) -> WakeCause {
-    waitReason = WaitReason(selecting: wait)
+    waitReason = WaitReason(selecting: wait, until: deadline)
     if deadline == WaitDeadline.never {
       depart(.unlockAll(wait))
     } else {

@@ -319,7 +319,7 @@ extension InspectedCoroutine {
   }
 
   /// Whether its wait ends by itself in time.
-  package var hasTimeout: Bool { state == .suspended && core?.waitReason?.hasTimeout ?? false }
+  package var hasTimeout: Bool { deadline != nil }
 
   /// Whether a timer is going to cancel what it does, or some part of that.
   package var isTimed: Bool { core?.isTimed ?? false }

@@ -71,9 +71,9 @@ package struct WaitReason: Sendable {
   }
 
   @inlinable
-  init(selecting wait: UnsafeMutablePointer<SelectWait>) {
+  init(selecting wait: UnsafeMutablePointer<SelectWait>, until deadline: UInt64) {
     operation = .select
-    deadline = WaitDeadline.never
+    self.deadline = deadline
     subject = .cases(wait)
   }
 }

@@ -34,15 +34,6 @@ extension WaitReason {
   }
 }
 
-extension WaitReason {
-  /// Whether it ends by itself in time: by a deadline, or a case of a select.
-  var hasTimeout: Bool {
-    guard deadline == WaitDeadline.never else { return true }
-    guard case .cases(let wait) = subject else { return false }
-    return wait.pointee.targets.contains { if case .timeout = $0.kind { true } else { false } }
-  }
-}
-
 extension SelectWait {
   fileprivate var wakers: Wakers {
     .any(
