@@ -9,10 +9,12 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-enum { most = 8, signal_limit = 65 };
+// What goes through the pipe is a place, or `to_unblock` and a signal.
+enum { most = 8, signal_limit = 65, to_unblock = 128 };
 
 // Written before the handler is installed that reads them.
 static int descriptors[2] = {-1, -1};
+static pid_t owner;
 static int count;
 static uint8_t place_of[signal_limit];
 static _Atomic pid_t waiting_thread;
@@ -20,6 +22,8 @@ static _Atomic pid_t waiting_thread;
 pid_t signals_waiting_thread(void) { return atomic_load(&waiting_thread); }
 
 static void handle(int signal) {
+  // A child by fork has the same pipe, and nobody of its own who reads it: the parent would make the dump.
+  if (getpid() != owner) return;
   int saved = errno;
   // A byte a signal: a pipe keeps their order, and which they were.
   uint8_t place = place_of[signal];
@@ -39,23 +43,37 @@ int signals_notify(int signal) {
   if (descriptors[0] < 0 && pipe2(descriptors, O_CLOEXEC) != 0) return -1;
   // A handler must not wait for room: what does not fit is one dump among thousands.
   fcntl(descriptors[1], F_SETFL, O_NONBLOCK);
+  owner = getpid();
   place_of[signal] = (uint8_t)count;
   struct sigaction action;
   memset(&action, 0, sizeof action);
   action.sa_handler = handle;
   action.sa_flags = SA_RESTART | SA_ONSTACK;
   if (sigaction(signal, &action, NULL) != 0) return -1;
+  uint8_t request = (uint8_t)(to_unblock + signal);
+  (void)!write(descriptors[1], &request, 1);
   return count++;
 }
 
+// All threads of a process may block a signal: those of one that was started so inherit it. Then it is this one's.
+static void unblock(int signal) {
+  sigset_t only;
+  sigemptyset(&only);
+  sigaddset(&only, signal);
+  pthread_sigmask(SIG_UNBLOCK, &only, NULL);
+}
+
 int signals_wait(void) {
-  uint8_t place;
+  uint8_t byte;
   ssize_t got;
   atomic_store(&waiting_thread, gettid());
-  do got = read(descriptors[0], &place, 1);
-  while (got < 0 && errno == EINTR);
+  while (true) {
+    got = read(descriptors[0], &byte, 1);
+    if (got == 1 && byte > to_unblock) unblock(byte - to_unblock);
+    else if (got >= 0 || errno != EINTR) break;
+  }
   atomic_store(&waiting_thread, 0);
-  return got == 1 ? place : -1;
+  return got == 1 ? byte : -1;
 }
 
 void signals_registers(const void *context, uintptr_t registers[4]) {

@@ -34,6 +34,26 @@ private func awaitSignal(_ channel: Channel<Int>) throws -> Int {
     }
   }
 
+  @Test func aSignalInAChildIsNoneOfTheParent() async {
+    await #expect(processExitsWith: .success) {
+      let path = "/tmp/coroutine-dump-test-\(getpid())"
+      try CoroutineDump.onSignal(SIGUSR1, to: .file(path + "-child"))
+      try CoroutineDump.onSignal(SIGUSR2, to: .file(path))
+      let child = ForkedProcess {
+        kill(getpid(), SIGUSR1)
+        _exit(0)
+      }
+      var info = siginfo_t()
+      #expect(waitid(P_PID, id_t(child.id), &info, WEXITED | WNOWAIT) == 0)
+      // Dumps are made in the order of the signals.
+      kill(getpid(), SIGUSR2)
+      while access(path, F_OK) != 0 { usleep(1000) }
+      #expect(access(path + "-child", F_OK) != 0)
+      unlink(path)
+      leave()
+    }
+  }
+
   @Test func aSignalThatCantBeHandledIsRefused() {
     let problem = #expect(throws: CoroutineDumpError.self) { try CoroutineDump.onSignal(SIGKILL) }
     #expect(problem?.code == EINVAL)

@@ -11,7 +11,8 @@
 // the system refuses: errno tells.
 int signals_notify(int signal);
 
-// Waits for the next signal, and returns its place. -1 after an error that is not to be expected.
+// Waits for the next signal, and returns its place. -1 after an error that is not to be expected. From here on the calling
+// thread takes those signals, whatever it and all others blocked before.
 int signals_wait(void);
 
 // The thread that is inside `signals_wait`; 0 without one. It makes dumps, and nothing else.
