@@ -205,8 +205,13 @@ class Process:
     def __init__(self):
         self.layout = find_layout()
         self.arenas = list(self.find_arenas())
+        live = list(self.live_stacks())
+        if live and all(map(self.is_blank, live)):
+            raise gdb.GdbError(
+                "The core file lacks memory of the coroutines. gdb's gcore leaves it out: have the kernel write it "
+                "(ulimit -c unlimited; kill -SYS), or look at the process while it runs.")
         seen = set()
-        self.all = [found for stack in self.live_stacks() for found in [self.on_stack(stack, seen)] if found]
+        self.all = [found for stack in live for found in [self.on_stack(stack, seen)] if found]
         for core in self.newcomers():
             found = self.newcomer(core, seen)
             if found:
@@ -238,6 +243,14 @@ class Process:
                 for bit in range(64):
                     if bits >> bit & 1:
                         yield self.stack(arena, index * 64 + bit)
+
+    @staticmethod
+    def is_blank(stack):
+        """Whether nobody has written to its uppermost part: the block is there."""
+        try:
+            return not any(read(stack.top - 2048, 2048))
+        except gdb.MemoryError:
+            return True
 
     def stack_at(self, address):
         for arena in self.arenas:
@@ -390,10 +403,12 @@ class CoroutineUnwinder(gdb.unwinder.Unwinder):
     def __call__(self, pending):
         if not self.chosen:
             return None
-        if pending.level() != 0:
+        pc = int(pending.read_register(REGISTERS["pc"]))
+        # Functions that are inlined there are frames too: they come first.
+        if pending.level() > inlined_at(pc):
             # Nobody has called the first function. Where that is written down as address 0, gdb would go on: it ends where
             # a caller is the same as what it has called.
-            if int(pending.read_register(REGISTERS["pc"])) != 0:
+            if pc != 0:
                 return None
             info = pending.create_unwind_info(Id(gdb.Value(0), gdb.Value(0)))
             info.add_saved_register(REGISTERS["pc"], pending.read_register(REGISTERS["pc"]))
@@ -404,6 +419,23 @@ class CoroutineUnwinder(gdb.unwinder.Unwinder):
             value = gdb.Value(getattr(self.chosen, name))
             info.add_saved_register(register, value.cast(gdb.lookup_type("unsigned long")))
         return info
+
+
+def inlined_at(pc):
+    """How many functions are inlined where a thread stands."""
+    block, functions = gdb.block_for_pc(pc), 0
+    while block and not block.is_static and not block.is_global:
+        functions += block.function is not None
+        block = block.superblock
+    return max(0, functions - 1)
+
+
+def first_frame():
+    """The one behind the thread's own."""
+    frame = gdb.newest_frame()
+    while frame.type() == gdb.INLINE_FRAME:
+        frame = frame.older()
+    return frame.older()
 
 
 REGISTERS = {"pc": "rip", "sp": "rsp", "fp": "rbp", "base": "rbx"}
@@ -423,7 +455,7 @@ def frames(coroutine):
     try:
         for registers, stack in coroutine.segments:
             unwinder.choose(registers)
-            frame = gdb.newest_frame().older()
+            frame = first_frame()
             # Where a stack ends gdb may go on, through what is no code.
             while frame and frame.pc() and frame.pc() not in stack and int(frame.read_register(REGISTERS["sp"])) in stack:
                 line = frame.find_sal()
@@ -520,7 +552,8 @@ coroutine select 0: they see the thread again. So they do when the program goes 
             raise gdb.GdbError("%s. Only one that is suspended, or ready, has frames to look at here." % coroutine)
         unwinder.choose(coroutine.segments[0][0])
         print(coroutine)
-        gdb.execute("frame 1")
+        first_frame().select()
+        gdb.execute("frame")
 
 
 Coroutines()
