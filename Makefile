@@ -2,7 +2,7 @@
 # they need is installed, or named, by scripts/bootstrap.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo examples test docs sanitize bench bench-check lint cmake assembly
+.PHONY: help demo examples test dumps docs sanitize bench bench-check lint cmake assembly
 
 # A directory for the demo to index, and the runs of `make test` and `make sanitize`, see scripts/test.sh.
 DIR ?=
@@ -14,6 +14,8 @@ help:
 	@echo "                (make demo DIR=/usr/include: index another directory)"
 	@echo "make test       run the tests: all backends in debug, the default one in release"
 	@echo "                (make test RUNS=\"Boost-debug ASM-release\": just these)"
+	@echo "make dumps      compare the dumps of a program on all backends, made inside, by signals, by the command"
+	@echo "                coroutine-dump, and of core files"
 	@echo "make examples   run the small examples, and compare what they print with what they should"
 	@echo "make docs       compile the examples of the README and of docs/"
 	@echo "make sanitize   run the tests under ThreadSanitizer and AddressSanitizer, on all backends"
@@ -38,6 +40,10 @@ docs:
 test:
 	@scripts/bootstrap.sh test
 	@scripts/test.sh $(RUNS)
+
+dumps:
+	@scripts/bootstrap.sh dumps
+	@scripts/test-dumps.sh
 
 sanitize:
 	@scripts/bootstrap.sh sanitize

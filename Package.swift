@@ -103,6 +103,11 @@ let package = Package(
       name: "DeadlockPrograms", dependencies: ["CoroutineDebug", "Coroutine", "Context"],
       path: "Tests/DeadlockPrograms", swiftSettings: swiftSettings),
 
+    // What the tests of dumps look at.
+    .executableTarget(
+      name: "DumpedProgram", dependencies: ["CoroutineDebug", "Coroutine", "CCoroutine"],
+      path: "Tests/DumpedProgram", swiftSettings: swiftSettings),
+
     .testTarget(
       name: "ContextTests",
       dependencies: [

@@ -2,7 +2,7 @@
 # Looks for what a command needs beside the Swift toolchain, and installs what is missing where it may:
 # on Debian and its relatives, as root. Otherwise it says what to do and fails. Silent when nothing is missing.
 #
-#   scripts/bootstrap.sh demo|test|sanitize|bench|peers|cmake|assembly|lint|ci
+#   scripts/bootstrap.sh demo|test|dumps|sanitize|bench|peers|cmake|assembly|lint|ci
 set -euo pipefail
 
 readonly minimum_swift=6.3
@@ -85,11 +85,12 @@ check_needs() {
     bench) needs=(libunwind git) ;;
     peers) needs=(boost peers) ;;
     test | sanitize) needs=(libunwind boost) ;;
+    dumps) needs=(libunwind boost git) ;;
     cmake) needs=(libunwind boost cmake) ;;
     assembly) needs=(boost assembly_tools) ;;
     lint) needs=() ;;
     ci) needs=(libunwind boost git cmake assembly_tools) ;;
-    *) fail "unknown command '$1': demo, test, sanitize, bench, peers, cmake, assembly, lint or ci" ;;
+    *) fail "unknown command '$1': demo, test, dumps, sanitize, bench, peers, cmake, assembly, lint or ci" ;;
   esac
   missing_packages=()
   missing_names=()

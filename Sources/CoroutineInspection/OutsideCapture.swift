@@ -37,7 +37,7 @@ struct OutsideCapture: DumpSource {
           : InspectionError(
             .unusableCore,
             "the core file lacks memory of the coroutines. gdb's gcore leaves it out: have the kernel write it "
-              + "(ulimit -c unlimited; kill -ABRT), or look at the process while it runs")
+              + "(ulimit -c unlimited; kill -SYS), or look at the process while it runs")
       }
       stacks = reader.stacks
     }

@@ -11,20 +11,6 @@ import Testing
   .disabled(if: coroutine_sanitizers_active(), "sanitizers reserve more memory than a file has room for"),
   .enabled(if: ForkedProcess.canBeInspected, "no process may look at another one here"))
 struct CoreDumpTests {
-  @Test func aCoreFileSaysOfEachCoroutineWhatTheProcessSaid() async {
-    await #expect(processExitsWith: .success) {
-      let menagerie = try Menagerie()
-      let core = try CoreFile(of: ForkedProcess())
-      let inside = try CoroutineDump.capture()
-      let outside = try CoroutineDump.capture(of: .core(core.path, executable: CoreFile.executable))
-      #expect(inside.coroutines.count > menagerie.ids.count)
-      #expect(inside.coroutines.map(\.id) == outside.coroutines.map(\.id))
-      for (inside, outside) in zip(inside.coroutines, outside.coroutines) {
-        expectSame(inside, outside, knowsTime: false)
-      }
-    }
-  }
-
   @Test func unusableCoreFilesAndExecutablesAreReported() async {
     await #expect(processExitsWith: .success) {
       let core = try CoreFile(of: ForkedProcess())

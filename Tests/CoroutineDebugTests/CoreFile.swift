@@ -29,12 +29,20 @@ final class CoreFile {
     }
   }
 
-  /// - Parameter isGdbs: as gdb's gcore writes it: of each mapping as far as the first guard in it.
-  init(of process: ForkedProcess, isGdbs: Bool = false) throws {
+  convenience init(of process: ForkedProcess, isGdbs: Bool = false) throws {
+    try self.init(of: process.id, isGdbs: isGdbs)
+    withExtendedLifetime(process) {}
+  }
+
+  /// - Parameters:
+  ///   - process: stands still meanwhile.
+  ///   - isGdbs: as gdb's gcore writes it: of each mapping as far as the first guard in it.
+  init(of process: CInt, isGdbs: Bool = false) throws {
     var template = Array((NSTemporaryDirectory() + "/coroutine-core-XXXXXX").utf8CString)
     file = mkstemp(&template)
     path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-    let folder = "/proc/\(process.id)/"
+    let threads = StoppedThreads(of: process)
+    let folder = "/proc/\(process)/"
     // To its end: the kernel hands it out page by page.
     let lines = try FileHandle(forReadingFrom: URL(filePath: folder + "maps")).readToEnd() ?? Data()
     let maps = String(decoding: lines, as: UTF8.self)
@@ -42,8 +50,7 @@ final class CoreFile {
     let auxiliary = try Data(contentsOf: URL(filePath: folder + "auxv"))
     let memory = open(folder + "mem", O_RDONLY)
     defer { close(memory) }
-    let notes = Self.notes(
-      process.id, registers: process.registers(), auxiliary, mappings.filter { $0.path.hasPrefix("/") })
+    let notes = Self.notes(process, threads, auxiliary, mappings.filter { $0.path.hasPrefix("/") })
     let kept = mappings.compactMap { mapping -> (start: UInt64, size: UInt64)? in
       if mapping.isOwn { return (mapping.start, mapping.end - mapping.start) }
       return mapping.offset == 0 && mapping.path.hasPrefix("/") ? (mapping.start, 4096) : nil
@@ -76,7 +83,6 @@ final class CoreFile {
       place += part.size
     }
     ftruncate(file, off_t(place))
-    withExtendedLifetime(process) {}
   }
 
   deinit {
@@ -109,19 +115,24 @@ final class CoreFile {
     return header
   }
 
-  private static func notes(_ id: CInt, registers: Data, _ auxiliary: Data, _ files: [Mapping]) -> Data {
+  private static func notes(
+    _ id: CInt, _ threads: borrowing StoppedThreads, _ auxiliary: Data, _ files: [Mapping]
+  ) -> Data {
     // As `struct elf_prpsinfo` has it: 136 bytes.
     var information = Data(count: 136)
     withUnsafeBytes(of: id) { information.replaceSubrange(24..<28, with: $0) }
     // As `struct elf_prstatus` has it: the general registers, and 112 bytes before them.
-    var status = Data(count: 112) + registers + Data(count: 8)
-    withUnsafeBytes(of: id) { status.replaceSubrange(32..<36, with: $0) }
+    let statuses = threads.ids.map { thread -> (UInt32, Data) in
+      var status = Data(count: 112) + threads.registers(of: thread) + Data(count: 8)
+      withUnsafeBytes(of: thread) { status.replaceSubrange(32..<36, with: $0) }
+      return (1, status)
+    }
     var list = Data()
     for word in [UInt64(files.count), 4096] { list.append(word) }
     for file in files { for word in [file.start, file.end, file.offset / 4096] { list.append(word) } }
     for file in files { list.append(contentsOf: Array(file.path.utf8) + [0]) }
     var notes = Data()
-    for (type, value) in [(1, status), (3, information), (6, auxiliary), (0x4649_4c45, list)] as [(UInt32, Data)] {
+    for (type, value) in statuses + [(3, information), (6, auxiliary), (0x4649_4c45, list)] {
       notes.append(UInt32(5))
       notes.append(UInt32(value.count))
       notes.append(type)

@@ -47,24 +47,6 @@ final class ForkedProcess: Sendable {
     try CoroutineDump.write(of: .running(id), to: descriptor, options: options)
   }
 
-  /// The general registers of its thread, as the kernel has them.
-  func registers() -> Data {
-    var status: CInt = 0
-    // PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_GETREGSET, PTRACE_DETACH.
-    guard Self.ptrace(0x4206, id, 0, 0) == 0, Self.ptrace(0x4207, id, 0, 0) == 0, waitpid(id, &status, 0) == id else {
-      return Data()
-    }
-    defer { _ = Self.ptrace(17, id, 0, 0) }
-    var bytes = [UInt8](repeating: 0, count: 1024)
-    let count = bytes.withUnsafeMutableBytes { bytes in
-      withUnsafeTemporaryAllocation(of: iovec.self, capacity: 1) { vector -> Int in
-        vector[0] = iovec(iov_base: bytes.baseAddress, iov_len: bytes.count)
-        return Self.ptrace(0x4204, id, 1, Int(bitPattern: vector.baseAddress)) == 0 ? vector[0].iov_len : 0
-      }
-    }
-    return Data(bytes[..<count])
-  }
-
   private func wait() {
     var status: CInt = 0
     while waitpid(id, &status, 0) < 0 && errno == EINTR {}

@@ -11,22 +11,6 @@ import Testing
 struct OutsideDumpTests {
   // MARK: Agreement
 
-  @Test func aDumpFromOutsideSaysOfEachCoroutineWhatOneFromInsideSays() async {
-    await #expect(processExitsWith: .success) {
-      let menagerie = try Menagerie()
-      let copy = ForkedProcess()
-      let inside = try CoroutineDump.capture()
-      let outside = try copy.capture()
-      #expect(menagerie.ids.count == 24, "\(menagerie.ids.count)")
-      #expect(inside.coroutines.map(\.id) == outside.coroutines.map(\.id))
-      for (inside, outside) in zip(inside.coroutines, outside.coroutines) { expectSame(inside, outside) }
-      for text in ["\"den\"", "keeper of the gate\"", "select: receive on an unnamed channel (3", "next element"] {
-        #expect(inside.description.contains(text), "\(text)")
-      }
-      leave()
-    }
-  }
-
   @Test func textAndJSONAreTheSameToTheLastByte() async {
     await #expect(processExitsWith: .success) {
       CoroutineDump.recordsTimes = false
@@ -212,22 +196,4 @@ private final class Gate: Sendable {
     semaphore.wait()
     semaphore.signal()
   }
-}
-
-/// What one's own dump says and one from outside. Of a core file nobody knows when it was.
-func expectSame(_ inside: CoroutineBacktrace, _ outside: CoroutineBacktrace, knowsTime: Bool = true) {
-  #expect(inside.name == outside.name)
-  #expect(inside.state == outside.state)
-  #expect(inside.operation == outside.operation)
-  #expect(inside.waitsFor == outside.waitsFor)
-  #expect((inside.timeLeft != nil && knowsTime) == (outside.timeLeft != nil))
-  #expect((inside.duration != nil && knowsTime) == (outside.duration != nil))
-  #expect(inside.scheduler == outside.scheduler)
-  #expect(inside.parentID == outside.parentID)
-  #expect(inside.scope == outside.scope)
-  #expect(inside.stackSize == outside.stackSize)
-  #expect(inside.stackUsed == outside.stackUsed)
-  #expect(inside.isTruncated == outside.isTruncated)
-  #expect(inside.frames == outside.frames)
-  #expect(inside.state == .new || inside.frames.count > 2)
 }

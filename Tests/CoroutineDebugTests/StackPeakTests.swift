@@ -106,7 +106,6 @@ struct StackPeakTests {
   @Test(.enabled(if: ForkedProcess.canBeInspected, "no process may look at another one here"))
   func liveProcessAndCoreFileSayTheSame() async {
     await #expect(processExitsWith: .success) {
-      let menagerie = try Menagerie()
       let channel = Channel<Int>()
       for depth in [2, 20] {
         Coroutine.immediate(stackSize: shallowStack) { dive(depth) + (try channel.receive()) }
@@ -116,7 +115,7 @@ struct StackPeakTests {
       let inside = try CoroutineDump.capture(stackPeaks: true)
       let live = try CoroutineDump.capture(of: .running(copy.id), stackPeaks: true)
       let left = try CoroutineDump.capture(of: .core(core.path, executable: CoreFile.executable), stackPeaks: true)
-      #expect(inside.coroutines.count > menagerie.ids.count)
+      #expect(inside.coroutines.count > 1)
       #expect(inside.coroutines.contains { $0.stackPeak ?? 0 > 20 * 4096 })
       #expect(inside.coroutines.map(\.stackPeak) == live.coroutines.map(\.stackPeak))
       #expect(inside.coroutines.map(\.stackPeak) == left.coroutines.map(\.stackPeak))

@@ -1,0 +1,59 @@
+import Foundation
+import Testing
+
+/// `Tests/DumpedProgram`, as it runs, with the dumps that it has made of itself.
+final class DumpedProgram {
+  private(set) var text = ""
+  private(set) var json = ""
+  private let process = Process()
+  private let input = Pipe()
+  private let output = Pipe()
+
+  /// Beside the tests.
+  static let executable = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
+    .deletingLastPathComponent().appendingPathComponent("DumpedProgram").path
+
+  init() throws {
+    process.executableURL = URL(fileURLWithPath: Self.executable)
+    process.standardInput = input
+    process.standardOutput = output
+    try process.run()
+    (text, json) = try read()
+  }
+
+  deinit {
+    kill(id, SIGKILL)
+    process.waitUntilExit()
+  }
+
+  var id: CInt { process.processIdentifier }
+
+  /// The dumps that it makes at signals.
+  func dumpsBySignals() throws -> (text: String, json: String) {
+    while true {
+      kill(id, SIGQUIT)
+      let beginning = output.fileHandleForReading.availableData
+      // Its first words are out: that thread is at the text, and JSON comes after it.
+      kill(id, SIGUSR1)
+      let dumps = try read(after: beginning)
+      // On a busy machine a thread may get no processor in time.
+      if !dumps.text.contains("did not answer"), !dumps.json.contains("unanswered") { return dumps }
+    }
+  }
+
+  /// A dump as text, and one as JSON behind it, which ends with the number of coroutines.
+  private func read(after beginning: Data = Data()) throws -> (text: String, json: String) {
+    var data = beginning
+    while true {
+      let dumps = String(decoding: data, as: UTF8.self)
+      if dumps.hasSuffix("}\n"), let start = dumps.firstRange(of: "{\"format\":")?.lowerBound,
+        dumps[start...].contains("\n],\"count\":")
+      {
+        return (String(dumps[..<start]), String(dumps[start...]))
+      }
+      let more = output.fileHandleForReading.availableData
+      try #require(!more.isEmpty, "the program has ended: \(dumps)")
+      data += more
+    }
+  }
+}

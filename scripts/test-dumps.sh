@@ -1,0 +1,185 @@
+#!/usr/bin/env bash
+# Compares the dumps of one program, Tests/DumpedProgram: on each backend those that it makes of itself, when it is told to
+# and at a signal, and those that the command coroutine-dump makes of it while it runs, of the core file that the kernel
+# writes, and of a stripped copy; and then the backends with each other. They differ in times, and those of different
+# programs in addresses, and in how much of a stack is in use.
+#
+#   scripts/test-dumps.sh [debug|release]...     how the program is built; without arguments both
+#
+# As a test of the package, which needs neither the command nor a kernel that writes core files, see DumpAgreementTests,
+# which compares with Tests/Expected/dump.txt. To write that anew: scripts/test-dumps.sh --renew.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source scripts/steps.sh
+
+# Each step is a call of this script, which shares the folder of the first one.
+if [[ -z ${DUMPS_FOLDER:-} ]]; then
+  DUMPS_FOLDER=$(mktemp -d)
+  export DUMPS_FOLDER
+  trap 'rm -rf "$DUMPS_FOLDER"' EXIT
+else
+  trap 'if [[ -n $program_id ]]; then kill -KILL "$program_id" 2> /dev/null || true; fi' EXIT
+fi
+results=$DUMPS_FOLDER
+program_id=
+
+# As scripts/test.sh builds it, so that what that has built is used.
+build() {  # build <backend> <debug|release>
+  local flags=()
+  if [[ $2 == release ]]; then flags=(-Xswiftc -enable-testing); fi
+  swift build --product DumpedProgram --configuration "$2" --traits "$1" --scratch-path ".build-$1-$2" \
+    -Xswiftc -warnings-as-errors -Xcc -Wall -Xcc -Werror "${flags[@]}"
+}
+
+program() { printf '%s/DumpedProgram' "$PWD/.build-$1-$2/$2"; }
+
+command_path() { printf '%s/coroutine-dump' "$PWD/.build-tools/debug"; }
+
+without_times() { sed -E 's/(suspended|running|not begun) for [^,]*/\1/; s/, [^,]* left$//; s/,"(duration|timeLeft)":[0-9.e-]*//g'; }
+
+without_process() { sed -E '1s/.*"coroutines":/"coroutines":/'; }
+
+without_addresses() { sed -E 's/0x[0-9a-f]+/0x…/; s/[0-9.]+ of 256 KiB/… of 256 KiB/'; }
+
+# The stripped program's frames have no names, so that nobody knows the runtime's.
+without_frames() { grep -v '^ *[0-9]*  0x'; }
+
+# Starts a program with its output in the file `said`, and a folder of its own for a core file.
+start() {  # start <program> <folder>
+  mkdir -p "$2/core"
+  mkfifo "$2/input"
+  (
+    cd "$2/core"
+    ulimit -c unlimited 2> /dev/null || true
+    # Swift's crash reports would come in between, and let the program go on.
+    SWIFT_BACKTRACE=enable=no exec "$1" < ../input > ../said
+  ) &
+  program_id=$!
+  exec 3> "$2/input"
+  await_dump "$2" 1
+}
+
+end() {  # end <signal>
+  kill "-$1" "$program_id"
+  wait "$program_id" 2> /dev/null || true
+  program_id=
+}
+
+# Until so many dumps in JSON are complete.
+await_dump() {  # await_dump <folder> <count>
+  until [[ $(grep -c '^],"count":' "$1/said") -ge $2 ]]; do
+    kill -0 "$program_id" || { printf 'error: the program has ended\n'; return 1; }
+    sleep 0.05
+  done
+}
+
+# The texts and the JSON among what a program has said: `own.text`, `own.json`, `signal.text`, `signal.json`.
+divide() {  # divide <folder>
+  awk -v folder="$1" '
+    BEGIN { name = "own" }
+    /^{"format":/ { is_json = 1 }
+    { print > (folder "/" name (is_json ? ".json" : ".text")) }
+    is_json && /^],"count":/ { is_json = 0; name = "signal" }' "$1/said"
+}
+
+same() {  # same <file> <file>: but for the times, and the JSON of two processes
+  diff <(without_times < "$1" | without_process) <(without_times < "$2" | without_process) > "$results/difference" ||
+    { printf 'error: %s and %s differ:\n' "${1##*/}" "${2##*/}"; head -n 20 "$results/difference"; return 1; }
+}
+
+check_backend() {  # check_backend <backend> <debug|release>
+  local folder=$results/$1-$2 program dump said kind
+  program=$(program "$1" "$2")
+  dump=$(command_path)
+  start "$program" "$folder"
+  said=$(stat -c %s "$folder/said")
+  kill -QUIT "$program_id"
+  # Two signals that wait need not be delivered in their order: the second follows when the first dump has begun.
+  until [[ $(stat -c %s "$folder/said") -gt $said ]]; do sleep 0.05; done
+  kill -USR1 "$program_id"
+  await_dump "$folder" 2
+  divide "$folder"
+  "$dump" --tree "$program_id" > "$folder/live.text"
+  "$dump" --json "$program_id" > "$folder/live.json"
+  local kinds=(signal live)
+  # Where the kernel writes core files; others it hands to a program of the system's.
+  end SYS
+  local core=("$folder"/core/*)
+  if [[ -e ${core[0]} ]]; then
+    "$dump" --tree "${core[0]}" "$program" > "$folder/core.text"
+    "$dump" --json "${core[0]}" "$program" > "$folder/core.json"
+    kinds+=(core)
+  else
+    printf 'no core file: /proc/sys/kernel/core_pattern is %s\n' "$(< /proc/sys/kernel/core_pattern)"
+  fi
+  for kind in "${kinds[@]}"; do
+    same "$folder/own.text" "$folder/$kind.text"
+    same "$folder/own.json" "$folder/$kind.json"
+  done
+
+  strip -o "$results/stripped" "$program"
+  start "$results/stripped" "$folder/stripped"
+  "$dump" --tree "$program_id" > "$folder/stripped.text"
+  end KILL
+  grep -q '^    0  0x[0-9a-f]* ??? in stripped+0x' "$folder/stripped.text"
+  diff <(without_frames < "$folder/own.text" | without_times | without_addresses) \
+    <(without_frames < "$folder/stripped.text" | without_times | without_addresses)
+}
+
+check_backends() {  # check_backends <debug|release>
+  local backend
+  for backend in Boost Ucontext; do
+    diff <(without_times < "$results/ASM-$1/own.text" | without_addresses) \
+      <(without_times < "$results/$backend-$1/own.text" | without_addresses)
+  done
+}
+
+check_messages() {
+  local dump sleeper
+  dump=$(command_path)
+  expect() {  # expect <message> <argument>...
+    local expected=$1 output
+    shift
+    if output=$("$dump" "$@" 2>&1 > /dev/null) || [[ $output != *"$expected"* ]]; then
+      printf 'error: coroutine-dump %s: expected "%s", not "%s"\n' "$*" "$expected" "$output"
+      return 1
+    fi
+  }
+  sleep 1000 &
+  sleeper=$!
+  expect "there is no coroutine runtime in" "$sleeper"
+  kill "$sleeper"
+  expect "there is no process 99999999" 99999999
+  expect "is no core file" /bin/sh /bin/sh
+  expect "No such file" /nowhere /bin/sh
+  expect "is not the number of a process" server
+  expect "--frames must be at least 1" --frames 0 1
+}
+renew() {
+  build ASM debug
+  start "$(program ASM debug)" "$results/renew"
+  divide "$results/renew"
+  without_times < "$results/renew/own.text" | without_addresses > Tests/Expected/dump.txt
+}
+
+case ${1:-} in
+  build | renew | check_*)
+    "$@"
+    exit
+    ;;
+  --renew) exec scripts/test-dumps.sh renew ;;
+esac
+
+part() { step "$1" scripts/test-dumps.sh "${@:2}"; }
+
+step "coroutine-dump" swift build --package-path Tools --scratch-path .build-tools --product coroutine-dump
+part "messages" check_messages
+if (($# == 0)); then set -- debug release; fi
+for configuration; do
+  for backend in ASM Boost Ucontext; do
+    part "$backend, $configuration, build" build "$backend" "$configuration"
+    part "$backend, $configuration" check_backend "$backend" "$configuration"
+  done
+  part "backends, $configuration" check_backends "$configuration"
+done
+steps_summary
