@@ -152,6 +152,25 @@ import Testing
     }.get()
   }
 
+  /// Short turns let the workers leave one another alone for a while: then long ones come, from inside and from outside.
+  @Test func allWorkersHelpAgainAfterTheyHelpedInVain() async throws {
+    let pool = ThreadPool(threads: 3)
+    for round in 0..<amount(40, debug: 20, sanitized: 5) {
+      let inside = Holder(Atomic<Int>(0))
+      let waitForAll: @Sendable () -> Void = {
+        inside.value.add(1, ordering: .relaxed)
+        while inside.value.load(ordering: .relaxed) < 3 { sched_yield() }
+      }
+      let isFromOutside = round.isMultiple(of: 2)
+      let first = try await Coroutine(on: pool) {
+        for short in (0..<2_000).map({ _ in Coroutine {} }) { try short.get() }
+        return (0..<(isFromOutside ? 1 : 3)).map { _ in Coroutine(waitForAll) }
+      }.get()
+      let rest = (0..<(isFromOutside ? 2 : 0)).map { _ in Coroutine(on: pool, waitForAll) }
+      for long in first + rest { try await long.get() }
+    }
+  }
+
   @Test func moreThanARingTakesRunOnceEach() async throws {
     for threads in [1, 2, 4] {
       let pool = ThreadPool(threads: threads)
