@@ -17,7 +17,8 @@ extension CoroutineDump {
   /// process it replaces.
   ///
   /// The handler does no more than write to a pipe. A thread of its own makes the dump, also when all others are busy,
-  /// blocked or hold locks. Calling it again for the same signal changes where the dumps go.
+  /// blocked or hold locks, and takes the signal, should they block it. Calling it again for the same signal changes where
+  /// the dumps go. A child by `fork` ignores the signal.
   ///
   /// - Throws: `CoroutineDumpError` if the system refuses: a signal that can't be handled, no thread.
   public static func onSignal(
