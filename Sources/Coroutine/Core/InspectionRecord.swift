@@ -20,8 +20,14 @@ package struct InspectionRecord {
   private static var creationLimit: Int { 24 }
 
   /// For a coroutine that is new.
+  @inline(__always)
   mutating func begin() {
-    guard let backtracer = coroutine_get_creation_backtracer() else { return }
+    if let backtracer = coroutine_get_creation_backtracer() { noteCreation(backtracer) }
+  }
+
+  // Not a part of what each coroutine goes through.
+  @inline(never)
+  private mutating func noteCreation(_ backtracer: coroutine_backtracer) {
     withUnsafeTemporaryAllocation(of: UInt.self, capacity: Self.creationLimit) { buffer in
       let count = backtracer(buffer.baseAddress, buffer.count)
       let copy = UnsafeMutablePointer<UInt>.allocate(capacity: count + 1)
@@ -31,6 +37,7 @@ package struct InspectionRecord {
     }
   }
 
+  @inline(__always)
   mutating func end() { creation?.deallocate() }
 
   /// It becomes suspended or ready.
