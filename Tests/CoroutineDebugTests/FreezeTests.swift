@@ -91,6 +91,27 @@ import Testing
     try end()
   }
 
+  /// Whoever looks goes along the lines without their locks.
+  @Test(arguments: [1, 2]) func whoIsPutInLineMeanwhileIsSeenWholeOrNotAtAll(threads: Int) throws {
+    let isOver = Channel<Void>(capacity: .buffered(1))
+    let launcher = Coroutine(on: ThreadPool(threads: threads)) {
+      while isOver.isEmpty {
+        let new = (0..<500).map { Coroutine(name: "new \($0)") {} }
+        for coroutine in new { try coroutine.join() }
+      }
+    }
+    var seen = 0
+    while seen < 2_000 {
+      try Inspection.visitAll { found in
+        guard found.parentID == launcher.id, found.state == .new else { return }
+        seen += 1
+        if !found.name.hasPrefix("new ") { Issue.record("it has the name \(found.name)") }
+      }
+    }
+    _ = isOver.trySend(())
+    try launcher.getBlocking()
+  }
+
   @Test func coroutinesThatStartAndEndMeanwhileDoNoHarm() throws {
     let dumping = Coroutine { for _ in 0..<20 { _ = try CoroutineDump.capture() } }
     for _ in 0..<200 {

@@ -100,7 +100,6 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
     on scheduler: consuming SchedulerReference, name: consuming String, stackSize: Int?, body: consuming @escaping Body
   ) {
     self.home = consume scheduler
-    self.id = Self.identifiers.wrappingAdd(1, ordering: .relaxed).newValue
     self.name = consume name
     self.stackSize = stackSize ?? Self.defaultStackSize
     var words = coroutine_words()
@@ -111,9 +110,11 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
     let creator = CoroutineCore.currentUncounted?._withUnsafeGuaranteedRef { ($0.id, $0.rawPriority) }
     parentID = creator?.0 ?? 0
     rawPriority = creator?.1 ?? 0
+    record.begin()
+    // Last, for `newestID`.
+    id = Self.identifiers.wrappingAdd(1, ordering: .releasing).newValue
     super.init()
     if coroutine_is_inside_task() { rawPriority = Self.priorityOfTask }
-    record.begin()
     if coroutine_notes_are_taken() { noteCreation() }
     coroutine_retain_unshared(Unmanaged.passUnretained(self).toOpaque())
   }
@@ -146,7 +147,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   private static let endings = Atomic<UInt64>(0)
 
   /// The highest number that one has.
-  static var newestID: UInt64 { identifiers.load(ordering: .relaxed) }
+  static var newestID: UInt64 { identifiers.load(ordering: .acquiring) }
 
   /// How many were created and have not ended.
   static var liveCount: Int {

@@ -97,7 +97,9 @@ package enum Inspection {
     struct LimitReached: Error {}
     var count = 0
     func take(_ core: CoroutineCore, isStarting: Bool = false) throws -> Bool {
-      guard core.id <= newest, core.record.seenBy != pass, isStarting || core.hasNotBegun else { return false }
+      guard core.idOfNewcomer <= newest, core.record.seenBy != pass, isStarting || core.hasNotBegun else {
+        return false
+      }
       guard count < limit else { throw LimitReached() }
       core.record.seenBy = pass
       count += 1
@@ -222,7 +224,7 @@ package struct InspectedCoroutine {
 
   /// One that has not begun.
   fileprivate init(_ core: CoroutineCore) {
-    (id, state, self.core, stack, segments) = (core.id, .new, core, nil, [])
+    (id, state, self.core, stack, segments) = (core.idOfNewcomer, .new, core, nil, [])
   }
 
   /// What is on a stack; `nil` if nothing is, or a generator that runs, which is a part of whoever consumes it; or a
@@ -390,6 +392,10 @@ extension InspectedCoroutine {
 }
 
 extension CoroutineCore {
+  /// Of one in a line, that may have been put there just now, with no lock in between: what it consists of beside its number
+  /// was there before `newestID` came so far.
+  fileprivate final var idOfNewcomer: UInt64 { Inspection.unseen { id } }
+
   /// Whether it has neither a stack nor an end. During a freeze: one that is about to begin may get its block at this moment,
   /// and waits then; it is found, as new or on its stack.
   fileprivate final var hasNotBegun: Bool {
