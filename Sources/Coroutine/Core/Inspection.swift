@@ -77,9 +77,10 @@ package enum Inspection {
     defer { oneAtATime.unlock() }
     guard (try? begin()) != nil else { return nil }
     defer { end() }
-    // Its stack may have become another's since: whose it is is asked of what lies there.
-    guard let stack = unseen({ core.block?.pointee.stack }), let found = InspectedCoroutine(on: stack),
-      found.id == core.id, !found.isGenerator, let operation = found.operation
+    // Its stack may have become another's since, or nobody's, and empty: whose it is is asked of what lies there.
+    guard let block = unseen({ core.block }), let stack = StackPool.liveStack(containing: UInt(bitPattern: block)),
+      let found = InspectedCoroutine(on: stack), found.id == core.id, !found.isGenerator,
+      let operation = found.operation
     else { return nil }
     let since = coroutine_times_are_recorded() && found.since != 0 ? found.since : nil
     return CoroutineSuspension(
