@@ -43,6 +43,7 @@ import Testing
       #expect(channel.storage.describe(.receive).hasPrefix(#"receive on channel "jobs" (buffered "#))
       #expect((0...3).contains(channel.count))
       _ = (channel.isFull, channel.isEmpty, channel.isClosed)
+      await Task.yield()
     }
     try await sender.get()
     try await receiver.get()

@@ -488,8 +488,12 @@ import Testing
             }
           }
         }
+        var turns = 0
         while try numbers.next() != nil {
           if Coroutine.isCancelled { return false }
+          // The pool may have one thread only, and the task that cancels may come to a thread by others' coroutines alone.
+          turns += 1
+          if turns % 64 == 0 { Coroutine.yield() }
         }
         return true
       }
