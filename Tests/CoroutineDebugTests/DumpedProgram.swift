@@ -1,3 +1,4 @@
+import Context
 import Foundation
 import Testing
 
@@ -9,6 +10,14 @@ final class DumpedProgram {
   private let input = Pipe()
   private let output = Pipe()
 
+  /// The run loops of threads that have started one. `Process` refers to them weakly, for which Swift's runtime keeps some
+  /// bytes as long as the run loop lives; the leak checker would not find the runtime's own way to them.
+  private struct RunLoopReference {
+    weak var runLoop: RunLoop?
+  }
+  nonisolated(unsafe) private static var runLoops: [RunLoopReference] = []  // guarded by `lock`
+  private static let lock = Lock()
+
   /// Beside the tests.
   static let executable = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
     .deletingLastPathComponent().appendingPathComponent("DumpedProgram").path
@@ -18,6 +27,7 @@ final class DumpedProgram {
     process.standardInput = input
     process.standardOutput = output
     try process.run()
+    Self.lock.withLock { Self.runLoops.append(RunLoopReference(runLoop: .current)) }
     (text, json) = try read()
   }
 
