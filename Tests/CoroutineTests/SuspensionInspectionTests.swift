@@ -1,7 +1,8 @@
 import CCoroutine
-import Coroutine
 import Dispatch
 import Testing
+
+@testable import Coroutine
 
 /// What a coroutine's handle tells of its wait.
 @Suite struct SuspensionInspectionTests {
@@ -84,8 +85,9 @@ import Testing
       coroutine_record_times(false)
       guard await since() == nil else { fatalError("nothing was recorded") }
       coroutine_record_times(true)
-      // As of the kernel's last tick, which comes 100 times a second at least.
-      let begin = SuspendingClock.now - .milliseconds(20)
+      // As of the kernel's last tick, however long ago that was.
+      let now = SuspendingClock.now
+      let begin = now - .nanoseconds(MonotonicClock.now - coroutine_coarse_time())
       guard let since = await since(), since >= begin, since <= SuspendingClock.now else {
         fatalError("it began to wait in between")
       }
