@@ -15,7 +15,7 @@ struct HelpRecord {
 
   // In nanoseconds.
   static var shortHelp: UInt64 { 50_000 }
-  static var shortTurn: UInt64 { 1_000 }
+  static var shortTurn: UInt64 { 500 }
   static var shortestPause: UInt64 { 50_000 }
   static var longestPause: UInt64 { 400_000 }
 

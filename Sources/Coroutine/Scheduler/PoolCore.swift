@@ -61,11 +61,13 @@ final class PoolCore: @unchecked Sendable {
   @exclusivity(unchecked) private var workers: [PoolWorker] = []  // constant after the initialiser
 
   private let lock = Lock()
-  // Guarded by the lock, all four.
+  // Guarded by the lock, all five.
   @exclusivity(unchecked) private var global = ReadyQueue()
   @exclusivity(unchecked) private var jobs = FIFOQueue<PoolJob>()
   @exclusivity(unchecked) private var machine: PoolStateMachine
   @exclusivity(unchecked) private var isEnding = false
+  /// Whose surplus is in the global list: of the worker that last had too much.
+  @exclusivity(unchecked) private var surplusOwner: Int?
   // What workers look at without the lock; written under it.
   private let globalCount = Atomic<Int>(0)
   private let hasJobs = Atomic<Bool>(false)
@@ -122,15 +124,16 @@ extension PoolCore {
     let kept = Unmanaged.passRetained(self)
     var queue = ReadyQueue()
     queue.append(ready)
-    append(&queue, isOwn: false)
+    append(&queue, surplusOf: nil)
     kept.release()
   }
 
-  /// Appends to the global list. `isOwn`: what one of the workers has too much.
-  func append(_ queue: inout ReadyQueue, isOwn: Bool) {
+  /// Appends to the global list, what comes from outside, or what one of the workers has too much.
+  func append(_ queue: inout ReadyQueue, surplusOf owner: Int?) {
     lock.lock()
     global.append(&queue)
-    let worker = machine.workArrived(isOwn: isOwn)
+    if let owner { surplusOwner = owner }
+    let worker = machine.workArrived(isOwn: owner != nil)
     publish()
     lock.unlock()
     rouse(worker)
@@ -297,12 +300,14 @@ extension PoolCore {
     var isSearching = isSearching
     var hasSearched = false
     var pausesSharing = !isSearching && worker.hasHelpedInVain()
-    defer { worker.beginHelp() }
+    var helps = true
+    defer { worker.take(toHelp: helps) }
     while true {
       lock.lock()
       // With nobody else awake what came from outside would be left to nobody.
       if pausesSharing, machine.awake == 1 { pausesSharing = false }
       if !pausesSharing, let ready = takeShare(for: worker) {
+        helps = surplusOwner != worker.index
         let helper = isSearching ? machine.endSearch(moreIsLeft: !global.isEmpty) : nil
         publish()
         lock.unlock()

@@ -123,7 +123,7 @@ extension PoolWorker {
     var queue = ReadyQueue()
     ring.moveHalf(to: &queue)
     queue.append(ready)
-    core._withUnsafeGuaranteedRef { $0.append(&queue, isOwn: true) }
+    core._withUnsafeGuaranteedRef { $0.append(&queue, surplusOf: index) }
   }
 
   /// Keeps one of its share of what came from outside. It has nothing else.
@@ -175,10 +175,15 @@ extension PoolWorker {
     return (element, !ring.isEmpty || !thief.ring.isEmpty)
   }
 
-  /// It has nothing left, and has taken one coroutine over, beside those in its ring. The owner's.
-  func beginHelp() {
+  /// It had nothing left, and has taken one coroutine, beside those in its ring: from another one, or of its own surplus. The
+  /// owner's.
+  func take(toHelp helps: Bool) {
     guard !isSerial else { return }
-    help.begin(at: MonotonicClock.now, picks: pickCount, taken: ring.count + 1)
+    if helps {
+      help.begin(at: MonotonicClock.now, picks: pickCount, taken: ring.count + 1)
+    } else {
+      help = HelpRecord()
+    }
   }
 
   /// Whether it has nothing left so soon that it should let the others alone, for `pause`. The owner's.
