@@ -171,6 +171,28 @@ import Testing
     }
   }
 
+  /// Short work from outside keeps the other worker busy, again and again before it comes to look on its own.
+  @Test func whatABusyWorkerHoldsIsTakenThoughShortWorkComesFromOutside() async throws {
+    let pool = ThreadPool(threads: 2)
+    let hasRun = Holder(Atomic<Bool>(false))
+    let isAwaited = Holder(Atomic<Bool>(false))
+    let busy = Coroutine(on: pool) {
+      while !isAwaited.value.load(ordering: .acquiring) { sched_yield() }
+      let held = Coroutine { hasRun.value.store(true, ordering: .releasing) }
+      while !hasRun.value.load(ordering: .acquiring) { sched_yield() }
+      try held.get()
+    }
+    var arrivals = 0
+    while arrivals < 20_000, !hasRun.value.load(ordering: .acquiring) {
+      arrivals += 1
+      try await Coroutine(on: pool) {}.get()
+      if arrivals == 100 { isAwaited.value.store(true, ordering: .releasing) }
+    }
+    let wasTaken = hasRun.value.exchange(true, ordering: .acquiringAndReleasing)
+    #expect(wasTaken, "nobody has looked")
+    try await busy.get()
+  }
+
   @Test func moreThanARingTakesRunOnceEach() async throws {
     for threads in [1, 2, 4] {
       let pool = ThreadPool(threads: threads)

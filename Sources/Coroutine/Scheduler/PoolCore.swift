@@ -66,7 +66,8 @@ final class PoolCore: @unchecked Sendable {
   @exclusivity(unchecked) private var jobs = FIFOQueue<PoolJob>()
   @exclusivity(unchecked) private var machine: PoolStateMachine
   @exclusivity(unchecked) private var isEnding = false
-  /// Whose surplus is in the global list: of the worker that last had too much.
+  /// Whose surplus is in the global list: of the worker that last had too much. `nil`: all of it comes from outside, or there
+  /// is nothing.
   @exclusivity(unchecked) private var surplusOwner: Int?
   // What workers look at without the lock; written under it.
   private let globalCount = Atomic<Int>(0)
@@ -156,6 +157,7 @@ extension PoolCore {
 
   /// Before each unlock that follows a change.
   private func publish() {
+    if global.isEmpty { surplusOwner = nil }
     globalCount.store(global.count, ordering: .releasing)
     hasJobs.store(!jobs.isEmpty, ordering: .relaxed)
     wantsWork.store(machine.wantsWork, ordering: .relaxed)
@@ -307,7 +309,8 @@ extension PoolCore {
       // With nobody else awake what came from outside would be left to nobody.
       if pausesSharing, machine.awake == 1 { pausesSharing = false }
       if !pausesSharing, let ready = takeShare(for: worker) {
-        helps = surplusOwner != worker.index
+        // What comes from outside is nobody's: to take it is no help, however short it is.
+        helps = surplusOwner.map { $0 != worker.index } ?? false
         let helper = isSearching ? machine.endSearch(moreIsLeft: !global.isEmpty) : nil
         publish()
         lock.unlock()
