@@ -56,7 +56,7 @@ public struct Coroutine<Success: Sendable, Failure: Error>: Sendable {
       @Sendable @escaping @isolated(any) () throws(Failure) -> Success
   ) {
     // By `@_eagerMove` the body moves into the coroutine: a copy would be counted up and down.
-    let storage = CoroutineStorage(
+    let storage = CoroutineStorage.create(
       on: .inherited(isolation: body.isolation), name: name, stackSize: stackSize, body: withoutIsolation(body))
     storage.schedule()
     self.storage = storage
@@ -71,7 +71,8 @@ public struct Coroutine<Success: Sendable, Failure: Error>: Sendable {
     on scheduler: some Scheduler, name: String = "", stackSize: Int? = nil,
     _ body: sending @escaping () throws(Failure) -> Success
   ) {
-    let storage = CoroutineStorage(on: SchedulerReference(scheduler), name: name, stackSize: stackSize, body: body)
+    let storage = CoroutineStorage.create(
+      on: SchedulerReference(scheduler), name: name, stackSize: stackSize, body: body)
     storage.schedule()
     self.storage = storage
   }
@@ -101,7 +102,7 @@ extension Coroutine where Success == Never, Failure == Never {
     _ body: sending @escaping () throws(Problem) -> Value
   ) -> Coroutine<Value, Problem> {
     let reference = SchedulerReference(scheduler)
-    let storage = CoroutineStorage(on: reference, name: name, stackSize: stackSize, body: body)
+    let storage = CoroutineStorage.create(on: reference, name: name, stackSize: stackSize, body: body)
     storage.detach()
     storage.schedule()
     return Coroutine<Value, Problem>(storage: storage)
@@ -116,7 +117,7 @@ extension Coroutine where Success == Never, Failure == Never {
   public static func immediate<Value: Sendable, Problem: Error>(
     name: String = "", stackSize: Int? = nil, _ body: sending @escaping () throws(Problem) -> Value
   ) -> Coroutine<Value, Problem> {
-    let storage = CoroutineStorage(on: .inherited, name: name, stackSize: stackSize, body: body)
+    let storage = CoroutineStorage.create(on: .inherited, name: name, stackSize: stackSize, body: body)
     storage.runImmediately()
     return Coroutine<Value, Problem>(storage: storage)
   }
@@ -130,7 +131,7 @@ extension Coroutine where Success == Never, Failure == Never {
     _ body: sending @escaping () throws(Problem) -> Value
   ) -> Coroutine<Value, Problem> {
     let reference = SchedulerReference(scheduler)
-    let storage = CoroutineStorage(on: reference, name: name, stackSize: stackSize, body: body)
+    let storage = CoroutineStorage.create(on: reference, name: name, stackSize: stackSize, body: body)
     if reference.isCurrent { storage.runImmediately() } else { storage.schedule() }
     return Coroutine<Value, Problem>(storage: storage)
   }

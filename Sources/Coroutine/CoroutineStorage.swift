@@ -8,6 +8,17 @@ final class CoroutineStorage<Success: Sendable, Failure: Error>: CoroutineCore, 
   /// What it does, until it begins.
   @exclusivity(unchecked) @usableFromInline var work: (() throws(Failure) -> Success)?
 
+  /// A coroutine that is not scheduled yet. It keeps itself alive: it must be run to its end.
+  @inlinable @inline(__always)
+  static func create(
+    on scheduler: consuming SchedulerReference, name: consuming String, stackSize: Int?,
+    body: consuming sending @escaping () throws(Failure) -> Success
+  ) -> CoroutineStorage {
+    let storage = CoroutineStorage(on: scheduler, name: name, stackSize: stackSize, body: body)
+    storage.keepAlive()
+    return storage
+  }
+
   @inlinable
   init(
     on scheduler: consuming SchedulerReference, name: consuming String, stackSize: Int?,

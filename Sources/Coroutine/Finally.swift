@@ -34,7 +34,7 @@ extension Coroutine {
     with body: @Sendable @escaping @isolated(any) () throws(Problem) -> Value
   ) {
     let scheduler = body.isolation.map { .inherited(isolatedTo: $0) } ?? storage.home
-    let work = CoroutineStorage(on: scheduler, name: name, stackSize: nil, body: withoutIsolation(body))
+    let work = CoroutineStorage.create(on: scheduler, name: name, stackSize: nil, body: withoutIsolation(body))
     if !storage.join(EndListener(starting: work)) { work.schedule() }
   }
 }

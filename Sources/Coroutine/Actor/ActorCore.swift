@@ -11,6 +11,7 @@ final class ActorCoroutine: CoroutineCore, @unchecked Sendable {
 
   fileprivate init(_ name: String, on scheduler: SchedulerReference, stackSize: Int?, body: @escaping Body) {
     super.init(on: scheduler, name: name, stackSize: stackSize, body: body)
+    keepAlive()
     isActor = true
   }
 }

@@ -20,7 +20,9 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   /// On its stack; `nil` before the first run and after the end.
   @exclusivity(unchecked) package final var block: UnsafeMutablePointer<ControlBlock>?
   /// What it does, until it begins: given itself, to keep its value in.
-  @exclusivity(unchecked) private final var body: Body?
+  ///
+  /// (Written so, it does not begin as `nil`, which the initialiser would have to release.)
+  @exclusivity(unchecked) private final var body: Optional<Body>
   /// What it is doing, for whoever asks: written by itself, the thread that runs it, and whoever wakes it.
   final let state = Atomic<CoroutineState>(.ready)
   /// Whether it is an `ActorCoroutine`. Constant after the initialiser.
@@ -41,8 +43,10 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) @usableFromInline final var valueBox: AnyObject?
   /// What the body threw, or why it could not run. Written before the end is published, constant after that.
   @exclusivity(unchecked) @usableFromInline final var failure: (any Error)?
-  /// The scope that waits for its end, if one does, until then.
-  @exclusivity(unchecked) private(set) final var scope: ScopeStorage?
+  /// The scope that waits for its end, if one does, until then; and its place among the scope's children, guarded by the
+  /// scope's lock. Not counted: a scope lives until its children have ended.
+  @exclusivity(unchecked) private(set) final var scope: Unmanaged<ScopeStorage>?
+  @exclusivity(unchecked) final var placeInScope = 0
   /// Its values of `CoroutineLocal`s.
   @exclusivity(unchecked) final var locals: [ObjectIdentifier: any Sendable]?
   /// What keeps it from leaving its thread, and the thread, if it is pinned to it. Changed by itself.
@@ -83,13 +87,10 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) @usableFromInline final var spareReply: ReplyEnd?
   /// What its selects draw their order from. Its own.
   @exclusivity(unchecked) @usableFromInline final var random = RandomWord()
-  /// Its neighbours among the scope's children. Guarded by the scope's lock.
-  @exclusivity(unchecked)
-  final var siblings: (previous: Unmanaged<CoroutineCore>?, next: Unmanaged<CoroutineCore>?) = (nil, nil)
 
   @usableFromInline typealias Body = (CoroutineCore) throws -> Void
 
-  /// A coroutine that is not scheduled yet. It keeps itself alive from here on: it must be run to its end.
+  /// A coroutine that is not scheduled yet. Who makes one calls `keepAlive` next.
   ///
   /// A closure and not a method to override: it was made where the result's type is known, and is specialised for it.
   ///
@@ -114,6 +115,13 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
     // Last, for `newestID`.
     id = Self.identifiers.wrappingAdd(1, ordering: .releasing).newValue
     super.init()
+  }
+
+  /// It keeps itself alive from here on: it must be run to its end. Once, before anybody else knows of it.
+  ///
+  /// Not part of the initialiser, in which the compiler counts a reference up and down around whatever uses `self`.
+  @usableFromInline
+  final func keepAlive() {
     if coroutine_is_inside_task() { rawPriority = Self.priorityOfTask }
     if coroutine_notes_are_taken() { noteCreation() }
     coroutine_retain_unshared(Unmanaged.passUnretained(self).toOpaque())
@@ -372,7 +380,7 @@ extension CoroutineCore {
     waiters.wakeAll()
     if let scope {
       self.scope = nil
-      scope.childEnded(self)
+      scope._withUnsafeGuaranteedRef { $0.childEnded(self) }
     }
     Unmanaged.passUnretained(self).release()
   }
@@ -415,10 +423,10 @@ extension CoroutineCore {
     inherited = 0
   }
 
-  /// A scope waits for its end and takes its failure. Before it is scheduled.
+  /// A scope waits for its end and takes its failure. Before it is scheduled, when nobody else asks for that.
   final func willEnd(in scope: ScopeStorage) {
-    self.scope = scope
-    lock.withLock { completion.wasObserved = true }
+    self.scope = .passUnretained(scope)
+    completion.wasObserved = true
   }
 
   /// Runs a new coroutine on the calling thread until it suspends for the first time.

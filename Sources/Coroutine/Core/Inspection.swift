@@ -355,8 +355,9 @@ extension InspectedCoroutine {
 
   /// The scope that waits for its end.
   package var scope: (name: String, id: UInt, ownerID: UInt64)? {
-    guard let scope = core.flatMap({ core in Inspection.unseen { core.scope } }) else { return nil }
-    return (scope.name, UInt(bitPattern: Unmanaged.passUnretained(scope).toOpaque()), scope.ownerID)
+    guard let link = core.flatMap({ core in Inspection.unseen { core.scope } }) else { return nil }
+    let scope = link.takeUnretainedValue()
+    return (scope.name, UInt(bitPattern: link.toOpaque()), scope.ownerID)
   }
 
   /// Return addresses of those who called for its creation, innermost first; empty if they were not asked for.

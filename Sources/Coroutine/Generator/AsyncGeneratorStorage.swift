@@ -134,7 +134,7 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
     let life = AsyncGeneratorLife(self)
     // Handed over to the coroutine, once.
     nonisolated(unsafe) let body = body
-    let coroutine = CoroutineStorage<Void, Never>(on: scheduler, name: name, stackSize: stackSize) {
+    let coroutine = CoroutineStorage<Void, Never>.create(on: scheduler, name: name, stackSize: stackSize) {
       life.storage.run(body)
     }
     lock.lock()

@@ -63,7 +63,7 @@ public struct Promise<Value: Sendable>: Sendable {
   ) {
     let (promise, resolver) = Self.makePromise(name: name)
     self = promise
-    let work = CoroutineStorage<Void, Never>(on: SchedulerReference(scheduler), name: name, stackSize: nil) {
+    let work = CoroutineStorage<Void, Never>.create(on: SchedulerReference(scheduler), name: name, stackSize: nil) {
       resolver.run(start)
     }
     promise.storage.onCancel { work.cancel(reason: nil) }

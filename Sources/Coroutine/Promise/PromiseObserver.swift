@@ -14,6 +14,13 @@ class PromiseObserver: CoroutineCore, @unchecked Sendable {
   /// Written by whoever gives it the turn, before it is scheduled; then its own.
   @exclusivity(unchecked) private final var hasTurn = false
 
+  override init(
+    on scheduler: consuming SchedulerReference, name: consuming String, stackSize: Int?, body: consuming @escaping Body
+  ) {
+    super.init(on: scheduler, name: name, stackSize: stackSize, body: body)
+    keepAlive()
+  }
+
   deinit {
     // It could not run: it was cancelled before, or there was no memory for a stack. The others must not wait for it.
     endTurn()

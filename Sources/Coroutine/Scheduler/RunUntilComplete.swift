@@ -43,7 +43,7 @@ public func runUntilComplete<Success: Sendable>(
     // Called on this thread only, and gone when the coroutine has ended.
     nonisolated(unsafe) let body = body
     let run = LentRun()
-    let storage = CoroutineStorage<Success, any Error>(on: .pool(pool), name: name, stackSize: stackSize) {
+    let storage = CoroutineStorage<Success, any Error>.create(on: .pool(pool), name: name, stackSize: stackSize) {
       defer { run.isOver = true }
       return try body()
     }

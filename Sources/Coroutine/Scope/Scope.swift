@@ -79,7 +79,7 @@ public struct CoroutineScope: Sendable {
   public func launch<Value: Sendable, Failure: Error>(
     name: String = "", stackSize: Int? = nil, _ body: sending @escaping () throws(Failure) -> Value
   ) -> Coroutine<Value, Failure> {
-    let child = CoroutineStorage(on: .inherited, name: name, stackSize: stackSize, body: body)
+    let child = CoroutineStorage.create(on: .inherited, name: name, stackSize: stackSize, body: body)
     storage.adopt(child)
     child.schedule()
     return Coroutine(storage: child)
@@ -92,7 +92,7 @@ public struct CoroutineScope: Sendable {
     _ body: sending @escaping () throws(Failure) -> Value
   ) -> Coroutine<Value, Failure> {
     let reference = SchedulerReference(scheduler)
-    let child = CoroutineStorage(on: reference, name: name, stackSize: stackSize, body: body)
+    let child = CoroutineStorage.create(on: reference, name: name, stackSize: stackSize, body: body)
     storage.adopt(child)
     child.schedule()
     return Coroutine(storage: child)

@@ -5,8 +5,8 @@ import Context
 // Unchecked: the lock guards what changes.
 package final class ScopeStorage: Waitable, @unchecked Sendable {
   // Guarded by the lock, all of them.
-  private var machine = ScopeStateMachine()
-  private var children = ChildList()
+  @exclusivity(unchecked) private var machine = ScopeStateMachine()
+  @exclusivity(unchecked) private var children = ChildList()
   /// Why the children are cancelled, if they are: those that come later are from the start.
   private var reason: (any Error)?
   /// Whether one of them was cancelled so that had not ended.
@@ -42,10 +42,25 @@ package final class ScopeStorage: Waitable, @unchecked Sendable {
     if let reason { child.cancel(reason: reason) }
   }
 
-  /// A child has ended, and has left its stack.
+  /// A child has ended, and has left its stack. After that the child counts as nobody who keeps the scope.
+  @inline(__always)
   func childEnded(_ child: CoroutineCore) {
+    if let failure = child.failure { return childFailed(child, failure) }
+    lock.lock()
+    children.remove(child)
+    let (_, woken) = machine.childEnded(nil)
+    // After the last child the owner may let the scope go at once: nothing of it is touched from here on.
+    lock.unlock()
+    woken.wakeOthers()
+  }
+
+  @inline(never)
+  private func childFailed(_ child: CoroutineCore, _ error: any Error) {
     // That a child which was cancelled says so is no failure.
-    let failure = child.failure.flatMap { $0 is CancellationError && child.isCancelled ? nil : $0 }
+    let failure = error is CancellationError && child.isCancelled ? nil : error
+    // It is used after the unlock.
+    let kept = Unmanaged.passRetained(self)
+    defer { kept.release() }
     lock.lock()
     children.remove(child)
     let (isFirstFailure, woken) = machine.childEnded(failure)
@@ -158,33 +173,33 @@ private func isSame(_ left: any Error, _ right: any Error) -> Bool {
   unsafeBitCast(left as any Error, to: UInt.self) == unsafeBitCast(right as any Error, to: UInt.self)
 }
 
-/// A scope's children, oldest first, linked through themselves. Guarded by the scope's lock.
+/// A scope's children. Guarded by the scope's lock.
+///
+/// In an array, and not linked through themselves: whoever ends would then write to its neighbours, which are in other
+/// processors' caches.
 private struct ChildList {
-  private var first: Unmanaged<CoroutineCore>?
-  private var last: Unmanaged<CoroutineCore>?
+  private var places: [Unmanaged<CoroutineCore>?] = []
+  /// Which of the places are empty.
+  private var emptyPlaces: [Int] = []
 
   mutating func append(_ child: CoroutineCore) {
     let link = Unmanaged.passUnretained(child)
-    child.siblings = (last, nil)
-    if let last { last._withUnsafeGuaranteedRef { $0.siblings.next = link } } else { first = link }
-    last = link
+    if let place = emptyPlaces.popLast() {
+      places[place] = link
+      child.placeInScope = place
+    } else {
+      child.placeInScope = places.count
+      places.append(link)
+    }
   }
 
   mutating func remove(_ child: CoroutineCore) {
-    let (previous, next) = child.siblings
-    if let previous { previous._withUnsafeGuaranteedRef { $0.siblings.next = next } } else { first = next }
-    if let next { next._withUnsafeGuaranteedRef { $0.siblings.previous = previous } } else { last = previous }
+    places[child.placeInScope] = nil
+    emptyPlaces.append(child.placeInScope)
   }
 
-  /// A reference to each: they may end as soon as the lock is gone.
+  /// A reference to each, oldest first: they may end as soon as the lock is gone.
   var all: [CoroutineCore] {
-    var all: [CoroutineCore] = []
-    var next = first
-    while let link = next {
-      let child = link.takeUnretainedValue()
-      all.append(child)
-      next = child.siblings.next
-    }
-    return all
+    places.compactMap { $0?.takeUnretainedValue() }.sorted { $0.id < $1.id }
   }
 }
