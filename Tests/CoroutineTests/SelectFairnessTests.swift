@@ -76,6 +76,34 @@ import Testing
     }
   }
 
+  /// After Go's TestPseudoRandomSend: those of one channel, too, if the select has to wait for it.
+  @Test func eachOfSeveralCasesAtOneChannelIsServedEquallyOften() async throws {
+    let coroutine = Coroutine(on: DispatchQueue(label: "serial")) { () throws -> [Int] in
+      CoroutineCore.current?.random = RandomWord(seed: 5)
+      let channel = Channel<Int>()
+      let receiver = Coroutine { () throws -> [Int] in
+        var counts = [Int](repeating: 0, count: 3)
+        // It always finds the sender waiting.
+        for _ in 0..<3_000 {
+          counts[try channel.receive()] += 1
+          Coroutine.yield()
+        }
+        return counts
+      }
+      for _ in 0..<3_000 {
+        try select {
+          channel.onSend(0)
+          channel.onSend(1)
+          channel.onSend(2)
+        }
+      }
+      return try receiver.get()
+    }
+    // 2 degrees of freedom.
+    let counts = try await coroutine.get()
+    #expect(deviation(counts) < 13.8, "\(counts)")
+  }
+
   /// After Go's chan/fifo and chan/select: of two that always send, none is starved.
   @Test func noneOfManySendersIsStarved() async throws {
     let coroutine = Coroutine(on: DispatchQueue(label: "serial")) { () throws -> [Int] in

@@ -91,7 +91,7 @@ extension Select {
         attempt.wakeOthers()
         return index
       }
-      enqueue(operations, memory, for: waiter)
+      enqueue(operations, memory, for: waiter, order)
       let deadline = fallback.map { WaitDeadline.after($0.after) } ?? WaitDeadline.never
       let cause = core.park(wait, until: deadline)
       let chosen = cause == .timedOut ? fallback?.index : cause.selectedIndex
@@ -133,11 +133,13 @@ extension Select {
     return nil
   }
 
+  /// In the order that was drawn before: of several cases at one channel that wait, it serves the first in its queue.
   @inlinable
   static func enqueue<Operations: SelectOperations>(
-    _ operations: Operations, _ memory: UnsafeMutableRawPointer, for waiter: Waiter
+    _ operations: Operations, _ memory: UnsafeMutableRawPointer, for waiter: Waiter, _ order: PollOrder
   ) {
-    for index in 0..<operations.count {
+    for step in 0..<order.count {
+      let index = order[step]
       operations.visit(index, memory, Enqueue(party: Party(waiter, index)))
     }
   }

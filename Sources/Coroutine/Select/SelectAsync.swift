@@ -123,7 +123,7 @@ extension Select {
         attempt.wakeOthers()
         return .done(index)
       }
-      enqueue(operations, memory, for: waiter)
+      enqueue(operations, memory, for: waiter, order)
       task.arm(deadline)
       wait.pointee.unlockAll()
       task.parking.park()
