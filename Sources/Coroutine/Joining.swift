@@ -50,6 +50,19 @@ extension Coroutine {
     get async throws { try await storage.get() }
   }
 
+  /// Waits for the end, in `async` code: the outcome, as `Task` has it. A `CancellationError` if the calling task is
+  /// cancelled while it waits.
+  @inlinable
+  nonisolated(nonsending) public var result: Result<Success, any Error> {
+    get async {
+      do {
+        return .success(try await storage.get())
+      } catch {
+        return .failure(error)
+      }
+    }
+  }
+
   /// Waits for the end and returns what the body returned. Blocks the calling thread: for plain threads and `main`.
   ///
   /// - Throws: what the body threw; `StackError` if it never got a stack.

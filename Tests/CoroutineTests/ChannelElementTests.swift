@@ -32,7 +32,7 @@ import Testing
       let channel = Channel<Handle>(capacity: .buffered(1))
       let sender = Coroutine {
         for number in 1...2 {
-          guard case .sent = channel.send(orReturn: Handle(number, log)) else {
+          guard channel.send(orReturn: Handle(number, log)).isSent else {
             Issue.record("not sent")
             return
           }

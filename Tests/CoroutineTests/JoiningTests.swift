@@ -43,6 +43,21 @@ import Testing
     #expect(endless.isFinished && endless.isCancelled)
   }
 
+  @Test func theResultIsTheValueTheErrorOrTheCallersCancel() async throws {
+    let value = await Coroutine { 1 }.result
+    #expect(throws: Never.self) { try #expect(value.get() == 1) }
+    let failure = await Coroutine { throw Mine() }.result
+    #expect(throws: Mine.self) { try failure.get() }
+    let never = Channel<Int>()
+    let endless = Coroutine { try never.receive() }
+    let task = Task { await endless.result }
+    task.cancel()
+    let cancelled = await task.value
+    #expect(throws: CancellationError.self) { try cancelled.get() }
+    #expect(!endless.isCancelled)
+    endless.cancel()
+  }
+
   @Test func itsStateCanBeAsked() async throws {
     let queue = DispatchQueue(label: "serial")
     let go = Channel<Void>()

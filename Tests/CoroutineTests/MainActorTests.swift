@@ -144,6 +144,6 @@ import Testing
         _ = try coroutine.getBlocking()
       }
     }
-    #expect(standardError(of: result).contains("\"later\" runs: it would wait for ever"))
+    #expect(standardError(of: result).contains("\"later\" runs: it would wait for ever. Use 'try await value'"))
   }
 }

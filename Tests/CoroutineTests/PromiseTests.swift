@@ -35,6 +35,13 @@ import Testing
     #expect(promise.isFulfilled && !promise.isPending && !promise.isRejected && !promise.isCancelled)
   }
 
+  @Test func aCallbacksResultSettlesItEitherWay() async throws {
+    let results: [Result<Int, Problem>] = [.success(1), .failure(Problem(number: 2))]
+    let promises = results.map { result in Promise<Int> { resolver in resolver.settle(with: result) } }
+    #expect(try await promises[0].get() == 1)
+    await #expect(throws: Problem(number: 2)) { try await promises[1].get() }
+  }
+
   @Test func aSecondSettlementIsReportedOnceAndOneThatLostToACancelIsNot() async throws {
     let log = Log()
     await LostErrors.observe { error, origin in

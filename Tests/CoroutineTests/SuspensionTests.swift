@@ -22,6 +22,14 @@ import Testing
     await #expect(throws: Problem.self) { try await coroutine.get() }
   }
 
+  @Test func aCallbacksResultIsReturnedOrThrown() async throws {
+    func wait(for result: Result<Int, Problem>) async throws -> Int {
+      try await Coroutine { () throws -> Int in try withSuspension { resume in resume(with: result) } }.get()
+    }
+    #expect(try await wait(for: .success(3)) == 3)
+    await #expect(throws: Problem.self) { try await wait(for: .failure(Problem())) }
+  }
+
   @Test func aSecondResumeIsHarmlessSaysSoAndIsReportedOnce() async throws {
     let answers = Guarded<[Bool]>([])
     let log = Log()

@@ -58,6 +58,17 @@ public enum SendOutcome<Element: ~Copyable>: ~Copyable {
   /// Time was up.
   case timedOut(Element)
 
+  /// Whether it was sent. For whoever has no use for the element otherwise.
+  @inlinable
+  public var isSent: Bool {
+    switch self {
+    case .sent: true
+    case .closed: false
+    case .cancelled: false
+    case .timedOut: false
+    }
+  }
+
   /// The element, if it was not sent.
   @inlinable
   public consuming func unsent() -> Element? {

@@ -19,11 +19,23 @@ final class ChannelStorage<Element: ~Copyable>: Waitable, @unchecked Sendable {
   /// Called without the lock: plain words that may be of different moments, and nothing else, are read.
   override package func describe(_ operation: WaitReason.Operation) -> String {
     coroutine_sanitizer_begin_unseen()
-    let (count, senders, receivers) = (machine.buffer.count, machine.senders.count, machine.receivers.count)
+    let (count, senders, receivers) = occupancy
     coroutine_sanitizer_end_unseen()
     return WaitText.channel(
       name, limit: machine.limit, isConflated: machine.isConflated, count: count, senders: senders,
       receivers: receivers, operation)
+  }
+
+  /// The channel in words, for users.
+  var description: String {
+    let (count, senders, receivers) = lock.withLock { occupancy }
+    return WaitText.channel(
+      name, limit: machine.limit, isConflated: machine.isConflated, count: count, senders: senders,
+      receivers: receivers)
+  }
+
+  private var occupancy: (count: Int, senders: Int, receivers: Int) {
+    (machine.buffer.count, machine.senders.count, machine.receivers.count)
   }
 
   var capacity: ChannelCapacity {

@@ -515,8 +515,8 @@ extension CoroutineCore {
     require(CoroutineCore.current == nil, "getBlocking() inside a coroutine would block its whole thread: use get()")
     require(
       isFinished || !home.isThisThreadAlone,
-      "getBlocking() blocks the only thread of \(home.description), on which \(description) runs: it would wait for ever"
-    )
+      "getBlocking() blocks the only thread of \(home.description), on which \(description) runs: it would wait for ever. "
+        + "Use 'try await value', or start the coroutine elsewhere: Coroutine(on: .pool) { … }")
     let thread = BlockedThread()
     var node = WaitNode(.thread(.passUnretained(thread)))
     let cause = withUnsafeMutablePointer(to: &node) { node in

@@ -20,6 +20,15 @@ package enum WaitText {
     _ name: String, limit: Int, isConflated: Bool, count: Int, senders: Int, receivers: Int,
     _ operation: WaitReason.Operation
   ) -> String {
+    let place = channel(
+      name, limit: limit, isConflated: isConflated, count: count, senders: senders, receivers: receivers)
+    return "\(operation) on \(place)"
+  }
+
+  /// The channel alone, as the one with an operation.
+  static func channel(
+    _ name: String, limit: Int, isConflated: Bool, count: Int, senders: Int, receivers: Int
+  ) -> String {
     var parts: [String] = []
     if isConflated {
       parts.append("conflated")
@@ -31,7 +40,7 @@ package enum WaitText {
     if senders > 0 { parts.append(senders == 1 ? "1 sender" : "\(senders) senders") }
     if receivers > 0 { parts.append(receivers == 1 ? "1 receiver" : "\(receivers) receivers") }
     let place = name.isEmpty ? "an unnamed channel" : "channel \"\(name)\""
-    return "\(operation) on \(place)" + (parts.isEmpty ? "" : " (\(parts.joined(separator: ", ")))")
+    return place + (parts.isEmpty ? "" : " (\(parts.joined(separator: ", ")))")
   }
 
   package static func promise(_ name: String, _ operation: WaitReason.Operation) -> String {

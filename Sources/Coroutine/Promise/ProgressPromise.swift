@@ -111,6 +111,10 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
     @discardableResult
     public func reject(_ error: any Error) -> Bool { resolver.reject(error) }
 
+    /// Settles the promise either way. Whether this was the first settlement.
+    @discardableResult
+    public func settle<Failure: Error>(with outcome: Result<Value, Failure>) -> Bool { resolver.settle(with: outcome) }
+
     /// Says how to stop the work when the promise is cancelled: see `Promise.Resolver.onCancel(_:)`.
     public func onCancel(_ handler: @escaping @Sendable () -> Void) { resolver.onCancel(handler) }
 

@@ -32,8 +32,8 @@ extension Promise {
     ///
     /// - Returns: whether this was the first settlement.
     @inlinable @discardableResult
-    public func settle(with outcome: Result<Value, any Error>) -> Bool {
-      end.storage.settleOnce(outcome)
+    public func settle<Failure: Error>(with outcome: Result<Value, Failure>) -> Bool {
+      end.storage.settleOnce(outcome.mapError { $0 })
     }
 
     /// Says how to stop the work when the promise is cancelled.

@@ -76,6 +76,15 @@ extension Resumption {
   /// Lets the coroutine go on with `value`.
   @inlinable @discardableResult
   public func callAsFunction(_ value: Value) -> Bool { returning(value) }
+
+  /// Lets the coroutine go on with a callback's result: its value, or its error, which `withSuspension` throws.
+  @inlinable @discardableResult
+  public func callAsFunction<Failure: Error>(with result: Result<Value, Failure>) -> Bool {
+    switch result {
+    case .success(let value): returning(value)
+    case .failure(let error): throwing(error)
+    }
+  }
 }
 
 /// The last copy of a `Resumption` was dropped without having been used.

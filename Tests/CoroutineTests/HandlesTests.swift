@@ -1,0 +1,50 @@
+import Coroutine
+import Dispatch
+import Testing
+
+/// A handle and its copies are one, to a set, to a dictionary, and to whoever reads what is printed.
+@Suite struct HandlesTests {
+  /// How many there are, and how many a set of each twice keeps.
+  private func distinct<Handle: Hashable>(_ handles: Handle...) -> (Int, Int) {
+    (handles.count, Set(handles + handles).count)
+  }
+
+  @Test func copiesAreEqualAndOthersThatLookTheSameAreNot() async throws {
+    let coroutines = (Coroutine { 1 }, Coroutine { 1 })
+    #expect(distinct(coroutines.0, coroutines.1) == (2, 2))
+    #expect(coroutines.0 != coroutines.1)
+    let copy = coroutines.0
+    #expect(copy == coroutines.0 && copy.id == coroutines.0.id)
+    let channels = (Channel<Int>(name: "a"), Channel<Int>(name: "a"))
+    #expect(distinct(channels.0, channels.1) == (2, 2))
+    let promises = (Promise(value: 1), Promise(value: 1))
+    #expect(distinct(promises.0, promises.1) == (2, 2))
+    struct Handle: ~Copyable {}
+    let handles = Channel<Handle>()
+    #expect([handles: 1][handles] == 1)
+  }
+
+  @Test func theySayWhatMessagesAndDumpsCallThem() async throws {
+    let texts = try await Coroutine(on: DispatchQueue(label: "serial")) { () throws -> [String] in
+      let jobs = Channel<Int>(capacity: .buffered(2), name: "jobs")
+      let worker = Coroutine(name: "worker") { try jobs.receive() }
+      Coroutine.yield()
+      var texts = ["\(jobs)", "\(Channel<Int>())", "\(worker)".replacing("\(worker.id)", with: "n")]
+      try jobs.send(1)
+      try jobs.send(2)
+      texts.append("\(jobs)")
+      let (answer, resolver) = Promise<Int>.makePromise(name: "answer")
+      texts.append("\(answer)")
+      resolver.fulfill(1)
+      texts.append("\(answer)")
+      texts.append("\(Promise<Int>(error: CancellationError()))")
+      return texts
+    }.get()
+    #expect(
+      texts == [
+        #"channel "jobs" (buffered 0/2, 1 receiver)"#, "an unnamed channel", #"coroutine n "worker""#,
+        #"channel "jobs" (buffered 1/2)"#, #"promise "answer": pending"#, #"promise "answer": fulfilled"#,
+        "an unnamed promise: cancelled",
+      ])
+  }
+}
