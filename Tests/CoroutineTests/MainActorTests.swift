@@ -89,6 +89,91 @@ import Testing
     await #expect(throws: Problem.self) { try await Coroutine(counter.storedThrowing).get() }
   }
 
+  /// What a promise, a scope, … are told to run: closures that say so, and methods.
+  @MainActor
+  final class Screen {
+    var shown: [String] = []
+
+    func show(_ number: Int) {
+      // Traps on another thread.
+      MainActor.assumeIsolated { shown.append("\(number)") }
+    }
+
+    func showEnd() { show(0) }
+
+    func derive(_ promise: Promise<Int>) -> [Promise<Void>] {
+      [
+        promise.then(show),
+        promise.then { @MainActor in self.show($0 + 1) },
+        promise.then { @MainActor number in Promise(value: self.show(number + 2)) },
+        promise.then { _ in throw Problem() }.catch { @MainActor _ in self.show(4) },
+        Promise<Int>(error: Problem()).catch { @MainActor _ in
+          self.show(5)
+          return 5
+        }.then { _ in },
+        Promise<Int>(error: Problem()).catch { @MainActor _ in
+          self.show(6)
+          return Promise(value: 6)
+        }.then { _ in },
+        promise.finally(showEnd).finally { @MainActor in self.show(7) }.then { _ in },
+      ]
+    }
+
+    nonisolated func launch(_ go: Channel<Void>) throws {
+      try withScope { scope in
+        scope.launch(showEnd)
+        scope.launch { @MainActor in
+          try go.receive()
+          self.show(1)
+        }
+      }
+      try Coroutine.immediate { @MainActor in
+        self.show(2)
+        try go.receive()
+        self.show(3)
+      }.get()
+      try Coroutine.detached { @MainActor in self.show(4) }.get()
+      let actor = MessageActor<Int> { @MainActor mailbox in
+        for number in mailbox.prefix(1) { self.show(number) }
+      }
+      try actor.tell(5)
+      try actor.join()
+      let parent = Supervisor().launch { @MainActor (mailbox: Mailbox<Int>) in
+        self.show(6)
+        let child: MessageActor<Int> = mailbox.launch { @MainActor _ in self.show(7) }
+        try child.join()
+      }
+      try parent.join()
+    }
+  }
+
+  @Test(.timeLimit(.minutes(1))) func closuresAndMethodsOfTheMainActorRunThereThoughThePoolCallsThem() async throws {
+    let screen = Screen()
+    let (promise, resolver) = Promise<Int>.makePromise()
+    let derived = await screen.derive(promise)
+    resolver.fulfill(1)
+    for promise in derived { try await promise.get() }
+    #expect(await screen.shown.sorted() == ["0", "1", "2", "3", "4", "5", "6", "7"])
+
+    let other = Screen()
+    let go = Channel<Void>(capacity: .unbounded)
+    let coroutine = Coroutine(on: .pool) { try other.launch(go) }
+    for _ in 0..<2 { try await go.send(()) }
+    try await coroutine.get()
+    #expect(await other.shown == ["0", "1", "2", "3", "4", "5", "6", "7"])
+  }
+
+  @Test func inRunUntilCompleteTheyRunInTheMainQueuesPlace() async throws {
+    try await MainActor.run {
+      @MainActor func run() throws {
+        let screen = Screen()
+        try runUntilComplete { try Promise(value: 1).then { @MainActor number in screen.show(number) }.get() }
+        #expect(screen.shown == ["1"])
+      }
+      try run()
+    }
+  }
+
   @Test func nonisolatedCodeLaunchesOnThePool() async throws {
     func launch() -> Coroutine<Bool, Never> { Coroutine { ThreadPool.shared.isCurrent } }
     #expect(try await launch().get())

@@ -42,3 +42,21 @@ func withoutIsolation<Success, Failure: Error>(
   // The isolation of a function value lies in its context, not in the value.
   unsafeBitCast(body, to: (@Sendable () throws(Failure) -> Success).self)
 }
+
+/// Where code of the main actor runs that is begun here: on the main queue, or in `runUntilComplete` in its place.
+var mainActorScheduler: any Scheduler {
+  if case .pool(let pool) = SchedulerReference.inherited(isolatedTo: MainActor.shared) { pool } else { DispatchQueue.main }
+}
+
+/// A function of the main actor as one of nobody: whoever uses this runs it there. As above.
+func withoutMainActor<Success, Failure: Error>(
+  _ body: @escaping @MainActor @Sendable () throws(Failure) -> Success
+) -> @Sendable () throws(Failure) -> Success {
+  unsafeBitCast(body, to: (@Sendable () throws(Failure) -> Success).self)
+}
+
+func withoutMainActor<Argument, Success>(
+  _ body: @escaping @MainActor @Sendable (Argument) throws -> Success
+) -> @Sendable (Argument) throws -> Success {
+  unsafeBitCast(body, to: (@Sendable (Argument) throws -> Success).self)
+}

@@ -1,0 +1,122 @@
+// What takes a closure to be run later, and no scheduler, has a form for closures of the main actor: those that say
+// `@MainActor in`, and methods. The compiler prefers it for these and no others. Without it they would be converted, which
+// it permits for `sending` parameters, and run on the pool.
+//
+// (`Coroutine { }` has no need of one: its closure inherits the actor and tells at run time. That has to be `@Sendable`,
+// while these can be handed what is not.)
+
+extension Promise {
+  /// What `transform`, code of the main actor, makes of the value: it runs on the main queue. Otherwise as any `then`.
+  ///
+  /// ```swift
+  /// picture.then { @MainActor in self.show($0) }
+  /// picture.then(show)
+  /// ```
+  @discardableResult
+  public func then<NewValue: Sendable>(
+    _ transform: @escaping @MainActor @Sendable (Value) throws -> NewValue
+  ) -> Promise<NewValue> {
+    then(on: mainActorScheduler, withoutMainActor(transform))
+  }
+
+  /// The promise that `transform`, code of the main actor, makes of the value, flattened: it runs on the main queue.
+  @discardableResult
+  public func then<NewValue: Sendable>(
+    _ transform: @escaping @MainActor @Sendable (Value) throws -> Promise<NewValue>
+  ) -> Promise<NewValue> {
+    then(on: mainActorScheduler, withoutMainActor(transform))
+  }
+
+  /// What `recover`, code of the main actor, makes of the error: it runs on the main queue. Otherwise as any `catch`.
+  @discardableResult
+  public func `catch`(_ recover: @escaping @MainActor @Sendable (any Error) throws -> Value) -> Promise {
+    `catch`(on: mainActorScheduler, withoutMainActor(recover))
+  }
+
+  /// The promise that `recover`, code of the main actor, makes of the error, flattened: it runs on the main queue.
+  @discardableResult
+  public func `catch`(_ recover: @escaping @MainActor @Sendable (any Error) throws -> Promise) -> Promise {
+    `catch`(on: mainActorScheduler, withoutMainActor(recover))
+  }
+
+  /// Handles the error with code of the main actor: it runs on the main queue. Otherwise as any `catch`.
+  @discardableResult @_disfavoredOverload
+  public func `catch`(_ handle: @escaping @MainActor @Sendable (any Error) throws -> Void) -> Promise<Void> {
+    `catch`(on: mainActorScheduler, withoutMainActor(handle))
+  }
+
+  /// Runs `cleanup`, code of the main actor, on the main queue, on fulfilment and on rejection.
+  @discardableResult
+  public func finally(_ cleanup: @escaping @MainActor @Sendable () throws -> Void) -> Promise {
+    finally(on: mainActorScheduler, withoutMainActor(cleanup))
+  }
+}
+
+extension CoroutineScope {
+  /// Starts a child that is code of the main actor: on the main queue. Otherwise as any `launch`.
+  ///
+  /// ```swift
+  /// scope.launch { @MainActor in self.pages.append(try pages.receive()) }
+  /// ```
+  @discardableResult
+  public func launch<Value: Sendable, Failure: Error>(
+    name: String = "", stackSize: Int? = nil, _ body: @escaping @MainActor @Sendable () throws(Failure) -> Value
+  ) -> Coroutine<Value, Failure> {
+    launch(on: mainActorScheduler, name: name, stackSize: stackSize, withoutMainActor(body))
+  }
+}
+
+extension Coroutine where Success == Never, Failure == Never {
+  /// Starts a coroutine that is code of the main actor: at once if the caller is on the main queue, otherwise behind those
+  /// that are ready there.
+  @discardableResult
+  public static func immediate<Value: Sendable, Problem: Error>(
+    name: String = "", stackSize: Int? = nil, _ body: @escaping @MainActor @Sendable () throws(Problem) -> Value
+  ) -> Coroutine<Value, Problem> {
+    immediate(on: mainActorScheduler, name: name, stackSize: stackSize, withoutMainActor(body))
+  }
+
+  /// Starts a coroutine that is code of the main actor, on the main queue, and has nothing of its creator.
+  @discardableResult
+  public static func detached<Value: Sendable, Problem: Error>(
+    name: String = "", stackSize: Int? = nil, _ body: @escaping @MainActor @Sendable () throws(Problem) -> Value
+  ) -> Coroutine<Value, Problem> {
+    detached(on: mainActorScheduler, name: name, stackSize: stackSize, withoutMainActor(body))
+  }
+}
+
+extension MessageActor {
+  /// Starts an actor whose body is code of the main actor: on the main queue. Otherwise as any actor.
+  public init(
+    name: String = "", stackSize: Int? = nil, mailbox: MailboxPolicy = .unbounded,
+    supervision: Supervision = Supervision(), _ body: @escaping @MainActor @Sendable (Mailbox<Message>) throws -> Void
+  ) {
+    self.init(
+      on: mainActorScheduler, name: name, stackSize: stackSize, mailbox: mailbox, supervision: supervision,
+      withoutMainActor(body))
+  }
+}
+
+extension Mailbox {
+  /// Starts a child whose body is code of the main actor: on the main queue. Otherwise as any `launch`.
+  public func launch<Other>(
+    name: String = "", stackSize: Int? = nil, mailbox: MailboxPolicy = .unbounded,
+    supervision: Supervision = Supervision(), _ body: @escaping @MainActor @Sendable (Mailbox<Other>) throws -> Void
+  ) -> MessageActor<Other> {
+    launch(
+      on: mainActorScheduler, name: name, stackSize: stackSize, mailbox: mailbox, supervision: supervision,
+      withoutMainActor(body))
+  }
+}
+
+extension Supervisor {
+  /// Starts an actor whose body is code of the main actor: on the main queue. Otherwise as any `launch`.
+  public func launch<Message>(
+    name: String = "", stackSize: Int? = nil, mailbox: MailboxPolicy = .unbounded,
+    supervision: Supervision = Supervision(), _ body: @escaping @MainActor @Sendable (Mailbox<Message>) throws -> Void
+  ) -> MessageActor<Message> {
+    launch(
+      on: mainActorScheduler, name: name, stackSize: stackSize, mailbox: mailbox, supervision: supervision,
+      withoutMainActor(body))
+  }
+}
