@@ -65,6 +65,46 @@ import Testing
     #expect(log.all == ["handled Problem(number: 1)"])
   }
 
+  /// A closure without a `return` fits every form of `catch`, as far as the compiler can see: it has to choose one.
+  @Test func catchIsNotAmbiguousWithoutAReturn() async throws {
+    let log = Log()
+    let failed = Promise<Int>(error: Problem(number: 1))
+    let handled: Promise<Void> = failed.catch { error in
+      log.add("first")
+      log.add("\(error)")
+    }
+    try await handled.get()
+    #expect(log.all == ["first", "Problem(number: 1)"])
+    let partly = failed.catch { error in
+      if error is CancellationError { throw error }
+      log.add("end")
+    }
+    try await partly.get()
+    #expect(log.all.last == "end")
+
+    let rethrown = failed.catch { error in
+      log.add("again")
+      throw error
+    }
+    await #expect(throws: Problem(number: 1)) { try await rethrown.get() }
+    let other: Promise<Int> = failed.catch { _ in throw Problem(number: 2) }
+    await #expect(throws: Problem(number: 2)) { try await other.get() }
+    let mapped = failed.catch { _ in throw Problem(number: 3) }.then { $0 + 1 }
+    await #expect(throws: Problem(number: 3)) { try await mapped.get() }
+
+    let recovered = failed.catch { error in
+      if error is CancellationError { throw error }
+      return Promise(value: 4)
+    }
+    #expect(try await recovered.get() == 4)
+    let empty = Promise<Void>(error: Problem(number: 1)).catch { error in
+      log.add("empty")
+      log.add("\(error)")
+    }
+    try await empty.get()
+    #expect(log.all.suffix(2) == ["empty", "Problem(number: 1)"])
+  }
+
   @Test func finallyRunsEitherWayAndPassesTheOutcomeOn() async throws {
     let log = Log()
     #expect(try await Promise(value: 3).finally { log.add("fulfilled") }.get() == 3)

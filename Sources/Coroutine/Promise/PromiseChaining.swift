@@ -44,33 +44,6 @@ extension Promise {
     }
   }
 
-  /// What `recover` makes of the error. Skipped on fulfilment: the promise returned gets the same value.
-  ///
-  /// - Returns: a promise of the value, this one's or the other; rejected with what `recover` throws.
-  @discardableResult
-  public func `catch`<Place: Scheduler>(
-    on scheduler: Place = .inherited, _ recover: sending @escaping (any Error) throws -> Value
-  ) -> Promise {
-    derive(on: scheduler) { outcome in
-      .settled(outcome.flatMapError { error in Result { try recover(error) } })
-    }
-  }
-
-  /// The promise that `recover` makes of the error, flattened. Skipped on fulfilment.
-  ///
-  /// - Returns: a promise that becomes what the returned one becomes; rejected with what `recover` throws.
-  @discardableResult
-  public func `catch`<Place: Scheduler>(
-    on scheduler: Place = .inherited, _ recover: sending @escaping (any Error) throws -> Promise
-  ) -> Promise {
-    derive(on: scheduler) { outcome in
-      switch outcome {
-      case .success: .settled(outcome)
-      case .failure(let error): .init(flattening: Result { try recover(error) })
-      }
-    }
-  }
-
   /// Handles the error. Skipped on fulfilment.
   ///
   /// ```swift
@@ -78,7 +51,7 @@ extension Promise {
   /// ```
   ///
   /// - Returns: a promise that is fulfilled when there is nothing left to do; rejected with what `handle` throws.
-  @discardableResult @_disfavoredOverload
+  @discardableResult
   public func `catch`<Place: Scheduler>(
     on scheduler: Place = .inherited, _ handle: sending @escaping (any Error) throws -> Void
   ) -> Promise<Void> {
@@ -99,7 +72,7 @@ extension Promise {
     }
   }
 
-  private func derive<NewValue: Sendable>(
+  fileprivate func derive<NewValue: Sendable>(
     on scheduler: some Scheduler,
     _ transform: @escaping (Result<Value, any Error>) -> PromiseStep<Value, NewValue>.Continuation
   ) -> Promise<NewValue> {
@@ -107,6 +80,59 @@ extension Promise {
     let place = scheduler is InheritedScheduler ? .inherited : SchedulerReference(scheduler)
     PromiseStep(from: storage, to: derived, on: place, transform)
     return Promise<NewValue>(storage: derived)
+  }
+}
+
+// MARK: - Recovering
+
+/// What the forms of `catch` that recover are members of. Only `Promise` conforms.
+///
+/// A closure without a `return`, as `{ error in log(error); show(error) }`, fits every form as far as the compiler can see.
+/// Of several it takes the member of a type rather than that of a protocol: the one that handles the error.
+public protocol PromiseProtocol<Value>: Sendable {
+  associatedtype Value: Sendable
+
+  /// The promise itself.
+  var promise: Promise<Value> { get }
+}
+
+extension Promise: PromiseProtocol {
+  public var promise: Promise { self }
+}
+
+extension PromiseProtocol {
+  /// What `recover` makes of the error. Skipped on fulfilment: the promise returned gets the same value.
+  ///
+  /// ```swift
+  /// let text = page.catch { _ in "not there" }
+  /// let other: Promise<String> = page.catch { error in throw Unavailable(because: error) }
+  /// ```
+  ///
+  /// A closure that does nothing but throw needs the type of the result, as above: it handles the error otherwise.
+  ///
+  /// - Returns: a promise of the value, this one's or the other; rejected with what `recover` throws.
+  @discardableResult
+  public func `catch`<Place: Scheduler>(
+    on scheduler: Place = .inherited, _ recover: sending @escaping (any Error) throws -> Value
+  ) -> Promise<Value> {
+    promise.derive(on: scheduler) { outcome in
+      .settled(outcome.flatMapError { error in Result { try recover(error) } })
+    }
+  }
+
+  /// The promise that `recover` makes of the error, flattened. Skipped on fulfilment.
+  ///
+  /// - Returns: a promise that becomes what the returned one becomes; rejected with what `recover` throws.
+  @discardableResult
+  public func `catch`<Place: Scheduler, Other: PromiseProtocol<Value>>(
+    on scheduler: Place = .inherited, _ recover: sending @escaping (any Error) throws -> Other
+  ) -> Promise<Value> {
+    promise.derive(on: scheduler) { outcome in
+      switch outcome {
+      case .success: .settled(outcome)
+      case .failure(let error): .init(flattening: Result { try recover(error).promise })
+      }
+    }
   }
 }
 
