@@ -8,6 +8,8 @@ extern void __sanitizer_finish_switch_fiber(void *fake_stack_save, const void **
 extern void __asan_unpoison_memory_region(void const volatile *address, size_t size) WEAK;
 extern void *__asan_get_current_fake_stack(void) WEAK;
 extern void *__asan_addr_is_in_fake_stack(void *fake_stack, void *address, void **start, void **end) WEAK;
+extern void __lsan_register_root_region(const void *bottom, size_t size) WEAK;
+extern void __lsan_unregister_root_region(const void *bottom, size_t size) WEAK;
 extern void *__tsan_get_current_fiber(void) WEAK;
 extern void *__tsan_create_fiber(unsigned flags) WEAK;
 extern void __tsan_destroy_fiber(void *fiber) WEAK;
@@ -20,6 +22,17 @@ extern void __tsan_ignore_thread_end(void) WEAK;
 
 // A switch orders what came before it with what comes after it on the other fiber: one thread does both.
 enum { tsan_switch_synchronizes = 0 };
+
+// What the frames of a suspended coroutine own is no leak, but a search for leaks looks at the stacks of threads only, so
+// it is told of the others: of their upper ends, since it reads every page, whether the stack has come that far or not.
+static inline size_t leak_root_size(size_t size) {
+  enum { most = 64 << 10 };
+  return size < most ? size : most;
+}
+
+static inline const void *leak_root(const void *bottom, size_t size) {
+  return (const char *)bottom + size - leak_root_size(size);
+}
 
 PLAIN bool coroutine_sanitizers_active(void) {
   return __sanitizer_start_switch_fiber != 0 || __tsan_switch_to_fiber != 0;
@@ -34,11 +47,13 @@ PLAIN const void *coroutine_sanitizer_real_address(const void *address) {
 
 PLAIN void coroutine_sanitizer_create(struct coroutine_sanitizer *state, const void *bottom, size_t size) {
   *state = (struct coroutine_sanitizer){.own_bottom = bottom, .own_size = size};
+  if (__lsan_register_root_region) __lsan_register_root_region(leak_root(bottom, size), leak_root_size(size));
   if (__tsan_create_fiber) state->own_fiber = state->created_fiber = __tsan_create_fiber(0);
 }
 
 PLAIN void coroutine_sanitizer_destroy(struct coroutine_sanitizer *state, const void *bottom, size_t size) {
   if (__tsan_destroy_fiber && state->created_fiber) __tsan_destroy_fiber(state->created_fiber);
+  if (__lsan_unregister_root_region) __lsan_unregister_root_region(leak_root(bottom, size), leak_root_size(size));
   // Frames that were left for good (the last switch never returned) have their redzones poisoned still.
   if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(bottom, size);
 }

@@ -50,6 +50,38 @@ import Testing
     }
   }
 
+  /// AddressSanitizer looks for leaks when a program ends, and makes it end with an error then.
+  @Test func whatSuspendedFramesOwnWhenTheProgramEndsIsNoLeak() async {
+    await #expect(processExitsWith: .success) {
+      let inbox = Channel<Int>()
+      let (isWaiting, resolver) = Promise<Void>.makePromise()
+      Coroutine {
+        let owned = LeakTests.Owned()
+        resolver.fulfill()
+        owned.numbers.append(try inbox.receive())
+      }
+      try await isWaiting.get()
+      let generator = Generator<Int> { yield in
+        let owned = LeakTests.Owned()
+        while true {
+          try yield(owned.numbers.count)
+          owned.numbers.append(1)
+        }
+      }
+      _ = generator.next()
+      LeakTests.survivor = generator
+      LeakTests.inbox = inbox
+    }
+  }
+
+  private final class Owned {
+    var numbers = Array(0..<100)
+  }
+
+  // In the process that ends only.
+  nonisolated(unsafe) private static var survivor: Generator<Int>?
+  nonisolated(unsafe) private static var inbox: Channel<Int>?
+
   /// Each kind of wait: half of them are cancelled, the others' time is up.
   @Test func waitsThatWereEndedLeaveNobodyInAnyQueue() async {
     await #expect(processExitsWith: .success) {
