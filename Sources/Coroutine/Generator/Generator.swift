@@ -30,6 +30,9 @@
 /// `GeneratorCancelled`, `defer` blocks run and references are released. Each later `yield` of that body throws at once.
 /// One that swallows this for ever is given up and reported, as `GeneratorEndless`, through `CoroutineErrors.unhandled`.
 ///
+/// In a type that is a `Sequence` itself, or an extension of one, the name `Generator` is taken by an old one of the
+/// standard library's. There `.init { … }` makes one where the type is known, and `Coroutine::Generator { … }` anywhere.
+///
 /// See `ThrowingGenerator` for bodies that may fail, `TwoWayGenerator` for those that are given something with each
 /// `next`, or return something, and `AsyncGenerator` for one that runs somewhere else.
 ///
