@@ -90,6 +90,90 @@ import Testing
     links.actors.withLock { $0 = [] }
   }
 
+  enum Wait: CaseIterable, Sendable {
+    case then, values, valuesOfSeveral, results, resultsOfSeveral
+  }
+
+  /// The same where the promise is one of several, or what was made of it. The others of the circle ask.
+  @Test(arguments: Wait.allCases, [1, 3]) func aCircleThroughWhatIsMadeOfPromisesIsReportedToo(
+    _ wait: Wait, _ count: Int
+  ) async throws {
+    let links = Links()
+    // Serial: the next one has its turn when the first one waits.
+    let queue = DispatchQueue(label: "serial")
+    let idle = MessageActor<Message>(on: queue, name: "idle") { mailbox in
+      for case .ask(let reply) in mailbox { reply.complete("idle") }
+    }
+    let actors = (0..<count).map { index in
+      MessageActor<Message>(on: queue, name: "\(index)") { mailbox in
+        for case .ask(let reply) in mailbox {
+          let next = links[(index + 1) % count]
+          guard index == 0 else {
+            reply.complete(with: Result { try next.ask { .ask($0) } })
+            continue
+          }
+          let asked: Promise<String> = next.send { .ask($0) }
+          let other: Promise<String> = idle.send { .ask($0) }
+          defer { asked.cancel() }
+          do {
+            switch wait {
+            case .then: reply.complete(try asked.then { $0 + "!" }.finally {}.get())
+            case .values: reply.complete(try values(of: other, asked).1)
+            case .valuesOfSeveral: reply.complete(try values(of: [other, asked]).joined())
+            case .results:
+              let (first, second) = try results(of: other, asked)
+              reply.complete("\(try first.get()) \((Result { try second.get() }).names)")
+            case .resultsOfSeveral:
+              let both = try results(of: [asked, other])
+              reply.complete("\(try both[1].get()) \(both[0].names)")
+            }
+          } catch {
+            reply.complete(Result<String, any Error>.failure(error).names)
+          }
+          // What it was sent meanwhile would begin again.
+          mailbox.actor.cancel()
+        }
+      }
+    }
+    links.actors.withLock { $0 = actors }
+    let answer = try await links[0].ask { .ask($0) }
+    switch (wait, count) {
+    case (.results, 1), (.resultsOfSeveral, 1): #expect(answer == "idle actor \"0\",actor \"0\"")
+    case (_, 1): #expect(answer == "actor \"0\",actor \"0\"")
+    // The last of them closes the circle, and the first one gets its error as an answer.
+    case (.results, _), (.resultsOfSeveral, _):
+      #expect(answer == "idle actor \"2\",actor \"0\",actor \"1\",actor \"2\"")
+    default: #expect(answer == "actor \"2\",actor \"0\",actor \"1\",actor \"2\"")
+    }
+    stop(links)
+    idle.cancel()
+    for actor in actors { try await actor.join() }
+    links.actors.withLock { $0 = [] }
+  }
+
+  /// One waits for two others, of which the second has to wait for the first: nobody waits in a circle.
+  @Test func whoWaitsForSeveralIsNoCircleByItself() async throws {
+    let links = Links()
+    let pool = ThreadPool(threads: 2)
+    let actors = (0..<3).map { index in
+      MessageActor<Message>(on: pool, name: "\(index)") { mailbox in
+        for case .ask(let reply) in mailbox {
+          switch index {
+          case 0:
+            let both = (1...2).map { other in links[other].send { .ask($0) } as Promise<String> }
+            reply.complete(try values(of: both).joined())
+          case 1: reply.complete(try links[2].ask { .ask($0) })
+          default: reply.complete("2")
+          }
+        }
+      }
+    }
+    links.actors.withLock { $0 = actors }
+    for _ in 0..<200 { #expect(try await links[0].ask { .ask($0) } == "22") }
+    stop(links)
+    links.actors.withLock { $0 = [] }
+  }
+
   @Test func aPromiseThatIsSettledOrLeftToOthersIsNoCircle() async throws {
     enum Message: Sendable {
       case begin(Reply<[Int]>)
@@ -246,5 +330,15 @@ import Testing
       for actor in actors { try await actor.join() }
     }
     links.withLock { $0 = [] }
+  }
+}
+
+extension Result where Success == String, Failure == any Error {
+  /// Of those who asked each other in a circle.
+  fileprivate var names: String {
+    switch self {
+    case .success(let text): text
+    case .failure(let error): (error as? AskCycle)?.actors.joined(separator: ",") ?? "\(error)"
+    }
   }
 }

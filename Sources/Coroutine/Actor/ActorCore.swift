@@ -16,6 +16,12 @@ final class ActorCoroutine: CoroutineCore, @unchecked Sendable {
   }
 }
 
+extension CoroutineCore {
+  /// The actor whose coroutine it is.
+  @usableFromInline
+  final var asker: ActorCore? { isActor ? unsafeDowncast(self, to: ActorCoroutine.self).actor : nil }
+}
+
 /// An actor, whatever its messages: its life, from one run of its body to the next, its children, those who watch it.
 ///
 /// One coroutine runs the body all its life long, so that what waits for the actor's end waits for that of the coroutine. It
@@ -51,7 +57,7 @@ class ActorCore: Waitable, @unchecked Sendable {
   /// its wait for a message, and by itself while it runs.
   @exclusivity(unchecked) @usableFromInline final var isLent = false
   /// Whom it asks, if it does: see `AskGraph`, whose lock guards it.
-  @exclusivity(unchecked) final var ask: (recipient: Unmanaged<ActorCore>, reply: Unmanaged<ReplyCore>)?
+  @exclusivity(unchecked) final var asks = AskGraph.Asks()
 
   /// How many handles there are from which messages can come; a supervisor has one too, as long as somebody has the
   /// supervisor.

@@ -2,9 +2,9 @@ import Context
 
 /// Which actor waits for an answer of which: so that a circle of asks is found before it waits for ever.
 ///
-/// Only an actor that waits while it runs is in the graph, in `ask` or for the promise of a `send`; each waits for one at a
-/// time, so that whom it waits for in the end is found by going from one to the next. All of the graph is guarded by one lock, taken twice by each ask of an actor, and
-/// never by those of others.
+/// Only an actor that waits while it runs is in the graph: in `ask`, for the promise of a `send` or what `then` has made of
+/// it, or for several of them at once, all of which it needs. (Of a wait that one of several can end nothing is known.) All
+/// of the graph is guarded by one lock, taken twice by each ask of an actor, and never by those of others.
 ///
 /// Why every circle is found: an edge is made before the wait and taken out after it, under the lock, and a circle that
 /// lasts consists of edges that stay. Whoever makes the last of them sees all others.
@@ -19,32 +19,72 @@ import Context
 enum AskGraph {
   private static let lock = Lock()
 
-  /// An actor, which runs, begins to wait for another one's answer.
+  /// An actor, which runs, begins to wait for another one's answer; perhaps for several, one call for each.
   ///
   /// - Returns: the circle, if that one waits for the first; then it has not begun.
   @usableFromInline
   static func enter(_ asker: ActorCore, waitsFor recipient: ActorCore, _ reply: ReplyCore) -> AskCycle? {
     lock.lock()
-    var path = [asker]
-    var next: ActorCore? = recipient
-    while let current = next {
-      path.append(current)
-      guard current !== asker else { break }
-      next = current.ask.flatMap { ask in
-        // Alive: both belong to a frame that is still inside its ask.
-        ask.reply._withUnsafeGuaranteedRef { $0.isDue } ? ask.recipient.takeUnretainedValue() : nil
-      }
-    }
+    var circle = path(from: recipient, to: asker)
     // Looked at last: whoever has answered it before he began to ask himself has made no circle.
-    let isCircle = next != nil && reply.isDue
-    if !isCircle { asker.ask = (.passUnretained(recipient), .passUnretained(reply)) }
+    if !reply.isDue { circle = nil }
+    if circle == nil { asker.asks.append(Ask(recipient: .passUnretained(recipient), reply: .passUnretained(reply))) }
     lock.unlock()
-    return isCircle ? AskCycle(actors: path.map { describeActor($0.name) }) : nil
+    return circle.map { AskCycle(actors: ([asker] + $0).map { describeActor($0.name) }) }
   }
 
   /// It waits no longer.
   @usableFromInline
   static func leave(_ asker: ActorCore) {
-    lock.withLock { asker.ask = nil }
+    lock.withLock { asker.asks.removeAll() }
+  }
+
+  /// By whom an actor waits for another one, both included, if it does.
+  private static func path(from first: ActorCore, to last: ActorCore) -> [ActorCore]? {
+    var path = [(actor: first, tried: 0)]
+    // Those that wait for several: one way to each is enough.
+    var seen: Set<ObjectIdentifier> = []
+    while let (actor, tried) = path.last {
+      if actor === last { return path.map(\.actor) }
+      guard tried < actor.asks.count else {
+        path.removeLast()
+        continue
+      }
+      path[path.count - 1].tried += 1
+      let ask = actor.asks[tried]
+      guard ask.reply._withUnsafeGuaranteedRef({ $0.isDue }) else { continue }
+      let next = ask.recipient.takeUnretainedValue()
+      if next.asks.count > 1, !seen.insert(ObjectIdentifier(next)).inserted { continue }
+      path.append((next, 0))
+    }
+    return nil
+  }
+
+  /// One answer that an actor waits for. Alive: both belong to a frame that is still inside its wait.
+  struct Ask {
+    let recipient: Unmanaged<ActorCore>
+    let reply: Unmanaged<ReplyCore>
+  }
+
+  /// Those of one actor: nearly always one, for which nothing is allocated.
+  struct Asks {
+    private var first: Ask?
+    private var others: [Ask] = []
+
+    var count: Int { first == nil ? 0 : 1 + others.count }
+
+    subscript(index: Int) -> Ask {
+      guard let first else { fatalError("an actor that asks nobody") }
+      return index == 0 ? first : others[index - 1]
+    }
+
+    mutating func append(_ ask: Ask) {
+      if first == nil { first = ask } else { others.append(ask) }
+    }
+
+    mutating func removeAll() {
+      first = nil
+      if !others.isEmpty { others = [] }
+    }
   }
 }

@@ -29,9 +29,7 @@ extension ActorStorage {
     _ core: CoroutineCore, _ message: consuming Message, _ end: Unmanaged<ReplyEnd>, until deadline: UInt64,
     _ timeout: Duration?
   ) throws -> Value {
-    guard let asker = unsafeDowncast(core, to: ActorCoroutine.self).actor else {
-      fatalError("an actor asks before it is one")
-    }
+    guard let asker = core.asker else { fatalError("an actor asks before it is one") }
     // The graph refers to it until this one has left.
     let reply = end._withUnsafeGuaranteedRef { $0.storage.retain() }
     defer { reply.release() }

@@ -33,7 +33,8 @@ import Synchronization
 ///   or a `Supervisor`. The body is what makes the state: when it is run again, everything in it is as in the beginning,
 ///   and the mailbox is as it was.
 /// - **Circles.** An actor that asks itself, or one that waits for it, gets `AskCycle` instead of waiting for ever; so it
-///   does from `get()` of the promise of a `send`. Where the answer will come from somebody else, `Reply.handedOn()` says so.
+///   does where it waits for the promise of a `send`, for what `then` makes of that, or for several by `values(of:)`. Where
+///   the answer will come from somebody else, `Reply.handedOn()` says so.
 ///
 /// All functions may be called from any thread; those that may wait exist for coroutines, for `async` code, and, with
 /// `Blocking` in their names, for threads. Copies are the same actor. Each message takes constant time; nothing is

@@ -10,7 +10,8 @@ extension MessageActor {
   /// Nobody is told of an error here unless he waits for the promise; `CoroutineErrors.unhandled` gets it otherwise.
   ///
   /// - Returns: what the actor answers, or the errors of `ask`; where `ask` would wait for room, `MailboxFull`. A promise that
-  ///   is cancelled makes `Reply.isWanted` false. Its `get()` throws `AskCycle` in an actor for which the other one waits.
+  ///   is cancelled makes `Reply.isWanted` false. Its `get()` throws `AskCycle` in an actor for which the other one waits, as
+  ///   does that of what `then` makes of it; for `values(of:)` and `results(of:)` it has failed with that.
   @discardableResult
   public func send<Value: Sendable>(_ message: (Reply<Value>) -> Message) -> Promise<Value> {
     let reply = ReplyStorage<Value>()
@@ -46,11 +47,12 @@ extension MessageActor {
   }
 }
 
-/// What a promise is made of that an actor is going to settle: it knows which.
+/// What a promise is made of that is not settled before an actor has answered: it knows which. That of a `send`, and those
+/// that are derived from it.
 ///
 /// It keeps the answer, and that keeps it, by `onAnswer`, until there is one, or nobody who could give it, or wants it.
 // Unchecked: as a promise's; `reply` is constant.
-private final class AnswerStorage<Value: Sendable>: PromiseStorage<Value>, @unchecked Sendable {
+final class AnswerStorage<Value: Sendable>: PromiseStorage<Value>, @unchecked Sendable {
   private let reply: ReplyCore
 
   init(name: String, _ reply: ReplyCore) {

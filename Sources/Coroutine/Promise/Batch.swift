@@ -76,8 +76,9 @@ public func results<each Source: Awaitable>(
   of source: repeat each Source
 ) throws(CancellationError) -> (repeat Result<(each Source).Value, any Error>) {
   let ending = (repeat (each source).ending)
-  _ = try BatchStorage(erasing(repeat each ending), until: .allEnded).run(for: "results(of:)")
-  return (repeat (each ending).outcome)
+  let batch = BatchStorage(erasing(repeat each ending), until: .allEnded)
+  _ = try batch.run(for: "results(of:)")
+  return batch.outcomes(repeat each ending)
 }
 
 /// The outcomes of several promises and coroutines, values and errors, in the order in which they are named. An error
@@ -88,8 +89,9 @@ nonisolated(nonsending) public func results<each Source: Awaitable>(
   of source: repeat each Source
 ) async throws(CancellationError) -> (repeat Result<(each Source).Value, any Error>) {
   let ending = (repeat (each source).ending)
-  _ = try await BatchStorage(erasing(repeat each ending), until: .allEnded).run()
-  return (repeat (each ending).outcome)
+  let batch = BatchStorage(erasing(repeat each ending), until: .allEnded)
+  _ = try await batch.run()
+  return batch.outcomes(repeat each ending)
 }
 
 /// The outcomes of any number of promises or coroutines, values and errors, in their order. Suspends the calling coroutine
@@ -102,8 +104,9 @@ public func results<Source: Awaitable>(
   of sources: [Source]
 ) throws(CancellationError) -> [Result<Source.Value, any Error>] {
   let endings = sources.map(\.ending)
-  _ = try BatchStorage(endings.map(\.source), until: .allEnded).run(for: "results(of:)")
-  return endings.map(\.outcome)
+  let batch = BatchStorage(endings.map(\.source), until: .allEnded)
+  _ = try batch.run(for: "results(of:)")
+  return endings.enumerated().map { index, ending in batch.outcome(ending, of: index) }
 }
 
 /// The outcomes of any number of promises or coroutines, values and errors, in their order. An error cancels nobody. In
@@ -114,8 +117,9 @@ nonisolated(nonsending) public func results<Source: Awaitable>(
   of sources: [Source]
 ) async throws(CancellationError) -> [Result<Source.Value, any Error>] {
   let endings = sources.map(\.ending)
-  _ = try await BatchStorage(endings.map(\.source), until: .allEnded).run()
-  return endings.map(\.outcome)
+  let batch = BatchStorage(endings.map(\.source), until: .allEnded)
+  _ = try await batch.run()
+  return endings.enumerated().map { index, ending in batch.outcome(ending, of: index) }
 }
 
 // MARK: - The first one
@@ -151,4 +155,15 @@ private func erasing<each Value>(_ ending: repeat Ending<each Value>) -> [any En
   var sources: [any EndingSource] = []
   repeat sources.append((each ending).source)
   return sources
+}
+
+extension BatchStorage {
+  fileprivate func outcomes<each Value>(_ ending: repeat Ending<each Value>) -> (repeat Result<each Value, any Error>) {
+    var count = 0
+    func next<Next>(_ ending: Ending<Next>) -> Result<Next, any Error> {
+      defer { count += 1 }
+      return outcome(ending, of: count)
+    }
+    return (repeat next(each ending))
+  }
 }

@@ -4,6 +4,9 @@ final class BatchStorage: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) private var machine: BatchStateMachine
   private let sources: [any EndingSource]
   @exclusivity(unchecked) private var listeners: [Listener] = []
+  /// Those that would never end since the actors that have to answer wait for the one that waits here: they count as
+  /// failed. Constant from `begin` on.
+  @exclusivity(unchecked) private var circles: [Int: AskCycle] = [:]
 
   private final class Listener: WaitListener, @unchecked Sendable {
     let batch: BatchStorage
@@ -31,6 +34,8 @@ final class BatchStorage: Waitable, @unchecked Sendable {
     for source in sources {
       require(source !== core, "\(core.description) waits for its own end among others: it can't come. Leave it out.")
     }
+    let asker = enterAskGraph(core)
+    defer { if let asker { AskGraph.leave(asker) } }
     begin()
     defer { end() }
     var node = WaitNode(.coroutine(.passUnretained(core)))
@@ -72,16 +77,36 @@ final class BatchStorage: Waitable, @unchecked Sendable {
 
   /// If one has failed: stops the others, and throws its error.
   func throwFailure(of failed: Int?) throws {
-    guard let failed, let failure = sources[failed].failure else { return }
+    guard let failed, let failure = failure(of: failed) else { return }
     stopOthers(than: failed)
     throw failure
+  }
+
+  /// How one of them has ended. When all have.
+  func outcome<Value>(_ ending: Ending<Value>, of index: Int) -> Result<Value, any Error> {
+    circles[index].map { .failure($0) } ?? ending.outcome
+  }
+
+  private func failure(of index: Int) -> (any Error)? { circles[index] ?? sources[index].failure }
+
+  /// An actor begins to wait for all of them. That actor, if others have to answer.
+  private func enterAskGraph(_ core: CoroutineCore) -> ActorCore? {
+    guard machine.goal != .firstEnded, let asker = core.asker else { return nil }
+    var isInGraph = false
+    for (index, source) in sources.enumerated() {
+      guard let promise = source as? PromiseCore, promise.answer != nil, promise.phase == .pending else { continue }
+      circles[index] = promise.enterAskGraph(asker)
+      isInGraph = true
+    }
+    return isInGraph ? asker : nil
   }
 
   private func begin() {
     listeners.reserveCapacity(sources.count)
     for (index, source) in sources.enumerated() {
       let listener = Listener(self, index)
-      if source.join(listener) { listeners.append(listener) } else { noteEnd(of: index) }
+      let isAwaited = circles[index] == nil && source.join(listener)
+      if isAwaited { listeners.append(listener) } else { noteEnd(of: index) }
     }
   }
 
@@ -91,7 +116,7 @@ final class BatchStorage: Waitable, @unchecked Sendable {
   }
 
   private func noteEnd(of index: Int) {
-    let hasFailed = sources[index].failure != nil
+    let hasFailed = failure(of: index) != nil
     lock.lock()
     let attempt = machine.end(index, hasFailed: hasFailed)
     lock.unlock()

@@ -76,7 +76,10 @@ extension Promise {
     on scheduler: some Scheduler,
     _ transform: @escaping (Result<Value, any Error>) -> PromiseStep<Value, NewValue>.Continuation
   ) -> Promise<NewValue> {
-    let derived = PromiseStorage<NewValue>(name: "")
+    let derived =
+      if let answer = storage.answer { AnswerStorage<NewValue>(name: "", answer) as PromiseStorage<NewValue> } else {
+        PromiseStorage<NewValue>(name: "")
+      }
     let place = scheduler is InheritedScheduler ? .inherited : SchedulerReference(scheduler)
     PromiseStep(from: storage, to: derived, on: place, transform)
     return Promise<NewValue>(storage: derived)

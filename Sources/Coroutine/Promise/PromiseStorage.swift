@@ -57,7 +57,7 @@ package class PromiseCore: Waitable, @unchecked Sendable {
   @usableFromInline
   func claimReaders() -> ClaimedWaiters { ClaimedWaiters() }
 
-  /// The answer that settles it, if that is what an actor owes for a `send`.
+  /// The answer without which it is not settled, if there is one that an actor owes for a `send`.
   var answer: ReplyCore? { nil }
 
   /// How many wait for it, or for their turn. For tests.
@@ -80,13 +80,16 @@ extension PromiseCore {
   @usableFromInline
   final func wait(until deadline: UInt64 = WaitDeadline.never) throws -> WakeCause {
     let core = CoroutineCore.running(for: "Promise.get()")
-    guard core.isActor, let answer, let recipient = answer.recipient else { return wait(core, until: deadline) }
-    guard let asker = unsafeDowncast(core, to: ActorCoroutine.self).actor else {
-      fatalError("an actor waits before it is one")
-    }
-    if let circle = AskGraph.enter(asker, waitsFor: recipient, answer) { throw circle }
+    guard let asker = core.asker, answer != nil else { return wait(core, until: deadline) }
+    if let circle = enterAskGraph(asker) { throw circle }
     defer { AskGraph.leave(asker) }
     return wait(core, until: deadline)
+  }
+
+  /// An actor begins to wait for it. The circle, if the one waits for it who has to answer first.
+  final func enterAskGraph(_ asker: ActorCore) -> AskCycle? {
+    guard let answer, let recipient = answer.recipient else { return nil }
+    return AskGraph.enter(asker, waitsFor: recipient, answer)
   }
 
   private final func wait(_ core: CoroutineCore, until deadline: UInt64) -> WakeCause {
