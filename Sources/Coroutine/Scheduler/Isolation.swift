@@ -45,7 +45,11 @@ func withoutIsolation<Success, Failure: Error>(
 
 /// Where code of the main actor runs that is begun here: on the main queue, or in `runUntilComplete` in its place.
 var mainActorScheduler: any Scheduler {
-  if case .pool(let pool) = SchedulerReference.inherited(isolatedTo: MainActor.shared) { pool } else { DispatchQueue.main }
+  if case .pool(let pool) = SchedulerReference.inherited(isolatedTo: MainActor.shared) {
+    pool
+  } else {
+    DispatchQueue.main
+  }
 }
 
 /// A function of the main actor as one of nobody: whoever uses this runs it there. As above.
