@@ -210,6 +210,28 @@ extension PoolWorker {
     isSerial && (!line.isEmpty || core._withUnsafeGuaranteedRef { $0.hasGlobal })
   }
 
+  /// Takes `core` out of the line of the calling thread's worker, if that is its pool's only one, and nobody else is ready
+  /// there. It counts as a pick.
+  @inline(__always)
+  static func takeOnlyOne(_ core: CoroutineCore, ofPoolAt address: UnsafeRawPointer) -> Bool {
+    guard let worker = current(ofPoolAt: address) else { return false }
+    return worker._withUnsafeGuaranteedRef { worker in
+      // One that is pinned to another thread has to run there.
+      guard worker.isSerial, worker.line.holdsOnly(core), core.pin == nil, worker.picksToGlobal > 1,
+        !worker.core._withUnsafeGuaranteedRef({ $0.hasGlobal }), let ready = worker.line.popFirst()
+      else { return false }
+      worker.picksToGlobal -= 1
+      _ = ready.take()
+      return true
+    }
+  }
+
+  /// `isSerialAndBusy` of the calling thread's worker, if it belongs to that pool.
+  @inline(__always)
+  static func isSerialAndBusy(ofPoolAt address: UnsafeRawPointer) -> Bool {
+    current(ofPoolAt: address)?._withUnsafeGuaranteedRef { $0.isSerialAndBusy } ?? false
+  }
+
   /// A number below `limit`. The owner's.
   func randomNumber(below limit: Int) -> Int {
     random ^= random << 13

@@ -81,6 +81,10 @@ struct ReadyQueue: ~Copyable {
 
   var isEmpty: Bool { first == nil }
 
+  func holdsOnly(_ core: CoroutineCore) -> Bool {
+    first?.toOpaque() == Unmanaged.passUnretained(core).toOpaque() && count == 1
+  }
+
   /// Appends one. Constant time, no allocation.
   mutating func append(_ ready: consuming Ready) {
     let core = ready.take()
