@@ -131,6 +131,19 @@ import Testing
     #expect(try await select([channels[5].onSend(1) { true }]))
   }
 
+  @Test func casesThatAClosureMakesWhichDoesNotAwaitAreTaken() async throws {
+    let channels = (0..<3).map { _ in Channel<Int>(capacity: .buffered(1)) }
+    try await channels[1].send(4)
+    let first = try await select(channels.enumerated().map { index, channel in channel.onReceive { index + $0 } })
+    #expect(first == 5)
+    var made: [any SelectCase<Int>] = []
+    for channel in channels { made.append(channel.onReceive { $0 }) }
+    made.append(onTimeout(.zero) { -1 })
+    #expect(try await select(made) == -1)
+    try await channels[2].send(7)
+    #expect(try await select(made) == 7)
+  }
+
   @Test func whatIsNotSentIsReleased() async throws {
     final class Witness: Sendable {
       static let live = Atomic<Int>(0)

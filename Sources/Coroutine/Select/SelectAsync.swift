@@ -34,6 +34,23 @@ nonisolated(nonsending) public func select<Output>(_ cases: [any AsyncSelectCase
   try await Select.run(Select.Each(cases.map { Select.AsyncErased($0) }))
 }
 
+/// The same with cases of the form for coroutines, which is what they are where a closure makes them that does not `await`:
+/// `select(sensors.map { $0.onReceive { … } })`. Their handlers must not suspend.
+///
+/// - Throws: as the form with braces.
+@inlinable
+nonisolated(nonsending) public func select<Case: SelectCase>(_ cases: [Case]) async throws -> Case.Output {
+  try await Select.run(Select.Each(cases.map { Select.Awaited($0) }))
+}
+
+/// The same with cases of the form for coroutines, of any kinds. Their handlers must not suspend.
+///
+/// - Throws: as the form with braces.
+@inlinable
+nonisolated(nonsending) public func select<Output>(_ cases: [any SelectCase<Output>]) async throws -> Output {
+  try await Select.run(Select.Each(cases.map { Select.Awaited(Select.Erased($0)) }))
+}
+
 extension Select {
   @inlinable
   nonisolated(nonsending) static func run<Cases: AsyncSelectCase>(_ cases: Cases) async throws -> Cases.Output {

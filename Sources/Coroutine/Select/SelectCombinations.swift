@@ -414,3 +414,28 @@ extension Select {
     }
   }
 }
+
+extension Select {
+  /// A case of a coroutine's select in `async` code.
+  public struct Awaited<Base: SelectCase>: AsyncSelectCase {
+    public typealias Output = Base.Output
+
+    @usableFromInline let base: Base
+
+    @inlinable
+    init(_ base: Base) { self.base = base }
+
+    @inlinable
+    public var operations: Base.Operations { base.operations }
+
+    @inlinable
+    public func keepAlive() { base.keepAlive() }
+
+    @inlinable
+    nonisolated(nonsending) public func finish(
+      _ index: Int, of operations: Base.Operations, _ memory: UnsafeMutableRawPointer
+    ) async throws -> Base.Output {
+      try base.finish(index, of: operations, memory)
+    }
+  }
+}
