@@ -119,6 +119,21 @@ import Testing
       ]
     }
 
+    /// These say nothing, and run on the pool.
+    func deriveOthers(_ promise: Promise<Int>) -> [Promise<Bool>] {
+      let failed = Promise<Bool>(error: Problem())
+      return [
+        promise.then { _ in DispatchQueue.main.isCurrent },
+        promise.then { _ in Promise(value: DispatchQueue.main.isCurrent) },
+        failed.catch { _ in DispatchQueue.main.isCurrent },
+        failed.catch { _ in Promise(value: DispatchQueue.main.isCurrent) },
+        failed.catch { error in
+          guard error is Problem else { throw error }
+          return DispatchQueue.main.isCurrent
+        },
+      ]
+    }
+
     nonisolated func launch(_ go: Channel<Void>) throws {
       try withScope { scope in
         scope.launch(showEnd)
@@ -153,6 +168,7 @@ import Testing
     let derived = await screen.derive(promise)
     resolver.fulfill(1)
     for promise in derived { try await promise.get() }
+    for promise in await screen.deriveOthers(promise) { #expect(try await !promise.get()) }
     #expect(await screen.shown.sorted() == ["0", "1", "2", "3", "4", "5", "6", "7"])
 
     let other = Screen()

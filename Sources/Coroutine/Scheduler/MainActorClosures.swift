@@ -27,20 +27,8 @@ extension Promise {
     then(on: mainActorScheduler, withoutMainActor(transform))
   }
 
-  /// What `recover`, code of the main actor, makes of the error: it runs on the main queue. Otherwise as any `catch`.
-  @discardableResult
-  public func `catch`(_ recover: @escaping @MainActor @Sendable (any Error) throws -> Value) -> Promise {
-    `catch`(on: mainActorScheduler, withoutMainActor(recover))
-  }
-
-  /// The promise that `recover`, code of the main actor, makes of the error, flattened: it runs on the main queue.
-  @discardableResult
-  public func `catch`(_ recover: @escaping @MainActor @Sendable (any Error) throws -> Promise) -> Promise {
-    `catch`(on: mainActorScheduler, withoutMainActor(recover))
-  }
-
   /// Handles the error with code of the main actor: it runs on the main queue. Otherwise as any `catch`.
-  @discardableResult @_disfavoredOverload
+  @discardableResult
   public func `catch`(_ handle: @escaping @MainActor @Sendable (any Error) throws -> Void) -> Promise<Void> {
     `catch`(on: mainActorScheduler, withoutMainActor(handle))
   }
@@ -49,6 +37,22 @@ extension Promise {
   @discardableResult
   public func finally(_ cleanup: @escaping @MainActor @Sendable () throws -> Void) -> Promise {
     finally(on: mainActorScheduler, withoutMainActor(cleanup))
+  }
+}
+
+extension PromiseProtocol {
+  /// What `recover`, code of the main actor, makes of the error: it runs on the main queue. Otherwise as any `catch`.
+  @discardableResult
+  public func `catch`(_ recover: @escaping @MainActor @Sendable (any Error) throws -> Value) -> Promise<Value> {
+    `catch`(on: mainActorScheduler, withoutMainActor(recover))
+  }
+
+  /// The promise that `recover`, code of the main actor, makes of the error, flattened: it runs on the main queue.
+  @discardableResult
+  public func `catch`<Other: PromiseProtocol<Value>>(
+    _ recover: @escaping @MainActor @Sendable (any Error) throws -> Other
+  ) -> Promise<Value> {
+    `catch`(on: mainActorScheduler, withoutMainActor(recover))
   }
 }
 
