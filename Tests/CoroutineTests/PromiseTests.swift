@@ -39,6 +39,8 @@ import Testing
     let results: [Result<Int, Problem>] = [.success(1), .failure(Problem(number: 2))]
     let promises = results.map { result in Promise<Int> { resolver in resolver.settle(with: result) } }
     #expect(try await promises[0].get() == 1)
+    // The type of the error need not be said.
+    #expect(try await Promise<Int> { resolver in resolver.settle(with: .success(3)) }.get() == 3)
     await #expect(throws: Problem(number: 2)) { try await promises[1].get() }
   }
 

@@ -27,6 +27,8 @@ import Testing
       try await Coroutine { () throws -> Int in try withSuspension { resume in resume(with: result) } }.get()
     }
     #expect(try await wait(for: .success(3)) == 3)
+    // The type of the error need not be said.
+    #expect(try await Coroutine { try withSuspension { resume in resume(with: .success(4)) } }.get() == 4)
     await #expect(throws: Problem.self) { try await wait(for: .failure(Problem())) }
   }
 

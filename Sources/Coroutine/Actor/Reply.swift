@@ -48,6 +48,12 @@ public struct Reply<Value: Sendable>: Sendable {
     }
   }
 
+  /// The same, by a result whose errors are of one type.
+  @inlinable @discardableResult @_disfavoredOverload
+  public func complete<Failure: Error>(with outcome: Result<Value, Failure>) -> Bool {
+    complete(with: outcome.mapError { $0 as any Error })
+  }
+
   /// Says that somebody else is going to answer: a coroutine that was launched for it, another actor. Returns the same way
   /// back, to be handed on.
   ///

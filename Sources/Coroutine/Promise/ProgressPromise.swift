@@ -113,6 +113,10 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
 
     /// Settles the promise either way. Whether this was the first settlement.
     @discardableResult
+    public func settle(with outcome: Result<Value, any Error>) -> Bool { resolver.settle(with: outcome) }
+
+    /// The same, by a result whose errors are of one type.
+    @discardableResult @_disfavoredOverload
     public func settle<Failure: Error>(with outcome: Result<Value, Failure>) -> Bool { resolver.settle(with: outcome) }
 
     /// Says how to stop the work when the promise is cancelled: see `Promise.Resolver.onCancel(_:)`.

@@ -32,8 +32,16 @@ extension Promise {
     ///
     /// - Returns: whether this was the first settlement.
     @inlinable @discardableResult
+    public func settle(with outcome: Result<Value, any Error>) -> Bool {
+      end.storage.settleOnce(outcome)
+    }
+
+    /// Settles the promise either way, by a result whose errors are of one type.
+    ///
+    /// - Returns: whether this was the first settlement.
+    @inlinable @discardableResult @_disfavoredOverload
     public func settle<Failure: Error>(with outcome: Result<Value, Failure>) -> Bool {
-      end.storage.settleOnce(outcome.mapError { $0 })
+      settle(with: outcome.mapError { $0 as any Error })
     }
 
     /// Says how to stop the work when the promise is cancelled.

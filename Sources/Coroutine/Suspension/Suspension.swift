@@ -79,11 +79,14 @@ extension Resumption {
 
   /// Lets the coroutine go on with a callback's result: its value, or its error, which `withSuspension` throws.
   @inlinable @discardableResult
+  public func callAsFunction(with result: Result<Value, any Error>) -> Bool {
+    end.settle(result)
+  }
+
+  /// The same, by a result whose errors are of one type.
+  @inlinable @discardableResult @_disfavoredOverload
   public func callAsFunction<Failure: Error>(with result: Result<Value, Failure>) -> Bool {
-    switch result {
-    case .success(let value): returning(value)
-    case .failure(let error): throwing(error)
-    }
+    end.settle(result.mapError { $0 as any Error })
   }
 }
 
