@@ -32,3 +32,13 @@ extension Promise: Hashable, CustomStringConvertible {
   /// The name it was given, and whether it is settled by now.
   public var description: String { "\(storage.describe(.promise)): \(storage.phase)" }
 }
+
+extension MessageActor: Hashable, CustomStringConvertible {
+  /// Whether both are the same actor.
+  public static func == (left: MessageActor, right: MessageActor) -> Bool { left.storage === right.storage }
+
+  public func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(storage)) }
+
+  /// The name it was given, and how it has ended, if it has by now.
+  public var description: String { describeActor(name) + (end.map { ": \($0)" } ?? "") }
+}

@@ -35,6 +35,14 @@ import Testing
     #expect(try await coroutine.get() == [0, 1, 2, 3, 4])
   }
 
+  @Test func takeLeavesTheRest() async throws {
+    let generator = Self.counting(6)
+    #expect(try await generator.take(2) == [0, 1])
+    let rest = Coroutine { () throws -> [[Int]] in try [0, 3, 3].map { try generator.take($0) } }
+    #expect(try await rest.get() == [[], [2, 3, 4], [5]])
+    #expect(try await generator.take(1) == [])
+  }
+
   @Test func theAlgorithmsOfAsyncSequencesWork() async throws {
     let numbers = AsyncGenerator<Int> { yield in for value in 0... { try yield(value) } }
     #expect(try await numbers.prefix(4).reduce(0, +) == 6)

@@ -19,6 +19,8 @@ import Testing
     #expect(distinct(channels.0, channels.1) == (2, 2))
     let promises = (Promise(value: 1), Promise(value: 1))
     #expect(distinct(promises.0, promises.1) == (2, 2))
+    let actors = (MessageActor<Int>(name: "a") { _ in }, MessageActor<Int>(name: "a") { _ in })
+    #expect(distinct(actors.0, actors.1) == (2, 2))
     struct Handle: ~Copyable {}
     let handles = Channel<Handle>()
     #expect([handles: 1][handles] == 1)
@@ -38,13 +40,18 @@ import Testing
       resolver.fulfill(1)
       texts.append("\(answer)")
       texts.append("\(Promise<Int>(error: CancellationError()))")
+      let actor = MessageActor<Int>(name: "counter") { mailbox in for _ in mailbox {} }
+      texts.append("\(actor)")
+      actor.cancel()
+      try actor.join()
+      texts.append("\(actor)")
       return texts
     }.get()
     #expect(
       texts == [
         #"channel "jobs" (buffered 0/2, 1 receiver)"#, "an unnamed channel", #"coroutine n "worker""#,
         #"channel "jobs" (buffered 1/2)"#, #"promise "answer": pending"#, #"promise "answer": fulfilled"#,
-        "an unnamed promise: cancelled",
+        "an unnamed promise: cancelled", #"actor "counter""#, #"actor "counter": cancelled"#,
       ])
   }
 }

@@ -65,6 +65,29 @@ public struct AsyncGenerator<Element: Sendable>: AsyncSequence, Sendable {
     try await end.storage.next()
   }
 
+  /// The next elements, `count` of them or as many as there are. The generator can go on behind them. Suspends the calling
+  /// coroutine.
+  ///
+  /// - Throws: what `next()` throws. The elements before that are lost.
+  /// - Precondition: as that of `next()`.
+  @inlinable
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  public func take(_ count: Int) throws -> [Element] {
+    var elements: [Element] = []
+    while elements.count < count, let element = try next() { elements.append(element) }
+    return elements
+  }
+
+  /// The next elements, `count` of them or as many as there are. The generator can go on behind them.
+  ///
+  /// - Throws: what `next()` throws. The elements before that are lost.
+  @inlinable
+  nonisolated(nonsending) public func take(_ count: Int) async throws -> [Element] {
+    var elements: [Element] = []
+    while elements.count < count, let element = try await next() { elements.append(element) }
+    return elements
+  }
+
   /// The generator itself, for `for try await`: it has one position, whoever iterates.
   public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(generator: self) }
 
