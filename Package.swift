@@ -119,7 +119,8 @@ let package = Package(
       name: "CoroutineTests", dependencies: ["CoroutineTracing", "Coroutine", "Context", "CCoroutine"],
       swiftSettings: swiftSettings),
     .testTarget(
-      name: "CoroutineDebugTests", dependencies: ["CoroutineDebug", "CoroutineInspection", "Coroutine", "CCoroutine"],
+      name: "CoroutineDebugTests",
+      dependencies: ["CoroutineDebug", "CoroutineInspection", "Coroutine", "CCoroutine", "CUnwind"],
       swiftSettings: swiftSettings),
   ],
   swiftLanguageModes: [.v6]

@@ -133,8 +133,7 @@ void dwarf_open(struct dwarf *dwarf, const struct elf_file *file);
 void dwarf_close(struct dwarf *dwarf);
 
 // Finds the functions at an address as the file counts. `found[0...]` are those that were inlined, innermost first; the
-// last one is the function that they were inlined into, whose name is left out: the symbol table's is better. Returns
-// how many there are, at least 1.
+// last one is the function that they were inlined into. Returns how many there are, at least 1.
 size_t dwarf_find(struct dwarf *dwarf, uint64_t address, struct symbol found[symbols_most]);
 
 // MARK: Between the files of the reader

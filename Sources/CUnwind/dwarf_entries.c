@@ -443,5 +443,7 @@ size_t dwarf_find(struct dwarf *dwarf, uint64_t address, struct symbol found[sym
     found[i + 1] = (struct symbol){.line = (uint32_t)call->line, .column = (uint32_t)call->column};
     dwarf_lines_file(unit->lines, call->file, &found[i + 1]);
   }
+  if (function)
+    found[count].function = function_name(dwarf, (struct dwarf_value){DW_FORM_ref_addr, function->owner, NULL});
   return count + 1;
 }

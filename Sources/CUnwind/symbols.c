@@ -96,7 +96,10 @@ size_t symbols_find(struct symbols *symbols, uintptr_t return_address, struct sy
     }
     *found_in = (struct symbol_image){image->path, return_address - image->shift};
     size_t count = dwarf_find(&image->dwarf, address - image->shift, found);
-    found[count - 1].function = elf_function_name(&image->elf, address - image->shift);
+    // Of functions that several object files have copies of, as specialisations of generic ones, the linker keeps all and
+    // names one. Assembly, and what was built without debug information, is in the symbol table alone.
+    const char *name = elf_function_name(&image->elf, address - image->shift);
+    if (name) found[count - 1].function = name;
     return count;
   }
   return 1;

@@ -1,0 +1,28 @@
+import CUnwind
+import Foundation
+import Testing
+
+/// What the symbol tables and the debug information of a program of several libraries say.
+@Suite struct SymbolTests {
+  /// Of functions that several object files have copies of, as specialisations of generic ones, the linker names one.
+  @Test func whereTheFileIsKnownSoIsTheFunction() throws {
+    let file = DumpedProgram.executable
+    let size = try #require(FileManager.default.attributesOfItem(atPath: file)[.size] as? UInt)
+    let symbols = try #require(symbols_open_empty())
+    defer { symbols_close(symbols) }
+    #expect(symbols_add(symbols, 0, size, 0, file, file))
+    var image = symbol_image()
+    let found = UnsafeMutablePointer<symbol>.allocate(capacity: Int(symbols_most))
+    defer { found.deallocate() }
+    var (known, nameless) = (0, 0)
+    // Functions begin at multiples of 16: what fills the space between them is not met. A return address is one more.
+    for address in stride(from: 1, to: size, by: 1024) {
+      let count = symbols_find(symbols, address, &image, found)
+      guard found[count - 1].file != nil else { continue }
+      known += 1
+      if found[count - 1].function == nil { nameless += 1 }
+    }
+    #expect(known > 500)
+    #expect(nameless == 0)
+  }
+}
