@@ -2,7 +2,7 @@
 # they need is installed, or named, by scripts/bootstrap.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo examples test dumps docs sanitize bench bench-check lint cmake assembly
+.PHONY: help demo examples test dumps trace docs sanitize bench bench-check lint cmake assembly
 
 # A directory for the demo to index, and the runs of `make test` and `make sanitize`, see scripts/test.sh.
 DIR ?=
@@ -16,6 +16,7 @@ help:
 	@echo "                (make test RUNS=\"Boost-debug ASM-release\": just these)"
 	@echo "make dumps      compare the dumps of a program on all backends, made inside, by signals, by the command"
 	@echo "                coroutine-dump, and of core files"
+	@echo "make trace      load a trace of the demo into Perfetto's own engine, and see what arrives there"
 	@echo "make examples   run the small examples, and compare what they print with what they should"
 	@echo "make docs       compile the examples of the README and of docs/"
 	@echo "make sanitize   run the tests under ThreadSanitizer and AddressSanitizer, on all backends"
@@ -44,6 +45,10 @@ test:
 dumps:
 	@scripts/bootstrap.sh dumps
 	@scripts/test-dumps.sh
+
+trace:
+	@scripts/bootstrap.sh trace
+	@scripts/test-trace.sh
 
 sanitize:
 	@scripts/bootstrap.sh sanitize

@@ -2,7 +2,7 @@
 # Looks for what a command needs beside the Swift toolchain, and installs what is missing where it may:
 # on Debian and its relatives, as root. Otherwise it says what to do and fails. Silent when nothing is missing.
 #
-#   scripts/bootstrap.sh demo|test|dumps|sanitize|bench|peers|cmake|assembly|lint|ci
+#   scripts/bootstrap.sh demo|test|dumps|trace|sanitize|bench|peers|cmake|assembly|lint|ci
 set -euo pipefail
 
 readonly minimum_swift=6.3
@@ -62,6 +62,12 @@ need_peers() {
   need libboost-fiber-dev "the library Boost.Fiber (libboost_fiber)" has_library libboost_fiber
 }
 
+need_node() { need nodejs "Node.js 18 or newer" has_command node; }
+
+has_pip() { python3 -m pip --version > /dev/null 2>&1; }
+
+need_pip() { need python3-pip "pip, for Python 3" has_pip; }
+
 need_git() { need git "Git" has_command git; }
 
 need_cmake() {
@@ -86,11 +92,12 @@ check_needs() {
     peers) needs=(boost peers) ;;
     test | sanitize) needs=(libunwind boost) ;;
     dumps) needs=(libunwind boost git) ;;
+    trace) needs=(libunwind git node pip) ;;
     cmake) needs=(libunwind boost cmake) ;;
     assembly) needs=(boost assembly_tools) ;;
     lint) needs=() ;;
     ci) needs=(libunwind boost git cmake assembly_tools) ;;
-    *) fail "unknown command '$1': demo, test, dumps, sanitize, bench, peers, cmake, assembly, lint or ci" ;;
+    *) fail "unknown command '$1': demo, test, dumps, trace, sanitize, bench, peers, cmake, assembly, lint or ci" ;;
   esac
   missing_packages=()
   missing_names=()

@@ -5,6 +5,8 @@ struct TraceFile: ~Copyable {
   /// What is to be written next.
   var text = TraceText()
   private let descriptor: CInt
+  /// By the timers' clock: to lay it beside what others have recorded.
+  private let start: UInt64
   private var length: off_t = 0
   private var failure: CoroutineTraceError?
   private var isOpen = true
@@ -12,7 +14,8 @@ struct TraceFile: ~Copyable {
   /// So many bytes are written at once, about.
   static var chunk: Int { 256 << 10 }
 
-  init(_ path: String) throws(CoroutineTraceError) {
+  init(_ path: String, startedAt start: UInt64) throws(CoroutineTraceError) {
+    self.start = start
     descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
     guard descriptor >= 0 else { throw CoroutineTraceError(operation: "open \(path)", code: errno) }
     text.append("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")
@@ -27,7 +30,7 @@ struct TraceFile: ~Copyable {
   mutating func flush(dropped: Int) {
     guard failure == nil, !text.bytes.isEmpty else { return text.bytes.removeAll(keepingCapacity: true) }
     let count = text.count
-    text.append("\n],\"otherData\":{\"dropped events\":\"\(dropped)\"}}\n")
+    text.append("\n],\"otherData\":{\"dropped events\":\"\(dropped)\",\"monotonic clock at 0\":\"\(start)\"}}\n")
     failure = text.bytes.withUnsafeBytes { Self.write($0, to: descriptor, at: length) }
     length += off_t(count)
     text.bytes.removeAll(keepingCapacity: true)

@@ -16,7 +16,7 @@ final class TraceRecorder: CoroutineObserver, @unchecked Sendable {
   /// Held by whoever ends the trace.
   private let ending = Lock()
   private var outcome: Result<CoroutineTrace.Summary, CoroutineTraceError>?  // guarded by `ending`
-  private var tracks = TraceTracks()
+  private var tracks: TraceTracks
   private var file: TraceFile
   private let writer = Atomic<pthread_t>(0)
   /// What the writer sleeps on: 1: it is to come.
@@ -34,8 +34,10 @@ final class TraceRecorder: CoroutineObserver, @unchecked Sendable {
     guard !Self.isBusy.exchange(true, ordering: .acquiring) else {
       throw CoroutineTraceError(operation: "start", code: EBUSY)
     }
+    let start = coroutine_exact_time()
+    tracks = TraceTracks(from: start)
     do {
-      file = try TraceFile(path)
+      file = try TraceFile(path, startedAt: start)
     } catch {
       Self.isBusy.store(false, ordering: .releasing)
       throw error

@@ -21,6 +21,9 @@ struct TraceTracks {
     let time: UInt64
   }
 
+  /// What the trace's times count from, by the timers' clock. Its readers keep them as floating-point numbers, which from
+  /// the clock's own beginning would be too coarse for nanoseconds once the machine has been up for some months.
+  private let origin: UInt64
   private var tracks: [Int: Track] = [:]
   /// Ends of arrows whose other end has not come yet: it may lie in another thread's buffer. `nil`: there is no arrow to it,
   /// since it yielded.
@@ -32,6 +35,8 @@ struct TraceTracks {
 
   /// So many ends wait for the other one, at most; then they are forgotten.
   private static var limit: Int { 65_536 }
+
+  init(from origin: UInt64) { self.origin = origin }
 
   mutating func add(thread: Int, name: String, to text: inout TraceText) {
     tracks[thread] = Track()
@@ -118,7 +123,7 @@ struct TraceTracks {
 
   private func at(_ time: UInt64, _ text: inout TraceText) {
     text.append(",\"ts\":")
-    text.append(microsecondsOf: time)
+    text.append(microsecondsOf: time > origin ? time - origin : 0)
   }
 
   private func end(

@@ -108,7 +108,8 @@ private struct Failure: Error {}
       // Both launches, the send, the end of the worker; a yield wakes nobody.
       #expect(read.traceEvents.count { $0.ph == "s" } == 4)
       #expect(read.traceEvents.contains { $0.ph == "M" && $0.args?.name == "coroutine-pool" })
-      #expect(summary.dropped == 0 && read.otherData == ["dropped events": "0"])
+      #expect(summary.dropped == 0 && read.otherData["dropped events"] == "0")
+      #expect(UInt64(read.otherData["monotonic clock at 0"] ?? "") != nil)
     }
   }
 
@@ -162,7 +163,7 @@ private struct Failure: Error {}
       let summary = try trace.stop()
       let read = try Trace(path)
       #expect(read.faults == [])
-      #expect(summary.dropped > 0 && read.otherData == ["dropped events": "\(summary.dropped)"])
+      #expect(summary.dropped > 0 && read.otherData["dropped events"] == "\(summary.dropped)")
       let marked = read.traceEvents.filter { $0.name == "dropped" }.reduce(0) { $0 + ($1.args?.events ?? 0) }
       #expect(marked == summary.dropped)
       // ready, then each turn's beginning and end.
@@ -205,7 +206,7 @@ private struct Failure: Error {}
   // MARK: The writer's part
 
   @Test func whatIsMissingLeavesTheRestInOrder() throws {
-    var (tracks, text) = (TraceTracks(), TraceText())
+    var (tracks, text) = (TraceTracks(from: 0), TraceText())
     func record(_ kind: TraceRecord.Kind, _ id: UInt64, _ time: UInt64, turn: UInt32 = 1, dropped: UInt32 = 0)
       -> TraceRecord
     {
@@ -232,8 +233,25 @@ private struct Failure: Error {}
     #expect(tracks.dropped == 5)
   }
 
+  /// As the trace's readers do, the test takes times for floating-point numbers.
+  @Test func timesAreExactOnAMachineThatHasBeenUpForADecade() throws {
+    let start: UInt64 = 315_360_000_000_000_000
+    var (tracks, text) = (TraceTracks(from: start), TraceText())
+    tracks.add(thread: 1, name: "one", to: &text)
+    func take(_ kind: TraceRecord.Kind, at time: UInt64) {
+      tracks.take(TraceRecord(kind: kind, time: time, id: 1, turn: 1, name: ""), of: 1, to: &text)
+    }
+    take(.begin(queued: 1), at: start - 5)  // seen before the trace began
+    take(.end("send", detail: ""), at: start + 1001)
+    take(.begin(queued: 1), at: start + 1002)
+    take(.end("finished", detail: ""), at: start + 1003)
+    let all = String(decoding: text.bytes.dropFirst(2), as: UTF8.self)
+    let events = try JSONDecoder().decode([Event].self, from: Data("[\(all)]".utf8))
+    #expect(events.compactMap(\.ts) == [0, 1.001, 1.002, 1.003])
+  }
+
   @Test func yieldsTakeNoRoomFromArrows() {
-    var (tracks, text) = (TraceTracks(), TraceText())
+    var (tracks, text) = (TraceTracks(from: 0), TraceText())
     tracks.add(thread: 1, name: "one", to: &text)
     tracks.add(thread: 2, name: "two", to: &text)
     func take(_ kind: TraceRecord.Kind, _ id: UInt64, _ turn: UInt32, on thread: Int) {

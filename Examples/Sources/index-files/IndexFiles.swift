@@ -1,5 +1,6 @@
 import ArgumentParser
 import Coroutine
+import CoroutineTracing
 import Foundation
 
 /// The command: what it is told, and what it tells.
@@ -22,6 +23,9 @@ struct IndexFiles: ParsableCommand {
   @Option(help: ArgumentHelp("Write what was measured to a file, as one line.", valueName: "file"))
   var stats: String?
 
+  @Option(help: ArgumentHelp("Write what ran when and where to a file for Perfetto.", valueName: "file"))
+  var trace: String?
+
   func validate() throws {
     guard (1...1000).contains(workers) else {
       throw ValidationError("--workers must be between 1 and 1000, not \(workers).")
@@ -41,9 +45,12 @@ struct IndexFiles: ParsableCommand {
       return file
     }
 
+    let trace = try trace.map { try CoroutineTrace.start(to: $0) }
+
     let start = ContinuousClock.now
     let summary = try summarize(directory, workerCount: workers)
     let time = ContinuousClock.now - start
+    try trace?.stop()
     print("\(directory):\n\(summary.report)")
 
     let measurements = try Measurements(program: time)
