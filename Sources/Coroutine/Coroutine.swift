@@ -41,6 +41,9 @@ public struct Coroutine<Success: Sendable, Failure: Error>: Sendable {
   /// }
   /// ```
   ///
+  /// The top level of `main.swift` is the main actor's too. What blocks the main thread there (`receiveBlocking()`, a
+  /// semaphore) keeps such a coroutine from running, and may wait for it for ever: use `await`, or say `on: .pool`.
+  ///
   /// - Parameters:
   ///   - name: for backtraces and messages.
   ///   - stackSize: usable bytes, rounded up to pages; `nil` for the default (256 KiB). A size that cannot be had, or no
