@@ -73,14 +73,44 @@ import Testing
     #expect(log.all == ["succeeded", "failed"])
   }
 
+  @Test func aCallbackMayHaveAResult() async throws {
+    @Sendable func page(_ number: Int, completion: @escaping @Sendable (Result<Int, any Error>) -> Void) {
+      DispatchQueue.global().async { completion(number > 0 ? .success(number) : .failure(Problem())) }
+    }
+    @Sendable func typed(completion: @escaping @Sendable (Result<Int, Problem>) -> Void) {
+      completion(.failure(Problem()))
+    }
+    let sum = Coroutine { () throws -> Int in
+      let passedOn = try awaitCallback { done in page(1, completion: done) }
+      let changed: Int = try awaitCallback { done in
+        page(2) { result in
+          done(result.map { $0 * 10 })
+        }
+      }
+      let made: Int = try awaitCallback { done in DispatchQueue.global().async { done(.success(100)) } }
+      return passedOn + changed + made
+    }
+    #expect(try await sum.get() == 121)
+    let failing = Coroutine { try awaitCallback { done in page(0, completion: done) } }
+    await #expect(throws: Problem()) { try await failing.get() }
+    let failingTyped = Coroutine { try awaitCallback(typed) }
+    await #expect(throws: Problem()) { try await failingTyped.get() }
+    let cancelled = Coroutine { () throws -> Int in
+      try awaitCallback { (done: @escaping @Sendable (Result<Int, any Error>) -> Void) in
+        Coroutine.immediate { withExtendedLifetime(done) { () } }
+      }
+    }
+    await #expect(throws: SuspensionAbandoned.self) { try await cancelled.get() }
+  }
+
   @Test func aCallbackThatComesTwiceIsReportedOnceAndHarmless() async throws {
     let reports = Guarded<[String]>([])
     try await LostErrors.observe { error, origin in
-      guard error is SettledTwice, origin.contains("twice") else { return false }
+      guard error is SettledTwice, origin.contains("\"called twice\"") else { return false }
       reports.withLock { $0.append(origin) }
       return true
     } during: {
-      let coroutine = Coroutine(name: "twice") { () throws -> Int in
+      let coroutine = Coroutine(name: "called twice") { () throws -> Int in
         let first = try awaitCallback { done in
           done(1, nil)
           done(2, nil)

@@ -1,5 +1,5 @@
 /// Suspends the calling coroutine until a callback of the form `(value, error)` is called: the form in which most
-/// callback APIs tell of their end.
+/// callback APIs tell of their end. One that gets an error only, or a `Result`, has a form of its own.
 ///
 /// ```swift
 /// let user = try awaitCallback { done in server.fetchUser(id, completion: done) }
@@ -55,6 +55,40 @@ public func awaitCallback(
     start { error in
       if let error { resume.throwing(error) } else { resume.returning(()) }
     }
+  } onCancel: {
+    onCancel()
+  }
+}
+
+/// Suspends the calling coroutine until a callback is called with a `Result`.
+///
+/// ```swift
+/// let page = try awaitCallback { done in server.fetchPage(number, completion: done) }
+/// ```
+///
+/// - Throws: the result's error; else as the form with a value.
+/// - Precondition: called inside a coroutine: traps elsewhere.
+@_disfavoredOverload @available(*, noasync, message: "use withCheckedThrowingContinuation in async code")
+public func awaitCallback<Value: Sendable>(
+  _ start: (_ done: @escaping @Sendable (Result<Value, any Error>) -> Void) -> Void, onCancel: () -> Void = {}
+) throws -> Value {
+  try awaitResult(start, onCancel)
+}
+
+/// Suspends the calling coroutine until a callback is called with a `Result` of one type of error. Otherwise as the form
+/// with `any Error`.
+@_disfavoredOverload @available(*, noasync, message: "use withCheckedThrowingContinuation in async code")
+public func awaitCallback<Value: Sendable, Failure: Error>(
+  _ start: (_ done: @escaping @Sendable (Result<Value, Failure>) -> Void) -> Void, onCancel: () -> Void = {}
+) throws -> Value {
+  try awaitResult(start, onCancel)
+}
+
+private func awaitResult<Value: Sendable, Failure: Error>(
+  _ start: (@escaping @Sendable (Result<Value, Failure>) -> Void) -> Void, _ onCancel: () -> Void
+) throws -> Value {
+  try withSuspension { resume in
+    start { resume(with: $0) }
   } onCancel: {
     onCancel()
   }
