@@ -14,6 +14,8 @@ extern void *__tsan_get_current_fiber(void) WEAK;
 extern void *__tsan_create_fiber(unsigned flags) WEAK;
 extern void __tsan_destroy_fiber(void *fiber) WEAK;
 extern void __tsan_switch_to_fiber(void *fiber, unsigned flags) WEAK;
+extern void __tsan_acquire(void *address) WEAK;
+extern void __tsan_release(void *address) WEAK;
 extern void __tsan_ignore_thread_begin(void) WEAK;
 extern void __tsan_ignore_thread_end(void) WEAK;
 
@@ -96,6 +98,14 @@ PLAIN void coroutine_sanitizer_will_finish(struct coroutine_sanitizer *state) {
   // No place to save the fake frames: ASan frees them.
   if (__sanitizer_start_switch_fiber) __sanitizer_start_switch_fiber(0, state->resumer_bottom, state->resumer_size);
   if (__tsan_switch_to_fiber) __tsan_switch_to_fiber(state->resumer_fiber, tsan_switch_synchronizes);
+}
+
+PLAIN void coroutine_sanitizer_will_release(void *object) {
+  if (__tsan_release) __tsan_release(object);
+}
+
+PLAIN void coroutine_sanitizer_did_release(void *object) {
+  if (__tsan_acquire) __tsan_acquire(object);
 }
 
 PLAIN void coroutine_sanitizer_begin_unseen(void) {

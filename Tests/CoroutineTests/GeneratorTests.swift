@@ -3,6 +3,7 @@ import Context
 import Coroutine
 import Dispatch
 import Foundation
+import Synchronization
 import Testing
 
 @Suite struct GeneratorTests {
@@ -519,6 +520,43 @@ import Testing
     #expect(queue.sync { moved.next() } == 2)
     #expect(DispatchQueue.global().sync { moved.next() } == 3)
     #expect(generator.next() == 4)
+  }
+
+  /// What orders the last use with the end is the count of references: nothing else does here, ThreadSanitizer must know.
+  @Test func droppedOnAnotherThreadThanTheLastUseItUnwindsWithoutARace() {
+    // Unchecked: each of two threads has one of them.
+    final class Holder: @unchecked Sendable {
+      var generator: Generator<Int>?
+      init(_ generator: Generator<Int>) { self.generator = generator }
+    }
+    let isUsed = Atomic(false)
+    let unwound = Guarded(0)
+    for _ in 0..<20 {
+      isUsed.store(false, ordering: .relaxed)
+      let holders = {
+        let generator = Generator<Int> { yield in
+          var numbers = [0]
+          defer { unwound.withLock { $0 += numbers.count } }
+          while true {
+            try yield(numbers.count)
+            numbers.append(1)
+          }
+        }
+        return (Holder(generator), Holder(generator))
+      }()
+      let user = PlainThread {
+        while holders.0.generator!.next()! < 3 {}
+        holders.0.generator = nil
+        isUsed.store(true, ordering: .relaxed)
+      }
+      let last = PlainThread {
+        while !isUsed.load(ordering: .relaxed) { sched_yield() }
+        holders.1.generator = nil
+      }
+      user.join()
+      last.join()
+    }
+    #expect(unwound.withLock { $0 } == 60)
   }
 
   @Test func waitingInsideABodySuspendsWhoeverCalledNext() async throws {

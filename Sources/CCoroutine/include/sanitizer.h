@@ -42,6 +42,11 @@ void coroutine_sanitizer_will_suspend(struct coroutine_sanitizer *state);
 void coroutine_sanitizer_did_suspend(struct coroutine_sanitizer *state);
 void coroutine_sanitizer_will_finish(struct coroutine_sanitizer *state);
 
+// The last use of an object by somebody who may let go of it, and its end, perhaps on another thread: the count of references
+// orders one before the other, which TSan does not see.
+void coroutine_sanitizer_will_release(void *object);
+void coroutine_sanitizer_did_release(void *object);
+
 // Around code whose memory accesses TSan must not look at, on this thread: it reads what the concurrency runtime, which
 // is not instrumented, orders in a way that TSan does not see. Without a sanitizer nothing happens.
 void coroutine_sanitizer_begin_unseen(void);

@@ -53,6 +53,7 @@ class GeneratorCore {
 
   deinit {
     // A body that has begun must not be left behind with its frames: it unwinds now, on this thread.
+    if StackSupply.sanitizersActive { coroutine_sanitizer_did_release(Unmanaged.passUnretained(self).toOpaque()) }
     cancel()
     reportFailure()
   }
@@ -94,7 +95,11 @@ class GeneratorCore {
       plainBlock = ControlBlock.alwaysRunning
       let core = innermost
       if let word, let block = core.block, block.pointee.mode.isDisjoint(with: [.finished, .cancelled, .delegating]) {
-        if block.pointee.mode.isEmpty { plainBlock = block }
+        if block.pointee.mode.isEmpty {
+          plainBlock = block
+        } else if block.pointee.mode.contains(.annotated) {
+          coroutine_sanitizer_will_release(Unmanaged.passUnretained(self).toOpaque())
+        }
         return word
       }
       if let delegate = core.beginDelegation() {
