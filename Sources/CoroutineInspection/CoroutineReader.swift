@@ -278,7 +278,7 @@ struct CoroutineReader {
 
   // MARK: Those that have not begun
 
-  /// Objects of coroutines in the queues of pools, and in the lists of those on other schedulers.
+  /// Objects of coroutines in the queues of pools, and in the rows of those on other schedulers.
   private func newcomers() -> [UInt64] {
     var found: [UInt64] = []
     /// A list may be in the middle of a change.
@@ -302,9 +302,13 @@ struct CoroutineReader {
       }
       pool = (try? memory.word(pool)) ?? 0
     }
-    for index in 0..<layout.newcomer_lists {
-      let list = layout.newcomers + index * layout.newcomer_stride
-      follow((try? memory.word(list + layout.newcomer_first)) ?? 0, layout.core_next_newcomer)
+    var row = (try? memory.word(layout.newcomer_rows)) ?? 0
+    while row != 0, let count = try? memory.word(row + layout.row_count) {
+      for index in 0..<count {
+        guard let core = try? memory.word(row + layout.row_places + index * 8) else { break }
+        if core != 0 { found.append(core) }
+      }
+      row = (try? memory.word(row + layout.row_next)) ?? 0
     }
     return found
   }

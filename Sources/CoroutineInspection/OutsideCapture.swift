@@ -90,10 +90,14 @@ struct OutsideCapture: DumpSource {
         let version = try? memory.load(address + 8, as: UInt32.self),
         let size = try? memory.load(address + 12, as: UInt32.self)
       else { continue }
-      guard version == ours, size == MemoryLayout<coroutine_debug_layout>.size else {
+      let ourSize = MemoryLayout<coroutine_debug_layout>.size
+      guard version == ours, size == ourSize else {
+        // One that changed without a new number: of the same version, in the middle of its making.
+        let (its, known) =
+          version == ours ? ("\(version) with \(size) bytes", "\(ourSize) bytes") : ("\(version)", "\(ours)")
         throw InspectionError(
           .otherVersion,
-          "\(executable) has another version of the runtime: its layout is \(version), and \(ours) is what can be read "
+          "\(executable) has another version of the runtime: its layout is \(its), and \(known) is what can be read "
             + "here. Use the coroutine-dump that belongs to it.")
       }
       isFound = true

@@ -1,5 +1,6 @@
 import Coroutine
 import CoroutineDebug
+import Dispatch
 import Glibc
 import Synchronization
 import Testing
@@ -93,8 +94,17 @@ import Testing
 
   /// Whoever looks goes along the lines without their locks.
   @Test(arguments: [1, 2]) func whoIsPutInLineMeanwhileIsSeenWholeOrNotAtAll(threads: Int) throws {
+    try whoIsPutInLineMeanwhileIsSeenWholeOrNotAtAll(on: ThreadPool(threads: threads))
+  }
+
+  /// And along the places of those that are in nobody's line.
+  @Test func whoIsHandedToAQueueMeanwhileIsSeenWholeOrNotAtAll() throws {
+    try whoIsPutInLineMeanwhileIsSeenWholeOrNotAtAll(on: DispatchQueue(label: "new ones", attributes: .concurrent))
+  }
+
+  private func whoIsPutInLineMeanwhileIsSeenWholeOrNotAtAll(on scheduler: some Scheduler) throws {
     let isOver = Channel<Void>(capacity: .buffered(1))
-    let launcher = Coroutine(on: ThreadPool(threads: threads)) {
+    let launcher = Coroutine(on: scheduler) {
       while isOver.isEmpty {
         let new = (0..<500).map { Coroutine(name: "new \($0)") {} }
         for coroutine in new { try coroutine.join() }

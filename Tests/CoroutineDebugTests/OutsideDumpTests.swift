@@ -152,6 +152,20 @@ struct OutsideDumpTests {
       while newer.problem == nil { sched_yield() }
       #expect(newer.problem?.reason == .otherVersion)
       #expect(newer.problem?.description.contains("its layout is 999") == true)
+      // Whose structure is another one behind its head: nothing of it may be taken for what it is here.
+      let older = ForkedProcess {
+        let layout = UnsafeMutableRawPointer(coroutine_debug_layout_address()!)
+        memset(layout + 16, 0xff, MemoryLayout<coroutine_debug_layout>.size - 16)
+        layout.storeBytes(of: 2, toByteOffset: 8, as: UInt32.self)
+        layout.storeBytes(of: 400, toByteOffset: 12, as: UInt32.self)
+      }
+      while older.problem?.description.contains("its layout is 2, and") != true { sched_yield() }
+      #expect(older.problem?.reason == .otherVersion)
+      let unfinished = ForkedProcess { coroutine_debug_layout_address()!.pointee.size -= 8 }
+      while unfinished.problem == nil { sched_yield() }
+      #expect(unfinished.problem?.reason == .otherVersion)
+      let size = MemoryLayout<coroutine_debug_layout>.size
+      #expect(unfinished.problem?.description.contains("with \(size - 8) bytes, and \(size) bytes is what") == true)
       let unused = ForkedProcess { coroutine_debug_layout_address()!.pointee.is_complete = 0 }
       while try !unused.capture().coroutines.isEmpty { sched_yield() }
       generator.cancel()

@@ -20,16 +20,16 @@ import subprocess
 import gdb
 import gdb.unwinder
 
-VERSION = 3
+VERSION = 4
 NO_WORD = (1 << 64) - 1
 
 FIELDS = """
-is_complete backend stack_pools thread_pools newcomers newcomer_lists newcomer_stride newcomer_first
+is_complete backend stack_pools thread_pools newcomer_rows row_next row_count row_places
 context_size context_is_known context_live context_indirect context_pc context_sp context_fp context_base block_size
 block_color block_identity block_state block_owner state_generator state_ready state_running state_suspended
 pool_newest_arena arena_stack_size arena_gap arena_base arena_slots arena_older arena_live core_id core_name core_block
 core_parent core_scope core_state core_state_ready core_home core_visiting core_next_ready core_since core_creation
-core_next_newcomer core_operation core_subject core_subject_tag core_deadline subject_nothing subject_object subject_cases
+core_operation core_subject core_subject_tag core_deadline subject_nothing subject_object subject_cases
 scope_name scope_owner scheduler_mask scheduler_pool scheduler_queue scheduler_other scheduler_shared_pool scheduler_none
 thread_pool_core queue_label other_object threads_count threads_host threads_host_own threads_global_first threads_workers
 worker_slot worker_starting worker_line_first worker_ring_head worker_ring_tail worker_ring_places worker_ring_capacity
@@ -144,10 +144,11 @@ def find_layout():
             if not address or read(address, 8) != b"corolay\0":
                 continue
             version = word32(address + 8)
-            if version != VERSION or word32(address + 12) != Layout.SIZE:
+            size = word32(address + 12)
+            if version != VERSION or size != Layout.SIZE:
                 raise gdb.GdbError(
-                    "The runtime in the program has layout %d; this script knows %d. Use the one that belongs to it."
-                    % (version, VERSION))
+                    "The runtime in the program has layout %d, of %d bytes; this script knows %d, of %d bytes."
+                    " Use the one that belongs to it." % (version, size, VERSION, Layout.SIZE))
             found = True
             layout = Layout(address)
             if layout.is_complete == 1:
@@ -360,9 +361,13 @@ class Process:
                         yield element
                 yield from follow(word(worker + layout.worker_line_first), layout.core_next_ready)
             pool = word(pool)
-        for index in range(layout.newcomer_lists):
-            first = word(layout.newcomers + index * layout.newcomer_stride + layout.newcomer_first)
-            yield from follow(first, layout.core_next_newcomer)
+        row = word(layout.newcomer_rows)
+        while row:
+            for index in range(word(row + layout.row_count)):
+                core = word(row + layout.row_places + index * 8)
+                if core:
+                    yield core
+            row = word(row + layout.row_next)
 
     def newcomer(self, core, seen):
         layout = self.layout

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define COROUTINE_DEBUG_MAGIC "corolay"
-enum { coroutine_debug_version = 3, coroutine_debug_note_type = 1 };
+enum { coroutine_debug_version = 4, coroutine_debug_note_type = 1 };
 
 // The classes that a coroutine can wait at: the order of Swift's `WaitKind`.
 enum { coroutine_debug_kinds = 16, coroutine_debug_kind_fields = 6 };
@@ -35,10 +35,8 @@ struct coroutine_debug_layout {
   // What everything is found from: addresses.
   uint64_t stack_pools;       // where the first entry of a list lies: a pool, and the next entry
   uint64_t thread_pools;      // where the address of the first pool of threads lies; they are linked
-  uint64_t newcomers;         // lists of those that have not begun, side by side
-  uint64_t newcomer_lists;    // how many
-  uint64_t newcomer_stride;
-  uint64_t newcomer_first;
+  uint64_t newcomer_rows;     // where the address of the first row of those that have not begun lies; they are linked
+  uint64_t row_next, row_count, row_places;  // places side by side: a coroutine, or 0
 
   // A saved context. It holds registers if the word at `context_live` is not 0.
   uint64_t context_size;
@@ -66,7 +64,7 @@ struct coroutine_debug_layout {
   // A coroutine.
   uint64_t core_id, core_name, core_block, core_parent, core_scope, core_state, core_state_ready;
   uint64_t core_home, core_visiting, core_next_ready;
-  uint64_t core_since, core_creation, core_next_newcomer;
+  uint64_t core_since, core_creation;
   // What it waits for. The byte at `core_subject_tag` tells what the word before it is; other values: it does not wait.
   uint64_t core_operation, core_subject, core_subject_tag, core_deadline;
   uint64_t subject_nothing, subject_object, subject_cases;

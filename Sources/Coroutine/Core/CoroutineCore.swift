@@ -283,7 +283,7 @@ extension CoroutineCore {
   @inline(never)
   private final func start() -> UnsafeMutablePointer<ControlBlock>? {
     // Out of its queue by now, and not yet on a stack: this is where a debugger finds it.
-    if !home.isForeign { PoolWorker.showStarting(self) }
+    if record.place == nil { PoolWorker.showStarting(self) }
     // Whoever was found does not end, as a cancelled one would at once, nor change places.
     if coroutine_inspection_requested() { Inspection.waitForEnd() }
     guard !isInterrupted else { return endWithoutRunning(CancellationError()) }
@@ -311,7 +311,7 @@ extension CoroutineCore {
 
   @inline(__always)
   private final func hideStarting() {
-    if home.isForeign { Newcomers.remove(self) } else { PoolWorker.showStarting(nil) }
+    if let place = record.place { Newcomers.empty(place) } else { PoolWorker.showStarting(nil) }
   }
 
   private final func endWithoutRunning(_ error: any Error) -> UnsafeMutablePointer<ControlBlock>? {
@@ -404,7 +404,7 @@ extension CoroutineCore {
   @usableFromInline
   final func schedule() {
     if coroutine_events_are_observed() { CoroutineObservation.tellReady(self, .launched) }
-    if home.isForeign { Newcomers.add(self) }
+    if home.isForeign { record.place = Newcomers.add(self) }
     pool = home.poolAddress
     Ready(.passUnretained(self)).enqueue(.launched)
   }

@@ -26,16 +26,15 @@ enum DebugLayout {
   // MARK: Roots
 
   private static func fillRoots(_ layout: inout coroutine_debug_layout) -> Bool {
-    let newcomers = Newcomers.layout
-    guard let first = newcomers.first else { return false }
+    guard let newcomers = Newcomers.Layout() else { return false }
     // Never freed: it is needed as long as the process lives.
     layout.backend = UInt64(UInt(bitPattern: strdup(SelectedBackend.name)))
     layout.stack_pools = UInt64(StackPool.sharedList)
     layout.thread_pools = UInt64(PoolCore.all.address)
-    layout.newcomers = UInt64(newcomers.address)
-    layout.newcomer_lists = UInt64(newcomers.count)
-    layout.newcomer_stride = UInt64(newcomers.stride)
-    layout.newcomer_first = UInt64(first)
+    layout.newcomer_rows = UInt64(newcomers.rows)
+    layout.row_next = UInt64(newcomers.next)
+    layout.row_count = UInt64(newcomers.count)
+    layout.row_places = UInt64(newcomers.places)
     return true
   }
 
@@ -92,7 +91,7 @@ enum DebugLayout {
       let parent = offset("parentID"), let scope = offset("scope"), let state = offset("state"),
       let home = offset("home"), let visiting = offset("visiting"), let nextReady = offset("nextReady"),
       let record = offset("record"), let since = inRecord("since"), let creation = inRecord("creation"),
-      let next = inRecord("next"), let scopeName = fieldOffset("name", in: ScopeStorage.self),
+      let scopeName = fieldOffset("name", in: ScopeStorage.self),
       let scopeOwner = fieldOffset("ownerID", in: ScopeStorage.self)
     else { return false }
     layout.core_id = id
@@ -107,7 +106,6 @@ enum DebugLayout {
     layout.core_next_ready = nextReady
     layout.core_since = record + since
     layout.core_creation = record + creation
-    layout.core_next_newcomer = record + next
     layout.scope_name = UInt64(scopeName)
     layout.scope_owner = UInt64(scopeOwner)
     return true

@@ -6,8 +6,8 @@ package import Context
 ///
 /// Nothing is registered anywhere: a coroutine that has begun has a stack, the pools know their stacks, and what describes
 /// the coroutine lies at a stack's upper end; one that has not begun lies in its scheduler's queue; one that begins is shown
-/// by its worker. To be listed costs a coroutine that store, and one on a scheduler that is not a pool a place in a list
-/// until it begins (`Newcomers`). Only the few instructions between a queue and that store can hide a coroutine.
+/// by its worker. To be listed costs a coroutine that store, and one on a scheduler that is not a pool a place among its
+/// creator's until it begins (`Newcomers`). Only the few instructions between a queue and that store can hide a coroutine.
 ///
 /// # The freeze
 ///
@@ -114,15 +114,7 @@ package enum Inspection {
           try pool.visitStarting { if try take($0, isStarting: true) { try visit(InspectedCoroutine($0)) } }
         }
       }
-      var found: [CoroutineCore] = []
-      defer { found = [] }
-      do {
-        try Newcomers.visit { if try take($0) { found.append($0) } }
-      } catch let limit as LimitReached {
-        for core in found { try visit(InspectedCoroutine(core)) }
-        throw limit
-      }
-      for core in found { try visit(InspectedCoroutine(core)) }
+      try Newcomers.visit { if try take($0) { try visit(InspectedCoroutine($0)) } }
     } catch is LimitReached {
       return true
     }

@@ -12,9 +12,8 @@ package struct InspectionRecord {
   var readySince: UInt64 = 0
   /// Where it was created: a count, and so many return addresses; owned.
   private var creation: UnsafeMutablePointer<UInt>?
-  /// Its neighbours among those that have not begun. Guarded by the lock of `Newcomers`.
-  fileprivate var previous: Unmanaged<CoroutineCore>?
-  fileprivate var next: Unmanaged<CoroutineCore>?
+  /// Where it is found until it begins, if its scheduler can't be looked into; `nil` too if it began at once.
+  var place: Newcomers.Place?
 
   /// Frames of a creator that are kept, innermost first.
   private static var creationLimit: Int { 24 }
@@ -49,78 +48,6 @@ package struct InspectionRecord {
   package var creators: UnsafeBufferPointer<UInt> {
     guard let creation else { return UnsafeBufferPointer(start: nil, count: 0) }
     return UnsafeBufferPointer(start: creation + 1, count: Int(creation.pointee))
-  }
-}
-
-/// The coroutines that have not begun and lie in the queue of a scheduler that can't be looked into: one of Dispatch or of
-/// the program. (Those of pools are found in the pools' own queues: nothing is to be done for them.)
-///
-/// Lists by number, so that threads that create and begin coroutines seldom meet.
-enum Newcomers {
-  private struct List: ~Copyable {
-    let lock = Lock()
-    // Guarded by the lock; in memory of its own, since the lists lie side by side.
-    var first: Unmanaged<CoroutineCore>?
-  }
-
-  /// Where the lists lie, how many they are, how far apart, and where in each its first coroutine is.
-  static var layout: (address: UInt, count: Int, stride: Int, first: UInt?) {
-    (UInt(bitPattern: lists), count, MemoryLayout<List>.stride, fieldOffset("first", in: List.self))
-  }
-
-  private static let count = 16
-  // Immutable address; each list has its lock.
-  nonisolated(unsafe) private static let lists: UnsafeMutablePointer<List> = {
-    let lists = UnsafeMutablePointer<List>.allocate(capacity: count)
-    for index in 0..<count { (lists + index).initialize(to: List()) }
-    return lists
-  }()
-
-  private static func list(of core: CoroutineCore) -> UnsafeMutablePointer<List> {
-    lists + Int(core.id % UInt64(count))
-  }
-
-  static func add(_ core: CoroutineCore) {
-    DebugLayout.publish()
-    let list = list(of: core)
-    let link = Unmanaged.passUnretained(core)
-    list.pointee.lock.lock()
-    core.record.next = list.pointee.first
-    list.pointee.first?._withUnsafeGuaranteedRef { $0.record.previous = link }
-    list.pointee.first = link
-    list.pointee.lock.unlock()
-  }
-
-  /// Nothing happens to one that was not added: it began at once.
-  static func remove(_ core: CoroutineCore) {
-    let list = list(of: core)
-    let link = Unmanaged.passUnretained(core)
-    list.pointee.lock.lock()
-    let (previous, next) = (core.record.previous, core.record.next)
-    if let previous {
-      previous._withUnsafeGuaranteedRef { $0.record.next = next }
-    } else if list.pointee.first?.toOpaque() == link.toOpaque() {
-      list.pointee.first = next
-    }
-    next?._withUnsafeGuaranteedRef { $0.record.previous = previous }
-    core.record.previous = nil
-    core.record.next = nil
-    list.pointee.lock.unlock()
-  }
-
-  /// Passes each to `body`, under a lock: it must be brief. Who is in a list has not begun, and so lives.
-  static func visit(_ body: (CoroutineCore) throws -> Void) rethrows {
-    for index in 0..<count {
-      let list = lists + index
-      list.pointee.lock.lock()
-      defer { list.pointee.lock.unlock() }
-      var next = list.pointee.first
-      while let link = next {
-        let core = link.takeUnretainedValue()
-        try body(core)
-        next = core.record.next
-      }
-    }
   }
 }
 

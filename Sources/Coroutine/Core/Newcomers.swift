@@ -1,0 +1,180 @@
+import CCoroutine
+import Context
+import Glibc
+import Synchronization
+
+/// The coroutines that have not begun and lie in the queue of a scheduler that can't be looked into: one of Dispatch or of
+/// the program. (Those of pools are found in the pools' own queues: nothing is to be done for them.)
+///
+/// Each thread has places of its own for those that it schedules, and no other thread fills them. Whoever begins a coroutine
+/// empties its place. So both are mere stores: no lock, and nothing that threads which create coroutines would share.
+///
+/// Places lie side by side in rows, which are never freed: debuggers read them at any time. The rows of a thread that has
+/// ended go to another one, with whoever is still in them.
+enum Newcomers {
+  /// Where one is found: filled by the thread that it belongs to, emptied by whoever begins the coroutine.
+  typealias Place = UnsafeMutablePointer<Atomic<Unmanaged<CoroutineCore>?>>
+
+  /// A number of places, which lie behind it.
+  fileprivate struct Row {
+    typealias Link = UnsafeMutablePointer<Row>
+
+    /// The one of the process that was made before it.
+    let next: Link?
+    let count: Int
+
+    static func places(of row: Link) -> Place {
+      UnsafeMutableRawPointer(row + 1).assumingMemoryBound(to: Atomic<Unmanaged<CoroutineCore>?>.self)
+    }
+  }
+
+  /// The newest row of the process; the others are linked.
+  // Immutable address, of an atomic that is written under `lock`.
+  nonisolated(unsafe) private static let first: UnsafeMutablePointer<Atomic<Row.Link?>> = {
+    let first = UnsafeMutablePointer<Atomic<Row.Link?>>.allocate(capacity: 1)
+    first.initialize(to: Atomic(nil))
+    return first
+  }()
+
+  private static let lock = Lock()
+  /// What threads have left that have ended.
+  nonisolated(unsafe) private static var left: [ThreadPlaces] = []  // guarded by `lock`
+
+  /// For one that is about to be handed to its scheduler.
+  @inline(__always)
+  static func add(_ core: CoroutineCore) -> Place {
+    let own = coroutine_newcomers().map { Unmanaged<ThreadPlaces>.fromOpaque($0) } ?? moveIn()
+    return own._withUnsafeGuaranteedRef { $0.put(.passUnretained(core)) }
+  }
+
+  /// By a coroutine that begins, or ends without. Before it looks whether there is a freeze, and ends at the earliest: whom
+  /// a freeze finds in a place, it keeps alive.
+  @inline(__always)
+  static func empty(_ place: Place) { place.pointee.store(nil, ordering: .releasing) }
+
+  /// Passes each to `body`. During a freeze.
+  static func visit(_ body: (CoroutineCore) throws -> Void) rethrows {
+    var next = first.pointee.load(ordering: .acquiring)
+    while let row = next {
+      for index in 0..<row.pointee.count {
+        if let core = (Row.places(of: row) + index).pointee.load(ordering: .acquiring) {
+          try body(core.takeUnretainedValue())
+        }
+      }
+      next = row.pointee.next
+    }
+  }
+
+  // MARK: Threads
+
+  /// Gives the calling thread its places.
+  @inline(never)
+  private static func moveIn() -> Unmanaged<ThreadPlaces> {
+    DebugLayout.publish()
+    let own = Unmanaged.passRetained(lock.withLock { left.popLast() } ?? ThreadPlaces())
+    coroutine_set_newcomers(own.toOpaque())
+    pthread_setspecific(key, own.toOpaque())
+    return own
+  }
+
+  /// By which a thread that ends leaves its places. Should it create a coroutine after that, it gets others.
+  private static let key: pthread_key_t = {
+    var key = pthread_key_t()
+    let code = pthread_key_create(&key) { places in
+      coroutine_set_newcomers(nil)
+      let places = Unmanaged<ThreadPlaces>.fromOpaque(places!).takeRetainedValue()
+      lock.withLock { left.append(places) }
+    }
+    guard code == 0 else { fatalError("Coroutine has no thread-local: \(String(cString: strerror(code)))") }
+    return key
+  }()
+
+  fileprivate static func makeRow(of count: Int) -> Row.Link {
+    let size = MemoryLayout<Row>.stride + count * MemoryLayout<Atomic<Unmanaged<CoroutineCore>?>>.stride
+    let row = UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 64).bindMemory(to: Row.self, capacity: 1)
+    for index in 0..<count { (Row.places(of: row) + index).initialize(to: Atomic(nil)) }
+    lock.withLock {
+      row.initialize(to: Row(next: first.pointee.load(ordering: .relaxed), count: count))
+      // Complete before it can be found: a process may be stopped anywhere.
+      first.pointee.store(row, ordering: .releasing)
+    }
+    return row
+  }
+}
+
+/// What a thread has of places: it goes through its rows again and again, for the next one that is empty.
+///
+/// Belongs to its thread; in between to `Newcomers`.
+private final class ThreadPlaces {
+  @exclusivity(unchecked) private var next: Newcomers.Place
+  @exclusivity(unchecked) private var end: Newcomers.Place
+  @exclusivity(unchecked) private var rows: [Newcomers.Row.Link]
+  /// In which row it is.
+  @exclusivity(unchecked) private var index = 0
+  @exclusivity(unchecked) private var capacity: Int
+  /// How many it has found full since it was at the beginning.
+  @exclusivity(unchecked) private var full = 0
+
+  private static var smallest: Int { 64 }
+
+  init() {
+    let row = Newcomers.makeRow(of: Self.smallest)
+    rows = [row]
+    capacity = Self.smallest
+    next = Newcomers.Row.places(of: row)
+    end = next + Self.smallest
+  }
+
+  @inline(__always)
+  func put(_ core: Unmanaged<CoroutineCore>) -> Newcomers.Place {
+    while true {
+      while next < end {
+        let place = next
+        next += 1
+        guard place.pointee.load(ordering: .relaxed) == nil else {
+          full += 1
+          continue
+        }
+        place.pointee.store(core, ordering: .releasing)
+        return place
+      }
+      turn()
+    }
+  }
+
+  /// Goes to the next row. At the end, if few places were empty, there shall be twice as many: so a search takes four looks
+  /// on average at most, and a coroutine that waits takes three places at most.
+  @inline(never)
+  private func turn() {
+    index += 1
+    if index == rows.count {
+      if full > capacity / 4 * 3 {
+        rows.append(Newcomers.makeRow(of: capacity))
+        capacity *= 2
+      } else {
+        (index, full) = (0, 0)
+      }
+    }
+    next = Newcomers.Row.places(of: rows[index])
+    end = next + rows[index].pointee.count
+  }
+}
+
+extension Newcomers {
+  /// For readers of another process: where the address of the first row lies, and what lies where in a row.
+  struct Layout {
+    let rows: UInt
+    let next: UInt
+    let count: UInt
+    let places: UInt
+
+    /// `nil` without reflection metadata.
+    init?() {
+      guard let next = fieldOffset("next", in: Row.self), let count = fieldOffset("count", in: Row.self) else {
+        return nil
+      }
+      rows = UInt(bitPattern: first)
+      (self.next, self.count, places) = (next, count, UInt(MemoryLayout<Row>.stride))
+    }
+  }
+}

@@ -1,0 +1,109 @@
+import Synchronization
+import Testing
+
+@testable import Coroutine
+
+/// A program's own scheduler, which runs nobody until it is told to.
+private final class HeldScheduler: Scheduler {
+  // Used by one thread after another.
+  nonisolated(unsafe) private var held: [() -> Void] = []
+
+  func enqueue(_ ready: consuming Ready) {
+    var ready: Ready? = consume ready
+    held.append { ready.take()?.run() }
+  }
+
+  var isCurrent: Bool { false }
+  var isSerial: Bool { true }
+
+  func run(_ count: Int) {
+    for next in held.prefix(count) { next() }
+    held.removeFirst(count)
+  }
+}
+
+/// Where debuggers find those that have not begun, on schedulers that can't be looked into.
+@Suite struct NewcomerTests {
+  /// How many of these are found.
+  private func found(_ coroutines: [Coroutine<Void, Never>]) throws -> Int {
+    let ids = Set(coroutines.map(\.id))
+    var count = 0
+    try Inspection.visitAll { found in
+      if found.state == .new, ids.contains(found.id) { count += 1 }
+    }
+    return count
+  }
+
+  /// How many places the threads of the process have, as a reader of another process would count them.
+  private func capacity() -> Int {
+    guard let layout = Newcomers.Layout() else { fatalError("no reflection metadata") }
+    // Another test's thread may write the first of them.
+    func word(_ address: UInt) -> UInt {
+      UnsafePointer<Atomic<UInt>>(bitPattern: address)!.pointee.load(ordering: .acquiring)
+    }
+    var (count, row) = (0, word(layout.rows))
+    while row != 0 {
+      count += Int(word(row + layout.count))
+      row = word(row + layout.next)
+    }
+    return count
+  }
+
+  private func new(_ count: Int, on scheduler: HeldScheduler) -> [Coroutine<Void, Never>] {
+    (0..<count).map { _ in Coroutine(on: scheduler) { () throws(Never) -> Void in } }
+  }
+
+  @Test func allAreFoundHoweverManyAndWhicheverHaveBegun() throws {
+    let scheduler = HeldScheduler()
+    var coroutines = new(1000, on: scheduler)
+    #expect(try found(coroutines) == 1000)
+    scheduler.run(300)
+    #expect(try found(coroutines) == 700)
+    // Between those that wait, and behind them.
+    coroutines += new(500, on: scheduler)
+    #expect(try found(coroutines) == 1200)
+    scheduler.run(1200)
+    #expect(try found(coroutines) == 0)
+  }
+
+  @Test func theyAreFoundAfterTheirThreadHasEndedWhoeverHasItsPlaces() throws {
+    let scheduler = HeldScheduler()
+    let coroutines = Mutex<[Coroutine<Void, Never>]>([])
+    for _ in 0..<10 {
+      PlainThread { coroutines.withLock { $0 += new(10, on: scheduler) } }.join()
+    }
+    #expect(try found(coroutines.withLock { $0 }) == 100)
+    scheduler.run(100)
+    #expect(try found(coroutines.withLock { $0 }) == 0)
+  }
+
+  @Test func threadsThatHaveEndedLeaveTheirPlacesToOthers() throws {
+    let scheduler = HeldScheduler()
+    scheduler.run(new(1, on: scheduler).count)
+    let before = capacity()
+    for _ in 0..<100 {
+      PlainThread { _ = new(1, on: scheduler) }.join()
+      scheduler.run(1)
+    }
+    // Other tests have threads too, but not a hundred new ones at once.
+    #expect(capacity() < before + 50 * 64)
+  }
+
+  @Test func placesAreUsedAgainAndAgain() {
+    let growth = PlainThread {
+      let scheduler = HeldScheduler()
+      func run(_ rounds: Int) {
+        for _ in 0..<rounds {
+          _ = new(100, on: scheduler)
+          scheduler.run(100)
+        }
+      }
+      run(10)
+      let before = capacity()
+      run(300)
+      return capacity() - before
+    }.join()
+    // A hundred wait at a time. (Other tests have places too.)
+    #expect(growth < 15_000)
+  }
+}
