@@ -8,7 +8,8 @@ import Glibc
 /// Finds the coroutines in a process's memory, and what they wait for, by what `coroutine_debug_layout` says: the same way
 /// as `Inspection` goes in its own process. The process stands still meanwhile.
 ///
-/// What can't be read is left out: the process may have been stopped in the middle of anything.
+/// What can't be read is left out: the process may have been stopped in the middle of anything. Nor is what was read
+/// trusted: a process that crashed may have overwritten it before. Addresses wrap, and no list is followed in a circle.
 struct CoroutineReader {
   typealias Unreadable = TargetMemory.Unreadable
 
@@ -42,6 +43,12 @@ struct CoroutineReader {
     let live: UInt64
 
     var stride: UInt64 { stackSize + gap }
+
+    /// Whether it can be one: only then its numbers can be reckoned with.
+    var isPossible: Bool {
+      (base | stackSize | gap) & 4095 == 0 && base < 1 << 62 && 4096..<1 << 37 ~= stackSize && gap < 1 << 37
+        && 0..<1 << 24 ~= slots
+    }
 
     func stack(_ slot: Int) -> Stack {
       let limit = base + UInt64(slot) * stride + gap
@@ -106,18 +113,20 @@ struct CoroutineReader {
 
   private func findArenas() throws(Unreadable) -> [Arena] {
     var arenas: [Arena] = []
+    var visited: Set<UInt64> = []
     var entry = try memory.word(layout.stack_pools)
     while entry != 0 {
-      var next = try memory.word(memory.word(entry) + layout.pool_newest_arena)
-      entry = try memory.word(entry + 8)
+      var next = try memory.word(memory.word(entry) &+ layout.pool_newest_arena)
+      guard visited.insert(entry).inserted else { throw Unreadable() }
+      entry = try memory.word(entry &+ 8)
       while next != 0 {
-        let (slots, size) = (try memory.int(next + layout.arena_slots), try memory.word(next + layout.arena_stack_size))
-        arenas.append(
-          Arena(
-            base: try memory.word(next + layout.arena_base), stackSize: size,
-            gap: try memory.word(next + layout.arena_gap), slots: slots, live: try memory.word(next + layout.arena_live)
-          ))
-        next = try memory.word(next + layout.arena_older)
+        let arena = Arena(
+          base: try memory.word(next &+ layout.arena_base), stackSize: try memory.word(next &+ layout.arena_stack_size),
+          gap: try memory.word(next &+ layout.arena_gap), slots: try memory.int(next &+ layout.arena_slots),
+          live: try memory.word(next &+ layout.arena_live))
+        guard arena.isPossible, visited.insert(next).inserted else { throw Unreadable() }
+        arenas.append(arena)
+        next = try memory.word(next &+ layout.arena_older)
       }
     }
     return arenas
@@ -126,7 +135,7 @@ struct CoroutineReader {
   private func liveSlots(of arena: Arena) throws(Unreadable) -> [Int] {
     var slots: [Int] = []
     for word in 0..<(arena.slots + 63) / 64 {
-      var bits = try memory.word(arena.live + UInt64(word) * 8)
+      var bits = try memory.word(arena.live &+ UInt64(word) * 8)
       while bits != 0 {
         slots.append(word * 64 + bits.trailingZeroBitCount)
         bits &= bits - 1
@@ -139,7 +148,7 @@ struct CoroutineReader {
   private func stack(containing address: UInt64) throws(Unreadable) -> Stack? {
     for arena in arenas where address >= arena.base && address - arena.base < UInt64(arena.slots) * arena.stride {
       let slot = Int((address - arena.base) / arena.stride)
-      let bits = try memory.word(arena.live + UInt64(slot / 64) * 8)
+      let bits = try memory.word(arena.live &+ UInt64(slot / 64) * 8)
       let stack = arena.stack(slot)
       return bits & 1 << (slot % 64) != 0 && stack.limit <= address && address < stack.top ? stack : nil
     }
@@ -155,19 +164,19 @@ struct CoroutineReader {
   }
 
   private func block(on stack: Stack) -> UInt64 {
-    (stack.top - stack.color * layout.block_color - layout.block_size) & ~63
+    (stack.top &- stack.color &* layout.block_color &- layout.block_size) & ~63
   }
 
   /// The registers that a context holds; `nil` if it holds none.
   private func registers(ofContext context: UInt64) throws(Unreadable) -> ContextRegisters? {
-    guard layout.context_is_known != 0, try memory.word(context + layout.context_live) != 0 else { return nil }
+    guard layout.context_is_known != 0, try memory.word(context &+ layout.context_live) != 0 else { return nil }
     let isIndirect = layout.context_indirect != 0
     let base = isIndirect ? try memory.word(context) : context
     return ContextRegisters(
-      programCounter: UInt(try memory.word(base + layout.context_pc)),
-      stackPointer: UInt(isIndirect ? base + layout.context_sp : try memory.word(base + layout.context_sp)),
-      framePointer: UInt(try memory.word(base + layout.context_fp)),
-      baseRegister: layout.context_base == .max ? 0 : UInt(try memory.word(base + layout.context_base)))
+      programCounter: UInt(try memory.word(base &+ layout.context_pc)),
+      stackPointer: UInt(isIndirect ? base &+ layout.context_sp : try memory.word(base &+ layout.context_sp)),
+      framePointer: UInt(try memory.word(base &+ layout.context_fp)),
+      baseRegister: layout.context_base == .max ? 0 : UInt(try memory.word(base &+ layout.context_base)))
   }
 
   // MARK: What is on a stack
@@ -176,14 +185,14 @@ struct CoroutineReader {
   private mutating func onStack(_ stack: Stack) throws(Unreadable) -> CoroutineBacktrace? {
     let block = block(on: stack)
     let state: CoroutineBacktrace.State
-    switch try memory.word(block + layout.block_state) {
+    switch try memory.word(block &+ layout.block_state) {
     case layout.state_ready: state = .ready
     case layout.state_suspended: state = .suspended
     case layout.state_running: state = .running
     case layout.state_generator: return try generator(block, on: stack)
     default: return nil
     }
-    let core = try memory.word(block + layout.block_owner)
+    let core = try memory.word(block &+ layout.block_owner)
     guard seen.insert(core).inserted else { return nil }
     var backtrace = try describe(core, state)
     var segments = try state == .running ? running(on: stack) : []
@@ -201,7 +210,7 @@ struct CoroutineReader {
     while let saved = next, let stack = try stack(containing: UInt64(saved.stackPointer)) {
       segments.append(Segment(registers: saved, stack: stack))
       guard stack != own, segments.count < Self.deepest else { break }
-      next = try self.registers(ofContext: block(on: stack) + layout.context_size)
+      next = try self.registers(ofContext: block(on: stack) &+ layout.context_size)
     }
     return segments
   }
@@ -218,7 +227,7 @@ struct CoroutineReader {
       while let registers = next, segments.count < Self.deepest {
         let stack = try? self.stack(containing: UInt64(registers.stackPointer))
         segments.append(Segment(registers: registers, stack: stack, isInterrupted: segments.isEmpty))
-        next = stack.flatMap { try? self.registers(ofContext: block(on: $0) + layout.context_size) }
+        next = stack.flatMap { try? self.registers(ofContext: block(on: $0) &+ layout.context_size) }
       }
       return segments.first?.stack == nil ? nil : segments
     }
@@ -231,7 +240,7 @@ struct CoroutineReader {
       guard let own = segments.firstIndex(where: { $0.stack == stack }) else { continue }
       var first = own
       while first > 0, let below = segments[first - 1].stack,
-        try memory.word(block(on: below) + layout.block_state) == layout.state_generator
+        try memory.word(block(on: below) &+ layout.block_state) == layout.state_generator
       {
         first -= 1
       }
@@ -242,10 +251,9 @@ struct CoroutineReader {
 
   private mutating func generator(_ block: UInt64, on stack: Stack) throws(Unreadable) -> CoroutineBacktrace? {
     // One that runs is a part of whoever consumes it.
-    guard try registers(ofContext: block + layout.context_size) == nil, let own = try registers(ofContext: block) else {
-      return nil
-    }
-    let id = try memory.word(block + layout.block_identity) >> 32
+    guard try registers(ofContext: block &+ layout.context_size) == nil, let own = try registers(ofContext: block)
+    else { return nil }
+    let id = try memory.word(block &+ layout.block_identity) >> 32
     var backtrace = CoroutineBacktrace(id: id, name: "", state: .suspended)
     backtrace.isGenerator = true
     backtrace.waitsFor = WaitText.nextElement
@@ -284,51 +292,54 @@ struct CoroutineReader {
     /// A list may be in the middle of a change.
     func follow(_ first: UInt64, _ link: UInt64) {
       var next = first
-      while next != 0 {
+      var visited: Set<UInt64> = []
+      while next != 0, visited.insert(next).inserted {
         found.append(next)
-        guard let following = try? memory.word(next + link) else { return }
+        guard let following = try? memory.word(next &+ link) else { return }
         next = following
       }
     }
     var pool = (try? memory.word(layout.thread_pools)) ?? 0
-    while pool != 0, let core = try? memory.word(pool + 8) {
-      follow((try? memory.word(core + layout.threads_global_first)) ?? 0, layout.core_next_ready)
-      for worker in (try? memory.words(ofArray: core + layout.threads_workers)) ?? [] {
+    var pools: Set<UInt64> = []
+    while pool != 0, pools.insert(pool).inserted, let core = try? memory.word(pool &+ 8) {
+      follow((try? memory.word(core &+ layout.threads_global_first)) ?? 0, layout.core_next_ready)
+      for worker in (try? memory.words(ofArray: core &+ layout.threads_workers)) ?? [] {
         for place in [layout.worker_slot, layout.worker_starting] {
-          if let core = try? memory.word(worker + place), core != 0 { found.append(core) }
+          if let core = try? memory.word(worker &+ place), core != 0 { found.append(core) }
         }
         found += (try? ring(of: worker)) ?? []
-        follow((try? memory.word(worker + layout.worker_line_first)) ?? 0, layout.core_next_ready)
+        follow((try? memory.word(worker &+ layout.worker_line_first)) ?? 0, layout.core_next_ready)
       }
       pool = (try? memory.word(pool)) ?? 0
     }
     var row = (try? memory.word(layout.newcomer_rows)) ?? 0
-    while row != 0, let count = try? memory.word(row + layout.row_count) {
+    var rows: Set<UInt64> = []
+    while row != 0, rows.insert(row).inserted, let count = try? memory.word(row &+ layout.row_count) {
       for index in 0..<count {
-        guard let core = try? memory.word(row + layout.row_places + index * 8) else { break }
+        guard let core = try? memory.word(row &+ layout.row_places &+ index &* 8) else { break }
         if core != 0 { found.append(core) }
       }
-      row = (try? memory.word(row + layout.row_next)) ?? 0
+      row = (try? memory.word(row &+ layout.row_next)) ?? 0
     }
     return found
   }
 
   private func ring(of worker: UInt64) throws(Unreadable) -> [UInt64] {
-    let places = try memory.word(worker + layout.worker_ring_places)
-    let head = try memory.load(worker + layout.worker_ring_head, as: UInt32.self)
-    let tail = try memory.load(worker + layout.worker_ring_tail, as: UInt32.self)
+    let places = try memory.word(worker &+ layout.worker_ring_places)
+    let head = try memory.load(worker &+ layout.worker_ring_head, as: UInt32.self)
+    let tail = try memory.load(worker &+ layout.worker_ring_tail, as: UInt32.self)
+    let capacity = UInt32(clamping: layout.worker_ring_capacity)
     var found: [UInt64] = []
-    for index in 0..<min(tail &- head, UInt32(layout.worker_ring_capacity)) {
-      let place = UInt64(head &+ index) % layout.worker_ring_capacity
-      let core = try memory.word(places + place * 8)
+    for index in 0..<min(tail &- head, capacity) {
+      let core = try memory.word(places &+ UInt64((head &+ index) % capacity) * 8)
       if core != 0 { found.append(core) }
     }
     return found
   }
 
   private mutating func newcomer(_ core: UInt64) throws(Unreadable) -> CoroutineBacktrace? {
-    guard try memory.word(core + layout.core_block) == 0,
-      try memory.byte(core + layout.core_state) == UInt8(layout.core_state_ready), seen.insert(core).inserted
+    guard try memory.word(core &+ layout.core_block) == 0,
+      try memory.byte(core &+ layout.core_state) == UInt8(layout.core_state_ready), seen.insert(core).inserted
     else { return nil }
     var backtrace = try describe(core, .new)
     backtrace.stackNumber = stacks.number(of: UnsafeBufferPointer(start: nil, count: 0))
@@ -342,28 +353,28 @@ struct CoroutineReader {
     _ core: UInt64, _ state: CoroutineBacktrace.State
   ) throws(Unreadable) -> CoroutineBacktrace {
     var backtrace = CoroutineBacktrace(
-      id: try memory.word(core + layout.core_id), name: try memory.string(core + layout.core_name), state: state)
+      id: try memory.word(core &+ layout.core_id), name: try memory.string(core &+ layout.core_name), state: state)
     if state == .suspended { try describeWait(of: core, in: &backtrace) }
-    let since = try memory.word(core + layout.core_since)
+    let since = try memory.word(core &+ layout.core_since)
     if let now, since != 0 { backtrace.duration = .nanoseconds(now > since ? Int64(now - since) : 0) }
     backtrace.scheduler = (try? scheduler(of: core, state)) ?? ""
-    let parent = try memory.word(core + layout.core_parent)
+    let parent = try memory.word(core &+ layout.core_parent)
     backtrace.parentID = parent == 0 ? nil : parent
-    let scope = try memory.word(core + layout.core_scope)
+    let scope = try memory.word(core &+ layout.core_scope)
     if scope != 0 {
-      let owner = try memory.word(scope + layout.scope_owner)
+      let owner = try memory.word(scope &+ layout.scope_owner)
       backtrace.scope = CoroutineBacktrace.Scope(
-        id: UInt(scope), name: try memory.string(scope + layout.scope_name), ownerID: owner == 0 ? nil : owner)
+        id: UInt(scope), name: try memory.string(scope &+ layout.scope_name), ownerID: owner == 0 ? nil : owner)
     }
     return backtrace
   }
 
   private mutating func addCreators(of core: UInt64, to backtrace: inout CoroutineBacktrace) throws(Unreadable) {
-    let creation = try memory.word(core + layout.core_creation)
+    let creation = try memory.word(core &+ layout.core_creation)
     guard creation != 0 else { return }
     var creators: [UInt] = []
     for index in 0..<min(try memory.word(creation), 1000) {
-      creators.append(UInt(try memory.word(creation + 8 + index * 8)))
+      creators.append(UInt(try memory.word(creation &+ 8 &+ index * 8)))
     }
     guard !creators.isEmpty else { return }
     backtrace.creatorsNumber = creators.withUnsafeBufferPointer { stacks.number(of: $0) }
@@ -372,16 +383,16 @@ struct CoroutineReader {
   private mutating func describeWait(
     of core: UInt64, in backtrace: inout CoroutineBacktrace
   ) throws(Unreadable) {
-    let tag = UInt64(try memory.byte(core + layout.core_subject_tag))
-    let subject = try memory.word(core + layout.core_subject)
+    let tag = UInt64(try memory.byte(core &+ layout.core_subject_tag))
+    let subject = try memory.word(core &+ layout.core_subject)
     backtrace.waitsFor = WaitText.turn
     guard [layout.subject_nothing, layout.subject_object, layout.subject_cases].contains(tag),
-      let operation = WaitReason.Operation(rawValue: try memory.byte(core + layout.core_operation))
+      let operation = WaitReason.Operation(rawValue: try memory.byte(core &+ layout.core_operation))
     else { return }
     backtrace.operation = "\(operation)"
-    let deadline = try memory.word(core + layout.core_deadline)
+    let deadline = try memory.word(core &+ layout.core_deadline)
     if let now, deadline != WaitDeadline.never {
-      backtrace.timeLeft = .nanoseconds(deadline > now ? Int64(deadline - now) : 0)
+      backtrace.timeLeft = .nanoseconds(deadline > now ? Int64(clamping: deadline - now) : 0)
     }
     if tag == layout.subject_object {
       backtrace.waitsFor = description(of: subject, operation)
@@ -392,17 +403,20 @@ struct CoroutineReader {
 
   /// A select's cases, in words.
   private mutating func cases(of wait: UInt64) throws(Unreadable) -> String {
-    let (first, count) = (try memory.word(wait + layout.select_targets), try memory.int(wait + layout.select_count))
+    let (first, count) = (try memory.word(wait &+ layout.select_targets), try memory.int(wait &+ layout.select_count))
     var texts: [String] = []
     for index in 0..<max(0, min(count, 10_000)) {
-      let target = first + UInt64(index) * layout.target_stride
-      let tag = UInt64(try memory.byte(target + layout.target_tag))
+      let target = first &+ UInt64(index) &* layout.target_stride
+      let tag = UInt64(try memory.byte(target &+ layout.target_tag))
       if tag == layout.target_waitable,
-        let operation = WaitReason.Operation(rawValue: try memory.byte(target + layout.target_operation))
+        let operation = WaitReason.Operation(rawValue: try memory.byte(target &+ layout.target_operation))
       {
         texts.append(description(of: try memory.word(target), operation))
       } else if tag == layout.target_timeout {
-        texts.append(WaitText.timeout(try memory.load(target, as: Duration.self)))
+        let timeout = try memory.load(target, as: Duration.self)
+        // Others have no components, nor a description.
+        guard Duration.seconds(Int64.min)...Duration.seconds(Int64.max) ~= timeout else { throw Unreadable() }
+        texts.append(WaitText.timeout(timeout))
       } else {
         texts.append(WaitText.noCase)
       }
@@ -427,7 +441,7 @@ struct CoroutineReader {
     let fields = [offsets.0, offsets.1, offsets.2, offsets.3, offsets.4, offsets.5].map { object &+ $0 }
     let name = offsets.0 == WaitKind.noField ? "" : try memory.string(fields[0])
     switch kind {
-    case .coroutine: return WaitText.end(ofCoroutine: try memory.word(object + layout.core_id), name, operation)
+    case .coroutine: return WaitText.end(ofCoroutine: try memory.word(object &+ layout.core_id), name, operation)
     case .channel:
       return WaitText.channel(
         name, limit: try memory.int(fields[2]), isConflated: try memory.byte(fields[1]) & 1 == 1,
@@ -447,12 +461,12 @@ struct CoroutineReader {
     case .once: return WaitText.once(name, maker: try holder(fields[1], at: fields[2]))
     case .semaphore: return WaitText.permit(ofSemaphore: name)
     case .condition:
-      let mutex = try memory.word(fields[1]) + Self.kind(.mutex, in: layout).fields.0
+      let mutex = try memory.word(fields[1]) &+ Self.kind(.mutex, in: layout).fields.0
       return WaitText.condition(name, ofMutex: try memory.string(mutex))
     case .actor: return WaitText.message(forActor: name, operation)
     case .reply:
       let actor = try memory.word(fields[1])
-      let name = actor == 0 ? "" : try memory.string(actor + Self.kind(.actor, in: layout).fields.0)
+      let name = actor == 0 ? "" : try memory.string(actor &+ Self.kind(.actor, in: layout).fields.0)
       return WaitText.answer(ofActor: name)
     }
   }
@@ -462,19 +476,19 @@ struct CoroutineReader {
     let holder = LockHolder(word: try memory.word(word) & ~1)
     let block = try memory.word(place)
     return holder.description { id in
-      guard block != 0, let state = try? memory.word(block + layout.block_state),
+      guard block != 0, let state = try? memory.word(block &+ layout.block_state),
         state == layout.state_ready || state == layout.state_suspended,
-        let core = try? memory.word(block + layout.block_owner), (try? memory.word(core + layout.core_id)) == id
+        let core = try? memory.word(block &+ layout.block_owner), (try? memory.word(core &+ layout.core_id)) == id
       else { return nil }
-      return try? memory.string(core + layout.core_name)
+      return try? memory.string(core &+ layout.core_name)
     }
   }
 
   /// What schedules it, in words.
   private mutating func scheduler(of core: UInt64, _ state: CoroutineBacktrace.State) throws(Unreadable) -> String {
-    let visiting = try memory.word(core + layout.core_visiting)
+    let visiting = try memory.word(core &+ layout.core_visiting)
     let isVisiting = state != .running && visiting != layout.scheduler_none
-    let reference = isVisiting ? visiting : try memory.word(core + layout.core_home)
+    let reference = isVisiting ? visiting : try memory.word(core &+ layout.core_home)
     if let known = schedulers[reference] { return known }
     let text = try describeScheduler(reference)
     schedulers[reference] = text
@@ -486,13 +500,13 @@ struct CoroutineReader {
     let object = reference & ~layout.scheduler_mask
     switch reference & layout.scheduler_mask {
     case layout.scheduler_pool:
-      let pool = try memory.word(object + layout.thread_pool_core)
-      guard try memory.word(pool + layout.threads_host) == layout.threads_host_own else {
+      let pool = try memory.word(object &+ layout.thread_pool_core)
+      guard try memory.word(pool &+ layout.threads_host) == layout.threads_host_own else {
         return SchedulerText.lentThread
       }
-      return SchedulerText.pool(try memory.int(pool + layout.threads_count))
-    case layout.scheduler_queue: return SchedulerText.queue(try memory.string(object + layout.queue_label))
-    case layout.scheduler_other: return try memory.className(of: memory.word(object + layout.other_object))
+      return SchedulerText.pool(try memory.int(pool &+ layout.threads_count))
+    case layout.scheduler_queue: return SchedulerText.queue(try memory.string(object &+ layout.queue_label))
+    case layout.scheduler_other: return try memory.className(of: memory.word(object &+ layout.other_object))
     default: return ""
     }
   }

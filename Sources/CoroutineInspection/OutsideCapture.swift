@@ -36,8 +36,8 @@ struct OutsideCapture: DumpSource {
             .noRuntime, "the runtime's lists of coroutines can't be read: memory is missing, or was overwritten")
           : InspectionError(
             .unusableCore,
-            "the core file lacks memory of the coroutines. gdb's gcore leaves it out: have the kernel write it "
-              + "(ulimit -c unlimited; kill -SYS), or look at the process while it runs")
+            "the core file lacks memory of the coroutines, or the program had overwritten it. gdb's gcore leaves it out: have the kernel "
+              + "write it (ulimit -c unlimited; kill -SYS), or look at the process while it runs")
       }
       stacks = reader.stacks
     }
@@ -122,7 +122,8 @@ struct OutsideCapture: DumpSource {
 extension TargetMemory {
   fileprivate var images: [Symbolicator.Image] {
     (0..<target_image_count(target)).compactMap { index in
-      guard let image = target_image_at(target, index)?.pointee else { return nil }
+      // What it takes is read from its headers in memory, which may have been overwritten.
+      guard let image = target_image_at(target, index)?.pointee, image.start < image.end else { return nil }
       return Symbolicator.Image(
         addresses: UInt(image.start)..<UInt(image.end), shift: UInt(image.bias), path: String(cString: image.path),
         file: String(cString: image.file))

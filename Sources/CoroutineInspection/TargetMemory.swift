@@ -43,7 +43,7 @@ final class TargetMemory {
   /// A `String`: two words. Up to 15 bytes lie in them; else the second one leads to an object, and to the bytes behind its
   /// head.
   func string(_ address: UInt64) throws(Unreadable) -> String {
-    let (first, second) = (try word(address), try word(address + 8))
+    let (first, second) = (try word(address), try word(address &+ 8))
     let isSmall = second >> 61 & 1 == 1
     guard !isSmall else { return String(decoding: try bytes(address, count: Int(second >> 56 & 15)), as: UTF8.self) }
     let count = Int(first & 0xffff_ffff_ffff)
@@ -54,7 +54,7 @@ final class TargetMemory {
   func cString(_ address: UInt64) throws(Unreadable) -> String {
     var bytes: [UInt8] = []
     while bytes.count < Self.longestString {
-      let next = try byte(address + UInt64(bytes.count))
+      let next = try byte(address &+ UInt64(bytes.count))
       guard next != 0 else { return String(decoding: bytes, as: UTF8.self) }
       bytes.append(next)
     }
@@ -69,20 +69,20 @@ final class TargetMemory {
     var metadata = try word(object)
     // Deeper than any class of the runtime.
     while metadata != 0, descriptors.count < 8 {
-      descriptors.append(try word(metadata + UInt64(SwiftClass.descriptor)))
-      metadata = try word(metadata + UInt64(SwiftClass.superclass))
+      descriptors.append(try word(metadata &+ UInt64(SwiftClass.descriptor)))
+      metadata = try word(metadata &+ UInt64(SwiftClass.superclass))
     }
     return descriptors
   }
 
   /// The name of an object's class, without module and parameters.
   func className(of object: UInt64) throws(Unreadable) -> String {
-    let place = try word(word(object) + UInt64(SwiftClass.descriptor)) + UInt64(SwiftClass.nameInDescriptor)
+    let place = try word(word(object) &+ UInt64(SwiftClass.descriptor)) &+ UInt64(SwiftClass.nameInDescriptor)
     return try cString(place &+ UInt64(bitPattern: Int64(load(place, as: Int32.self))))
   }
 
   func arrayCount(_ array: UInt64) throws(Unreadable) -> Int {
-    try int(word(array) + UInt64(SwiftClass.arrayCount))
+    try int(word(array) &+ UInt64(SwiftClass.arrayCount))
   }
 
   /// The elements of an array of words, given where the array lies.
@@ -90,7 +90,7 @@ final class TargetMemory {
     let (object, count) = (try word(array), try arrayCount(array))
     guard 0...Self.longestString ~= count else { throw Unreadable() }
     var words: [UInt64] = []
-    for index in 0..<count { words.append(try word(object + UInt64(SwiftClass.arrayElements) + UInt64(index) * 8)) }
+    for index in 0..<count { words.append(try word(object &+ UInt64(SwiftClass.arrayElements) &+ UInt64(index) * 8)) }
     return words
   }
 }

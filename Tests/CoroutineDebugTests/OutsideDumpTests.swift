@@ -171,6 +171,40 @@ struct OutsideDumpTests {
       generator.cancel()
     }
   }
+
+  @Test func whatTheProcessHasOverwrittenIsReportedOrLeftOut() async {
+    await #expect(processExitsWith: .success) {
+      let channel = Channel<Int>()
+      let waiting = Coroutine.immediate { _ = try channel.receive() }
+      let queue = DispatchQueue(label: "closed")
+      queue.suspend()
+      let new = Coroutine(on: queue) {}
+
+      let layout = coroutine_debug_layout_address()!.pointee
+      let arena = word(word(word(layout.stack_pools).pointee).pointee + layout.pool_newest_arena).pointee
+      for (place, value) in [
+        (layout.arena_base, .max - 7), (layout.arena_stack_size, .max), (layout.arena_older, arena),
+      ] {
+        let copy = ForkedProcess { word(arena + place).pointee = value }
+        // Until it has come so far.
+        while copy.problem == nil { sched_yield() }
+        #expect(copy.problem?.reason == .noRuntime)
+      }
+      let copy = ForkedProcess { coroutine_debug_layout_address()!.pointee.newcomers = .max - 7 }
+      while try copy.capture()[new.id] != nil { sched_yield() }
+      #expect(try copy.capture()[waiting.id]?.state == .suspended)
+
+      queue.resume()
+      channel.close()
+      try await new.get()
+      _ = try? await waiting.get()
+    }
+  }
+}
+
+/// The word there.
+private func word(_ address: UInt64) -> UnsafeMutablePointer<UInt64> {
+  UnsafeMutablePointer(bitPattern: UInt(address))!
 }
 
 private func reason(_ id: CInt) -> InspectionError.Reason? {
