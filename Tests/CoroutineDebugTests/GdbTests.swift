@@ -33,6 +33,12 @@ struct GdbTests {
     // Behind the thread's own frame 0.
     #expect(text.contains("\n#1 ") && text.components(separatedBy: "descend").count > 6)
   }
+
+  @Test func theScriptSaysThatNothingRuns() throws {
+    let text = try Gdb.run(["coroutines", "coroutine 1 bt"], on: nil)
+    #expect(text.components(separatedBy: "There is no process, and no core file, to look at").count == 3)
+    #expect(!text.contains("Python Exception"))
+  }
 }
 
 /// As much of a dump in JSON as is looked at here.
@@ -110,15 +116,16 @@ private enum Gdb {
   /// Distributions' gdb has Python.
   static var isThere: Bool { access(path, X_OK) == 0 && access(script, R_OK) == 0 }
 
-  static func run(_ commands: [String], on process: CInt) throws -> String {
+  /// What it prints; on no process, its complaints too.
+  static func run(_ commands: [String], on process: CInt?) throws -> String {
     let gdb = Process()
     gdb.executableURL = URL(filePath: path)
     gdb.arguments =
-      ["-nx", "-batch", "-iex", "set debuginfod enabled off", "-p", "\(process)", "-ex", "source \(script)"]
-      + commands.flatMap { ["-ex", $0] }
+      ["-nx", "-batch", "-iex", "set debuginfod enabled off"] + (process.map { ["-p", "\($0)"] } ?? [])
+      + (["source \(script)"] + commands).flatMap { ["-ex", $0] }
     let output = Pipe()
     gdb.standardOutput = output
-    gdb.standardError = FileHandle.nullDevice
+    if process == nil { gdb.standardError = output } else { gdb.standardError = FileHandle.nullDevice }
     gdb.standardInput = FileHandle.nullDevice
     // Threads of Dispatch block all signals, and a program inherits that: gdb would not hear of what has stopped.
     var (none, before) = (sigset_t(), sigset_t())

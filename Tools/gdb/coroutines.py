@@ -87,6 +87,8 @@ class Layout:
 
 def images():
     """Where the program headers of the executable and of the libraries lie: (address, how many, what to add to addresses)."""
+    if not gdb.selected_inferior().threads():
+        raise gdb.GdbError("There is no process, and no core file, to look at: start the program (run), or attach to it.")
     auxiliary = {}
     for line in gdb.execute("info auxv", to_string=True).splitlines():
         parts = line.split()
