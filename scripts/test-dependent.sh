@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes packages that depend on this one by path, as a user's would, and runs them: a backend chosen by its trait, two
-# at once, and none at all, which means ASM; then one with metrics and logs, which the others must not even have fetched.
+# at once, and none at all, which means ASM; a plugin; then one with metrics and logs, which the others must not even have
+# fetched.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/steps.sh
@@ -63,6 +64,42 @@ fetches_nothing() {  # fetches_nothing <package>
 }
 export -f fetches_nothing
 step "nothing is fetched without Observability" bash -c 'fetches_nothing "$@"' bash "$package"
+
+# A plugin: the runtime in a shared library, of a program that has none.
+mkdir "$package/Plugin"
+{
+  printf 'import Coroutine\n\n@_cdecl("run") public func run() {\n'
+  tail -n +3 "$package/Sources/main.swift"
+  printf '}\n'
+} > "$package/Plugin/Plugin.swift"
+cat > "$package/Sources/main.swift" << 'END'
+import Glibc
+
+guard let library = dlopen(String(CommandLine.arguments[0].dropLast("Dependent".count)) + "libPlugin.so", RTLD_NOW),
+  let run = dlsym(library, "run")
+else { fatalError(String(cString: dlerror())) }
+unsafeBitCast(run, to: (@convention(c) () -> Void).self)()
+END
+cat > "$package/Package.swift" << END
+// swift-tools-version: 6.3
+import PackageDescription
+
+let package = Package(
+  name: "Dependent",
+  products: [.library(name: "Plugin", type: .dynamic, targets: ["Plugin"])],
+  dependencies: [.package(name: "Coroutine", path: "$PWD")],
+  targets: [
+    .target(name: "Plugin", dependencies: [.product(name: "Coroutine", package: "Coroutine")], path: "Plugin"),
+    .executableTarget(name: "Dependent", path: "Sources"),
+  ]
+)
+END
+
+run_plugin() {  # run_plugin <package> <expected>
+  swift build --package-path "$1" --product Plugin && expect_output "$@"
+}
+export -f run_plugin
+step "in a shared library" bash -c 'run_plugin "$@"' bash "$package" "ASM 6"
 
 cat > "$package/Package.swift" << END
 // swift-tools-version: 6.3

@@ -1,10 +1,13 @@
 #include "debug_layout.h"
 
-struct coroutine_debug_layout coroutine_debug_layout __attribute__((used)) = {
+// By this name it can't be another image's, to which the note's number could not lead: a shared library would not link.
+struct coroutine_debug_layout coroutine_debug_layout_here __attribute__((used, visibility("hidden"))) = {
     .magic = COROUTINE_DEBUG_MAGIC,
     .version = coroutine_debug_version,
     .size = sizeof(struct coroutine_debug_layout),
 };
+
+extern struct coroutine_debug_layout coroutine_debug_layout __attribute__((alias("coroutine_debug_layout_here")));
 
 // As debug_layout.h says. The assembler writes it, since C has no word for a difference of addresses in two sections.
 __asm__(
@@ -15,5 +18,5 @@ __asm__(
     ".long 1\n\t"
     ".asciz \"Coroutine\"\n\t"
     ".balign 4\n\t"
-    ".quad coroutine_debug_layout - .\n\t"
+    ".quad coroutine_debug_layout_here - .\n\t"
     ".popsection");
