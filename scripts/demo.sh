@@ -5,7 +5,10 @@
 set -euo pipefail
 # Before the change of folder: the directory is meant from where the command was given.
 directories=()
-for directory; do directories+=("$(realpath -- "$directory")"); done
+for directory; do
+  if [[ ! -d $directory ]]; then printf 'demo: %s is not a directory\n' "$directory" >&2; exit 2; fi
+  directories+=("$(realpath -- "$directory")")
+done
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 results=$(mktemp -d)

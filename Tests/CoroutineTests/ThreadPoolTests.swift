@@ -1,3 +1,4 @@
+import CCoroutine
 import Dispatch
 import Foundation
 import Synchronization
@@ -348,6 +349,20 @@ import Testing
       ThreadPool.sharedThreadCount = 3
     }
     #expect(text(result).contains("set it at the program's start"))
+  }
+
+  @Test(.disabled(if: coroutine_sanitizers_active(), "their memory is the whole address space"))
+  func aThreadThatTheSystemRefusesTrapsWithAdvice() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let status = try String(contentsOfFile: "/proc/self/statm", encoding: .utf8)
+      let mapped = UInt(status.prefix { $0 != " " })! * UInt(sysconf(CInt(_SC_PAGESIZE)))
+      // No room for more than the stacks of threads that have ended, which the C library keeps.
+      var limit = rlimit(rlim_cur: mapped + (4 << 20), rlim_max: .max)
+      setrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit)
+      for _ in 0..<100 { Coroutine(on: ThreadPool(threads: 1)) { pause() } }
+    }
+    #expect(text(result).contains("thread 1 of a ThreadPool of 1 could not be started: "))
+    #expect(text(result).contains("make the pool smaller"))
   }
 
   @Test func aSizeThatIsNoneTrapsByName() async {

@@ -161,7 +161,7 @@ public final class BlockingPool: Sendable {
     let argument = Unmanaged.passRetained(thread)
     let code = pthread_create(&handle, nil, runBlockingThread, argument.toOpaque())
     guard code == 0 else {
-      fatalError("a BlockingPool could not start a thread: \(String(cString: strerror(code))). Lower its threadLimit.")
+      refused("another thread of a BlockingPool", code, ", or lower its threadLimit")
     }
     pthread_detach(handle)
   }

@@ -348,7 +348,10 @@ extension PoolWorker {
     var thread = pthread_t()
     let code = pthread_create(&thread, nil, main, Unmanaged.passUnretained(self).toOpaque())
     guard code == 0 else {
-      fatalError("a ThreadPool could not start thread \(index): \(String(cString: strerror(code)))")
+      let count = core._withUnsafeGuaranteedRef { $0.count }
+      refused(
+        "thread \(index + 1) of a ThreadPool of \(count)", code,
+        ", or make the pool smaller: ThreadPool(threads:), the shared one by COROUTINE_THREADS")
     }
     pthread_detach(thread)
   }

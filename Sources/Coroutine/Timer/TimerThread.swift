@@ -50,7 +50,7 @@ final class TimerThread: Sendable {
     let code = pthread_create(
       &thread, nil, { Unmanaged<TimerThread>.fromOpaque($0!).takeUnretainedValue().run() }, argument)
     guard code == 0 else {
-      fatalError("the timer thread could not start: \(String(cString: strerror(code)))")
+      refused("the timers' thread", code)
     }
     pthread_detach(thread)
   }
