@@ -190,7 +190,7 @@ struct OutsideDumpTests {
         while copy.problem == nil { sched_yield() }
         #expect(copy.problem?.reason == .noRuntime)
       }
-      let copy = ForkedProcess { coroutine_debug_layout_address()!.pointee.newcomers = .max - 7 }
+      let copy = ForkedProcess { coroutine_debug_layout_address()!.pointee.newcomer_rows = .max - 7 }
       while try copy.capture()[new.id] != nil { sched_yield() }
       #expect(try copy.capture()[waiting.id]?.state == .suspended)
 
