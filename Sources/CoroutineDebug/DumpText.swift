@@ -262,17 +262,26 @@ extension CoroutineBacktrace.Frame: CustomStringConvertible {
 }
 
 extension String {
-  /// For a line of text. A name, also one of another process, may contain what ends a line, or what a terminal takes for a
-  /// command.
+  /// For a line of text. A name, also one of another process, may contain what ends a line, what a terminal takes for a
+  /// command, or what turns the rest of the line round.
   var onOneLine: String {
-    // In UTF-8 control characters are these bytes, or begin with the last one.
-    guard utf8.contains(where: { $0 < 0x20 || $0 == 0x7f || $0 == 0xc2 }) else { return self }
+    // All but these bytes are plain characters.
+    guard utf8.contains(where: { $0 < 0x20 || $0 >= 0x7f }) else { return self }
     return unicodeScalars.reduce(into: "") { text, scalar in
-      if scalar.properties.generalCategory == .control {
+      if scalar.isControl {
         text += "\\u{\(String(scalar.value, radix: 16))}"
       } else {
         text.unicodeScalars.append(scalar)
       }
+    }
+  }
+}
+
+extension Unicode.Scalar {
+  fileprivate var isControl: Bool {
+    switch properties.generalCategory {
+    case .control, .lineSeparator, .paragraphSeparator: true
+    default: properties.isBidiControl
     }
   }
 }

@@ -47,10 +47,10 @@ import Testing
 
   /// As a foreign process may have them.
   @Test func namesDoNotBreakLinesOrReachTheTerminal() {
-    let odd = coroutine(3, "a\nb\u{1b}[2J\u{9b}é", waitsFor: "receive on channel \"\u{7f}\r\"")
+    let odd = coroutine(3, "a\nb\u{1b}[2J\u{9b}é\u{202e}\u{2028}👩‍🚀", waitsFor: "receive on channel \"\u{7f}\r\"")
     #expect(
       CoroutineDump(coroutines: [odd]).description == #"""
-        coroutine 3 "a\u{a}b\u{1b}[2J\u{9b}é": suspended, receive on channel "\u{7f}\u{d}"
+        coroutine 3 "a\u{a}b\u{1b}[2J\u{9b}é\u{202e}\u{2028}👩‍🚀": suspended, receive on channel "\u{7f}\u{d}"
 
         """#)
   }
