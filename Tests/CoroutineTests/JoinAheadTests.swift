@@ -1,118 +1,141 @@
+import CCoroutine
 import Coroutine
 import Synchronization
 import Testing
 
 /// In a serial pool a joiner runs the coroutine that it waits for itself, if nobody else is ready: nothing but the time it
-/// takes may tell.
+/// takes, and the state of the joiner meanwhile, may tell.
 @Suite struct JoinAheadTests {
-  private struct Mine: Error {}
-
-  /// What happens on `main`, a coroutine of a serial pool, in its order.
-  private func events(of main: @escaping @Sendable (Log) throws -> Void) async throws -> [String] {
-    let log = Log()
-    try await Coroutine(on: ThreadPool(threads: 1)) { try main(log) }.get()
-    return log.all
-  }
-
-  @Test func whomTheChildHasMadeReadyComesBeforeTheJoiner() async throws {
-    let events = try await events { log in
-      let child = Coroutine {
-        log.add("child")
-        Coroutine { log.add("grandchild") }
-        log.add("child ends")
+  /// Else the others here tell nothing.
+  @Test func theJoinerIsInTheMiddleOfItsTurnMeanwhile() async {
+    await #expect(processExitsWith: .success) {
+      let events = try await events { log in
+        let (handle, resolver) = Promise<Coroutine<Void, any Error>>.makePromise()
+        let joiner = Coroutine {
+          let joiner = try handle.get()
+          try Coroutine { log.add("\(joiner.state)") }.get()
+        }
+        resolver.fulfill(joiner)
+        try joiner.get()
       }
-      try child.get()
-      log.add("joiner")
+      #expect(events == ["running"])
     }
-    #expect(events == ["child", "child ends", "grandchild", "joiner"])
   }
 
-  @Test func whoIsReadyBeforeTheChildOrBehindItKeepsItsPlace() async throws {
-    let events = try await events { log in
-      Coroutine { log.add("before") }
-      let child = Coroutine { log.add("child") }
-      Coroutine { log.add("behind") }
-      try child.get()
-      log.add("joiner")
-    }
-    #expect(events == ["before", "child", "behind", "joiner"])
-  }
-
-  @Test func aChildThatSuspendsIsWaitedFor() async throws {
-    let events = try await events { log in
-      let channel = Channel<Int>()
-      let child = Coroutine { () -> Int in
-        log.add("child waits")
-        let number = try channel.receive()
-        log.add("child goes on")
-        return number
+  @Test func whomTheChildHasMadeReadyComesBeforeTheJoiner() async {
+    await #expect(processExitsWith: .success) {
+      let events = try await events { log in
+        let child = Coroutine {
+          log.add("child")
+          Coroutine { log.add("grandchild") }
+          log.add("child ends")
+        }
+        try child.get()
+        log.add("joiner")
       }
-      let other = Coroutine {
-        try child.join()
-        log.add("other sees the end")
-      }
-      // The child alone is ready when its turn has come; the other one waits for it by then, first in its line.
-      Coroutine.yield()
-      try channel.send(7)
-      log.add("joiner gets \(try child.get())")
-      try other.get()
+      #expect(events == ["child", "child ends", "grandchild", "joiner"])
     }
-    #expect(events == ["child waits", "child goes on", "other sees the end", "joiner gets 7"])
   }
 
-  @Test func oneThatYieldsGoesOnBeforeTheJoiner() async throws {
-    let events = try await events { log in
-      let child = Coroutine {
-        log.add("1")
-        Coroutine.yield()
-        log.add("2")
-        Coroutine.yield()
-        log.add("3")
-      }
-      try child.get()
-      log.add("joiner")
-    }
-    #expect(events == ["1", "2", "3", "joiner"])
-  }
-
-  @Test func anErrorComesOut() async throws {
-    let events = try await events { log in
-      do { try Coroutine { throw Mine() }.get() } catch { log.add("\(error)") }
-    }
-    #expect(events == ["Mine()"])
-  }
-
-  @Test func aJoinerThatIsCancelledDoesNotWait() async throws {
-    let events = try await events { log in
-      let (handle, resolver) = Promise<Coroutine<Void, any Error>>.makePromise()
-      let joiner = Coroutine {
-        try handle.get().cancel()
+  @Test func whoIsReadyBeforeTheChildOrBehindItKeepsItsPlace() async {
+    await #expect(processExitsWith: .success) {
+      let events = try await events { log in
+        Coroutine { log.add("before") }
         let child = Coroutine { log.add("child") }
-        do { try child.get() } catch { log.add("\(type(of: error))") }
-        try withCancellationShield { try child.get() }
+        Coroutine { log.add("behind") }
+        try child.get()
+        log.add("joiner")
       }
-      resolver.fulfill(joiner)
-      try joiner.get()
+      #expect(events == ["before", "child", "behind", "joiner"])
     }
-    #expect(events == ["CancellationError", "child"])
   }
 
-  @Test func aChildThatCancelsItsJoinerIsDoneAndTheJoinerThrows() async throws {
-    let events = try await events { log in
-      let (handle, resolver) = Promise<Coroutine<Void, Never>>.makePromise()
-      let joiner = Coroutine {
-        let child = Coroutine { try handle.get().cancel() }
-        do { try child.get() } catch { log.add("\(type(of: error))") }
-        log.add("\(child.isFinished)")
+  @Test func aChildThatSuspendsIsWaitedFor() async {
+    await #expect(processExitsWith: .success) {
+      let events = try await events { log in
+        let channel = Channel<Int>()
+        let child = Coroutine { () -> Int in
+          log.add("child waits")
+          let number = try channel.receive()
+          log.add("child goes on")
+          return number
+        }
+        let other = Coroutine {
+          try child.join()
+          log.add("other sees the end")
+        }
+        // The child alone is ready when its turn has come; the other one waits for it by then, first in its line.
+        Coroutine.yield()
+        try channel.send(7)
+        log.add("joiner gets \(try child.get())")
+        try other.get()
       }
-      resolver.fulfill(joiner)
-      try joiner.get()
+      #expect(events == ["child waits", "child goes on", "other sees the end", "joiner gets 7"])
     }
-    #expect(events == ["CancellationError", "true"])
+  }
+
+  @Test func oneThatYieldsGoesOnBeforeTheJoiner() async {
+    await #expect(processExitsWith: .success) {
+      let events = try await events { log in
+        let child = Coroutine {
+          log.add("1")
+          Coroutine.yield()
+          log.add("2")
+          Coroutine.yield()
+          log.add("3")
+        }
+        try child.get()
+        log.add("joiner")
+      }
+      #expect(events == ["1", "2", "3", "joiner"])
+    }
+  }
+
+  @Test func anErrorComesOut() async {
+    await #expect(processExitsWith: .success) {
+      let events = try await events { log in
+        do { try Coroutine { throw Mine() }.get() } catch { log.add("\(error)") }
+      }
+      #expect(events == ["Mine()"])
+    }
+  }
+
+  @Test func aJoinerThatIsCancelledDoesNotWait() async {
+    await #expect(processExitsWith: .success) {
+      let events = try await events { log in
+        let (handle, resolver) = Promise<Coroutine<Void, any Error>>.makePromise()
+        let joiner = Coroutine {
+          try handle.get().cancel()
+          let child = Coroutine { log.add("child") }
+          do { try child.get() } catch { log.add("\(type(of: error))") }
+          try withCancellationShield { try child.get() }
+        }
+        resolver.fulfill(joiner)
+        try joiner.get()
+      }
+      #expect(events == ["CancellationError", "child"])
+    }
+  }
+
+  @Test func aChildThatCancelsItsJoinerIsDoneAndTheJoinerThrows() async {
+    await #expect(processExitsWith: .success) {
+      let events = try await events { log in
+        let (handle, resolver) = Promise<Coroutine<Void, Never>>.makePromise()
+        let joiner = Coroutine {
+          let child = Coroutine { try handle.get().cancel() }
+          do { try child.get() } catch { log.add("\(type(of: error))") }
+          log.add("\(child.isFinished)")
+        }
+        resolver.fulfill(joiner)
+        try joiner.get()
+      }
+      #expect(events == ["CancellationError", "true"])
+    }
   }
 
   @Test func inWithoutSuspensionItIsNoWay() async {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      takeNoNotes()
       try await Coroutine(on: ThreadPool(threads: 1)) {
         let child = Coroutine {}
         try withoutSuspension { try child.get() }
@@ -121,44 +144,106 @@ import Testing
     #expect(standardError(of: result).contains("inside withoutSuspension"))
   }
 
+  @Test(.enabled(if: coroutine_words_found() & UInt32(COROUTINE_WORDS_TASK.rawValue) != 0))
+  func insideATaskOnItsStackItIsNoWay() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      takeNoNotes()
+      func join(_ child: Coroutine<Void, Never>) { try? child.join() }
+      try await Coroutine(on: ThreadPool(threads: 1)) {
+        let child = Coroutine {}
+        _ = Task.immediate { join(child) }
+      }.get()
+    }
+    #expect(standardError(of: result).contains("Task.immediate"))
+  }
+
   /// Jobs of `async` code, and what other threads make ready, are looked at between the turns of a worker: a joiner whose
   /// children all run ahead has none.
-  @Test func joinsInARowDoNotKeepOthersFromRunning() async throws {
-    let pool = ThreadPool(threads: 1)
-    let isOver = Flag()
-    let joiner = Coroutine(on: pool) {
-      while !isOver.isSet { try Coroutine {}.get() }
-    }
-    // The pool's only thread is in that loop.
-    await Task(executorPreference: pool) { isOver.set() }.value
-    try await joiner.get()
+  @Test func joinsInARowDoNotKeepOthersFromRunning() async {
+    await #expect(processExitsWith: .success) {
+      takeNoNotes()
+      let pool = ThreadPool(threads: 1)
+      let isOver = Flag()
+      let joiner = Coroutine(on: pool) {
+        while !isOver.isSet { try Coroutine {}.get() }
+      }
+      // The pool's only thread is in that loop.
+      await Task(executorPreference: pool) { isOver.set() }.value
+      try await joiner.get()
 
-    let isOverToo = Flag()
-    let second = Coroutine(on: pool) {
-      while !isOverToo.isSet { try Coroutine {}.get() }
+      let isOverToo = Flag()
+      let second = Coroutine(on: pool) {
+        while !isOverToo.isSet { try Coroutine {}.get() }
+      }
+      try await Coroutine(on: pool) { isOverToo.set() }.get()
+      try await second.get()
     }
-    try await Coroutine(on: pool) { isOverToo.set() }.get()
-    try await second.get()
   }
 
   /// Each on a stack of its own, whoever has resumed it; but one that is small has no room for the child's beginning.
-  @Test(arguments: [nil, 16 << 10]) func joinersOfJoinersNeedNoStack(stackSize: Int?) async throws {
-    @Sendable func depth(_ levels: Int) throws -> Int {
-      levels == 0 ? 0 : try Coroutine(stackSize: stackSize) { try depth(levels - 1) }.get() + 1
+  @Test(arguments: [nil, 16 << 10]) func joinersOfJoinersNeedNoStack(stackSize: Int?) async {
+    await #expect(processExitsWith: .success) { [stackSize] in
+      takeNoNotes()
+      @Sendable func depth(_ levels: Int) throws -> Int {
+        levels == 0 ? 0 : try Coroutine(stackSize: stackSize) { try depth(levels - 1) }.get() + 1
+      }
+      let reached = try await Coroutine(on: ThreadPool(threads: 1)) { try depth(2_000) }.get()
+      #expect(reached == 2_000)
     }
-    #expect(try await Coroutine(on: ThreadPool(threads: 1)) { try depth(2_000) }.get() == 2_000)
   }
 
-  @Test func onePinnedToItsThreadIsSuspendedLikeOthers() async throws {
-    let events = try await events { log in
-      try withThreadPinned {
-        try Coroutine { log.add("child") }.get()
-        log.add("joiner")
+  @Test func onePinnedToItsThreadIsSuspendedLikeOthers() async {
+    await #expect(processExitsWith: .success) {
+      let events = try await events { log in
+        try withThreadPinned {
+          try Coroutine { log.add("child") }.get()
+          log.add("joiner")
+        }
       }
+      #expect(events == ["child", "joiner"])
     }
-    #expect(events == ["child", "joiner"])
+  }
+
+  /// Its thread is the joiner's too, which is in the middle of its turn: the pool needs another one.
+  @Test func aChildThatWaitsPinnedLeavesThePoolToOthers() async {
+    await #expect(processExitsWith: .success) {
+      let events = try await events { log in
+        let gate = Channel<Void>()
+        let child = Coroutine {
+          Coroutine {
+            log.add("grandchild")
+            try gate.send(())
+          }
+          try withThreadPinned {
+            log.add("child waits")
+            try gate.receive()
+            Coroutine.yield()
+            log.add("child goes on")
+          }
+        }
+        try child.get()
+        log.add("joiner")
+        Coroutine.yield()
+        log.add("joiner goes on")
+      }
+      #expect(events == ["child waits", "grandchild", "child goes on", "joiner", "joiner goes on"])
+    }
   }
 }
+
+private struct Mine: Error {}
+
+/// What happens on `main`, a coroutine of a serial pool, in its order.
+private func events(of main: @escaping @Sendable (Log) throws -> Void) async throws -> [String] {
+  takeNoNotes()
+  let log = Log()
+  try await Coroutine(on: ThreadPool(threads: 1)) { try main(log) }.get()
+  return log.all
+}
+
+/// Nobody runs ahead where notes are taken, as the tests of CoroutineDebug, in the same program, have it: so each test here
+/// has a process of its own.
+private func takeNoNotes() { coroutine_record_times(false) }
 
 private final class Flag: Sendable {
   private let value = Atomic<Bool>(false)

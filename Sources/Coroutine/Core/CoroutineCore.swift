@@ -480,9 +480,11 @@ extension CoroutineCore {
   @inline(__always)
   private final func runAhead(of joiner: CoroutineCore) {
     guard let pool = joiner.pool, joiner.stackSize == Self.defaultStackSize, joiner.isUnrestrained,
-      !joiner.isInterrupted, !coroutine_notes_are_taken(), PoolWorker.takeOnlyOne(self, ofPoolAt: pool)
+      !joiner.isInterrupted, !coroutine_is_inside_task(), !coroutine_notes_are_taken(),
+      PoolWorker.takeOnlyOne(self, ofPoolAt: pool)
     else { return }
-    run(isNested: true)
+    // Not as nested: should it wait pinned to this thread, the pool goes on with another one, as whoever runs this knows.
+    run(isNested: false)
     // Whom it has made ready would have come before the joiner.
     if PoolWorker.isSerialAndBusy(ofPoolAt: pool) { joiner.yieldTurn() }
   }
