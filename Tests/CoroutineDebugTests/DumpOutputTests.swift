@@ -175,6 +175,16 @@ private let openTerminal: UInt = 0x5441
     try end()
   }
 
+  @Test func theSinkMayAskWhatACoroutineWaitsFor() throws {
+    let (suspended, end) = suspend(3000)
+    var options = CoroutineDump.Options(format: .json)
+    options.names = false
+    var answers: Set<String?> = []
+    try CoroutineDump.write(options: options) { _ in answers.insert(suspended[0].suspension?.waitsFor) }
+    #expect(answers.count == 1 && answers.first.map { $0 != nil } == true)
+    try end()
+  }
+
   @Test func aProcessWithoutMemoryGetsADumpWithoutNames() async {
     let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
       let channel = Channel<Int>(name: "narrow")

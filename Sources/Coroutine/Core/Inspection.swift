@@ -73,8 +73,6 @@ package enum Inspection {
   /// What one coroutine waits for; `nil` if it isn't suspended, or nobody can be kept from running.
   static func suspension(of core: CoroutineCore) -> CoroutineSuspension? {
     guard core.state.load(ordering: .relaxed) == .suspended else { return nil }
-    oneAtATime.lock()
-    defer { oneAtATime.unlock() }
     guard (try? begin()) != nil else { return nil }
     defer { end() }
     // Its stack may have become another's since, or nobody's, and empty: whose it is is asked of what lies there.
@@ -89,6 +87,8 @@ package enum Inspection {
 
   /// Guards `pass`, and is held by whoever takes a snapshot.
   private static let oneAtATime = Lock()
+  /// Held during a freeze: a snapshot of several may take long in between, and whoever asks about one shall not wait for it.
+  private static let freeze = Lock()
   nonisolated(unsafe) private static var pass: UInt32 = 0  // guarded by `oneAtATime`
 
   /// Those that have not begun and were not seen, `limit` at most. Whether there may be more.
@@ -114,7 +114,8 @@ package enum Inspection {
           try pool.visitStarting { if try take($0, isStarting: true) { try visit(InspectedCoroutine($0)) } }
         }
       }
-      try Newcomers.visit { if try take($0) { try visit(InspectedCoroutine($0)) } }
+      // One in a place has not begun even if it has got its stack meanwhile, where it was looked for too early.
+      try Newcomers.visit { if try take($0, isStarting: true) { try visit(InspectedCoroutine($0)) } }
     } catch is LimitReached {
       return true
     }
@@ -126,6 +127,7 @@ package enum Inspection {
   private static func begin() throws(Unavailable) {
     // Registering again changes nothing: a snapshot is rare, and a system call cheap beside it.
     guard csystem_membarrier_register() == 0 else { throw Unavailable() }
+    freeze.lock()
     coroutine_request(COROUTINE_REQUEST_FREEZE, true)
     guard csystem_membarrier() == 0 else {
       end()
@@ -136,6 +138,7 @@ package enum Inspection {
   private static func end() {
     coroutine_request(COROUTINE_REQUEST_FREEZE, false)
     _ = csystem_futex_wake(coroutine_requests_address(), UInt32(Int32.max))
+    freeze.unlock()
   }
 
   /// Sleeps until the snapshot is taken.
