@@ -10,6 +10,8 @@ extern void *__asan_get_current_fake_stack(void) WEAK;
 extern void *__asan_addr_is_in_fake_stack(void *fake_stack, void *address, void **start, void **end) WEAK;
 extern void __lsan_register_root_region(const void *bottom, size_t size) WEAK;
 extern void __lsan_unregister_root_region(const void *bottom, size_t size) WEAK;
+extern void __lsan_disable(void) WEAK;
+extern void __lsan_enable(void) WEAK;
 extern void *__tsan_get_current_fiber(void) WEAK;
 extern void *__tsan_create_fiber(unsigned flags) WEAK;
 extern void __tsan_destroy_fiber(void *fiber) WEAK;
@@ -114,4 +116,12 @@ PLAIN void coroutine_sanitizer_begin_unseen(void) {
 
 PLAIN void coroutine_sanitizer_end_unseen(void) {
   if (__tsan_ignore_thread_end) __tsan_ignore_thread_end();
+}
+
+PLAIN void coroutine_sanitizer_begin_kept(void) {
+  if (__lsan_disable) __lsan_disable();
+}
+
+PLAIN void coroutine_sanitizer_end_kept(void) {
+  if (__lsan_enable) __lsan_enable();
 }

@@ -229,6 +229,27 @@ import Testing
       #expect(events == ["child waits", "grandchild", "child goes on", "joiner", "joiner goes on"])
     }
   }
+
+  /// What it waits for may come from the joiner, once its time is up.
+  @Test func aJoinerWithATimeLimitIsNotHeldUpByAChildThatWaitsPinned() async {
+    await #expect(processExitsWith: .success) {
+      let events = try await events { log in
+        let gate = Channel<Void>()
+        let child = Coroutine {
+          try withThreadPinned { try gate.receive() }
+          log.add("child")
+        }
+        do {
+          try withTimeout(.milliseconds(1)) { try child.get() }
+        } catch {
+          log.add("\(type(of: error))")
+        }
+        try gate.send(())
+        try child.get()
+      }
+      #expect(events == ["TimeoutError", "child"])
+    }
+  }
 }
 
 private struct Mine: Error {}

@@ -51,3 +51,7 @@ void coroutine_sanitizer_did_release(void *object);
 // is not instrumented, orders in a way that TSan does not see. Without a sanitizer nothing happens.
 void coroutine_sanitizer_begin_unseen(void);
 void coroutine_sanitizer_end_unseen(void);
+
+// Around an allocation, on this thread, that is no leak whatever a search for leaks finds. Without a sanitizer nothing happens.
+void coroutine_sanitizer_begin_kept(void);
+void coroutine_sanitizer_end_kept(void);

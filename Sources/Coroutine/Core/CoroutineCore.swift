@@ -475,12 +475,13 @@ extension CoroutineCore {
   /// serial pool, where nobody but this one is ready. It may suspend before its end, and be waited for then.
   ///
   /// For both it is as if this one had been run next and the joiner after it: in two switches instead of four, and past the
-  /// line. Not by a joiner that must not wait: it would depend on luck whether it does. Nor by one with a small stack, on
-  /// which this one's would be fetched and given back; nor where somebody takes notes of who waits.
+  /// line. Not by a joiner that must not wait: it would depend on luck whether it does. Nor by one that a timer is going to
+  /// cancel, should this one wait pinned to the thread; nor by one with a small stack, on which this one's would be fetched
+  /// and given back; nor where somebody takes notes of who waits.
   @inline(__always)
   private final func runAhead(of joiner: CoroutineCore) {
     guard let pool = joiner.pool, joiner.stackSize == Self.defaultStackSize, joiner.isUnrestrained,
-      !joiner.isInterrupted, !coroutine_is_inside_task(), !coroutine_notes_are_taken(),
+      !joiner.isInterrupted, !joiner.isTimedItself, !coroutine_is_inside_task(), !coroutine_notes_are_taken(),
       PoolWorker.takeOnlyOne(self, ofPoolAt: pool)
     else { return }
     // Not as nested: should it wait pinned to this thread, the pool goes on with another one, as whoever runs this knows.

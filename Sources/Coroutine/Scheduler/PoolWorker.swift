@@ -226,10 +226,10 @@ extension PoolWorker {
     }
   }
 
-  /// `isSerialAndBusy` of the calling thread's worker, if it belongs to that pool.
+  /// `isSerialAndBusy` of the calling thread's worker; also if it is none of that pool any more.
   @inline(__always)
   static func isSerialAndBusy(ofPoolAt address: UnsafeRawPointer) -> Bool {
-    current(ofPoolAt: address)?._withUnsafeGuaranteedRef { $0.isSerialAndBusy } ?? false
+    current(ofPoolAt: address)?._withUnsafeGuaranteedRef { $0.isSerialAndBusy } ?? true
   }
 
   /// A number below `limit`. The owner's.
