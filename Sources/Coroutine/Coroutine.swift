@@ -67,7 +67,9 @@ public struct Coroutine<Success: Sendable, Failure: Error>: Sendable {
 
   /// Starts a coroutine on a scheduler: a `DispatchQueue`, `.pool`, one of your own.
   ///
-  /// The other parameters are those of `init(name:stackSize:_:)`.
+  /// The other parameters are those of `init(name:stackSize:_:)`. A function of the main actor may be given here only
+  /// together with `.main`: the compiler takes it anywhere, since Swift 6.3 converts it without a word for a `sending`
+  /// parameter, and it would run on that scheduler, beside the main actor.
   @discardableResult
   @inlinable
   public init(

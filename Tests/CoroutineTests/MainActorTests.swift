@@ -160,6 +160,37 @@ import Testing
       }
       try parent.join()
     }
+
+    func add(_ sum: inout Int, _ number: Int) {
+      sum += number
+      show(sum)
+    }
+
+    /// Actors that are a state and a function, and generators.
+    nonisolated func launchOthers() throws {
+      let actor = MessageActor(state: { 10 }, handle: add)
+      try actor.send(1).get()
+      let other = Supervisor().launch(state: { 20 }, handle: { @MainActor sum, number in self.add(&sum, number) })
+      try other.send(1).get()
+      let parent = MessageActor<Int> { mailbox in
+        let child = mailbox.launch(state: { 30 }, handle: self.add)
+        try child.send(1).get()
+      }
+      try parent.join()
+      let numbers = AsyncGenerator<Int> { @MainActor yield in
+        self.show(41)
+        try yield(42)
+      }
+      while let number = try numbers.next() { try Coroutine.immediate { @MainActor in self.show(number) }.get() }
+    }
+
+    /// They say nothing, and run on the pool.
+    nonisolated func launchMore() throws -> [Bool] {
+      let actor = MessageActor<Reply<Bool>>(
+        state: { 0 }, handle: { _, reply in reply.complete(DispatchQueue.main.isCurrent) })
+      let generator = AsyncGenerator<Bool> { yield in try yield(DispatchQueue.main.isCurrent) }
+      return try [actor.ask { $0 }] + generator.take(1)
+    }
   }
 
   @Test(.timeLimit(.minutes(1))) func closuresAndMethodsOfTheMainActorRunThereThoughThePoolCallsThem() async throws {
@@ -177,6 +208,11 @@ import Testing
     for _ in 0..<2 { try await go.send(()) }
     try await coroutine.get()
     #expect(await other.shown == ["0", "1", "2", "3", "4", "5", "6", "7"])
+
+    let third = Screen()
+    try await Coroutine(on: .pool) { try third.launchOthers() }.get()
+    #expect(await third.shown == ["11", "21", "31", "41", "42"])
+    #expect(try await Coroutine(on: .pool) { try third.launchMore() }.get() == [false, false])
   }
 
   @Test func inRunUntilCompleteTheyRunInTheMainQueuesPlace() async throws {

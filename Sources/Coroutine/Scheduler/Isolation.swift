@@ -56,11 +56,20 @@ var mainActorScheduler: any Scheduler {
 func withoutMainActor<Success, Failure: Error>(
   _ body: @escaping @MainActor @Sendable () throws(Failure) -> Success
 ) -> @Sendable () throws(Failure) -> Success {
+  // As above: the isolation is no part of the value.
   unsafeBitCast(body, to: (@Sendable () throws(Failure) -> Success).self)
 }
 
 func withoutMainActor<Argument, Success>(
   _ body: @escaping @MainActor @Sendable (Argument) throws -> Success
 ) -> @Sendable (Argument) throws -> Success {
+  // As above.
   unsafeBitCast(body, to: (@Sendable (Argument) throws -> Success).self)
+}
+
+func withoutMainActor<State, Message>(
+  _ body: @escaping @MainActor @Sendable (inout State, Message) throws -> Void
+) -> @Sendable (inout State, Message) throws -> Void {
+  // As above.
+  unsafeBitCast(body, to: (@Sendable (inout State, Message) throws -> Void).self)
 }

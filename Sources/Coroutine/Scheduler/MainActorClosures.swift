@@ -1,6 +1,7 @@
 // What takes a closure to be run later, and no scheduler, has a form for closures of the main actor: those that say
 // `@MainActor in`, and methods. The compiler prefers it for these and no others. Without it they would be converted, which
-// it permits for `sending` parameters, and run on the pool.
+// it permits for `sending` parameters, and run on the pool. (Whoever names a scheduler has named it: such a function is
+// converted there, and runs where it was told to.)
 //
 // (`Coroutine { }` has no need of one: its closure inherits the actor and tells at run time. That has to be `@Sendable`,
 // while these can be handed what is not.)
@@ -89,6 +90,15 @@ extension Coroutine where Success == Never, Failure == Never {
   }
 }
 
+extension AsyncGenerator {
+  /// A generator whose body is code of the main actor: it runs on the main queue. Otherwise as any.
+  public init(
+    name: String = "", stackSize: Int? = nil, _ body: @escaping @MainActor @Sendable (Yield) throws -> Void
+  ) {
+    self.init(on: mainActorScheduler, name: name, stackSize: stackSize, withoutMainActor(body))
+  }
+}
+
 extension MessageActor {
   /// Starts an actor whose body is code of the main actor: on the main queue. Otherwise as any actor.
   public init(
@@ -122,5 +132,48 @@ extension Supervisor {
     launch(
       on: mainActorScheduler, name: name, stackSize: stackSize, mailbox: mailbox, supervision: supervision,
       withoutMainActor(body))
+  }
+}
+
+// MARK: - Actors that are a state and a function
+
+// The state is made where it is used: on the main queue, too.
+
+extension MessageActor {
+  /// Starts an actor that is a state and a function of the main actor: both run on the main queue. Otherwise as any actor.
+  public init<State>(
+    name: String = "", stackSize: Int? = nil, mailbox: MailboxPolicy = .unbounded,
+    state makeState: sending @escaping () throws -> State,
+    handle: @escaping @MainActor @Sendable (_ state: inout State, _ message: Message) throws -> Void
+  ) {
+    self.init(
+      on: mainActorScheduler, name: name, stackSize: stackSize, mailbox: mailbox, state: makeState,
+      handle: withoutMainActor(handle))
+  }
+}
+
+extension Mailbox {
+  /// Starts a child that is a state and a function of the main actor: both run on the main queue. Otherwise as any `launch`.
+  public func launch<Other, State>(
+    name: String = "", stackSize: Int? = nil, mailbox: MailboxPolicy = .unbounded,
+    state makeState: sending @escaping () throws -> State,
+    handle: @escaping @MainActor @Sendable (_ state: inout State, _ message: Other) throws -> Void
+  ) -> MessageActor<Other> {
+    launch(
+      on: mainActorScheduler, name: name, stackSize: stackSize, mailbox: mailbox,
+      MessageActor<Other>.body(makeState, withoutMainActor(handle)))
+  }
+}
+
+extension Supervisor {
+  /// Starts an actor that is a state and a function of the main actor: both run on the main queue. Otherwise as any `launch`.
+  public func launch<Message, State>(
+    name: String = "", stackSize: Int? = nil, mailbox: MailboxPolicy = .unbounded,
+    state makeState: sending @escaping () throws -> State,
+    handle: @escaping @MainActor @Sendable (_ state: inout State, _ message: Message) throws -> Void
+  ) -> MessageActor<Message> {
+    launch(
+      on: mainActorScheduler, name: name, stackSize: stackSize, mailbox: mailbox,
+      MessageActor<Message>.body(makeState, withoutMainActor(handle)))
   }
 }
