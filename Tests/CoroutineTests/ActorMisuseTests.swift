@@ -48,9 +48,22 @@ private struct Stolen: @unchecked Sendable {
   }
 
   @Test func impossiblePolicies() async {
-    await #expect(processExitsWith: .failure) { _ = MailboxPolicy.bounded(0) }
-    await #expect(processExitsWith: .failure) { _ = Supervision(restarts: -1) }
-    await #expect(processExitsWith: .failure) { _ = Supervision(beyondLimit: .restart) }
+    let exit1 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      _ = MailboxPolicy.bounded(0)
+    }
+    #expect(standardError(of: exit1).contains("a mailbox can't have a capacity of 0: use 1 or more, or .unbounded"))
+    let exit2 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      _ = Supervision(restarts: -1)
+    }
+    #expect(standardError(of: exit2).contains("Supervision(restarts: -1): a limit can't be negative"))
+    let exit3 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      _ = Supervision(within: .seconds(-1))
+    }
+    #expect(standardError(of: exit3).contains("a time can't be negative"))
+    let exit4 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      _ = Supervision(beyondLimit: .restart)
+    }
+    #expect(standardError(of: exit4).contains("beyond the limit of restarts use .stop or .escalate"))
   }
 
   @Test func oneThatWaitsForItsOwnEnd() async {

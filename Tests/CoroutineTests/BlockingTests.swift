@@ -171,6 +171,17 @@ import Testing
     #expect(text.contains("no coroutine runs here"))
   }
 
+  @Test func impossibleSizesAndTimesTrap() async {
+    let exit1 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      _ = BlockingPool(threadLimit: 0)
+    }
+    #expect(standardError(of: exit1).contains("a BlockingPool needs at least one thread, not 0"))
+    let exit2 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      BlockingPool(threadLimit: 1).idleTime = .seconds(-1)
+    }
+    #expect(standardError(of: exit2).contains("a BlockingPool's threads can't stay for a negative time"))
+  }
+
   // MARK: The state machine
 
   private typealias Machine = BlockingStateMachine<Int, String>

@@ -147,47 +147,7 @@ import Testing
     #expect(message.contains("a channel can't have a capacity of -1: use .rendezvous, or .buffered of 0 or more"))
   }
 
-  // The sequences of steps in coobjc's documentation.
-
-  @Test func coobjcSendWithoutABufferWaitsForANonblockingReceive() async throws {
-    let log = Log()
-    try await run {
-      let channel = Channel<Int>()
-      let sender = Coroutine {
-        log.add("1")
-        try channel.send(111)
-        log.add("2")
-      }
-      let receiver = Coroutine {
-        log.add("3")
-        #expect(channel.tryReceive() == .received(111))
-        log.add("4")
-      }
-      try sender.get()
-      try receiver.get()
-    }
-    #expect(log.all == ["1", "3", "4", "2"])
-  }
-
-  @Test func coobjcSendIntoABufferDoesNotWait() async throws {
-    let log = Log()
-    try await run {
-      let channel = Channel<Int>(capacity: .buffered(2))
-      let sender = Coroutine {
-        log.add("1")
-        try channel.send(111)
-        log.add("2")
-      }
-      let receiver = Coroutine {
-        log.add("3")
-        #expect(channel.tryReceive() == .received(111))
-        log.add("4")
-      }
-      try sender.get()
-      try receiver.get()
-    }
-    #expect(log.all == ["1", "2", "3", "4"])
-  }
+  // From coobjc's tests. (Those of its documents are in `SeedCoobjcTests`.)
 
   @Test func coobjcReceiverWaitsForTwoSendersInTurn() async throws {
     let log = Log()
