@@ -40,8 +40,9 @@ extension Coroutine {
 }
 
 /// Starts a coroutine when another one ends.
+// Unchecked: as its superclass; its own field is constant.
 private final class EndListener: WaitListener, @unchecked Sendable {
-  // Constant: the coroutine keeps itself alive until it has run.
+  // Alive: the coroutine keeps itself so until it has run.
   private let work: CoroutineCore
 
   init(starting work: CoroutineCore) {

@@ -321,6 +321,7 @@ enum ReplyPhase {
 
 /// One answer.
 @usableFromInline
+// Unchecked: as its superclass; the field says who may touch it.
 class ReplyStorage<Value: Sendable>: ReplyCore, @unchecked Sendable {
   /// Written before `isSettled`; taken by the asker after that.
   @exclusivity(unchecked) @usableFromInline final var value: Value?
@@ -351,6 +352,7 @@ class ReplyStorage<Value: Sendable>: ReplyCore, @unchecked Sendable {
 }
 
 /// What a sender gets who did not ask: that the message was handled is the answer.
+// Unchecked: as its superclass.
 final class Receipt: ReplyStorage<Void>, @unchecked Sendable {
   override func noteHandled() {
     _ = succeed(())

@@ -12,6 +12,7 @@ package enum SwiftClass {
   package static var arrayElements: UInt { 32 }
 
   static func descriptor(of type: AnyClass) -> UInt {
+    // A metatype of a class is a pointer to its metadata.
     unsafeBitCast(type, to: UnsafeRawPointer.self).load(fromByteOffset: Int(descriptor), as: UInt.self)
   }
 }

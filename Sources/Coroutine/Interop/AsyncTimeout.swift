@@ -43,9 +43,9 @@ nonisolated(nonsending) public func withTimeout<C: Clock, Result: Sendable>(
 }
 
 /// Cancels a task when the time is up.
+// Unchecked: of its own fields only an atomic changes; the node is worked on under the lock of the timers.
 final class TaskTimeout: TimerTarget, @unchecked Sendable {
   private let cancel: @Sendable () -> Void
-  // Sendable: this is all that changes.
   private let fired = Atomic<Bool>(false)
   /// How many timeouts of tasks have not ended. For debuggers.
   static let pending = Atomic<Int>(0)

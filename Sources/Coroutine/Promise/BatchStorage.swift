@@ -8,6 +8,7 @@ final class BatchStorage: Waitable, @unchecked Sendable {
   /// failed. Constant from `begin` on.
   @exclusivity(unchecked) private var circles: [Int: AskCycle] = [:]
 
+  // Unchecked: as its superclass; its own fields are constant.
   private final class Listener: WaitListener, @unchecked Sendable {
     let batch: BatchStorage
     let index: Int

@@ -54,6 +54,7 @@ class PromiseObserver: CoroutineCore, @unchecked Sendable {
 }
 
 /// A step of a chain: turns the outcome of one promise into that of another.
+// Unchecked: as its superclass; its own field is constant.
 final class PromiseStep<Input: Sendable, Output: Sendable>: PromiseObserver, @unchecked Sendable {
   private let output: PromiseStorage<Output>
 

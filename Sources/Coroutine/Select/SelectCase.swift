@@ -52,8 +52,9 @@ public protocol SelectVisitor {
 
 /// An operation that can be done at once or waited for: what a case is to the runtime.
 ///
-/// Its node, of its `layout`, is a place in a queue and what is handed over there. `attempt` and `enqueue` initialise the node if they succeed; `take` and `discard` leave it uninitialised. The lock of
-/// the target is held during `attempt`, `enqueue` and `dequeue`, and during them only.
+/// Its node, of its `layout`, is a place in a queue and what is handed over there. `attempt` and `enqueue` initialise the
+/// node if they succeed; `take` and `discard` leave it uninitialised. The lock of the target is held during `attempt`,
+/// `enqueue` and `dequeue`, and during them only.
 public protocol SelectOperation: SelectOperations {
   /// What it needs, kept alive. The operation itself holds nothing, so that copies of it cost nothing.
   associatedtype Source

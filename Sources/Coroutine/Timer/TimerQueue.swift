@@ -17,8 +17,8 @@ import Glibc
 /// awake nothing can be claimed, and its deadline would be lost. The best place is where the state machine has said "wait":
 /// then operations that need not wait arm nothing. There the lock of what is waited for is held, so that lock comes before
 /// this one, and nothing under this one may wait for a departure, which may need that lock.
+// Unchecked: the lock guards the wheel and the driver's promise.
 final class TimerQueue: @unchecked Sendable {
-  // Sendable: the lock guards the wheel and the driver's promise.
   private let lock = Lock()
   // Unchecked: within the lock's critical sections, which nest nothing.
   @exclusivity(unchecked) private var wheel = TimerWheel()
