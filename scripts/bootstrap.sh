@@ -68,6 +68,8 @@ has_pip() { python3 -m pip --version > /dev/null 2>&1; }
 
 need_pip() { need python3-pip "pip, for Python 3" has_pip; }
 
+need_gdb() { need gdb "gdb" has_command gdb; }
+
 need_git() { need git "Git" has_command git; }
 
 need_cmake() {
@@ -96,7 +98,7 @@ check_needs() {
     cmake) needs=(libunwind boost cmake) ;;
     assembly) needs=(boost assembly_tools) ;;
     lint) needs=() ;;
-    ci) needs=(libunwind boost git cmake assembly_tools) ;;
+    ci) needs=(libunwind boost git cmake assembly_tools gdb) ;;  # what tests gdb's commands is left out without it
     *) fail "unknown command '$1': demo, test, dumps, trace, sanitize, bench, peers, cmake, assembly, lint or ci" ;;
   esac
   missing_packages=()

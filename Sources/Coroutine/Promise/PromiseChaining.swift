@@ -10,6 +10,9 @@
 /// **Cancelling** the promise that a call returns keeps its closure from running, or cancels the coroutine in which it
 /// runs. The promise that it was made from goes on.
 ///
+/// **In long chains** give the closures' parameters types, `{ (text: String) in text.count }`: each closure may return a value or
+/// a promise, and from the fifth on the compiler gives up finding out for all of them together.
+///
 /// Each call takes constant time. Chains of any length are worked off step by step, not by recursion.
 extension Promise {
   /// What `transform` makes of the value. Skipped on rejection: the promise returned is rejected with the same error.
