@@ -181,7 +181,7 @@ import Testing
   }
 
   /// Each on a stack of its own, whoever has resumed it; but one that is small has no room for the child's beginning.
-  @Test(arguments: [nil, 16 << 10]) func joinersOfJoinersNeedNoStack(stackSize: Int?) async {
+  @Test(arguments: [nil, 64 << 10]) func joinersOfJoinersNeedNoStack(stackSize: Int?) async {
     await #expect(processExitsWith: .success) { [stackSize] in
       takeNoNotes()
       @Sendable func depth(_ levels: Int) throws -> Int {
