@@ -42,14 +42,14 @@ package final class ScopeStorage: Waitable, @unchecked Sendable {
     if let reason { child.cancel(reason: reason) }
   }
 
-  /// A child has ended, and has left its stack. After that the child counts as nobody who keeps the scope.
+  /// A child has ended, and has left its stack. With the last of them the scope may go.
   @inline(__always)
   func childEnded(_ child: CoroutineCore) {
     if let failure = child.failure { return childFailed(child, failure) }
     lock.lock()
     children.remove(child)
     let (_, woken) = machine.childEnded(nil)
-    // After the last child the owner may let the scope go at once: nothing of it is touched from here on.
+    // After the last child the owner may let the scope go at once: nothing of it is touched behind this.
     lock.unlock()
     woken.wakeOthers()
   }

@@ -1,0 +1,262 @@
+import CCoroutine
+import Context
+import Coroutine
+import Foundation
+import Synchronization
+import Testing
+
+/// How a generator ends: by its body, by an error, cancelled, or dropped, and what is left of it then.
+@Suite struct GeneratorEndTests {
+  @Test func aDroppedGeneratorUnwindsItsBody() {
+    final class Witness {}
+    let log = Log()
+    weak var gone: Witness?
+    func run() {
+      let generator = Generator<Int> { yield in
+        let witness = Witness()
+        gone = witness
+        defer { log.add("defer") }
+        do {
+          for value in 0... { try yield(value) }
+        } catch {
+          log.add("\(type(of: error))")
+          throw error
+        }
+        withExtendedLifetime(witness) {}
+      }
+      let values = (generator.next(), generator.next())
+      #expect(values == (0, 1))
+    }
+    run()
+    #expect(log.all == ["GeneratorCancelled", "defer"])
+    #expect(gone == nil)
+  }
+
+  @Test func aBodyThatNeverBeganIsReleased() {
+    final class Witness {}
+    weak var gone: Witness?
+    func run() {
+      let witness = Witness()
+      gone = witness
+      let generator = Generator<Int> { yield in withExtendedLifetime(witness) {} }
+      let other = Generator<Int> { yield in withExtendedLifetime(witness) {} }
+      other.cancel()
+      #expect(other.next() == nil)
+      withExtendedLifetime(generator) {}
+    }
+    run()
+    #expect(gone == nil)
+  }
+
+  @Test func aBodyThatSwallowsTheCancellationIsThrownAtAgain() {
+    let log = Log()
+    let generator = Generator<Int> { yield in
+      for value in 0..<5 {
+        do { try yield(value) } catch { log.add("swallowed \(value)") }
+      }
+    }
+    #expect(generator.next() == 0)
+    generator.cancel()
+    #expect(log.all == (0..<5).map { "swallowed \($0)" })
+    #expect(generator.next() == nil)
+    generator.cancel()
+    #expect(generator.failure == nil)
+  }
+
+  @Test(.disabled(if: coroutine_sanitizers_active(), "a million errors take a minute there"))
+  func aBodyThatNeverEndsIsGivenUpAndReported() async {
+    let reports = Guarded(0)
+    await LostErrors.observe { error, origin in
+      guard let endless = error as? GeneratorEndless, endless.attempts > 1_000_000, origin == "a generator" else {
+        return false
+      }
+      reports.withLock { $0 += 1 }
+      return true
+    } during: {
+      func run() {
+        let generator = Generator<Int> { yield in
+          while true { try? yield(1) }
+        }
+        #expect(generator.next() == 1)
+      }
+      LeakChecker.ignoring(run)
+      #expect(reports.withLock { $0 } == 1)
+      LeakChecker.ignoring {
+        var handle: Generator<Int>?
+        let generator = Generator<Int> { yield in
+          try yield(1)
+          handle?.cancel()
+          while true { try? yield(2) }
+        }
+        handle = generator
+        #expect(generator.next() == 1)
+        #expect(generator.next() == nil)
+        #expect(generator.next() == nil)
+        handle = nil
+      }
+      #expect(reports.withLock { $0 } == 2)
+    }
+  }
+
+  @Test func thatItsConsumerWasCancelledIsNotReported() async throws {
+    let (begun, never) = (Channel<Void>(), Channel<Int>())
+    let lost = Guarded(0)
+    try await LostErrors.observe { error, origin in
+      guard error is CancellationError, origin == "a generator" else { return false }
+      lost.withLock { $0 += 1 }
+      return true
+    } during: {
+      let coroutine = Coroutine { () -> Bool in
+        let generator = Generator<Int> { yield in
+          try begun.send(())
+          try yield(try never.receive())
+        }
+        return generator.next() == nil && generator.failure is CancellationError
+      }
+      try await begun.receive()
+      coroutine.cancel()
+      #expect(try await coroutine.get())
+    }
+    #expect(lost.withLock { $0 } == 0)
+  }
+
+  @Test func cancellingFromInsideEndsAtTheNextYield() {
+    var handle: Generator<Int>?
+    let generator = Generator<Int> { yield in
+      try yield(1)
+      handle?.cancel()
+      try yield(2)
+    }
+    handle = generator
+    #expect(generator.next() == 1)
+    #expect(generator.next() == nil)
+    handle = nil
+  }
+
+  @Test func anErrorEndsTheSequenceAndIsKept() async throws {
+    let reports = Guarded(0)
+    struct Mine: Error {}
+    await LostErrors.observe { error, _ in
+      if error is Mine { reports.withLock { $0 += 1 } }
+      return error is Mine
+    } during: {
+      let generator = Generator<Int> { yield in
+        try yield(1)
+        throw Mine()
+      }
+      #expect(generator.next() == 1)
+      #expect(generator.failure == nil)
+      #expect(generator.next() == nil)
+      #expect(generator.failure is Mine)
+      #expect(generator.next() == nil)
+    }
+    #expect(reports.withLock { $0 } == 1)
+  }
+
+  @Test func anImpossibleStackSizeEndsItWithAnError() async {
+    await LostErrors.observe { error, _ in
+      error is StackError
+    } during: {
+      let generator = Generator<Int>(stackSize: .max) { yield in try yield(1) }
+      #expect(generator.next() == nil)
+      #expect(generator.failure != nil)
+      // With room for a large element on top the sum must not trap either.
+      let large = Generator<InlineArray<2000, UInt64>>(stackSize: .max) { _ in }
+      for _ in large { Issue.record("an element without a stack") }
+      #expect(large.failure != nil)
+    }
+  }
+
+  @Test func hundredThousandDroppedHalfWayLeaveNothingBehind() {
+    final class Witness {
+      nonisolated(unsafe) static var live = 0  // one thread: this test's
+      init() { Witness.live += 1 }
+      deinit { Witness.live -= 1 }
+    }
+    func one(_ index: Int) -> Int {
+      let generator = Generator<Int> { yield in
+        let witness = Witness()
+        defer { withExtendedLifetime(witness) {} }
+        for value in index... { try yield(value) }
+      }
+      return generator.next()!
+    }
+    var sum = 0
+    for index in 0..<100_000 { sum &+= one(index) }
+    #expect(sum == 100_000 * 99_999 / 2)
+    #expect(Witness.live == 0)
+  }
+
+  @Test func noStackIsLeftBehindByThoseThatLiveAtOnce() throws {
+    // A pool of its own: nobody else in the process has stacks of this size.
+    let size = 23 * 4096 + (4 << 20)
+    let pool = try StackPool.shared(stackSize: size)
+    let before = pool.statistics.live
+    var made: [Int] = []
+    for _ in 0..<5 {
+      let generators = (0..<300).map { index in
+        Generator<Int>(stackSize: size) { yield in for value in index... { try yield(value) } }
+      }
+      for (index, generator) in generators.enumerated() { #expect(generator.next() == index) }
+      #expect(pool.statistics.live == before + 300)
+      for generator in generators.prefix(100) { generator.cancel() }
+      #expect(pool.statistics.live == before + 200)
+      made.append(pool.statistics.live + pool.statistics.idle)
+      withExtendedLifetime(generators) {}
+    }
+    #expect(pool.statistics.live == before)
+    #expect(Set(made).count == 1)
+  }
+
+  /// What orders the last use with the end is the count of references: nothing else does here, ThreadSanitizer must know.
+  @Test func droppedOnAnotherThreadThanTheLastUseItUnwindsWithoutARace() {
+    // Unchecked: each of two threads has one of them.
+    final class Holder: @unchecked Sendable {
+      var generator: Generator<Int>?
+      init(_ generator: Generator<Int>) { self.generator = generator }
+    }
+    let isUsed = Atomic(false)
+    let unwound = Guarded(0)
+    for _ in 0..<20 {
+      isUsed.store(false, ordering: .relaxed)
+      let holders = {
+        let generator = Generator<Int> { yield in
+          var numbers = [0]
+          defer { unwound.withLock { $0 += numbers.count } }
+          while true {
+            try yield(numbers.count)
+            numbers.append(1)
+          }
+        }
+        return (Holder(generator), Holder(generator))
+      }()
+      let user = PlainThread {
+        while holders.0.generator!.next()! < 3 {}
+        holders.0.generator = nil
+        isUsed.store(true, ordering: .relaxed)
+      }
+      let last = PlainThread {
+        while !isUsed.load(ordering: .relaxed) { sched_yield() }
+        holders.1.generator = nil
+      }
+      user.join()
+      last.join()
+    }
+    #expect(unwound.withLock { $0 } == 60)
+  }
+}
+
+/// AddressSanitizer's, where there is one.
+private enum LeakChecker {
+  typealias Function = @convention(c) () -> Void
+
+  /// What `body` allocates may get lost: on purpose.
+  static func ignoring(_ body: () -> Void) {
+    // The types that <sanitizer/lsan_interface.h> declares.
+    let disable = dlsym(nil, "__lsan_disable").map { unsafeBitCast($0, to: Function.self) }
+    let enable = dlsym(nil, "__lsan_enable").map { unsafeBitCast($0, to: Function.self) }
+    disable?()
+    body()
+    enable?()
+  }
+}
