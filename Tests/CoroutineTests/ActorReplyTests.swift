@@ -303,6 +303,38 @@ import Testing
     #expect(answers == [1, 2, 3])
   }
 
+  @Test(arguments: [false, true])
+  func aReplyThatWasWaitedForIsUsedAgainUnlessSomebodyHasIt(isKept: Bool) async throws {
+    let pool = ThreadPool(threads: 1)
+    let kept = Guarded<[Question]>([])
+    let asker = Guarded<CoroutineCore?>(nil)
+    let actor = MessageActor<Question>(on: pool) { mailbox in
+      var number = 0
+      for reply in mailbox {
+        number += 1
+        if isKept { kept.withLock { $0.append(reply) } }
+        while asker.withLock({ $0?.state.load(ordering: .relaxed) }) != .suspended { Coroutine.yield() }
+        reply.complete(number)
+      }
+    }
+    let answers = try await Coroutine(on: pool) { () -> [Int] in
+      let core = CoroutineCore.running(for: "a test")
+      asker.withLock { $0 = core }
+      var answers: [Int] = []
+      var used: [UnsafeMutableRawPointer?] = []
+      for _ in 0..<3 {
+        answers.append(try actor.ask { $0 })
+        used.append(core.spareReply?.storage.toOpaque())
+        let late = kept.withLock { $0.map { $0.complete(100) } }
+        #expect(late.allSatisfy { !$0 })
+      }
+      #expect(used == (isKept ? [nil, nil, nil] : [used[0], used[0], used[0]]))
+      #expect((used[0] == nil) == isKept)
+      return answers
+    }.get()
+    #expect(answers == [1, 2, 3])
+  }
+
   // MARK: Every order
 
   @Test func anAnswerHasOneOutcome() {

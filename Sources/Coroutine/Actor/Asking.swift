@@ -84,8 +84,9 @@ extension ActorStorage {
   func waitForAnswer<Value: Sendable>(
     _ core: CoroutineCore, _ end: Unmanaged<ReplyEnd>, until deadline: UInt64, _ timeout: Duration?
   ) throws -> Value {
+    // Retained for `keepStorage`.
     let reply = end._withUnsafeGuaranteedRef { $0.storage.retain() }
-    defer { reply.release() }
+    defer { ReplyEnd.keepStorage(reply, for: core) }
     ReplyEnd.release(end)
     return try reply._withUnsafeGuaranteedRef { reply in
       let storage = unsafeDowncast(reply, to: ReplyStorage<Value>.self)

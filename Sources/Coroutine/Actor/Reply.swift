@@ -124,6 +124,17 @@ final class ReplyEnd: Sendable {
     end.release()
   }
 
+  /// Keeps the storage of an ask whose wait has ended for the next one of `core`, who asked, if nobody can answer it any more.
+  /// Takes over a reference.
+  @usableFromInline @inline(never)
+  static func keepStorage(_ storage: Unmanaged<ReplyCore>, for core: CoroutineCore) {
+    var storage = storage.takeRetainedValue()
+    // Else there is a `Reply` still, or the last one is just going.
+    guard storage.isSettled, isKnownUniquelyReferenced(&storage) else { return }
+    storage.recipient = nil
+    core.spareReply = ReplyEnd(storage)
+  }
+
   /// One for an ask of the running coroutine `core`, that nobody else has: the one of its last ask, if it is over.
   /// Retained for the caller.
   @inlinable @inline(__always)
