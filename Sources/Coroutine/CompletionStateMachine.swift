@@ -3,8 +3,6 @@
 struct CompletionStateMachine {
   @usableFromInline var waiters = WaitQueue()
   @usableFromInline var isFinished = false
-  /// Whether anybody ever asked for the result.
-  @usableFromInline var wasObserved = false
 
   @inlinable
   init() {}
@@ -12,7 +10,6 @@ struct CompletionStateMachine {
   /// Somebody wants the result: `done` if it is there.
   @inlinable
   mutating func join(_ node: UnsafeMutablePointer<WaitNode>) -> Attempt {
-    wasObserved = true
     if isFinished { return .done }
     waiters.append(node)
     return .wait

@@ -25,7 +25,6 @@ import Testing
           case .done: #expect(machine.isFinished)
           case .wake, .wakeAll: Issue.record("a join wakes nobody")
           }
-          #expect(machine.wasObserved)
         case 1 where !machine.isFinished:
           #expect(machine.complete().nodes == waiting)
           waiting = []

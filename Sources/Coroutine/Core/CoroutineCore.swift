@@ -27,6 +27,8 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   final let state = Atomic<CoroutineState>(.ready)
   /// Whether it is an `ActorCoroutine`. Constant after the initialiser.
   @exclusivity(unchecked) @usableFromInline final var isActor = false
+  /// Whether anybody ever asked for the result.
+  final let wasObserved = Atomic<Bool>(false)
   /// How often it has lent an actor its thread; at 0 again, it lets others run (`ActorCore.lend`). Its own.
   @exclusivity(unchecked) final var loans: UInt8 = 0
   /// The priority of the task that it was created in, or whose coroutine it was; 0 for none. (Not as `TaskPriority`, whose
@@ -137,7 +139,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
 
   deinit {
     record.end()
-    if let failure, !completion.wasObserved { report(failure) }
+    if let failure, !wasObserved.load(ordering: .relaxed) { report(failure) }
   }
 
   @inline(never)
@@ -371,11 +373,12 @@ extension CoroutineCore {
   /// Not inlined: `run` has to be, which the optimiser does as long as it is small.
   @inline(never)
   private final func end() {
+    // Before anybody learns of it.
+    if !PoolWorker.countEnding() { Self.addEndings(1) }
     lock.lock()
     let waiters = completion.complete()
-    // Before anybody learns of it: under the lock, since who asks whether it has ended need not have waited.
-    state.store(.finished, ordering: .relaxed)
-    if !PoolWorker.countEnding() { Self.addEndings(1) }
+    // Whoever sees this takes the result without the lock. This one's own reference lasts until the end of this function.
+    state.store(.finished, ordering: .releasing)
     lock.unlock()
     waiters.wakeAll()
     if let scope {
@@ -426,7 +429,7 @@ extension CoroutineCore {
   /// A scope waits for its end and takes its failure. Before it is scheduled, when nobody else asks for that.
   final func willEnd(in scope: ScopeStorage) {
     self.scope = .passUnretained(scope)
-    completion.wasObserved = true
+    resultIsTaken()
   }
 
   /// Runs a new coroutine on the calling thread until it suspends for the first time.
@@ -443,16 +446,20 @@ extension CoroutineCore {
 // MARK: - Joining
 
 extension CoroutineCore {
-  /// Whether it has ended.
+  /// Whether it has ended: then what it has left may be read.
   @usableFromInline
-  final var isFinished: Bool {
-    lock.withLock { completion.isFinished }
+  final var isFinished: Bool { state.load(ordering: .acquiring) == .finished }
+
+  /// `completion.join` of somebody who wants the result. Under the lock.
+  private final func join(_ node: UnsafeMutablePointer<WaitNode>) -> Attempt {
+    resultIsTaken()
+    return completion.join(node)
   }
 
   /// Tells `listener` of the end, once; false if it has come already.
   final func join(_ listener: WaitListener) -> Bool {
     lock.withLock {
-      guard case .wait = completion.join(listener.node) else { return false }
+      guard case .wait = join(listener.node) else { return false }
       listener.enter()
       return true
     }
@@ -466,10 +473,9 @@ extension CoroutineCore {
     if wasQueued { listener.leave() }
   }
 
-  /// Its result goes another way: nobody has to ask for it here.
-  final func resultIsTaken() {
-    lock.withLock { completion.wasObserved = true }
-  }
+  /// Somebody has asked for the result, or it goes another way: a failure needs no report.
+  @usableFromInline
+  final func resultIsTaken() { wasObserved.store(true, ordering: .relaxed) }
 
   /// Runs this coroutine at once, if `joiner`, who is about to wait for its end, would be suspended for nothing else: in a
   /// serial pool, where nobody but this one is ready. It may suspend before its end, and be waited for then.
@@ -497,11 +503,16 @@ extension CoroutineCore {
   final func waitForEnd(until deadline: UInt64 = WaitDeadline.never) throws {
     let cause = CoroutineCore.runningUncounted(for: "Coroutine.get()")._withUnsafeGuaranteedRef { core in
       require(core !== self, "\(core.description) waits for its own end: it would wait for ever")
-      if deadline == WaitDeadline.never { runAhead(of: core) }
+      if deadline == WaitDeadline.never, !isFinished { runAhead(of: core) }
+      // Without the lock, and without a node, as nobody has to be told.
+      if isFinished, !core.isInterrupted {
+        resultIsTaken()
+        return WakeCause.event
+      }
       var node = WaitNode(.coroutine(.passUnretained(core)))
       return withUnsafeMutablePointer(to: &node) { node in
         wait(core, .join, until: deadline) {
-          completion.join(node)
+          join(node)
         } withdraw: {
           completion.leave(node)
           return .done
@@ -516,12 +527,13 @@ extension CoroutineCore {
   /// - Throws: `CancellationError` if the caller is cancelled before, `TimeoutError`.
   @usableFromInline
   nonisolated(nonsending) final func waitForEnd(until deadline: UInt64 = WaitDeadline.never) async throws {
+    if isFinished, !Task.isCancelled { return resultIsTaken() }
     let task = WaitingTask()
     let node = UnsafeMutablePointer<WaitNode>.allocate(capacity: 1)
     node.initialize(to: WaitNode(.task(.passUnretained(task))))
     defer { node.deallocate() }
     let cause = await wait(task, until: deadline) {
-      completion.join(node)
+      join(node)
     } withdraw: {
       completion.leave(node)
       return .done
@@ -537,11 +549,12 @@ extension CoroutineCore {
       isFinished || !home.isThisThreadAlone,
       "getBlocking() blocks the only thread of \(home.description), on which \(description) runs: it would wait for ever. "
         + "Use 'try await value', or start the coroutine elsewhere: Coroutine(on: .pool) { … }")
+    if isFinished { return resultIsTaken() }
     let thread = BlockedThread()
     var node = WaitNode(.thread(.passUnretained(thread)))
     let cause = withUnsafeMutablePointer(to: &node) { node in
       wait(thread, until: deadline) {
-        completion.join(node)
+        join(node)
       } withdraw: {
         completion.leave(node)
         return .done

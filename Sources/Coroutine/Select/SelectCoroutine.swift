@@ -1,5 +1,3 @@
-public import Context
-
 extension Coroutine {
   /// A case of a `select`: waits for the coroutine's end, and gets what it returned.
   ///
@@ -91,7 +89,7 @@ extension Select {
     public func take(_ node: UnsafeMutableRawPointer) -> Result<Success, any Error> {
       // Trivial memory, and not initialised if the end was there at once.
       let storage = coroutine.takeUnretainedValue()
-      storage.lock.withLock { storage.completion.wasObserved = true }
+      storage.resultIsTaken()
       return Result { try storage.outcome() }
     }
   }
