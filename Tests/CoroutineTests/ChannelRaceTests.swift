@@ -124,4 +124,34 @@ import Testing
     #expect(sent.count == received.count)
     #expect(sent.count + back.count == 4 * rounds)
   }
+
+  @Test(arguments: capacities)
+  func theDeadlineOfABlockedThreadRacesWithAWake(capacity: ChannelCapacity) async throws {
+    // Arrays: of what is handed over there is a part that ThreadSanitizer watches.
+    let channel = Channel<[Int]>(capacity: capacity)
+    let senders = (0..<2).map { sender in
+      PlainThread {
+        (0..<300).map { [sender, $0] }.filter { element in
+          (try? channel.sendBlocking(element, timeout: .microseconds(element[1] % 60))) != nil
+        }
+      }
+    }
+    let receivers = (0..<2).map { receiver in
+      PlainThread { () -> [[Int]] in
+        var received: [[Int]] = []
+        while true {
+          do {
+            received.append(try channel.receiveBlocking(timeout: .microseconds(30 + receiver)))
+          } catch {
+            guard error is TimeoutError else { return received }
+          }
+        }
+      }
+    }
+    let sent = senders.flatMap { $0.join() }
+    channel.close()
+    let received = receivers.flatMap { $0.join() }
+    #expect(Set(received) == Set(sent))
+    #expect(received.count == sent.count)
+  }
 }

@@ -1,5 +1,6 @@
 import CSystem
 import Glibc
+import Synchronization
 
 /// A count that threads wait for: POSIX's semaphore, which the sanitizers know, in memory that does not move.
 final class ThreadSemaphore: Sendable {
@@ -37,6 +38,9 @@ package final class BlockedThread: Sendable {
   /// Who ends the wait.
   @usableFromInline let parking = Parking()
   private let semaphore = ThreadSemaphore()
+  /// Orders what the waker did, after its claim too, before what the thread does. The semaphore does so as well, but in a
+  /// wait with a deadline by this clock ThreadSanitizer does not see it.
+  private let wasUnblocked = Atomic<Bool>(false)
 
   @usableFromInline
   init() {}
@@ -47,10 +51,14 @@ package final class BlockedThread: Sendable {
     if deadline == WaitDeadline.never || !semaphore.wait(until: deadline) && !parking.claim(.timedOut) {
       semaphore.wait()
     }
+    _ = wasUnblocked.load(ordering: .acquiring)
     return parking.cause
   }
 
   /// For the one who has claimed its wait.
   @usableFromInline
-  func unblock() { semaphore.signal() }
+  func unblock() {
+    wasUnblocked.store(true, ordering: .releasing)
+    semaphore.signal()
+  }
 }
