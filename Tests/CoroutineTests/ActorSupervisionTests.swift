@@ -199,6 +199,33 @@ import Testing
     }
   }
 
+  @Test(arguments: [0, 1, 2]) func restForOneConcernsThoseThatWereLaunchedLater(failing: Int) async throws {
+    let log = Log()
+    try await DeadLetterOffice.observe("in a row") { _ in
+    } during: { () async throws -> Void in
+      try await Coroutine(on: DispatchQueue(label: "serial")) { [loop] in
+        let supervisor = Supervisor(Supervision(.restForOne))
+        let actors = (0..<3).map { number in
+          supervisor.launch(name: "in a row") { mailbox in
+            log.add("\(number) begins")
+            try loop(Log())(mailbox)
+          }
+        }
+        for actor in actors {
+          try actor.tell(.add(5))
+          _ = try actor.ask { .get($0) }
+        }
+        try actors[failing].tell(.fail)
+        var sums: [Int] = []
+        for actor in actors { sums.append(try actor.ask { .get($0) }) }
+        log.add("\(sums.map { $0 == 0 })")
+        supervisor.stop()
+      }.get()
+    }
+    let begun = (0..<3).map { "\($0) begins" }
+    #expect(log.all == begun + begun[failing...] + ["\((0..<3).map { $0 >= failing })"])
+  }
+
   // MARK: Limits
 
   @Test func beyondTheLimitItIsStopped() async throws {
@@ -232,7 +259,7 @@ import Testing
       (0, .restart), (99, .restart), (99, .escalate), (100, .restart), (101, .escalate), (199, .restart),
     ]
     for (time, directive) in times {
-      #expect(machine.failed(.restart, at: time) == .init(directive: directive, concernsOthers: false))
+      #expect(machine.failed(.restart, at: time) == .init(directive: directive, others: .none))
     }
     #expect(machine.failed(.resume, at: 200).directive == .resume)
     #expect(machine.failed(.stop, at: 200).directive == .stop)
@@ -262,11 +289,14 @@ import Testing
   }
 
   @Test func whatConcernsTheOthers() {
-    for strategy: Supervision.Strategy in [.oneForOne, .oneForAll] {
+    let strategies: [(Supervision.Strategy, SupervisionStateMachine.Others)] = [
+      (.oneForOne, .none), (.oneForAll, .all), (.restForOne, .later),
+    ]
+    for (strategy, others) in strategies {
       for directive: Supervision.Directive in [.resume, .restart, .stop, .escalate] {
         var machine = SupervisionStateMachine(Supervision(strategy))
-        let concernsOthers = strategy == .oneForAll && (directive == .restart || directive == .stop)
-        #expect(machine.failed(directive, at: 0) == .init(directive: directive, concernsOthers: concernsOthers))
+        let others = directive == .restart || directive == .stop ? others : .none
+        #expect(machine.failed(directive, at: 0) == .init(directive: directive, others: others))
       }
     }
   }

@@ -27,6 +27,9 @@ public struct Supervision: Sendable {
     /// All of the supervisor's actors, if it is `restart` or `stop`: for actors that depend on each other's state. Each is
     /// interrupted, and starts again as soon as its body has ended.
     case oneForAll
+    /// The one that failed, and those that its supervisor has launched after it, if it is `restart` or `stop`: for actors
+    /// of which each depends on those before it. They start again as with `oneForAll`.
+    case restForOne
   }
 
   let strategy: Strategy
@@ -84,8 +87,14 @@ struct SupervisionStateMachine {
 
   struct Decision: Equatable {
     let directive: Supervision.Directive
-    /// Whether it concerns the others too.
-    let concernsOthers: Bool
+    let others: Others
+  }
+
+  /// Whom a directive concerns beside the one that failed.
+  enum Others {
+    case none, all
+    /// Those that were launched after it.
+    case later
   }
 
   /// An actor has failed, `now`, for which the policy says `directive`.
@@ -95,7 +104,11 @@ struct SupervisionStateMachine {
       restarts.removeAll { $0.addingSaturated(window) <= now }
       if restarts.count < limit { restarts.append(now) } else { directive = beyondLimit }
     }
-    let concernsOthers = strategy == .oneForAll && (directive == .restart || directive == .stop)
-    return Decision(directive: directive, concernsOthers: concernsOthers)
+    guard directive == .restart || directive == .stop else { return Decision(directive: directive, others: .none) }
+    switch strategy {
+    case .oneForOne: return Decision(directive: directive, others: .none)
+    case .oneForAll: return Decision(directive: directive, others: .all)
+    case .restForOne: return Decision(directive: directive, others: .later)
+    }
   }
 }

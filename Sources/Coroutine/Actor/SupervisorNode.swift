@@ -9,7 +9,7 @@ final class SupervisorNode: @unchecked Sendable {
   /// The actor whose children they are; `nil`: a `Supervisor`'s. Alive while a child is, which it waits for.
   private unowned(unsafe) let owner: ActorCore?
   private let lock = Lock()
-  // Guarded by the lock, all three.
+  // Guarded by the lock, all three. The children in the order in which they were launched.
   @exclusivity(unchecked) private var children: [ActorCore] = []
   @exclusivity(unchecked) private var machine: SupervisionStateMachine
   @exclusivity(unchecked) private var isClosed = false
@@ -42,7 +42,7 @@ final class SupervisorNode: @unchecked Sendable {
     if wish == .restart || wish == .resume, !mayRestart { wish = .stop }
     lock.lock()
     let decision = machine.failed(wish, at: TimerService.shared.now)
-    let others = decision.concernsOthers ? children.filter { $0 !== child } : []
+    let others = others(decision.others, than: child)
     lock.unlock()
     switch decision.directive {
     case .resume: break
@@ -51,6 +51,15 @@ final class SupervisorNode: @unchecked Sendable {
     case .escalate: escalate(error)
     }
     return decision.directive
+  }
+
+  /// Under the lock.
+  private func others(_ others: SupervisionStateMachine.Others, than child: ActorCore) -> [ActorCore] {
+    switch others {
+    case .none: []
+    case .all: children.filter { $0 !== child }
+    case .later: Array(children.drop { $0 !== child }.dropFirst())
+    }
   }
 
   private func escalate(_ error: any Error) {
