@@ -106,4 +106,30 @@ import Testing
     // What the body captured is released before those who watch are told.
     #expect(live.now == 0)
   }
+
+  @Test func whoWatchesAndEndsLeavesNothingAtTheWatched() async throws {
+    let live = Live()
+    let lost = Guarded(0)
+    let server = MessageActor<Int>(on: .pool) { mailbox in for _ in mailbox {} }
+    try await DeadLetterOffice.observe("short-lived watcher") { _ in
+      lost.withLock { $0 += 1 }
+    } during: { () async throws -> Void in
+      for _ in 0..<100 {
+        let state = Counted(live)
+        let watcher = MessageActor<Int>(on: .pool, name: "short-lived watcher") { mailbox in
+          mailbox.watch(server) { _ in
+            withExtendedLifetime(state) {}
+            return 1
+          }
+          _ = mailbox.next()
+        }
+        try await watcher.tell(0)
+        try await watcher.join()
+      }
+      #expect(live.now == 0)
+      server.cancel()
+      try await server.join()
+      #expect(lost.withLock { $0 } == 0)
+    }
+  }
 }

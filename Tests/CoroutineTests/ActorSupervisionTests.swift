@@ -325,6 +325,45 @@ import Testing
     #expect(log.all == ["the loop ends", "child 2 ends", "child 1 ends", "child 0 ends"])
   }
 
+  @Test(arguments: ["return", "fail"])
+  func aChildThatAsksItsParentAtTheEndIsRefused(how: String) async throws {
+    enum Event: Sendable {
+      case end
+      case childEnds(Reply<Int>)
+    }
+    let log = Log()
+    let name = "parent that ends: \(how)"
+    try await DeadLetterOffice.observe(name) { _ in
+    } during: { () async throws -> Void in
+      let parent = MessageActor<Event>(on: .pool, name: name) { mailbox in
+        let begun = Channel<Void>(capacity: .unbounded)
+        let myself = mailbox.actor
+        // One asks before the parent has ended its body, one after that.
+        for isEarly in [true, false] {
+          let child = mailbox.launch { (inbox: Mailbox<Int>) in
+            if !isEarly {
+              _ = begun.trySend(())
+              for _ in inbox {}
+            }
+            let answer = withCancellationShield {
+              let promise = myself.send { .childEnds($0) } as Promise<Int>
+              if isEarly { _ = begun.trySend(()) }
+              return Result { try promise.get() }
+            }
+            if case .failure(let error) = answer { log.add("\(isEarly): \(error is ActorStopped)") }
+          }
+          withExtendedLifetime(child) {}
+        }
+        _ = try begun.receive(count: 2)
+        guard case .end? = mailbox.next() else { return log.add("the child was first") }
+        if how == "fail" { throw Failure() }
+      }
+      try await parent.tell(.end)
+      _ = await Task { try await parent.join() }.result
+    }
+    #expect(log.all.sorted() == ["false: true", "true: true"])
+  }
+
   @Test func aChildThatEscalatesIsItsParentsFailure() async throws {
     let log = Log()
     let supervisor = Supervisor(Supervision(restarts: 1, within: .seconds(3600)))
@@ -394,6 +433,44 @@ import Testing
     let ends = watcher.send { .get($0) } as Promise<[String]>
     await #expect(throws: Failure.self) { try await worker.send(.fail).get() }
     #expect(try await ends.get() == ["failed: \(Failure())"])
+  }
+
+  @Test func aBodyThatIsRunAgainIsToldOnceAndNothingOfItsFormerWatches() async throws {
+    enum Event: Sendable {
+      case ended(run: Int)
+      case fail
+      case get(Reply<[Int]>)
+    }
+    let worker = MessageActor(on: .pool, name: "watched again", loop(Log()))
+    let runs = Guarded(0)
+    try await DeadLetterOffice.observe("watcher") { _ in
+    } during: { () async throws -> Void in
+      let supervisor = Supervisor()
+      let watcher = supervisor.launch(on: .pool, name: "watcher") { (mailbox: Mailbox<Event>) in
+        let run = runs.withLock { (runs: inout Int) -> Int in
+          runs += 1
+          return runs
+        }
+        mailbox.watch(worker) { _ in .ended(run: run) }
+        // A child's end, which the end of the body brings about, is no message for the next run.
+        let child = mailbox.launch(name: "child") { (inbox: Mailbox<Int>) in for _ in inbox {} }
+        mailbox.watch(child) { _ in .ended(run: -run) }
+        var ends: [Int] = []
+        for event in mailbox {
+          switch event {
+          case .ended(let run): ends.append(run)
+          case .fail: throw Failure()
+          case .get(let reply): reply.complete(ends)
+          }
+        }
+      }
+      for _ in 0..<3 { try await watcher.tell(.fail) }
+      #expect(try await watcher.ask { .get($0) } == [])
+      worker.cancel()
+      try await worker.join()
+      #expect(try await watcher.ask { .get($0) } == [4])
+      await supervisor.stop()
+    }
   }
 
   // MARK: The state machine

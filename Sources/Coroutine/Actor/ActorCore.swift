@@ -42,7 +42,9 @@ class ActorCore: Waitable, @unchecked Sendable {
   // Guarded by the lock, all of them.
   @exclusivity(unchecked) private(set) final var life = ActorStateMachine()
   @exclusivity(unchecked) private final var region: CancellationRegion?
-  @exclusivity(unchecked) private final var watchers: [@Sendable (ActorEnd) -> Void] = []
+  @exclusivity(unchecked) final var watchers = Watchers()
+  /// Those whose ends its body is told of, by the numbers of its watches.
+  @exclusivity(unchecked) final var watched: [UInt64: ActorCore] = [:]
 
   // The actor's own, on its coroutine.
   @exclusivity(unchecked) private final var children: SupervisorNode?
@@ -109,7 +111,10 @@ class ActorCore: Waitable, @unchecked Sendable {
   private final class Birth {
     var actor: ActorCore?
 
-    deinit { actor?.end(.cancelled) }
+    deinit {
+      actor?.refuseMessages()
+      actor?.end(.cancelled)
+    }
   }
 }
 
@@ -121,18 +126,27 @@ extension ActorCore {
     while true {
       let failure = runOnce()
       let outcome = lock.withLock { life.bodyEnded(failure) }
+      endWatches()
       isFailureKnown = endMessage(messageFailure(failure, outcome)) || isFailureKnown
+      let end = end(after: outcome)
+      // One of the children may wait, shielded, for an answer that it would not get.
+      if end != nil { refuseMessages() }
       children?.close()
       children?.stopAll()
       children = nil
-      switch outcome {
-      case .restart: continue
-      case .end(let end): return self.end(end)
-      case .judge(let error, let mayRestart):
-        let verdict = self.verdict ?? judge(error, mayRestart: mayRestart)
-        self.verdict = nil
-        if verdict == .stop || verdict == .escalate { return end(.failed(error)) }
-      }
+      if let end { return self.end(end) }
+    }
+  }
+
+  /// How it ends after a run of the body; `nil`: the body is run again.
+  private final func end(after outcome: ActorStateMachine.Outcome) -> ActorEnd? {
+    switch outcome {
+    case .restart: return nil
+    case .end(let end): return end
+    case .judge(let error, let mayRestart):
+      let verdict = self.verdict ?? judge(error, mayRestart: mayRestart)
+      self.verdict = nil
+      return verdict == .stop || verdict == .escalate ? .failed(error) : nil
     }
   }
 
@@ -191,21 +205,26 @@ extension ActorCore {
     lock.withLock { life.noteMessage() }
   }
 
-  private final func end(_ end: ActorEnd) {
+  /// Nobody will handle what is in the mailbox, nor what would come.
+  private final func refuseMessages() {
     lock.lock()
     let senders = closeMailbox()
     lock.unlock()
     senders.wakeAll()
     clear()
+  }
+
+  /// After it has refused messages.
+  private final func end(_ end: ActorEnd) {
     lock.lock()
     life.finish(end)
     let watchers = self.watchers
-    self.watchers = []
+    self.watchers = Watchers()
     lock.unlock()
     if case .failed(let error) = end, !isFailureKnown, parent == nil, watchers.isEmpty {
       CoroutineErrors.report(error, of: describeActor(name))
     }
-    for watcher in watchers { watcher(end) }
+    for watcher in watchers.inOrder { watcher(end) }
     parent?.remove(self)
   }
 }
@@ -247,15 +266,6 @@ extension ActorCore {
   @inlinable @inline(__always)
   final func claimIdle() -> Bool {
     core._withUnsafeGuaranteedRef { $0.parking.claimIdle() }
-  }
-
-  /// Calls `handler` at its end; at once if it has ended.
-  final func watch(_ handler: @escaping @Sendable (ActorEnd) -> Void) {
-    lock.lock()
-    let end = life.end
-    if end == nil { watchers.append(handler) }
-    lock.unlock()
-    if let end { handler(end) }
   }
 
   /// How it has ended, if it has.

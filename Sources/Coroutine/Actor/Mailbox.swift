@@ -76,15 +76,17 @@ extension Mailbox {
   }
 
   /// Sends this actor a message when another one ends: at once if it has. The message comes whether there is room in the
-  /// mailbox or not.
+  /// mailbox or not. Until then this actor does not end for want of somebody who could send to it.
   ///
   /// ```swift
   /// mailbox.watch(worker) { end in .workerEnded(end) }
   /// ```
+  ///
+  /// It watches until its body ends; a body that is run again watches again.
   public func watch<Other>(
     _ other: MessageActor<Other>, _ message: @escaping @Sendable (ActorEnd) -> Message
   ) {
     let actor = actor
-    other.watch { actor.handle.storage.deliverUrgently(message($0)) }
+    storage.watch(other.storage) { actor.handle.storage.deliverUrgently(message($0)) }
   }
 }
