@@ -96,6 +96,23 @@ import Testing
     #expect(log.all == ["3", "waited for 4", "[6]"])
   }
 
+  @Test func aChannelOfTheNewestLosesTheOldestAndKeepsTheOrder() async throws {
+    let log = Log()
+    try await run {
+      let channel = Channel<Int>(capacity: .newest(3), name: "frames")
+      #expect(channel.trySend(1) == .sent)
+      for value in 2...5 { try channel.send(value) }
+      #expect(channel.trySend(6) == .sent && channel.count == 3 && !channel.isFull)
+      log.add("\(channel)")
+      log.add("\(try channel.receive())")
+      try select { channel.onSend(7) { log.add("sent") } }
+      try select { channel.onSend(8) { log.add("sent") } }
+      channel.close()
+      log.add("\(Array(channel.received))")
+    }
+    #expect(log.all == [#"channel "frames" (newest 3/3)"#, "4", "sent", "sent", "[6, 7, 8]"])
+  }
+
   @Test func whatIsBufferedIsReceivedAfterTheEndAndThenTheIterationEnds() async throws {
     try await run {
       let channel = Channel<Int>(capacity: .buffered(3))
@@ -132,6 +149,8 @@ import Testing
     #expect(Channel<Int>().capacity == .rendezvous)
     #expect(Channel<Int>(capacity: .buffered(0)).capacity == .rendezvous)
     #expect(Channel<Int>(capacity: .buffered(.max)).capacity == .unbounded)
+    #expect(Channel<Int>(capacity: .newest(1)).capacity == .conflated)
+    #expect(Channel<Int>(capacity: .newest(2)).capacity == .newest(2))
     #expect(Channel<Int>(capacity: .conflated, name: "state").name == "state")
     let rendezvous = Channel<Int>()
     #expect(rendezvous.isEmpty && rendezvous.isFull && rendezvous.count == 0)
@@ -139,12 +158,16 @@ import Testing
     #expect(conflated.trySend(1) == .sent && !conflated.isFull && conflated.count == 1)
   }
 
-  @Test func aNegativeCapacityTraps() async throws {
+  @Test func anImpossibleCapacityTraps() async throws {
     let exit = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       _ = Channel<Int>(capacity: .buffered(-1))
     }
     let message = String(decoding: exit?.standardErrorContent ?? [], as: UTF8.self)
     #expect(message.contains("a channel can't have a capacity of -1: use .rendezvous, or .buffered of 0 or more"))
+    let other = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      _ = Channel<Int>(capacity: .newest(0))
+    }
+    #expect(standardError(of: other).contains("a channel can't keep the newest 0 elements: use .newest of 1 or more"))
   }
 
   // From coobjc's tests. (Those of its documents are in `SeedCoobjcTests`.)

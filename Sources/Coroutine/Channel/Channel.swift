@@ -36,10 +36,14 @@ public struct Channel<Element: ~Copyable>: Sendable {
   /// - Parameters:
   ///   - capacity: how many elements it keeps for receivers that have not come yet.
   ///   - name: for backtraces and messages.
-  /// - Precondition: a capacity is not negative: traps otherwise.
+  /// - Precondition: a capacity is not negative, and that of `newest` at least 1: traps otherwise.
   public init(capacity: ChannelCapacity = .rendezvous, name: String = "") {
-    if case .buffered(let count) = capacity {
+    switch capacity {
+    case .buffered(let count):
       require(count >= 0, "a channel can't have a capacity of \(count): use .rendezvous, or .buffered of 0 or more")
+    case .newest(let count):
+      require(count > 0, "a channel can't keep the newest \(count) elements: use .newest of 1 or more")
+    case .rendezvous, .unbounded, .conflated: break
     }
     storage = ChannelStorage(name: name, capacity: capacity)
   }

@@ -9,4 +9,7 @@ public enum ChannelCapacity: Sendable, Equatable {
   case unbounded
   /// The newest: a sender never waits, and takes the place of an older element that nobody has received.
   case conflated
+  /// So many, the newest: a sender never waits; while they are all there it takes the place of the oldest. `newest(1)` is
+  /// conflated.
+  case newest(Int)
 }

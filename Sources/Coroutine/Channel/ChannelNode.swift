@@ -6,7 +6,7 @@ struct ChannelNode<Element: ~Copyable>: ~Copyable {
   @usableFromInline var place: WaitNode
   /// A sender's element until it is taken; a receiver's once it has come. Guarded by the channel's lock while it waits.
   @usableFromInline var element: Element?
-  /// What the element of a sender to a conflated channel has replaced: goes with the node, not under the lock.
+  /// What the element of a sender to a channel of the newest has replaced: goes with the node, not under the lock.
   @usableFromInline var replaced: Element?
 
   @inlinable

@@ -15,7 +15,7 @@ extension Channel where Element: ~Copyable {
   public var isEmpty: Bool { count == 0 }
 
   /// Whether the buffer has no room, so that a sender has to wait unless a receiver does already. A rendezvous is always
-  /// full; an unbounded channel, and a conflated one, never.
+  /// full; an unbounded channel, and one that keeps the newest, never.
   public var isFull: Bool {
     storage.lock.withLock { !storage.machine.isConflated && storage.machine.buffer.count >= storage.machine.limit }
   }

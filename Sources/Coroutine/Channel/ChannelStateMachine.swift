@@ -13,7 +13,7 @@ struct ChannelStateMachine<Element: ~Copyable>: ~Copyable {
   @usableFromInline typealias Node = UnsafeMutablePointer<ChannelNode<Element>>
 
   @usableFromInline var isClosed = false
-  /// Whether an element that finds the buffer full takes the place of the one that is there.
+  /// Whether an element that finds the buffer full takes the place of the oldest one that is there.
   @usableFromInline let isConflated: Bool
   /// How many elements the buffer may have.
   @usableFromInline let limit: Int
@@ -28,6 +28,7 @@ struct ChannelStateMachine<Element: ~Copyable>: ~Copyable {
     case .buffered(let count): (limit, isConflated) = (count, false)
     case .unbounded: (limit, isConflated) = (.max, false)
     case .conflated: (limit, isConflated) = (1, true)
+    case .newest(let count): (limit, isConflated) = (count, true)
     }
   }
 }
@@ -63,10 +64,17 @@ extension ChannelStateMachine where Element: ~Copyable {
       return .buffered
     }
     if isConflated {
-      element = buffer.replaceLast(with: element.take()!)
+      replaceOldest(&element)
       return .replaced
     }
     return .full
+  }
+
+  @inlinable @inline(never)
+  mutating func replaceOldest(_ element: inout Element?) {
+    let oldest = buffer.removeFirst()
+    buffer.append(element.take()!)
+    element = consume oldest
   }
 
   /// What came of somebody's wish to receive without waiting.

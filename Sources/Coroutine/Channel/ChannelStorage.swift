@@ -39,7 +39,7 @@ final class ChannelStorage<Element: ~Copyable>: Waitable, @unchecked Sendable {
   }
 
   var capacity: ChannelCapacity {
-    if machine.isConflated { return .conflated }
+    if machine.isConflated { return machine.limit == 1 ? .conflated : .newest(machine.limit) }
     return switch machine.limit {
     case 0: .rendezvous
     case .max: .unbounded

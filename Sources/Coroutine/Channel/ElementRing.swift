@@ -40,15 +40,6 @@ struct ElementRing<Element: ~Copyable>: ~Copyable {
     return element
   }
 
-  /// Puts an element in the place of the one that came last, which it returns; there must be one.
-  @inlinable
-  mutating func replaceLast(with element: consuming Element) -> Element {
-    let place = places! + ((head &+ count &- 1) & mask)
-    let replaced = place.move()
-    place.initialize(to: element)
-    return replaced
-  }
-
   @inlinable @inline(never)
   mutating func grow() {
     let size = max((mask &+ 1) &* 2, Self.smallest)

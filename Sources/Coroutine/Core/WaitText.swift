@@ -31,7 +31,7 @@ package enum WaitText {
   ) -> String {
     var parts: [String] = []
     if isConflated {
-      parts.append("conflated")
+      parts.append(limit == 1 ? "conflated" : "newest \(count)/\(limit)")
     } else if limit == .max {
       parts.append("buffered \(count)")
     } else if limit > 0 {
