@@ -22,9 +22,13 @@ public final class CoroutineLocal<Value: Sendable>: Sendable {
   public var value: Value {
     get { (CoroutineCore.current?.locals?[ObjectIdentifier(self)] as? Entry)?.value ?? defaultValue }
     set {
-      let core = CoroutineCore.running(for: "Setting a CoroutineLocal")
+      guard let core = CoroutineCore.current else {
+        fatalError("a CoroutineLocal was set outside of coroutines, where nobody keeps its value: set it inside one")
+      }
       if core.locals == nil { core.locals = [:] }
-      core.locals?[ObjectIdentifier(self)] = Entry(variable: self, value: newValue)
+      let old = core.locals?.updateValue(Entry(variable: self, value: newValue), forKey: ObjectIdentifier(self))
+      // Its end may run code of the user's, which may set others: not inside the dictionary.
+      withExtendedLifetime(old) {}
     }
   }
 

@@ -175,10 +175,46 @@ import Testing
     #expect(found.allSatisfy { $0 == 0 })
   }
 
+  /// The end of a value is code of the program's, which may use the variables that are being written.
+  @Test func theEndOfALocalValueMaySetOthers() async throws {
+    final class Farewell: Sendable {
+      let variables: [CoroutineLocal<Int>]
+      init(_ variables: [CoroutineLocal<Int>]) { self.variables = variables }
+      deinit { for (number, variable) in variables.enumerated() { variable.value = number } }
+    }
+    let variables = (0..<200).map { _ in CoroutineLocal(-1) }
+    let last = CoroutineLocal<Farewell?>(nil)
+    let found = try await Coroutine { () -> [Int] in
+      last.value = Farewell(variables)
+      last.value = nil
+      return variables.map { $0.value }
+    }.get()
+    #expect(found == Array(0..<200))
+  }
+
+  /// One that is set by the end of another, after the body, ends with its coroutine too, and inside of it.
+  @Test func whatTheEndOfALocalValueSetsEndsInTheCoroutine() async throws {
+    final class Second: Sendable {
+      let end: Guarded<UInt64?>
+      init(_ end: Guarded<UInt64?>) { self.end = end }
+      deinit { end.withLock { $0 = Coroutine.currentID } }
+    }
+    final class First: Sendable {
+      let variable: CoroutineLocal<Second?>
+      let second: Second
+      init(_ variable: CoroutineLocal<Second?>, _ second: Second) { (self.variable, self.second) = (variable, second) }
+      deinit { variable.value = second }
+    }
+    let (end, variables) = (Guarded<UInt64?>(nil), (CoroutineLocal<First?>(nil), CoroutineLocal<Second?>(nil)))
+    let coroutine = Coroutine { variables.0.value = First(variables.1, Second(end)) }
+    try await coroutine.get()
+    #expect(end.withLock { $0 } == coroutine.id)
+  }
+
   @Test func settingALocalValueOutsideTrapsByName() async {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       CoroutineLocal(1).value = 2
     }
-    #expect(standardError(of: result).contains("Setting a CoroutineLocal"))
+    #expect(standardError(of: result).contains("a CoroutineLocal was set outside of coroutines"))
   }
 }

@@ -337,7 +337,8 @@ extension CoroutineCore {
     } catch {
       failure = error
     }
-    if locals != nil { locals = nil }
+    // Again if the end of one has set another.
+    while locals != nil { locals = nil }
   }
 
   #if DEBUG
