@@ -5,7 +5,7 @@ import Testing
 @Suite struct AsyncGeneratorStateMachineTests {
   /// Two consumers and the body, each in any of the steps that are open to it: every order of five events.
   @Test func everySequenceKeepsTheOrderAndLosesNothing() {
-    everySequence(of: 8, length: 5) { events in
+    everySequence(of: 9, length: 5) { events in
       var model = Model()
       for event in events { model.step(event) }
       model.finish()
@@ -34,6 +34,7 @@ private struct Model {
   var bodyParty = Party()
   var nextElement = 0
   var received: [Int] = []
+  var takenBack = 0
   var isCancelled = false
 
   /// 0...3: the first consumer asks, receives, gives up; 4...5: the second one; the rest: the body, a cancel.
@@ -44,6 +45,7 @@ private struct Model {
     case 4: giveUp(0)
     case 5: offer()
     case 6: awaitDemand()
+    case 7: goOnUnasked()
     default: cancel()
     }
     settle()
@@ -92,6 +94,8 @@ private struct Model {
 
   private mutating func offer() {
     guard body == .running else { return }
+    // None lies there that this one would take the place of.
+    isRight = isRight && machine.element == nil
     _ = machine.offer(nextElement)
     nextElement += 1
     body = .offered
@@ -102,6 +106,14 @@ private struct Model {
     bodyParty = Party()
     let place = UnsafeMutableRawPointer(bodyParty.node).assumingMemoryBound(to: WaitNode.self)
     if case .wait = machine.awaitDemand(place) { body = .waiting } else { body = .running }
+  }
+
+  /// Its wait was ended by something else, and so its `yield` throws.
+  private mutating func goOnUnasked() {
+    guard body == .waiting, bodyParty.waiter.giveUp() else { return }
+    _ = machine.withdrawBody()
+    if machine.takeBack() != nil { takenBack += 1 }
+    body = .running
   }
 
   private mutating func cancel() {
@@ -139,6 +151,6 @@ private struct Model {
     isRight = isRight && machine.checkInvariants()
     // In their order, each at most once; all of them but for one that lies there still, unless somebody cancelled.
     isRight = isRight && received == received.sorted() && Set(received).count == received.count
-    if !isCancelled { isRight = isRight && received.count >= nextElement - 1 }
+    if !isCancelled { isRight = isRight && received.count + takenBack >= nextElement - 1 }
   }
 }

@@ -1,3 +1,4 @@
+import Context
 import Coroutine
 import Dispatch
 import Testing
@@ -302,6 +303,74 @@ import Testing
     }
     try await coroutine.get()
     #expect(log.all == ["computes 0", "asks", "got 0", "asks", "computes 1", "got 1"])
+  }
+
+  /// The body waits at its `yield` in vain, inside of something that is cancelled alone, and goes on.
+  @Test func whatNobodyTookBeforeItsYieldThrewIsTakenBack() async throws {
+    let queue = DispatchQueue(label: "serial")
+    let log = Log()
+    let coroutine = Coroutine(on: queue) {
+      let generator = AsyncGenerator<Int> { yield in
+        for value in 0..<4 {
+          do {
+            try withScope { scope in
+              // The one that is asked for is handed over, and the wait for the next demand given up.
+              scope.launch { scope.cancel() }
+              try yield(value)
+            }
+          } catch { log.add("\(value): \(type(of: error))") }
+        }
+        try yield(4)
+      }
+      log.add("got \(try generator.next() ?? -1)")
+      for _ in 0..<20 { Coroutine.yield() }
+      log.add("got \(try generator.next() ?? -1)")
+    }
+    try await coroutine.get()
+    let thrown = (0..<4).map { "\($0): CancellationError" }
+    #expect(log.all == ["got 0"] + thrown + ["got 4"])
+  }
+
+  /// The end of an element is code of the program's: not under the generator's lock.
+  @Test func anElementThatIsTakenBackMayUseTheGenerator() async throws {
+    final class Element: Sendable {
+      let number: Int
+      let generator: Guarded<AsyncGenerator<Element>?>
+      init(_ number: Int, _ generator: Guarded<AsyncGenerator<Element>?>) {
+        (self.number, self.generator) = (number, generator)
+      }
+      deinit { if number == 1 { generator.withLock { $0 }?.cancel() } }
+    }
+    let handle = Guarded<AsyncGenerator<Element>?>(nil)
+    let coroutine = Coroutine(on: DispatchQueue(label: "serial")) { () -> Bool in
+      handle.withLock {
+        $0 = AsyncGenerator { yield in
+          for number in 0..<4 {
+            try? withScope { scope in
+              scope.launch { scope.cancel() }
+              try yield(Element(number, handle))
+            }
+          }
+        }
+      }
+      _ = try handle.withLock { $0 }?.next()
+      for _ in 0..<20 { Coroutine.yield() }
+      return try handle.withLock { $0 }?.next() == nil
+    }
+    #expect(try await coroutine.get())
+    handle.withLock { $0 = nil }
+  }
+
+  @Test func noMemoryForTheBodysStackIsThrownOnce() async throws {
+    let generator = AsyncGenerator<Int>(stackSize: 1) { yield in try yield(1) }
+    await #expect(throws: StackError.self) { try await generator.next() }
+    #expect(try await generator.next() == nil)
+    let other = AsyncGenerator<Int>(stackSize: 1) { yield in try yield(1) }
+    let outcomes = try await Coroutine {
+      (0..<2).map { _ in Result { try other.next() } }
+    }.get()
+    #expect(throws: StackError.self) { try outcomes[0].get() }
+    #expect(try outcomes[1].get() == nil)
   }
 
   @Test func noMemoryForTheBodysStackIsThrown() async throws {

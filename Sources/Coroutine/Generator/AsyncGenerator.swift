@@ -115,7 +115,8 @@ public struct AsyncGenerator<Element: Sendable>: AsyncSequence, Sendable {
     /// Hands an element to whoever asked for one, and suspends until the next is asked for.
     ///
     /// - Throws: `GeneratorCancelled` when nobody wants another element: let it pass, so that the body ends.
-    ///   `CancellationError` inside a timeout, or another part of the body that is cancelled alone.
+    ///   `CancellationError` inside a timeout, or another part of the body that is cancelled alone: an element that nobody has
+    ///   taken by then is taken back.
     /// - Precondition: called on the body's coroutine: traps elsewhere.
     @inlinable
     @available(*, noasync, message: "a generator's body is a coroutine, not async code")

@@ -101,6 +101,11 @@ struct AsyncGeneratorStateMachine<Element> {
     return .done
   }
 
+  /// The body goes on without having been asked to. Returns the element that it offered last, if nobody has taken it:
+  /// another one is going to lie there.
+  @inlinable
+  mutating func takeBack() -> Element? { element.take() }
+
   /// Lets the body go on, if it may. Returns whom to wake.
   @inlinable
   mutating func wakeBody() -> Waiter? {

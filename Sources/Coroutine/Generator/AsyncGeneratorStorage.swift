@@ -59,8 +59,7 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
       }
     }
     if let element = node.element { return element }
-    let ended = try afterWaiting(cause, isAsking)
-    try ended?.get()
+    try endWaiting(cause, isAsking)
     return nil
   }
 
@@ -79,8 +78,7 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
       machine.withdraw(node)
     }
     if let element = node.pointee.element { return element }
-    let ended = try afterWaiting(cause, isAsking)
-    try await ended?.get()
+    try await endWaiting(cause, isAsking)
     return nil
   }
 
@@ -101,13 +99,25 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
     }
   }
 
-  /// A wait is over that brought no element. Returns the body's coroutine if that could not run.
+  /// A wait is over that brought no element: throws why, unless that is the end.
   @usableFromInline
-  func afterWaiting(_ cause: WakeCause, _ isAsking: Bool) throws -> CoroutineStorage<Void, Never>? {
+  func endWaiting(_ cause: WakeCause, _ isAsking: Bool) throws {
+    try afterWaiting(cause, isAsking)?.get()
+  }
+
+  /// As in a coroutine.
+  @usableFromInline
+  nonisolated(nonsending) func endWaiting(_ cause: WakeCause, _ isAsking: Bool) async throws {
+    try await afterWaiting(cause, isAsking)?.get()
+  }
+
+  /// Returns the body's coroutine if that could not run.
+  private func afterWaiting(_ cause: WakeCause, _ isAsking: Bool) throws -> CoroutineStorage<Void, Never>? {
     lock.lock()
     if isAsking { machine.stopAsking() }
     let failure = cause == .event ? machine.takeFailure() : nil
-    let coroutine = cause == .event && !machine.isCancelled ? self.coroutine : nil
+    // Told once, as what a body throws is.
+    let coroutine = cause == .event && !machine.isCancelled ? self.coroutine.take() : nil
     lock.unlock()
     if cause != .event { throw CancellationError() }
     if let failure { throw failure }
@@ -195,11 +205,20 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
       }
     }
     guard lock.withLock({ machine.isCancelled }) else {
-      if cause != .event { throw CancellationError() }
+      if cause != .event { throw takeBack() }
       return
     }
     giveWayIfEndless(core)
     throw GeneratorCancelled()
+  }
+
+  /// The body goes on without having been asked to: takes back what it has offered, if nobody has taken it.
+  @usableFromInline
+  func takeBack() -> CancellationError {
+    // Released after the unlock: its end may run code of the user's.
+    let element = lock.withLock { machine.takeBack() }
+    withExtendedLifetime(element) {}
+    return CancellationError()
   }
 
   /// A body that goes on and on in spite of being thrown at does not keep its scheduler from everybody else.
