@@ -241,7 +241,10 @@ import Testing
       try await Coroutine { withThreadPinned { on(DispatchQueue.global()) {} } }.get()
     }
     #expect(standardError(of: exit3).contains("moves to another scheduler inside withThreadPinned"))
-    await #expect(processExitsWith: .failure) {
+  }
+
+  @Test func endingWhilePinnedByAGeneratorTrapsByName() async {
+    let exit = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       let generator = Guarded(
         Generator<Int> { yield in
           try withThreadPinned { try yield(1) }
@@ -249,5 +252,6 @@ import Testing
         })
       for _ in 0..<2 { _ = try await Coroutine { generator.withLock { $0.next() } }.get() }
     }
+    #expect(standardError(of: exit).contains("has ended inside withThreadPinned"))
   }
 }

@@ -105,6 +105,11 @@ extension CoroutineCore {
     _ block: UnsafeMutablePointer<ControlBlock>, _ departure: ControlBlock.Departure, isNested: Bool
   ) {
     guard let pin else { fatalError("\(description) stays on a thread to which it is not pinned") }
+    if case .finish = departure {
+      fatalError(
+        "\(description) has ended inside withThreadPinned, with its thread still pinned: a generator whose body is inside "
+          + "was moved out of it. Consume such a generator in one coroutine.")
+    }
     // Without one whoever wakes it lets it go on at once, past its scheduler, and there is no turn to wait for.
     let worker = isNested ? nil : poolWorker
     pin.isLent = worker != nil
