@@ -1,5 +1,6 @@
 import CCoroutine
 import Context
+import Synchronization
 
 /// A part of a coroutine's run that reacts to cancellation by itself: the body of a shield, of a timeout, of a scope, of
 /// a cancellation handler. They nest: each coroutine has a list of them, innermost first.
@@ -181,6 +182,8 @@ extension CoroutineCore {
   /// `cancellationLock` is held, and released here.
   fileprivate final func interrupt(downTo end: CancellationRegion?, _ reason: any Error) {
     refreshInterruption()
+    // The other half of `Waitable.enter`: either this sees the word that says "departing", or the coroutine sees the flag.
+    atomicMemoryFence(ordering: .sequentiallyConsistent)
     let mustWake = isInterrupted && parking.claim(.cancelled)
     let handlers = CancellationRegion.takeHandlers(from: regions, downTo: end)
     cancellationLock.unlock()
