@@ -52,21 +52,22 @@ final class CoroutineStorage<Success: Sendable, Failure: Error>: CoroutineCore, 
       && MemoryLayout<Success>.alignment <= MemoryLayout<UInt>.alignment
   }
 
+  /// - Parameter timeout: `nil`: for ever.
   @inlinable
-  func get(until deadline: UInt64 = WaitDeadline.never) throws -> Success {
-    try waitForEnd(until: deadline)
+  func get(timeout: Duration? = nil) throws -> Success {
+    try waitForEnd(until: WaitDeadline.after(timeout)).check(timeout)
     return try outcome()
   }
 
   @inlinable
-  nonisolated(nonsending) func get(until deadline: UInt64 = WaitDeadline.never) async throws -> Success {
-    try await waitForEnd(until: deadline)
+  nonisolated(nonsending) func get(timeout: Duration? = nil) async throws -> Success {
+    try await waitForEnd(until: WaitDeadline.after(timeout)).check(timeout)
     return try outcome()
   }
 
   @inlinable
-  func getBlocking(until deadline: UInt64 = WaitDeadline.never) throws -> Success {
-    try blockUntilEnd(until: deadline)
+  func getBlocking(timeout: Duration? = nil) throws -> Success {
+    try blockUntilEnd(until: WaitDeadline.after(timeout)).check(timeout)
     return try outcome()
   }
 

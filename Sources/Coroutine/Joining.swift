@@ -28,7 +28,7 @@ extension Coroutine {
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func get(timeout: Duration) throws -> Success {
-    try storage.get(until: WaitDeadline.after(timeout))
+    try storage.get(timeout: timeout)
   }
 
   /// Waits for the end, but no longer than `timeout`. In `async` code.
@@ -37,7 +37,7 @@ extension Coroutine {
   /// - Throws: `TimeoutError`, and what `get()` throws.
   @inlinable
   nonisolated(nonsending) public func get(timeout: Duration) async throws -> Success {
-    try await storage.get(until: WaitDeadline.after(timeout))
+    try await storage.get(timeout: timeout)
   }
 
   /// The result, as `Task` has it: the same as `await get()`.
@@ -81,7 +81,7 @@ extension Coroutine {
   @inlinable
   @available(*, noasync, message: "use 'await get(timeout:)' in async code")
   public func getBlocking(timeout: Duration) throws -> Success {
-    try storage.getBlocking(until: WaitDeadline.after(timeout))
+    try storage.getBlocking(timeout: timeout)
   }
 
   /// Waits for the end, whatever it is. Suspends the calling coroutine. An error counts as seen.
@@ -91,7 +91,7 @@ extension Coroutine {
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func join() throws {
-    try storage.waitForEnd()
+    try storage.waitForEnd().check()
   }
 
   /// Waits for the end, whatever it is. In `async` code. An error counts as seen.
@@ -99,7 +99,26 @@ extension Coroutine {
   /// - Throws: `CancellationError` if the calling task is cancelled while it waits.
   @inlinable
   nonisolated(nonsending) public func join() async throws {
-    try await storage.waitForEnd()
+    try await storage.waitForEnd().check()
+  }
+
+  /// Waits for the end, whatever it is, but no longer than `timeout`. Otherwise as `join()`.
+  ///
+  /// - Parameter timeout: not negative: traps. Zero: does not wait.
+  /// - Throws: `TimeoutError`, and what `join()` throws.
+  @inlinable
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  public func join(timeout: Duration) throws {
+    try storage.waitForEnd(until: WaitDeadline.after(timeout)).check(timeout)
+  }
+
+  /// Waits for the end, whatever it is, but no longer than `timeout`. In `async` code.
+  ///
+  /// - Parameter timeout: not negative: traps. Zero: does not wait.
+  /// - Throws: `TimeoutError`, and what `join()` throws.
+  @inlinable
+  nonisolated(nonsending) public func join(timeout: Duration) async throws {
+    try await storage.waitForEnd(until: WaitDeadline.after(timeout)).check(timeout)
   }
 
   /// Asks the coroutine to stop and waits until it has. Suspends the calling coroutine.
@@ -118,5 +137,23 @@ extension Coroutine {
   nonisolated(nonsending) public func cancelAndJoin(reason: (any Error)? = nil) async throws {
     cancel(reason: reason)
     try await join()
+  }
+  /// Asks the coroutine to stop and waits until it has, but no longer than `timeout`. Otherwise as `cancelAndJoin(reason:)`.
+  ///
+  /// - Parameter timeout: not negative: traps. Zero: does not wait.
+  /// - Throws: `TimeoutError` if it has not stopped by then: it goes on as before. `CancellationError` as `join()`.
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  public func cancelAndJoin(reason: (any Error)? = nil, timeout: Duration) throws {
+    cancel(reason: reason)
+    try join(timeout: timeout)
+  }
+
+  /// Asks the coroutine to stop and waits until it has, but no longer than `timeout`. In `async` code.
+  ///
+  /// - Parameter timeout: not negative: traps. Zero: does not wait.
+  /// - Throws: `TimeoutError` if it has not stopped by then: it goes on as before. `CancellationError` as `join()`.
+  nonisolated(nonsending) public func cancelAndJoin(reason: (any Error)? = nil, timeout: Duration) async throws {
+    cancel(reason: reason)
+    try await join(timeout: timeout)
   }
 }

@@ -212,6 +212,19 @@ import Testing
 
   // MARK: The end
 
+  @Test func aDeadlineEndsTheWaitForItsEnd() async throws {
+    let actor = MessageActor<Int> { mailbox in for _ in mailbox {} }
+    let time = Duration.milliseconds(1)
+    func block(_ time: Duration) throws { try actor.joinBlocking(timeout: time) }
+    #expect(throws: TimeoutError(after: time)) { try block(time) }
+    await #expect(throws: TimeoutError(after: time)) { try await actor.join(timeout: time) }
+    let inside = Coroutine { try actor.join(timeout: time) }
+    await #expect(throws: TimeoutError(after: time)) { try await inside.get() }
+    actor.cancel()
+    try await actor.join(timeout: .seconds(1_000))
+    try block(.zero)
+  }
+
   @Test func cancellingEndsTheLoopAndRunsWhatIsBehindIt() async throws {
     let queue = DispatchQueue(label: "serial")
     let log = Log()

@@ -30,6 +30,36 @@ import Testing
     #expect(try block(.zero) == 9)
   }
 
+  @Test func theErrorOfADeadlineSaysHowLongItWas() async throws {
+    let time = Duration.milliseconds(1)
+    let stopped = Channel<Int>()
+    // It ignores that it is cancelled.
+    let stubborn = Coroutine { withCancellationShield { try? stopped.receive() } }
+    func timeout(of body: () async throws -> Void) async -> TimeoutError? {
+      do { try await body() } catch { return error as? TimeoutError }
+      return nil
+    }
+    #expect(await timeout { _ = try await stubborn.get(timeout: time) } == TimeoutError(after: time))
+    #expect(await timeout { try await stubborn.join(timeout: time) } == TimeoutError(after: time))
+    #expect(await timeout { try await stubborn.cancelAndJoin(timeout: time) } == TimeoutError(after: time))
+    func block() throws { _ = try stubborn.getBlocking(timeout: time) }
+    #expect(await timeout { try block() } == TimeoutError(after: time))
+    let inside = Coroutine { () -> [TimeoutError?] in
+      let attempts: [() throws -> Void] = [
+        { _ = try stubborn.get(timeout: time) }, { try stubborn.join(timeout: time) },
+        { try stubborn.cancelAndJoin(timeout: time) }, { try stubborn.join(timeout: .zero) },
+      ]
+      return attempts.map { attempt in
+        do { try attempt() } catch { return error as? TimeoutError }
+        return nil
+      }
+    }
+    #expect(try await inside.get().map(\.?.duration) == [time, time, time, .zero])
+    try await stopped.send(1)
+    try await stubborn.join(timeout: .seconds(1_000))
+    try await Coroutine { try stubborn.join(timeout: .zero) }.get()
+  }
+
   @Test func aJoinSeesTheEndWhateverItIs() async throws {
     let failing = Coroutine { throw Mine() }
     try await failing.join()

@@ -273,7 +273,7 @@ extension ActorCore {
 
   /// On a coroutine: waits for the end, cancelled or not.
   final func waitForEndShielded() {
-    withCancellationShield { try? coroutine.waitForEnd() }
+    _ = withCancellationShield { coroutine.waitForEnd() }
   }
 
   /// Its children's supervisor. On its coroutine.

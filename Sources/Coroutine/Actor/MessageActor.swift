@@ -221,7 +221,7 @@ extension MessageActor {
   /// - Precondition: called inside a coroutine, and not by the actor itself: traps.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func join() throws {
-    try storage.coroutine.waitForEnd()
+    try storage.coroutine.waitForEnd().check()
     try storage.throwFailure()
   }
 
@@ -229,7 +229,7 @@ extension MessageActor {
   ///
   /// - Throws: what the actor failed with; `CancellationError` if the caller is cancelled.
   nonisolated(nonsending) public func join() async throws {
-    try await storage.coroutine.waitForEnd()
+    try await storage.coroutine.waitForEnd().check()
     try storage.throwFailure()
   }
 
@@ -239,7 +239,35 @@ extension MessageActor {
   /// - Precondition: not called inside a coroutine: traps.
   @available(*, noasync, message: "use 'await join()' in async code")
   public func joinBlocking() throws {
-    try storage.coroutine.blockUntilEnd()
+    try storage.coroutine.blockUntilEnd().check()
+    try storage.throwFailure()
+  }
+  /// Waits for the end of the actor and of its children, but no longer than `timeout`. Otherwise as `join()`.
+  ///
+  /// - Parameter timeout: not negative: traps. Zero: does not wait.
+  /// - Throws: `TimeoutError`, and what `join()` throws.
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  public func join(timeout: Duration) throws {
+    try storage.coroutine.waitForEnd(until: WaitDeadline.after(timeout)).check(timeout)
+    try storage.throwFailure()
+  }
+
+  /// Waits for the end of the actor and of its children, but no longer than `timeout`. In `async` code.
+  ///
+  /// - Parameter timeout: not negative: traps. Zero: does not wait.
+  /// - Throws: `TimeoutError`, and what `join()` throws.
+  nonisolated(nonsending) public func join(timeout: Duration) async throws {
+    try await storage.coroutine.waitForEnd(until: WaitDeadline.after(timeout)).check(timeout)
+    try storage.throwFailure()
+  }
+
+  /// Waits for the end of the actor and of its children, but no longer than `timeout`. Blocks the calling thread.
+  ///
+  /// - Parameter timeout: not negative: traps. Zero: does not wait.
+  /// - Throws: `TimeoutError`, and what `joinBlocking()` throws.
+  @available(*, noasync, message: "use 'await join(timeout:)' in async code")
+  public func joinBlocking(timeout: Duration) throws {
+    try storage.coroutine.blockUntilEnd(until: WaitDeadline.after(timeout)).check(timeout)
     try storage.throwFailure()
   }
 }

@@ -68,7 +68,7 @@ public struct Supervisor: Sendable {
     while let actor = node.last {
       actor.request(.stop)
       // In a task of its own, which nobody cancels.
-      await Task { try? await actor.coroutine.waitForEnd() }.value
+      _ = await Task { await actor.coroutine.waitForEnd() }.value
       node.remove(actor)
     }
   }

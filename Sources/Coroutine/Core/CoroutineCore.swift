@@ -498,18 +498,16 @@ extension CoroutineCore {
     if PoolWorker.isSomebodyNext(ofPoolAt: pool) { joiner.yieldTurn() }
   }
 
-  /// Suspends the calling coroutine until this one has ended.
-  ///
-  /// - Throws: `CancellationError` if the caller is cancelled before, `TimeoutError`.
+  /// Suspends the calling coroutine until this one has ended, the time is up, or the caller is cancelled.
   @usableFromInline
-  final func waitForEnd(until deadline: UInt64 = WaitDeadline.never) throws {
-    let cause = CoroutineCore.runningUncounted(for: "Coroutine.get()")._withUnsafeGuaranteedRef { core in
+  final func waitForEnd(until deadline: UInt64 = WaitDeadline.never) -> WakeCause {
+    CoroutineCore.runningUncounted(for: "Coroutine.get()")._withUnsafeGuaranteedRef { core in
       require(core !== self, "\(core.description) waits for its own end: it would wait for ever")
       if deadline == WaitDeadline.never, !isFinished { runAhead(of: core) }
       // Without the lock, and without a node, as nobody has to be told.
       if isFinished, !core.isInterrupted {
         resultIsTaken()
-        return WakeCause.event
+        return .event
       }
       var node = WaitNode(.coroutine(.passUnretained(core)))
       return withUnsafeMutablePointer(to: &node) { node in
@@ -521,40 +519,42 @@ extension CoroutineCore {
         }
       }
     }
-    try cause.check()
   }
 
-  /// Suspends the calling task until this coroutine has ended.
-  ///
-  /// - Throws: `CancellationError` if the caller is cancelled before, `TimeoutError`.
+  /// Suspends the calling task until this coroutine has ended, the time is up, or the caller is cancelled.
   @usableFromInline
-  nonisolated(nonsending) final func waitForEnd(until deadline: UInt64 = WaitDeadline.never) async throws {
-    if isFinished, !Task.isCancelled { return resultIsTaken() }
+  nonisolated(nonsending) final func waitForEnd(until deadline: UInt64 = WaitDeadline.never) async -> WakeCause {
+    if isFinished, !Task.isCancelled {
+      resultIsTaken()
+      return .event
+    }
     let task = WaitingTask()
     let node = UnsafeMutablePointer<WaitNode>.allocate(capacity: 1)
     node.initialize(to: WaitNode(.task(.passUnretained(task))))
     defer { node.deallocate() }
-    let cause = await wait(task, until: deadline) {
+    return await wait(task, until: deadline) {
       join(node)
     } withdraw: {
       completion.leave(node)
       return .done
     }
-    try cause.check()
   }
 
-  /// Blocks the calling thread until this coroutine has ended.
+  /// Blocks the calling thread until this coroutine has ended, or the time is up.
   @usableFromInline
-  final func blockUntilEnd(until deadline: UInt64 = WaitDeadline.never) throws {
+  final func blockUntilEnd(until deadline: UInt64 = WaitDeadline.never) -> WakeCause {
     require(CoroutineCore.current == nil, "getBlocking() inside a coroutine would block its whole thread: use get()")
     require(
       isFinished || !home.isThisThreadAlone,
       "getBlocking() blocks the only thread of \(home.description), on which \(description) runs: it would wait for ever. "
         + "Use 'try await value', or start the coroutine elsewhere: Coroutine(on: .pool) { … }")
-    if isFinished { return resultIsTaken() }
+    if isFinished {
+      resultIsTaken()
+      return .event
+    }
     let thread = BlockedThread()
     var node = WaitNode(.thread(.passUnretained(thread)))
-    let cause = withUnsafeMutablePointer(to: &node) { node in
+    return withUnsafeMutablePointer(to: &node) { node in
       wait(thread, until: deadline) {
         join(node)
       } withdraw: {
@@ -562,7 +562,6 @@ extension CoroutineCore {
         return .done
       }
     }
-    try cause.check()
   }
 }
 
