@@ -34,6 +34,19 @@ import Testing
     #expect(download.promise.value == "data")
   }
 
+  @Test func itsValueHasTheFormsOfAPromise() async throws {
+    let (progress, resolver) = ProgressPromise<Int, String>.makePromise()
+    func block(_ time: Duration) throws -> String { try progress.getBlocking(timeout: time) }
+    #expect(throws: TimeoutError.self) { try block(.zero) }
+    await #expect(throws: TimeoutError.self) { try await progress.get(timeout: .zero) }
+    let impatient = Coroutine { try progress.get(timeout: .zero) }
+    await #expect(throws: TimeoutError.self) { try await impatient.get() }
+    resolver.fulfill("done")
+    func blockForEver() throws -> String { try progress.getBlocking() }
+    #expect(try blockForEver() == "done" && block(.zero) == "done")
+    #expect(try await progress.get(timeout: .zero) == "done")
+  }
+
   @Test func aSlowReaderGetsTheNewestAndNeverMissesTheLast() async throws {
     let log = Log()
     let (download, resolver) = Download.makePromise()

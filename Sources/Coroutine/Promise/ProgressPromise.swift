@@ -89,6 +89,34 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
   /// - Throws: what the promise is rejected with; `CancellationError` if it, or the caller, is cancelled.
   nonisolated(nonsending) public func get() async throws -> Value { try await promise.get() }
 
+  /// Waits for the value, but not longer than `timeout`: see `Promise.get(timeout:)`. Suspends the calling coroutine.
+  ///
+  /// - Throws: `TimeoutError`, and what `get()` throws.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  public func get(timeout: Duration) throws -> Value { try promise.get(timeout: timeout) }
+
+  /// Waits for the value, but not longer than `timeout`, in `async` code: see `Promise.get(timeout:)`.
+  ///
+  /// - Throws: `TimeoutError`, and what `get()` throws.
+  nonisolated(nonsending) public func get(timeout: Duration) async throws -> Value {
+    try await promise.get(timeout: timeout)
+  }
+
+  /// Waits for the value: see `Promise.getBlocking()`. Blocks the calling thread: for plain threads and `main`.
+  ///
+  /// - Throws: what the promise is rejected with.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
+  @available(*, noasync, message: "use 'await get()' in async code")
+  public func getBlocking() throws -> Value { try promise.getBlocking() }
+
+  /// Waits for the value, but not longer than `timeout`: see `Promise.getBlocking(timeout:)`. Blocks the calling thread.
+  ///
+  /// - Throws: `TimeoutError`, and what `getBlocking()` throws.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
+  @available(*, noasync, message: "use 'await get(timeout:)' in async code")
+  public func getBlocking(timeout: Duration) throws -> Value { try promise.getBlocking(timeout: timeout) }
+
   /// The writing end: reports progress, and settles the promise. All holds that holds for `Promise.Resolver`.
   public struct Resolver: Sendable {
     let end: PromiseEnd<Value>
