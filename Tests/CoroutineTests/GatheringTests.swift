@@ -112,6 +112,11 @@ import Testing
       _ = WaitGroup(count: -1)
     }
     #expect(standardError(of: exit4).contains("can't begin with a count of -1"))
+    let exit5 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let group = WaitGroup(count: .max)
+      group.add()
+    }
+    #expect(standardError(of: exit5).contains("can't count more than Int.max things"))
   }
 
   // MARK: Once

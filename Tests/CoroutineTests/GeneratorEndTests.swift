@@ -244,6 +244,21 @@ import Testing
     }
     #expect(unwound.withLock { $0 } == 60)
   }
+
+  @Test func takingLessThanNothingTrapsByName() async {
+    let plain = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      _ = Generator<Int> { yield in try yield(1) }.take(-1)
+    }
+    #expect(standardError(of: plain).contains("take(-1) of a generator"))
+    let throwing = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      _ = try ThrowingGenerator<Int> { yield in try yield(1) }.take(-1)
+    }
+    #expect(standardError(of: throwing).contains("take(-1) of a generator"))
+    let asynchronous = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      _ = try await AsyncGenerator<Int> { yield in try yield(1) }.take(-1)
+    }
+    #expect(standardError(of: asynchronous).contains("take(-1) of a generator"))
+  }
 }
 
 /// AddressSanitizer's, where there is one.

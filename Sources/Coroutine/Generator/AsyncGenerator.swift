@@ -68,11 +68,13 @@ public struct AsyncGenerator<Element: Sendable>: AsyncSequence, Sendable {
   /// The next elements, `count` of them or as many as there are. The generator can go on behind them. Suspends the calling
   /// coroutine.
   ///
+  /// - Parameter count: not negative: traps.
   /// - Throws: what `next()` throws. The elements before that are lost.
   /// - Precondition: as that of `next()`.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func take(_ count: Int) throws -> [Element] {
+    requireCount(count)
     var elements: [Element] = []
     while elements.count < count, let element = try next() { elements.append(element) }
     return elements
@@ -80,9 +82,11 @@ public struct AsyncGenerator<Element: Sendable>: AsyncSequence, Sendable {
 
   /// The next elements, `count` of them or as many as there are. The generator can go on behind them.
   ///
+  /// - Parameter count: not negative: traps.
   /// - Throws: what `next()` throws. The elements before that are lost.
   @inlinable
   nonisolated(nonsending) public func take(_ count: Int) async throws -> [Element] {
+    requireCount(count)
     var elements: [Element] = []
     while elements.count < count, let element = try await next() { elements.append(element) }
     return elements

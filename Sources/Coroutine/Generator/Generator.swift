@@ -65,9 +65,12 @@ public struct Generator<Element>: Sequence, IteratorProtocol {
   public func makeIterator() -> Generator { self }
 
   /// The next elements, `count` of them or as many as there are. The generator can go on behind them.
+  ///
+  /// - Parameter count: not negative: traps.
   @inlinable
   public func take(_ count: Int) -> [Element] {
-    Array(prefix(count))
+    requireCount(count)
+    return Array(prefix(count))
   }
 
   /// Ends the sequence. A body that has begun is unwound now, on the calling thread; the next `next()` returns `nil`.
@@ -144,6 +147,12 @@ public struct Generator<Element>: Sequence, IteratorProtocol {
       for element in elements { try self(element) }
     }
   }
+}
+
+/// For `take`, of all generators.
+@inlinable
+func requireCount(_ count: Int) {
+  require(count >= 0, "take(\(count)) of a generator: the number of elements must not be negative")
 }
 
 // The body and its consumer are one flow of control; without a way to say so, a generator stays where it was made.

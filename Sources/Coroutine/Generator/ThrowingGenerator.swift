@@ -41,9 +41,11 @@ public struct ThrowingGenerator<Element> {
 
   /// The next elements, `count` of them or as many as there are. The generator can go on behind them.
   ///
+  /// - Parameter count: not negative: traps.
   /// - Throws: what `next()` throws. The elements before that are lost.
   @inlinable
   public func take(_ count: Int) throws -> [Element] {
+    requireCount(count)
     var elements: [Element] = []
     while elements.count < count, let element = try next() { elements.append(element) }
     return elements

@@ -43,7 +43,7 @@ public struct WaitGroup: Sendable {
   ///
   /// Before the thing begins, and not by itself: else a `wait` in between finds the count at zero.
   ///
-  /// - Parameter count: not negative: traps.
+  /// - Parameter count: not negative, nor more than there can be (`Int.max` in all): traps.
   public func add(_ count: Int = 1) {
     require(count >= 0, "\(count) things added to \(named("wait group", name)): use done() for what is done")
     storage.change(by: count)
@@ -164,7 +164,9 @@ struct WaitGroupStateMachine {
 
   /// There is more to be done, or less. Returns those whose wait is over.
   mutating func change(by difference: Int) -> ClaimedWaiters {
-    count += difference
+    let (sum, isTooMuch) = count.addingReportingOverflow(difference)
+    require(!isTooMuch, "a WaitGroup can't count more than Int.max things")
+    count = sum
     return count == 0 ? waiters.claimAll() : ClaimedWaiters()
   }
 
