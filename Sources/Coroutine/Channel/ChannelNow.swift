@@ -1,7 +1,8 @@
 // The forms that never suspend: at once, or blocking a thread.
 
 extension Channel where Element: ~Copyable {
-  /// Sends an element if that can be done at once. Callable from everywhere: any thread, coroutine, task, callback.
+  /// Sends an element if that can be done at once. Callable from everywhere: any thread, coroutine, task, callback; but not
+  /// from a signal handler, since the code that it has interrupted may hold the channel's lock.
   ///
   /// ```swift
   /// switch events.trySend(event) {
@@ -21,7 +22,7 @@ extension Channel where Element: ~Copyable {
   }
 
   /// Takes the element that was sent first, if there is one: from the buffer, or of a sender that waits. Callable from
-  /// everywhere.
+  /// everywhere, as `trySend(_:)`.
   ///
   /// ```swift
   /// while case .received(let event) = events.tryReceive() { handle(event) }
