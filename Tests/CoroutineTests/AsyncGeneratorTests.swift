@@ -25,6 +25,13 @@ import Testing
     #expect(all == [0, 1, 2, 3, 4])
   }
 
+  @Test @MainActor func aLoopStaysWithItsActor() async throws {
+    var iterator = Self.counting(3).makeAsyncIterator()
+    var all: [Int] = []
+    while let value = try await iterator.next(isolation: #isolation) { all.append(value) }
+    #expect(all == [0, 1, 2])
+  }
+
   @Test func aCoroutineIterates() async throws {
     let coroutine = Coroutine { () throws -> [Int] in
       var all: [Int] = []

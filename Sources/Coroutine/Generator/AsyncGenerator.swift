@@ -106,7 +106,13 @@ public struct AsyncGenerator<Element: Sendable>: AsyncSequence, Sendable {
 
     /// As `AsyncGenerator.next()`.
     @inlinable
-    public mutating func next() async throws -> Element? { try await generator.next() }
+    public mutating func next() async throws -> Element? { try await next(isolation: nil) }
+
+    /// As `AsyncGenerator.next()`, without leaving the actor where the loop is.
+    @inlinable
+    public mutating func next(isolation actor: isolated (any Actor)?) async throws -> Element? {
+      try await generator.next()
+    }
   }
 
   /// Ends the sequence: those who wait get `nil`, and the body unwinds on its scheduler. Callable from any thread.
