@@ -1,4 +1,3 @@
-import Context
 import Glibc
 
 /// What becomes of errors that have nowhere to go: a coroutine's that nobody got, a generator's whose `next` can't throw.
@@ -8,8 +7,8 @@ public enum CoroutineErrors {
   ///
   /// May be set at any time from any thread; applies to errors that become lost after that.
   public static var unhandled: @Sendable (_ error: any Error, _ origin: String) -> Void {
-    get { handler.get() }
-    set { handler.set(newValue) }
+    get { handler.value.call }
+    set { handler.value = Handler(call: newValue) }
   }
 
   static func report(_ error: any Error, of origin: String) {
@@ -22,28 +21,10 @@ public enum CoroutineErrors {
     line.withUTF8 { _ = write(STDERR_FILENO, $0.baseAddress, $0.count) }
   }
 
-  private static let handler = Handler()
-
-  private final class Handler: Sendable {
-    private let lock = Lock()
-    // Guarded by the lock.
-    nonisolated(unsafe) private var current: @Sendable (any Error, String) -> Void = { error, origin in
-      CoroutineErrors.print("\(origin): nobody handled the error: \(error)")
-    }
-
-    func get() -> @Sendable (any Error, String) -> Void {
-      lock.lock()
-      defer { lock.unlock() }
-      return current
-    }
-
-    func set(_ new: @escaping @Sendable (any Error, String) -> Void) {
-      // The old one is released after the unlock: what it captured may run code of the user's when it goes.
-      var old = new
-      lock.lock()
-      swap(&old, &current)
-      lock.unlock()
-      withExtendedLifetime(old) {}
-    }
+  private struct Handler: Sendable {
+    let call: @Sendable (any Error, String) -> Void
   }
+
+  private static let handler = Replaceable(
+    Handler { error, origin in CoroutineErrors.print("\(origin): nobody handled the error: \(error)") })
 }

@@ -1,4 +1,3 @@
-import Context
 import Synchronization
 
 /// A message that an actor accepted, and that nobody has handled to the end.
@@ -42,8 +41,8 @@ public enum DeadLetters {
   ///
   /// May be set at any time from any thread; applies to those that come after that.
   public static var handler: @Sendable (DeadLetter) -> Void {
-    get { box.get() }
-    set { box.set(newValue) }
+    get { current.value.call }
+    set { current.value = Handler(call: newValue) }
   }
 
   @usableFromInline
@@ -51,7 +50,11 @@ public enum DeadLetters {
     handler(letter)
   }
 
-  private static let box = Box()
+  private struct Handler: Sendable {
+    let call: @Sendable (DeadLetter) -> Void
+  }
+
+  private static let current = Replaceable(Handler { DeadLetters.print($0) })
   private static let printed = Atomic<Int>(0)
   private static var limit: Int { 10 }
 
@@ -61,27 +64,6 @@ public enum DeadLetters {
     CoroutineErrors.print("dead letter: \(letter)")
     if number == limit {
       CoroutineErrors.print("more dead letters are not printed: set DeadLetters.handler to see them")
-    }
-  }
-
-  private final class Box: Sendable {
-    private let lock = Lock()
-    // Guarded by the lock.
-    nonisolated(unsafe) private var current: @Sendable (DeadLetter) -> Void = { DeadLetters.print($0) }
-
-    func get() -> @Sendable (DeadLetter) -> Void {
-      lock.lock()
-      defer { lock.unlock() }
-      return current
-    }
-
-    func set(_ new: @escaping @Sendable (DeadLetter) -> Void) {
-      // The old one is released after the unlock: what it captured may run code of the user's when it goes.
-      var old = new
-      lock.lock()
-      swap(&old, &current)
-      lock.unlock()
-      withExtendedLifetime(old) {}
     }
   }
 }
