@@ -139,6 +139,38 @@ import Testing
     await #expect(throws: CancellationError.self) { try await task.value }
   }
 
+  /// What a timeout is put around goes on where it was: it may use what its actor isolates, as a `Task`'s body may.
+  @Test func aTimeoutOfAsyncCodeStaysOnItsActor() async throws {
+    @MainActor final class Model {
+      var texts: [String] = []
+      func load(_ text: Promise<String>) async throws {
+        try await withTimeout(.seconds(1_000)) {
+          MainActor.assertIsolated()
+          texts.append(try await text.get())
+        }
+        try await withTimeout(until: .now + .seconds(1_000), clock: .continuous) {
+          MainActor.assertIsolated()
+          texts.append("second")
+        }
+      }
+    }
+    actor Account {
+      var balance = 1
+      func add(_ amount: Promise<Int>) async throws {
+        try await withTimeout(.seconds(1_000)) {
+          self.assertIsolated()
+          balance += try await amount.get()
+        }
+      }
+    }
+    let model = Model()
+    try await model.load(Promise(value: "first"))
+    #expect(await model.texts == ["first", "second"])
+    let account = Account()
+    try await account.add(Promise(value: 2))
+    #expect(await account.balance == 3)
+  }
+
   @Test func eachCoroutineHasItsOwnLocalValue() async throws {
     final class Witness: Sendable {}
     let counter = CoroutineLocal(10)

@@ -2,13 +2,15 @@ import Synchronization
 
 /// Runs `body`, and cancels it when it takes longer than `duration`. In `async` code.
 ///
-/// As the synchronous form. `body` runs in a child task; this returns when that has ended.
+/// As the synchronous form. `body` runs in a task of its own, on the actor of the code around it, as a `Task`'s does; this
+/// returns when that has ended.
 ///
 /// - Parameter duration: not negative: traps.
 /// - Throws: `TimeoutError` when the time was up and `body` ended with `CancellationError`; else what `body` throws.
 @discardableResult
 nonisolated(nonsending) public func withTimeout<Result: Sendable>(
-  _ duration: Duration, _ body: sending @escaping @isolated(any) () async throws -> Result
+  _ duration: Duration,
+  @_inheritActorContext @_implicitSelfCapture _ body: sending @escaping @isolated(any) () async throws -> Result
 ) async throws -> Result {
   let deadline = WaitDeadline.after(duration)
   let task = Task(operation: body)
@@ -20,12 +22,14 @@ nonisolated(nonsending) public func withTimeout<Result: Sendable>(
 
 /// Runs `body`, and cancels it when it takes longer than until an instant of a clock. In `async` code.
 ///
-/// As the synchronous form. `body` runs in a child task; this returns when that has ended.
+/// As the synchronous form. `body` runs in a task of its own, on the actor of the code around it, as a `Task`'s does; this
+/// returns when that has ended.
 ///
 /// - Throws: `TimeoutError` when the time was up and `body` ended with `CancellationError`; else what `body` throws.
 @discardableResult
 nonisolated(nonsending) public func withTimeout<C: Clock, Result: Sendable>(
-  until instant: C.Instant, clock: C, _ body: sending @escaping @isolated(any) () async throws -> Result
+  until instant: C.Instant, clock: C,
+  @_inheritActorContext @_implicitSelfCapture _ body: sending @escaping @isolated(any) () async throws -> Result
 ) async throws -> Result where C.Duration == Duration {
   let task = Task(operation: body)
   let timeout = TaskTimeout { task.cancel() }
