@@ -119,6 +119,50 @@ import Testing
     withExtendedLifetime(failing) {}
   }
 
+  @Test func theFirstToSucceedIsTakenAndErrorsArePassedOver() async throws {
+    let pairs = (0..<4).map { _ in Promise.makePromise(of: Int.self) }
+    let promises = pairs.map(\.promise)
+    let first = Coroutine { try firstSuccess(of: promises) }
+    let task = Task { try await firstSuccess(of: promises) }
+    pairs[0].resolver.reject(Problem(number: 0))
+    pairs[3].promise.cancel()
+    #expect(!first.isFinished && promises[1].isPending)
+    pairs[2].resolver.fulfill(2)
+    #expect(try await first.get() == 2)
+    #expect(try await task.value == 2)
+    #expect(promises[1].isCancelled)
+
+    let never = Channel<Int>()
+    let coroutines = [Coroutine { try never.receive() }, Coroutine { () throws -> Int in throw Problem() }]
+    let mirror = Coroutine { try firstSuccess(of: coroutines) }
+    try await never.send(3)
+    #expect(try await mirror.get() == 3)
+    withExtendedLifetime(pairs) {}
+  }
+
+  @Test func whereAllFailEachErrorIsThereInTheirOrder() async throws {
+    let pairs = (0..<3).map { _ in Promise.makePromise(of: Int.self) }
+    let first = Coroutine { try firstSuccess(of: pairs.map(\.promise)) }
+    for index in [2, 0, 1] { pairs[index].resolver.reject(Problem(number: index)) }
+    let failure = await #expect(throws: AllFailed.self) { try await first.get() }
+    #expect(failure?.errors.map { $0 as? Problem } == [Problem(number: 0), Problem(number: 1), Problem(number: 2)])
+    #expect("\(failure as Any)".contains("all 3 failed: ["))
+    let none = await #expect(throws: AllFailed.self) { try await firstSuccess(of: [Promise<Int>]()) }
+    #expect(none?.errors.isEmpty == true)
+  }
+
+  @Test func whoGivesUpWaitingForASuccessLeavesTheOthersAlone() async throws {
+    let queue = DispatchQueue(label: "serial")
+    let (promise, resolver) = Promise.makePromise(of: Int.self)
+    let first = Coroutine(on: queue) { try firstSuccess(of: [promise, Promise(error: Problem())]) }
+    try await Coroutine(on: queue) {}.get()
+    first.cancel()
+    await #expect(throws: CancellationError.self) { try await first.get() }
+    #expect(promise.isPending)
+    resolver.fulfill(1)
+    #expect(try await firstSuccess(of: [promise]) == 1)
+  }
+
   @Test func theSameOneTwiceIsTwoValues() async throws {
     let (promise, resolver) = Promise.makePromise(of: Int.self)
     let both = Coroutine { () -> [Int] in

@@ -114,7 +114,7 @@ import Testing
 
   @Test func aBatchIsOverExactlyOnce() {
     // Each of four ends at its place in the sequence, if it has not ended yet; odd places fail.
-    for goal in [BatchStateMachine.Goal.allEnded, .allSucceeded, .firstEnded] {
+    for goal in [BatchStateMachine.Goal.allEnded, .allSucceeded, .firstEnded, .firstSucceeded] {
       everySequence(of: 8, length: amount(5, sanitized: 4)) { events in
         var machine = BatchStateMachine(4, until: goal)
         let model = ModelWaiter()
@@ -139,6 +139,7 @@ import Testing
               case .allEnded: nil
               case .allSucceeded: ended.first { $0.hasFailed }?.index
               case .firstEnded: ended.first?.index
+              case .firstSucceeded: ended.first { !$0.hasFailed }?.index
               }
             #expect(machine.decisive == decisive)
             #expect(machine.isOver == (ended.count == 4 || decisive != nil))

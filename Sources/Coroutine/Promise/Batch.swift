@@ -151,6 +151,42 @@ nonisolated(nonsending) public func firstValue<Source: Awaitable>(of sources: [S
   return try await endings[batch.stopOthers(than: batch.run())].outcome.get()
 }
 
+/// The value of whichever succeeds first: an error is passed over as long as another one may still succeed. The others are
+/// cancelled then. Suspends the calling coroutine.
+///
+/// ```swift
+/// let page = try firstSuccess(of: mirrors.map { fetch($0) })      // those that are down don't matter
+/// ```
+///
+/// - Throws: `AllFailed` if there is none, and none is left; `CancellationError` if the caller is cancelled: they all go on.
+/// - Precondition: called inside a coroutine: traps elsewhere.
+@_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+public func firstSuccess<Source: Awaitable>(of sources: [Source]) throws -> Source.Value {
+  let endings = sources.map(\.ending)
+  let batch = BatchStorage(endings.map(\.source), until: .firstSucceeded)
+  return try endings[batch.winner(batch.run(for: "firstSuccess(of:)"))].outcome.get()
+}
+
+/// The value of whichever succeeds first: an error is passed over as long as another one may still succeed. The others are
+/// cancelled then. In `async` code.
+///
+/// - Throws: `AllFailed` if there is none, and none is left; `CancellationError` if the caller is cancelled: they all go on.
+nonisolated(nonsending) public func firstSuccess<Source: Awaitable>(of sources: [Source]) async throws -> Source.Value {
+  let endings = sources.map(\.ending)
+  let batch = BatchStorage(endings.map(\.source), until: .firstSucceeded)
+  return try await endings[batch.winner(batch.run())].outcome.get()
+}
+
+/// None of those has succeeded of which `firstSuccess(of:)` wanted one.
+public struct AllFailed: Error, CustomStringConvertible {
+  /// What each of them failed with, in the order in which they were named.
+  public let errors: [any Error]
+
+  public var description: String {
+    errors.isEmpty ? "there was none that could succeed" : "all \(errors.count) failed: \(errors)"
+  }
+}
+
 private func erasing<each Value>(_ ending: repeat Ending<each Value>) -> [any EndingSource] {
   var sources: [any EndingSource] = []
   repeat sources.append((each ending).source)

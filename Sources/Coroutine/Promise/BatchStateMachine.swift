@@ -7,11 +7,13 @@ struct BatchStateMachine {
     case allSucceeded
     /// One has ended, in whichever way.
     case firstEnded
+    /// One has ended without an error, or all have with one.
+    case firstSucceeded
   }
 
   let goal: Goal
   private(set) var remaining: Int
-  /// The one that ended the wait before all had ended.
+  /// The one that decided by its end, so that nobody has to wait for more.
   private(set) var decisive: Int?
   private var waiters = WaitQueue()
 
@@ -26,8 +28,17 @@ struct BatchStateMachine {
   mutating func end(_ index: Int, hasFailed: Bool) -> Attempt {
     guard !isOver else { return .done }
     remaining -= 1
-    if goal == .firstEnded || goal == .allSucceeded && hasFailed { decisive = index }
+    if isDecisive(hasFailed: hasFailed) { decisive = index }
     return isOver ? .wakeAll(waiters.claimAll()) : .done
+  }
+
+  private func isDecisive(hasFailed: Bool) -> Bool {
+    switch goal {
+    case .allEnded: false
+    case .allSucceeded: hasFailed
+    case .firstEnded: true
+    case .firstSucceeded: !hasFailed
+    }
   }
 
   /// Somebody wants to know when it is over.

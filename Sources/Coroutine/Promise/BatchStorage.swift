@@ -28,7 +28,7 @@ final class BatchStorage: Waitable, @unchecked Sendable {
 
   /// Suspends the calling coroutine until it is over.
   ///
-  /// - Returns: the one that decided before all had ended; `nil` if all have.
+  /// - Returns: the one that decided by its end; `nil` if all have ended and none did.
   /// - Throws: `CancellationError` if the caller is cancelled before: nothing is stopped then.
   func run(for operation: StaticString) throws(CancellationError) -> Int? {
     let core = CoroutineCore.running(for: operation)
@@ -83,6 +83,12 @@ final class BatchStorage: Waitable, @unchecked Sendable {
     throw failure
   }
 
+  /// The one that has succeeded. Stops the others, or throws the errors of all.
+  func winner(_ decisive: Int?) throws(AllFailed) -> Int {
+    guard let decisive else { throw AllFailed(errors: sources.indices.compactMap(failure(of:))) }
+    return stopOthers(than: decisive)
+  }
+
   /// How one of them has ended. When all have.
   func outcome<Value>(_ ending: Ending<Value>, of index: Int) -> Result<Value, any Error> {
     circles[index].map { .failure($0) } ?? ending.outcome
@@ -92,7 +98,7 @@ final class BatchStorage: Waitable, @unchecked Sendable {
 
   /// An actor begins to wait for all of them. That actor, if others have to answer.
   private func enterAskGraph(_ core: CoroutineCore) -> ActorCore? {
-    guard machine.goal != .firstEnded, let asker = core.asker else { return nil }
+    guard machine.goal == .allEnded || machine.goal == .allSucceeded, let asker = core.asker else { return nil }
     var isInGraph = false
     for (index, source) in sources.enumerated() {
       guard let promise = source as? PromiseCore, promise.answer != nil, promise.phase == .pending else { continue }
