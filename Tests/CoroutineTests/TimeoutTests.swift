@@ -58,6 +58,60 @@ import Testing
     await #expect(throws: CancellationError.self) { try await other.get() }
   }
 
+  @Test func aDurationCanBeSleptByAnyClock() async throws {
+    let clock = ManualClock()
+    let sleeper = Coroutine { try Coroutine.sleep(for: .seconds(3), clock: clock) }
+    for await instant in clock.asked.stream {
+      #expect(instant.offset == .seconds(3))
+      break
+    }
+    clock.opened.continuation.yield()
+    try await sleeper.get()
+    let begin = SuspendingClock.now
+    try await Coroutine { try Coroutine.sleep(for: .milliseconds(2), clock: .suspending) }.get()
+    #expect(SuspendingClock.now - begin >= .milliseconds(2))
+  }
+
+  @Test func aClockThatThrowsEndsASleepButNoTimeout() async throws {
+    struct Broken: Clock {
+      typealias Duration = Swift.Duration
+      let steady = ContinuousClock()
+      var now: ContinuousClock.Instant { steady.now }
+      var minimumResolution: Swift.Duration { .nanoseconds(1) }
+      func sleep(until deadline: ContinuousClock.Instant, tolerance: Swift.Duration?) async throws { throw Mine() }
+    }
+    let sleeper = Coroutine { try Coroutine.sleep(for: .seconds(1000), clock: Broken()) }
+    await #expect(throws: Mine.self) { try await sleeper.get() }
+    let numbers = Channel<Int>()
+    let waiting = Coroutine { try withTimeout(until: .now, clock: Broken()) { try numbers.receive() } }
+    try await numbers.send(1)
+    #expect(try await waiting.get() == 1)
+  }
+
+  @Test func theLongestDurationsAreNoDeadlinesThatHavePassed() async throws {
+    let (promise, resolver) = Promise.makePromise(of: Int.self)
+    let longest = Duration(secondsComponent: .max, attosecondsComponent: 999_999_999_999_999_999)
+    let distant = ContinuousClock.now + .seconds(Int64.max / 4)
+    let queue = DispatchQueue(label: "serial")
+    let waiters = [
+      Coroutine(on: queue) { try promise.get(timeout: longest) },
+      Coroutine(on: queue) { try withTimeout(longest) { try promise.get() } },
+      Coroutine(on: queue) { try withTimeout(until: distant, clock: .continuous) { try promise.get() } },
+    ]
+    let tasks = [
+      Task { try await promise.get(timeout: longest) },
+      Task { try await withTimeout(longest) { try await promise.get() } },
+    ]
+    let sleeper = Coroutine(on: queue) { try Coroutine.sleep(until: distant, clock: .continuous) }
+    try await Coroutine(on: queue) {}.get()
+    #expect(!sleeper.isFinished && waiters.allSatisfy { !$0.isFinished })
+    resolver.fulfill(3)
+    for waiter in waiters { #expect(try await waiter.get() == 3) }
+    for task in tasks { #expect(try await task.value == 3) }
+    sleeper.cancel()
+    await #expect(throws: CancellationError.self) { try await sleeper.get() }
+  }
+
   @Test func anyClockCanEndAWait() async throws {
     let never = Channel<Int>()
     let clock = ManualClock()

@@ -14,6 +14,17 @@ extension Coroutine where Success == Never, Failure == Never {
     try core.sleep(until: TimerService.shared.deadline(after: duration))
   }
 
+  /// Suspends the calling coroutine for a time by a clock, such as one for tests: `sleep(until:clock:)`.
+  ///
+  /// - Parameter duration: not negative: traps.
+  /// - Throws: `CancellationError` as soon as the coroutine is cancelled; what the clock throws.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @_disfavoredOverload @available(*, noasync, message: "use 'Task.sleep' in async code")
+  public static func sleep<C: Clock>(for duration: Duration, clock: C) throws where C.Duration == Duration {
+    require(duration >= .zero, "Coroutine.sleep(for: \(duration), clock:): a negative duration")
+    try sleep(until: clock.now.advanced(by: duration), clock: clock)
+  }
+
   /// Suspends the calling coroutine until an instant of a clock; one that has passed lets others run, as `yield()` does.
   ///
   /// `SuspendingClock` and `ContinuousClock` go by the runtime's timers. Another clock, such as one for tests, is asked to
