@@ -132,6 +132,32 @@ import Testing
     resolver.fulfill("data")
   }
 
+  @Test func workInACoroutineMayWaitAndIsCancelledWithIt() async throws {
+    let fractions = Channel<Double>()
+    let download = Download(on: queue, keeping: .all) { resolver in
+      for _ in 0..<2 { resolver.report(try fractions.receive()) }
+      resolver.fulfill("data")
+    }
+    try await fractions.send(0.5)
+    try await fractions.send(1)
+    let length = Promise(value: 4)
+    let (data, count) = try await values(of: download, length)
+    #expect(data.count == count)
+    #expect(try await Coroutine { Array(download.progress) }.get() == [0.5, 1])
+
+    let log = Log()
+    let stopped = Download(on: queue) { resolver in
+      defer { log.add("unwound, \(resolver.isCancelled)") }
+      resolver.report(try fractions.receive())
+    }
+    try await settle()
+    #expect(stopped.cancel())
+    try await settle()
+    #expect(log.all == ["unwound, true"])
+    let failing = Download(on: queue) { _ in throw Problem() }
+    await #expect(throws: Problem.self) { try await failing.get() }
+  }
+
   @Test func itIsAnAsyncSequenceToo() async throws {
     let (download, resolver) = Download.makePromise(keeping: .all)
     let reader = Task {

@@ -44,6 +44,22 @@ import Testing
     await #expect(throws: Problem(number: 2)) { try await promises[1].get() }
   }
 
+  @Test func aCallbacksValueAndErrorSettleItWhicheverIsThere() async throws {
+    let user = Promise<Int> { resolver in resolver.settle(with: 1, nil) }
+    #expect(try await user.get() == 1)
+    let failed = Promise<Int> { resolver in resolver.settle(with: 1, Problem(number: 2)) }
+    await #expect(throws: Problem(number: 2)) { try await failed.get() }
+    let neither = Promise<Int> { resolver in resolver.settle(with: nil, nil) }
+    await #expect(throws: CallbackWithoutOutcome.self) { try await neither.get() }
+    let optional = Promise<Int?> { resolver in resolver.settle(with: .some(nil), nil) }
+    #expect(try await optional.get() == nil)
+    try await Promise<Void> { resolver in resolver.settle(with: nil) }.get()
+    await #expect(throws: Problem()) { try await Promise<Void> { $0.settle(with: Problem()) }.get() }
+    try await Promise<Void> { resolver in resolver.settle(with: .success(())) }.get()
+    let progress = ProgressPromise<Int, Void> { resolver in #expect(resolver.settle(with: nil)) }
+    try await progress.get()
+  }
+
   @Test func aSecondSettlementIsReportedOnceAndOneThatLostToACancelIsNot() async throws {
     let log = Log()
     await LostErrors.observe { error, origin in

@@ -1,5 +1,5 @@
 /// What ends once, with a value or an error: a promise, a coroutine. Several of them can be waited for at once, by
-/// `values(of:)`, `results(of:)` and `firstValue(of:)`.
+/// `values(of:)`, `results(of:)`, `firstValue(of:)` and `firstSuccess(of:)`.
 ///
 /// A type of your own conforms by passing on what it is made of:
 ///
@@ -47,6 +47,10 @@ extension Promise: Awaitable {
   public var ending: Ending<Value> {
     Ending(storage) { [storage] in storage.settledOutcome }
   }
+}
+
+extension ProgressPromise: Awaitable {
+  public var ending: Ending<Value> { promise.ending }
 }
 
 extension PromiseStorage: EndingSource {

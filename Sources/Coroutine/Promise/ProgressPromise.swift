@@ -46,11 +46,35 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
   public init(name: String = "", keeping policy: Policy = .newest, _ start: (Resolver) throws -> Void) {
     let (promise, resolver) = Self.makePromise(name: name, keeping: policy)
     self = promise
-    do {
-      try start(resolver)
-    } catch {
-      resolver.reject(error)
-    }
+    resolver.run(start)
+  }
+
+  /// A promise, and what does the work that reports and settles it, in a coroutine on a scheduler: it may wait.
+  ///
+  /// ```swift
+  /// let copy = ProgressPromise<Int, Void>(on: .pool) { resolver in
+  ///   var count = 0
+  ///   for block in blocks.received {
+  ///     count += try file.append(block)
+  ///     resolver.report(count)
+  ///   }
+  ///   resolver.fulfill()
+  /// }
+  /// ```
+  ///
+  /// - Parameters:
+  ///   - scheduler: a `DispatchQueue`, `.pool`, one of your own.
+  ///   - name: for backtraces and messages.
+  ///   - policy: what slow readers get.
+  ///   - start: runs soon, whether or not anybody waits for the promise. An error that it throws rejects the promise.
+  ///     `cancel()` cancels the coroutine: what it waits for throws.
+  public init(
+    on scheduler: some Scheduler, name: String = "", keeping policy: Policy = .newest,
+    _ start: sending @escaping (Resolver) throws -> Void
+  ) {
+    let (promise, resolver) = Self.makePromise(name: name, keeping: policy)
+    self = promise
+    storage.work(on: SchedulerReference(scheduler), name: name) { resolver.run(start) }
   }
 
   /// A promise and its resolver, apart: for work that is started elsewhere.
@@ -147,12 +171,32 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
     @discardableResult @_disfavoredOverload
     public func settle<Failure: Error>(with outcome: Result<Value, Failure>) -> Bool { resolver.settle(with: outcome) }
 
+    /// Settles the promise by what a callback of the form `(value, error)` was called with: see
+    /// `Promise.Resolver.settle(with:_:)`. Whether this was the first settlement.
+    @discardableResult
+    public func settle(with value: Value?, _ error: (any Error)?) -> Bool { resolver.settle(with: value, error) }
+
     /// Says how to stop the work when the promise is cancelled: see `Promise.Resolver.onCancel(_:)`.
     public func onCancel(_ handler: @escaping @Sendable () -> Void) { resolver.onCancel(handler) }
 
     /// Whether the promise was cancelled: nobody needs the work any more.
     public var isCancelled: Bool { resolver.isCancelled }
+
+    fileprivate func run(_ start: (Resolver) throws -> Void) {
+      resolver.run { _ in try start(self) }
+    }
   }
+}
+
+extension ProgressPromise.Resolver where Value == Void {
+  /// Says that it is done. Whether this was the first settlement.
+  @discardableResult
+  public func fulfill() -> Bool { resolver.fulfill() }
+
+  /// Settles the promise by what a callback was called with that gets an error, or nothing. Whether this was the first
+  /// settlement.
+  @discardableResult
+  public func settle(with error: (any Error)?) -> Bool { resolver.settle(with: error) }
 }
 
 // MARK: - Following

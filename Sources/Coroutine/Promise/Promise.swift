@@ -2,9 +2,7 @@
 ///
 /// ```swift
 /// let page = Promise<Data> { resolver in
-///   let request = fetch(url) { data, error in
-///     if let data { resolver.fulfill(data) } else { resolver.reject(error!) }
-///   }
+///   let request = fetch(url) { data, error in resolver.settle(with: data, error) }
 ///   resolver.onCancel { request.stop() }
 /// }
 /// let text = page.then { String(decoding: $0, as: UTF8.self) }.catch { _ in "(nothing)" }
@@ -63,11 +61,7 @@ public struct Promise<Value: Sendable>: Sendable {
   ) {
     let (promise, resolver) = Self.makePromise(name: name)
     self = promise
-    let work = CoroutineStorage<Void, Never>.create(on: SchedulerReference(scheduler), name: name, stackSize: nil) {
-      resolver.run(start)
-    }
-    promise.storage.onCancel { work.cancel(reason: nil) }
-    work.schedule()
+    storage.work(on: SchedulerReference(scheduler), name: name) { resolver.run(start) }
   }
 
   /// A promise that is fulfilled already.

@@ -44,6 +44,19 @@ extension Promise {
       settle(with: outcome.mapError { $0 as any Error })
     }
 
+    /// Settles the promise by what a callback of the form `(value, error)` was called with: the error, whether or not there
+    /// is a value as well; `CallbackWithoutOutcome` if there is neither.
+    ///
+    /// ```swift
+    /// server.fetchUser(id) { user, error in resolver.settle(with: user, error) }
+    /// ```
+    ///
+    /// - Returns: whether this was the first settlement.
+    @discardableResult
+    public func settle(with value: Value?, _ error: (any Error)?) -> Bool {
+      end.storage.settleOnce(callbackOutcome(value, error))
+    }
+
     /// Says how to stop the work when the promise is cancelled.
     ///
     /// - Parameter handler: runs once, on the thread that cancels, before those who wait for the promise go on; at once if
@@ -75,4 +88,12 @@ extension Promise.Resolver where Value == Void {
   /// - Returns: whether this was the first settlement.
   @inlinable @discardableResult
   public func fulfill() -> Bool { fulfill(()) }
+
+  /// Settles the promise by what a callback was called with that gets an error, or nothing.
+  ///
+  /// - Returns: whether this was the first settlement.
+  @discardableResult
+  public func settle(with error: (any Error)?) -> Bool {
+    if let error { reject(error) } else { fulfill() }
+  }
 }

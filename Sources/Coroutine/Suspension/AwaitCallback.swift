@@ -25,15 +25,7 @@ public func awaitCallback<Value: Sendable>(
   _ start: (_ done: @escaping @Sendable (Value?, (any Error)?) -> Void) -> Void, onCancel: () -> Void = {}
 ) throws -> Value {
   try withSuspension { resume in
-    start { value, error in
-      if let error {
-        resume.throwing(error)
-      } else if let value {
-        resume.returning(value)
-      } else {
-        resume.throwing(CallbackWithoutOutcome())
-      }
-    }
+    start { value, error in resume(with: callbackOutcome(value, error)) }
   } onCancel: {
     onCancel()
   }
@@ -92,6 +84,13 @@ private func awaitResult<Value: Sendable, Failure: Error>(
   } onCancel: {
     onCancel()
   }
+}
+
+/// What a callback of the form `(value, error)` was called with.
+func callbackOutcome<Value>(_ value: Value?, _ error: (any Error)?) -> Result<Value, any Error> {
+  if let error { return .failure(error) }
+  guard let value else { return .failure(CallbackWithoutOutcome()) }
+  return .success(value)
 }
 
 /// A callback was called with neither a value nor an error, where one of them was promised.
