@@ -108,6 +108,17 @@ import Testing
     await #expect(throws: SuspensionAbandoned.self) { try await waiting.get() }
   }
 
+  @Test func whatBeginsTheWorkMaySuspendToo() async throws {
+    let queue = DispatchQueue(label: "serial")
+    let nested = Coroutine(on: queue) { () throws -> Int in
+      try withSuspension { outer in
+        let inner = Result { try withSuspension { (resume: Resumption<Int>) in queue.async { resume(4) } } }
+        queue.async { outer(with: inner.map { $0 + 1 }) }
+      }
+    }
+    #expect(try await nested.get() == 5)
+  }
+
   /// Invariant 1: whoever wakes a coroutine the moment it becomes visible must find its context saved.
   @Test func aWakerThatIsFasterThanTheSwitchNeverResumesARunningStack() async throws {
     let rounds = 2_000
