@@ -203,6 +203,30 @@ import Testing
     }
   }
 
+  @Test func theOnlySuccessAmongRacingErrorsIsFound() async throws {
+    for round in 0..<200 {
+      let pairs = (0..<4).map { _ in Promise.makePromise(of: Int.self) }
+      let promises = pairs.map(\.promise)
+      let first = Coroutine { try firstSuccess(of: promises) }
+      let task = Task { try await firstSuccess(of: promises) }
+      let success = round % 5
+      await withTaskGroup(of: Void.self) { group in
+        for (index, pair) in pairs.enumerated() {
+          group.addTask {
+            if index == success { pair.resolver.fulfill(index) } else { pair.resolver.reject(Problem(number: index)) }
+          }
+        }
+      }
+      if success < 4 {
+        #expect(try await first.get() == success)
+        #expect(try await task.value == success)
+      } else {
+        await #expect(throws: AllFailed.self) { try await first.get() }
+        await #expect(throws: AllFailed.self) { try await task.value }
+      }
+    }
+  }
+
   @Test func outsideACoroutineAndWithNothingToWaitForItTraps() async {
     let outside = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       func wait() throws { _ = try values(of: Promise(value: 1), Promise(value: 2)) }

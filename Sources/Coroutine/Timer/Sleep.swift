@@ -21,6 +21,7 @@ extension Coroutine where Success == Never, Failure == Never {
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @_disfavoredOverload @available(*, noasync, message: "use 'Task.sleep' in async code")
   public static func sleep<C: Clock>(for duration: Duration, clock: C) throws where C.Duration == Duration {
+    _ = CoroutineCore.running(for: "Coroutine.sleep(for:clock:)")
     require(duration >= .zero, "Coroutine.sleep(for: \(duration), clock:): a negative duration")
     try sleep(until: clock.now.advanced(by: duration), clock: clock)
   }
