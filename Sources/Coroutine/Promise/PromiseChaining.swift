@@ -3,9 +3,10 @@
 /// **When and where the closures run.** Each runs once, as a coroutine: it may wait. Those of one promise run one after
 /// another, in the order in which they were registered, however they are mixed and on whichever schedulers; also those that
 /// are registered after the settlement, which is why none ever runs before its registration has returned. One that waits
-/// for long holds up those behind it: return a promise, or start a coroutine. They run on the scheduler that was given; by
-/// default on that of the coroutine that registers them, outside of one on the pool; code of the main actor (a method, or
-/// `{ @MainActor in … }`) on the main queue; with the task-local values of whoever registers them.
+/// for long holds up those behind it: return a promise, or start a coroutine. One that waits for the very promise that it
+/// makes waits for ever. They run on the scheduler that was given; by default on that of the coroutine that registers them,
+/// outside of one on the pool; code of the main actor (a method, or `{ @MainActor in … }`) on the main queue; with the
+/// task-local values of whoever registers them.
 ///
 /// **Cancelling** the promise that a call returns keeps its closure from running, or cancels the coroutine in which it
 /// runs. The promise that it was made from goes on.
