@@ -5,13 +5,16 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "running.h"
 #include "signals.h"
 
 enum { most_threads = 4096 };
@@ -38,23 +41,37 @@ static bool is_kind(unsigned long descriptor, const char *kind) {
   return strcmp(target, kind) == 0;
 }
 
-static bool is_eventfd(unsigned long descriptor) { return is_kind(descriptor, "anon_inode:[eventfd]"); }
+static bool read_information(unsigned long descriptor, char *text, size_t size) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/self/fdinfo/%lu", descriptor);
+  return read_file(path, text, size);
+}
+
+// An eventfd that only this process can write to, unless it was handed to another one over a socket: a child would have it
+// too, or whatever program it runs.
+static bool is_own_eventfd(unsigned long descriptor) {
+  if (!is_kind(descriptor, "anon_inode:[eventfd]")) return false;
+  char text[512];
+  unsigned flags;
+  const char *line = read_information(descriptor, text, sizeof text) ? strstr(text, "flags:") : NULL;
+  if (!line || sscanf(line, "flags: %o", &flags) != 1 || !(flags & O_CLOEXEC)) return false;
+  siginfo_t child;
+  return waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0;
+}
 
 static bool is_idle_timer(unsigned long descriptor) {
   if (!is_kind(descriptor, "anon_inode:[timerfd]")) return false;
-  char path[64], text[512];
-  snprintf(path, sizeof path, "/proc/self/fdinfo/%lu", descriptor);
-  return read_file(path, text, sizeof text) && strstr(text, "it_value: (0, 0)");
+  char text[512];
+  return read_information(descriptor, text, sizeof text) && strstr(text, "it_value: (0, 0)");
 }
 
 // Whether an epoll set has nothing in it that anybody else could make ready: events of the process, timers that are off.
 static bool is_private_set(unsigned long descriptor) {
-  char path[64], text[4096];
-  snprintf(path, sizeof path, "/proc/self/fdinfo/%lu", descriptor);
-  if (!read_file(path, text, sizeof text) || strlen(text) == sizeof text - 1) return false;
+  char text[4096];
+  if (!read_information(descriptor, text, sizeof text) || strlen(text) == sizeof text - 1) return false;
   for (const char *line = strstr(text, "tfd:"); line; line = strstr(line + 1, "tfd:")) {
     unsigned long member;
-    if (sscanf(line, "tfd: %lu", &member) != 1 || !(is_eventfd(member) || is_idle_timer(member))) return false;
+    if (sscanf(line, "tfd: %lu", &member) != 1 || !(is_own_eventfd(member) || is_idle_timer(member))) return false;
   }
   return true;
 }
@@ -76,13 +93,36 @@ static bool is_private_memory(unsigned long address) {
   return is_private;
 }
 
+// MARK: Signals
+
+static bool is_in_library(const void *address, const char *library) {
+  Dl_info info;
+  return dladdr(address, &info) && info.dli_fname && strstr(info.dli_fname, library);
+}
+
+// A handler that may wake somebody: whoever sends the signal is not to be seen. Not those of signals that come of what a
+// thread itself does at that moment, nor those that are known to wake nobody.
+static int signal_with_handler(void) {
+  for (int signal = 1; signal < NSIG; signal++) {
+    switch (signal) {
+      case SIGSEGV: case SIGBUS: case SIGILL: case SIGFPE: case SIGTRAP: case SIGABRT: case SIGSYS: case SIGPIPE:
+      case SIGPROF: case SIGVTALRM: case SIGXCPU: case SIGXFSZ: continue;
+      default: break;
+    }
+    struct sigaction action;
+    // Those of the C library itself can't be asked for.
+    if (sigaction(signal, NULL, &action) != 0 || signals_handles(&action) || running_handles(&action)) continue;
+    // The two ways to write a handler lie in the same place.
+    if (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN) continue;
+    if (!is_in_library((const void *)(uintptr_t)action.sa_handler, "libswiftCore.so")) return signal;
+  }
+  return 0;
+}
+
 // MARK: One thread
 
 // Where an idle thread of Dispatch waits for work, for a few seconds, and then ends: its semaphore is the library's own.
-static bool is_dispatchs_own(unsigned long address) {
-  Dl_info info;
-  return dladdr((const void *)address, &info) && info.dli_fname && strstr(info.dli_fname, "libdispatch.so");
-}
+static bool is_dispatchs_own(unsigned long address) { return is_in_library((const void *)address, "libdispatch.so"); }
 
 static const char *in_futex(const unsigned long *arguments, const void *idle_mark) {
   unsigned operation = (unsigned)arguments[1];
@@ -108,7 +148,8 @@ static const char *in_call(pid_t thread, long number, const unsigned long *argum
 #endif
       return NULL;
     case SYS_read:
-      return is_eventfd(arguments[0]) || thread == signals_waiting_thread() ? NULL : "reads from a file or the network";
+      if (thread == signals_waiting_thread() || overflow_waits_at((int)arguments[0])) return NULL;
+      return is_own_eventfd(arguments[0]) ? NULL : "reads from a file or the network";
 #ifdef SYS_epoll_wait
     case SYS_epoll_wait:
 #endif
@@ -192,9 +233,12 @@ bool census_is_quiet(const void *idle_mark, bool (*is_still)(void), struct censu
   memset(activity, 0, sizeof *activity);
   struct seen *first = calloc(2 * most_threads, sizeof *first), *second = first + most_threads;
   if (!first) return tell(activity, 0, "there is no memory to look at the threads");
+  char handled[sizeof activity->what];
+  int signal = signal_with_handler();
+  snprintf(handled, sizeof handled, "signal %d has a handler", signal);
   size_t count, same;
   // Who waited at both looks, and has not run in between, waited at the moment between them: so did all at once.
-  bool is_quiet = look_at_all(first, &count, false, idle_mark, activity) &&
+  bool is_quiet = (signal == 0 || tell(activity, 0, handled)) && look_at_all(first, &count, false, idle_mark, activity) &&
                   (is_still() || tell(activity, 0, "a timer is armed")) &&
                   look_at_all(second, &same, true, idle_mark, activity);
   if (is_quiet && count != same) is_quiet = tell(activity, 0, "a thread came or went");

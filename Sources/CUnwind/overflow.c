@@ -77,6 +77,8 @@ static void handle(int signal, siginfo_t *info, void *context) {
 
 // MARK: The reporter
 
+bool overflow_waits_at(int descriptor) { return descriptor >= 0 && descriptor == asks; }
+
 static void *answer(void *unused) {
   (void)unused;
   pthread_setname_np(pthread_self(), "coroutine-crash");

@@ -148,6 +148,11 @@ static void handle(int signal, siginfo_t *info, void *context) {
   errno = saved;
 }
 
+bool running_handles(const struct sigaction *action) {
+  return (action->sa_flags & SA_SIGINFO) && action->sa_sigaction == handle &&
+         (previous.sa_handler == SIG_DFL || previous.sa_handler == SIG_IGN);
+}
+
 static bool install(void) {
   static bool is_installed;
   if (is_installed) return true;

@@ -31,6 +31,8 @@ static void handle(int signal) {
   errno = saved;
 }
 
+bool signals_handles(const struct sigaction *action) { return action->sa_handler == handle; }
+
 int signals_notify(int signal) {
   if (signal <= 0 || signal >= signal_limit) {
     errno = EINVAL;

@@ -150,6 +150,11 @@ extension FaultyProgram {
     FaultyProgram("a rendezvous with nobody", .standstill(["main"])) { _ in
       try Channel<Int>(name: "answers").send(1)
     },
+    FaultyProgram("a rendezvous with nobody, beside a child of the process", .standstill(["main"])) { stage in
+      let child = Outside.makeChild()
+      stage.onRescue { Outside.end(child) }
+      try Channel<Int>(name: "answers").send(1)
+    },
     FaultyProgram("a channel that nobody closes", .standstill(["main", "consumer"])) { stage in
       let numbers = Channel<Int>(name: "numbers")
       let consumer = stage.launch("consumer") { for _ in numbers.received {} }

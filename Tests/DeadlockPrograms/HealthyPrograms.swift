@@ -14,6 +14,31 @@ extension HealthyProgram {
   private static let pause = Duration.milliseconds(15)
 
   static let all: [HealthyProgram] = [
+    // MARK: Somebody outside will wake them, whom nobody can see. Before Dispatch's threads come, with which nothing stands
+    // still in any case.
+    HealthyProgram("a signal's handler that lets a thread go on") { _ in
+      let (answer, resolver) = Promise<Int>.makePromise()
+      Thread.detachNewThread {
+        Outside.waitForAlarm()
+        resolver.fulfill(1)
+      }
+      Outside.setAlarm(after: moment)
+      _ = try answer.get()
+    },
+    HealthyProgram("an eventfd that a child has too") { _ in
+      let (answer, resolver) = Promise<Int>.makePromise()
+      let event = Outside.makeEvent()
+      let child = Outside.addLater(to: event, after: moment)
+      Thread.detachNewThread {
+        var count: UInt64 = 0
+        _ = read(event, &count, 8)
+        resolver.fulfill(1)
+      }
+      _ = try answer.get()
+      waitpid(child, nil, 0)
+      close(event)
+    },
+
     // MARK: Somebody outside will wake them
     HealthyProgram("a sender that sleeps") { stage in
       let answers = Channel<Int>()

@@ -12,8 +12,8 @@ struct census_activity {
 };
 
 // Whether no thread but the calling one can ever go on by itself: each waits, with no deadline, for what only another
-// thread of the process could do. Then nothing will happen any more, unless the calling thread brings it about, or a
-// signal's handler. If not, `activity` tells of one that can.
+// thread of the process could do, and no signal has a handler that could wake one. Then nothing will happen any more, unless
+// the calling thread brings it about. If not, `activity` tells of one that can.
 //
 // Threads that wait as idle ones of the runtime count as such: those that passed `idle_mark` to the kernel. So do the idle
 // ones of Dispatch. `is_still` is asked at a moment at which all of them waited, for what threads don't show: timers.

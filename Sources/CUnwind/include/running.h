@@ -30,3 +30,7 @@ size_t running_threads(struct running_thread *threads, size_t capacity);
 // thread at a time asks.
 bool running_hold(pid_t thread, int milliseconds, uintptr_t registers[4]);
 void running_release(void);
+
+// Whether that is the handler of these questions, and no other one is behind it.
+struct sigaction;
+bool running_handles(const struct sigaction *action);

@@ -18,6 +18,10 @@ int signals_wait(void);
 // The thread that is inside `signals_wait`; 0 without one. It makes dumps, and nothing else.
 pid_t signals_waiting_thread(void);
 
+// Whether that is the handler which `signals_notify` installs.
+struct sigaction;
+bool signals_handles(const struct sigaction *action);
+
 // What a handler is given as its `context`: the pc, sp, fp and base register of whoever was interrupted.
 void signals_registers(const void *context, uintptr_t registers[4]);
 
@@ -34,6 +38,9 @@ struct overflow {
 // whether an address lies below a coroutine's stack: it takes no lock and allocates nothing. `report` writes the report,
 // on a thread that is made here. False if the system refuses, as errno tells.
 bool overflow_install(bool (*is_overflow)(uintptr_t address, uintptr_t sp), void (*report)(const struct overflow *));
+
+// Whether that is what the thread reads that makes the report: it lets nobody go on.
+bool overflow_waits_at(int descriptor);
 
 // Gives the calling thread a stack for signal handlers, unless it has one that is large enough. Does nothing the second
 // time.
