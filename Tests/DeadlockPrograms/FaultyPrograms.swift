@@ -81,6 +81,12 @@ extension FaultyProgram {
       handle.fulfill(stage.launch("second") { try first.get() })
       try stage.joinAll()
     },
+    FaultyProgram("two that need the values of each other", .cycle(["first", "second"])) { stage in
+      let (known, handle) = Promise<Coroutine<Void, any Error>>.makePromise()
+      let first = stage.launch("first") { _ = try values(of: [known.get()]) }
+      handle.fulfill(stage.launch("second") { _ = try firstValue(of: [first]) })
+      try stage.joinAll()
+    },
     FaultyProgram("a child that waits for the owner of its scope", .cycle(["parent", "child"])) { stage in
       let (known, handle) = Promise<Coroutine<Void, any Error>>.makePromise()
       handle.fulfill(

@@ -134,9 +134,10 @@ final class BatchStorage: Waitable, @unchecked Sendable {
     WaitText.ends(sources.count)
   }
 
-  /// Known where all have to end. An error of any one is enough otherwise, perhaps of one that has just ended.
+  /// Where all have to end, any one of them that never does is enough to wait for ever; promises, which anybody may settle,
+  /// don't matter. Otherwise the error of any one may be enough, perhaps of one that has just ended.
   override func wakers(_ operation: WaitReason.Operation) -> Wakers {
-    guard machine.goal == .allEnded else { return .anybody }
-    return .all(sources.compactMap { ($0 as? CoroutineCore)?.id })
+    let ids = sources.map { ($0 as? CoroutineCore)?.id }
+    return machine.goal == .allEnded ? .all(ids.compactMap(\.self)) : .any(ids.map { Wakers(holder: $0) })
   }
 }
