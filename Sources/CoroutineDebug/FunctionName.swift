@@ -43,22 +43,30 @@ extension FunctionName {
       if sanitizerFunctions.contains(where: { mangled.hasPrefix($0) }) { return .caller }
       return runtimeFunctions.contains { mangled.hasPrefix($0) } ? .runtime : .program
     }
+    if isInOwnExtension(mangled) { return .runtime }
     let name = mangled.dropFirst(2)
     // "s" is the module Swift; "S" begins a well-known type of it, but for "SC" and "So", which C's belong to.
     if name.hasPrefix("s") || (name.hasPrefix("S") && !name.hasPrefix("SC") && !name.hasPrefix("So")) {
       return .caller
     }
     guard runtimeModules.contains(where: { name.hasPrefix("\($0.utf8.count)\($0)") }) else { return .program }
-    return isInForeignExtension(mangled) ? .program : .runtime
+    return extender(of: mangled).map { !runtimeModules.contains($0) } == true ? .program : .runtime
   }
 
-  /// Whether a function on one of the runtime's types is the program's: only the full name tells.
-  private static func isInForeignExtension(_ mangled: String) -> Bool {
-    guard let demangled = swift_demangle(mangled, mangled.utf8.count, nil, nil, 0) else { return false }
+  /// Whether a function on a type of others, such as `Task.get()`, is the runtime's.
+  private static func isInOwnExtension(_ mangled: String) -> Bool {
+    // The full name takes microseconds; most names are not of this kind.
+    runtimeModules.contains { mangled.contains("\($0.utf8.count)\($0)E") }
+      && extender(of: mangled).map(runtimeModules.contains) == true
+  }
+
+  /// The module of the extension that a function is in; `nil`: it is in none. Only the full name tells.
+  private static func extender(of mangled: String) -> String? {
+    guard let demangled = swift_demangle(mangled, mangled.utf8.count, nil, nil, 0) else { return nil }
     defer { free(demangled) }
     let name = String(cString: demangled)
-    guard let start = name.firstRange(of: "(extension in ")?.upperBound else { return false }
-    return !runtimeModules.contains(String(name[start...].prefix { $0 != ")" }))
+    guard let start = name.firstRange(of: "(extension in ")?.upperBound else { return nil }
+    return String(name[start...].prefix { $0 != ")" })
   }
 
   private static let runtimeModules = [

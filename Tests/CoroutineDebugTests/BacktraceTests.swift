@@ -100,6 +100,11 @@ private func startExtension(_ channel: Channel<Int>) -> Coroutine<Int, any Error
 }
 private let startExtensionLine = #line - 2
 
+private func startTask(_ channel: Channel<Int>) -> Coroutine<Int, any Error> {
+  Coroutine.immediate(name: "task") { try Task { try await channel.receive() }.get() + 1 }
+}
+private let startTaskLine = #line - 2
+
 private func startThunk(_ channel: Channel<Int>) -> Coroutine<Int, any Error> {
   Coroutine.immediate(name: "thunk") { try apply { try descend(0, channel) }.count }
 }
@@ -196,6 +201,13 @@ nonisolated(unsafe) private var pendingComparison: (() -> Void)?
       steps == [
         Step("Channel<A>.receiveTwice()", extensionLine), Step("closure #1 in startExtension(_:)", startExtensionLine),
       ])
+    try finish(coroutine)
+  }
+
+  @Test func whatTheRuntimeAddsToATypeOfOthersIsTheRuntimesOwn() throws {
+    let coroutine = startTask(channel)
+    let steps = try backtrace(of: coroutine).steps
+    #expect(steps == [Step("closure #1 in startTask(_:)", startTaskLine)])
     try finish(coroutine)
   }
 
