@@ -58,6 +58,7 @@ final class DeadlockWatch: Sendable {
 
   private func run() -> UnsafeMutableRawPointer? {
     csystem_name_thread("coroutine-debug")
+    surviveBrokenPipes()
     var known = Known()
     while let settings = current() {
       for report in known.news() { settings.handler(report) }

@@ -64,6 +64,16 @@ func writeAll(_ bytes: UnsafeRawBufferPointer, to descriptor: CInt) throws(Corou
   }
 }
 
+/// Lets what the calling thread writes into a pipe that nobody reads any more fail, as `writeAll` throws: it is no reason for
+/// a program to end that somebody asked what it does. For threads of this library's own.
+func surviveBrokenPipes() {
+  var signals = sigset_t()
+  sigemptyset(&signals)
+  // It goes to the thread that writes.
+  sigaddset(&signals, SIGPIPE)
+  pthread_sigmask(SIG_BLOCK, &signals, nil)
+}
+
 /// Whether text for people is coloured there.
 func isColored(_ descriptor: CInt) -> Bool {
   guard isatty(descriptor) == 1 else { return false }

@@ -17,8 +17,9 @@ extension CoroutineDump {
   /// process it replaces.
   ///
   /// The handler does no more than write to a pipe. A thread of its own makes the dump, also when all others are busy,
-  /// blocked or hold locks, and takes the signal, should they block it. Calling it again for the same signal changes where
-  /// the dumps go. A child by `fork` ignores the signal.
+  /// blocked or hold locks, and takes the signal, should they block it. What can't be written, into a pipe that nobody reads
+  /// any more, is lost, and the process goes on. Calling it again for the same signal changes where the dumps go. A child by
+  /// `fork` ignores the signal.
   ///
   /// - Throws: `CoroutineDumpError` if the system refuses: a signal that can't be handled, no thread.
   public static func onSignal(
@@ -68,6 +69,7 @@ private enum DumpSignals {
   }
 
   private static func serve() -> UnsafeMutableRawPointer? {
+    surviveBrokenPipes()
     while true {
       let place = Int(signals_wait())
       guard place >= 0 else { return nil }

@@ -54,6 +54,26 @@ private func awaitSignal(_ channel: Channel<Int>) throws -> Int {
     }
   }
 
+  @Test func aDumpIntoAPipeThatNobodyReadsDoesNotEndTheProcess() async {
+    await #expect(processExitsWith: .success) {
+      var (broken, errors): ([CInt], [CInt]) = ([0, 0], [0, 0])
+      #expect(pipe(&broken) == 0 && pipe(&errors) == 0)
+      close(broken[0])
+      // Dispatch's threads, of which this is one, block all signals, and so do those that they make.
+      var signals = sigset_t()
+      sigemptyset(&signals)
+      sigaddset(&signals, SIGPIPE)
+      pthread_sigmask(SIG_UNBLOCK, &signals, nil)
+      signal(SIGPIPE, SIG_DFL)
+      try CoroutineDump.onSignal(SIGUSR1, to: .descriptor(broken[1]))
+      dup2(errors[1], 2)
+      kill(getpid(), SIGUSR1)
+      var text = [UInt8](repeating: 0, count: 200)
+      let count = read(errors[0], &text, text.count)
+      leave(String(decoding: text.prefix(count), as: UTF8.self).contains("write: Broken pipe") ? 0 : 1)
+    }
+  }
+
   @Test func aSignalThatCantBeHandledIsRefused() {
     let problem = #expect(throws: CoroutineDumpError.self) { try CoroutineDump.onSignal(SIGKILL) }
     #expect(problem?.code == EINVAL)
