@@ -44,7 +44,8 @@ func awaitResumption<Value: Sendable>(
 ///
 /// The first call wins and returns `true`. Later ones return `false` and change nothing, and so does one that comes when
 /// the coroutine was cancelled meanwhile. That a callback came twice is reported once through `CoroutineErrors.unhandled`,
-/// as `SettledTwice`.
+/// as `SettledTwice`. Not for signal handlers, as nothing here that wakes somebody is: they may interrupt a thread in the
+/// middle of just that. A handler that posts a semaphore, and a thread that waits for it, do it.
 public struct Resumption<Value: Sendable>: Sendable {
   @usableFromInline let end: SuspensionEnd<Value>
 
