@@ -193,7 +193,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(1))) func closuresAndMethodsOfTheMainActorRunThereThoughThePoolCallsThem() async throws {
+  @Test func closuresAndMethodsOfTheMainActorRunThereThoughThePoolCallsThem() async throws {
     let screen = Screen()
     let (promise, resolver) = Promise<Int>.makePromise()
     let derived = await screen.derive(promise)
