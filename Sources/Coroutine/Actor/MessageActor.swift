@@ -242,6 +242,7 @@ extension MessageActor {
     try storage.coroutine.blockUntilEnd().check()
     try storage.throwFailure()
   }
+
   /// Waits for the end of the actor and of its children, but no longer than `timeout`. Otherwise as `join()`.
   ///
   /// - Parameter timeout: not negative: traps. Zero: does not wait.
