@@ -4,8 +4,8 @@ public import Synchronization
 public enum CoroutineState: UInt8, AtomicRepresentable, Sendable {
   /// It waits for its turn: new, woken, or having yielded.
   case ready
-  /// It runs on a thread, or has lent its thread to what it waits for, and goes on after that: to an actor that it asks, or to
-  /// a coroutine that it joins.
+  /// It runs on a thread, or has lent its thread to what it waits for, and goes on after that: to an actor that it asks, or, in
+  /// a pool of one thread, to a coroutine that it joins.
   case running
   /// It waits for something: `Coroutine.suspension` tells for what, and since when.
   case suspended

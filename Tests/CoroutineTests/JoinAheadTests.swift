@@ -1,17 +1,16 @@
 import CCoroutine
 import Coroutine
 import Dispatch
-import Glibc
 import Synchronization
 import Testing
 
-/// A joiner runs the coroutine that it waits for itself, where it would be run next: nothing but the time it takes, and the
-/// state of the joiner meanwhile, may tell.
+/// In a serial pool a joiner runs the coroutine that it waits for itself, if nobody else is ready: nothing but the time it
+/// takes, and the state of the joiner meanwhile, may tell.
 @Suite struct JoinAheadTests {
   /// Else the others here tell nothing.
-  @Test(arguments: [1, 2]) func theJoinerIsInTheMiddleOfItsTurnMeanwhile(threads: Int) async {
-    await #expect(processExitsWith: .success) { [threads] in
-      let events = try await events(threads: threads) { log in
+  @Test func theJoinerIsInTheMiddleOfItsTurnMeanwhile() async {
+    await #expect(processExitsWith: .success) {
+      let events = try await events { log in
         let (handle, resolver) = Promise<Coroutine<Void, any Error>>.makePromise()
         let joiner = Coroutine {
           let joiner = try handle.get()
@@ -49,75 +48,6 @@ import Testing
         log.add("joiner")
       }
       #expect(events == ["before", "child", "behind", "joiner"])
-    }
-  }
-
-  /// On its worker whoever was woken first is run next: here by the child.
-  @Test func inALargerPoolWhomTheChildHasWokenComesBeforeTheJoiner() async {
-    await #expect(processExitsWith: .success) {
-      let events = try await events(threads: 2) { log in
-        let channel = Channel<Int>()
-        let receiver = Coroutine { log.add("receiver gets \(try channel.receive())") }
-        while receiver.state != .suspended { Coroutine.yield() }
-        let child = Coroutine {
-          try channel.send(1)
-          log.add("child ends")
-        }
-        try child.get()
-        log.add("joiner")
-      }
-      #expect(events == ["child ends", "receiver gets 1", "joiner"])
-    }
-  }
-
-  @Test func inALargerPoolWhoIsReadyBeforeTheChildKeepsItsPlace() async {
-    await #expect(processExitsWith: .success) {
-      let events = try await events(threads: 2) { log in
-        Coroutine { log.add("before") }
-        let child = Coroutine { log.add("child") }
-        Coroutine { log.add("behind") }
-        try child.get()
-        log.add("joiner")
-      }
-      #expect(events.prefix(3) == ["before", "child", "joiner"])
-    }
-  }
-
-  /// Woken from outside the pool, child and joiner come into the worker's ring together: the child is the first when the
-  /// joiner runs.
-  @Test func inALargerPoolAPinnedChildRunsOnItsOwnThread() async {
-    await #expect(processExitsWith: .success) {
-      let events = try await events(threads: 2) { log in
-        let gate = Channel<Void>()
-        let child = Coroutine {
-          try withThreadPinned {
-            let thread = pthread_self()
-            try gate.receive()
-            log.add("\(pthread_equal(thread, pthread_self()) != 0)")
-          }
-        }
-        let (start, starter) = Promise<Void>.makePromise()
-        let (more, others) = Promise<Void>.makePromise()
-        let joiner = Coroutine {
-          try start.get()
-          log.add("\(child.state)")
-          try child.get()
-          log.add("joiner")
-        }
-        // Of four, the worker takes half.
-        let waiting = (0..<2).map { _ in Coroutine { try more.get() } } + [joiner, child]
-        for one in waiting { while one.state != .suspended { Coroutine.yield() } }
-        let isDone = DispatchSemaphore(value: 0)
-        DispatchQueue.global().async {
-          starter.fulfill(())
-          _ = gate.trySend(())
-          others.fulfill(())
-          isDone.signal()
-        }
-        isDone.wait()
-        try joiner.get()
-      }
-      #expect(events == ["ready", "true", "joiner"])
     }
   }
 
@@ -201,6 +131,27 @@ import Testing
         try joiner.get()
       }
       #expect(events == ["CancellationError", "true"])
+    }
+  }
+
+  /// Another thread can run the joiner: nobody has to wait for the one that is blocked.
+  @Test func inALargerPoolACancelledJoinerGoesOnThoughTheChildBlocksItsThread() async {
+    await #expect(processExitsWith: .success) {
+      takeNoNotes()
+      let (begun, resolver) = Promise<Void>.makePromise()
+      let gate = DispatchSemaphore(value: 0)
+      let joiner = Coroutine(on: ThreadPool(threads: 2)) {
+        let child = Coroutine {
+          resolver.fulfill(())
+          gate.wait()
+        }
+        do { try child.get() } catch is CancellationError {}
+        gate.signal()
+        try withCancellationShield { try child.get() }
+      }
+      try await begun.get()
+      joiner.cancel()
+      try await joiner.get()
     }
   }
 
@@ -325,24 +276,11 @@ import Testing
 
 private struct Mine: Error {}
 
-/// What happens on `main`, a coroutine of a pool of which all threads but one are busy with something else, in its order.
-private func events(
-  threads: Int = 1, of main: @escaping @Sendable (Log) throws -> Void
-) async throws -> [String] {
+/// What happens on `main`, a coroutine of a serial pool, in its order.
+private func events(of main: @escaping @Sendable (Log) throws -> Void) async throws -> [String] {
   takeNoNotes()
   let log = Log()
-  let pool = ThreadPool(threads: threads)
-  let isOver = DispatchSemaphore(value: 0)
-  for _ in 1..<threads {
-    let (begun, resolver) = Promise<Void>.makePromise()
-    Coroutine(on: pool) {
-      resolver.fulfill(())
-      isOver.wait()
-    }
-    try await begun.get()
-  }
-  defer { for _ in 1..<threads { isOver.signal() } }
-  try await Coroutine(on: pool) { try main(log) }.get()
+  try await Coroutine(on: ThreadPool(threads: 1)) { try main(log) }.get()
   return log.all
 }
 

@@ -12,7 +12,8 @@ public struct Supervision: Sendable {
     /// `Mailbox.handleEach(_:)`, or by an actor made with a state; a body that has thrown has lost its variables, and is
     /// run again.
     case resume
-    /// Run the body again, which makes a new state. The messages in the mailbox stay there.
+    /// Run the body again, which makes a new state, when the actor's children have ended. The messages in the mailbox stay
+    /// there: a child that asks its parent in its cleanup, shielded from the cancel, would wait for ever.
     case restart
     /// End the actor.
     case stop

@@ -34,24 +34,24 @@ extension CoroutineCore {
   @usableFromInline
   final func resultIsTaken() { wasObserved.store(true, ordering: .relaxed) }
 
-  /// Runs this coroutine at once, if `joiner`, who is about to wait for its end, would be suspended for nothing else: where
-  /// the worker would run this one next, and the joiner right after its end. It may suspend before its end, and be waited
-  /// for then.
+  /// Runs this coroutine at once, if `joiner`, who is about to wait for its end, would be suspended for nothing else: in a
+  /// serial pool, where nobody but this one is ready. It may suspend before its end, and be waited for then.
   ///
   /// For both it is as if this one had been run next and the joiner after it: in two switches instead of four, and past the
-  /// line. Not by a joiner that must not wait: it would depend on luck whether it does. Nor by one that a timer is going to
+  /// line. Not in a larger pool: there a joiner that is cancelled goes on, though the one that it waits for keeps its thread.
+  /// Not by a joiner that must not wait: it would depend on luck whether it does. Nor by one that a timer is going to
   /// cancel, should this one wait pinned to the thread; nor by one with a small stack, on which this one's would be fetched
   /// and given back; nor where somebody takes notes of who waits.
   @inline(__always)
   private final func runAhead(of joiner: CoroutineCore) {
     guard let pool = joiner.pool, joiner.hasStackOfDefaultSize, joiner.isUnrestrained,
       !joiner.isInterrupted, !joiner.isTimedItself, !coroutine_is_inside_task(), !coroutine_notes_are_taken(),
-      PoolWorker.takeNext(self, ofPoolAt: pool)
+      PoolWorker.takeOnlyOne(self, ofPoolAt: pool)
     else { return }
     // Not as nested: should it wait pinned to this thread, the pool goes on with another one, as whoever runs this knows.
     run(isNested: false)
     // Whom it has made ready would have come before the joiner.
-    if PoolWorker.isSomebodyNext(ofPoolAt: pool) { joiner.yieldTurn() }
+    if PoolWorker.isSerialAndBusy(ofPoolAt: pool) { joiner.yieldTurn() }
   }
 
   /// Suspends the calling coroutine until this one has ended, the time is up, or the caller is cancelled.

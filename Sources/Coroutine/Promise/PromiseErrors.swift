@@ -1,4 +1,5 @@
-/// A promise's last resolver was dropped unused: nobody could settle the promise any more, so it was rejected with this.
+/// A promise's last resolver was dropped unused: nobody could settle the promise any more, so it was rejected with this. Where
+/// nobody handles it, it is not reported: nobody wanted the promise.
 public struct PromiseAbandoned: Error, CustomStringConvertible {
   public var description: String {
     "a promise was abandoned: the last copy of its Resolver was dropped without fulfilling or rejecting it"

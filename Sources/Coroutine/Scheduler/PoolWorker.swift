@@ -210,49 +210,26 @@ extension PoolWorker {
     isSerial && (!line.isEmpty || core._withUnsafeGuaranteedRef { $0.hasGlobal })
   }
 
-  /// Takes `core`, for which the running coroutine is about to wait, out of the line of the calling thread's worker, if that
-  /// would run it next, and the running one right after its end: in a serial pool if nobody else is ready, in others if it is
-  /// the first in the ring and the slot is free. It counts as a pick.
+  /// Takes `core` out of the line of the calling thread's worker, if that is its pool's only one, and nobody else is ready
+  /// there. It counts as a pick.
   @inline(__always)
-  static func takeNext(_ core: CoroutineCore, ofPoolAt address: UnsafeRawPointer) -> Bool {
+  static func takeOnlyOne(_ core: CoroutineCore, ofPoolAt address: UnsafeRawPointer) -> Bool {
     guard let worker = current(ofPoolAt: address) else { return false }
     return worker._withUnsafeGuaranteedRef { worker in
-      guard worker.picksToGlobal > 1 else { return false }
-      return worker.isSerial ? worker.takeOnlyOne(core) : worker.takeFirst(.passUnretained(core))
+      // One that is pinned to another thread has to run there.
+      guard worker.isSerial, worker.line.holdsOnly(core), core.pin == nil, worker.picksToGlobal > 1,
+        !worker.core._withUnsafeGuaranteedRef({ $0.hasGlobal }), let ready = worker.line.popFirst()
+      else { return false }
+      worker.picksToGlobal -= 1
+      _ = ready.take()
+      return true
     }
   }
 
+  /// `isSerialAndBusy` of the calling thread's worker; also if it is none of that pool any more.
   @inline(__always)
-  private func takeOnlyOne(_ core: CoroutineCore) -> Bool {
-    // One that is pinned to another thread has to run there.
-    guard line.holdsOnly(core), core.pin == nil, !self.core._withUnsafeGuaranteedRef({ $0.hasGlobal }),
-      let ready = line.popFirst()
-    else { return false }
-    picksToGlobal -= 1
-    _ = ready.take()
-    return true
-  }
-
-  @inline(__always)
-  private func takeFirst(_ element: WorkRing.Element) -> Bool {
-    guard slot.load(ordering: .relaxed) == nil, ring.pop(element) else { return false }
-    // Not to be asked before: until then a thief might have run it.
-    guard element._withUnsafeGuaranteedRef({ $0.pin == nil }) else {
-      append(Ready(element), isNew: false)
-      return false
-    }
-    picksToGlobal -= 1
-    picks.store(picks.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
-    return true
-  }
-
-  /// Whether somebody is ready on the calling thread's worker who has to run before a coroutine that is woken there now; also
-  /// if that is none of the pool any more.
-  @inline(__always)
-  static func isSomebodyNext(ofPoolAt address: UnsafeRawPointer) -> Bool {
-    current(ofPoolAt: address)?._withUnsafeGuaranteedRef { worker in
-      worker.isSerial ? worker.isSerialAndBusy : worker.slot.load(ordering: .relaxed) != nil
-    } ?? true
+  static func isSerialAndBusy(ofPoolAt address: UnsafeRawPointer) -> Bool {
+    current(ofPoolAt: address)?._withUnsafeGuaranteedRef { $0.isSerialAndBusy } ?? true
   }
 
   /// A number below `limit`. The owner's.

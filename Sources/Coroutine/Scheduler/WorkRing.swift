@@ -74,16 +74,6 @@ struct WorkRing: ~Copyable, Sendable {
     return nil
   }
 
-  /// Takes the one that came first, if that is `element`. The owner's.
-  @inline(__always)
-  borrowing func pop(_ element: Element) -> Bool {
-    let first = head.load(ordering: .acquiring)
-    guard first != tail.load(ordering: .relaxed), self[first]?.toOpaque() == element.toOpaque() else { return false }
-    return head.compareExchange(
-      expected: first, desired: first &+ 1, successOrdering: .releasing, failureOrdering: .relaxed
-    ).exchanged
-  }
-
   /// Moves the older half to the end of `queue`: the ring is full. Fewer, perhaps none, if thieves were faster. The
   /// owner's.
   borrowing func moveHalf(to queue: inout ReadyQueue) {
