@@ -77,6 +77,23 @@ import Testing
     }
   }
 
+  /// Else it had to be resumed between any two of them, only to wait for the next one.
+  @Test func whoJoinsSeveralGoesOnBehindThoseThatAreReady() async throws {
+    try await withOneOfTwoWorkers { pool in
+      let log = Log()
+      try await Coroutine(on: pool) {
+        let all = (0..<4).map { number in Coroutine { log.add("\(number)") } }
+        for (number, one) in all.enumerated() {
+          try one.get()
+          log.add("joined \(number)")
+        }
+      }.get()
+      // The first time it runs next: most join one alone.
+      let events = ["0", "joined 0", "1", "2", "3", "joined 1", "joined 2", "joined 3"]
+      #expect(log.all == events)
+    }
+  }
+
   @Test func aPairThatWakesEachOtherForEverDoesNotStarveTheRest() async throws {
     try await withOneOfTwoWorkers { pool in
       let holder = Holder(Atomic<Bool>(false))

@@ -29,6 +29,8 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) @usableFromInline final var isActor = false
   /// Whether anybody ever asked for the result.
   final let wasObserved = Atomic<Bool>(false)
+  /// Whether it has waited for another one's end. Its own.
+  @exclusivity(unchecked) final var hasJoined = false
   /// How often it has lent an actor its thread; at 0 again, it lets others run (`ActorCore.lend`). Its own.
   @exclusivity(unchecked) final var loans: UInt8 = 0
   /// The priority of the task that it was created in, or whose coroutine it was; 0 for none. (Not as `TaskPriority`, whose
@@ -382,7 +384,7 @@ extension CoroutineCore {
     // Whoever sees this takes the result without the lock. This one's own reference lasts until the end of this function.
     state.store(.finished, ordering: .releasing)
     lock.unlock()
-    waiters.wakeAll()
+    waiters.wakeAll { $0.wakeJoiner() }
     if let scope {
       self.scope = nil
       scope._withUnsafeGuaranteedRef { $0.childEnded(self) }
@@ -531,10 +533,21 @@ extension CoroutineCore {
 
   /// Makes a suspended coroutine ready, and hands it to its scheduler. For whoever has claimed its wait.
   @usableFromInline
-  static func wake(_ core: Unmanaged<CoroutineCore>) {
+  static func wake(_ core: Unmanaged<CoroutineCore>) { wake(core, .woken) }
+
+  /// The same for one that has waited for a coroutine's end. If that was not the first, it is likely to wait for those that
+  /// are ready here next, one by one, and each time they would have to let it run in between.
+  static func wakeJoiner(_ core: Unmanaged<CoroutineCore>) {
+    guard core._withUnsafeGuaranteedRef({ $0.hasJoined }) else { return wake(core) }
+    wake(core, .joined)
+  }
+
+  // Twice, each with its reason for a constant.
+  @inline(__always)
+  private static func wake(_ core: Unmanaged<CoroutineCore>, _ arrival: Arrival) {
     makeReady(core)
     guard core._withUnsafeGuaranteedRef({ $0.pin == nil || !$0.resumePinned() }) else { return }
-    Ready(core).enqueue(.woken)
+    Ready(core).enqueue(arrival)
   }
 
   /// Makes a suspended coroutine ready and runs it at once, on the calling thread, until it suspends. For whoever has

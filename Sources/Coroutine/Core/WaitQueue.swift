@@ -55,6 +55,11 @@ package enum Waiter {
     case .listener(let listener): listener.takeRetainedValue().notify()
     }
   }
+
+  /// The same for one that has waited for a coroutine's end.
+  func wakeJoiner() {
+    if case .coroutine(let core) = self { CoroutineCore.wakeJoiner(core) } else { wake() }
+  }
 }
 
 /// Waiters in the order in which they came: a doubly linked list over their own nodes. Guarded by its owner's lock.
@@ -144,12 +149,15 @@ package struct ClaimedWaiters {
 
   /// Wakes them, in their order. Not under a lock.
   @inlinable
-  package consuming func wakeAll() {
+  package consuming func wakeAll() { wakeAll { $0.wake() } }
+
+  @inlinable @inline(__always)
+  consuming func wakeAll(by wake: (Waiter) -> Void) {
     var node = first
     while let current = node {
       // A woken waiter takes its node with it: read before.
       node = current.pointee.next
-      current.pointee.waiter.wake()
+      wake(current.pointee.waiter)
     }
   }
 }

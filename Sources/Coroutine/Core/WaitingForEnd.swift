@@ -65,6 +65,7 @@ extension CoroutineCore {
         resultIsTaken()
         return .event
       }
+      defer { core.hasJoined = true }
       var node = WaitNode(.coroutine(.passUnretained(core)))
       return withUnsafeMutablePointer(to: &node) { node in
         wait(core, .join, until: deadline) {

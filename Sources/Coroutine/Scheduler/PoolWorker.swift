@@ -90,6 +90,7 @@ extension PoolWorker {
     switch arrival {
     case .launched: append(ready, isNew: true)
     case .woken: wake(ready)
+    case .joined: if ring.isEmpty { wake(ready) } else { append(ready, isNew: true) }
     case .yielded: append(ready, isNew: false)
     }
   }

@@ -69,6 +69,9 @@ enum Arrival {
   case launched
   /// Somebody woke it: next on the waker's worker, if nobody else is.
   case woken
+  /// It has waited for a coroutine's end, not for the first time: the same if nobody is ready there, else behind those that
+  /// are.
+  case joined
   /// It lets others run first: behind those that are ready.
   case yielded
 }
