@@ -13,16 +13,17 @@ enum Outside {
   /// Has a handler of `SIGALRM` let one `waitForAlarm()` go on, after some microseconds.
   static func setAlarm(after delay: UInt32) {
     _ = rung
+    signal(SIGALRM) { _ in sem_post(Outside.rung) }
+    ualarm(delay, 0)
+  }
+
+  /// On a thread, not in a coroutine, to which the mask of signals belongs with Ucontext.
+  static func waitForAlarm() {
     // Who starts a process on a thread of Dispatch lets it inherit that all signals are blocked.
     var alarm = sigset_t()
     sigemptyset(&alarm)
     sigaddset(&alarm, SIGALRM)
     pthread_sigmask(SIG_UNBLOCK, &alarm, nil)
-    signal(SIGALRM) { _ in sem_post(Outside.rung) }
-    ualarm(delay, 0)
-  }
-
-  static func waitForAlarm() {
     while sem_wait(rung) != 0 {}
     signal(SIGALRM, SIG_DFL)
   }
