@@ -21,8 +21,8 @@ package import Synchronization
 package struct ControlBlock: ~Copyable {
   /// Both sides' registers. First, so that the block's address is also the link's.
   @usableFromInline var link: ContextLink<SelectedBackend>
-  /// A serial number, different for each block that is ever made, 0 after its end, since the address alone does not tell
-  /// whose it is; and below it the mode. One word, that one instruction compares, in the link's cache line.
+  /// A serial number, which comes again after 2^31 blocks at the earliest, 0 after its end, since the address alone does not
+  /// tell whose it is; and below it the mode. One word, that one instruction compares, in the link's cache line.
   @usableFromInline var identity: UInt64
   /// What the scheduled coroutine that runs here is doing; read by debuggers.
   package let state: Atomic<State>
