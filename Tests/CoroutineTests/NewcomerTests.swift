@@ -20,6 +20,14 @@ private final class HeldScheduler: Scheduler {
     for next in held.prefix(count) { next() }
     held.removeFirst(count)
   }
+
+  static func beginAndRun(_ count: Int, rounds: Int) {
+    let scheduler = HeldScheduler()
+    for _ in 0..<rounds {
+      _ = new(count, on: scheduler)
+      scheduler.run(count)
+    }
+  }
 }
 
 /// Where debuggers find those that have not begun, on schedulers that can't be looked into.
@@ -32,25 +40,6 @@ private final class HeldScheduler: Scheduler {
       if found.state == .new, ids.contains(found.id) { count += 1 }
     }
     return count
-  }
-
-  /// How many places the threads of the process have, as a reader of another process would count them.
-  private func capacity() -> Int {
-    guard let layout = Newcomers.Layout() else { fatalError("no reflection metadata") }
-    // Another test's thread may write the first of them.
-    func word(_ address: UInt) -> UInt {
-      UnsafePointer<Atomic<UInt>>(bitPattern: address)!.pointee.load(ordering: .acquiring)
-    }
-    var (count, row) = (0, word(layout.rows))
-    while row != 0 {
-      count += Int(word(row + layout.count))
-      row = word(row + layout.next)
-    }
-    return count
-  }
-
-  private func new(_ count: Int, on scheduler: HeldScheduler) -> [Coroutine<Void, Never>] {
-    (0..<count).map { _ in Coroutine(on: scheduler) { () throws(Never) -> Void in } }
   }
 
   @Test func allAreFoundHoweverManyAndWhicheverHaveBegun() throws {
@@ -77,33 +66,46 @@ private final class HeldScheduler: Scheduler {
     #expect(try found(coroutines.withLock { $0 }) == 0)
   }
 
-  @Test func threadsThatHaveEndedLeaveTheirPlacesToOthers() throws {
-    let scheduler = HeldScheduler()
-    scheduler.run(new(1, on: scheduler).count)
-    let before = capacity()
-    for _ in 0..<100 {
-      PlainThread { _ = new(1, on: scheduler) }.join()
-      scheduler.run(1)
+  // In processes of their own: other tests' threads have places too.
+
+  @Test func threadsThatHaveEndedLeaveTheirPlacesToOthers() async {
+    await #expect(processExitsWith: .success) {
+      func beginOneOfAThread() { PlainThread { HeldScheduler.beginAndRun(1, rounds: 1) }.join() }
+      beginOneOfAThread()
+      let before = capacity()
+      for _ in 0..<100 { beginOneOfAThread() }
+      #expect(capacity() == before)
     }
-    // Other tests have threads too, but not a hundred new ones at once.
-    #expect(capacity() < before + 50 * 64)
   }
 
-  @Test func placesAreUsedAgainAndAgain() {
-    let growth = PlainThread {
-      let scheduler = HeldScheduler()
-      func run(_ rounds: Int) {
-        for _ in 0..<rounds {
-          _ = new(100, on: scheduler)
-          scheduler.run(100)
-        }
-      }
-      run(10)
-      let before = capacity()
-      run(300)
-      return capacity() - before
-    }.join()
-    // A hundred wait at a time. (Other tests have places too.)
-    #expect(growth < 15_000)
+  @Test func placesAreUsedAgainAndAgain() async {
+    await #expect(processExitsWith: .success) {
+      let growth = PlainThread {
+        HeldScheduler.beginAndRun(100, rounds: 10)
+        let before = capacity()
+        HeldScheduler.beginAndRun(100, rounds: 300)
+        return capacity() - before
+      }.join()
+      #expect(growth == 0)
+    }
   }
+}
+
+/// How many places the threads of the process have, as a reader of another process would count them.
+private func capacity() -> Int {
+  guard let layout = Newcomers.Layout() else { fatalError("no reflection metadata") }
+  // Another test's thread may write the first of them.
+  func word(_ address: UInt) -> UInt {
+    UnsafePointer<Atomic<UInt>>(bitPattern: address)!.pointee.load(ordering: .acquiring)
+  }
+  var (count, row) = (0, word(layout.rows))
+  while row != 0 {
+    count += Int(word(row + layout.count))
+    row = word(row + layout.next)
+  }
+  return count
+}
+
+private func new(_ count: Int, on scheduler: HeldScheduler) -> [Coroutine<Void, Never>] {
+  (0..<count).map { _ in Coroutine(on: scheduler) { () throws(Never) -> Void in } }
 }
