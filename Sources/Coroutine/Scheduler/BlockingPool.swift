@@ -46,7 +46,7 @@ private final class SharedFlag: Sendable {
 /// Runs what blocks its thread on a thread of its own, while the calling task is suspended. In `async` code.
 ///
 /// As the synchronous form, except that a cancelled task waits until it is the turn of its work, which then isn't begun.
-nonisolated(nonsending) public func blocking<Value: Sendable>(
+public func blocking<Value: Sendable>(
   on pool: BlockingPool = .shared, _ work: sending @escaping () throws -> Value
 ) async throws -> Value {
   // Called once, by the thread that it is given to.
