@@ -333,6 +333,7 @@ import Testing
     }
     let log = Log()
     let name = "parent that ends: \(how)"
+    let (isTold, told) = Promise<Void>.makePromise()
     try await DeadLetterOffice.observe(name) { _ in
     } during: { () async throws -> Void in
       let parent = MessageActor<Event>(on: .pool, name: name) { mailbox in
@@ -341,7 +342,10 @@ import Testing
         // One asks before the parent has ended its body, one after that.
         for isEarly in [true, false] {
           let child = mailbox.launch { (inbox: Mailbox<Int>) in
-            if !isEarly {
+            if isEarly {
+              // Behind the message that ends the parent.
+              try isTold.get()
+            } else {
               _ = begun.trySend(())
               for _ in inbox {}
             }
@@ -359,6 +363,7 @@ import Testing
         if how == "fail" { throw Failure() }
       }
       try await parent.tell(.end)
+      told.fulfill(())
       _ = await Task { try await parent.join() }.result
     }
     #expect(log.all.sorted() == ["false: true", "true: true"])
