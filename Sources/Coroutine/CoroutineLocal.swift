@@ -25,8 +25,10 @@ public final class CoroutineLocal<Value: Sendable>: Sendable {
       guard let core = CoroutineCore.current else {
         fatalError("a CoroutineLocal was set outside of coroutines, where nobody keeps its value: set it inside one")
       }
-      if core.locals == nil { core.locals = [:] }
-      let old = core.locals?.updateValue(Entry(variable: self, value: newValue), forKey: ObjectIdentifier(self))
+      let old = core.neededExtras._withUnsafeGuaranteedRef { extras in
+        if extras.locals == nil { extras.locals = [:] }
+        return extras.locals?.updateValue(Entry(variable: self, value: newValue), forKey: ObjectIdentifier(self))
+      }
       // Its end may run code of the user's, which may set others: not inside the dictionary.
       withExtendedLifetime(old) {}
     }

@@ -34,7 +34,7 @@ final class CoroutineStorage<Success: Sendable, Failure: Error>: CoroutineCore, 
       if Self.fitsWords {
         withUnsafeMutableBytes(of: &core.valueWords) { $0.storeBytes(of: value, as: Success.self) }
       } else {
-        core.valueBox = ValueBox(value)
+        core.outcome = .box(ValueBox(value))
       }
     }
   }
@@ -74,12 +74,15 @@ final class CoroutineStorage<Success: Sendable, Failure: Error>: CoroutineCore, 
   /// After the end.
   @inlinable
   func outcome() throws -> Success {
-    if let failure { throw failure }
-    if Self.fitsWords {
+    switch outcome {
+    case .words:
+      guard Self.fitsWords else { fatalError("\(description) has ended without a result") }
       return withUnsafeBytes(of: valueWords) { $0.loadUnaligned(as: Success.self) }
+    case .box(let box):
+      return unsafeDowncast(box, to: ValueBox<Success>.self).value
+    case .failure(let failure):
+      throw failure
     }
-    guard let valueBox else { fatalError("\(description) has ended without a result") }
-    return unsafeDowncast(valueBox, to: ValueBox<Success>.self).value
   }
 }
 

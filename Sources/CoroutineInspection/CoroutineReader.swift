@@ -370,7 +370,9 @@ struct CoroutineReader {
   }
 
   private mutating func addCreators(of core: UInt64, to backtrace: inout CoroutineBacktrace) throws(Unreadable) {
-    let creation = try memory.word(core &+ layout.core_creation)
+    let extras = try memory.word(core &+ layout.core_extras)
+    guard extras != 0 else { return }
+    let creation = try memory.word(extras &+ layout.extras_creation)
     guard creation != 0 else { return }
     var creators: [UInt] = []
     for index in 0..<min(try memory.word(creation), 1000) {
@@ -486,9 +488,9 @@ struct CoroutineReader {
 
   /// What schedules it, in words.
   private mutating func scheduler(of core: UInt64, _ state: CoroutineBacktrace.State) throws(Unreadable) -> String {
-    let visiting = try memory.word(core &+ layout.core_visiting)
-    let isVisiting = state != .running && visiting != layout.scheduler_none
-    let reference = isVisiting ? visiting : try memory.word(core &+ layout.core_home)
+    let extras = state == .running ? 0 : try memory.word(core &+ layout.core_extras)
+    let visiting = extras == 0 ? layout.scheduler_none : try memory.word(extras &+ layout.extras_visiting)
+    let reference = visiting == layout.scheduler_none ? try memory.word(core &+ layout.core_home) : visiting
     if let known = schedulers[reference] { return known }
     let text = try describeScheduler(reference)
     schedulers[reference] = text

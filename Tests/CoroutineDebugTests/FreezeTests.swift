@@ -7,7 +7,8 @@ import Testing
 
 /// What each coroutine keeps for debuggers: it has to be little.
 @Test func beingListedTakesACoroutineNoMoreThan64Bytes() {
-  #expect(MemoryLayout<InspectionRecord>.size <= 64)
+  // With the address of a place, and the three places that it takes at most.
+  #expect(MemoryLayout<InspectionRecord>.stride + 4 * MemoryLayout<UInt>.stride <= 64)
 }
 
 /// A snapshot is taken while other threads resume coroutines as fast as they can.

@@ -324,7 +324,7 @@ import Testing
       var used: [UnsafeMutableRawPointer?] = []
       for _ in 0..<3 {
         answers.append(try actor.ask { $0 })
-        used.append(core.spareReply?.storage.toOpaque())
+        used.append(core.extras?._withUnsafeGuaranteedRef { $0.spareReply }?.storage.toOpaque())
         let late = kept.withLock { $0.map { $0.complete(100) } }
         #expect(late.allSatisfy { !$0 })
       }

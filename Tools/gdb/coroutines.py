@@ -20,7 +20,7 @@ import subprocess
 import gdb
 import gdb.unwinder
 
-VERSION = 4
+VERSION = 5
 NO_WORD = (1 << 64) - 1
 
 FIELDS = """
@@ -28,7 +28,8 @@ is_complete backend stack_pools thread_pools newcomer_rows row_next row_count ro
 context_size context_is_known context_live context_indirect context_pc context_sp context_fp context_base block_size
 block_color block_identity block_state block_owner state_generator state_ready state_running state_suspended
 pool_newest_arena arena_stack_size arena_gap arena_base arena_slots arena_older arena_live core_id core_name core_block
-core_parent core_scope core_state core_state_ready core_home core_visiting core_next_ready core_since core_creation
+core_parent core_scope core_state core_state_ready core_home core_next_ready core_since core_extras extras_visiting
+extras_creation
 core_operation core_subject core_subject_tag core_deadline subject_nothing subject_object subject_cases
 scope_name scope_owner scheduler_mask scheduler_pool scheduler_queue scheduler_other scheduler_shared_pool scheduler_none
 thread_pool_core queue_label other_object threads_count threads_host threads_host_own threads_global_first threads_workers

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define COROUTINE_DEBUG_MAGIC "corolay"
-enum { coroutine_debug_version = 4, coroutine_debug_note_type = 1 };
+enum { coroutine_debug_version = 5, coroutine_debug_note_type = 1 };
 
 // The classes that a coroutine can wait at: the order of Swift's `WaitKind`.
 enum { coroutine_debug_kinds = 16, coroutine_debug_kind_fields = 6 };
@@ -63,8 +63,9 @@ struct coroutine_debug_layout {
 
   // A coroutine.
   uint64_t core_id, core_name, core_block, core_parent, core_scope, core_state, core_state_ready;
-  uint64_t core_home, core_visiting, core_next_ready;
-  uint64_t core_since, core_creation;
+  uint64_t core_home, core_next_ready, core_since;
+  // Where a coroutine keeps what few have; 0: it has nothing of that.
+  uint64_t core_extras, extras_visiting, extras_creation;
   // What it waits for. The byte at `core_subject_tag` tells what the word before it is; other values: it does not wait.
   uint64_t core_operation, core_subject, core_subject_tag, core_deadline;
   uint64_t subject_nothing, subject_object, subject_cases;

@@ -20,6 +20,8 @@ enum coroutine_request {
   COROUTINE_REQUEST_TIMES = 2,
   // Observers are to be told what happens: Swift's `CoroutineObservation`.
   COROUTINE_REQUEST_EVENTS = 4,
+  // New coroutines are to note who creates them: `coroutine_creation_backtracer` tells.
+  COROUTINE_REQUEST_CREATORS = 8,
 };
 
 // Also what those who must not resume now sleep on: a futex.
@@ -56,7 +58,13 @@ static inline __attribute__((always_inline)) bool coroutine_turn_is_watched(void
   return (coroutine_requests_now() & (COROUTINE_REQUEST_FREEZE | COROUTINE_REQUEST_EVENTS)) != 0;
 }
 
-// When one is created, ends its turn or becomes ready: anything to note.
+// When one is created: anything to note.
+static inline __attribute__((always_inline)) bool coroutine_creation_is_noted(void) {
+  return (coroutine_requests_now()
+          & (COROUTINE_REQUEST_TIMES | COROUTINE_REQUEST_EVENTS | COROUTINE_REQUEST_CREATORS)) != 0;
+}
+
+// When one ends its turn or becomes ready: anything to note.
 static inline __attribute__((always_inline)) bool coroutine_notes_are_taken(void) {
   return (coroutine_requests_now() & (COROUTINE_REQUEST_TIMES | COROUTINE_REQUEST_EVENTS)) != 0;
 }
@@ -98,6 +106,7 @@ static inline __attribute__((always_inline)) coroutine_backtracer coroutine_get_
 
 static inline void coroutine_set_creation_backtracer(coroutine_backtracer backtracer) {
   __atomic_store_n(&coroutine_creation_backtracer, backtracer, __ATOMIC_RELAXED);
+  coroutine_request(COROUTINE_REQUEST_CREATORS, backtracer != NULL);
 }
 
 // MARK: Threads that run coroutines

@@ -300,7 +300,7 @@ extension ActorCore {
   /// then, even if the actor blocks the thread.
   @usableFromInline
   final func lend(by asker: Unmanaged<CoroutineCore>) {
-    guard let pool, core._withUnsafeGuaranteedRef({ $0.visiting == nil && $0.pin == nil }),
+    guard let pool, core._withUnsafeGuaranteedRef({ $0.visiting == nil && $0.restraint.pins == 0 }),
       asker._withUnsafeGuaranteedRef({ $0.isUnrestrained && !$0.isTimedItself }),
       !isBusy(pool)
     else { return CoroutineCore.wake(core) }

@@ -64,7 +64,7 @@ extension ActorStorage {
     guard end._withUnsafeGuaranteedRef({ $0.isSettled }) else {
       return try waitForAnswer(core, end, until: deadline, timeout)
     }
-    defer { core.spareReply = end.takeRetainedValue() }
+    defer { core.neededExtras._withUnsafeGuaranteedRef { $0.spareReply = end.takeRetainedValue() } }
     return try end._withUnsafeGuaranteedRef { end in
       try end.withStorage { try unsafeDowncast($0, to: ReplyStorage<Value>.self).takeOutcome() }
     }

@@ -132,16 +132,17 @@ final class ReplyEnd: Sendable {
     // Else there is a `Reply` still, or the last one is just going.
     guard storage.isSettled, isKnownUniquelyReferenced(&storage) else { return }
     storage.recipient = nil
-    core.spareReply = ReplyEnd(storage)
+    core.neededExtras._withUnsafeGuaranteedRef { $0.spareReply = ReplyEnd(storage) }
   }
 
   /// One for an ask of the running coroutine `core`, that nobody else has: the one of its last ask, if it is over.
   /// Retained for the caller.
   @inlinable @inline(__always)
   static func make<Value: Sendable>(for core: CoroutineCore, _ type: Value.Type) -> Unmanaged<ReplyEnd> {
-    guard isKnownUniquelyReferenced(&core.spareReply), let spare = core.spareReply.take() else {
-      return .passRetained(ReplyEnd(ReplyStorage<Value>()))
+    let kept = core.extras?._withUnsafeGuaranteedRef { extras in
+      isKnownUniquelyReferenced(&extras.spareReply) ? extras.spareReply.take() : nil
     }
+    guard let spare = kept else { return .passRetained(ReplyEnd(ReplyStorage<Value>())) }
     let isReset = spare.withStorage { storage in
       guard storage.valueType == ObjectIdentifier(Value.self) else { return false }
       storage.reset()

@@ -42,20 +42,20 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) private var inherited: UInt
   /// Guarded by the lock.
   @exclusivity(unchecked) @usableFromInline final var completion = CompletionStateMachine()
-  /// What the body returned: one of the two, by its type. As `failure`.
+  /// What came of it, and the value if it is two plain words at most. Written before the end is published, constant after
+  /// that.
+  @exclusivity(unchecked) @usableFromInline final var outcome = Outcome.words
   @exclusivity(unchecked) @usableFromInline final var valueWords: (UInt, UInt) = (0, 0)
-  @exclusivity(unchecked) @usableFromInline final var valueBox: AnyObject?
-  /// What the body threw, or why it could not run. Written before the end is published, constant after that.
-  @exclusivity(unchecked) @usableFromInline final var failure: (any Error)?
   /// The scope that waits for its end, if one does, until then; and its place among the scope's children, guarded by the
   /// scope's lock. Not counted: a scope lives until its children have ended.
   @exclusivity(unchecked) private(set) final var scope: Unmanaged<ScopeStorage>?
   @exclusivity(unchecked) final var placeInScope = 0
-  /// Its values of `CoroutineLocal`s.
-  @exclusivity(unchecked) final var locals: [ObjectIdentifier: any Sendable]?
-  /// What keeps it from leaving its thread, and the thread, if it is pinned to it. Changed by itself.
+  /// What keeps it from leaving its thread. Changed by itself.
   @exclusivity(unchecked) final var restraint = Restraint()
-  @exclusivity(unchecked) final var pin: ThreadPin?
+  /// Set once; retained.
+  @usableFromInline final let extrasWord = Atomic<Unmanaged<CoroutineExtras>?>(nil)
+  /// Where debuggers find it until it begins, if its scheduler can't be looked into; `nil` too if it began at once.
+  @exclusivity(unchecked) private final var place: Newcomers.Place?
   /// The usable bytes of its stack, or `defaultStackSize`.
   private let stackSize: Int
   private static var defaultStackSize: Int { .min }
@@ -76,10 +76,6 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   /// Guards `regions` and `cancellationReason`, and is held while `interruption` changes. Not `lock`: a cancel holds it
   /// until a coroutine that is about to wait has got the lock of what it waits for, which may be the `lock` of another.
   final let cancellationLock = Lock()
-  @exclusivity(unchecked) final var regions: CancellationRegion?
-  @exclusivity(unchecked) final var cancellationReason: (any Error)?
-  /// Where it runs instead, inside `on(_:operation:)`. Changed by itself.
-  @exclusivity(unchecked) final var visiting: SchedulerReference?
   /// Unique in the process, counted from 1.
   @usableFromInline package let id: UInt64
   /// The coroutine that created it, by number; 0 outside of any.
@@ -87,13 +83,27 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   /// For people; empty where none was given.
   @usableFromInline package let name: String
   /// For debuggers alone.
-  @exclusivity(unchecked) package final var record = InspectionRecord()
-  /// What its last ask of an actor needed, for the next one. Its own.
-  @exclusivity(unchecked) @usableFromInline final var spareReply: ReplyEnd?
+  @exclusivity(unchecked) final var record = InspectionRecord()
   /// What its selects draw their order from. Its own.
   @exclusivity(unchecked) @usableFromInline final var random = RandomWord()
 
   @usableFromInline typealias Body = (CoroutineCore) throws -> Void
+
+  @usableFromInline
+  enum Outcome {
+    /// A value in `valueWords`; before the end nothing.
+    case words
+    /// A value in a `ValueBox`.
+    case box(AnyObject)
+    /// What the body threw, or why it could not run.
+    case failure(any Error)
+  }
+
+  /// What the body threw, or why it could not run.
+  @usableFromInline
+  final var failure: (any Error)? {
+    if case .failure(let failure) = outcome { failure } else { nil }
+  }
 
   /// A coroutine that is not scheduled yet. Who makes one calls `keepAlive` next.
   ///
@@ -116,7 +126,6 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
     let creator = CoroutineCore.currentUncounted?._withUnsafeGuaranteedRef { ($0.id, $0.rawPriority) }
     parentID = creator?.0 ?? 0
     rawPriority = creator?.1 ?? 0
-    record.begin()
     // Last, for `newestID`.
     id = Self.identifiers.wrappingAdd(1, ordering: .releasing).newValue
     super.init()
@@ -128,7 +137,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @usableFromInline
   final func keepAlive() {
     if coroutine_is_inside_task() { rawPriority = Self.priorityOfTask }
-    if coroutine_notes_are_taken() { noteCreation() }
+    if coroutine_creation_is_noted() { noteCreation() }
     coroutine_retain_unshared(Unmanaged.passUnretained(self).toOpaque())
   }
 
@@ -141,8 +150,8 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   func dropBody() { body = nil }
 
   deinit {
-    record.end()
-    if let failure, !wasObserved.load(ordering: .relaxed) { report(failure) }
+    if case .failure(let failure) = outcome, !wasObserved.load(ordering: .relaxed) { report(failure) }
+    extras?.release()
   }
 
   @inline(never)
@@ -206,7 +215,7 @@ extension CoroutineCore {
   static func run(_ ready: consuming Ready) {
     let core = ready.take()
     core._withUnsafeGuaranteedRef { core in
-      if core.pin == nil { core.run(isNested: false) } else { core.runPinned() }
+      if core.restraint.pins == 0 { core.run(isNested: false) } else { core.runPinned() }
     }
   }
 
@@ -288,7 +297,7 @@ extension CoroutineCore {
   @inline(never)
   private final func start() -> UnsafeMutablePointer<ControlBlock>? {
     // Out of its queue by now, and not yet on a stack: this is where a debugger finds it.
-    if record.place == nil { PoolWorker.showStarting(self) }
+    if place == nil { PoolWorker.showStarting(self) }
     // Whoever was found does not end, as a cancelled one would at once, nor change places.
     if coroutine_inspection_requested() { Inspection.waitForEnd() }
     guard !isInterrupted else { return endWithoutRunning(CancellationError()) }
@@ -316,7 +325,7 @@ extension CoroutineCore {
 
   @inline(__always)
   private final func hideStarting() {
-    if let place = record.place { Newcomers.empty(place) } else { PoolWorker.showStarting(nil) }
+    if let place { Newcomers.empty(place) } else { PoolWorker.showStarting(nil) }
   }
 
   private final func endWithoutRunning(_ error: any Error) -> UnsafeMutablePointer<ControlBlock>? {
@@ -325,7 +334,7 @@ extension CoroutineCore {
     if coroutine_inspection_requested() { Inspection.waitForEnd() }
     dropInheritedBindings()
     dropBody()
-    failure = error
+    outcome = .failure(error)
     if coroutine_notes_are_taken() { noteDeparture(.finish) }
     end()
     return nil
@@ -338,10 +347,10 @@ extension CoroutineCore {
     do {
       try body(self)
     } catch {
-      failure = error
+      outcome = .failure(error)
     }
     // Again if the end of one has set another.
-    while locals != nil { locals = nil }
+    while extras?._withUnsafeGuaranteedRef({ $0.locals != nil }) ?? false { locals = nil }
   }
 
   #if DEBUG
@@ -411,7 +420,7 @@ extension CoroutineCore {
   @usableFromInline
   final func schedule() {
     if coroutine_events_are_observed() { CoroutineObservation.tellReady(self, .launched) }
-    if home.isForeign { record.place = Newcomers.add(self) }
+    if home.isForeign { place = Newcomers.add(self) }
     pool = home.poolAddress
     Ready(.passUnretained(self)).enqueue(.launched)
   }
@@ -546,7 +555,7 @@ extension CoroutineCore {
   @inline(__always)
   private static func wake(_ core: Unmanaged<CoroutineCore>, _ arrival: Arrival) {
     makeReady(core)
-    guard core._withUnsafeGuaranteedRef({ $0.pin == nil || !$0.resumePinned() }) else { return }
+    guard core._withUnsafeGuaranteedRef({ $0.restraint.pins == 0 || !$0.resumePinned() }) else { return }
     Ready(core).enqueue(arrival)
   }
 

@@ -86,11 +86,12 @@ enum DebugLayout {
 
   private static func fillCore(_ layout: inout coroutine_debug_layout) -> Bool {
     func offset(_ name: String) -> UInt64? { fieldOffset(name, in: CoroutineCore.self).map(UInt64.init) }
-    func inRecord(_ name: String) -> UInt64? { fieldOffset(name, in: InspectionRecord.self).map(UInt64.init) }
     guard let id = offset("id"), let name = offset("name"), let block = offset("block"),
       let parent = offset("parentID"), let scope = offset("scope"), let state = offset("state"),
-      let home = offset("home"), let visiting = offset("visiting"), let nextReady = offset("nextReady"),
-      let record = offset("record"), let since = inRecord("since"), let creation = inRecord("creation"),
+      let home = offset("home"), let nextReady = offset("nextReady"), let record = offset("record"),
+      let since = fieldOffset("since", in: InspectionRecord.self), let extras = offset("extrasWord"),
+      let visiting = fieldOffset("visiting", in: CoroutineExtras.self),
+      let creation = fieldOffset("creation", in: CoroutineExtras.self),
       let scopeName = fieldOffset("name", in: ScopeStorage.self),
       let scopeOwner = fieldOffset("ownerID", in: ScopeStorage.self)
     else { return false }
@@ -102,10 +103,11 @@ enum DebugLayout {
     layout.core_state = state
     layout.core_state_ready = UInt64(CoroutineState.ready.rawValue)
     layout.core_home = home
-    layout.core_visiting = visiting
     layout.core_next_ready = nextReady
-    layout.core_since = record + since
-    layout.core_creation = record + creation
+    layout.core_since = record + UInt64(since)
+    layout.core_extras = extras
+    layout.extras_visiting = UInt64(visiting)
+    layout.extras_creation = UInt64(creation)
     layout.scope_name = UInt64(scopeName)
     layout.scope_owner = UInt64(scopeOwner)
     return true

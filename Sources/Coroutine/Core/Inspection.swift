@@ -357,7 +357,7 @@ extension InspectedCoroutine {
 
   /// Return addresses of those who called for its creation, innermost first; empty if they were not asked for.
   package var creators: UnsafeBufferPointer<UInt> {
-    core?.record.creators ?? UnsafeBufferPointer(start: nil, count: 0)
+    core?.extras?._withUnsafeGuaranteedRef { $0.creators } ?? UnsafeBufferPointer(start: nil, count: 0)
   }
 
   /// The bytes of its stack above where it stands.

@@ -4,50 +4,13 @@ import Context
 /// What a coroutine keeps for debuggers alone. Written by those who may touch the coroutine's fields.
 package struct InspectionRecord {
   /// When it became suspended or ready, in nanoseconds of the timers' clock, as of the kernel's last tick; 0: unknown.
-  package private(set) var since: UInt64 = 0
+  private(set) var since: UInt64 = 0
   /// The number of the dump that has seen it last. The dump's, of which there is one at a time.
   var seenBy: UInt32 = 0
-  /// How often observers were told that it is ready, and when last; 0: never.
-  var turn: UInt32 = 0
-  var readySince: UInt64 = 0
-  /// Where it was created: a count, and so many return addresses; owned.
-  private var creation: UnsafeMutablePointer<UInt>?
-  /// Where it is found until it begins, if its scheduler can't be looked into; `nil` too if it began at once.
-  var place: Newcomers.Place?
-
-  /// Frames of a creator that are kept, innermost first.
-  private static var creationLimit: Int { 24 }
-
-  /// For a coroutine that is new.
-  @inline(__always)
-  mutating func begin() {
-    if let backtracer = coroutine_get_creation_backtracer() { noteCreation(backtracer) }
-  }
-
-  // Not a part of what each coroutine goes through.
-  @inline(never)
-  private mutating func noteCreation(_ backtracer: coroutine_backtracer) {
-    withUnsafeTemporaryAllocation(of: UInt.self, capacity: Self.creationLimit) { buffer in
-      let count = backtracer(buffer.baseAddress, buffer.count)
-      let copy = UnsafeMutablePointer<UInt>.allocate(capacity: count + 1)
-      copy.initialize(to: UInt(count))
-      (copy + 1).initialize(from: buffer.baseAddress!, count: count)
-      creation = copy
-    }
-  }
-
-  @inline(__always)
-  mutating func end() { creation?.deallocate() }
 
   /// It becomes suspended or ready.
   mutating func note() {
     if coroutine_times_are_recorded() { since = coroutine_coarse_time() }
-  }
-
-  /// The return addresses of those who called for its creation, innermost first; empty if they were not asked for.
-  package var creators: UnsafeBufferPointer<UInt> {
-    guard let creation else { return UnsafeBufferPointer(start: nil, count: 0) }
-    return UnsafeBufferPointer(start: creation + 1, count: Int(creation.pointee))
   }
 }
 

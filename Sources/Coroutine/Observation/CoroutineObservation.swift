@@ -64,8 +64,10 @@ extension CoroutineObservation {
   @inline(never)
   static func tellReady(_ core: CoroutineCore, _ cause: ReadyCause) {
     let now = coroutine_exact_time()
-    core.record.turn &+= 1
-    core.record.readySince = now
+    core.neededExtras._withUnsafeGuaranteedRef {
+      $0.turn &+= 1
+      $0.readySince = now
+    }
     let waker = CoroutineCore.currentUncounted?._withUnsafeGuaranteedRef { $0.id } ?? 0
     tell(CoroutineEvent(.ready(cause, by: cause == .yielded ? core.id : waker), core, time: now))
   }
@@ -73,9 +75,11 @@ extension CoroutineObservation {
   @inline(never)
   static func tellResumed(_ core: CoroutineCore) {
     let now = coroutine_exact_time()
-    let since = core.record.readySince
+    let since = core.neededExtras._withUnsafeGuaranteedRef { extras in
+      defer { extras.readySince = 0 }
+      return extras.readySince
+    }
     let isKnown = since != 0 && since >= begin.load(ordering: .relaxed)
-    core.record.readySince = 0
     tell(CoroutineEvent(.resumed(queued: isKnown ? now - since : nil), core, time: now))
   }
 
@@ -116,6 +120,9 @@ extension CoroutineCore {
   @inline(never)
   final func noteCreation() {
     record.note()
+    if let backtracer = coroutine_get_creation_backtracer() {
+      neededExtras._withUnsafeGuaranteedRef { $0.noteCreation(backtracer) }
+    }
     if coroutine_events_are_observed() { CoroutineObservation.tellCreated(self) }
   }
 

@@ -92,7 +92,7 @@ public struct CoroutineEvent: ~Copyable {
   }
 
   /// How often it was observed to become ready: the same number in a `.ready` and in the `.resumed` that follows.
-  public var turn: UInt32 { core._withUnsafeGuaranteedRef { $0.record.turn } }
+  public var turn: UInt32 { core._withUnsafeGuaranteedRef { $0.extras?._withUnsafeGuaranteedRef { $0.turn } ?? 0 } }
 
   /// What a `.finished` one threw, or why it could not run.
   public var failure: (any Error)? {

@@ -218,7 +218,7 @@ extension PoolWorker {
     guard let worker = current(ofPoolAt: address) else { return false }
     return worker._withUnsafeGuaranteedRef { worker in
       // One that is pinned to another thread has to run there.
-      guard worker.isSerial, worker.line.holdsOnly(core), core.pin == nil, worker.picksToGlobal > 1,
+      guard worker.isSerial, worker.line.holdsOnly(core), core.restraint.pins == 0, worker.picksToGlobal > 1,
         !worker.core._withUnsafeGuaranteedRef({ $0.hasGlobal }), let ready = worker.line.popFirst()
       else { return false }
       worker.picksToGlobal -= 1

@@ -1,0 +1,91 @@
+import CCoroutine
+public import Synchronization
+
+/// What few coroutines have: made when one first needs it, so that the others are small, and soon gone.
+///
+/// Whoever may touch a field finds the object by `CoroutineCore.extras`, or makes it.
+@usableFromInline
+// Unchecked: each field says who may touch it.
+final class CoroutineExtras: @unchecked Sendable {
+  /// Its values of `CoroutineLocal`s. Its own.
+  @exclusivity(unchecked) var locals: [ObjectIdentifier: any Sendable]?
+  /// Where it runs instead of at home, inside `on(_:operation:)`. Changed by itself.
+  @exclusivity(unchecked) var visiting: SchedulerReference?
+  /// The thread that it keeps, as long as it is pinned to one. Changed by itself.
+  @exclusivity(unchecked) var pin: ThreadPin?
+  /// What its last ask of an actor needed, for the next one. Its own.
+  @exclusivity(unchecked) @usableFromInline var spareReply: ReplyEnd?
+  /// The innermost one that it has open, and why it was cancelled as a whole. Guarded by `cancellationLock`.
+  @exclusivity(unchecked) var regions: CancellationRegion?
+  @exclusivity(unchecked) var cancellationReason: (any Error)?
+
+  /// How often observers were told that it is ready, and when last; 0: never. Written by those who tell them.
+  @exclusivity(unchecked) var turn: UInt32 = 0
+  @exclusivity(unchecked) var readySince: UInt64 = 0
+  /// Where it was created: a count, and so many return addresses; owned. Written before it is scheduled.
+  @exclusivity(unchecked) private var creation: UnsafeMutablePointer<UInt>?
+
+  /// Frames of a creator that are kept, innermost first.
+  private static var creationLimit: Int { 24 }
+
+  func noteCreation(_ backtracer: coroutine_backtracer) {
+    withUnsafeTemporaryAllocation(of: UInt.self, capacity: Self.creationLimit) { buffer in
+      let count = backtracer(buffer.baseAddress, buffer.count)
+      let copy = UnsafeMutablePointer<UInt>.allocate(capacity: count + 1)
+      copy.initialize(to: UInt(count))
+      (copy + 1).initialize(from: buffer.baseAddress!, count: count)
+      creation = copy
+    }
+  }
+
+  /// The return addresses of those who called for its creation, innermost first; empty if they were not asked for.
+  var creators: UnsafeBufferPointer<UInt> {
+    guard let creation else { return UnsafeBufferPointer(start: nil, count: 0) }
+    return UnsafeBufferPointer(start: creation + 1, count: Int(creation.pointee))
+  }
+
+  deinit { creation?.deallocate() }
+}
+
+extension CoroutineCore {
+  @inlinable @inline(__always)
+  final var extras: Unmanaged<CoroutineExtras>? { extrasWord.load(ordering: .acquiring) }
+
+  /// What it has of that, to write to. Made by whoever needs it first: mostly itself, or who cancels it.
+  @inlinable @inline(__always)
+  final var neededExtras: Unmanaged<CoroutineExtras> { extras ?? makeExtras() }
+
+  @usableFromInline @inline(never)
+  final func makeExtras() -> Unmanaged<CoroutineExtras> {
+    let made = Unmanaged.passRetained(CoroutineExtras())
+    let (isFirst, other) = extrasWord.compareExchange(expected: nil, desired: made, ordering: .acquiringAndReleasing)
+    guard !isFirst, let other else { return made }
+    made.release()
+    return other
+  }
+
+  final var locals: [ObjectIdentifier: any Sendable]? {
+    get { extras?._withUnsafeGuaranteedRef { $0.locals } }
+    set { neededExtras._withUnsafeGuaranteedRef { $0.locals = newValue } }
+  }
+
+  final var visiting: SchedulerReference? {
+    get { extras?._withUnsafeGuaranteedRef { $0.visiting } }
+    set { neededExtras._withUnsafeGuaranteedRef { $0.visiting = newValue } }
+  }
+
+  final var pin: ThreadPin? {
+    get { extras?._withUnsafeGuaranteedRef { $0.pin } }
+    set { neededExtras._withUnsafeGuaranteedRef { $0.pin = newValue } }
+  }
+
+  final var regions: CancellationRegion? {
+    get { extras?._withUnsafeGuaranteedRef { $0.regions } }
+    set { neededExtras._withUnsafeGuaranteedRef { $0.regions = newValue } }
+  }
+
+  final var cancellationReason: (any Error)? {
+    get { extras?._withUnsafeGuaranteedRef { $0.cancellationReason } }
+    set { neededExtras._withUnsafeGuaranteedRef { $0.cancellationReason = newValue } }
+  }
+}
