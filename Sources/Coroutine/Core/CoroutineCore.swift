@@ -297,10 +297,8 @@ extension CoroutineCore {
   @inline(never)
   private final func start() -> UnsafeMutablePointer<ControlBlock>? {
     // Out of its queue by now, and not yet on a stack: this is where a debugger finds it.
-    if place == nil { PoolWorker.showStarting(self) }
-    // Whoever was found does not end, as a cancelled one would at once, nor change places.
-    if coroutine_inspection_requested() { Inspection.waitForEnd() }
-    guard !isInterrupted else { return endWithoutRunning(CancellationError()) }
+    let worker = place == nil ? PoolWorker.showStarting(self) : nil
+    guard !isInterrupted else { return endWithoutRunning(CancellationError(), worker) }
     do throws(StackError) {
       let block = try ControlBlock.create(
         stackSize: hasStackOfDefaultSize ? nil : stackSize, owner: self
@@ -316,21 +314,24 @@ extension CoroutineCore {
       self.block = block
       // A debugger that came meanwhile may have looked at the stacks before this one was there.
       if coroutine_inspection_requested() { Inspection.waitForEnd() }
-      hideStarting()
+      hideStarting(worker)
       return block
     } catch {
-      return endWithoutRunning(error)
+      return endWithoutRunning(error, worker)
     }
   }
 
+  /// - Parameter worker: what shows it, if it is in no place.
   @inline(__always)
-  private final func hideStarting() {
-    if let place { Newcomers.empty(place) } else { PoolWorker.showStarting(nil) }
+  private final func hideStarting(_ worker: Unmanaged<PoolWorker>?) {
+    if let place { Newcomers.empty(place) } else { worker?._withUnsafeGuaranteedRef { $0.hideStarting() } }
   }
 
-  private final func endWithoutRunning(_ error: any Error) -> UnsafeMutablePointer<ControlBlock>? {
-    hideStarting()
-    // One that came before that may have found it.
+  private final func endWithoutRunning(
+    _ error: any Error, _ worker: Unmanaged<PoolWorker>?
+  ) -> UnsafeMutablePointer<ControlBlock>? {
+    hideStarting(worker)
+    // A debugger that came before that may have found it, and it shall not end meanwhile.
     if coroutine_inspection_requested() { Inspection.waitForEnd() }
     dropInheritedBindings()
     dropBody()
