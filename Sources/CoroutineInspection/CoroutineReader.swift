@@ -388,7 +388,7 @@ struct CoroutineReader {
     let tag = UInt64(try memory.byte(core &+ layout.core_subject_tag))
     let subject = try memory.word(core &+ layout.core_subject)
     backtrace.waitsFor = WaitText.turn
-    guard [layout.subject_nothing, layout.subject_object, layout.subject_cases].contains(tag),
+    guard tag == layout.subject_object || tag == layout.subject_cases,
       let operation = WaitReason.Operation(rawValue: try memory.byte(core &+ layout.core_operation))
     else { return }
     backtrace.operation = "\(operation)"
@@ -398,7 +398,7 @@ struct CoroutineReader {
     }
     if tag == layout.subject_object {
       backtrace.waitsFor = description(of: subject, operation)
-    } else if tag == layout.subject_cases {
+    } else {
       backtrace.waitsFor = (try? cases(of: subject)) ?? "select"
     }
   }

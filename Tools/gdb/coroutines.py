@@ -30,7 +30,7 @@ block_color block_identity block_state block_owner state_generator state_ready s
 pool_newest_arena arena_stack_size arena_gap arena_base arena_slots arena_older arena_live core_id core_name core_block
 core_parent core_scope core_state core_state_ready core_home core_next_ready core_since core_extras extras_visiting
 extras_creation
-core_operation core_subject core_subject_tag core_deadline subject_nothing subject_object subject_cases
+core_operation core_subject core_subject_tag core_deadline subject_object subject_cases
 scope_name scope_owner scheduler_mask scheduler_pool scheduler_queue scheduler_other scheduler_shared_pool scheduler_none
 thread_pool_core queue_label other_object threads_count threads_host threads_host_own threads_global_first threads_workers
 worker_slot worker_starting worker_line_first worker_ring_head worker_ring_tail worker_ring_places worker_ring_capacity
@@ -38,7 +38,7 @@ select_targets select_count target_stride target_operation target_tag target_wai
 """.split()
 
 # As Swift's `WaitReason.Operation` and `WaitKind` number them.
-OPERATIONS = """send receive join suspension turn sleep promise select lock async permit condition barrier group
+OPERATIONS = """send receive join suspension sleep promise select lock async permit condition barrier group
 once""".split()
 KINDS = [
     "coroutine", "channel", "promise", "several ends", "generator", "scope", "a callback", "barrier", "wait group", "mutex",
@@ -311,7 +311,7 @@ class Process:
     def wait(self, core):
         layout = self.layout
         tag = read(core + layout.core_subject_tag, 1)[0]
-        if tag not in (layout.subject_nothing, layout.subject_object, layout.subject_cases):
+        if tag not in (layout.subject_object, layout.subject_cases):
             return "its turn"
         operation = OPERATIONS[read(core + layout.core_operation, 1)[0]]
         if tag == layout.subject_object:

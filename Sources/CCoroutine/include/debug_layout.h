@@ -68,7 +68,7 @@ struct coroutine_debug_layout {
   uint64_t core_extras, extras_visiting, extras_creation;
   // What it waits for. The byte at `core_subject_tag` tells what the word before it is; other values: it does not wait.
   uint64_t core_operation, core_subject, core_subject_tag, core_deadline;
-  uint64_t subject_nothing, subject_object, subject_cases;
+  uint64_t subject_object, subject_cases;
   uint64_t scope_name, scope_owner;
 
   // A reference to a scheduler: an object's address, of which kind is told by the bits of the mask. Two are whole words.

@@ -131,7 +131,6 @@ enum DebugLayout {
     layout.core_deadline = UInt64(reason + deadline)
     // Looked at as bits alone.
     let wait = UnsafeMutablePointer<SelectWait>(bitPattern: 16)!
-    layout.subject_nothing = tag(of: WaitReason.Subject.nothing, at: word)
     layout.subject_object = tag(of: WaitReason.Subject.object(.passUnretained(Waitable())), at: word)
     layout.subject_cases = tag(of: WaitReason.Subject.cases(wait), at: word)
 

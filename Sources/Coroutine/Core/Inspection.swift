@@ -404,7 +404,6 @@ extension WaitReason {
   /// In words: the operation and what it is done at.
   var description: String {
     switch subject {
-    case .nothing: WaitText.turn
     case .object(let object): object._withUnsafeGuaranteedRef { $0.describe(operation) }
     case .cases(let wait): wait.pointee.description
     }

@@ -94,7 +94,7 @@ extension CoroutineCore {
   @inline(never)
   final func reportBannedSuspension() -> Never {
     fatalError(
-      "\(description) suspends (\(waitReason.map { "\($0.operation)" } ?? "?")) inside withoutSuspension. Wait outside of "
+      "\(description) suspends (\(waitReason.map { "\($0.operation)" } ?? "turn")) inside withoutSuspension. Wait outside of "
         + "it, use a form that doesn't wait, or keep the thread with withThreadPinned.")
   }
 

@@ -31,13 +31,13 @@ package class Waitable {
   package func wakers(_ operation: WaitReason.Operation) -> Wakers { .anybody }
 }
 
-/// What a suspended coroutine waits for: three words, written by the coroutine itself before it leaves its stack.
+/// What a suspended coroutine waits for, unless it is its turn: three words, written by the coroutine itself before it leaves its stack.
 @usableFromInline
 package struct WaitReason: Sendable {
   /// What it does there.
   @usableFromInline
   package enum Operation: UInt8, Sendable {
-    case send, receive, join, suspension, turn, sleep, promise, select, lock, async
+    case send, receive, join, suspension, sleep, promise, select, lock, async
     case permit, condition, barrier, group, once
   }
 
@@ -49,8 +49,6 @@ package struct WaitReason: Sendable {
   /// What is waited at: kept alive by the frames of the waiting coroutine.
   @usableFromInline
   package enum Subject {
-    /// Nothing: a turn, a time.
-    case nothing
     case object(Unmanaged<Waitable>)
     /// The cases of a select.
     case cases(UnsafeMutablePointer<SelectWait>)
@@ -64,9 +62,9 @@ package struct WaitReason: Sendable {
   }
 
   @inlinable
-  package init(_ operation: Operation, at object: Waitable?, until deadline: UInt64 = WaitDeadline.never) {
+  package init(_ operation: Operation, at object: Waitable, until deadline: UInt64 = WaitDeadline.never) {
     self.operation = operation
-    subject = object.map { .object(.passUnretained($0)) } ?? .nothing
+    subject = .object(.passUnretained(object))
     self.deadline = deadline
   }
 

@@ -27,7 +27,6 @@ extension WaitReason {
   /// Who can end the wait. For debuggers, while the coroutine can't run.
   var wakers: Wakers {
     switch subject {
-    case .nothing: .anybody
     case .object(let object): object._withUnsafeGuaranteedRef { $0.wakers(operation) }
     case .cases(let wait): wait.pointee.wakers
     }

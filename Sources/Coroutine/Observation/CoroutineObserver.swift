@@ -146,7 +146,6 @@ public enum SuspensionReason: String, Hashable, Sendable, CaseIterable {
       case .receive: .receive
       case .join: .join
       case .suspension: .callback
-      case .turn: .turn
       case .sleep: .sleep
       case .promise: .promise
       case .select: .select
