@@ -1,3 +1,4 @@
+import Glibc
 import Synchronization
 import Testing
 
@@ -64,6 +65,40 @@ private final class HeldScheduler: Scheduler {
     #expect(try found(coroutines.withLock { $0 }) == 100)
     scheduler.run(100)
     #expect(try found(coroutines.withLock { $0 }) == 0)
+  }
+
+  /// It has left the line, and gets no stack: its worker shows it until it may end.
+  @Test func oneThatIsCancelledIsFoundWhileItsWorkerBeginsIt() throws {
+    let pool = ThreadPool(threads: 1)
+    let gate = Channel<Void>()
+    let runs = Atomic<Bool>(false)
+    let mayWait = Atomic<Bool>(false)
+    let first = Coroutine(on: pool) {
+      runs.store(true, ordering: .releasing)
+      while !mayWait.load(ordering: .acquiring) { sched_yield() }
+      try gate.receive()
+    }
+    while !runs.load(ordering: .acquiring) { sched_yield() }
+    let cancelled = Coroutine(on: pool) {}
+    cancelled.cancel()
+    var state: InspectedCoroutine.State?
+    try Inspection.visitAll { found in
+      if found.id == cancelled.id { state = found.state }
+      guard found.id == first.id else { return }
+      // Now the worker is free for the next one; it shows that at once, if it ever does.
+      mayWait.store(true, ordering: .releasing)
+      let end = ContinuousClock.now + .seconds(10)
+      var isShown = false
+      while !isShown, ContinuousClock.now < end {
+        sched_yield()
+        pool.core.visitStarting { isShown = $0.id == cancelled.id }
+      }
+      #expect(isShown)
+    }
+    #expect(state == .new)
+    #expect(throws: CancellationError.self) { try cancelled.getBlocking() }
+    try Coroutine { try gate.send(()) }.getBlocking()
+    try first.getBlocking()
   }
 
   // In processes of their own: other tests' threads have places too.

@@ -330,8 +330,10 @@ extension CoroutineCore {
   private final func endWithoutRunning(
     _ error: any Error, _ worker: Unmanaged<PoolWorker>?
   ) -> UnsafeMutablePointer<ControlBlock>? {
+    // During a freeze it is to be found where it is shown, since it is nowhere else.
+    if coroutine_inspection_requested() { Inspection.waitForEnd() }
     hideStarting(worker)
-    // A debugger that came before that may have found it, and it shall not end meanwhile.
+    // A debugger that came between may have found it, and it shall not end meanwhile.
     if coroutine_inspection_requested() { Inspection.waitForEnd() }
     dropInheritedBindings()
     dropBody()
