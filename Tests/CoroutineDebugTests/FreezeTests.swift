@@ -123,6 +123,28 @@ import Testing
     try launcher.getBlocking()
   }
 
+  /// In a process of its own, since all coroutines keep it from then on.
+  @Test func whoCreatedThoseThatArePutInLineMeanwhileIsSeenWholeOrNotAtAll() async {
+    await #expect(processExitsWith: .success) {
+      CoroutineDump.recordsCreation = true
+      let launcher = Coroutine(on: ThreadPool(threads: 1)) {
+        while true {
+          let new = (0..<500).map { _ in Coroutine {} }
+          for coroutine in new { try coroutine.join() }
+        }
+      }
+      var seen = 0
+      while seen < 2_000 {
+        try Inspection.visitAll { found in
+          guard found.parentID == launcher.id, found.state == .new, !found.creators.isEmpty else { return }
+          seen += 1
+          if found.creators.contains(0) { leave(1) }
+        }
+      }
+      leave()
+    }
+  }
+
   @Test func coroutinesThatStartAndEndMeanwhileDoNoHarm() throws {
     let dumping = Coroutine { for _ in 0..<20 { _ = try CoroutineDump.capture() } }
     for _ in 0..<200 {

@@ -22,19 +22,22 @@ final class CoroutineExtras: @unchecked Sendable {
   /// How often observers were told that it is ready, and when last; 0: never. Written by those who tell them.
   @exclusivity(unchecked) var turn: UInt32 = 0
   @exclusivity(unchecked) var readySince: UInt64 = 0
-  /// Where it was created: a count, and so many return addresses; owned. Written before it is scheduled.
-  @exclusivity(unchecked) private var creation: UnsafeMutablePointer<UInt>?
+  /// Where it was created: a count, and so many return addresses; owned.
+  private let creation: UnsafeMutablePointer<UInt>?
 
   /// Frames of a creator that are kept, innermost first.
   private static var creationLimit: Int { 24 }
 
-  func noteCreation(_ backtracer: coroutine_backtracer) {
-    withUnsafeTemporaryAllocation(of: UInt.self, capacity: Self.creationLimit) { buffer in
+  init() { creation = nil }
+
+  /// Those of a coroutine that the caller is creating.
+  fileprivate init(notingCreators backtracer: coroutine_backtracer) {
+    creation = withUnsafeTemporaryAllocation(of: UInt.self, capacity: Self.creationLimit) { buffer in
       let count = backtracer(buffer.baseAddress, buffer.count)
       let copy = UnsafeMutablePointer<UInt>.allocate(capacity: count + 1)
       copy.initialize(to: UInt(count))
       (copy + 1).initialize(from: buffer.baseAddress!, count: count)
-      creation = copy
+      return copy
     }
   }
 
@@ -62,6 +65,13 @@ extension CoroutineCore {
     guard !isFirst, let other else { return made }
     made.release()
     return other
+  }
+
+  /// Keeps who creates it. Before anybody else knows of it, and before it has anything of that.
+  ///
+  /// Complete before it can be found: debuggers come across a new one with no lock in between.
+  final func noteCreators(_ backtracer: coroutine_backtracer) {
+    extrasWord.store(.passRetained(CoroutineExtras(notingCreators: backtracer)), ordering: .releasing)
   }
 
   final var locals: [ObjectIdentifier: any Sendable]? {

@@ -120,9 +120,7 @@ extension CoroutineCore {
   @inline(never)
   final func noteCreation() {
     record.note()
-    if let backtracer = coroutine_get_creation_backtracer() {
-      neededExtras._withUnsafeGuaranteedRef { $0.noteCreation(backtracer) }
-    }
+    if let backtracer = coroutine_get_creation_backtracer() { noteCreators(backtracer) }
     if coroutine_events_are_observed() { CoroutineObservation.tellCreated(self) }
   }
 
