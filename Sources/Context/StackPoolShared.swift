@@ -12,13 +12,19 @@ extension StackPool {
     guards: .automatic)
 
   /// The shared pool of stacks of `stackSize` bytes, rounded up to whole pages, with the default guard. The same pool for
-  /// sizes that round to the same. Takes a lock: keep the result where it is needed often.
+  /// sizes that round to the same. Takes a lock where that pool is not among those that `known(stackSize:)` finds.
   ///
   /// - Throws: `StackError.impossibleSize`.
   public static func shared(stackSize: Int) throws(StackError) -> StackPool {
+    if let known = known(stackSize: stackSize) { return known.takeUnretainedValue() }
     let geometry = try StackGeometry(stackSize: stackSize, guardSize: nil, isGuarded: true)
     return sharedPools.pool(geometry)
   }
+
+  /// The shared pool of stacks of just so many bytes, if it is one of the newest few. Takes no lock: this is on the way of
+  /// each coroutine with a size of its own, and the dictionary's hash alone takes a hundred instructions. Not counted:
+  /// pools live for ever.
+  package static func known(stackSize: Int) -> Unmanaged<StackPool>? { sharedPools.known(stackSize) }
 
   /// All of them, the default one included, for debuggers. Takes a lock.
   package static var allShared: [StackPool] { sharedPools.all }
@@ -65,6 +71,20 @@ private final class SharedPools: Sendable {
       add(pool)
       return pool
     }
+  }
+
+  /// Most programs have two or three sizes; one that has hundreds does not look through all of them.
+  private static let knownPools = 8
+
+  func known(_ stackSize: Int) -> Unmanaged<StackPool>? {
+    var next = newest.load(ordering: .acquiring)
+    for _ in 0..<Self.knownPools {
+      guard let entry = next else { break }
+      let pool = entry.pointee.pool
+      if pool._withUnsafeGuaranteedRef({ $0.stackSize }) == stackSize { return pool }
+      next = entry.pointee.older
+    }
+    return nil
   }
 
   /// Needs the lock, but for the first one.

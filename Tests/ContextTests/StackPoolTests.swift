@@ -70,6 +70,18 @@ import Testing
     #expect(StackPool.default.stackSize == 256 << 10)
   }
 
+  @Test func onePoolForEachSizeThoughOnlyTheNewestAreFoundWithoutALock() async throws {
+    let sizes = (1...20).map { (128 + $0) << 12 }
+    let found = try await withThrowingTaskGroup(of: [StackPool].self) { group in
+      for _ in 0..<4 { group.addTask { try sizes.map { try StackPool.shared(stackSize: $0) } } }
+      return try await group.reduce(into: []) { $0.append($1) }
+    }
+    #expect(found[0].map(\.stackSize) == sizes)
+    for pools in found { #expect(zip(pools, found[0]).allSatisfy { $0 === $1 }) }
+    #expect(StackPool.known(stackSize: sizes[19])?.takeUnretainedValue() === found[0][19])
+    #expect(StackPool.known(stackSize: sizes[19] - 1) == nil)
+  }
+
   // MARK: Reuse
 
   @Test func latestReleasedIsTakenFirst() throws {

@@ -7,6 +7,7 @@ enum StackSupply {
   static func pool(_ size: Int?) throws(StackError) -> Unmanaged<StackPool> {
     guard sanitizersActive else {
       guard let size else { return standard }
+      if let known = StackPool.known(stackSize: size) { return known }
       return .passUnretained(try .shared(stackSize: size))
     }
     // Instrumented frames are several times as large, and 256 KiB were seen to overflow.
