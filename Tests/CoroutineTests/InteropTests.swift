@@ -83,6 +83,30 @@ import Testing
     #expect(priority >= .low)
   }
 
+  /// Of a coroutine that a task has created, for whatever it waits that runs in a task.
+  @Test func thePriorityGoesAlongIntoEveryTask() async throws {
+    final class PriorityClock: Clock {
+      let seen = Guarded([TaskPriority]())
+      var now: ContinuousClock.Instant { .now }
+      var minimumResolution: Duration { .nanoseconds(1) }
+      func sleep(until deadline: ContinuousClock.Instant, tolerance: Duration?) async throws {
+        seen.withLock { $0.append(Task.currentPriority) }
+      }
+    }
+    let clock = PriorityClock()
+    // Higher than what anybody who waits here has: so it was not raised to that.
+    let priorities = try await Task(priority: .high) {
+      try await Coroutine { () -> [TaskPriority?] in
+        let elements = AsyncStream(unfolding: { Task.currentPriority }).elements
+        try Coroutine.sleep(until: .now, clock: clock)
+        try? withTimeout(until: .now, clock: clock) { try Coroutine.sleep(for: .seconds(1_000)) }
+        return [try elements.next(), try Coroutine.await { Task.currentPriority }]
+      }.get()
+    }.value
+    #expect(priorities == [.high, .high])
+    #expect(clock.seen.withLock { $0 } == [.high, .high])
+  }
+
   @Test func aCoroutineWaitsForATask() async throws {
     let (values, thrown) = try await Coroutine { [self] () -> ([Int], Bool) in
       let good = Task { 1 }

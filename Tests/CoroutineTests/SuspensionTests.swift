@@ -148,4 +148,20 @@ import Testing
     #expect(
       standardError(of: exit1).contains("withSuspension suspends the running coroutine, but no coroutine runs here"))
   }
+
+  /// What is built on it says its own name.
+  @Test func whatSuspendsByCallbacksTrapsByItsOwnName() async {
+    let callback = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      func wait() throws -> Int {
+        try awaitCallback { (done: @escaping @Sendable (Int?, (any Error)?) -> Void) in done(1, nil) }
+      }
+      _ = try wait()
+    }
+    #expect(standardError(of: callback).contains("awaitCallback suspends the running coroutine, but no"))
+    let element = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      func wait() throws -> Int? { try AsyncStream<Int> { $0.finish() }.elements.next() }
+      _ = try wait()
+    }
+    #expect(standardError(of: element).contains("AsyncElements.next() suspends the running coroutine, but no"))
+  }
 }

@@ -7,7 +7,8 @@ extension AsyncSequence where Self: Sendable, Element: Sendable {
   /// ```
   ///
   /// Each call of this property begins a new iteration. An element is only produced when it is asked for. The iteration
-  /// runs in a task, which ends with the sequence, or when the iterator is dropped.
+  /// runs in a task, which has the priority of the task that the coroutine was created in, and ends with the sequence, or
+  /// when the iterator is dropped.
   public var elements: AsyncElements<Self> { AsyncElements(self) }
 }
 
@@ -41,7 +42,7 @@ private final class AsyncIteration<Base: AsyncSequence & Sendable>: @unchecked S
 
   init(_ base: Base) {
     let stream = requests.stream
-    task = Task {
+    task = Task(priority: CoroutineCore.current?.priority) {
       var iterator = base.makeAsyncIterator()
       for await request in stream {
         do {
@@ -64,6 +65,7 @@ private final class AsyncIteration<Base: AsyncSequence & Sendable>: @unchecked S
   }
 
   func next() throws -> Base.Element? {
+    _ = CoroutineCore.running(for: "AsyncElements.next()")
     guard !isOver else { return nil }
     do {
       let element = try awaitResumption(as: .async) { (request: Request) in

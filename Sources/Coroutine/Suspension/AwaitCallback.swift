@@ -24,7 +24,8 @@
 public func awaitCallback<Value: Sendable>(
   _ start: (_ done: @escaping @Sendable (Value?, (any Error)?) -> Void) -> Void, onCancel: () -> Void = {}
 ) throws -> Value {
-  try withSuspension { resume in
+  _ = CoroutineCore.running(for: "awaitCallback")
+  return try withSuspension { resume in
     start { value, error in resume(with: callbackOutcome(value, error)) }
   } onCancel: {
     onCancel()
@@ -43,6 +44,7 @@ public func awaitCallback<Value: Sendable>(
 public func awaitCallback(
   _ start: (_ done: @escaping @Sendable ((any Error)?) -> Void) -> Void, onCancel: () -> Void = {}
 ) throws {
+  _ = CoroutineCore.running(for: "awaitCallback")
   try withSuspension { (resume: Resumption<Void>) in
     start { error in
       if let error { resume.throwing(error) } else { resume.returning(()) }
@@ -79,7 +81,8 @@ public func awaitCallback<Value: Sendable, Failure: Error>(
 private func awaitResult<Value: Sendable, Failure: Error>(
   _ start: (@escaping @Sendable (Result<Value, Failure>) -> Void) -> Void, _ onCancel: () -> Void
 ) throws -> Value {
-  try withSuspension { resume in
+  _ = CoroutineCore.running(for: "awaitCallback")
+  return try withSuspension { resume in
     start { resume(with: $0) }
   } onCancel: {
     onCancel()

@@ -41,7 +41,7 @@ extension Coroutine where Success == Never, Failure == Never {
     }
     var sleeper: Task<Void, Never>?
     try withSuspension { (resume: Resumption<Void>) in
-      sleeper = Task {
+      sleeper = Task(priority: core.priority) {
         do {
           try await clock.sleep(until: instant, tolerance: nil)
           resume.returning(())

@@ -70,7 +70,7 @@ public func withTimeout<C: Clock, Result>(
     return try core.run(body, until: deadline > TimerService.shared.now ? deadline : WaitDeadline.now)
   }
   let region = CancellationRegion(of: core, isTimed: true)
-  let sleeper = Task {
+  let sleeper = Task(priority: core.priority) {
     guard (try? await clock.sleep(until: instant, tolerance: nil)) != nil else { return }
     region.cancel(reason: TimeoutError())
   }
