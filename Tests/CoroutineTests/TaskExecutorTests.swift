@@ -43,6 +43,38 @@ import Testing
     #expect(await task.value)
   }
 
+  /// What a timeout is put around goes on where it was, unless it belongs to an actor.
+  @Test func aTimeoutOfAsyncCodeStaysOnThePool() async throws {
+    @MainActor final class Model {
+      var isElsewhere = false
+      nonisolated init() {}
+      func load(_ pool: ThreadPool) async throws {
+        try await withTimeout(.seconds(1_000)) {
+          MainActor.assertIsolated()
+          isElsewhere = !pool.isCurrent
+        }
+      }
+    }
+    let pool = ThreadPool(threads: 2)
+    let model = Model()
+    try await withTaskExecutorPreference(pool) {
+      let isThere = try await withTimeout(.seconds(1_000)) {
+        await Task.yield()
+        return pool.isCurrent
+      }
+      #expect(isThere)
+      let isThereToo = try await withTimeout(until: .now + .seconds(1_000), clock: .continuous) {
+        try await withTimeout(.seconds(1_000)) { pool.isCurrent }
+      }
+      #expect(isThereToo)
+      try await model.load(pool)
+      #expect(pool.isCurrent)
+    }
+    #expect(await model.isElsewhere)
+    let isStillThere = try await withTimeout(.seconds(1_000)) { pool.isCurrent }
+    #expect(!isStillThere)
+  }
+
   @Test func jobsAndCoroutinesTakeTurns() async throws {
     let pool = ThreadPool(threads: 1)
     let isOver = Guarded(false)

@@ -2,8 +2,8 @@ import Synchronization
 
 /// Runs `body`, and cancels it when it takes longer than `duration`. In `async` code.
 ///
-/// As the synchronous form. `body` runs in a task of its own, on the actor of the code around it, as a `Task`'s does; this
-/// returns when that has ended.
+/// As the synchronous form. `body` runs in a task of its own, on the actor of the code around it, as a `Task`'s does, or on
+/// the executor that the calling task prefers; this returns when that has ended.
 ///
 /// - Parameter duration: not negative: traps.
 /// - Throws: `TimeoutError` when the time was up and `body` ended with `CancellationError`; else what `body` throws.
@@ -13,7 +13,7 @@ nonisolated(nonsending) public func withTimeout<Result: Sendable>(
   @_inheritActorContext @_implicitSelfCapture _ body: sending @escaping @isolated(any) () async throws -> Result
 ) async throws -> Result {
   let deadline = WaitDeadline.after(duration)
-  let task = Task(operation: body)
+  let task = makeTask(body)
   let timeout = TaskTimeout { task.cancel() }
   timeout.arm(at: deadline)
   defer { TimerService.shared.disarm(timeout) }
@@ -22,8 +22,8 @@ nonisolated(nonsending) public func withTimeout<Result: Sendable>(
 
 /// Runs `body`, and cancels it when it takes longer than until an instant of a clock. In `async` code.
 ///
-/// As the synchronous form. `body` runs in a task of its own, on the actor of the code around it, as a `Task`'s does; this
-/// returns when that has ended.
+/// As the synchronous form. `body` runs in a task of its own, on the actor of the code around it, as a `Task`'s does, or on
+/// the executor that the calling task prefers; this returns when that has ended.
 ///
 /// - Throws: `TimeoutError` when the time was up and `body` ended with `CancellationError`; else what `body` throws.
 @discardableResult
@@ -31,7 +31,7 @@ nonisolated(nonsending) public func withTimeout<C: Clock, Result: Sendable>(
   until instant: C.Instant, clock: C,
   @_inheritActorContext @_implicitSelfCapture _ body: sending @escaping @isolated(any) () async throws -> Result
 ) async throws -> Result where C.Duration == Duration {
-  let task = Task(operation: body)
+  let task = makeTask(body)
   let timeout = TaskTimeout { task.cancel() }
   guard clock is SuspendingClock || clock is ContinuousClock else {
     let sleeper = Task {
@@ -44,6 +44,17 @@ nonisolated(nonsending) public func withTimeout<C: Clock, Result: Sendable>(
   timeout.arm(at: deadline > TimerService.shared.now ? deadline : WaitDeadline.now)
   defer { TimerService.shared.disarm(timeout) }
   return try await timeout.value(of: task, orThrow: TimeoutError())
+}
+
+/// A task that runs where its caller does. One that is no child leaves the executor that its creator prefers; this one
+/// does not outlast the caller's wait, during which that executor is kept alive.
+private func makeTask<Result: Sendable>(
+  _ body: sending @escaping @isolated(any) () async throws -> Result
+) -> Task<Result, any Error> {
+  guard let executor = withUnsafeCurrentTask(body: { $0?.unownedTaskExecutor?.asTaskExecutor() }) else {
+    return Task(operation: body)
+  }
+  return Task(executorPreference: executor, operation: body)
 }
 
 /// Cancels a task when the time is up.
