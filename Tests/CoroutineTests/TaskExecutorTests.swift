@@ -43,6 +43,20 @@ import Testing
     #expect(await task.value)
   }
 
+  @Test func jobsRunInTheOrderInWhichTheyCameWhateverTheirPriority() async throws {
+    let pool = ThreadPool(threads: 1)
+    let log = Log()
+    let gate = DispatchSemaphore(value: 0)
+    let first = Coroutine(on: pool) { gate.wait() }
+    let tasks = [TaskPriority.low, .high, .medium].map { priority in
+      Task(executorPreference: pool, priority: priority) { log.append("\(priority), \(Task.currentPriority >= priority)") }
+    }
+    gate.signal()
+    for task in tasks { await task.value }
+    try await first.get()
+    #expect(log.all == ["\(TaskPriority.low), true", "\(TaskPriority.high), true", "\(TaskPriority.medium), true"])
+  }
+
   /// What a timeout is put around goes on where it was, unless it belongs to an actor.
   @Test func aTimeoutOfAsyncCodeStaysOnThePool() async throws {
     @MainActor final class Model {

@@ -5,8 +5,10 @@
 /// Task(executorPreference: ThreadPool.shared) { … }
 /// ```
 ///
-/// Jobs and coroutines take turns. A job runs on the thread's own stack, never on a coroutine's, and inside it there is no
-/// current coroutine: it uses the `async` forms. The executor must be kept alive as long as a task prefers it.
+/// Jobs and coroutines take turns, and jobs run in the order in which they came: a task's priority goes to the coroutines
+/// and tasks that it creates, but puts it before no other here. A job runs on the thread's own stack, never on a
+/// coroutine's, and inside it there is no current coroutine: it uses the `async` forms. The executor must be kept alive as
+/// long as a task prefers it.
 extension ThreadPool: TaskExecutor {
   public func enqueue(_ job: consuming ExecutorJob) {
     core.enqueue(PoolJob(job: UnownedJob(job), pool: self))
