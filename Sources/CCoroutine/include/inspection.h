@@ -101,11 +101,13 @@ extern coroutine_backtracer coroutine_creation_backtracer;
 
 // What is called for each new coroutine to tell where it was created; NULL if nobody wants to know.
 static inline __attribute__((always_inline)) coroutine_backtracer coroutine_get_creation_backtracer(void) {
+  if (!(coroutine_requests_now() & COROUTINE_REQUEST_CREATORS)) return NULL;
   return __atomic_load_n(&coroutine_creation_backtracer, __ATOMIC_RELAXED);
 }
 
 static inline void coroutine_set_creation_backtracer(coroutine_backtracer backtracer) {
-  __atomic_store_n(&coroutine_creation_backtracer, backtracer, __ATOMIC_RELAXED);
+  // Kept when nobody wants to know any more: the bit alone decides, for threads that ask for different things at once.
+  if (backtracer) __atomic_store_n(&coroutine_creation_backtracer, backtracer, __ATOMIC_RELAXED);
   coroutine_request(COROUTINE_REQUEST_CREATORS, backtracer != NULL);
 }
 

@@ -31,7 +31,8 @@ package class Waitable {
   package func wakers(_ operation: WaitReason.Operation) -> Wakers { .anybody }
 }
 
-/// What a suspended coroutine waits for, unless it is its turn: three words, written by the coroutine itself before it leaves its stack.
+/// What a suspended coroutine waits for, unless it is its turn: three words, written by the coroutine itself before it
+/// leaves its stack.
 @usableFromInline
 package struct WaitReason: Sendable {
   /// What it does there.

@@ -75,10 +75,11 @@ extension CoroutineObservation {
   @inline(never)
   static func tellResumed(_ core: CoroutineCore) {
     let now = coroutine_exact_time()
-    let since = core.neededExtras._withUnsafeGuaranteedRef { extras in
-      defer { extras.readySince = 0 }
-      return extras.readySince
-    }
+    let since =
+      core.extras?._withUnsafeGuaranteedRef { extras -> UInt64 in
+        defer { extras.readySince = 0 }
+        return extras.readySince
+      } ?? 0
     let isKnown = since != 0 && since >= begin.load(ordering: .relaxed)
     tell(CoroutineEvent(.resumed(queued: isKnown ? now - since : nil), core, time: now))
   }
