@@ -18,6 +18,9 @@ import Synchronization
 /// where the things to be done are no coroutines, or somebody else's: a callback, a queue. With a count that is only ever
 /// taken down it is what others call a latch.
 ///
+/// A coroutine that is cancelled before it begins runs nothing of its body, nor the `defer` in it: whoever may cancel one joins
+/// it instead, or takes the count down for it.
+///
 /// It may be used again when the count has been zero. All operations take constant time, beside what they wake. Copies are
 /// the same group.
 public struct WaitGroup: Sendable {
