@@ -15,12 +15,15 @@ import Testing
     let found = UnsafeMutablePointer<symbol>.allocate(capacity: Int(symbols_most))
     defer { found.deallocate() }
     var (known, nameless) = (0, 0)
-    // Functions begin at multiples of 16: what fills the space between them is not met. A return address is one more.
-    for address in stride(from: 1, to: size, by: 1024) {
+    func isNameless(_ address: UInt) -> Bool? {
       let count = symbols_find(symbols, address, &image, found)
-      guard found[count - 1].file != nil else { continue }
+      return found[count - 1].file == nil ? nil : found[count - 1].function == nil
+    }
+    // A return address is one more. What fills the space between two functions ends within 16 bytes.
+    for address in stride(from: 1, to: size, by: 1024) {
+      guard let isAlone = isNameless(address) else { continue }
       known += 1
-      if found[count - 1].function == nil { nameless += 1 }
+      if isAlone, isNameless(address + 16) != false { nameless += 1 }
     }
     #expect(known > 500)
     #expect(nameless == 0)
