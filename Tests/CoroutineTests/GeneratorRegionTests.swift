@@ -433,19 +433,27 @@ import Testing
 
   @Test func anAsyncGeneratorsDeadlineEndsItsYieldsWaitAndNotTheConsumers() async throws {
     let log = Log()
+    let clock = ManualClock()
+    let (isOver, resolver) = Promise<Void>.makePromise()
     let numbers = AsyncGenerator<Int> { yield in
       do {
-        try withTimeout(.zero) {
+        try withTimeout(until: clock.now.advanced(by: .seconds(1)), clock: clock) {
           defer { log.add("body: \(Coroutine.isCancelled)") }
           try yield(1)
         }
       } catch {
         log.add("\(type(of: error))")
       }
+      resolver.fulfill(())
       try yield(2)
     }
     try await Coroutine {
-      while let number = try numbers.next() { log.add("consumer \(number): \(Self.seen)") }
+      while let number = try numbers.next() {
+        log.add("consumer \(number): \(Self.seen)")
+        // The body is inside its `yield`, or about to wait in it, and nobody asks for the next element before that is over.
+        clock.opened.continuation.yield()
+        try isOver.get()
+      }
     }.get()
     #expect(log.all.filter { $0.hasPrefix("consumer") } == ["consumer 1: goes on", "consumer 2: goes on"])
     #expect(log.all.filter { !$0.hasPrefix("consumer") } == ["body: true", "TimeoutError"])
