@@ -33,8 +33,15 @@ import Testing
   @Test func theErrorOfADeadlineSaysHowLongItWas() async throws {
     let time = Duration.milliseconds(1)
     let stopped = Channel<Int>()
-    // It ignores that it is cancelled.
-    let stubborn = Coroutine { withCancellationShield { try? stopped.receive() } }
+    let (hasBegun, resolver) = Promise<Void>.makePromise()
+    // It ignores that it is cancelled; it would not, before it has begun.
+    let stubborn = Coroutine {
+      withCancellationShield {
+        resolver.fulfill(())
+        return try? stopped.receive()
+      }
+    }
+    try await hasBegun.get()
     func timeout(of body: () async throws -> Void) async -> TimeoutError? {
       do { try await body() } catch { return error as? TimeoutError }
       return nil
