@@ -39,6 +39,8 @@ static struct coroutine_word_offsets *probed(void) {
 
 uint32_t coroutine_words_found(void) { return probed()->found; }
 
+ptrdiff_t coroutine_bindings_place(void) { return probed()->bindings; }
+
 #if !((defined(__x86_64__) || defined(__aarch64__)) && !defined(__ILP32__))
 
 __attribute__((noinline)) uintptr_t coroutine_thread_word_load(ptrdiff_t offset) {

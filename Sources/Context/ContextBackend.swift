@@ -22,7 +22,7 @@
 ///   survives, but for the 128 bytes of red zone that the compiler itself uses.
 /// - **The word.** Each switch hands one word over: the continued side's `switchContext` returns it, together with the
 ///   context in which the side that left was saved, or the entry function gets it as its argument when the context runs
-///   for the first time.
+///   for the first time. A coroutine that is left by `leave` may hand a mark over beside it, which need not arrive.
 /// - **Sanitizers.** Whoever switches tells AddressSanitizer and ThreadSanitizer, by their fibre interfaces.
 /// - **The end.** An entry function must never return: its last act is a switch that nobody answers. Such a context, one
 ///   that never ran, and one that is suspended for good are `destroy`ed; their stacks may be reused then. Frames that
@@ -59,7 +59,12 @@ public protocol ContextBackend: Sendable {
   static func enter(_ pair: UnsafeMutablePointer<Context>, passing word: UInt) -> ContextArrival<Context>
 
   /// `switchContext` from the first of such a pair to the second: out of the coroutine. Returns the word.
-  static func leave(_ pair: UnsafeMutablePointer<Context>, passing word: UInt) -> UInt
+  ///
+  /// - Parameter mark: for the side that entered, beside the word; lost unless the backend hands marks over.
+  static func leave(_ pair: UnsafeMutablePointer<Context>, passing word: UInt, mark: UInt) -> UInt
+
+  /// Whether `enter` brings the mark that `leave` was given. It costs nothing where a register is free; the default is no.
+  static var handsMarksOver: Bool { get }
 
   /// The registers of a suspended context, for unwinders: `nil` for a destroyed one. Undefined while it runs.
   static func registers(of context: UnsafeMutablePointer<Context>) -> ContextRegisters?
@@ -79,11 +84,14 @@ public struct ContextArrival<Context> {
   public let word: UInt
   /// The context in which the side that left is saved: the `from` of its switch.
   public let departed: UnsafeMutablePointer<Context>
+  /// The mark of a coroutine that left, if the backend hands marks over; 0 otherwise.
+  public let mark: UInt
 
   @inlinable @inline(__always)
-  public init(word: UInt, departed: UnsafeMutablePointer<Context>) {
+  public init(word: UInt, departed: UnsafeMutablePointer<Context>, mark: UInt = 0) {
     self.word = word
     self.departed = departed
+    self.mark = mark
   }
 }
 

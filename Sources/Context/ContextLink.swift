@@ -36,9 +36,12 @@ extension ContextBackend {
   }
 
   @inlinable @inline(__always)
-  public static func leave(_ pair: UnsafeMutablePointer<Context>, passing word: UInt) -> UInt {
+  public static func leave(_ pair: UnsafeMutablePointer<Context>, passing word: UInt, mark: UInt) -> UInt {
     switchContext(from: pair, to: pair + 1, passing: word).word
   }
+
+  @inlinable
+  public static var handsMarksOver: Bool { false }
 
   /// Makes `link` a coroutine that is suspended before its first step and will call `entry` with the first word.
   ///
@@ -70,24 +73,29 @@ extension ContextBackend {
     return arrival.word
   }
 
-  /// The same, for callers that need the link again: it comes in a register, and need not be kept across the switch.
+  /// The same, for callers that need the link again, or the mark: both come in registers. The link need not be kept across
+  /// the switch; the mark is `nil` if the backend hands none over.
   @inlinable @inline(__always)
   public static func resumeReturningLink(
     _ link: UnsafeMutablePointer<ContextLink<Self>>, passing word: UInt
-  ) -> (word: UInt, link: UnsafeMutablePointer<ContextLink<Self>>) {
+  ) -> (word: UInt, link: UnsafeMutablePointer<ContextLink<Self>>, mark: UInt?) {
     let arrival = enter(ContextLink.own(link), passing: word)
     // Nobody waits for the coroutine any more: its backtrace ends at its own first frame. It left by its own context, so
     // that is where the link lies.
     destroy(arrival.departed + 1)
-    return (arrival.word, UnsafeMutableRawPointer(arrival.departed).assumingMemoryBound(to: ContextLink<Self>.self))
+    let link = UnsafeMutableRawPointer(arrival.departed).assumingMemoryBound(to: ContextLink<Self>.self)
+    return (arrival.word, link, handsMarksOver ? arrival.mark : nil)
   }
 
   /// Suspends the running coroutine and goes back to whoever resumed it. The only way back: a coroutine that was resumed
   /// by `resume` and left by `switchContext` from another context would leave its link wrong.
   ///
+  /// - Parameter mark: what `resumeReturningLink` returns beside the word, if the backend hands marks over.
   /// - Returns: the word that the next `resume` is given, perhaps on another thread.
   @inlinable @inline(__always)
-  public static func suspend(_ link: UnsafeMutablePointer<ContextLink<Self>>, passing word: UInt) -> UInt {
-    leave(ContextLink.own(link), passing: word)
+  public static func suspend(
+    _ link: UnsafeMutablePointer<ContextLink<Self>>, passing word: UInt, mark: UInt = 0
+  ) -> UInt {
+    leave(ContextLink.own(link), passing: word, mark: mark)
   }
 }

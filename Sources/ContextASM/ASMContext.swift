@@ -31,13 +31,16 @@ public enum ASMContext: ContextBackend {
   ) -> ContextArrival<context_asm> {
     let arrival = context_asm_enter(pair, word)
     // As above.
-    return ContextArrival(word: arrival.word, departed: arrival.departed.unsafelyUnwrapped)
+    return ContextArrival(word: arrival.word, departed: arrival.departed.unsafelyUnwrapped, mark: arrival.mark)
   }
 
   @inlinable @inline(__always)
-  public static func leave(_ pair: UnsafeMutablePointer<context_asm>, passing word: UInt) -> UInt {
-    context_asm_leave(pair, word)
+  public static func leave(_ pair: UnsafeMutablePointer<context_asm>, passing word: UInt, mark: UInt) -> UInt {
+    context_asm_leave(pair, word, mark)
   }
+
+  @inlinable
+  public static var handsMarksOver: Bool { true }
 
   @inlinable
   public static func registers(of context: UnsafeMutablePointer<context_asm>) -> ContextRegisters? {

@@ -253,7 +253,7 @@ struct CoroutineReader {
     // One that runs is a part of whoever consumes it.
     guard try registers(ofContext: block &+ layout.context_size) == nil, let own = try registers(ofContext: block)
     else { return nil }
-    let id = try memory.word(block &+ layout.block_identity) >> 32
+    let id = try memory.word(block &+ layout.block_serial)
     var backtrace = CoroutineBacktrace(id: id, name: "", state: .suspended)
     backtrace.isGenerator = true
     backtrace.waitsFor = WaitText.nextElement

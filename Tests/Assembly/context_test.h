@@ -87,6 +87,8 @@ INLINE void coroutine_free(struct coroutine *coroutine) {
 INLINE uintptr_t resume(struct coroutine *coroutine, uintptr_t word) {
 #if defined(CONTEXT_TEST_ASM)
   arrival back = BACKEND(_enter)(&coroutine->own, word);
+  // `suspend` gives each word such a mark.
+  if (back.mark != ~back.word) __builtin_trap();
 #else
   arrival back = BACKEND(_switch)(&coroutine->resumer, &coroutine->own, word);
 #endif
@@ -97,7 +99,7 @@ INLINE uintptr_t resume(struct coroutine *coroutine, uintptr_t word) {
 
 INLINE uintptr_t suspend(struct coroutine *coroutine, uintptr_t word) {
 #if defined(CONTEXT_TEST_ASM)
-  return BACKEND(_leave)(&coroutine->own, word);
+  return BACKEND(_leave)(&coroutine->own, word, ~word);
 #else
   return BACKEND(_switch)(&coroutine->own, &coroutine->resumer, word).word;
 #endif

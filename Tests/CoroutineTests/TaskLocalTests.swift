@@ -133,6 +133,54 @@ import Testing
     #expect(Local.number == 0)
   }
 
+  /// Loops that do nothing else than sum: there the compiler leaves looks at the bindings out, and must not leave out one
+  /// that matters.
+  @Test func aTightLoopMissesNoBinding() async throws {
+    @Sendable func sum(_ generator: Generator<Int>, _ count: Int) -> Int {
+      var (sum, left) = (0, count)
+      for element in generator {
+        sum &+= element
+        left -= 1
+        if left == 0 { break }
+      }
+      return sum
+    }
+    @Sendable func check() {
+      let before = Local.number
+      let generator = Generator<Int> { yield in
+        while true {
+          // What the consumer has in force, with nothing of its own; then with a binding of its own open at two yields.
+          for _ in 0..<5 { try yield(Local.number) }
+          try Local.$number.withValue(1000) {
+            try yield(Local.number)
+            try yield(Local.number)
+          }
+        }
+      }
+      for round in 1...20 {
+        #expect(sum(generator, 7) == 5 * before + 2000)
+        #expect(Local.number == before)
+        // In the midst of the five, so that the body's own is opened and closed in the same bindings of the consumer's.
+        #expect(sum(generator, 2) == 2 * before)
+        let inside = Local.$number.withValue(round) { sum(generator, 2) + Local.number }
+        #expect(inside == 2 * round + round)
+        #expect(sum(generator, 3) == before + 2000)
+        #expect(Local.number == before)
+      }
+    }
+    check()
+    Local.$number.withValue(3) { check() }
+    await Task { check() }.value
+    try await Coroutine { check() }.get()
+    try await Local.$number.withValue(4) { try await Coroutine { check() }.get() }
+    let done = DispatchSemaphore(value: 0)
+    DispatchQueue(label: "plain").async {
+      check()
+      done.signal()
+    }
+    blockingWait(done)
+  }
+
   @Test func theSameInACoroutineAndATask() async throws {
     try await Coroutine { TaskLocalTests().aBindingThatIsOpenAtAYieldIsTheBodysAlone() }.get()
     try await Local.$word.withValue("none") {

@@ -20,13 +20,13 @@ import subprocess
 import gdb
 import gdb.unwinder
 
-VERSION = 5
+VERSION = 6
 NO_WORD = (1 << 64) - 1
 
 FIELDS = """
 is_complete backend stack_pools thread_pools newcomer_rows row_next row_count row_places
 context_size context_is_known context_live context_indirect context_pc context_sp context_fp context_base block_size
-block_color block_identity block_state block_owner state_generator state_ready state_running state_suspended
+block_color block_serial block_state block_owner state_generator state_ready state_running state_suspended
 pool_newest_arena arena_stack_size arena_gap arena_base arena_slots arena_older arena_live core_id core_name core_block
 core_parent core_scope core_state core_state_ready core_home core_next_ready core_since core_extras extras_visiting
 extras_creation
@@ -285,7 +285,7 @@ class Process:
             own = self.registers(block)
             if self.registers(block + layout.context_size) or not own:
                 return None
-            id = word(block + layout.block_identity) >> 32
+            id = word(block + layout.block_serial)
             return Coroutine(id, "", "suspended", "the next element to be asked for", stack, [(own, stack)], True)
         if state not in states:
             return None

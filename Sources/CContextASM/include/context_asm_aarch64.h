@@ -83,16 +83,16 @@ static inline void context_asm_initialize(struct context_asm *context, void *top
 #endif
 
 // What a switch returns, on the side that is continued: the word that was handed over, and the context in which the
-// side that left is saved.
+// side that left is saved; of a coroutine that left, its mark.
 struct context_asm_arrival {
   uintptr_t word;
   struct context_asm *departed;
+  uintptr_t mark;
 };
 
-// Saves the running side in `from`, goes on where `to` was suspended, and hands `word` over. Returns when somebody
-// switches to `from`. `to` must be suspended; `from` and `to` must differ.
-static inline __attribute__((always_inline)) struct context_asm_arrival context_asm_switch(
-    struct context_asm *from, struct context_asm *to, uintptr_t word) {
+// Saves the running side in `from`, goes on where `to` was suspended, and hands `word` over, with a mark beside it.
+static inline __attribute__((always_inline)) struct context_asm_arrival context_asm_switch_marked(
+    struct context_asm *from, struct context_asm *to, uintptr_t word, uintptr_t mark) {
   // LLVM takes a function that makes no call for a leaf, and leaves out the frame record that walkers need: ask for it.
   __asm__ volatile("" : : "r"(__builtin_frame_address(0)));
   // Both sides must agree on the registers, and a constraint cannot name one here. The word travels in x0, where the
@@ -100,6 +100,7 @@ static inline __attribute__((always_inline)) struct context_asm_arrival context_
   register uintptr_t x0 __asm__("x0") = word;
   register struct context_asm *x1 __asm__("x1") = from;
   register struct context_asm *x2 __asm__("x2") = to;
+  register uintptr_t x3 __asm__("x3") = mark;
   // The v registers stand for their wider names, the z registers, too. The predicates are declared even where SVE is
   // off: a single function may have it on, by its target attribute.
   __asm__ volatile(
@@ -113,15 +114,22 @@ static inline __attribute__((always_inline)) struct context_asm_arrival context_
       "br x16\n"                      // the word travels in x0
       "1:\n\t"
       "hint #36\n\t"                  // bti j: a landing pad for the branch; a nop where there is no such thing
-      : "+r"(x0), "+r"(x1), "+r"(x2)  // somebody switched back: x1 is the context they left in, x0 their word
+      // somebody switched back: x1 is the context they left in, x0 their word, x3 their mark
+      : "+r"(x0), "+r"(x1), "+r"(x2), "+r"(x3)
       :
-      : "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17", "x20", "x21",
+      : "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17", "x20", "x21",
         "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x30", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8",
         "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24",
         "v25", "v26", "v27", "v28", "v29", "v30", "v31", "p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9",
         "p10", "p11", "p12", "p13", "p14", "p15", "memory",
         "cc" CONTEXT_ASM_PLATFORM_CLOBBER CONTEXT_ASM_FIRST_FAULT_CLOBBER);
-  return (struct context_asm_arrival){x0, x1};
+  return (struct context_asm_arrival){x0, x1, x3};
+}
+
+// The same without a mark. Returns when somebody switches to `from`. `to` must be suspended; `from` and `to` must differ.
+static inline __attribute__((always_inline)) struct context_asm_arrival context_asm_switch(
+    struct context_asm *from, struct context_asm *to, uintptr_t word) {
+  return context_asm_switch_marked(from, to, word, 0);
 }
 
 // The same between two contexts that lie side by side: into the coroutine that `pair[0]` belongs to, and out of it.
@@ -130,8 +138,9 @@ static inline __attribute__((always_inline)) struct context_asm_arrival context_
   return context_asm_switch(pair + 1, pair, word);
 }
 
-static inline __attribute__((always_inline)) uintptr_t context_asm_leave(struct context_asm *pair, uintptr_t word) {
-  return context_asm_switch(pair, pair + 1, word).word;
+static inline __attribute__((always_inline)) uintptr_t context_asm_leave(struct context_asm *pair, uintptr_t word,
+                                                                         uintptr_t mark) {
+  return context_asm_switch_marked(pair, pair + 1, word, mark).word;
 }
 
 // Reads the registers of a suspended context: pc, sp, fp and the base register (x19). Returns 0, and writes nothing,

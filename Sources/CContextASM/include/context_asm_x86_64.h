@@ -67,14 +67,16 @@ static inline void context_asm_initialize(struct context_asm *context, void *top
 #endif
 
 // What a switch returns, on the side that is continued: the word that was handed over, and the context in which the side
-// that left is saved.
+// that left is saved; of a coroutine that left, its mark.
 struct context_asm_arrival {
   uintptr_t word;
   struct context_asm *departed;
+  uintptr_t mark;
 };
 
-#define CONTEXT_ASM_CLOBBERS                                                                                           \
-  "rax", "rbx", "rcx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4",   \
+#define CONTEXT_ASM_CLOBBERS "rcx", CONTEXT_ASM_CLOBBERS_BUT_RCX
+#define CONTEXT_ASM_CLOBBERS_BUT_RCX                                                                                   \
+  "rax", "rbx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4",          \
       "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "st", "st(1)",     \
       "st(2)", "st(3)", "st(4)", "st(5)", "st(6)", "st(7)", "mm0", "mm1", "mm2", "mm3", "mm4", "mm5", "mm6", "mm7",    \
       "memory", "cc" CONTEXT_ASM_WIDE_CLOBBERS CONTEXT_ASM_MORE_CLOBBERS
@@ -95,13 +97,14 @@ static inline __attribute__((always_inline)) struct context_asm_arrival context_
       : "+D"(from), "+S"(to), "+d"(word)
       :
       : CONTEXT_ASM_CLOBBERS);
-  return (struct context_asm_arrival){word, from};
+  return (struct context_asm_arrival){word, from, 0};
 }
 
 // The same from `pair[1]` to `pair[0]`, into the coroutine that this belongs to. One register says both addresses, and
 // brings them back: the code around the switch has none to keep in memory meanwhile.
 static inline __attribute__((always_inline)) struct context_asm_arrival context_asm_enter(struct context_asm *pair,
                                                                                           uintptr_t word) {
+  uintptr_t mark;
   __asm__ volatile(
       "leaq 1f(%%rip), %%rax\n\t"
       "movq %%rbp, 24(%%rdi)\n\t"
@@ -110,15 +113,18 @@ static inline __attribute__((always_inline)) struct context_asm_arrival context_
       "movq 0(%%rdi), %%rbp\n\t"
       "movq 16(%%rdi), %%rsp\n\t"
       "jmpq *8(%%rdi)\n"
-      "1:\n\t"  // the coroutine left by `pair[0]`: rdi is the same again
-      : "+D"(pair), "+d"(word)
+      "1:\n\t"  // the coroutine left by `pair[0]`: rdi is the same again, and rsi its mark
+      : "+D"(pair), "+d"(word), "=S"(mark)
       :
-      : "rsi", CONTEXT_ASM_CLOBBERS);
-  return (struct context_asm_arrival){word, pair};
+      : CONTEXT_ASM_CLOBBERS);
+  return (struct context_asm_arrival){word, pair, mark};
 }
 
-// And from `pair[0]` to `pair[1]`, back to whoever entered.
-static inline __attribute__((always_inline)) uintptr_t context_asm_leave(struct context_asm *pair, uintptr_t word) {
+// And from `pair[0]` to `pair[1]`, back to whoever entered, with a mark beside the word.
+static inline __attribute__((always_inline)) uintptr_t context_asm_leave(struct context_asm *pair, uintptr_t word,
+                                                                         uintptr_t mark) {
+  // Loaded by the compiler, which then has it for whoever asks whether there is anybody to go back to.
+  uintptr_t pc = pair[1].pc;
   __asm__ volatile(
       "leaq 1f(%%rip), %%rax\n\t"
       "movq %%rbp, 0(%%rdi)\n\t"
@@ -126,11 +132,11 @@ static inline __attribute__((always_inline)) uintptr_t context_asm_leave(struct 
       "movq %%rsp, 16(%%rdi)\n\t"
       "movq 24(%%rdi), %%rbp\n\t"
       "movq 40(%%rdi), %%rsp\n\t"
-      "jmpq *32(%%rdi)\n"
+      "jmpq *%%rcx\n"
       "1:\n\t"
-      : "+D"(pair), "+d"(word)
+      : "+D"(pair), "+d"(word), "+S"(mark), "+c"(pc)
       :
-      : "rsi", CONTEXT_ASM_CLOBBERS);
+      : CONTEXT_ASM_CLOBBERS_BUT_RCX);
   return word;
 }
 

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define COROUTINE_DEBUG_MAGIC "corolay"
-enum { coroutine_debug_version = 5, coroutine_debug_note_type = 1 };
+enum { coroutine_debug_version = 6, coroutine_debug_note_type = 1 };
 
 // The classes that a coroutine can wait at: the order of Swift's `WaitKind`.
 enum { coroutine_debug_kinds = 16, coroutine_debug_kind_fields = 6 };
@@ -52,7 +52,7 @@ struct coroutine_debug_layout {
   // link of two contexts comes first: its own, and that of whoever resumed it.
   uint64_t block_size;
   uint64_t block_color;
-  uint64_t block_identity;
+  uint64_t block_serial;
   uint64_t block_state;
   uint64_t block_owner;
   uint64_t state_generator, state_ready, state_running, state_suspended;

@@ -94,20 +94,10 @@ COROUTINE_WORDS_INLINE void coroutine_thread_word_store(ptrdiff_t offset, uintpt
   __asm__ volatile("movq %0, %%fs:(%1)" : : "r"(word), "r"(offset) : "memory");
 }
 
-// `word` or the thread's word.
-COROUTINE_WORDS_INLINE uintptr_t coroutine_thread_word_or(ptrdiff_t offset, uintptr_t word) {
-  __asm__ volatile("orq %%fs:(%1), %0" : "+r"(word) : "r"(offset) : "memory", "cc");
-  return word;
-}
-
-// Whether `other` and the bindings of code outside tasks are both 0.
-COROUTINE_WORDS_INLINE bool coroutine_thread_locals_or_are_zero(ptrdiff_t bindings_at, uintptr_t other) {
-  bool zero;
-  __asm__ volatile("orq %%fs:%c3(%2), %1"
-                   : "=@ccz"(zero), "+r"(other)
-                   : "r"(bindings_at), "i"(COROUTINE_LOCALS_AFTER_TASK)
-                   : "memory");
-  return zero;
+// A load that the compiler may leave out where nothing can have changed the word since the last one: no call, no switch. It
+// names the thread as the others do.
+COROUTINE_WORDS_INLINE uintptr_t coroutine_thread_word_peek(ptrdiff_t offset) {
+  return *(const uintptr_t __seg_fs *)offset;
 }
 
 #elif defined(__aarch64__) && !defined(__ILP32__)
@@ -132,15 +122,9 @@ extern void coroutine_thread_word_store(ptrdiff_t offset, uintptr_t word);
 #endif
 
 #if !(defined(__x86_64__) && !defined(__ILP32__))
-
-COROUTINE_WORDS_INLINE uintptr_t coroutine_thread_word_or(ptrdiff_t offset, uintptr_t word) {
-  return word | coroutine_thread_word_load(offset);
+COROUTINE_WORDS_INLINE uintptr_t coroutine_thread_word_peek(ptrdiff_t offset) {
+  return coroutine_thread_word_load(offset);
 }
-
-COROUTINE_WORDS_INLINE bool coroutine_thread_locals_or_are_zero(ptrdiff_t bindings_at, uintptr_t other) {
-  return coroutine_thread_word_or(bindings_at + COROUTINE_LOCALS_AFTER_TASK, other) == 0;
-}
-
 #endif
 
 // The ways taken before the first probe and where a word was not found. `at` says what is known: `coroutine_words_at`,
@@ -156,6 +140,9 @@ extern bool coroutine_access_set_touches_at(const struct coroutine_word_offsets 
 
 // The union of `coroutine_words_found`; waits for the probe at the first call. From any thread.
 extern uint32_t coroutine_words_found(void);
+
+// The offset `bindings` of `coroutine_words_at`; waits as above. It does not change any more.
+extern ptrdiff_t coroutine_bindings_place(void);
 
 // Looks for everything anew and leaves what it found in `result`: what `coroutine_words_at` is filled with at the first
 // use. Takes two short-lived threads and changes nothing on the caller's. From any thread.
@@ -234,27 +221,36 @@ COROUTINE_WORDS_INLINE bool coroutine_access_set_is_empty(void) {
 }
 
 // Whether no task-local binding is in force in the flow of control that runs here, and `other` is 0: one test outside of
-// tasks, since this is on the way of each element of a generator. As far as that is known without a search: false before
-// the first probe, where a word was not found, and in a task until somebody has looked for the head of its bindings.
-COROUTINE_WORDS_INLINE bool coroutine_bindings_are_plain(uintptr_t other) {
-  const struct coroutine_word_offsets *at = &coroutine_words_at;
-  ptrdiff_t bindings_at = __atomic_load_n(&at->bindings, __ATOMIC_RELAXED);
-  uintptr_t task = coroutine_thread_word_load(bindings_at);
-  if (COROUTINE_WORDS_LIKELY(coroutine_thread_locals_or_are_zero(bindings_at, other | task))) {
+// tasks, since this is on the way of each element of a generator. As far as that is known without a search: false where a
+// word was not found, and in a task until somebody has looked for the head of its bindings. `bindings_at` is what
+// `coroutine_bindings_place` returned.
+COROUTINE_WORDS_INLINE bool coroutine_bindings_are_plain(ptrdiff_t bindings_at, uintptr_t other) {
+  uintptr_t task = coroutine_thread_word_peek(bindings_at);
+  uintptr_t locals = coroutine_thread_word_peek(bindings_at + COROUTINE_LOCALS_AFTER_TASK);
+  if (COROUTINE_WORDS_LIKELY((other | task | locals) == 0)) {
     return COROUTINE_WORDS_NOT_FOUND_DIFFERS || bindings_at != 0;
   }
   // In a task the thread's own bindings do not count. Branches, as they are all foreseen.
   if (COROUTINE_WORDS_LIKELY(other == 0 && bindings_at != 0)) {
-    ptrdiff_t head = __atomic_load_n(&at->task_head, __ATOMIC_RELAXED);
+    ptrdiff_t head = __atomic_load_n(&coroutine_words_at.task_head, __ATOMIC_RELAXED);
     if (COROUTINE_WORDS_LIKELY(task != 0 && head > 0)) return *(const uintptr_t *)(task + (uintptr_t)head) == 0;
   }
   return false;
 }
 
 // The same, and no access is in progress either.
-COROUTINE_WORDS_INLINE bool coroutine_flow_is_plain(uintptr_t other) {
+COROUTINE_WORDS_INLINE bool coroutine_flow_is_plain(ptrdiff_t bindings_at, uintptr_t other) {
   ptrdiff_t access_at = __atomic_load_n(&coroutine_words_at.access, __ATOMIC_RELAXED);
-  return coroutine_bindings_are_plain(coroutine_thread_word_or(access_at, other));
+  return coroutine_bindings_are_plain(bindings_at, other | coroutine_thread_word_peek(access_at));
+}
+
+// For the rare ways round a `coroutine_flow_is_plain`: the same loads, so that the compiler has these words in registers
+// whichever way was taken, and the next `coroutine_bindings_are_plain` of a loop need not load them. It would leave loads out
+// that nothing depends on, and cannot know that no list begins at address 1.
+COROUTINE_WORDS_INLINE void coroutine_bindings_look(ptrdiff_t bindings_at) {
+  uintptr_t task = coroutine_thread_word_peek(bindings_at);
+  uintptr_t locals = coroutine_thread_word_peek(bindings_at + COROUTINE_LOCALS_AFTER_TASK);
+  if ((task | locals) == 1) __builtin_trap();
 }
 
 // Whether a task runs on this thread, rather than a coroutine's own code: false where that is not known.

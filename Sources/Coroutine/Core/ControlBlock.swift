@@ -21,13 +21,16 @@ package import Synchronization
 package struct ControlBlock: ~Copyable {
   /// Both sides' registers. First, so that the block's address is also the link's.
   @usableFromInline var link: ContextLink<SelectedBackend>
-  /// A serial number, which comes again after 2^31 blocks at the earliest, 0 after its end, since the address alone does not
-  /// tell whose it is; and below it the mode. One word, that one instruction compares, in the link's cache line.
-  @usableFromInline var identity: UInt64
+  /// Its own address, with the mode in the six bits below it, and above it sixteen of its number, since the address alone does
+  /// not tell whose it is: these come again after 65,536 blocks. 0 after its end. One word, that one instruction compares, in
+  /// the link's cache line.
+  @usableFromInline var tag: UInt
   /// What the scheduled coroutine that runs here is doing; read by debuggers.
   package let state: Atomic<State>
   /// What whoever resumed the coroutine has to do when it is off its stack.
   var departure: Departure
+  /// A serial number, which does not come again; 0 after its end.
+  var serial: UInt64
   /// The thread's words that belong to the scheduled coroutine, while it does not run.
   var words: coroutine_words
   /// The object whose body runs here, kept alive by whoever may resume it.
@@ -41,15 +44,17 @@ package struct ControlBlock: ~Copyable {
   /// Why the fast paths must not be taken: empty in the usual case.
   @inlinable
   var mode: Mode {
-    @inline(__always) get { Mode(rawValue: UInt32(truncatingIfNeeded: identity)) }
-    @inline(__always) set { identity = identity & ~UInt64(UInt32.max) | UInt64(newValue.rawValue) }
+    @inline(__always) get { Mode(rawValue: tag & Mode.all) }
+    @inline(__always) set { tag = tag & ~Mode.all | newValue.rawValue }
   }
 
   /// Reasons to leave the fast path.
   @usableFromInline
   struct Mode: OptionSet, BitwiseCopyable, Sendable {
-    @usableFromInline let rawValue: UInt32
-    @inlinable init(rawValue: UInt32) { self.rawValue = rawValue }
+    @usableFromInline let rawValue: UInt
+    @inlinable init(rawValue: UInt) { self.rawValue = rawValue }
+    /// As many bits as an address has that is a multiple of 64.
+    @inlinable static var all: UInt { 63 }
     /// The body has ended: the next switch out of it is the last.
     @inlinable static var finished: Mode { Mode(rawValue: 1) }
     /// A generator was cancelled or dropped: its `yield` throws.
@@ -139,10 +144,11 @@ extension ControlBlock {
     block.initialize(
       to: ControlBlock(
         link: ContextLink(own: .init(), resumer: .init()),
-        identity: nextIdentity(), state: Atomic(.none),
-        departure: .none,
+        tag: 0, state: Atomic(.none), departure: .none, serial: nextSerial(),
         words: coroutine_words(), owner: .passUnretained(owner), stack: stack,
         pool: pool, sanitizer: coroutine_sanitizer()))
+    let number = UInt(truncatingIfNeeded: block.pointee.serial >> 1)
+    block.pointee.tag = UInt(bitPattern: block) | number << UInt(addressBits)
     if annotated { block.pointee.mode = .annotated }
     let limit = stack.limit
     let frames = (UnsafeMutableRawPointer(block) - slot).alignedDown(toMultipleOf: 64)
@@ -153,16 +159,26 @@ extension ControlBlock {
   }
 
   @inline(__always)
-  private static func nextIdentity() -> UInt64 {
+  private static func nextSerial() -> UInt64 {
     let number = PoolWorker.numberOfBlock { count in
       let end = numbers.wrappingAdd(count, ordering: .relaxed).newValue
       return end - count..<end
     }
     // Odd: none is 0.
-    return (2 * number + 1) << 32
+    return 2 * number + 1
   }
 
   private static let numbers = Atomic<UInt64>(0)
+
+  /// The block that has this tag, or had it. `tag` is without a mode.
+  @inlinable @inline(__always)
+  static func tagged(_ tag: UInt) -> UnsafeMutablePointer<ControlBlock> {
+    let serialBits = UInt(UInt.bitWidth - addressBits)
+    return UnsafeMutablePointer(bitPattern: (tag &<< serialBits) &>> serialBits).unsafelyUnwrapped
+  }
+
+  /// How many bits of an address a program's own memory needs, on all systems that the assembly is for.
+  @inlinable static var addressBits: Int { 48 }
 
   /// Below this, what a slot takes of a stack does not matter.
   private static var largeSlot: Int { 1024 }
@@ -185,7 +201,8 @@ extension ControlBlock {
     let annotated = block.pointee.mode.contains(.annotated)
     if annotated { coroutine_sanitizer_destroy(&block.pointee.sanitizer, stack.limit, stack.size) }
     let pool = block.pointee.pool
-    block.pointee.identity = 0
+    block.pointee.tag = 0
+    block.pointee.serial = 0
     block.pointee.state.store(.none, ordering: .releasing)
     if annotated || !PoolWorker.keepSpareStack(stack, of: pool) { pool._withUnsafeGuaranteedRef { $0.release(stack) } }
   }

@@ -55,12 +55,12 @@ enum DebugLayout {
   }
 
   private static func fillBlock(_ layout: inout coroutine_debug_layout) -> Bool {
-    guard let identity = fieldOffset("identity", in: ControlBlock.self),
+    guard let serial = fieldOffset("serial", in: ControlBlock.self),
       let state = fieldOffset("state", in: ControlBlock.self), let owner = fieldOffset("owner", in: ControlBlock.self)
     else { return false }
     layout.block_size = UInt64(MemoryLayout<ControlBlock>.size)
     layout.block_color = UInt64(ControlBlock.colorStep)
-    layout.block_identity = UInt64(identity)
+    layout.block_serial = UInt64(serial)
     layout.block_state = UInt64(state)
     layout.block_owner = UInt64(owner)
     layout.state_generator = ControlBlock.State.generator.rawValue

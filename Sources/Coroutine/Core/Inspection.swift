@@ -244,7 +244,7 @@ package struct InspectedCoroutine {
     case .running: state = .running
     case .generator:
       guard let registers = Inspection.unseen({ Self.registers(ofGenerator: block) }) else { return nil }
-      id = Inspection.unseen { block.pointee.identity >> 32 }
+      id = Inspection.unseen { block.pointee.serial }
       (state, core, segments) = (.suspended, nil, Inspection.unseen { Self.segments(from: registers, to: stack) })
       return
     default: return nil
@@ -376,7 +376,7 @@ extension InspectedCoroutine {
     guard isGenerator, let stack, let registers = segments.first?.registers else { return true }
     return Inspection.unseen {
       let block = ControlBlock.address(on: stack)
-      return block.pointee.identity >> 32 == id && block.pointee.state.load(ordering: .acquiring) == .generator
+      return block.pointee.serial == id && block.pointee.state.load(ordering: .acquiring) == .generator
         && Self.registers(ofGenerator: block) == registers
     }
   }

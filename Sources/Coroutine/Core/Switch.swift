@@ -18,11 +18,12 @@ extension ControlBlock {
     return SelectedBackend.resume(link(of: block), passing: word)
   }
 
-  /// Goes back to whoever resumed `block`'s stack. On the stack itself, or on one that it resumed in turn.
+  /// Goes back to whoever resumed `block`'s stack. On the stack itself, or on one that it resumed in turn. With a mark: the
+  /// plain way of an element alone has none.
   @inlinable @inline(__always)
   static func suspend(_ block: UnsafeMutablePointer<ControlBlock>, passing word: UInt) -> UInt {
     guard !block.pointee.mode.contains(.annotated) else { return suspendAnnotated(block, passing: word) }
-    return SelectedBackend.suspend(link(of: block), passing: word)
+    return SelectedBackend.suspend(link(of: block), passing: word, mark: 1)
   }
 
   @inline(never) @usableFromInline
@@ -36,7 +37,7 @@ extension ControlBlock {
   @inline(never) @usableFromInline
   static func suspendAnnotated(_ block: UnsafeMutablePointer<ControlBlock>, passing word: UInt) -> UInt {
     coroutine_sanitizer_will_suspend(&block.pointee.sanitizer)
-    let answer = SelectedBackend.suspend(link(of: block), passing: word)
+    let answer = SelectedBackend.suspend(link(of: block), passing: word, mark: 1)
     coroutine_sanitizer_did_suspend(&block.pointee.sanitizer)
     return answer
   }
@@ -54,7 +55,7 @@ extension ControlBlock {
   static func leave(_ block: UnsafeMutablePointer<ControlBlock>) -> Never {
     block.pointee.mode.insert(.finished)
     if block.pointee.mode.contains(.annotated) { coroutine_sanitizer_will_finish(&block.pointee.sanitizer) }
-    _ = SelectedBackend.suspend(link(of: block), passing: 0)
+    _ = SelectedBackend.suspend(link(of: block), passing: 0, mark: 1)
     fatalError("a finished coroutine was resumed")
   }
 }

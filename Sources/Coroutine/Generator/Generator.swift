@@ -85,14 +85,16 @@ public struct Generator<Element>: Sequence, IteratorProtocol {
   ///
   /// What is yielded is computed when somebody asks for it, since the body does not run before.
   public struct Yield {
-    @usableFromInline let block: UnsafeMutablePointer<ControlBlock>
-    /// Which generator's the block was: one that came later may have it now.
-    @usableFromInline let identity: UInt64
+    /// The block's, without a mode: it says where the block is, and whose, as a generator that came later may have it now.
+    @usableFromInline let tag: UInt
 
-    @inlinable
+    @usableFromInline
     init(_ block: UnsafeMutablePointer<ControlBlock>) {
-      self.block = block
-      self.identity = block.pointee.identity & ~UInt64(UInt32.max)
+      tag = block.pointee.tag & ~ControlBlock.Mode.all
+    }
+
+    @inlinable var block: UnsafeMutablePointer<ControlBlock> {
+      @inline(__always) get { ControlBlock.tagged(tag) }
     }
 
     /// Hands an element to whoever called `next()`, and waits for the next call.

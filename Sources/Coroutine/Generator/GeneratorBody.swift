@@ -27,24 +27,20 @@ extension GeneratorCore {
   }
 
   /// Before a `yield` that is not the plain case. Whether anybody wants the element.
-  static func willYield(_ block: UnsafeMutablePointer<ControlBlock>, _ identity: UInt64) -> Bool {
-    requireRunning(block, identity)
+  static func willYield(_ tag: UInt) -> Bool {
+    let block = ControlBlock.tagged(tag)
+    requireRunning(block, tag)
     guard !block.pointee.mode.contains(.cancelled) else {
       giveUpIfEndless(block)
       return false
-    }
-    owner(of: block) { generator in
-      generator.scopes.willYield(block)
-      if generator.scopes.areOpen { block.pointee.mode.insert(.scopeOpen) }
     }
     return true
   }
 
   /// The block may be another generator's by now: nothing else of it is touched before this.
-  static func requireRunning(_ block: UnsafeMutablePointer<ControlBlock>, _ identity: UInt64) {
+  static func requireRunning(_ block: UnsafeMutablePointer<ControlBlock>, _ tag: UInt) {
     require(
-      block.pointee.identity & ~UInt64(UInt32.max) == identity
-        && SelectedBackend.isRunning(ControlBlock.link(of: block)),
+      block.pointee.tag & ~ControlBlock.Mode.all == tag && SelectedBackend.isRunning(ControlBlock.link(of: block)),
       "a Generator's yield was called outside of its body, or after the body's end")
   }
 
@@ -65,9 +61,7 @@ extension GeneratorCore {
   private static func giveUpIfEndless(_ block: UnsafeMutablePointer<ControlBlock>) {
     let isEndless = owner(of: block) { generator in
       generator.throwsSinceCancel += 1
-      guard generator.throwsSinceCancel == GeneratorEndless.mostThrows else { return false }
-      generator.scopes.willYield(block)
-      return true
+      return generator.throwsSinceCancel == GeneratorEndless.mostThrows
     }
     guard isEndless else { return }
     CoroutineErrors.report(GeneratorEndless(attempts: GeneratorEndless.mostThrows), of: "a generator")
@@ -79,14 +73,14 @@ extension GeneratorCore {
 
 /// `GeneratorCore.willYield`, for the storages.
 @usableFromInline
-func generatorWillYield(_ block: UnsafeMutablePointer<ControlBlock>, _ identity: UInt64) -> Bool {
-  GeneratorCore.willYield(block, identity)
+func generatorWillYield(_ tag: UInt) -> Bool {
+  GeneratorCore.willYield(tag)
 }
 
 /// `GeneratorCore.didArrive`, for the storages.
 @usableFromInline
-func generatorDidArrive(_ block: UnsafeMutablePointer<ControlBlock>) -> Bool {
-  GeneratorCore.didArrive(block)
+func generatorDidArrive(_ tag: UInt) -> Bool {
+  GeneratorCore.didArrive(ControlBlock.tagged(tag))
 }
 
 /// The generator whose stack it is, alive while its body runs.
@@ -97,8 +91,8 @@ func generatorOwner(_ block: UnsafeMutablePointer<ControlBlock>) -> Unmanaged<Ge
 
 /// A suspension that is not the plain case.
 @usableFromInline
-func generatorSuspend(_ block: UnsafeMutablePointer<ControlBlock>, _ word: UInt) -> UInt {
-  ControlBlock.suspend(block, passing: word)
+func generatorSuspend(_ tag: UInt, _ word: UInt) -> UInt {
+  ControlBlock.suspend(ControlBlock.tagged(tag), passing: word)
 }
 
 /// The first function on a generator's stack.

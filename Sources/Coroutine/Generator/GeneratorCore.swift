@@ -13,6 +13,9 @@ class GeneratorCore {
   /// The block that the next element comes from, where it may be got in the plain way; else one that looks as if its body
   /// ran. So one test tells all: not begun, ended, cancelled, something open, a sanitizer, called from inside the body.
   @exclusivity(unchecked) @usableFromInline final var plainBlock = ControlBlock.alwaysRunning
+  /// Where a thread has the words by which bindings are found. A constant here, which the compiler knows for one also behind a
+  /// switch: else it would not know the same words again. Beside the block, in one line of a cache.
+  @usableFromInline final let bindingsPlace: Int
   /// What ended the body.
   @exclusivity(unchecked) @usableFromInline final var failure: (any Error)?
   /// Whether somebody throws an error of the body on. Otherwise it is reported as soon as the body has thrown it.
@@ -45,6 +48,7 @@ class GeneratorCore {
   ///   - body: given the block, to yield with.
   @usableFromInline
   init(stackSize: Int?, slot: Int, throwsErrorsOn: Bool, body: @escaping Body) {
+    self.bindingsPlace = coroutine_bindings_place()
     self.stackSize = stackSize
     self.slot = slot
     self.throwsErrorsOn = throwsErrorsOn
@@ -94,6 +98,7 @@ class GeneratorCore {
       // Until it is known who comes next: a body that calls `next()` of its own generator must not get by.
       plainBlock = ControlBlock.alwaysRunning
       let core = innermost
+      if word != nil, let block = core.block { core.didSuspend(block) }
       if let word, let block = core.block, block.pointee.mode.isDisjoint(with: [.finished, .cancelled, .delegating]) {
         if block.pointee.mode.isEmpty {
           plainBlock = block
@@ -125,6 +130,13 @@ class GeneratorCore {
     scopes.willResume()
     // Not 0: the body looks what is the matter, and the entry function needs the address.
     return ControlBlock.resume(block, passing: UInt(bitPattern: block))
+  }
+
+  /// On the consumer's side, after a switch that was not the plain case or did not leave the thread's words as in that.
+  private final func didSuspend(_ block: UnsafeMutablePointer<ControlBlock>) {
+    guard !block.pointee.mode.contains(.finished) else { return }
+    scopes.didSuspend(block)
+    if scopes.areOpen { block.pointee.mode.insert(.scopeOpen) }
   }
 
   private final func begin() -> UnsafeMutablePointer<ControlBlock>? {
@@ -210,6 +222,7 @@ class GeneratorCore {
     }
     block.pointee.mode.insert(.cancelled)
     _ = resume(block)
+    didSuspend(block)
     end()
   }
 }

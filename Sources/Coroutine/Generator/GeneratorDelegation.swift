@@ -18,9 +18,10 @@ extension GeneratorCore {
   /// - Returns: false if nobody wants elements any more.
   /// - Throws: what the body of `other` threw, or `onTop`.
   fileprivate static func delegate(
-    _ block: UnsafeMutablePointer<ControlBlock>, _ identity: UInt64, to other: GeneratorCore, onTop: () throws -> Void
+    _ tag: UInt, to other: GeneratorCore, onTop: () throws -> Void
   ) throws -> Bool {
-    requireRunning(block, identity)
+    let block = ControlBlock.tagged(tag)
+    requireRunning(block, tag)
     other.throwsErrorsOn = true
     if !block.pointee.mode.contains(.cancelled), owner(of: block, { $0.scopes.wouldBeOpen(block) }) {
       // It ends with its delegator in this case, too.
@@ -29,7 +30,7 @@ extension GeneratorCore {
         throw error
       }
     } else {
-      guard willYield(block, identity) else { return false }
+      guard willYield(tag) else { return false }
       require(other.delegator == nil, "two Generators yield from the same one: each of its elements has one consumer")
       require(!other.isConsumed, "a Generator yields from itself, or from one that consumes it: neither has an element")
       owner(of: block) { generator in
@@ -78,8 +79,6 @@ extension GeneratorCore {
 
 /// `GeneratorCore.delegate`, for the storages.
 @usableFromInline
-func generatorDelegate(
-  _ block: UnsafeMutablePointer<ControlBlock>, _ identity: UInt64, to other: GeneratorCore, onTop: () throws -> Void
-) throws -> Bool {
-  try GeneratorCore.delegate(block, identity, to: other, onTop: onTop)
+func generatorDelegate(_ tag: UInt, to other: GeneratorCore, onTop: () throws -> Void) throws -> Bool {
+  try GeneratorCore.delegate(tag, to: other, onTop: onTop)
 }

@@ -38,25 +38,41 @@ class GeneratorStorage<Element>: GeneratorCore {
 
   // MARK: The consumer's side
 
+  // Both looks at the thread's words are on this side, one after the other from one element to the next: where a loop does
+  // nothing in between that the compiler does not know, such as a sum, it needs no second one.
   @inlinable @inline(__always)
   final func next() -> Element? {
+    guard coroutine_bindings_are_plain(bindingsPlace, 0) else { return nextSlowly() }
     let block = coroutine_foreseen(plainBlock).unsafelyUnwrapped.assumingMemoryBound(to: ControlBlock.self)
     guard !isRunning(block) else { return nextSlowly() }
-    let (word, link) = SelectedBackend.resumeReturningLink(ControlBlock.link(of: block), passing: 0)
+    let (word, link, mark) = SelectedBackend.resumeReturningLink(ControlBlock.link(of: block), passing: 0)
     let same = UnsafeMutableRawPointer(link).assumingMemoryBound(to: ControlBlock.self)
-    guard same.pointee.mode.isEmpty else { return settled(word) }
+    // A body that left in the plain way has no mode, and no mark.
+    guard coroutine_flow_is_plain(bindingsPlace, mark ?? same.pointee.mode.rawValue) else { return settled(word) }
     return Self.element(word)
   }
 
-  /// The first element, the ones with a reason in `mode`, and those after the end.
-  @inlinable @inline(never)
+  /// The first element, those with a reason in `mode`, or in the consumer's bindings, and those after the end.
+  @inlinable @inline(__always)
   final func nextSlowly() -> Element? {
+    defer { coroutine_bindings_look(bindingsPlace) }
+    return nextOutOfLine()
+  }
+
+  @inlinable @inline(never)
+  final func nextOutOfLine() -> Element? {
     resumeSlowly().map(Self.element)
   }
 
   /// An element, or the end, or where another generator's elements begin.
-  @inlinable @inline(never)
+  @inlinable @inline(__always)
   final func settled(_ word: UInt) -> Element? {
+    defer { coroutine_bindings_look(bindingsPlace) }
+    return settledOutOfLine(word)
+  }
+
+  @inlinable @inline(never)
+  final func settledOutOfLine(_ word: UInt) -> Element? {
     settle(word).map(Self.element)
   }
 
@@ -66,10 +82,12 @@ class GeneratorStorage<Element>: GeneratorCore {
   // function that yields would look up a type on its entry, and keep an error's register across every switch.
   @inlinable @inline(__always)
   static func yield(_ element: consuming Element, _ handle: Generator<Element>.Yield) throws {
-    let block = handle.block
-    // The serial number and the mode, both at once: any bit that differs is a reason to look.
-    let isPlain = coroutine_flow_is_plain(UInt(block.pointee.identity ^ handle.identity))
-    if !isPlain, !generatorWillYield(block, handle.identity) { throw GeneratorCancelled() }
+    let tag = coroutine_afresh(handle.tag)
+    let block = ControlBlock.tagged(tag)
+    // The serial number and the mode, both at once: any bit that differs is a reason to look. And who is not running has
+    // nobody to go back to.
+    let isPlain = block.pointee.tag == tag && SelectedBackend.isRunning(ControlBlock.link(of: block))
+    if !isPlain, !generatorWillYield(tag) { throw GeneratorCancelled() }
     let word: UInt
     if fitsWord {
       word = Self.word(element)
@@ -81,16 +99,14 @@ class GeneratorStorage<Element>: GeneratorCore {
     // What a resume in the plain case hands over is 0.
     let answer =
       isPlain
-      ? SelectedBackend.suspend(ControlBlock.link(of: block), passing: word) : generatorSuspend(block, word)
-    if !coroutine_bindings_are_plain(answer), !generatorDidArrive(block) {
-      throw GeneratorCancelled()
-    }
+      ? SelectedBackend.suspend(ControlBlock.link(of: block), passing: word) : generatorSuspend(tag, word)
+    if answer != 0, !generatorDidArrive(handle.tag) { throw GeneratorCancelled() }
   }
 
   /// Lets the consumer run `other` until that ends.
   @inlinable
   static func yield(from other: GeneratorStorage<Element>, _ handle: Generator<Element>.Yield) throws {
-    let isWanted = try generatorDelegate(handle.block, handle.identity, to: other) {
+    let isWanted = try generatorDelegate(handle.tag, to: other) {
       while let element = other.next() { try yield(element, handle) }
     }
     guard isWanted else { throw GeneratorCancelled() }

@@ -63,26 +63,27 @@ struct OpenScopes {
     }
   }
 
-  /// On the body's side, before a `yield` with something open on this thread, perhaps the consumer's. `block` is the
-  /// generator's; the call may come from the stack of another that its body runs.
-  mutating func willYield(_ block: UnsafeMutablePointer<ControlBlock>) {
-    if !coroutine_access_set_is_empty(), Self.hasAccess(block) { accessOwner = .current }
+  /// On the consumer's side, after a `yield` with something open on this thread, perhaps the consumer's. `block` is the
+  /// generator's; its body may have left from the stack of another that it runs.
+  mutating func didSuspend(_ block: UnsafeMutablePointer<ControlBlock>) {
+    let bodies = RunningBodies(leftBy: block)
+    if !coroutine_access_set_is_empty(), Self.hasAccess(block, bodies) { accessOwner = .current }
     let current = coroutine_bindings_load()
     if current != consumers {
       detached = (current, consumers, .current)
       coroutine_bindings_store(consumers)
     }
-    // A `yield` in the plain case does not come here: then there were none, and are none.
+    // A resume in the plain case does not note them: then there are none.
     consumers = coroutine_bindings()
     if block.pointee.mode.contains(.regionOpen) {
       block.pointee.mode.remove(.regionOpen)
-      detachRegions(block)
+      detachRegions(block, bodies)
     }
   }
 
-  private mutating func detachRegions(_ block: UnsafeMutablePointer<ControlBlock>) {
+  private mutating func detachRegions(_ block: UnsafeMutablePointer<ControlBlock>, _ bodies: RunningBodies) {
     guard let core = CoroutineCore.current else { return }
-    let count = RunningBodies.regionCount(core, downTo: block)
+    let count = bodies.regionCount(core, downTo: block)
     guard count > 0 else { return }
     let regions = regions ?? DetachedRegions()
     self.regions = regions
@@ -91,17 +92,19 @@ struct OpenScopes {
 
   /// On the body's side: whether a `yield` here would find anything of the body's open.
   func wouldBeOpen(_ block: UnsafeMutablePointer<ControlBlock>) -> Bool {
-    coroutine_bindings_load() != consumers || !coroutine_access_set_is_empty() && Self.hasAccess(block)
+    coroutine_bindings_load() != consumers
+      || !coroutine_access_set_is_empty() && Self.hasAccess(block, RunningBodies(on: block))
       || block.pointee.mode.contains(.regionOpen) && hasRegion(block)
   }
 
   private func hasRegion(_ block: UnsafeMutablePointer<ControlBlock>) -> Bool {
-    regions?.innermost != nil || CoroutineCore.current.map { RunningBodies.regionCount($0, downTo: block) > 0 } == true
+    regions?.innermost != nil
+      || CoroutineCore.current.map { RunningBodies(on: block).regionCount($0, downTo: block) > 0 } == true
   }
 
   /// Whether a frame of the body, or of a generator that it runs at this moment, has an access open.
-  private static func hasAccess(_ block: UnsafeMutablePointer<ControlBlock>) -> Bool {
-    for body in RunningBodies(on: block) {
+  private static func hasAccess(_ block: UnsafeMutablePointer<ControlBlock>, _ bodies: RunningBodies) -> Bool {
+    for body in bodies {
       let stack = body.pointee.stack
       if coroutine_access_set_touches(stack.limit, stack.top) { return true }
       if body == block { return false }

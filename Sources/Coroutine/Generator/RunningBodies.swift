@@ -6,8 +6,8 @@ import Context
 ///
 /// Ends where it comes to a stack of somebody else's. Some ten nanoseconds each, but for one that was known.
 struct RunningBodies: Sequence, IteratorProtocol {
-  /// On the next one's stack.
-  private var place = UInt(bitPattern: coroutine_frame_address())
+  /// On the next one's stack; `nil` after the last.
+  private var place: UInt?
   /// The next one, if that is where `place` lies.
   private var guess: UnsafeMutablePointer<ControlBlock>?
   /// The running coroutine's own stack, where they end; `nil` without one.
@@ -15,15 +15,20 @@ struct RunningBodies: Sequence, IteratorProtocol {
 
   /// - Parameter block: the one that calls, most likely.
   init(on block: UnsafeMutablePointer<ControlBlock>? = nil) {
+    place = UInt(bitPattern: coroutine_frame_address())
+    guess = block
+  }
+
+  /// Those that were left when the body on `block`'s stack was suspended: those on top of it, and itself.
+  init(leftBy block: UnsafeMutablePointer<ControlBlock>) {
+    place = SelectedBackend.registers(of: ContextLink.own(ControlBlock.link(of: block)))?.stackPointer
     guess = block
   }
 
   mutating func next() -> UnsafeMutablePointer<ControlBlock>? {
-    guard let block = block(at: place),
-      let resumer = SelectedBackend.registers(of: ContextLink.resumer(ControlBlock.link(of: block)))
-    else { return nil }
+    guard let place, let block = block(at: place) else { return nil }
     guess = nil
-    place = resumer.stackPointer
+    self.place = SelectedBackend.registers(of: ContextLink.resumer(ControlBlock.link(of: block)))?.stackPointer
     return block
   }
 
@@ -44,10 +49,10 @@ struct RunningBodies: Sequence, IteratorProtocol {
   }
 
   /// How many of the running coroutine's regions were opened in the body on `block`'s stack, or in those on top of it.
-  static func regionCount(_ core: CoroutineCore, downTo block: UnsafeMutablePointer<ControlBlock>) -> Int {
+  func regionCount(_ core: CoroutineCore, downTo block: UnsafeMutablePointer<ControlBlock>) -> Int {
     var count = 0
     var next = core.regions
-    for body in RunningBodies(on: block) {
+    for body in self {
       let stack = body.pointee.stack
       while let region = next, stack.contains(region.place) {
         count += 1

@@ -58,7 +58,7 @@ public struct TwoWayGenerator<Input, Element, Return> {
   /// - Throws: at the end what the body threw, or `StackError` without memory for its stack, again and again;
   ///   `GeneratorCancelled` after a cancel.
   /// - Precondition: not called from inside the body, which runs already: traps.
-  @inlinable
+  @inlinable @inline(__always)
   public func next(_ input: consuming Input) throws -> Step {
     if let element = storage.next(input) { return .yielded(element) }
     return .returned(try storage.outcome())
@@ -81,7 +81,7 @@ public struct TwoWayGenerator<Input, Element, Return> {
     ///
     /// - Returns: the input of that call.
     /// - Throws: `GeneratorCancelled`, and has preconditions, as `Generator.Yield` does.
-    @inlinable @discardableResult
+    @inlinable @inline(__always) @discardableResult
     public func callAsFunction(_ element: consuming Element) throws -> Input {
       try GeneratorStorage<Element>.yield(element, oneWay)
       return TwoWayStorage<Input, Element>.input(oneWay.block)
@@ -104,13 +104,13 @@ public struct TwoWayGenerator<Input, Element, Return> {
 
 extension TwoWayGenerator where Input == Void {
   /// `next(())`.
-  @inlinable
+  @inlinable @inline(__always)
   public func next() throws -> Step { try next(()) }
 }
 
 extension TwoWayGenerator where Input: ExpressibleByNilLiteral {
   /// `next(nil)`.
-  @inlinable
+  @inlinable @inline(__always)
   public func next() throws -> Step { try next(nil) }
 }
 

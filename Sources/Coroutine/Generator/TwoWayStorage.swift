@@ -8,7 +8,8 @@ class TwoWayStorage<Input, Element>: GeneratorStorage<Element> {
   @inlinable @inline(__always)
   static var needsNoInput: Bool { Input.self == Void.self }
 
-  @inlinable
+  // As `next()`: a function of its own would return after a switch, and no processor foresees where to.
+  @inlinable @inline(__always)
   final func next(_ input: consuming Input) -> Element? {
     // All that it yields from have this type: see the face's `yield(from:)`.
     if !Self.needsNoInput, let receiver = suspendedInnermost {
@@ -37,7 +38,7 @@ class TwoWayStorage<Input, Element>: GeneratorStorage<Element> {
       needsNoInput || !other.hasBegun,
       "yield(from:) with a TwoWayGenerator that has begun: there is no input for its pending yield. Consume it yourself."
     )
-    let isWanted = try generatorDelegate(handle.block, handle.identity, to: other) {
+    let isWanted = try generatorDelegate(handle.tag, to: other) {
       var element = other.next()
       while let yielded = element {
         try yield(yielded, handle)
