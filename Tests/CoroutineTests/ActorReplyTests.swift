@@ -324,7 +324,8 @@ import Testing
       var used: [UnsafeMutableRawPointer?] = []
       for _ in 0..<3 {
         answers.append(try actor.ask { $0 })
-        used.append(core.extras?._withUnsafeGuaranteedRef { $0.spareReply }?.storage.toOpaque())
+        let spare = core.extras?._withUnsafeGuaranteedRef { $0.spareReply }
+        used.append(spare?._withUnsafeGuaranteedRef { $0.storage.toOpaque() })
         let late = kept.withLock { $0.map { $0.complete(100) } }
         #expect(late.allSatisfy { !$0 })
       }
@@ -333,6 +334,51 @@ import Testing
       return answers
     }.get()
     #expect(answers == [1, 2, 3])
+  }
+
+  @Test func anAskInsideOfAnotherOnesMessageHasAReplyOfItsOwn() async throws {
+    let pool = ThreadPool(threads: 1)
+    let actor = MessageActor<(Int, Question)>(on: pool) { mailbox in
+      for (number, reply) in mailbox { reply.complete(number) }
+    }
+    let (answers, kept) = try await Coroutine(on: pool) { () -> ([Int], [Bool]) in
+      var used: [WeakEnd] = []
+      var answers: [Int] = []
+      for number in 0..<3 {
+        let answer = try actor.ask { (reply: Question) -> (Int, Question) in
+          let inner = try? actor.ask { (other: Question) -> (Int, Question) in
+            used += [WeakEnd(reply.end), WeakEnd(other.end)]
+            return (10 * number, other)
+          }
+          return ((inner ?? .min) + number, reply)
+        }
+        answers.append(answer)
+      }
+      return (answers, used.map { $0.end != nil })
+    }.get()
+    #expect(answers == [0, 11, 22])
+    // The outer one's is used again, the inner one's is let go of each time.
+    #expect(kept == [true, false, true, false, true, false])
+  }
+
+  @Test func aSpareReplyGoesWithItsCoroutinesExtras() {
+    var extras: CoroutineExtras? = CoroutineExtras()
+    weak var spare: ReplyEnd?
+    do {
+      let end = ReplyEnd(ReplyStorage<Int>())
+      _ = end.withStorage { $0.giveUp() }
+      spare = end
+      extras?.keepSpareReply(.passRetained(end))
+    }
+    #expect(spare != nil)
+    extras = nil
+    #expect(spare == nil)
+  }
+
+  private struct WeakEnd {
+    weak var end: ReplyEnd?
+
+    init(_ end: ReplyEnd) { self.end = end }
   }
 
   // MARK: Every order

@@ -1,5 +1,6 @@
-// An entry point of the Swift runtime that its language has no word for.
+// Entry points of the Swift runtime that its language has no word for.
 #pragma once
 
-// Counts one more reference to an object that no other thread knows of yet: without an atomic operation.
+// Count one more reference, or two, to an object that no other thread knows of: without an atomic operation.
 void coroutine_retain_unshared(void *object);
+void coroutine_retain_unshared_twice(void *object);

@@ -1,3 +1,5 @@
+public import CCoroutine
+
 /// Asking: a message goes to the actor with a way back in it, and the asker waits for the answer.
 extension ActorStorage {
   /// On a coroutine. Where the actor waits for a message and the thread can be lent to it, the answer is usually there when
@@ -12,9 +14,8 @@ extension ActorStorage {
       guard !core.isInterrupted else { throw CancellationError() }
       let deadline = WaitDeadline.after(timeout)
       let end = ReplyEnd.make(for: core, Value.self)
-      // The message's, and the mailbox's: counted in one step.
-      _ = end.retain()
-      _ = end.retain()
+      // The message's, and the mailbox's.
+      coroutine_retain_unshared_twice(end.toOpaque())
       let message = make(Reply(end.takeRetainedValue()))
       guard !core.isActor else {
         return try askAsActor(core, consume message, end, until: deadline, timeout)
@@ -64,7 +65,7 @@ extension ActorStorage {
     guard end._withUnsafeGuaranteedRef({ $0.isSettled }) else {
       return try waitForAnswer(core, end, until: deadline, timeout)
     }
-    defer { core.neededExtras._withUnsafeGuaranteedRef { $0.spareReply = end.takeRetainedValue() } }
+    defer { core.neededExtras._withUnsafeGuaranteedRef { $0.keepSpareReply(end) } }
     return try end._withUnsafeGuaranteedRef { end in
       try end.withStorage { try unsafeDowncast($0, to: ReplyStorage<Value>.self).takeOutcome() }
     }

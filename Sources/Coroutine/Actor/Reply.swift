@@ -132,23 +132,22 @@ final class ReplyEnd: Sendable {
     // Else there is a `Reply` still, or the last one is just going.
     guard storage.isSettled, isKnownUniquelyReferenced(&storage) else { return }
     storage.recipient = nil
-    core.neededExtras._withUnsafeGuaranteedRef { $0.spareReply = ReplyEnd(storage) }
+    core.neededExtras._withUnsafeGuaranteedRef { $0.keepSpareReply(.passRetained(ReplyEnd(storage))) }
   }
 
   /// One for an ask of the running coroutine `core`, that nobody else has: the one of its last ask, if it is over.
   /// Retained for the caller.
   @inlinable @inline(__always)
   static func make<Value: Sendable>(for core: CoroutineCore, _ type: Value.Type) -> Unmanaged<ReplyEnd> {
-    let kept = core.extras?._withUnsafeGuaranteedRef { extras in
-      isKnownUniquelyReferenced(&extras.spareReply) ? extras.spareReply.take() : nil
+    if let spare = core.extras?._withUnsafeGuaranteedRef({ $0.takeSpareReply() }) {
+      let isReset = spare.withStorage { storage in
+        guard storage.valueType == ObjectIdentifier(Value.self) else { return false }
+        storage.reset()
+        return true
+      }
+      if isReset { return .passRetained(spare) }
     }
-    guard let spare = kept else { return .passRetained(ReplyEnd(ReplyStorage<Value>())) }
-    let isReset = spare.withStorage { storage in
-      guard storage.valueType == ObjectIdentifier(Value.self) else { return false }
-      storage.reset()
-      return true
-    }
-    return .passRetained(isReset ? spare : ReplyEnd(ReplyStorage<Value>()))
+    return .passRetained(ReplyEnd(ReplyStorage<Value>()))
   }
 }
 

@@ -13,8 +13,9 @@ final class CoroutineExtras: @unchecked Sendable {
   @exclusivity(unchecked) var visiting: SchedulerReference?
   /// The thread that it keeps, as long as it is pinned to one. Changed by itself.
   @exclusivity(unchecked) var pin: ThreadPin?
-  /// What its last ask of an actor needed, for the next one. Its own.
-  @exclusivity(unchecked) @usableFromInline var spareReply: ReplyEnd?
+  /// What its last ask of an actor needed, for the next one. Its own. Retained; unmanaged, since each ask takes it out and puts
+  /// it back, and an assignment would release what is not there.
+  @exclusivity(unchecked) @usableFromInline var spareReply: Unmanaged<ReplyEnd>?
   /// The innermost one that it has open, and why it was cancelled as a whole. Guarded by `cancellationLock`.
   @exclusivity(unchecked) var regions: CancellationRegion?
   @exclusivity(unchecked) var cancellationReason: (any Error)?
@@ -47,7 +48,29 @@ final class CoroutineExtras: @unchecked Sendable {
     return UnsafeBufferPointer(start: creation + 1, count: Int(creation.pointee))
   }
 
-  deinit { creation?.deallocate() }
+  deinit {
+    creation?.deallocate()
+    spareReply?.release()
+  }
+}
+
+extension CoroutineExtras {
+  /// The spare reply, if nobody else has it.
+  @inlinable @inline(__always)
+  func takeSpareReply() -> ReplyEnd? {
+    guard var spare = spareReply?.takeRetainedValue() else { return nil }
+    spareReply = nil
+    return isKnownUniquelyReferenced(&spare) ? spare : nil
+  }
+
+  /// Takes over a reference.
+  @inlinable @inline(__always)
+  func keepSpareReply(_ reply: Unmanaged<ReplyEnd>) {
+    // One of an ask inside of the function that made the message, if any.
+    let other = spareReply
+    spareReply = reply
+    other?.release()
+  }
 }
 
 extension CoroutineCore {
