@@ -30,9 +30,6 @@ extension CoroutineCore {
 // Unchecked: each field says what guards it.
 class ActorCore: Waitable, @unchecked Sendable {
   @usableFromInline final let name: String
-  /// Where it runs, if a coroutine there may lend it the thread: a pool, kept alive by the coroutine.
-  private final let pool: Unmanaged<PoolCore>?
-  private final let isInSerialPool: Bool
   private final let parent: SupervisorNode?
   private final let policy: Supervision
   @usableFromInline final let coroutine: ActorCoroutine
@@ -71,8 +68,6 @@ class ActorCore: Waitable, @unchecked Sendable {
     self.name = name
     self.parent = parent
     self.policy = policy
-    pool = scheduler.threadPool
-    isInSerialPool = pool?._withUnsafeGuaranteedRef { $0.count == 1 } ?? false
     handles = Atomic(parent == nil ? 0 : 1)
     let birth = Birth()
     coroutine = ActorCoroutine(name, on: scheduler, stackSize: stackSize) { _ in birth.actor.take()?.live() }
@@ -300,25 +295,23 @@ extension ActorCore {
   /// then, even if the actor blocks the thread.
   @usableFromInline
   final func lend(by asker: Unmanaged<CoroutineCore>) {
-    guard let pool, core._withUnsafeGuaranteedRef({ $0.visiting == nil && $0.restraint.pins == 0 }),
-      asker._withUnsafeGuaranteedRef({ $0.isUnrestrained && !$0.isTimedItself }),
-      !isBusy(pool)
+    guard let pool = core._withUnsafeGuaranteedRef({ $0.restraint.pins == 0 ? $0.pool : nil }),
+      let worker = PoolWorker.current(ofPoolAt: pool), !worker._withUnsafeGuaranteedRef({ $0.isSerialAndBusy }),
+      asker._withUnsafeGuaranteedRef({ $0.isUnrestrained })
     else { return CoroutineCore.wake(core) }
-    isLent = true
-    CoroutineCore.wakeHere(core)
-    asker._withUnsafeGuaranteedRef { asker in
-      asker.loans &+= 1
-      // Whom the actor has made ready in a serial pool would have come before the asker.
-      if asker.loans == 0 || isInSerialPool && isBusy(pool) { asker.yieldTurn() }
-    }
+    let isSerial = worker._withUnsafeGuaranteedRef { $0.isSerial }
+    asker._withUnsafeGuaranteedRef { runLent(by: $0, pool, isSerial: isSerial) }
   }
 
-  /// Whether the caller is not in `pool`, or that is serial, and somebody is ready there who comes first.
-  @inline(__always)
-  private final func isBusy(_ pool: Unmanaged<PoolCore>) -> Bool {
-    // Anew each time: the caller may be on another thread.
-    let worker = pool._withUnsafeGuaranteedRef { PoolWorker.current(of: $0) }
-    return worker?._withUnsafeGuaranteedRef { $0.isSerialAndBusy } ?? true
+  /// The second half of `lend`. A function of its own, since the first one needs no registers to be saved.
+  @inline(never)
+  private final func runLent(by asker: CoroutineCore, _ pool: UnsafeRawPointer, isSerial: Bool) {
+    guard !asker.isTimedItself else { return CoroutineCore.wake(core) }
+    isLent = true
+    coroutine.wakeHere()
+    asker.loans &+= 1
+    // Whom the actor has made ready in a serial pool would have come before the asker.
+    if asker.loans == 0 || isSerial && PoolWorker.isSerialAndBusy(ofPoolAt: pool) { asker.yieldTurn() }
   }
 
   /// The actor has more to do than what it was lent the thread for.
@@ -335,16 +328,5 @@ extension ActorCore {
     guard CoroutineCore.currentUncounted != nil else { reportNoCoroutine(for: operation) }
     fatalError(
       "the mailbox of \(describeActor(name)) is used outside of the actor's own body: send the actor a message")
-  }
-}
-
-extension SchedulerReference {
-  /// The pool that it is, if it is one.
-  fileprivate var threadPool: Unmanaged<PoolCore>? {
-    switch self {
-    case .sharedPool: ThreadPool.sharedCore
-    case .pool(let pool): Unmanaged.passUnretained(pool.core)
-    case .queue, .other: nil
-    }
   }
 }

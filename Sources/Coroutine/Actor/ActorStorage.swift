@@ -11,9 +11,9 @@ final class ActorStorage<Message: Sendable>: ActorCore, @unchecked Sendable {
   /// Messages that the actor has taken out of a mailbox without a limit, all at once, and not begun. The actor's own, on its
   /// coroutine: for these it needs no lock.
   @exclusivity(unchecked) @usableFromInline var inbox = ElementRing<Letter<Message>>()
-  /// Where the actor gets its next message, while it waits for one. Written by itself before it waits; belongs to whoever
-  /// has ended the wait by `claimIdle`.
-  @exclusivity(unchecked) @usableFromInline var receiver: UnsafeMutablePointer<MailboxNode<Message>>?
+  /// Where the actor gets its next message, while it waits for one; empty until then. Written by itself before it waits;
+  /// belongs to whoever has ended the wait by `claimIdle`.
+  @exclusivity(unchecked) @usableFromInline var receiver: UnsafeMutablePointer<Letter<Message>?>?
   /// The message that is being handled, if nobody asked. The actor's own, on its coroutine, as the next one.
   @exclusivity(unchecked) @usableFromInline var current: Message?
   /// Where the answer to the message that is being handled goes, if somebody asked. Retained; unmanaged, since looking at
@@ -82,11 +82,11 @@ extension ActorStorage {
   func next() -> Message? {
     requireOwn(for: "Mailbox.next()")
     if inbox.count > 0, let message = takeFromInbox() { return message }
-    var node = MailboxNode<Message>(.coroutine(core), nil)
-    return withUnsafeMutablePointer(to: &node) { node in
-      let block = takeOrWait(node)
+    var letter: Letter<Message>?
+    return withUnsafeMutablePointer(to: &letter) { letter in
+      let block = takeOrWait(letter)
       if let block { _ = ControlBlock.suspend(block, passing: 0) }
-      return begin(node, hasWaited: block != nil)
+      return begin(letter, hasWaited: block != nil)
     }
   }
 
@@ -98,50 +98,48 @@ extension ActorStorage {
     return begin(inbox.removeFirst())
   }
 
-  /// Takes a message, into the node, or finds that there will be none. Otherwise the actor has to wait: returns the block
-  /// that it leaves, at once, with the lock held.
+  /// Takes a message, or finds that there will be none. Otherwise the actor has to wait: returns the block that it leaves, at
+  /// once, with the lock held.
   @inlinable @inline(never)
-  func takeOrWait(_ node: UnsafeMutablePointer<MailboxNode<Message>>) -> UnsafeMutablePointer<ControlBlock>? {
+  func takeOrWait(_ letter: UnsafeMutablePointer<Letter<Message>?>) -> UnsafeMutablePointer<ControlBlock>? {
     while true {
       endCurrent()
       guard enter(coroutine) else { return nil }
+      guard machine.letters.count | inbox.count > 0 else { break }
       // Whoever lent the thread goes on before the next message.
-      guard !isLent || machine.letters.count + inbox.count == 0 else {
+      guard !isLent else {
         leave(coroutine)
         returnThread()
         continue
       }
-      isLent = false
-      if inbox.count == 0, machine.capacity == .max, machine.letters.count > 1 { swap(&inbox, &machine.letters) }
-      if inbox.count > 0 {
+      if machine.capacity == .max {
+        if inbox.count == 0 { swap(&inbox, &machine.letters) }
         leave(coroutine)
-        node.pointee.letter = inbox.removeFirst()
-        return nil
-      }
-      switch machine.take(&node.pointee.letter) {
-      case .taken, .closed: leave(coroutine)
-      case .admitted(let sender):
+        letter.initialize(to: inbox.removeFirst())
+      } else if case .admitted(let sender) = machine.take(&letter.pointee) {
         leave(coroutine)
         sender.wake()
-      case .empty:
-        guard handles.load(ordering: .acquiring) > 0 else {
-          leave(coroutine)
-          return nil
-        }
-        receiver = node
-        coroutine.parking.prepareIdle()
-        coroutine.waitReason = WaitReason(.receive, at: self)
-        return coroutine.prepare(.unlock(.passUnretained(self)))
+      } else {
+        leave(coroutine)
       }
       return nil
     }
+    isLent = false
+    guard !machine.isClosed, handles.load(ordering: .acquiring) > 0 else {
+      leave(coroutine)
+      return nil
+    }
+    receiver = letter
+    coroutine.parking.prepareIdle()
+    coroutine.waitReason = WaitReason(.receive, at: self)
+    return coroutine.prepare(.unlock(.passUnretained(self)))
   }
 
   // A call, after the switch: inlined it takes half as long again, for what the processor foresees of it.
   @inlinable @inline(never)
-  func begin(_ node: UnsafeMutablePointer<MailboxNode<Message>>, hasWaited: Bool) -> Message? {
+  func begin(_ letter: UnsafeMutablePointer<Letter<Message>?>, hasWaited: Bool) -> Message? {
     if hasWaited { coroutine.waitReason = nil }
-    guard let letter = node.pointee.letter.take() else { return nil }
+    guard let letter = letter.pointee.take() else { return nil }
     return begin(letter)
   }
 
@@ -217,7 +215,7 @@ extension ActorStorage {
       }
       lock.unlock()
     }
-    receiver!.pointee.letter = Letter(consume message, consume end)
+    receiver!.initialize(to: Letter(consume message, consume end))
     if let asker { lend(by: asker) } else { CoroutineCore.wake(core) }
     return .delivered
   }
@@ -234,7 +232,7 @@ extension ActorStorage {
   @inlinable @inline(__always)
   func handOver(_ letter: inout Letter<Message>?) -> Bool {
     guard claimIdle() else { return false }
-    receiver!.pointee.letter = letter.take()
+    receiver!.initialize(to: letter.take())
     return true
   }
 

@@ -13,13 +13,12 @@ struct Letter<Message>: ~Copyable {
   }
 }
 
-/// Somebody at a mailbox, on his own stack: a sender with a letter for which there is no room, or the actor that waits for
-/// one.
+/// A sender with a letter for which there is no room, on his own stack.
 @usableFromInline
 struct MailboxNode<Message>: ~Copyable {
   /// First, so that a node's address is also its place's.
   @usableFromInline var place: WaitNode
-  /// A sender's letter until it is taken; the actor's once it has come. Guarded by the actor's lock while it waits.
+  /// Until it is taken. Guarded by the actor's lock while it waits.
   @usableFromInline var letter: Letter<Message>?
 
   @inlinable

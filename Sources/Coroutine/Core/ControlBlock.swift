@@ -28,7 +28,7 @@ package struct ControlBlock: ~Copyable {
   /// What the scheduled coroutine that runs here is doing; read by debuggers.
   package let state: Atomic<State>
   /// What whoever resumed the coroutine has to do when it is off its stack.
-  var departure: Departure
+  @usableFromInline var departure: Departure
   /// A serial number, which does not come again; 0 after its end.
   var serial: UInt64
   /// The thread's words that belong to the scheduled coroutine, while it does not run.

@@ -18,7 +18,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   /// Where it runs, unless it has hopped elsewhere. Fixed.
   let home: SchedulerReference
   /// On its stack; `nil` before the first run and after the end.
-  @exclusivity(unchecked) package final var block: UnsafeMutablePointer<ControlBlock>?
+  @exclusivity(unchecked) @usableFromInline package final var block: UnsafeMutablePointer<ControlBlock>?
   /// What it does, until it begins: given itself, to keep its value in.
   ///
   /// (Written so, it does not begin as `nil`, which the initialiser would have to release.)
@@ -51,7 +51,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) private(set) final var scope: Unmanaged<ScopeStorage>?
   @exclusivity(unchecked) final var placeInScope = 0
   /// What keeps it from leaving its thread. Changed by itself.
-  @exclusivity(unchecked) final var restraint = Restraint()
+  @exclusivity(unchecked) @usableFromInline final var restraint = Restraint()
   /// Set once; retained.
   @usableFromInline final let extrasWord = Atomic<Unmanaged<CoroutineExtras>?>(nil)
   /// Where debuggers find it until it begins, if its scheduler can't be looked into; `nil` too if it began at once.
@@ -223,14 +223,15 @@ extension CoroutineCore {
   @inline(__always)
   final func run(isNested: Bool) {
     guard let block = block ?? start() else { return }
-    while !runTurn(block, isNested: isNested) {}
+    repeat {
+      guard block.pointee.state.load(ordering: .relaxed) == .ready else { reportSecondResume() }
+    } while !runTurn(block, isNested: isNested)
   }
 
   /// Runs it until it suspends or ends. Whether it is off this thread: false if it is pinned to it, and ready again.
   @inline(__always)
   private final func runTurn(_ block: UnsafeMutablePointer<ControlBlock>, isNested: Bool) -> Bool {
     // The order of these two is what a debugger's freeze relies on.
-    guard block.pointee.state.load(ordering: .relaxed) == .ready else { reportSecondResume() }
     block.pointee.state.store(.running, ordering: .relaxed)
     if coroutine_turn_is_watched() { beginWatchedTurn(block) }
 
@@ -520,15 +521,15 @@ extension CoroutineCore {
 
   /// The first half of a departure. The second is the switch, at once: for who has to make it himself, since each return
   /// that follows a switch is one that the processor does not foresee.
-  @usableFromInline
+  @inlinable @inline(__always)
   final func prepare(_ departure: ControlBlock.Departure) -> UnsafeMutablePointer<ControlBlock> {
     guard let block, !coroutine_is_inside_task(), restraint.bans == 0 else { reportImpossibleDeparture() }
     block.pointee.departure = departure
     return block
   }
 
-  @inline(never)
-  private final func reportImpossibleDeparture() -> Never {
+  @usableFromInline @inline(never)
+  final func reportImpossibleDeparture() -> Never {
     require(block != nil, "\(description) suspends without a stack")
     // A coroutine runs with no task of its own, so what runs here is a job that a task began on this stack: it would be
     // left behind half-way, with what the concurrency runtime keeps of it on the stack.
@@ -558,11 +559,16 @@ extension CoroutineCore {
     Ready(core).enqueue(arrival)
   }
 
-  /// Makes a suspended coroutine ready and runs it at once, on the calling thread, until it suspends. For whoever has
-  /// claimed its wait, where the coroutine's scheduler would run it.
-  static func wakeHere(_ core: Unmanaged<CoroutineCore>) {
-    makeReady(core)
-    run(Ready(core))
+  /// Runs a suspended coroutine at once, on the calling thread, until it suspends. For whoever has claimed its wait, where
+  /// the coroutine's scheduler would run it, if it is not pinned to another thread.
+  @inline(__always)
+  final func wakeHere() {
+    guard let block, block.pointee.state.load(ordering: .relaxed) == .suspended else { reportSecondWake() }
+    if coroutine_notes_are_taken() { noteWake() }
+    // If it pins itself to this one, it is ready again.
+    while !runTurn(block, isNested: false) {
+      guard block.pointee.state.load(ordering: .relaxed) == .ready else { reportSecondResume() }
+    }
   }
 
   @inline(__always)

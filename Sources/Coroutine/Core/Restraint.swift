@@ -71,11 +71,12 @@ public func withThreadPinned<Result: ~Copyable, Failure: Error>(
 }
 
 /// How often a coroutine is, at present, inside of what keeps it from leaving its thread. Changed by itself.
+@usableFromInline
 struct Restraint: BitwiseCopyable {
   /// In `withoutSuspension`.
-  var bans: UInt32 = 0
+  @usableFromInline var bans: UInt32 = 0
   /// In `withThreadPinned`.
-  var pins: UInt32 = 0
+  @usableFromInline var pins: UInt32 = 0
 }
 
 extension CoroutineCore {

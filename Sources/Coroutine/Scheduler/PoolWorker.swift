@@ -13,7 +13,8 @@ final class PoolWorker: @unchecked Sendable {
   /// Its pool, which keeps it alive, and which the thread keeps alive.
   private let core: Unmanaged<PoolCore>
   let index: Int
-  private let isSerial: Bool
+  /// Whether it is its pool's only one.
+  let isSerial: Bool
   /// The whole line of a serial pool's only worker. The owner's.
   @exclusivity(unchecked) private var line = ReadyQueue()
   /// How many coroutines in a row it still takes from the slot. The owner's.
