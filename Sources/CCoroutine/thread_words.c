@@ -241,7 +241,11 @@ void coroutine_words_capture_at(struct coroutine_word_offsets *at, struct corout
   }
 }
 
-void coroutine_words_capture_slowly(struct coroutine_words *words) { coroutine_words_capture_at(probed(), words); }
+uintptr_t coroutine_words_capture_slowly(void) {
+  struct coroutine_words words;
+  coroutine_words_capture_at(probed(), &words);
+  return words.locals;
+}
 
 void coroutine_words_release_slowly(struct coroutine_words *words) {
   const struct coroutine_word_offsets *at = probed();

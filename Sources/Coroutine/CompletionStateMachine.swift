@@ -24,7 +24,7 @@ struct CompletionStateMachine {
   }
 
   /// The result is there. Returns those to be woken.
-  @inlinable
+  @inlinable @inline(__always)
   mutating func complete() -> ClaimedWaiters {
     require(!isFinished, "a coroutine ended twice")
     isFinished = true

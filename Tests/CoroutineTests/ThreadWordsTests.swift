@@ -498,7 +498,7 @@ private final class Words: @unchecked Sendable {
 
   func exchange(by offsets: inout coroutine_word_offsets) { coroutine_words_exchange_at(&offsets, pointer) }
 
-  func capture() { coroutine_words_capture(pointer) }
+  func capture() { pointer.pointee = coroutine_words(access: 0, task: 0, locals: coroutine_words_capture()) }
 
   func release() { coroutine_words_release(pointer) }
 

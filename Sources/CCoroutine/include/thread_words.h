@@ -131,7 +131,7 @@ COROUTINE_WORDS_INLINE uintptr_t coroutine_thread_word_peek(ptrdiff_t offset) {
 // or in tests less than that.
 extern void coroutine_words_exchange_slowly(struct coroutine_words *words);
 extern void coroutine_words_exchange_at(const struct coroutine_word_offsets *at, struct coroutine_words *words);
-extern void coroutine_words_capture_slowly(struct coroutine_words *words);
+extern uintptr_t coroutine_words_capture_slowly(void);
 extern void coroutine_words_capture_at(struct coroutine_word_offsets *at, struct coroutine_words *words);
 extern void coroutine_words_release_slowly(struct coroutine_words *words);
 extern bool coroutine_access_set_is_empty_slowly(void);
@@ -185,25 +185,22 @@ COROUTINE_WORDS_INLINE void coroutine_words_enter(struct coroutine_words *words)
 // so on the thread that entered.
 COROUTINE_WORDS_INLINE void coroutine_words_leave(struct coroutine_words *words) { coroutine_words_exchange(words); }
 
-// Makes the words of a new coroutine: no access, no task, and copies of the task-local bindings visible here, as
-// `Task {}` makes them. On the creator's thread, inside or outside a task. `words` need not be initialised. Two loads
-// where there are no bindings, otherwise linear in the number of visible bindings times that of all bindings.
-COROUTINE_WORDS_INLINE void coroutine_words_capture(struct coroutine_words *words) {
-  words->access = 0;
-  words->task = 0;
-  words->locals = 0;
+// The only word of a new coroutine that is not zero, `locals`: copies of the task-local bindings visible here, as `Task {}`
+// makes them. On the creator's thread, inside or outside a task. Two loads where there are no bindings, otherwise linear in
+// the number of visible bindings times that of all bindings.
+COROUTINE_WORDS_INLINE uintptr_t coroutine_words_capture(void) {
   ptrdiff_t task_at = __atomic_load_n(&coroutine_words_at.task, __ATOMIC_RELAXED);
   ptrdiff_t locals_at = __atomic_load_n(&coroutine_words_at.locals, __ATOMIC_RELAXED);
   if (COROUTINE_WORDS_LIKELY(task_at != 0 && locals_at != 0)) {
     uintptr_t task = coroutine_thread_word_load(task_at);
     if (task == 0) {
-      if (COROUTINE_WORDS_LIKELY(coroutine_thread_word_load(locals_at) == 0)) return;
+      if (COROUTINE_WORDS_LIKELY(coroutine_thread_word_load(locals_at) == 0)) return 0;
     } else {
       ptrdiff_t head = __atomic_load_n(&coroutine_words_at.task_head, __ATOMIC_RELAXED);
-      if (COROUTINE_WORDS_LIKELY(head > 0 && *(const uintptr_t *)(task + (uintptr_t)head) == 0)) return;
+      if (COROUTINE_WORDS_LIKELY(head > 0 && *(const uintptr_t *)(task + (uintptr_t)head) == 0)) return 0;
     }
   }
-  coroutine_words_capture_slowly(words);
+  return coroutine_words_capture_slowly();
 }
 
 // Ends the bindings of a coroutine that has finished, or that never ran. From any thread, at the coroutine's end; not

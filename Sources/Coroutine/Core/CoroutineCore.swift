@@ -118,10 +118,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
     self.home = consume scheduler
     self.name = consume name
     self.stackSize = stackSize ?? Self.defaultStackSize
-    var words = coroutine_words()
-    coroutine_words_capture(&words)
-    // The other two of a new coroutine are 0.
-    self.inherited = words.locals
+    self.inherited = coroutine_words_capture()
     self.body = consume body
     let creator = CoroutineCore.currentUncounted?._withUnsafeGuaranteedRef { ($0.id, $0.rawPriority) }
     parentID = creator?.0 ?? 0

@@ -119,8 +119,13 @@ package struct WaitQueue {
   }
 
   /// Ends all waits. Returns those that are to be woken, in their order; the queue is empty afterwards.
-  @inlinable
+  @inlinable @inline(__always)
   package mutating func claimAll() -> ClaimedWaiters {
+    isEmpty ? ClaimedWaiters() : claimEach()
+  }
+
+  @inlinable @inline(never)
+  mutating func claimEach() -> ClaimedWaiters {
     var claimed = ClaimedWaiters()
     while let node = popClaimed() { claimed.append(node) }
     return claimed

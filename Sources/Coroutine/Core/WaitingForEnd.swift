@@ -57,23 +57,28 @@ extension CoroutineCore {
   /// Suspends the calling coroutine until this one has ended, the time is up, or the caller is cancelled.
   @usableFromInline
   final func waitForEnd(until deadline: UInt64 = WaitDeadline.never) -> WakeCause {
-    CoroutineCore.runningUncounted(for: "Coroutine.get()")._withUnsafeGuaranteedRef { core in
-      require(core !== self, "\(core.description) waits for its own end: it would wait for ever")
-      if deadline == WaitDeadline.never, !isFinished { runAhead(of: core) }
-      // Without the lock, and without a node, as nobody has to be told.
-      if isFinished, !core.isInterrupted {
-        resultIsTaken()
-        return .event
-      }
-      defer { core.hasJoined = true }
-      var node = WaitNode(.coroutine(.passUnretained(core)))
-      return withUnsafeMutablePointer(to: &node) { node in
-        wait(core, .join, until: deadline) {
-          join(node)
-        } withdraw: {
-          completion.leave(node)
-          return .done
-        }
+    let core = CoroutineCore.runningUncounted(for: "Coroutine.get()")
+    if deadline == WaitDeadline.never, !isFinished { core._withUnsafeGuaranteedRef { runAhead(of: $0) } }
+    // Without the lock, and without a node, as nobody has to be told.
+    if isFinished, !core._withUnsafeGuaranteedRef({ $0.isInterrupted }) {
+      resultIsTaken()
+      return .event
+    }
+    return core._withUnsafeGuaranteedRef { suspend($0, until: deadline) }
+  }
+
+  /// The way of `waitForEnd` on which `core`, the calling coroutine, is suspended.
+  @inline(never)
+  private final func suspend(_ core: CoroutineCore, until deadline: UInt64) -> WakeCause {
+    require(core !== self, "\(core.description) waits for its own end: it would wait for ever")
+    defer { core.hasJoined = true }
+    var node = WaitNode(.coroutine(.passUnretained(core)))
+    return withUnsafeMutablePointer(to: &node) { node in
+      wait(core, .join, until: deadline) {
+        join(node)
+      } withdraw: {
+        completion.leave(node)
+        return .done
       }
     }
   }
