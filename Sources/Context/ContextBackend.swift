@@ -66,6 +66,21 @@ public protocol ContextBackend: Sendable {
   /// Whether `enter` brings the mark that `leave` was given. It costs nothing where a register is free; the default is no.
   static var handsMarksOver: Bool { get }
 
+  /// Whether there is `pass`. A constant; `false` by default.
+  static var passes: Bool { get }
+
+  /// From one coroutine right into another: `switchContext` from the first of a pair to the first of another one, which ran
+  /// before and is suspended. Whoever waits for the one waits for the other from then on: what the second of `from` holds
+  /// moves to the second of `to`.
+  ///
+  /// When the one is saved, and its stack left, `value` is stored at `place`, and released. Before would be too early to say
+  /// so to others, and whoever goes on, anywhere in its code, knows nothing of it.
+  ///
+  /// - Precondition: `passes`.
+  static func pass(
+    from: UnsafeMutablePointer<Context>, to: UnsafeMutablePointer<Context>,
+    storing value: UInt, at place: UnsafeMutablePointer<UInt>)
+
   /// The registers of a suspended context, for unwinders: `nil` for a destroyed one. Undefined while it runs.
   static func registers(of context: UnsafeMutablePointer<Context>) -> ContextRegisters?
 
@@ -168,4 +183,14 @@ public struct ContextLayout: Sendable, Hashable {
 
 extension ContextBackend {
   public static var layout: ContextLayout? { nil }
+
+  @inlinable
+  public static var passes: Bool { false }
+
+  public static func pass(
+    from: UnsafeMutablePointer<Context>, to: UnsafeMutablePointer<Context>,
+    storing value: UInt, at place: UnsafeMutablePointer<UInt>
+  ) {
+    preconditionFailure("\(name) can't go from one coroutine right into another")
+  }
 }

@@ -43,6 +43,17 @@ public enum ASMContext: ContextBackend {
   public static var handsMarksOver: Bool { true }
 
   @inlinable
+  public static var passes: Bool { true }
+
+  @inlinable @inline(__always)
+  public static func pass(
+    from: UnsafeMutablePointer<context_asm>, to: UnsafeMutablePointer<context_asm>,
+    storing value: UInt, at place: UnsafeMutablePointer<UInt>
+  ) {
+    context_asm_pass(from, to, place, value)
+  }
+
+  @inlinable
   public static func registers(of context: UnsafeMutablePointer<context_asm>) -> ContextRegisters? {
     ContextRegisters { context_asm_registers(context, $0) }
   }

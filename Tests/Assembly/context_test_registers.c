@@ -244,6 +244,53 @@ static void two_frames_with_base_pointers_switch_to_each_other(void) {
   coroutine_free(&subject);
 }
 
+#if defined(CONTEXT_TEST_ASM)
+// MARK: From one coroutine right into another
+
+static struct coroutine third;
+
+// Between two passes of the subject's: ruins the registers, and passes back.
+static void passed_entry(uintptr_t word) {
+  uintptr_t place = 0;
+  suspend(&third, word);
+  for (;;) {
+    ruin_registers();
+    context_asm_pass(&third.own, &subject.own, &place, 1);
+    CHECK(place == 1);
+    place = 0;
+  }
+}
+
+static void passing_entry(uintptr_t seed) {
+  uintptr_t lost = 0, place = 0;
+  for (;;) {
+    _Alignas(64) unsigned char local[512];
+    size_t size = seed * 48;
+    OPAQUE(size);
+    unsigned char *more = alloca(size);
+    memset(local, (int)seed, sizeof local);
+    memset(more, (int)seed + 1, size);
+    EACH(KEEP_WHOLE)
+    EACH(KEEP_REAL)
+    context_asm_pass(&subject.own, &third.own, &place, seed);
+    EACH(LOST_WHOLE)
+    EACH(LOST_REAL)
+    lost += place != seed || (uintptr_t)local % 64 != 0;
+    for (size_t i = 0; i < sizeof local; i++) lost += local[i] != (unsigned char)seed;
+    for (size_t i = 0; i < size; i++) lost += more[i] != (unsigned char)(seed + 1);
+    seed = suspend(&subject, lost);
+    lost = 0;
+  }
+}
+
+static void what_lives_across_a_pass_is_kept(void) {
+  coroutine_create(&third, STACK, passed_entry);
+  CHECK(resume(&third, 7) == 7);
+  resume_over_ruins(passing_entry);
+  coroutine_free(&third);
+}
+#endif
+
 const struct test register_tests[] = {
     {"whole numbers live across a switch", whole_numbers_live_across_a_switch},
     {"floating-point numbers live across a switch", floating_point_numbers_live_across_a_switch},
@@ -257,5 +304,8 @@ const struct test register_tests[] = {
     {"a caller keeps its values across a call that switches", a_caller_keeps_its_values_across_a_call_that_switches},
     {"over-aligned locals beside an alloca are found again", over_aligned_locals_beside_an_alloca_are_found_again},
     {"two frames with base pointers switch to each other", two_frames_with_base_pointers_switch_to_each_other},
+#if defined(CONTEXT_TEST_ASM)
+    {"what lives across a pass is kept", what_lives_across_a_pass_is_kept},
+#endif
     {0, 0},
 };

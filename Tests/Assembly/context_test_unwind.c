@@ -94,6 +94,49 @@ static NOINLINE void a_backtrace_goes_on_into_the_resumer(void) {
   coroutine_free(&inner);
 }
 
+// After a pass, whoever was resumed, the one whom it was passed to stands on the resumer.
+static struct coroutine passing;
+static uintptr_t passed;
+
+static void passing_entry(uintptr_t word) {
+  for (;;) {
+    passed = 0;
+    context_asm_pass(&passing.own, &inner.own, &passed, word);
+    CHECK(passed == word);
+    look_around();
+    word = suspend(&passing, word + 1);
+  }
+}
+
+static NOINLINE void resume_passing(void) {
+  // The other one has suspended.
+  arrival back = context_asm_enter(&passing.own, 2);
+  CHECK(back.departed == &inner.own);
+  BACKEND(_destroy)(&inner.resumer);
+  __asm__ volatile("");
+}
+
+static NOINLINE void a_backtrace_goes_on_into_the_resumer_of_whoever_passed(void) {
+  uintptr_t registers[4] = {0, 0, 0, 0};
+  coroutine_create(&inner, STACK, inner_entry);
+  coroutine_create(&passing, STACK, passing_entry);
+  resume_inner();
+  for (int time = 0; time < 3; time++) {
+    resume_passing();
+    CHECK(matches(&found, 0,
+                  FUNCTIONS(look_around, inner_entry, TRAMPOLINE, resume_passing,
+                            a_backtrace_goes_on_into_the_resumer_of_whoever_passed)));
+    CHECK(!BACKEND(_registers)(&passing.resumer, registers));
+    CHECK(BACKEND(_registers)(&passing.own, registers));
+    CHECK(stack_contains(passing.stack, registers[1]));
+    CHECK(_Unwind_FindEnclosingFunction((void *)registers[0]) == (void *)passing_entry);
+    CHECK(resume(&passing, 0) == 3);
+    CHECK(found.functions[1] == (void *)passing_entry);
+  }
+  coroutine_free(&passing);
+  coroutine_free(&inner);
+}
+
 // The registers with which the unwinder arrives at the resumer, against those in the resumer's context.
 static _Unwind_Reason_Code compare_registers(struct _Unwind_Context *frame, void *data) {
   int *compared = data;
@@ -284,6 +327,7 @@ static NOINLINE void a_walk_along_frame_pointers_goes_on_into_the_resumer(void) 
 
 const struct test unwinding_tests[] = {
     {"a backtrace goes on into the resumer", a_backtrace_goes_on_into_the_resumer},
+    {"a backtrace goes on into the resumer of whoever passed", a_backtrace_goes_on_into_the_resumer_of_whoever_passed},
     {"an unwinder arrives at the resumer with its registers", an_unwinder_arrives_at_the_resumer_with_its_registers},
     {"a backtrace crosses two contexts, whichever stack is higher",
      a_backtrace_crosses_two_contexts_whichever_stack_is_higher},

@@ -82,6 +82,16 @@ static inline void context_asm_initialize(struct context_asm *context, void *top
 #define CONTEXT_ASM_FIRST_FAULT_CLOBBER , "ffr"
 #endif
 
+// All but x0 to x3, in which the switches have their operands. The v registers stand for their wider names, the z registers,
+// too. The predicates are declared even where SVE is off: a single function may have it on, by its target attribute.
+#define CONTEXT_ASM_CLOBBERS                                                                                           \
+  "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17", "x20", "x21", "x22",     \
+      "x23", "x24", "x25", "x26", "x27", "x28", "x30", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9",     \
+      "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25",  \
+      "v26", "v27", "v28", "v29", "v30", "v31", "p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "p10",     \
+      "p11", "p12", "p13", "p14", "p15", "memory",                                                                     \
+      "cc" CONTEXT_ASM_PLATFORM_CLOBBER CONTEXT_ASM_FIRST_FAULT_CLOBBER
+
 // What a switch returns, on the side that is continued: the word that was handed over, and the context in which the
 // side that left is saved; of a coroutine that left, its mark.
 struct context_asm_arrival {
@@ -101,8 +111,6 @@ static inline __attribute__((always_inline)) struct context_asm_arrival context_
   register struct context_asm *x1 __asm__("x1") = from;
   register struct context_asm *x2 __asm__("x2") = to;
   register uintptr_t x3 __asm__("x3") = mark;
-  // The v registers stand for their wider names, the z registers, too. The predicates are declared even where SVE is
-  // off: a single function may have it on, by its target attribute.
   __asm__ volatile(
       "adr x16, 1f\n\t"               // where this side goes on
       "mov x17, sp\n\t"               // (sp itself cannot be stored)
@@ -117,12 +125,7 @@ static inline __attribute__((always_inline)) struct context_asm_arrival context_
       // somebody switched back: x1 is the context they left in, x0 their word, x3 their mark
       : "+r"(x0), "+r"(x1), "+r"(x2), "+r"(x3)
       :
-      : "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17", "x20", "x21",
-        "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x30", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8",
-        "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24",
-        "v25", "v26", "v27", "v28", "v29", "v30", "v31", "p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9",
-        "p10", "p11", "p12", "p13", "p14", "p15", "memory",
-        "cc" CONTEXT_ASM_PLATFORM_CLOBBER CONTEXT_ASM_FIRST_FAULT_CLOBBER);
+      : CONTEXT_ASM_CLOBBERS);
   return (struct context_asm_arrival){x0, x1, x3};
 }
 
@@ -141,6 +144,35 @@ static inline __attribute__((always_inline)) struct context_asm_arrival context_
 static inline __attribute__((always_inline)) uintptr_t context_asm_leave(struct context_asm *pair, uintptr_t word,
                                                                          uintptr_t mark) {
   return context_asm_switch_marked(pair, pair + 1, word, mark).word;
+}
+
+// From `from[0]` to `to[0]`: from one coroutine right into another, which ran before and is suspended. Whoever waits for
+// the one waits for the other from then on: his registers move from `from[1]` to `to[1]`. When the one is saved, and its
+// stack left, `value` is stored at `place`: whoever finds it there may look at the context, or go on with it.
+static inline __attribute__((always_inline)) void context_asm_pass(struct context_asm *from, struct context_asm *to,
+                                                                   uintptr_t *place, uintptr_t value) {
+  to[1] = from[1];
+  from[1].pc = 0;
+  __asm__ volatile("" : : "r"(__builtin_frame_address(0)));  // the frame record, as in `context_asm_switch`
+  register uintptr_t x0 __asm__("x0") = value;
+  register struct context_asm *x1 __asm__("x1") = from;
+  register struct context_asm *x2 __asm__("x2") = to;
+  register uintptr_t *x3 __asm__("x3") = place;
+  __asm__ volatile(
+      "adr x16, 1f\n\t"
+      "mov x17, sp\n\t"
+      "stp x29, x16, [x1]\n\t"
+      "stp x17, x19, [x1, #16]\n\t"
+      "ldp x29, x16, [x2]\n\t"
+      "ldp x17, x19, [x2, #16]\n\t"
+      "mov sp, x17\n\t"
+      "stlr x0, [x3]\n\t"  // seen by others after the stores before it
+      "br x16\n"
+      "1:\n\t"
+      "hint #36\n\t"
+      : "+r"(x0), "+r"(x1), "+r"(x2), "+r"(x3)
+      :
+      : CONTEXT_ASM_CLOBBERS);
 }
 
 // Reads the registers of a suspended context: pc, sp, fp and the base register (x19). Returns 0, and writes nothing,

@@ -74,12 +74,14 @@ struct context_asm_arrival {
   uintptr_t mark;
 };
 
+// All but rdi, rsi and rdx, in which the switches have their operands.
 #define CONTEXT_ASM_CLOBBERS "rcx", CONTEXT_ASM_CLOBBERS_BUT_RCX
-#define CONTEXT_ASM_CLOBBERS_BUT_RCX                                                                                   \
-  "rax", "rbx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4",          \
-      "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "st", "st(1)",     \
-      "st(2)", "st(3)", "st(4)", "st(5)", "st(6)", "st(7)", "mm0", "mm1", "mm2", "mm3", "mm4", "mm5", "mm6", "mm7",    \
-      "memory", "cc" CONTEXT_ASM_WIDE_CLOBBERS CONTEXT_ASM_MORE_CLOBBERS
+#define CONTEXT_ASM_CLOBBERS_BUT_RCX "r8", CONTEXT_ASM_CLOBBERS_BUT_RCX_AND_R8
+#define CONTEXT_ASM_CLOBBERS_BUT_RCX_AND_R8                                                                            \
+  "rax", "rbx", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5",        \
+      "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "st", "st(1)", "st(2)",    \
+      "st(3)", "st(4)", "st(5)", "st(6)", "st(7)", "mm0", "mm1", "mm2", "mm3", "mm4", "mm5", "mm6", "mm7", "memory",   \
+      "cc" CONTEXT_ASM_WIDE_CLOBBERS CONTEXT_ASM_MORE_CLOBBERS
 
 // Saves the running side in `from`, goes on where `to` was suspended, and hands `word` over. Returns when somebody
 // switches to `from`. `to` must be suspended; `from` and `to` must differ.
@@ -138,6 +140,29 @@ static inline __attribute__((always_inline)) uintptr_t context_asm_leave(struct 
       :
       : CONTEXT_ASM_CLOBBERS_BUT_RCX);
   return word;
+}
+
+// From `from[0]` to `to[0]`: from one coroutine right into another, which ran before and is suspended. Whoever waits for
+// the one waits for the other from then on: his registers move from `from[1]` to `to[1]`. When the one is saved, and its
+// stack left, `value` is stored at `place`: whoever finds it there may look at the context, or go on with it.
+static inline __attribute__((always_inline)) void context_asm_pass(struct context_asm *from, struct context_asm *to,
+                                                                   uintptr_t *place, uintptr_t value) {
+  to[1] = from[1];
+  from[1].pc = 0;
+  register uintptr_t r8 __asm__("r8") = value;
+  __asm__ volatile(
+      "leaq 1f(%%rip), %%rax\n\t"
+      "movq %%rbp, 0(%%rdi)\n\t"
+      "movq %%rax, 8(%%rdi)\n\t"
+      "movq %%rsp, 16(%%rdi)\n\t"
+      "movq 0(%%rsi), %%rbp\n\t"
+      "movq 16(%%rsi), %%rsp\n\t"
+      "movq %%r8, (%%rcx)\n\t"  // seen by others after the stores before it, as any store is
+      "jmpq *8(%%rsi)\n"
+      "1:\n\t"
+      : "+D"(from), "+S"(to), "+c"(place), "+r"(r8)
+      :
+      : "rdx", CONTEXT_ASM_CLOBBERS_BUT_RCX_AND_R8);
 }
 
 // Reads the registers of a suspended context: pc, sp, fp and the base register (none here: 0). Returns 0, and writes
