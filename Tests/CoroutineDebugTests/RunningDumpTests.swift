@@ -152,6 +152,29 @@ struct RunningDumpTests {
     #expect(frames.starts(with: ["closure #1 in \(here)", here]), "\(frames)")
   }
 
+  /// Among coroutines that yield, whoever runs next is not always run by the pool's loop: but that is where it goes back to.
+  @Test func whoeverRunsAfterOneThatYieldedGoesOnIntoTheLoop() async {
+    // Turns that somebody takes notes of begin in the loop.
+    await #expect(processExitsWith: .success) {
+      CoroutineDump.recordsTimes = false
+      let pool = ThreadPool(threads: 1)
+      let coroutines = try await Coroutine(on: pool) {
+        (0..<2).map { _ in
+          Coroutine {
+            try (0..<3).map { _ in
+              defer { Coroutine.yield() }
+              return try CoroutineDump.capture()[Coroutine.currentID!]!.frames.suffix(2)
+            }
+          }
+        }
+      }.get()
+      var ends: [ArraySlice<CoroutineBacktrace.Frame>] = []
+      for coroutine in coroutines { ends += try await coroutine.get() }
+      // The thread's beginning, the same for all.
+      #expect(ends.count == 6 && ends.allSatisfy { $0.count == 2 && $0.elementsEqual(ends[0]) })
+    }
+  }
+
   @Test func aThreadThatBlocksTheSignalIsSaidNotToAnswer() async {
     await #expect(processExitsWith: .success) {
       let door = Door()

@@ -58,6 +58,12 @@ static inline __attribute__((always_inline)) bool coroutine_turn_is_watched(void
   return (coroutine_requests_now() & (COROUTINE_REQUEST_FREEZE | COROUTINE_REQUEST_EVENTS)) != 0;
 }
 
+// When one turn ends and the next begins: anything to do in between.
+static inline __attribute__((always_inline)) bool coroutine_turns_are_watched(void) {
+  return (coroutine_requests_now()
+          & (COROUTINE_REQUEST_FREEZE | COROUTINE_REQUEST_TIMES | COROUTINE_REQUEST_EVENTS)) != 0;
+}
+
 // When one is created: anything to note.
 static inline __attribute__((always_inline)) bool coroutine_creation_is_noted(void) {
   return (coroutine_requests_now()

@@ -250,6 +250,19 @@ COROUTINE_WORDS_INLINE void coroutine_bindings_look(ptrdiff_t bindings_at) {
   if ((task | locals) == 1) __builtin_trap();
 }
 
+// Whether `one`, whose turn it is, and `other`, who is suspended, can change places with nothing to exchange: all words of
+// both, and those that the thread had before, are 0. Also false where that is not known.
+COROUTINE_WORDS_INLINE bool coroutine_words_are_plain(const struct coroutine_words *one,
+                                                      const struct coroutine_words *other) {
+  const struct coroutine_word_offsets *at = &coroutine_words_at;
+  ptrdiff_t access_at = __atomic_load_n(&at->access, __ATOMIC_RELAXED);
+  ptrdiff_t bindings_at = __atomic_load_n(&at->bindings, __ATOMIC_RELAXED);
+  uintptr_t words = one->access | one->task | one->locals | other->access | other->task | other->locals;
+  words |= coroutine_thread_word_peek(access_at) | coroutine_thread_word_peek(bindings_at)
+           | coroutine_thread_word_peek(bindings_at + COROUTINE_LOCALS_AFTER_TASK);
+  return words == 0 && (COROUTINE_WORDS_NOT_FOUND_DIFFERS || (access_at != 0 && bindings_at != 0));
+}
+
 // Whether a task runs on this thread, rather than a coroutine's own code: false where that is not known.
 COROUTINE_WORDS_INLINE bool coroutine_is_inside_task(void) {
   ptrdiff_t task_at = __atomic_load_n(&coroutine_words_at.task, __ATOMIC_RELAXED);

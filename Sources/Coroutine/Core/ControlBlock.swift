@@ -67,6 +67,9 @@ package struct ControlBlock: ~Copyable {
     @inlinable static var delegating: Mode { Mode(rawValue: 16) }
     /// A generator's body runs, and may have a cancellation region open.
     @inlinable static var regionOpen: Mode { Mode(rawValue: 32) }
+    /// A scheduled coroutine has its turn on top of somebody else's code, which goes on after it, and not in its scheduler's
+    /// loop. The bit of a generator's `scopeOpen`: there are six.
+    @inlinable static var onTop: Mode { Mode(rawValue: 4) }
   }
 
   /// What a scheduled coroutine is doing.
@@ -104,6 +107,10 @@ package struct ControlBlock: ~Copyable {
 }
 
 extension ControlBlock {
+  /// Where `state` lies: behind the link and the tag.
+  @inline(__always)
+  static var stateOffset: Int { MemoryLayout<ContextLink<SelectedBackend>>.size + MemoryLayout<UInt>.size }
+
   /// The distance between two colors, in bytes.
   static var colorStep: Int { 64 }
 

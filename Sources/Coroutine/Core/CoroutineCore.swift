@@ -209,38 +209,70 @@ extension CoroutineCore {
   /// returns after a switch is another coroutine's call, of the same functions more often than not. A return of this
   /// function in between would shift all of them, and make a round trip over two channels a third slower.
   @inline(__always)
-  static func run(_ ready: consuming Ready) {
+  static func run(_ ready: consuming Ready, isOnTop: Bool = false) {
     let core = ready.take()
     core._withUnsafeGuaranteedRef { core in
-      if core.restraint.pins == 0 { core.run(isNested: false) } else { core.runPinned() }
+      if core.restraint.pins == 0 { core.run(isNested: false, isOnTop: isOnTop) } else { core.runPinned() }
     }
   }
 
-  /// - Parameter isNested: not by its scheduler, but inside of what that runs.
+  /// - Parameters:
+  ///   - isNested: not by its scheduler, but inside of what that runs.
+  ///   - isOnTop: not in its scheduler's loop, but on top of code that goes on when it suspends.
   @inline(__always)
-  final func run(isNested: Bool) {
-    guard let block = block ?? start() else { return }
-    repeat {
-      guard block.pointee.state.load(ordering: .relaxed) == .ready else { reportSecondResume() }
-    } while !runTurn(block, isNested: isNested)
+  final func run(isNested: Bool, isOnTop: Bool = false) {
+    guard var block = block ?? start() else { return }
+    Self.requireReady(block)
+    while let pinned = Self.runTurn(block, isNested: isNested, isOnTop: isOnTop) {
+      Self.requireReady(pinned)
+      block = pinned
+    }
   }
 
-  /// Runs it until it suspends or ends. Whether it is off this thread: false if it is pinned to it, and ready again.
+  /// Runs the coroutine of that block until it suspends or ends, or another one does, to which turns were passed on in
+  /// between (`yieldTurn`). Returns `nil` if that one is off this thread; its block if it is pinned to it, and ready again.
   @inline(__always)
-  private final func runTurn(_ block: UnsafeMutablePointer<ControlBlock>, isNested: Bool) -> Bool {
+  private static func runTurn(
+    _ first: UnsafeMutablePointer<ControlBlock>, isNested: Bool, isOnTop: Bool
+  ) -> UnsafeMutablePointer<ControlBlock>? {
+    let resumer = coroutine_current()
+    owner(of: first)._withUnsafeGuaranteedRef { $0.beginTurn(first) }
+    if isOnTop { first.pointee.mode.insert(.onTop) }
+    coroutine_words_enter(&first.pointee.words)
+    let block = ControlBlock.resumeTurn(first)
+    coroutine_words_leave(&block.pointee.words)
+    if isOnTop { block.pointee.mode.remove(.onTop) }
+    coroutine_set_current(resumer)
+    return owner(of: block)._withUnsafeGuaranteedRef { $0.endTurn(block, isNested: isNested) }
+  }
+
+  @inline(__always)
+  private static func requireReady(_ block: UnsafeMutablePointer<ControlBlock>) {
+    guard block.pointee.state.load(ordering: .relaxed) == .ready else {
+      owner(of: block)._withUnsafeGuaranteedRef { $0.reportSecondResume() }
+    }
+  }
+
+  @inline(__always)
+  private static func owner(of block: UnsafeMutablePointer<ControlBlock>) -> Unmanaged<CoroutineCore> {
+    .fromOpaque(block.pointee.owner.toOpaque())
+  }
+
+  @inline(__always)
+  private final func beginTurn(_ block: UnsafeMutablePointer<ControlBlock>) {
     // The order of these two is what a debugger's freeze relies on.
     block.pointee.state.store(.running, ordering: .relaxed)
     if coroutine_turn_is_watched() { beginWatchedTurn(block) }
 
     state.store(.running, ordering: .relaxed)
-
-    let resumer = coroutine_current()
     coroutine_set_current(Unmanaged.passUnretained(self).toOpaque())
-    coroutine_words_enter(&block.pointee.words)
-    _ = ControlBlock.resume(block, passing: UInt(bitPattern: block))
-    coroutine_words_leave(&block.pointee.words)
-    coroutine_set_current(resumer)
+  }
 
+  /// Off its stack. Returns as `runTurn`.
+  @inline(__always)
+  private final func endTurn(
+    _ block: UnsafeMutablePointer<ControlBlock>, isNested: Bool
+  ) -> UnsafeMutablePointer<ControlBlock>? {
     reportOpenAccess(block)
     if coroutine_notes_are_taken() { noteDeparture(block.pointee.departure) }
 
@@ -249,7 +281,7 @@ extension CoroutineCore {
     block.pointee.departure = .none
     guard restraint.pins == 0 else {
       stay(block, departure, isNested: isNested)
-      return false
+      return block
     }
     switch departure {
     case .unlock, .unlockAll:
@@ -263,7 +295,7 @@ extension CoroutineCore {
     case .none:
       fatalError("\(description) left its stack without saying why")
     }
-    return true
+    return nil
   }
 
   // A function of its own: the text's parts would be loaded before they are needed.
@@ -453,7 +485,7 @@ extension CoroutineCore {
     // Where the running task can't be hidden from it, a coroutine must not begin inside one: it would take it with it.
     let hidesTask = coroutine_words_found() & UInt32(COROUTINE_WORDS_TASK.rawValue) != 0
     guard hidesTask || withUnsafeCurrentTask(body: { $0 == nil }) else { return schedule() }
-    run(isNested: true)
+    run(isNested: true, isOnTop: true)
   }
 }
 
@@ -508,9 +540,6 @@ extension CoroutineCore {
     return parking.cause
   }
 
-  /// Lets the others on the scheduler run first. It waits for nothing that would have to be kept for debuggers: its turn.
-  final func yieldTurn() { depart(.enqueue) }
-
   @usableFromInline
   final func depart(_ departure: ControlBlock.Departure) {
     _ = ControlBlock.suspend(prepare(departure), passing: 0)
@@ -563,9 +592,7 @@ extension CoroutineCore {
     guard let block, block.pointee.state.load(ordering: .relaxed) == .suspended else { reportSecondWake() }
     if coroutine_notes_are_taken() { noteWake() }
     // If it pins itself to this one, it is ready again.
-    while !runTurn(block, isNested: false) {
-      guard block.pointee.state.load(ordering: .relaxed) == .ready else { reportSecondResume() }
-    }
+    while Self.runTurn(block, isNested: false, isOnTop: true) != nil { Self.requireReady(block) }
   }
 
   @inline(__always)

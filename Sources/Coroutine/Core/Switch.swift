@@ -3,7 +3,7 @@ public import Context
 
 /// The switches of the runtime: the only place where a stack is entered or left.
 ///
-/// Each comes in two forms. The plain one is the backend's switch and nothing else; the annotated one, which also tells
+/// Each but `pass` comes in two forms. The plain one is the backend's switch and nothing else; the annotated one, which also tells
 /// the sanitizers, is never inlined. `mode` says which: it is `annotated` from a block's creation on, or never.
 extension ControlBlock {
   @inlinable @inline(__always)
@@ -18,12 +18,34 @@ extension ControlBlock {
     return SelectedBackend.resume(link(of: block), passing: word)
   }
 
+  /// The same for a scheduled coroutine's turn. Who comes back may be another one, by `pass`: returns that one's block.
+  @inline(__always)
+  static func resumeTurn(_ block: UnsafeMutablePointer<ControlBlock>) -> UnsafeMutablePointer<ControlBlock> {
+    let word = UInt(bitPattern: block)
+    guard !block.pointee.mode.contains(.annotated) else {
+      _ = resumeAnnotated(block, passing: word)
+      return block
+    }
+    let arrival = SelectedBackend.resumeReturningLink(link(of: block), passing: word)
+    return UnsafeMutableRawPointer(arrival.link).assumingMemoryBound(to: ControlBlock.self)
+  }
+
   /// Goes back to whoever resumed `block`'s stack. On the stack itself, or on one that it resumed in turn. With a mark: the
   /// plain way of an element alone has none.
   @inlinable @inline(__always)
   static func suspend(_ block: UnsafeMutablePointer<ControlBlock>, passing word: UInt) -> UInt {
     guard !block.pointee.mode.contains(.annotated) else { return suspendAnnotated(block, passing: word) }
     return SelectedBackend.suspend(link(of: block), passing: word, mark: 1)
+  }
+
+  /// Goes from `block`'s stack, or one that it resumed in turn, right into what is suspended on `next`'s; whoever resumed
+  /// `block` has resumed `next` then. `block` is ready as soon as its context is saved. Neither is annotated.
+  @inline(__always)
+  static func pass(from block: UnsafeMutablePointer<ControlBlock>, to next: UnsafeMutablePointer<ControlBlock>) {
+    let state = UnsafeMutableRawPointer(block) + stateOffset
+    SelectedBackend.pass(
+      from: ContextLink.own(link(of: block)), to: ContextLink.own(link(of: next)),
+      storing: UInt(State.ready.rawValue), at: state.assumingMemoryBound(to: UInt.self))
   }
 
   @inline(never) @usableFromInline

@@ -49,7 +49,7 @@ extension CoroutineCore {
       PoolWorker.takeOnlyOne(self, ofPoolAt: pool)
     else { return }
     // Not as nested: should it wait pinned to this thread, the pool goes on with another one, as whoever runs this knows.
-    run(isNested: false)
+    run(isNested: false, isOnTop: true)
     // Whom it has made ready would have come before the joiner.
     if PoolWorker.isSerialAndBusy(ofPoolAt: pool) { joiner.yieldTurn() }
   }

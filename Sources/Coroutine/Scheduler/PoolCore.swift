@@ -17,7 +17,8 @@ import Synchronization
 ///
 /// The only worker of a serial pool has neither slot nor ring: one line, to which it moves the global list before it
 /// appends something itself, so that all run in the order in which they became ready. Nobody steals there, and nothing is
-/// atomic.
+/// atomic. Whoever yields there goes right into the next one in the line, past the loop, where that makes no difference
+/// (`CoroutineCore.yieldTurn`).
 ///
 /// # Who is told
 ///

@@ -158,6 +158,20 @@ extension PoolWorker {
     return Ready(element)
   }
 
+  /// Who, in a serial pool, comes next, if that is sure without a look at what came from outside. The owner's.
+  @inline(__always)
+  var nextInLine: WorkRing.Element? {
+    guard isSerial, picksToGlobal > 1, !core._withUnsafeGuaranteedRef({ $0.hasGlobal }) else { return nil }
+    return line.first
+  }
+
+  /// Puts one that is ready behind the others, and picks `next`, who is `nextInLine`. The owner's.
+  @inline(__always)
+  func exchange(_ ready: consuming Ready, for next: WorkRing.Element) -> Ready {
+    picksToGlobal &-= 1
+    return line.exchange(ready, for: next)
+  }
+
   /// Leaves the line of a serial pool to whoever runs it next: before what has come from outside. The owner's.
   func moveLine(to global: inout ReadyQueue) {
     line.append(&global)

@@ -97,6 +97,18 @@ struct ReadyQueue: ~Copyable {
     count += 1
   }
 
+  /// Appends one, and takes out the one that came first, which is `next`.
+  @inline(__always)
+  mutating func exchange(_ ready: consuming Ready, for next: Unmanaged<CoroutineCore>) -> Ready {
+    let core = ready.take()
+    core._withUnsafeGuaranteedRef { $0.nextReady = nil }
+    last?._withUnsafeGuaranteedRef { $0.nextReady = core }
+    last = core
+    // If there was no other one, that is `core`.
+    first = next._withUnsafeGuaranteedRef { $0.nextReady }
+    return Ready(next)
+  }
+
   /// Appends all of another queue, which is empty afterwards. Constant time.
   mutating func append(_ other: inout ReadyQueue) {
     guard let otherFirst = other.first else { return }

@@ -1,0 +1,68 @@
+import CCoroutine
+
+/// Letting others run first.
+///
+/// Mostly the coroutine that yields goes back to its scheduler's loop, which puts it in line and runs the next one: two
+/// switches, with the thread's words exchanged twice. In a serial pool it goes right into the next one, if that is known to
+/// come next and there is nothing to do in between. For both it is as if the loop had run in between, without it:
+///
+/// - The loop has resumed the next one then: what the one that yields was resumed by is moved to it, so that whoever
+///   suspends next goes back to the loop, which asks who it is, and so that a backtrace goes on there. One that has its turn
+///   on top of somebody else's code, not in the loop, goes back there.
+/// - It is put in line before its context is saved, which nobody notices: the line belongs to the thread. Debuggers are told
+///   by its block's state that they may look at the context, and that is stored when it is saved.
+/// - Each turn counts as a pick of the worker's. When it is time to look at what came from outside, and as soon as the global
+///   list holds something, it is the loop's turn, also for jobs of `async` code.
+/// - Nobody needs to know of the turn: no freeze, nobody who records times or observes. The next one's block says "running"
+///   before that is looked at, as always (`inspection.h`).
+/// - All of the thread's words are zero, those of both coroutines and the loop's: they are exchanged by doing nothing.
+/// - Neither of them is pinned to a thread, nor forbidden to suspend, nor known to a sanitizer, and the next one has begun.
+extension CoroutineCore {
+  /// Lets the others on the scheduler run first. It waits for nothing that would have to be kept for debuggers: its turn.
+  ///
+  /// Not inlined: whoever suspends here returns from the same calls as whoever is resumed, which the processor foresees.
+  @inline(never)
+  final func yieldTurn() {
+    guard !passTurn() else { return }
+    _ = ControlBlock.suspend(prepare(.enqueue), passing: 0)
+  }
+
+  /// Goes right into the next one, if it can. Whether it did, and is back.
+  @inline(__always)
+  private final func passTurn() -> Bool {
+    guard SelectedBackend.passes, !coroutine_turns_are_watched(), let block, isUnrestrained, let pool,
+      let worker = PoolWorker.current(ofPoolAt: pool)
+    else { return false }
+    return worker._withUnsafeGuaranteedRef { worker in
+      guard let next = worker.nextInLine else { return false }
+      return next._withUnsafeGuaranteedRef { core in
+        guard let target = core.beginPassedTurn(after: block) else { return false }
+        state.store(.ready, ordering: .relaxed)
+        _ = worker.exchange(Ready(.passUnretained(self)), for: next).take()
+        coroutine_set_current(next.toOpaque())
+        ControlBlock.pass(from: block, to: target)
+        return true
+      }
+    }
+  }
+
+  /// Begins its turn, if it can follow right upon that of the coroutine that runs on `block`. Its block.
+  @inline(__always)
+  private final func beginPassedTurn(
+    after block: UnsafeMutablePointer<ControlBlock>
+  ) -> UnsafeMutablePointer<ControlBlock>? {
+    guard let own = self.block, restraint.pins == 0,
+      block.pointee.mode.union(own.pointee.mode).isEmpty,
+      coroutine_words_are_plain(&block.pointee.words, &own.pointee.words),
+      own.pointee.state.load(ordering: .relaxed) == .ready
+    else { return nil }
+    // The order of these two is what a debugger's freeze relies on. (That nobody watched before was to save time.)
+    own.pointee.state.store(.running, ordering: .relaxed)
+    guard !coroutine_turns_are_watched() else {
+      own.pointee.state.store(.ready, ordering: .releasing)
+      return nil
+    }
+    state.store(.running, ordering: .relaxed)
+    return own
+  }
+}
