@@ -146,7 +146,7 @@ extension Coroutine where Success == Never, Failure == Never {
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @available(*, noasync, message: "use 'Task.yield()' in async code")
   public static func yield() {
-    CoroutineCore.runningUncounted(for: "Coroutine.yield()")._withUnsafeGuaranteedRef { $0.yieldTurn() }
+    CoroutineCore.yieldTurn(CoroutineCore.runningUncounted(for: "Coroutine.yield()"))
   }
 
   /// Whether the calling code runs inside a coroutine, and so may suspend.

@@ -19,12 +19,21 @@ import CCoroutine
 /// - Neither of them is pinned to a thread, nor forbidden to suspend, nor known to a sanitizer, and the next one has begun.
 extension CoroutineCore {
   /// Lets the others on the scheduler run first. It waits for nothing that would have to be kept for debuggers: its turn.
+  @inline(__always)
+  final func yieldTurn() { Self.yieldTurn(.passUnretained(self)) }
+
+  /// The same for the running coroutine.
   ///
   /// Not inlined: whoever suspends here returns from the same calls as whoever is resumed, which the processor foresees.
   @inline(never)
-  final func yieldTurn() {
-    guard !passTurn() else { return }
-    _ = ControlBlock.suspend(prepare(.enqueue), passing: 0)
+  static func yieldTurn(_ core: Unmanaged<CoroutineCore>) {
+    // A function with a name, as that of a closure is one of its own in the program, too.
+    @inline(__always)
+    func yieldTurn(_ core: CoroutineCore) {
+      guard !core.passTurn() else { return }
+      _ = ControlBlock.suspend(core.prepare(.enqueue), passing: 0)
+    }
+    core._withUnsafeGuaranteedRef(yieldTurn)
   }
 
   /// Goes right into the next one, if it can. Whether it did, and is back.
