@@ -109,6 +109,23 @@ import Testing
     }
   }
 
+  @Test(arguments: [("stopped", .stopping), ("limited", Supervision(restarts: 0)), ("restarted", Supervision())])
+  func soIsThatOfASupervisedOneWhichEndsBecauseOfIt(_ name: String, _ policy: Supervision) async throws {
+    let reported = Channel<String>(capacity: .unbounded)
+    try await LostErrors.observe { error, origin in
+      guard origin == "actor \"hapless \(name)\"" else { return false }
+      _ = reported.trySend("\(error)")
+      return true
+    } during: { () async throws -> Void in
+      let supervisor = Supervisor(policy)
+      let actor: MessageActor<Int> = supervisor.launch(on: .pool, name: "hapless \(name)") { _ in throw Failure() }
+      #expect(try await reported.receive() == "\(Failure())")
+      // Nor is it by whoever waits for the end, which is after the report.
+      await #expect(throws: Failure.self) { try await actor.join() }
+      if case .received = reported.tryReceive() { Issue.record("reported twice") }
+    }
+  }
+
   @Test func aSupervisorSurvivesAHundredThousandFailingMessagesAndLosesNoOther() async throws {
     let supervisor = Supervisor()
     let failed = Guarded(0)

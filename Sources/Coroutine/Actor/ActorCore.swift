@@ -49,7 +49,7 @@ class ActorCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) private final var verdict: Supervision.Directive?
   /// Whether the body has taken no message since it was started.
   @exclusivity(unchecked) @usableFromInline final var isFresh = true
-  /// Whether the failure reached an asker, or the handler of dead letters.
+  /// Whether the failure reached an asker, the handler of dead letters, or whoever it was escalated to.
   @exclusivity(unchecked) private final var isFailureKnown = false
 
   /// Whether somebody has lent it his thread, and it has taken no further message since. Written by whoever has claimed
@@ -141,6 +141,8 @@ extension ActorCore {
     case .judge(let error, let mayRestart):
       let verdict = self.verdict ?? judge(error, mayRestart: mayRestart)
       self.verdict = nil
+      // It is its parent's failure now, or has been reported as the supervisor's.
+      if verdict == .escalate { isFailureKnown = true }
       return verdict == .stop || verdict == .escalate ? .failed(error) : nil
     }
   }
@@ -167,6 +169,7 @@ extension ActorCore {
     lock.unlock()
     guard begins else { return nil }
     isFresh = true
+    isFailureKnown = false
     defer { lock.withLock { self.region = nil } }
     do {
       try runBody()
@@ -186,9 +189,10 @@ extension ActorCore {
   final func resumes(after error: any Error) -> Bool {
     // What ends the body for another reason is no failure.
     guard lock.withLock({ life.request == nil }) else { return false }
-    isFailureKnown = endMessage(error) || isFailureKnown
+    let isKnown = endMessage(error)
     let verdict = judge(error, mayRestart: true)
     if verdict == .resume { return true }
+    isFailureKnown = isKnown
     self.verdict = verdict
     return false
   }
@@ -216,7 +220,7 @@ extension ActorCore {
     let watchers = self.watchers
     self.watchers = Watchers()
     lock.unlock()
-    if case .failed(let error) = end, !isFailureKnown, parent == nil, watchers.isEmpty {
+    if case .failed(let error) = end, !isFailureKnown, watchers.isEmpty {
       CoroutineErrors.report(error, of: describeActor(name))
     }
     for watcher in watchers.inOrder { watcher(end) }

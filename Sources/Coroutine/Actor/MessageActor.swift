@@ -31,7 +31,8 @@ import Synchronization
 ///   when the last `MessageActor` is gone from which messages could come, and all that were sent are handled.
 /// - **Failures.** An actor that throws ends, unless it has a supervisor: that of `Mailbox.launch`, which starts children,
 ///   or a `Supervisor`. The body is what makes the state: when it is run again, everything in it is as in the beginning,
-///   and the mailbox is as it was.
+///   and the mailbox is as it was. An error outside of any message that ends it, while nobody watches, is reported through
+///   `CoroutineErrors.unhandled`.
 /// - **Circles.** An actor that asks itself, or one that waits for it, gets `AskCycle` instead of waiting for ever; so it
 ///   does where it waits for the promise of a `send`, for what `then` makes of that, or for several by `values(of:)`. Where
 ///   the answer will come from somebody else, `Reply.handedOn()` says so.
