@@ -37,6 +37,31 @@ import Testing
     #expect("\(tuple)" == "(a, nil, c)")
   }
 
+  @Test func anArrayOfAnyTypeIsOneOfElements() {
+    let numbers = [1, 2]
+    let missing: [Int?] = [1, nil]
+    let nothing: [String] = []
+    #expect(Tuple(numbers).map { $0 as? Int } == [1, 2])
+    #expect(Tuple(missing).map { $0 as? Int } == [1, nil])
+    #expect(Tuple(missing)[1] == nil)
+    #expect(Tuple(nothing).count == 0)
+    // Among others it is a value.
+    #expect(Tuple(numbers, "a")[0] as? [Int] == [1, 2])
+  }
+
+  @Test func aNilIsNilWhateverItsTypeWas() {
+    func tuple<Value: Sendable>(of value: Value) -> Tuple { Tuple(value, 1) }
+    let nested: Int?? = .some(nil)
+    #expect(tuple(of: nil as Int?)[0] == nil)
+    #expect(Tuple(nested)[0] == nil)
+    #expect("\(tuple(of: nested))" == "(nil, 1)")
+    var number: Int? = 7
+    tuple(of: nil as Int?).unpack(into: &number)
+    #expect(number == nil)
+    #expect(tuple(of: 7 as Int??)[0] as? Int == 7)
+    #expect("\(tuple(of: 7 as Int??))" == "(7, 1)")
+  }
+
   @Test func itIsUnpackedExactly() {
     var first: Int? = 1
     var number: Int?

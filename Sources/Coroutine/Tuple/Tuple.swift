@@ -21,18 +21,24 @@
 /// ```
 ///
 /// This one is for what has no type before it is looked at: the fields of a message, the results of a plug-in, code that
-/// comes from `co_tuple`.
+/// comes from `co_tuple`. A `nil` is one, whatever it was the `nil` of.
 public struct Tuple: Sendable {
   private let values: [(any Sendable)?]
 
-  /// A tuple of the values, in their order.
+  /// A tuple of the values, in their order. An array alone makes one of its elements; among others it is a value.
   public init(_ values: (any Sendable)?...) {
-    self.values = values
+    self.init(values)
   }
 
   /// A tuple of an array's elements.
   public init(_ values: [(any Sendable)?]) {
-    self.values = values
+    self.values = values.map { $0.flatMap(flattened) }
+  }
+
+  /// A tuple of an array's elements.
+  public init<Element: Sendable>(_ values: [Element]) {
+    // By way of `any Sendable`: the elements may be optional themselves.
+    self.values = values.map { flattened($0) }
   }
 
   /// How many values there are, `nil`s among them.
@@ -52,4 +58,20 @@ extension Tuple: CustomStringConvertible {
   public var description: String {
     "(" + values.map { value in value.map { "\($0)" } ?? "nil" }.joined(separator: ", ") + ")"
   }
+}
+
+/// Optionals, in the eyes of somebody who has a value of no known type.
+private protocol OptionalValue {
+  var wrapped: Any? { get }
+}
+
+extension Optional: OptionalValue {
+  fileprivate var wrapped: Any? { self.map { $0 as Any } }
+}
+
+/// The value inside of as many optionals as there are.
+private func flattened(_ value: any Sendable) -> (any Sendable)? {
+  guard let optional = value as? any OptionalValue else { return value }
+  // What a sendable optional holds is sendable: the protocol leaves no trace, so that no cast could find it again.
+  return optional.wrapped.flatMap { flattened(unsafeBitCast($0 as Any, to: (any Sendable).self)) }
 }
