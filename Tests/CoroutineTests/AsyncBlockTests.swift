@@ -285,6 +285,26 @@ import Testing
     }
   }
 
+  @Test func whatRunsBehindItDoesNotHideItsError() async throws {
+    let reports = Channel<String>(capacity: .unbounded)
+    try await LostErrors.observe { error, origin in
+      guard error is Problem, origin.contains("fails behind") else { return false }
+      _ = reports.trySend("reported")
+      return true
+    } during: { () async throws -> Void in
+      Coroutine(name: "fails behind a finally") { throw Problem() }.finally {}
+      let report = try await reports.receive()
+      #expect(report == "reported")
+      // Where somebody asks for it, it is no secret.
+      let seen = Coroutine(name: "fails behind a finally") { throw Problem() }.finally {}
+      await #expect(throws: Problem()) { try await seen.get() }
+      Coroutine(name: "fails behind, too") { throw Problem() }
+      let last = try await reports.receive()
+      #expect(last == "reported")
+    }
+    #expect(reports.isEmpty)
+  }
+
   @MainActor final class Screen {
     private(set) var isBusy = false
 

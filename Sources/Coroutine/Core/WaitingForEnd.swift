@@ -13,10 +13,16 @@ extension CoroutineCore {
     return completion.join(node)
   }
 
-  /// Tells `listener` of the end, once; false if it has come already.
+  /// Tells `listener`, who looks at the result, of the end, once; false if it has come already.
   final func join(_ listener: WaitListener) -> Bool {
+    resultIsTaken()
+    return tellOfEnd(listener)
+  }
+
+  /// The same for one to whom the result is nothing.
+  final func tellOfEnd(_ listener: WaitListener) -> Bool {
     lock.withLock {
-      guard case .wait = join(listener.node) else { return false }
+      guard case .wait = completion.join(listener.node) else { return false }
       listener.enter()
       return true
     }
