@@ -31,6 +31,28 @@ import Testing
     #expect(log.all.firstIndex(of: "sent 5")! > log.all.firstIndex(of: "2")!)
   }
 
+  @Test func anActorThatFillsItsOwnMailboxIsRefused() async throws {
+    let actor = MessageActor<Reply<Int>?>(on: .pool, name: "full", mailbox: .bounded(2)) { mailbox in
+      let this = mailbox.actor
+      for case let reply? in mailbox {
+        var sent = 0
+        do {
+          while true {
+            try this.tell(nil)
+            sent += 1
+          }
+        } catch let error as MailboxFull {
+          #expect(error == MailboxFull(actor: "full"))
+        }
+        // It would not have room in time either.
+        do { try this.tell(nil, timeout: .seconds(3600)) } catch is MailboxFull { sent += 100 }
+        reply.complete(sent)
+      }
+    }
+    #expect(try await actor.ask { $0 } == 102)
+    actor.cancel()
+  }
+
   @Test func threeKindsOfSendersWaitForRoom() async throws {
     let gate = Channel<Void>()
     let actor = MessageActor<Int>(on: .pool, mailbox: .bounded(1)) { mailbox in

@@ -28,6 +28,15 @@ private struct Stolen: @unchecked Sendable {
     #expect(standardError(of: result).contains("MessageActor.ask(_:) suspends the running coroutine"))
   }
 
+  @Test func waitingForAnEndOutsideOfCoroutines() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let actor = MessageActor<Int> { _ in }
+      func join() throws { try actor.join() }
+      try join()
+    }
+    #expect(standardError(of: result).contains("MessageActor.join() suspends the running coroutine"))
+  }
+
   @Test func aBlockingAskInsideACoroutine() async {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       let actor = MessageActor<Reply<Int>> { mailbox in for reply in mailbox { reply.complete(1) } }

@@ -96,8 +96,9 @@ extension MessageActor {
   /// coroutine.
   ///
   /// - Parameter timeout: how long to wait for room at most; zero: not at all; `nil`: without a limit.
-  /// - Throws: `ActorStopped` if the actor has ended; `MailboxFull` if the mailbox is full and its policy is to fail;
-  ///   `CancellationError` or `TimeoutError` if the caller is cancelled, or time is up, while it waits for room.
+  /// - Throws: `ActorStopped` if the actor has ended; `MailboxFull` if the mailbox is full and its policy is to fail, or it
+  ///   is the actor's own, which would wait for itself for ever; `CancellationError` or `TimeoutError` if the caller is
+  ///   cancelled, or time is up, while it waits for room.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func tell(_ message: consuming Message, timeout: Duration? = nil) throws {
@@ -107,6 +108,8 @@ extension MessageActor {
     case .refused(let error): throw error
     case .full:
       let core = CoroutineCore.running(for: "MessageActor.tell(_:), which found the mailbox full,")
+      // Only the actor itself can make room.
+      guard core !== storage.coroutine else { throw MailboxFull(actor: name) }
       try storage.check(storage.waitForRoom(core, &letter, until: WaitDeadline.after(timeout)), letter == nil, timeout)
     }
   }
@@ -222,6 +225,7 @@ extension MessageActor {
   /// - Precondition: called inside a coroutine, and not by the actor itself: traps.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func join() throws {
+    _ = CoroutineCore.running(for: "MessageActor.join()")
     try storage.coroutine.waitForEnd().check()
     try storage.throwFailure()
   }
@@ -250,6 +254,7 @@ extension MessageActor {
   /// - Throws: `TimeoutError`, and what `join()` throws.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func join(timeout: Duration) throws {
+    _ = CoroutineCore.running(for: "MessageActor.join(timeout:)")
     try storage.coroutine.waitForEnd(until: WaitDeadline.after(timeout)).check(timeout)
     try storage.throwFailure()
   }
