@@ -22,7 +22,8 @@ import CCoroutine
 /// the accesses to variables that are open in its frames. Thread-locals and `errno` do not. A lock that must be unlocked
 /// by the thread that locked it (`Mutex`, a pthread lock, `queue.sync`) must not be held while it suspends, and it must
 /// not suspend inside `assumeIsolated`: it would go on elsewhere. (`CoroutineMutex` may be held; `withoutSuspension` makes
-/// sure; `withThreadPinned` keeps the thread.) Two accesses of two coroutines to one variable that
+/// sure; `withThreadPinned` keeps the thread.) A `Mutex` of the module `Synchronization`, which uses a thread-local itself,
+/// is to be locked in an `@inline(never)` function that does not suspend: the README says why. Two accesses of two coroutines to one variable that
 /// overlap only because one suspended in its middle are not detected (debug builds say so once, when it happens).
 public struct Coroutine<Success: Sendable, Failure: Error>: Sendable {
   @usableFromInline let storage: CoroutineStorage<Success, Failure>

@@ -212,6 +212,28 @@ import Testing
     #expect(try await ours.withLock { $0 } == 2 && theirs.withLock { $0 } == 2)
   }
 
+  /// As the README has it: inlined into the loop below, with optimisation, it would take one thread for another.
+  final class Hits: Sendable {
+    private let count = Mutex(0)
+    var all: Int { count.withLock { $0 } }
+    @inline(never) func add() { count.withLock { $0 += 1 } }
+  }
+
+  @Test func theirsIsLockedInAFunctionOfItsOwnBetweenSuspensions() async throws {
+    let hits = Hits()
+    let (coroutines, rounds) = (8, 20_000)
+    let all = (0..<coroutines).map { _ in
+      Coroutine(on: .pool) {
+        for _ in 0..<rounds {
+          Coroutine.yield()
+          hits.add()
+        }
+      }
+    }
+    for coroutine in all { try await coroutine.get() }
+    #expect(hits.all == coroutines * rounds)
+  }
+
   @Test func aDumpSaysWhoHoldsWhatSomebodyWaitsFor() async throws {
     let mutex = CoroutineMutex(0, name: "accounts")
     let lock = ReadWriteLock(0, name: "routes")

@@ -9,9 +9,10 @@
 /// }
 /// ```
 ///
-/// That the body may suspend is what it is for; where it never does, `Mutex` of the module `Synchronization` is the right
-/// one (this one's name is longer so that a file can use both). The holder is a coroutine or a task, not a thread: it may
-/// go on elsewhere.
+/// That the body may suspend is what it is for; where it never does, `Mutex` of the module `Synchronization` costs less (this
+/// one's name is longer so that a file can use both), but not in a function that suspends beside it: lock it in one of its
+/// own, `@inline(never)`, since with optimisation it may take one thread for another. The holder of this one is a coroutine
+/// or a task, not a thread: it may go on elsewhere.
 ///
 /// Whoever waits longest is served first, and gets the mutex handed over: nobody overtakes. Uncontended, to lock and to
 /// unlock are an atomic exchange each. Coroutines, tasks, and, by `withLockIfAvailable`, plain threads share it. Copies
