@@ -77,6 +77,93 @@ import Testing
     #expect(try await coroutine.get() == 4950)
   }
 
+  struct Torn: Error, Equatable {}
+
+  @Test func aBodyYieldsWhatOthersDo() async throws {
+    let log = Log()
+    let all = AsyncGenerator<Int>(on: DispatchQueue(label: "outer")) { yield in
+      try yield(from: [1, 2])
+      try yield(from: Generator { inner in try inner(3) })
+      let result = try yield(
+        from: TwoWayGenerator<Void, Int, String> { inner in
+          try inner(4)
+          return "result"
+        })
+      log.add(result)
+      try yield(from: Self.counting(2))
+      do {
+        try yield(
+          from: ThrowingGenerator { inner in
+            try inner(5)
+            throw Torn()
+          })
+      } catch { log.add("\(error)") }
+      // It is not reported, but thrown here.
+      try yield(
+        from: Generator { inner in
+          try inner(6)
+          throw Torn()
+        })
+    }
+    var elements: [Int] = []
+    await #expect(throws: Torn()) { while let element = try await all.next() { elements.append(element) } }
+    #expect(elements == [1, 2, 3, 4, 0, 1, 5, 6])
+    #expect(log.all == ["result", "Torn()"])
+  }
+
+  @Test func whatItYieldsFromEndsWithItAndBefore() async throws {
+    let log = Log()
+    let inner = Generator<Int> { yield in
+      defer { log.add("inner") }
+      while true { try yield(1) }
+    }
+    // Handed over to the body, which is the only one to use it.
+    nonisolated(unsafe) let handedOver = inner
+    let outer = AsyncGenerator<Int> { yield in
+      defer { log.add("outer") }
+      try yield(from: handedOver)
+    }
+    #expect(try await outer.next() == 1)
+    outer.cancel()
+    try await outer.join()
+    #expect(log.all == ["inner", "outer"])
+  }
+
+  @Test func joiningWaitsForTheEndOfABodyThatWasCancelled() async throws {
+    let log = Log()
+    let gate = Channel<Void>()
+    let generator = AsyncGenerator<Int>(on: DispatchQueue(label: "slow")) { yield in
+      defer {
+        withCancellationShield { try? gate.receive() }
+        log.add("closed")
+      }
+      while true { try yield(1) }
+    }
+    try await generator.join()  // it has not begun
+    #expect(try await generator.next() == 1)
+    generator.cancel()
+    let joiner = Coroutine {
+      try generator.join()
+      log.add("joined")
+    }
+    try await gate.send(())
+    try await joiner.get()
+    try await generator.join()
+    #expect(log.all == ["closed", "joined"])
+  }
+
+  @Test func joiningEndsWithTheJoinersCancel() async throws {
+    let generator = AsyncGenerator<Int> { yield in while true { try yield(1) } }
+    #expect(try await generator.next() == 1)
+    let task = Task { try await generator.join() }
+    let coroutine = Coroutine { try generator.join() }
+    task.cancel()
+    coroutine.cancel()
+    await #expect(throws: CancellationError.self) { try await task.value }
+    await #expect(throws: CancellationError.self) { try await coroutine.get() }
+    #expect(try await generator.next() == 1)
+  }
+
   @Test func theBodyIsNeverAhead() async throws {
     let queue = DispatchQueue(label: "serial")
     let log = Log()

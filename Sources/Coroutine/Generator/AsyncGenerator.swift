@@ -118,6 +118,20 @@ public struct AsyncGenerator<Element: Sendable>: AsyncSequence, Sendable {
   /// Ends the sequence: those who wait get `nil`, and the body unwinds on its scheduler. Callable from any thread.
   public func cancel() { end.storage.cancel() }
 
+  /// Waits until the body has ended, as it does some time after a `cancel()`: what it had open is closed then. At once if it
+  /// never began. Suspends the calling coroutine.
+  ///
+  /// - Throws: `CancellationError` if the caller is cancelled while it waits.
+  /// - Precondition: called inside a coroutine, and not inside the body: traps elsewhere.
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  public func join() throws { try end.storage.join() }
+
+  /// Waits until the body has ended, as it does some time after a `cancel()`: what it had open is closed then. At once if it
+  /// never began.
+  ///
+  /// - Throws: `CancellationError` if the task is cancelled while it waits.
+  nonisolated(nonsending) public func join() async throws { try await end.storage.join() }
+
   /// What the body yields with. Valid inside the body only.
   public struct Yield: Sendable {
     @usableFromInline let storage: AsyncGeneratorStorage<Element>
@@ -133,6 +147,65 @@ public struct AsyncGenerator<Element: Sendable>: AsyncSequence, Sendable {
     public func callAsFunction(_ element: Element) throws {
       try storage.yield(element)
     }
+  }
+}
+
+// MARK: - Yielding what others do
+
+// Each element passes through the body: those of a chain of asynchronous generators through each one's.
+extension AsyncGenerator.Yield {
+  /// Yields what another generator does, until that ends. Its body runs here, on this one's coroutine, and ends with this
+  /// one.
+  ///
+  /// - Throws: what the other's body throws (which then is not reported), and what a single `yield` does.
+  @available(*, noasync, message: "a generator's body is a coroutine, not async code")
+  public func callAsFunction(from other: Generator<Element>) throws {
+    try yield(from: other.storage)
+  }
+
+  /// Yields what another generator does, until that ends. As `callAsFunction(from:)` of a `Generator`.
+  ///
+  /// - Throws: what the other's body throws, and what a single `yield` does.
+  @available(*, noasync, message: "a generator's body is a coroutine, not async code")
+  public func callAsFunction(from other: ThrowingGenerator<Element>) throws {
+    try yield(from: other.storage)
+  }
+
+  /// Yields what another generator does, until that ends, and returns what its body returns.
+  ///
+  /// - Throws: what the other's body throws, and what a single `yield` does.
+  @available(*, noasync, message: "a generator's body is a coroutine, not async code") @discardableResult
+  public func callAsFunction<Return>(from other: TwoWayGenerator<Void, Element, Return>) throws -> Return {
+    try yield(from: other.storage)
+    return try other.storage.outcome()
+  }
+
+  /// Yields what another asynchronous generator does, until that ends. Its body goes on where it runs; whoever else has it
+  /// may go on with it when this one ends.
+  ///
+  /// - Throws: what the other's body throws, and what a single `yield` does; `CancellationError` as its `next()`.
+  @available(*, noasync, message: "a generator's body is a coroutine, not async code")
+  public func callAsFunction(from other: AsyncGenerator<Element>) throws {
+    while let element = try other.next() { try self(element) }
+  }
+
+  /// Yields the elements of a sequence, one by one.
+  ///
+  /// - Throws: what a single `yield` does.
+  @available(*, noasync, message: "a generator's body is a coroutine, not async code")
+  public func callAsFunction(from elements: some Sequence<Element>) throws {
+    for element in elements { try self(element) }
+  }
+
+  private func yield(from other: GeneratorStorage<Element>) throws {
+    other.throwsErrorsOn = true
+    do {
+      while let element = other.next() { try self(element) }
+    } catch {
+      other.cancel()
+      throw error
+    }
+    if let failure = other.takeFailure() { throw failure }
   }
 }
 

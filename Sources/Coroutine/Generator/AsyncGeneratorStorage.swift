@@ -137,6 +137,18 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
     withExtendedLifetime((lost, body)) {}
   }
 
+  func join() throws {
+    _ = CoroutineCore.running(for: "AsyncGenerator.join()")
+    try running?.waitForEnd().check()
+  }
+
+  nonisolated(nonsending) func join() async throws {
+    try await running?.waitForEnd().check()
+  }
+
+  /// The body's coroutine, from its beginning to its end.
+  private var running: CoroutineStorage<Void, Never>? { lock.withLock { coroutine } }
+
   // MARK: - The body's side
 
   @usableFromInline
