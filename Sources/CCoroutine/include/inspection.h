@@ -70,7 +70,12 @@ static inline __attribute__((always_inline)) bool coroutine_creation_is_noted(vo
           & (COROUTINE_REQUEST_TIMES | COROUTINE_REQUEST_EVENTS | COROUTINE_REQUEST_CREATORS)) != 0;
 }
 
-// When one ends its turn or becomes ready: anything to note.
+// When one ends its turn: anything to note, or to wait for before it ends altogether.
+static inline __attribute__((always_inline)) bool coroutine_departure_is_watched(void) {
+  return (coroutine_requests_now() & (COROUTINE_REQUEST_FREEZE | COROUTINE_REQUEST_TIMES | COROUTINE_REQUEST_EVENTS)) != 0;
+}
+
+// When one becomes ready, or a turn's end is left out: anything to note.
 static inline __attribute__((always_inline)) bool coroutine_notes_are_taken(void) {
   return (coroutine_requests_now() & (COROUTINE_REQUEST_TIMES | COROUTINE_REQUEST_EVENTS)) != 0;
 }

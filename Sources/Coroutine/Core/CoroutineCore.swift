@@ -274,7 +274,7 @@ extension CoroutineCore {
     _ block: UnsafeMutablePointer<ControlBlock>, isNested: Bool
   ) -> UnsafeMutablePointer<ControlBlock>? {
     reportOpenAccess(block)
-    if coroutine_notes_are_taken() { noteDeparture(block.pointee.departure) }
+    if coroutine_departure_is_watched() { noteDeparture(block.pointee.departure) }
 
     // The context is saved. As soon as the coroutine may be woken it runs elsewhere: nothing of it is touched after that.
     let departure = block.pointee.departure
@@ -327,42 +327,45 @@ extension CoroutineCore {
   @inline(never)
   private final func start() -> UnsafeMutablePointer<ControlBlock>? {
     // Out of its queue by now, and not yet on a stack: this is where a debugger finds it.
-    let worker = place == nil ? PoolWorker.showStarting(self) : nil
-    guard !isInterrupted else { return endWithoutRunning(CancellationError(), worker) }
+    if place == nil { PoolWorker.showStarting(self) }
+    guard !isInterrupted else { return endWithoutRunning(CancellationError()) }
     do throws(StackError) {
       let block = try ControlBlock.create(
         stackSize: hasStackOfDefaultSize ? nil : stackSize, owner: self
       ) { word in
         let block = ControlBlock.entered(word)
         // Its own reference keeps the coroutine alive: nothing to count, nothing to release after the last switch.
-        block.pointee.owner._withUnsafeGuaranteedRef { unsafeDowncast($0, to: CoroutineCore.self).runBody() }
+        block.pointee.owner._withUnsafeGuaranteedRef {
+          let core = unsafeDowncast($0, to: CoroutineCore.self)
+          // A debugger that came meanwhile may have looked at the stacks before this one was there. The turn that has
+          // begun would have waited for it.
+          core.hideStarting()
+          core.runBody()
+        }
         block.pointee.departure = .finish
+        // From here on no debugger finds it. Whether one has is asked when it is off its stack: `noteDeparture`.
+        block.pointee.state.store(.none, ordering: .releasing)
         ControlBlock.leave(block)
       }
       block.pointee.words = coroutine_words(access: 0, task: 0, locals: inherited)
       block.pointee.state.store(.ready, ordering: .releasing)
       self.block = block
-      // A debugger that came meanwhile may have looked at the stacks before this one was there.
-      if coroutine_inspection_requested() { Inspection.waitForEnd() }
-      hideStarting(worker)
       return block
     } catch {
-      return endWithoutRunning(error, worker)
+      return endWithoutRunning(error)
     }
   }
 
-  /// - Parameter worker: what shows it, if it is in no place.
+  /// On the thread that begins it, where it was shown.
   @inline(__always)
-  private final func hideStarting(_ worker: Unmanaged<PoolWorker>?) {
-    if let place { Newcomers.empty(place) } else { worker?._withUnsafeGuaranteedRef { $0.hideStarting() } }
+  private final func hideStarting() {
+    if let place { Newcomers.empty(place) } else { PoolWorker.hideStarting() }
   }
 
-  private final func endWithoutRunning(
-    _ error: any Error, _ worker: Unmanaged<PoolWorker>?
-  ) -> UnsafeMutablePointer<ControlBlock>? {
+  private final func endWithoutRunning(_ error: any Error) -> UnsafeMutablePointer<ControlBlock>? {
     // During a freeze it is to be found where it is shown, since it is nowhere else.
     if coroutine_inspection_requested() { Inspection.waitForEnd() }
-    hideStarting(worker)
+    hideStarting()
     // A debugger that came between may have found it, and it shall not end meanwhile.
     if coroutine_inspection_requested() { Inspection.waitForEnd() }
     dropInheritedBindings()
@@ -405,9 +408,6 @@ extension CoroutineCore {
 
   @inline(__always)
   private final func finish(_ block: UnsafeMutablePointer<ControlBlock>) {
-    block.pointee.state.store(.none, ordering: .releasing)
-    // A debugger that has found it running relies on it, as on those that are suspended.
-    if coroutine_inspection_requested() { Inspection.waitForEnd() }
     coroutine_words_release(&block.pointee.words)
     self.block = nil
     ControlBlock.destroy(block)
@@ -453,8 +453,7 @@ extension CoroutineCore {
   @usableFromInline
   final func schedule() {
     if coroutine_events_are_observed() { CoroutineObservation.tellReady(self, .launched) }
-    if home.isForeign { place = Newcomers.add(self) }
-    pool = home.poolAddress
+    if let pool = home.poolAddress { self.pool = pool } else { place = Newcomers.add(self) }
     Ready(.passUnretained(self)).enqueue(.launched)
   }
 

@@ -6,16 +6,18 @@ import Synchronization
 /// The coroutines that have not begun and lie in the queue of a scheduler that can't be looked into: one of Dispatch or of
 /// the program. (Those of pools are found in the pools' own queues: nothing is to be done for them.)
 ///
-/// Each thread has places of its own for those that it schedules, and no other thread fills them. Whoever begins a coroutine
-/// empties its place. So both are mere stores: no lock, and nothing that threads which create coroutines would share.
+/// Each thread has places of its own for those that it schedules, and no other thread fills them. A coroutine that begins
+/// empties its place. So both are mere stores: no lock, and nothing that threads which create coroutines would share. The
+/// usual case is as short as it can be: the next place is the thread's, and empty.
 ///
 /// Places lie side by side in rows, which are never freed: debuggers read them at any time. The rows of a thread that has
 /// ended go to another one, with whoever is still in them.
 enum Newcomers {
-  /// Where one is found: filled by the thread that it belongs to, emptied by whoever begins the coroutine.
+  /// Where one is found: filled by the thread that it belongs to, emptied by the coroutine as it begins.
   typealias Place = UnsafeMutablePointer<Atomic<Unmanaged<CoroutineCore>?>>
 
-  /// A number of places, which lie behind it.
+  /// A number of places, which lie behind it; and behind those one more, which is never empty, to be found by whoever goes on
+  /// from place to place.
   fileprivate struct Row {
     typealias Link = UnsafeMutablePointer<Row>
 
@@ -43,12 +45,22 @@ enum Newcomers {
   /// For one that is about to be handed to its scheduler.
   @inline(__always)
   static func add(_ core: CoroutineCore) -> Place {
-    let own = coroutine_newcomers().map { Unmanaged<ThreadPlaces>.fromOpaque($0) } ?? moveIn()
-    return own._withUnsafeGuaranteedRef { $0.put(.passUnretained(core)) }
+    let place = coroutine_newcomers_next().assumingMemoryBound(to: Atomic<Unmanaged<CoroutineCore>?>.self)
+    guard place.pointee.load(ordering: .relaxed) == nil else { return addElsewhere(core) }
+    coroutine_newcomers_set_next(place + 1)
+    place.pointee.store(.passUnretained(core), ordering: .releasing)
+    return place
   }
 
-  /// By a coroutine that begins, or ends without. Before it looks whether there is a freeze, and ends at the earliest: whom
-  /// a freeze finds in a place, it keeps alive.
+  @inline(never)
+  private static func addElsewhere(_ core: CoroutineCore) -> Place {
+    let own = coroutine_newcomers().map { Unmanaged<ThreadPlaces>.fromOpaque($0) } ?? moveIn()
+    own._withUnsafeGuaranteedRef { $0.findEmpty() }
+    return add(core)
+  }
+
+  /// By a coroutine that begins, or ends without. After it has looked whether there is a freeze, which might not find it
+  /// elsewhere yet, and before it does again as it ends: whom a freeze finds in a place, it keeps alive.
   @inline(__always)
   static func empty(_ place: Place) { place.pointee.store(nil, ordering: .releasing) }
 
@@ -73,6 +85,7 @@ enum Newcomers {
     DebugLayout.publish()
     let own = Unmanaged.passRetained(lock.withLock { left.popLast() } ?? ThreadPlaces())
     coroutine_set_newcomers(own.toOpaque())
+    own._withUnsafeGuaranteedRef { $0.begin() }
     pthread_setspecific(key, own.toOpaque())
     return own
   }
@@ -90,9 +103,11 @@ enum Newcomers {
   }()
 
   fileprivate static func makeRow(of count: Int) -> Row.Link {
-    let size = MemoryLayout<Row>.stride + count * MemoryLayout<Atomic<Unmanaged<CoroutineCore>?>>.stride
+    let size = MemoryLayout<Row>.stride + (count + 1) * MemoryLayout<Atomic<Unmanaged<CoroutineCore>?>>.stride
     let row = UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 64).bindMemory(to: Row.self, capacity: 1)
     for index in 0..<count { (Row.places(of: row) + index).initialize(to: Atomic(nil)) }
+    // Never taken for a coroutine: it is none of the row's.
+    (Row.places(of: row) + count).initialize(to: Atomic(.fromOpaque(row)))
     lock.withLock {
       row.initialize(to: Row(next: first.pointee.load(ordering: .relaxed), count: count))
       // Complete before it can be found: a process may be stopped anywhere.
@@ -104,10 +119,8 @@ enum Newcomers {
 
 /// What a thread has of places: it goes through its rows again and again, for the next one that is empty.
 ///
-/// Belongs to its thread; in between to `Newcomers`.
+/// Belongs to its thread, which keeps the next place itself; in between to `Newcomers`.
 private final class ThreadPlaces {
-  @exclusivity(unchecked) private var next: Newcomers.Place
-  @exclusivity(unchecked) private var end: Newcomers.Place
   @exclusivity(unchecked) private var rows: [Newcomers.Row.Link]
   /// In which row it is.
   @exclusivity(unchecked) private var index = 0
@@ -118,33 +131,33 @@ private final class ThreadPlaces {
   private static var smallest: Int { 64 }
 
   init() {
-    let row = Newcomers.makeRow(of: Self.smallest)
-    rows = [row]
+    rows = [Newcomers.makeRow(of: Self.smallest)]
     capacity = Self.smallest
-    next = Newcomers.Row.places(of: row)
-    end = next + Self.smallest
   }
 
-  @inline(__always)
-  func put(_ core: Unmanaged<CoroutineCore>) -> Newcomers.Place {
+  /// Makes its first place the calling thread's next one.
+  func begin() {
+    (index, full) = (0, 0)
+    coroutine_newcomers_set_next(Newcomers.Row.places(of: rows[0]))
+  }
+
+  /// Makes an empty place the calling thread's next one. The present one is not.
+  func findEmpty() {
+    var next = coroutine_newcomers_next().assumingMemoryBound(to: Atomic<Unmanaged<CoroutineCore>?>.self)
     while true {
+      let end = Newcomers.Row.places(of: rows[index]) + rows[index].pointee.count
       while next < end {
-        let place = next
+        guard next.pointee.load(ordering: .relaxed) != nil else { return coroutine_newcomers_set_next(next) }
+        full += 1
         next += 1
-        guard place.pointee.load(ordering: .relaxed) == nil else {
-          full += 1
-          continue
-        }
-        place.pointee.store(core, ordering: .releasing)
-        return place
       }
       turn()
+      next = Newcomers.Row.places(of: rows[index])
     }
   }
 
   /// Goes to the next row. At the end, if few places were empty, there shall be twice as many: so a search takes four looks
   /// on average at most, and a coroutine that waits takes three places at most.
-  @inline(never)
   private func turn() {
     index += 1
     if index == rows.count {
@@ -155,8 +168,6 @@ private final class ThreadPlaces {
         (index, full) = (0, 0)
       }
     }
-    next = Newcomers.Row.places(of: rows[index])
-    end = next + rows[index].pointee.count
   }
 }
 

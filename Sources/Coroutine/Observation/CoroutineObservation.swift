@@ -142,6 +142,8 @@ extension CoroutineCore {
   /// Its turn is over, and nobody else knows yet.
   @inline(never)
   final func noteDeparture(_ departure: ControlBlock.Departure) {
+    // A debugger that has found it running relies on it, as on those that are suspended.
+    if case .finish = departure, coroutine_inspection_requested() { Inspection.waitForEnd() }
     record.note()
     guard coroutine_events_are_observed() else { return }
     switch departure {

@@ -417,18 +417,19 @@ private func runReplacement(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutab
 // MARK: - For debuggers
 
 extension PoolWorker {
-  /// Shows what the calling thread begins, if that is a worker, and returns it: one that is begun on another thread was never
-  /// in a queue.
+  /// Shows what the calling thread begins, if that is a worker: one that is begun on another thread was never in a queue.
   @inline(__always)
-  static func showStarting(_ core: CoroutineCore) -> Unmanaged<PoolWorker>? {
-    guard let address = coroutine_worker() else { return nil }
-    let worker = Unmanaged<PoolWorker>.fromOpaque(address)
-    worker._withUnsafeGuaranteedRef { $0.starting.store(.passUnretained(core), ordering: .releasing) }
-    return worker
-  }
+  static func showStarting(_ core: CoroutineCore) { setStarting(.passUnretained(core)) }
+
+  /// On the same thread.
+  @inline(__always)
+  static func hideStarting() { setStarting(nil) }
 
   @inline(__always)
-  func hideStarting() { starting.store(nil, ordering: .releasing) }
+  private static func setStarting(_ core: WorkRing.Element?) {
+    guard let address = coroutine_worker() else { return }
+    Unmanaged<PoolWorker>.fromOpaque(address)._withUnsafeGuaranteedRef { $0.starting.store(core, ordering: .releasing) }
+  }
 
   /// Passes what it begins. During a freeze, in which that does not change places.
   func visitStarting(_ body: (CoroutineCore) throws -> Void) rethrows {

@@ -100,15 +100,6 @@ enum SchedulerReference: Sendable {
     }
   }
 
-  /// Whether its queue can't be looked into: it isn't a pool's.
-  @inline(__always)
-  var isForeign: Bool {
-    switch self {
-    case .sharedPool, .pool: false
-    case .queue, .other: true
-    }
-  }
-
   /// Whether the calling thread, outside of coroutines, is the only one on which they run here: should it block, they wait
   /// for it.
   var isThisThreadAlone: Bool { isCurrent && isSerial }
