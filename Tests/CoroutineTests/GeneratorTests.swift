@@ -380,6 +380,32 @@ import Testing
     #expect(first(Generator<Huge>(stackSize: 8 << 20) { yield in try yield(Huge(repeating: 9)) }) == 9)
   }
 
+  /// One side is generic code that the compiler has not specialised: both must agree on how an element travels.
+  @Test func unspecialisedCodeGetsTheSameElements() {
+    let object = Object()
+    let objects = collect(Generator<Object> { yield in for _ in 0..<3 { try yield(object) } })
+    #expect(objects.count == 3 && ObjectIdentifier(objects[2]) == ObjectIdentifier(object))
+    let reference: AnyObject = object
+    let references = collect(Generator<AnyObject> { yield in try yield(reference) })
+    #expect(references.count == 1 && ObjectIdentifier(references[0]) == ObjectIdentifier(object))
+    let optionals = collect(Generator<Object?> { yield in try yield(object) })
+    #expect(optionals.count == 1 && optionals[0].map(ObjectIdentifier.init) == ObjectIdentifier(object))
+    let holders = collect(Generator<ObjectHolder> { yield in try yield(ObjectHolder(object: object)) })
+    #expect(holders.count == 1 && ObjectIdentifier(holders[0].object) == ObjectIdentifier(object))
+    #expect(collect(Generator<Int> { try $0(7) }) == [7])
+    #expect(collect(Generator<String> { try $0("a text that lies in the heap") }) == ["a text that lies in the heap"])
+    #expect(collect(Generator<[Int]> { try $0([1, 2]) }) == [[1, 2]])
+    for element in repeated(object) { #expect(ObjectIdentifier(element) == ObjectIdentifier(object)) }
+    for element in repeated(reference) { #expect(ObjectIdentifier(element) == ObjectIdentifier(object)) }
+    for element in repeated(Optional(object)) {
+      #expect(element.map(ObjectIdentifier.init) == ObjectIdentifier(object))
+    }
+    for element in repeated(ObjectHolder(object: object)) {
+      #expect(ObjectIdentifier(element.object) == ObjectIdentifier(object))
+    }
+    for element in repeated(7) { #expect(element == 7) }
+  }
+
   @Test func aYieldThatEscapedTrapsByName() async {
     let suspended = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       nonisolated(unsafe) var saved: Generator<Int>.Yield?
@@ -451,4 +477,22 @@ private enum CLibrary {
     // The type that <ftw.h> declares.
     unsafeBitCast(dlsym(nil, "nftw"), to: Nftw.self)(path, visit, descriptors, flags)
   }
+}
+
+private final class Object: Sendable {}
+
+private struct ObjectHolder {
+  let object: Object
+}
+
+@_semantics("optimize.sil.specialize.generic.never") @inline(never)
+private func collect<Element>(_ generator: Generator<Element>) -> [Element] {
+  var elements: [Element] = []
+  while let element = generator.next() { elements.append(element) }
+  return elements
+}
+
+@_semantics("optimize.sil.specialize.generic.never") @inline(never)
+private func repeated<Element>(_ element: Element) -> Generator<Element> {
+  Generator { yield in for _ in 0..<3 { try yield(element) } }
 }

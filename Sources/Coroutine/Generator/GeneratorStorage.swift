@@ -23,11 +23,17 @@ class GeneratorStorage<Element>: GeneratorCore {
     require(MemoryLayout<Element>.alignment <= 64, "an element of a Generator is aligned to 64 bytes at most")
   }
 
-  /// Whether an element travels in the word itself: a trivial value, or one reference. A constant in specialised code.
+  /// Whether an element travels in the word itself: a trivial value, or one reference. A constant in specialised code, and the
+  /// same in code that is not: one side may be specialised, and the other not.
   @inlinable @inline(__always)
   static var fitsWord: Bool {
-    MemoryLayout<Element>.size <= MemoryLayout<UInt>.size && (_isPOD(Element.self) || _canBeClass(Element.self) == 1)
+    MemoryLayout<Element>.size <= MemoryLayout<UInt>.size && (_isPOD(Element.self) || isReference)
   }
+
+  /// Whether it is an instance of a class. `_canBeClass` alone knows that in specialised code only, and takes `AnyObject` for
+  /// one there; it spares the others the question.
+  @inlinable @inline(__always)
+  static var isReference: Bool { _canBeClass(Element.self) != 0 && Element.self is AnyObject.Type }
 
   /// Where an element lies that does not fit: below the block, at the lowest multiple of 64 that leaves room for it.
   @inlinable @inline(__always)
