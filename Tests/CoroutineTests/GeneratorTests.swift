@@ -404,6 +404,14 @@ import Testing
       #expect(ObjectIdentifier(element.object) == ObjectIdentifier(object))
     }
     for element in repeated(7) { #expect(element == 7) }
+    // Code that knows an element for an object, though the type is `AnyObject`, which is none.
+    let known = collectObjects(Generator<AnyObject> { yield in try yield(reference) })
+    for element in known + collectObjects(repeated(reference)) {
+      #expect(ObjectIdentifier(element) == ObjectIdentifier(object))
+    }
+    for element in repeatedObject(reference) { #expect(ObjectIdentifier(element) == ObjectIdentifier(object)) }
+    for element in collect(repeatedObject(reference)) { #expect(ObjectIdentifier(element) == ObjectIdentifier(object)) }
+    for element in collectObjects(repeatedObject(object)) { #expect(element === object) }
   }
 
   @Test func aYieldThatEscapedTrapsByName() async {
@@ -494,5 +502,17 @@ private func collect<Element>(_ generator: Generator<Element>) -> [Element] {
 
 @_semantics("optimize.sil.specialize.generic.never") @inline(never)
 private func repeated<Element>(_ element: Element) -> Generator<Element> {
+  Generator { yield in for _ in 0..<3 { try yield(element) } }
+}
+
+@_semantics("optimize.sil.specialize.generic.never") @inline(never)
+private func collectObjects<Element: AnyObject>(_ generator: Generator<Element>) -> [Element] {
+  var elements: [Element] = []
+  while let element = generator.next() { elements.append(element) }
+  return elements
+}
+
+@_semantics("optimize.sil.specialize.generic.never") @inline(never)
+private func repeatedObject<Element: AnyObject>(_ element: Element) -> Generator<Element> {
   Generator { yield in for _ in 0..<3 { try yield(element) } }
 }

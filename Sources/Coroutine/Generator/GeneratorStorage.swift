@@ -31,9 +31,12 @@ class GeneratorStorage<Element>: GeneratorCore {
   }
 
   /// Whether it is an instance of a class. `_canBeClass` alone knows that in specialised code only, and takes `AnyObject` for
-  /// one there; it spares the others the question.
+  /// one there; it spares the others the question. So does the cast where the element is known to be an `AnyObject`, and says
+  /// at run time that `AnyObject` itself is none: hence it is named.
   @inlinable @inline(__always)
-  static var isReference: Bool { _canBeClass(Element.self) != 0 && Element.self is AnyObject.Type }
+  static var isReference: Bool {
+    _canBeClass(Element.self) != 0 && (Element.self is AnyObject.Type || Element.self == AnyObject.self)
+  }
 
   /// Where an element lies that does not fit: below the block, at the lowest multiple of 64 that leaves room for it.
   @inlinable @inline(__always)
