@@ -133,6 +133,62 @@ import Testing
     #expect(Local.number == 0)
   }
 
+  /// A body that another one runs yields for that one: what it runs among is then the consumer's of that time, and no more
+  /// what it was when the inner one was asked.
+  @Test func aYieldOnAnInnerBodysStackFollowsTheConsumersBindings() async {
+    @Sendable func outer(depth: Int, opens: Bool = false) -> Generator<Int> {
+      Generator { yield in
+        func nested(_ depth: Int) -> Generator<Int> {
+          Generator { inner in
+            while true {
+              if depth > 0 {
+                let deeper = nested(depth - 1)
+                for _ in 0..<2 { try inner(deeper.next() ?? -1) }
+              } else {
+                try yield(Local.number)
+                try inner(Local.number)
+              }
+            }
+          }
+        }
+        let innermost = nested(depth)
+        while true {
+          let asked = opens ? Local.$word.withValue("outer") { innermost.next() } : innermost.next()
+          try yield(asked == Local.number ? Local.number : -1)
+        }
+      }
+    }
+    @Sendable func check() {
+      let before = Local.number
+      for depth in 0..<3 {
+        let generator = outer(depth: depth)
+        for round in 1...12 {
+          // The bindings are other ones, and none, at each step between the two kinds of yields.
+          if round % 3 != 0 {
+            Local.$number.withValue(round) {
+              #expect(generator.next() == round)
+              #expect(Local.number == round)
+            }
+          }
+          if round % 4 != 0 { #expect(generator.next() == before) }
+          #expect(Local.number == before && Local.word == "none")
+        }
+        let within = outer(depth: depth, opens: true)
+        for _ in 0..<6 {
+          #expect(within.next() == before)
+          #expect(Local.number == before && Local.word == "none")
+        }
+        Local.$number.withValue(50) { generator.cancel() }
+        #expect(Local.number == before)
+      }
+    }
+    check()
+    Local.$number.withValue(3) { check() }
+    await Task { check() }.value
+    await Local.$number.withValue(4) { await Task { check() }.value }
+    #expect(Local.number == 0)
+  }
+
   /// Loops that do nothing else than sum: there the compiler leaves looks at the bindings out, and must not leave out one
   /// that matters.
   @Test func aTightLoopMissesNoBinding() async throws {

@@ -10,7 +10,7 @@ extension GeneratorCore {
   fileprivate static func run(_ block: UnsafeMutablePointer<ControlBlock>) {
     let body = owner(of: block) { generator in
       defer { generator.body = nil }
-      generator.scopes.didArrive()
+      generator.scopes.didArrive(block)
       return generator.body
     }
     do {
@@ -48,7 +48,7 @@ extension GeneratorCore {
   /// elements. Whether it does.
   static func didArrive(_ block: UnsafeMutablePointer<ControlBlock>) -> Bool {
     owner(of: block) { generator in
-      generator.scopes.didArrive()
+      generator.scopes.didArrive(block)
       guard let regions = generator.scopes.regions, regions.innermost != nil else { return }
       RunningBodies.noteRegions(on: block)
       if let core = CoroutineCore.current { regions.putBack(on: core) }

@@ -54,9 +54,16 @@ struct OpenScopes {
     self.detached = nil
   }
 
-  /// On the body's side, when it begins or goes on after a `yield`, other than in the plain case.
-  mutating func didArrive() {
+  /// On the body's side, when it begins or goes on after a `yield`, other than in the plain case. `block` is the generator's;
+  /// its body may go on on the stack of another that it runs.
+  mutating func didArrive(_ block: UnsafeMutablePointer<ControlBlock>) {
     consumers = coroutine_bindings_load()
+    if consumers != coroutine_bindings() {
+      let consumers = consumers
+      Self.forEach(in: RunningBodies(on: block), onTopOf: block) { scopes in
+        if scopes.consumers == coroutine_bindings() { scopes.consumers = consumers }
+      }
+    }
     if let attaching {
       coroutine_bindings_store(attaching)
       self.attaching = nil
@@ -73,11 +80,28 @@ struct OpenScopes {
       detached = (current, consumers, .current)
       coroutine_bindings_store(consumers)
     }
-    // A resume in the plain case does not note them: then there are none.
+    // A resume in the plain case does not note them: then there are none. What another body on top was resumed with is the
+    // same, unless this one has added to it; then this one may go on among the same bindings only.
+    if consumers != coroutine_bindings() {
+      let consumers = consumers
+      Self.forEach(in: bodies, onTopOf: block) { scopes in
+        if scopes.consumers == consumers { scopes.consumers = coroutine_bindings() }
+      }
+    }
     consumers = coroutine_bindings()
     if block.pointee.mode.contains(.regionOpen) {
       block.pointee.mode.remove(.regionOpen)
       detachRegions(block, bodies)
+    }
+  }
+
+  /// The scopes of the bodies that the one on `block`'s stack runs, and of those that they run in turn: mostly none.
+  private static func forEach(
+    in bodies: RunningBodies, onTopOf block: UnsafeMutablePointer<ControlBlock>, _ change: (inout OpenScopes) -> Void
+  ) {
+    for body in bodies {
+      guard body != block else { return }
+      GeneratorCore.owner(of: body) { change(&$0.scopes) }
     }
   }
 
