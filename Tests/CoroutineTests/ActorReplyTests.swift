@@ -25,6 +25,53 @@ import Testing
     #expect(log.all == ["true", "true false false false", "true", "true false false false"])
   }
 
+  /// It was lent the asker's thread, which would be missing to the asker: who is the one that ends the actor's wait.
+  @Test(arguments: [1, 2]) func anAskerGoesOnWhileTheActorWaitsPinned(threads: Int) async throws {
+    let pool = ThreadPool(threads: threads)
+    let gate = Channel<Void>()
+    let actor = MessageActor<Question>(on: pool) { mailbox in
+      for reply in mailbox {
+        reply.complete(1)
+        try withThreadPinned { try gate.receive() }
+      }
+    }
+    let asker = Coroutine(on: pool) {
+      // The second time the actor is sure to wait for it.
+      for _ in 1...2 {
+        #expect(try actor.ask { $0 } == 1)
+        try gate.send(())
+        Coroutine.yield()
+      }
+    }
+    try await asker.get()
+  }
+
+  /// The same for one who is cancelled before there is an answer.
+  @Test(arguments: [1, 2]) func aCancelledAskerGoesOnWhileTheActorWaitsPinned(threads: Int) async throws {
+    let pool = ThreadPool(threads: threads)
+    let (gate, began) = (Channel<Void>(), Promise<Void>.makePromise())
+    let actor = MessageActor<Question>(on: pool) { mailbox in
+      mailbox.next()?.complete(0)
+      for reply in mailbox {
+        began.resolver.fulfill()
+        try withThreadPinned { try gate.receive() }
+        reply.complete(1)
+      }
+    }
+    let asker = Coroutine(on: pool) {
+      _ = try actor.ask { $0 }
+      Coroutine.yield()
+      do {
+        _ = try actor.ask { $0 }
+        Issue.record("it was cancelled")
+      } catch is CancellationError {}
+      try withCancellationShield { try gate.send(()) }
+    }
+    try await began.promise.get()
+    asker.cancel()
+    try await asker.get()
+  }
+
   @Test func anAnswerMayBeAnErrorOrEither() async throws {
     let actor = MessageActor<Question>(on: .pool) { mailbox in
       mailbox.next()?.fail(Failure())

@@ -248,7 +248,37 @@ import Testing
         Coroutine.yield()
         log.add("joiner goes on")
       }
-      #expect(events == ["child waits", "grandchild", "child goes on", "joiner", "joiner goes on"])
+      #expect(events == ["grandchild", "child waits", "child goes on", "joiner", "joiner goes on"])
+    }
+  }
+
+  /// What it waits for may come from the joiner, once that is cancelled.
+  @Test func aCancelledJoinerIsNotHeldUpByAChildThatWaitsPinned() async {
+    await #expect(processExitsWith: .success) {
+      let events = try await events { log in
+        let joining = Promise<Void>.makePromise()
+        let gate = Channel<Void>()
+        let joiner = Coroutine {
+          let child = Coroutine {
+            joining.resolver.fulfill()
+            try withThreadPinned { try gate.receive() }
+            log.add("child")
+          }
+          do {
+            try child.get()
+          } catch {
+            log.add("\(type(of: error))")
+          }
+          try withCancellationShield {
+            try gate.send(())
+            try child.get()
+          }
+        }
+        try joining.promise.get()
+        joiner.cancel()
+        try joiner.get()
+      }
+      #expect(events == ["CancellationError", "child"])
     }
   }
 

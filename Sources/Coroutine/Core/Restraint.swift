@@ -53,13 +53,15 @@ public func withoutSuspension<Result: ~Copyable, Failure: Error>(
 ///
 /// They nest. A generator whose body is inside pins its consumer too. Outside of coroutines it runs `body` and nothing else.
 ///
-/// - Parameter body: runs at once, on the caller's thread, to its end. Must not move to another scheduler by `on`: traps.
+/// - Parameter body: runs on one thread, to its end; on a pool others may run before it begins. Must not move to another
+///   scheduler by `on`: traps.
 /// - Throws: what `body` throws.
 @_disfavoredOverload @available(*, noasync, message: "a task can't be pinned to a thread")
 public func withThreadPinned<Result: ~Copyable, Failure: Error>(
   _ body: () throws(Failure) -> Result
 ) throws(Failure) -> Result {
   guard let core = CoroutineCore.current else { return try body() }
+  core.leaveBorrowedTurn()
   if core.pin == nil { core.pin = ThreadPin() }
   core.restraint.pins += 1
   defer {
@@ -90,6 +92,15 @@ extension CoroutineCore {
       CoroutineCore.current === self,
       "\(function), which \(description) began, ended elsewhere: a generator inside of it was moved to another coroutine"
     )
+  }
+
+  /// Goes on in a turn of its own, if it has one on top of a coroutine that asked it or joins it, and goes on after it. If it
+  /// waited there with the thread pinned, that one could not go on: though it has its answer, or is cancelled, and though it
+  /// may be the one who ends the wait. One that was begun at once on top of another has no pool yet: that one waits with it.
+  final func leaveBorrowedTurn() {
+    guard pool != nil, let block, block.pointee.mode.contains(.onTop), isUnrestrained, !coroutine_is_inside_task()
+    else { return }
+    yieldTurn()
   }
 
   @inline(never)
