@@ -34,6 +34,9 @@ extension GeneratorCore {
       giveUpIfEndless(block)
       return false
     }
+    if block.pointee.mode.contains(.annotated) {
+      owner(of: block) { $0.scopes.noteAccesses(block, RunningBodies(on: block)) }
+    }
     return true
   }
 

@@ -74,7 +74,7 @@ struct OpenScopes {
   /// generator's; its body may have left from the stack of another that it runs.
   mutating func didSuspend(_ block: UnsafeMutablePointer<ControlBlock>) {
     let bodies = RunningBodies(leftBy: block)
-    if !coroutine_access_set_is_empty(), Self.hasAccess(block, bodies) { accessOwner = .current }
+    if !block.pointee.mode.contains(.annotated) { noteAccesses(block, bodies) }
     let current = coroutine_bindings_load()
     if current != consumers {
       detached = (current, consumers, .current)
@@ -93,6 +93,12 @@ struct OpenScopes {
       block.pointee.mode.remove(.regionOpen)
       detachRegions(block, bodies)
     }
+  }
+
+  /// Notes whether the body has an access open at a `yield`. The last step before it, on its side, where AddressSanitizer
+  /// looks on: that may keep a frame's variables in memory that it finds for the running stack only.
+  mutating func noteAccesses(_ block: UnsafeMutablePointer<ControlBlock>, _ bodies: RunningBodies) {
+    if !coroutine_access_set_is_empty(), Self.hasAccess(block, bodies) { accessOwner = .current }
   }
 
   /// The scopes of the bodies that the one on `block`'s stack runs, and of those that they run in turn: mostly none.
