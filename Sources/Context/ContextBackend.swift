@@ -84,6 +84,9 @@ public protocol ContextBackend: Sendable {
   /// The registers of a suspended context, for unwinders: `nil` for a destroyed one. Undefined while it runs.
   static func registers(of context: UnsafeMutablePointer<Context>) -> ContextRegisters?
 
+  /// Whether there are any: whether somebody is suspended in `context`. The default asks for them.
+  static func holdsRegisters(_ context: UnsafeMutablePointer<Context>) -> Bool
+
   /// Where a suspended context keeps its registers, for those who read another process's memory; `nil`, the default, where
   /// offsets don't tell.
   static var layout: ContextLayout? { get }
@@ -183,6 +186,9 @@ public struct ContextLayout: Sendable, Hashable {
 
 extension ContextBackend {
   public static var layout: ContextLayout? { nil }
+
+  @inlinable @inline(__always)
+  public static func holdsRegisters(_ context: UnsafeMutablePointer<Context>) -> Bool { registers(of: context) != nil }
 
   @inlinable
   public static var passes: Bool { false }

@@ -58,7 +58,7 @@ extension ContextBackend {
   /// Whether the coroutine runs at this moment: whoever resumed it is suspended then.
   @inlinable @inline(__always)
   public static func isRunning(_ link: UnsafeMutablePointer<ContextLink<Self>>) -> Bool {
-    registers(of: ContextLink.resumer(link)) != nil
+    holdsRegisters(ContextLink.resumer(link))
   }
 
   /// Runs the coroutine until it suspends, on the calling thread.

@@ -58,6 +58,10 @@ public enum ASMContext: ContextBackend {
     ContextRegisters { context_asm_registers(context, $0) }
   }
 
+  // A load. To read the registers would bring a stack canary into each function that asks, such as a recursion that yields.
+  @inlinable @inline(__always)
+  public static func holdsRegisters(_ context: UnsafeMutablePointer<context_asm>) -> Bool { context.pointee.pc != 0 }
+
   public static var layout: ContextLayout? { ContextLayout(reading: context_asm_layout) }
 
   @inlinable @inline(__always)
