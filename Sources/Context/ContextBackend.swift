@@ -84,8 +84,9 @@ public protocol ContextBackend: Sendable {
   /// The registers of a suspended context, for unwinders: `nil` for a destroyed one. Undefined while it runs.
   static func registers(of context: UnsafeMutablePointer<Context>) -> ContextRegisters?
 
-  /// Whether there are any: whether somebody is suspended in `context`. The default asks for them.
-  static func holdsRegisters(_ context: UnsafeMutablePointer<Context>) -> Bool
+  /// Whether there are any: 0 in a destroyed context, something else while somebody is suspended in it. A word, which may
+  /// be tested together with others. The default asks for the registers.
+  static func occupancy(of context: UnsafeMutablePointer<Context>) -> UInt
 
   /// Where a suspended context keeps its registers, for those who read another process's memory; `nil`, the default, where
   /// offsets don't tell.
@@ -188,7 +189,7 @@ extension ContextBackend {
   public static var layout: ContextLayout? { nil }
 
   @inlinable @inline(__always)
-  public static func holdsRegisters(_ context: UnsafeMutablePointer<Context>) -> Bool { registers(of: context) != nil }
+  public static func occupancy(of context: UnsafeMutablePointer<Context>) -> UInt { registers(of: context) == nil ? 0 : 1 }
 
   @inlinable
   public static var passes: Bool { false }

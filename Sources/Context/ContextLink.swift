@@ -57,8 +57,12 @@ extension ContextBackend {
 
   /// Whether the coroutine runs at this moment: whoever resumed it is suspended then.
   @inlinable @inline(__always)
-  public static func isRunning(_ link: UnsafeMutablePointer<ContextLink<Self>>) -> Bool {
-    holdsRegisters(ContextLink.resumer(link))
+  public static func isRunning(_ link: UnsafeMutablePointer<ContextLink<Self>>) -> Bool { runningWord(link) != 0 }
+
+  /// The same as a word, to be tested together with others: 0 while it does not run.
+  @inlinable @inline(__always)
+  public static func runningWord(_ link: UnsafeMutablePointer<ContextLink<Self>>) -> UInt {
+    occupancy(of: ContextLink.resumer(link))
   }
 
   /// Runs the coroutine until it suspends, on the calling thread.

@@ -60,7 +60,7 @@ public enum ASMContext: ContextBackend {
 
   // A load. To read the registers would bring a stack canary into each function that asks, such as a recursion that yields.
   @inlinable @inline(__always)
-  public static func holdsRegisters(_ context: UnsafeMutablePointer<context_asm>) -> Bool { context.pointee.pc != 0 }
+  public static func occupancy(of context: UnsafeMutablePointer<context_asm>) -> UInt { context.pointee.pc }
 
   public static var layout: ContextLayout? { ContextLayout(reading: context_asm_layout) }
 

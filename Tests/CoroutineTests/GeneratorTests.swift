@@ -108,6 +108,82 @@ import Testing
     #expect(Witness.live == 0)
   }
 
+  /// A cancelled body that yields on, whether its elements travel in the word or in the slot.
+  @Test func elementsThatNobodyWantsAreReleased() {
+    final class Witness {
+      nonisolated(unsafe) static var live = 0  // one thread: this test's
+      init() { Witness.live += 1 }
+      deinit { Witness.live -= 1 }
+    }
+    struct Holder {
+      let witness: Witness
+      let others: (Int, Int) = (1, 2)
+    }
+    func run<Element>(_ make: @escaping () -> Element) {
+      var refused = 0
+      let generator = Generator<Element> { yield in
+        for _ in 0..<5 { do { try yield(make()) } catch { refused += 1 } }
+      }
+      #expect(generator.next() != nil)
+      generator.cancel()
+      #expect(refused == 5)
+      #expect(Witness.live == 0)
+    }
+    run { Witness() }
+    run { Witness() as AnyObject }
+    run { [Witness()] }
+    run { Optional(Witness()) }
+    run { Holder(witness: Witness()) }
+    run { { [witness = Witness()] in withExtendedLifetime(witness) {} } }
+  }
+
+  /// A loop may take the block of the last element for that of the next one, unless somebody changed that meanwhile.
+  @Test func whatALoopDoesBetweenTwoElementsCounts() {
+    let cancelled = Generator<Int> { yield in for index in 0... { try yield(index) } }
+    var elements: [Int] = []
+    for element in cancelled {
+      elements.append(element)
+      if element == 3 { cancelled.cancel() }
+    }
+    #expect(elements == [0, 1, 2, 3])
+
+    // Its own body cancels it, and goes on to yield.
+    var itself: Generator<Int>?
+    itself = Generator { yield in
+      for index in 0..<10 {
+        if index == 3 { itself?.cancel() }
+        try yield(index)
+      }
+    }
+    var sum = 0
+    for element in itself! { sum += element }
+    #expect(sum == 3)
+    itself = nil
+
+    // Another one's elements come in between, and from another block.
+    let inner = Generator<Int> { yield in for index in 100..<103 { try yield(index) } }
+    let outer = Generator<Int> { yield in
+      try yield(1)
+      try yield(from: inner)
+      try yield(2)
+    }
+    sum = 0
+    for element in outer { sum += element }
+    #expect(sum == 306)
+
+    // Two loops over the same one.
+    let shared = Generator<Int> { yield in for index in 0..<10 { try yield(index) } }
+    sum = 0
+    for element in shared {
+      sum += element
+      for next in shared {
+        sum += next
+        if next == 5 { break }
+      }
+    }
+    #expect(sum == 45)
+  }
+
   // MARK: Yielding from anywhere
 
   @Test func recursion() {
@@ -404,6 +480,13 @@ import Testing
       #expect(ObjectIdentifier(element.object) == ObjectIdentifier(object))
     }
     for element in repeated(7) { #expect(element == 7) }
+    // One word, whose bits must not be moved: the runtime knows where a weak reference lies.
+    let observers = collect(Generator<Observer> { yield in for _ in 0..<3 { try yield(Observer(object: object)) } })
+    #expect(observers.allSatisfy { $0.object.map(ObjectIdentifier.init) == ObjectIdentifier(object) })
+    for element in repeated(Observer(object: object)) {
+      #expect(element.object.map(ObjectIdentifier.init) == ObjectIdentifier(object))
+    }
+    for element in repeated(object as any Object & Sendable) { #expect(element === object) }
     // Code that knows an element for an object, though the type is `AnyObject`, which is none.
     let known = collectObjects(Generator<AnyObject> { yield in try yield(reference) })
     for element in known + collectObjects(repeated(reference)) {
@@ -488,6 +571,10 @@ private enum CLibrary {
 }
 
 private final class Object: Sendable {}
+
+private struct Observer {
+  weak var object: Object?
+}
 
 private struct ObjectHolder {
   let object: Object

@@ -1,5 +1,5 @@
 // What the compiler must not know, so that the processor has less to wait for: where it would keep in memory what is
-// computed faster, and where it would go on with a value that is loaded late.
+// computed faster, and where it would go on with a value that is loaded late. And what it can't know by itself.
 #pragma once
 
 #include <stdint.h>
@@ -9,6 +9,11 @@
 static inline __attribute__((always_inline)) uintptr_t coroutine_afresh(uintptr_t word) {
   __asm__ volatile("" : "+r"(word));
   return word;
+}
+
+// Says what is always true: so the compiler has a value for another one, and need not load that.
+static inline __attribute__((always_inline)) void coroutine_assume(_Bool condition) {
+  if (!condition) __builtin_unreachable();
 }
 
 #if defined(__x86_64__) && defined(__linux__)

@@ -74,16 +74,16 @@ extension GeneratorCore {
   }
 }
 
-/// `GeneratorCore.willYield`, for the storages.
+/// `GeneratorCore.willYield`, for the storages: throws where nobody wants the element.
 @usableFromInline
-func generatorWillYield(_ tag: UInt) -> Bool {
-  GeneratorCore.willYield(tag)
+func generatorWillYield(_ tag: UInt) throws {
+  guard GeneratorCore.willYield(tag) else { throw GeneratorCancelled() }
 }
 
-/// `GeneratorCore.didArrive`, for the storages.
+/// `GeneratorCore.didArrive`, for the storages: throws where nobody wants another element.
 @usableFromInline
-func generatorDidArrive(_ tag: UInt) -> Bool {
-  GeneratorCore.didArrive(ControlBlock.tagged(tag))
+func generatorDidArrive(_ tag: UInt) throws {
+  guard GeneratorCore.didArrive(ControlBlock.tagged(tag)) else { throw GeneratorCancelled() }
 }
 
 /// The generator whose stack it is, alive while its body runs.
@@ -94,8 +94,8 @@ func generatorOwner(_ block: UnsafeMutablePointer<ControlBlock>) -> Unmanaged<Ge
 
 /// A suspension that is not the plain case.
 @usableFromInline
-func generatorSuspend(_ tag: UInt, _ word: UInt) -> UInt {
-  ControlBlock.suspend(ControlBlock.tagged(tag), passing: word)
+func generatorSuspend(_ tag: UInt, _ word: UInt) throws {
+  if ControlBlock.suspend(ControlBlock.tagged(tag), passing: word) != 0 { try generatorDidArrive(tag) }
 }
 
 /// The first function on a generator's stack.

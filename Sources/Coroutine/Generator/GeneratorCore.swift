@@ -1,5 +1,5 @@
 import CCoroutine
-public import Context
+import Context
 
 /// What a generator does whatever its elements are: begin, end, cancel. Everything here is off the path of an ordinary
 /// element.
@@ -12,7 +12,12 @@ class GeneratorCore {
   @exclusivity(unchecked) final var block: UnsafeMutablePointer<ControlBlock>?
   /// The block that the next element comes from, where it may be got in the plain way; else one that looks as if its body
   /// ran. So one test tells all: not begun, ended, cancelled, something open, a sanitizer, called from inside the body.
-  @exclusivity(unchecked) @usableFromInline final var plainBlock = ControlBlock.alwaysRunning
+  @inlinable final var plainBlock: UnsafeMutablePointer<ControlBlock> {
+    @inline(__always) get { UnsafeMutablePointer(bitPattern: plainWord).unsafelyUnwrapped }
+    @inline(__always) set { plainWord = UInt(bitPattern: newValue) }
+  }
+  /// Its address. A compiler takes equal words for the same, but not equal pointers.
+  @exclusivity(unchecked) @usableFromInline final var plainWord = UInt(bitPattern: ControlBlock.alwaysRunning)
   /// Where a thread has the words by which bindings are found. A constant here, which the compiler knows for one also behind a
   /// switch: else it would not know the same words again. Beside the block, in one line of a cache.
   @usableFromInline final let bindingsPlace: Int
@@ -68,7 +73,6 @@ class GeneratorCore {
   }
 
   /// Whether the body runs at this moment: somebody's registers are saved as its resumer's.
-  @inlinable @inline(__always)
   final func isRunning(_ block: UnsafeMutablePointer<ControlBlock>) -> Bool {
     SelectedBackend.isRunning(ControlBlock.link(of: block))
   }

@@ -23,19 +23,13 @@ class GeneratorStorage<Element>: GeneratorCore {
     require(MemoryLayout<Element>.alignment <= 64, "an element of a Generator is aligned to 64 bytes at most")
   }
 
-  /// Whether an element travels in the word itself: a trivial value, or one reference. A constant in specialised code, and the
-  /// same in code that is not: one side may be specialised, and the other not.
+  /// Whether an element travels in the word itself: its bits are moved, which must be all that a move of it takes. A constant
+  /// in specialised code, and the same in code that is not: one side may be specialised, and the other not.
   @inlinable @inline(__always)
   static var fitsWord: Bool {
-    MemoryLayout<Element>.size <= MemoryLayout<UInt>.size && (_isPOD(Element.self) || isReference)
-  }
-
-  /// Whether it is an instance of a class. `_canBeClass` alone knows that in specialised code only, and takes `AnyObject` for
-  /// one there; it spares the others the question. So does the cast where the element is known to be an `AnyObject`, and says
-  /// at run time that `AnyObject` itself is none: hence it is named.
-  @inlinable @inline(__always)
-  static var isReference: Bool {
-    _canBeClass(Element.self) != 0 && (Element.self is AnyObject.Type || Element.self == AnyObject.self)
+    // What is known to be a class here is bitwise takable, too. To ask that would leave a call for its metadata behind.
+    MemoryLayout<Element>.size <= MemoryLayout<UInt>.size
+      && (_canBeClass(Element.self) == 1 || _isBitwiseTakable(Element.self))
   }
 
   /// Where an element lies that does not fit: below the block, at the lowest multiple of 64 that leaves room for it.
@@ -47,24 +41,37 @@ class GeneratorStorage<Element>: GeneratorCore {
 
   // MARK: The consumer's side
 
+  /// Where the next element comes from, if it comes in the plain way.
+  ///
+  /// Counting references takes atomic operations, and behind one the processor begins to load anew: with such elements it is
+  /// told the block before it has found it. Otherwise a loop has it in a register, see `next()`.
+  @inlinable
+  final var nextBlock: UnsafeMutablePointer<ControlBlock> {
+    @inline(__always) get {
+      guard _canBeClass(Element.self) == 1 || !_isPOD(Element.self) else { return plainBlock }
+      return coroutine_foreseen(plainBlock).unsafelyUnwrapped.assumingMemoryBound(to: ControlBlock.self)
+    }
+  }
+
   // Both looks at the thread's words are on this side, one after the other from one element to the next: where a loop does
-  // nothing in between that the compiler does not know, such as a sum, it needs no second one.
+  // nothing in between that the compiler does not know, such as a sum, it needs no second one. Nor does it load the block.
   @inlinable @inline(__always)
   final func next() -> Element? {
-    guard coroutine_bindings_are_plain(bindingsPlace, 0) else { return nextSlowly() }
-    let block = coroutine_foreseen(plainBlock).unsafelyUnwrapped.assumingMemoryBound(to: ControlBlock.self)
-    guard !isRunning(block) else { return nextSlowly() }
-    let (word, link, mark) = SelectedBackend.resumeReturningLink(ControlBlock.link(of: block), passing: 0)
-    let same = UnsafeMutableRawPointer(link).assumingMemoryBound(to: ControlBlock.self)
+    let link = ControlBlock.link(of: nextBlock)
+    guard coroutine_bindings_are_plain(bindingsPlace, SelectedBackend.runningWord(link)) else { return nextSlowly() }
+    let (word, left, mark) = SelectedBackend.resumeReturningLink(link, passing: 0)
+    let same = UnsafeMutableRawPointer(left).assumingMemoryBound(to: ControlBlock.self)
     // A body that left in the plain way has no mode, and no mark.
     guard coroutine_flow_is_plain(bindingsPlace, mark ?? same.pointee.mode.rawValue) else { return settled(word) }
+    // Who changes the plain block while the body runs marks that: then the body did not leave in the plain way.
+    coroutine_assume(plainWord == UInt(bitPattern: same))
     return Self.element(word)
   }
 
   /// The first element, those with a reason in `mode`, or in the consumer's bindings, and those after the end.
   @inlinable @inline(__always)
   final func nextSlowly() -> Element? {
-    defer { coroutine_bindings_look(bindingsPlace) }
+    defer { look() }
     return nextOutOfLine()
   }
 
@@ -76,7 +83,7 @@ class GeneratorStorage<Element>: GeneratorCore {
   /// An element, or the end, or where another generator's elements begin.
   @inlinable @inline(__always)
   final func settled(_ word: UInt) -> Element? {
-    defer { coroutine_bindings_look(bindingsPlace) }
+    defer { look() }
     return settledOutOfLine(word)
   }
 
@@ -85,31 +92,49 @@ class GeneratorStorage<Element>: GeneratorCore {
     settle(word).map(Self.element)
   }
 
+  /// What the next `next()` begins with, for the compiler: it has that in registers on whichever way it comes there.
+  @inlinable @inline(__always)
+  final func look() {
+    coroutine_words_look(bindingsPlace, plainWord, SelectedBackend.runningWord(ControlBlock.link(of: plainBlock)))
+  }
+
   // MARK: The body's side
 
-  // The slow ways are functions of no generic type, and tell by a `Bool` what is then thrown at one place: else each
-  // function that yields would look up a type on its entry, and keep an error's register across every switch.
+  // The slow ways throw by themselves. Any other call would need the register of the error, and the function around it, such
+  // as a recursion, keep it elsewhere from its first step to its last.
   @inlinable @inline(__always)
   static func yield(_ element: consuming Element, _ handle: Generator<Element>.Yield) throws {
     let tag = coroutine_afresh(handle.tag)
     let block = ControlBlock.tagged(tag)
     // The serial number and the mode, both at once: any bit that differs is a reason to look. And who is not running has
     // nobody to go back to.
-    let isPlain = block.pointee.tag == tag && SelectedBackend.isRunning(ControlBlock.link(of: block))
-    if !isPlain, !generatorWillYield(tag) { throw GeneratorCancelled() }
-    let word: UInt
-    if fitsWord {
-      word = Self.word(element)
-    } else {
-      let slot = slot(block)
-      slot.initialize(to: element)
-      word = UInt(bitPattern: slot)
+    guard _fastPath(block.pointee.tag == tag), _fastPath(SelectedBackend.isRunning(ControlBlock.link(of: block))) else {
+      if fitsWord { return try yieldSlowly(Self.word(element), tag) }
+      try generatorWillYield(tag)
+      return try generatorSuspend(tag, put(element, block))
     }
+    let word = fitsWord ? Self.word(element) : put(element, block)
     // What a resume in the plain case hands over is 0.
-    let answer =
-      isPlain
-      ? SelectedBackend.suspend(ControlBlock.link(of: block), passing: word) : generatorSuspend(tag, word)
-    if answer != 0, !generatorDidArrive(handle.tag) { throw GeneratorCancelled() }
+    let answer = SelectedBackend.suspend(ControlBlock.link(of: block), passing: word)
+    if _slowPath(answer != 0) { try generatorDidArrive(handle.tag) }
+  }
+
+  /// A `yield` that is not the plain case.
+  @inlinable @inline(never)
+  static func yieldSlowly(_ word: UInt, _ tag: UInt) throws {
+    do { try generatorWillYield(tag) } catch {
+      _ = element(word)
+      throw error
+    }
+    try generatorSuspend(tag, word)
+  }
+
+  /// Puts an element into the slot. Returns its address.
+  @inlinable @inline(__always)
+  static func put(_ element: consuming Element, _ block: UnsafeMutablePointer<ControlBlock>) -> UInt {
+    let slot = slot(block)
+    slot.initialize(to: element)
+    return UInt(bitPattern: slot)
   }
 
   /// Lets the consumer run `other` until that ends.
