@@ -189,7 +189,9 @@ extension ContextBackend {
   public static var layout: ContextLayout? { nil }
 
   @inlinable @inline(__always)
-  public static func occupancy(of context: UnsafeMutablePointer<Context>) -> UInt { registers(of: context) == nil ? 0 : 1 }
+  public static func occupancy(of context: UnsafeMutablePointer<Context>) -> UInt {
+    registers(of: context) == nil ? 0 : 1
+  }
 
   @inlinable
   public static var passes: Bool { false }
