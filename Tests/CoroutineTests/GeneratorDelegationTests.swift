@@ -496,6 +496,34 @@ import Testing
     #expect(message(result).contains("inside its own body"))
   }
 
+  /// The stack that the outer one's elements came from is gone by then.
+  @Test func askingTheOuterOneWhileAnInnerOneIsCancelledTraps() async {
+    let middle = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      nonisolated(unsafe) var outer: Generator<Int>?
+      let innermost = Generator<Int> { yield in for value in 0..<9 { try yield(value) } }
+      let inner = Generator<Int> { yield in
+        defer { _ = outer?.next() }
+        try yield(from: innermost)
+      }
+      outer = Generator<Int> { yield in try yield(from: inner) }
+      _ = outer?.next()
+      inner.cancel()
+    }
+    #expect(message(middle).contains("inside its own body"))
+    let last = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      nonisolated(unsafe) var outer: Generator<Int>?
+      let innermost = Generator<Int> { yield in
+        defer { _ = outer?.next() }
+        for value in 0..<9 { try yield(value) }
+      }
+      let inner = Generator<Int> { yield in try yield(from: innermost) }
+      outer = Generator<Int> { yield in try yield(from: inner) }
+      _ = outer?.next()
+      inner.cancel()
+    }
+    #expect(message(last).contains("inside its own body"))
+  }
+
   private func message(_ result: ExitTest.Result?) -> String {
     result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
   }

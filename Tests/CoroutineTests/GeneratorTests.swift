@@ -129,6 +129,28 @@ import Testing
       #expect(refused == 5)
       #expect(Witness.live == 0)
     }
+    /// Elements that are taken, and not looked at.
+    @inline(__always)
+    func drop<Element>(_ make: @escaping () -> Element) {
+      let generator = Generator<Element> { yield in while true { try yield(make()) } }
+      for _ in 0..<3 { _ = generator.next() }
+      _ = generator.next()
+      _ = generator.next()
+    }
+    drop { Witness() }
+    #expect(Witness.live == 0)
+    drop { Witness() as AnyObject }
+    #expect(Witness.live == 0)
+    drop { [Witness()] }
+    #expect(Witness.live == 0)
+    drop { Optional(Witness()) }
+    #expect(Witness.live == 0)
+    drop { Holder(witness: Witness()) }
+    #expect(Witness.live == 0)
+    dropUnspecialised { Witness() }
+    dropUnspecialised { [Witness()] }
+    dropUnspecialised { Witness() as AnyObject }
+    #expect(Witness.live == 0)
     run { Witness() }
     run { Witness() as AnyObject }
     run { [Witness()] }
@@ -486,7 +508,13 @@ import Testing
     for element in repeated(Observer(object: object)) {
       #expect(element.object.map(ObjectIdentifier.init) == ObjectIdentifier(object))
     }
-    for element in repeated(object as any Object & Sendable) { #expect(element === object) }
+    // Existentials: of objects, one word; of errors, one word that is no object of ours.
+    let bounded = collect(Generator<any Base & Sendable> { yield in for _ in 0..<3 { try yield(Derived()) } })
+    #expect(bounded.count == 3 && bounded.allSatisfy { $0 is Derived })
+    for element in repeated(Derived() as any Base & Sendable) { #expect(element is Derived) }
+    let errors = collect(Generator<any Error> { yield in for _ in 0..<3 { try yield(GeneratorTestsError()) } })
+    #expect(errors.count == 3 && errors.allSatisfy { $0 is GeneratorTestsError })
+    for element in repeated(GeneratorTestsError() as any Error) { #expect(element is GeneratorTestsError) }
     // Code that knows an element for an object, though the type is `AnyObject`, which is none.
     let known = collectObjects(Generator<AnyObject> { yield in try yield(reference) })
     for element in known + collectObjects(repeated(reference)) {
@@ -572,6 +600,13 @@ private enum CLibrary {
 
 private final class Object: Sendable {}
 
+private class Base {}
+
+// Holds nothing.
+private final class Derived: Base, @unchecked Sendable {}
+
+private struct GeneratorTestsError: Error {}
+
 private struct Observer {
   weak var object: Object?
 }
@@ -585,6 +620,13 @@ private func collect<Element>(_ generator: Generator<Element>) -> [Element] {
   var elements: [Element] = []
   while let element = generator.next() { elements.append(element) }
   return elements
+}
+
+@_semantics("optimize.sil.specialize.generic.never") @inline(never)
+private func dropUnspecialised<Element>(_ make: @escaping () -> Element) {
+  let generator = Generator<Element> { yield in while true { try yield(make()) } }
+  for _ in 0..<3 { _ = generator.next() }
+  _ = generator.next()
 }
 
 @_semantics("optimize.sil.specialize.generic.never") @inline(never)

@@ -11,7 +11,8 @@ static inline __attribute__((always_inline)) uintptr_t coroutine_afresh(uintptr_
   return word;
 }
 
-// Says what is always true: so the compiler has a value for another one, and need not load that.
+// Says what is true always: so the compiler can take a value that it has for one that it would have to load. Undefined where
+// it is false.
 static inline __attribute__((always_inline)) void coroutine_assume(_Bool condition) {
   if (!condition) __builtin_unreachable();
 }

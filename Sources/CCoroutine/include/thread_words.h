@@ -242,12 +242,13 @@ COROUTINE_WORDS_INLINE bool coroutine_flow_is_plain(ptrdiff_t bindings_at, uintp
 }
 
 // For the rare ways round a `coroutine_flow_is_plain`: the same loads, so that the compiler has these words in registers
-// whichever way was taken, and the next `coroutine_bindings_are_plain` of a loop need not load them; nor the caller `one` and
-// `other`. It would leave loads out that nothing depends on, and cannot know that no list begins at address 1.
-COROUTINE_WORDS_INLINE void coroutine_words_look(ptrdiff_t bindings_at, uintptr_t one, uintptr_t other) {
+// whichever way was taken, and the next `coroutine_bindings_are_plain` of a loop need not load them. The same for two more
+// words of the caller's. The compiler would leave loads out that nothing depends on, and cannot know that the words together
+// never make 1: `address` is that of a block.
+COROUTINE_WORDS_INLINE void coroutine_words_look(ptrdiff_t bindings_at, uintptr_t address, uintptr_t other) {
   uintptr_t task = coroutine_thread_word_peek(bindings_at);
   uintptr_t locals = coroutine_thread_word_peek(bindings_at + COROUTINE_LOCALS_AFTER_TASK);
-  if ((task | locals | one | other) == 1) __builtin_trap();
+  if ((task | locals | address | other) == 1) __builtin_trap();
 }
 
 // Whether `one`, whose turn it is, and `other`, who is suspended, can change places with nothing to exchange: all words of

@@ -200,11 +200,16 @@ class GeneratorCore {
     var core = self
     while let delegate = core.delegate { core = delegate }
     if let block = core.block, isRunning(block) { return mark(upTo: core) }
+    // Whoever asks the outermost one meanwhile, from a body that unwinds, is told so by that one's block.
+    let outermost = outermost
+    outermost.plainBlock = ControlBlock.alwaysRunning
     while core !== self {
+      outermost.innermost = core
       core.unwind()
       core = core.returnToDelegator()
     }
     innermost = self
+    outermost.innermost = self
     unwind()
     leaveDelegator()
   }

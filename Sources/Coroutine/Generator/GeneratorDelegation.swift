@@ -69,11 +69,17 @@ extension GeneratorCore {
   /// Cancelled by somebody else than the one that yields from it: that one goes on behind its `yield(from:)`.
   final func leaveDelegator() {
     guard delegator != nil else { return }
+    let outermost = outermost
     let outer = returnToDelegator()
-    var outermost = outer
-    while let next = outermost.delegator { outermost = next._withUnsafeGuaranteedRef { $0 } }
     outermost.plainBlock = ControlBlock.alwaysRunning
     outermost.innermost = outer
+  }
+
+  /// The one that is asked for the elements: whoever yields from this one, directly or not, or itself.
+  final var outermost: GeneratorCore {
+    var outermost = self
+    while let next = outermost.delegator { outermost = next._withUnsafeGuaranteedRef { $0 } }
+    return outermost
   }
 }
 

@@ -23,13 +23,22 @@ class GeneratorStorage<Element>: GeneratorCore {
     require(MemoryLayout<Element>.alignment <= 64, "an element of a Generator is aligned to 64 bytes at most")
   }
 
-  /// Whether an element travels in the word itself: its bits are moved, which must be all that a move of it takes. A constant
-  /// in specialised code, and the same in code that is not: one side may be specialised, and the other not.
+  /// Whether an element travels in the word itself: a trivial value, or one reference. A constant in specialised code, and the
+  /// same in code that is not: one side may be specialised, and the other not.
   @inlinable @inline(__always)
   static var fitsWord: Bool {
-    // What is known to be a class here is bitwise takable, too. To ask that would leave a call for its metadata behind.
-    MemoryLayout<Element>.size <= MemoryLayout<UInt>.size
-      && (_canBeClass(Element.self) == 1 || _isBitwiseTakable(Element.self))
+    MemoryLayout<Element>.size <= MemoryLayout<UInt>.size && (isReference || _isPOD(Element.self))
+  }
+
+  /// Whether it is a reference to an object, if it is one word. Asks no metadata where the compiler knows: a call for them would
+  /// be left on the way of each element.
+  @inlinable @inline(__always)
+  static var isReference: Bool {
+    switch _canBeClass(Element.self) {
+    case 0: false
+    case 1: true
+    default: isReferenceType(Element.self)
+    }
   }
 
   /// Where an element lies that does not fit: below the block, at the lowest multiple of 64 that leaves room for it.
@@ -48,7 +57,7 @@ class GeneratorStorage<Element>: GeneratorCore {
   @inlinable
   final var nextBlock: UnsafeMutablePointer<ControlBlock> {
     @inline(__always) get {
-      guard _canBeClass(Element.self) == 1 || !_isPOD(Element.self) else { return plainBlock }
+      guard Self.isReference || !_isPOD(Element.self) else { return plainBlock }
       return coroutine_foreseen(plainBlock).unsafelyUnwrapped.assumingMemoryBound(to: ControlBlock.self)
     }
   }
@@ -63,7 +72,8 @@ class GeneratorStorage<Element>: GeneratorCore {
     let same = UnsafeMutableRawPointer(left).assumingMemoryBound(to: ControlBlock.self)
     // A body that left in the plain way has no mode, and no mark.
     guard coroutine_flow_is_plain(bindingsPlace, mark ?? same.pointee.mode.rawValue) else { return settled(word) }
-    // Who changes the plain block while the body runs marks that: then the body did not leave in the plain way.
+    // Whoever changes the plain block while the body runs (`cancel`) sets a bit in the mode of the block that runs: then the
+    // body did not leave in the plain way.
     coroutine_assume(plainWord == UInt(bitPattern: same))
     return Self.element(word)
   }
@@ -146,22 +156,42 @@ class GeneratorStorage<Element>: GeneratorCore {
     guard isWanted else { throw GeneratorCancelled() }
   }
 
-  // Both without the stack canary that the protected forms bring into every function that yields. The pointer stays here.
+  // A reference changes hands as one. To take its bits for it, in memory, is nothing that the optimiser has to respect: it has
+  // left out the release of an element that nobody looked at.
   @inlinable @inline(__always)
   static func word(_ element: __owned Element) -> UInt {
-    var bits: UInt = 0
-    _withUnprotectedUnsafeMutablePointer(to: &bits) {
-      UnsafeMutableRawPointer($0).assumingMemoryBound(to: Element.self).initialize(to: element)
+    if isReference {
+      return UInt(bitPattern: Unmanaged.passRetained(unsafeBitCast(element, to: AnyObject.self)).toOpaque())
     }
-    return bits
+    // Without the stack canary that the protected form brings into every function that yields. The pointer stays here.
+    var bits: UInt = 0
+    return _withUnprotectedUnsafeMutablePointer(to: &bits) {
+      let memory = UnsafeMutableRawPointer($0)
+      memory.initializeMemory(as: Element.self, to: element)
+      return memory.load(as: UInt.self)
+    }
   }
 
   @inlinable @inline(__always)
   static func element(_ word: UInt) -> Element {
     guard fitsWord else { return UnsafeMutablePointer<Element>(bitPattern: word).unsafelyUnwrapped.move() }
+    if isReference {
+      let object = UnsafeRawPointer(bitPattern: word).unsafelyUnwrapped
+      return unsafeBitCast(Unmanaged<AnyObject>.fromOpaque(object).takeRetainedValue(), to: Element.self)
+    }
     var bits = word
     return _withUnprotectedUnsafeMutablePointer(to: &bits) {
-      UnsafeMutableRawPointer($0).assumingMemoryBound(to: Element.self).move()
+      UnsafeMutableRawPointer($0).bindMemory(to: Element.self, capacity: 1).move()
     }
   }
+}
+
+/// Whether values of the type, if they are one word, are references to objects: a class, or an existential of objects.
+@usableFromInline
+func isReferenceType(_ type: Any.Type) -> Bool {
+  if type is AnyObject.Type { return true }
+  // Metadata begin with the kind, those of an existential go on with flags: the highest bit of 32 says "not only objects".
+  // A metatype is a pointer to them.
+  let metadata = unsafeBitCast(type, to: UnsafePointer<(kind: UInt, flags: UInt)>.self)
+  return metadata.pointee.kind == 0x303 && metadata.pointee.flags & 0x8000_0000 == 0
 }
