@@ -1,3 +1,4 @@
+import CCoroutine
 import Context
 public import Dispatch
 
@@ -62,6 +63,7 @@ final class QueueScheduler: Scheduler {
   /// Runs what is ready. After so many it lets the queue's other blocks run.
   @Sendable
   private func drain() {
+    coroutine_prepare_thread()
     for _ in 0..<Self.batch {
       lock.lock()
       guard let next = ready.popFirst() else {
@@ -70,7 +72,8 @@ final class QueueScheduler: Scheduler {
         return
       }
       lock.unlock()
-      next.run()
+      // Here, and not in a function that returns after the switch: see `run`.
+      CoroutineCore.run(next)
     }
     queue.async(execute: drain)
   }
