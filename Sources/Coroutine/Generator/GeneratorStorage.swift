@@ -163,11 +163,12 @@ class GeneratorStorage<Element>: GeneratorCore {
     if isReference {
       return UInt(bitPattern: Unmanaged.passRetained(unsafeBitCast(element, to: AnyObject.self)).toOpaque())
     }
-    // Without the stack canary that the protected form brings into every function that yields. The pointer stays here.
+    // Without the stack canary that the protected form brings into every function that yields. The pointer stays here. Nor is
+    // the memory bound: to the optimiser that may change whatever lies in memory, as what a loop has in registers.
     var bits: UInt = 0
     return _withUnprotectedUnsafeMutablePointer(to: &bits) {
       let memory = UnsafeMutableRawPointer($0)
-      memory.initializeMemory(as: Element.self, to: element)
+      memory.assumingMemoryBound(to: Element.self).initialize(to: element)
       return memory.load(as: UInt.self)
     }
   }
@@ -181,7 +182,7 @@ class GeneratorStorage<Element>: GeneratorCore {
     }
     var bits = word
     return _withUnprotectedUnsafeMutablePointer(to: &bits) {
-      UnsafeMutableRawPointer($0).bindMemory(to: Element.self, capacity: 1).move()
+      UnsafeMutableRawPointer($0).load(as: Element.self)
     }
   }
 }
