@@ -217,20 +217,34 @@ COROUTINE_WORDS_INLINE bool coroutine_access_set_is_empty(void) {
   return coroutine_access_set_is_empty_slowly();
 }
 
+// The words by which bindings are found, of the thread that runs here; 0 where they are not known.
+struct coroutine_bindings_words {
+  uintptr_t task;
+  uintptr_t locals;
+};
+
+// `bindings_at` is what `coroutine_bindings_place` returned.
+COROUTINE_WORDS_INLINE struct coroutine_bindings_words coroutine_bindings_peek(ptrdiff_t bindings_at) {
+  struct coroutine_bindings_words words = {
+      .task = coroutine_thread_word_peek(bindings_at),
+      .locals = coroutine_thread_word_peek(bindings_at + COROUTINE_LOCALS_AFTER_TASK),
+  };
+  return words;
+}
+
 // Whether no task-local binding is in force in the flow of control that runs here, and `other` is 0: one test outside of
 // tasks, since this is on the way of each element of a generator. As far as that is known without a search: false where a
-// word was not found, and in a task until somebody has looked for the head of its bindings. `bindings_at` is what
-// `coroutine_bindings_place` returned.
-COROUTINE_WORDS_INLINE bool coroutine_bindings_are_plain(ptrdiff_t bindings_at, uintptr_t other) {
-  uintptr_t task = coroutine_thread_word_peek(bindings_at);
-  uintptr_t locals = coroutine_thread_word_peek(bindings_at + COROUTINE_LOCALS_AFTER_TASK);
-  if (COROUTINE_WORDS_LIKELY((other | task | locals) == 0)) {
+// word was not found, and in a task until somebody has looked for the head of its bindings. `words` is what
+// `coroutine_bindings_peek` returned just now.
+COROUTINE_WORDS_INLINE bool coroutine_bindings_are_plain(ptrdiff_t bindings_at, struct coroutine_bindings_words words,
+                                                         uintptr_t other) {
+  if (COROUTINE_WORDS_LIKELY((other | words.task | words.locals) == 0)) {
     return COROUTINE_WORDS_NOT_FOUND_DIFFERS || bindings_at != 0;
   }
   // In a task the thread's own bindings do not count. Branches, as they are all foreseen.
   if (COROUTINE_WORDS_LIKELY(other == 0 && bindings_at != 0)) {
     ptrdiff_t head = __atomic_load_n(&coroutine_words_at.task_head, __ATOMIC_RELAXED);
-    if (COROUTINE_WORDS_LIKELY(task != 0 && head > 0)) return *(const uintptr_t *)(task + (uintptr_t)head) == 0;
+    if (COROUTINE_WORDS_LIKELY(words.task != 0 && head > 0)) return *(const uintptr_t *)(words.task + (uintptr_t)head) == 0;
   }
   return false;
 }
@@ -238,7 +252,8 @@ COROUTINE_WORDS_INLINE bool coroutine_bindings_are_plain(ptrdiff_t bindings_at, 
 // The same, and no access is in progress either.
 COROUTINE_WORDS_INLINE bool coroutine_flow_is_plain(ptrdiff_t bindings_at, uintptr_t other) {
   ptrdiff_t access_at = __atomic_load_n(&coroutine_words_at.access, __ATOMIC_RELAXED);
-  return coroutine_bindings_are_plain(bindings_at, other | coroutine_thread_word_peek(access_at));
+  return coroutine_bindings_are_plain(bindings_at, coroutine_bindings_peek(bindings_at),
+                                      other | coroutine_thread_word_peek(access_at));
 }
 
 // For the rare ways round a `coroutine_flow_is_plain`: the same loads, so that the compiler has these words in registers
@@ -246,9 +261,8 @@ COROUTINE_WORDS_INLINE bool coroutine_flow_is_plain(ptrdiff_t bindings_at, uintp
 // words of the caller's. The compiler would leave loads out that nothing depends on, and cannot know that the words together
 // never make 1: `address` is that of a block.
 COROUTINE_WORDS_INLINE void coroutine_words_look(ptrdiff_t bindings_at, uintptr_t address, uintptr_t other) {
-  uintptr_t task = coroutine_thread_word_peek(bindings_at);
-  uintptr_t locals = coroutine_thread_word_peek(bindings_at + COROUTINE_LOCALS_AFTER_TASK);
-  if ((task | locals | address | other) == 1) __builtin_trap();
+  struct coroutine_bindings_words words = coroutine_bindings_peek(bindings_at);
+  if ((words.task | words.locals | address | other) == 1) __builtin_trap();
 }
 
 // Whether `one`, whose turn it is, and `other`, who is suspended, can change places with nothing to exchange: all words of

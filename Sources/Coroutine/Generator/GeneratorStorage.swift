@@ -62,12 +62,25 @@ class GeneratorStorage<Element>: GeneratorCore {
     }
   }
 
+  /// The block, with its body's frame on the way. Behind a slot the frame lies somewhere else.
+  @inlinable @inline(__always)
+  final func fetchedEarly(_ block: UnsafeMutablePointer<ControlBlock>) -> UnsafeMutablePointer<ControlBlock> {
+    guard Self.fitsWord else { return block }
+    return coroutine_prefetched(block).unsafelyUnwrapped.assumingMemoryBound(to: ControlBlock.self)
+  }
+
   // Both looks at the thread's words are on this side, one after the other from one element to the next: where a loop does
   // nothing in between that the compiler does not know, such as a sum, it needs no second one. Nor does it load the block.
   @inlinable @inline(__always)
   final func next() -> Element? {
-    let link = ControlBlock.link(of: nextBlock)
-    guard coroutine_bindings_are_plain(bindingsPlace, SelectedBackend.runningWord(link)) else { return nextSlowly() }
+    let block = nextBlock
+    // Before the block's own word: the compiler takes a load behind unknown instructions for one that may not come to be, and
+    // would not have it in a register from one element to the next.
+    let bindings = coroutine_bindings_peek(bindingsPlace)
+    let link = ControlBlock.link(of: fetchedEarly(block))
+    guard coroutine_bindings_are_plain(bindingsPlace, bindings, SelectedBackend.runningWord(link)) else {
+      return nextSlowly()
+    }
     let (word, left, mark) = SelectedBackend.resumeReturningLink(link, passing: 0)
     let same = UnsafeMutableRawPointer(left).assumingMemoryBound(to: ControlBlock.self)
     // A body that left in the plain way has no mode, and no mark.
