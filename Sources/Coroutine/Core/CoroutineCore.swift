@@ -15,6 +15,8 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   // The fields lie in the order in which they are declared. First what is needed to begin, end, and be joined: that happens
   // on different threads, and each cache line that it needs has to travel between them.
 
+  /// 1 if what runs is asked to stop. See `CancellationRegion`. The other half of the word that begins with `lock`.
+  @usableFromInline final let interruption = Atomic<UInt32>(0)
   /// Where it runs, unless it has hopped elsewhere. Fixed.
   let home: SchedulerReference
   /// On its stack; `nil` before the first run and after the end.
@@ -36,8 +38,6 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   /// The priority of the task that it was created in, or whose coroutine it was; 0 for none. (Not as `TaskPriority`, whose
   /// layout only the Swift runtime knows: each access would be a call.)
   @exclusivity(unchecked) private var rawPriority: UInt8
-  /// 1 if what runs is asked to stop. See `CancellationRegion`.
-  @usableFromInline final let interruption = Atomic<UInt32>(0)
   /// The creator's task-local bindings, until the first run moves them into the block.
   @exclusivity(unchecked) private var inherited: UInt
   /// Guarded by the lock.
