@@ -15,20 +15,20 @@ static void *new_stack(void) {
   return stack;
 }
 
-// Runs `statement` so often, in the chosen layout.
-#define REPEAT(layout, round_trips, statement)                                                                         \
+// Runs `statement` while `condition` holds, in the chosen layout. No count of its own: kept in memory across a switch, that
+// would take longer than the switch of the ASM backend does.
+#define REPEAT(layout, condition, statement)                                                                           \
   do {                                                                                                                 \
-    uintptr_t left = (round_trips);                                                                                    \
     switch (layout) {                                                                                                  \
-      case 0: REPEAT_PADDED(statement, (void)0); break;                                                                \
-      case 1: REPEAT_PADDED(statement, switch_loop_pad_4()); break;                                                    \
-      case 2: REPEAT_PADDED(statement, switch_loop_pad_8()); break;                                                    \
-      case 3: REPEAT_PADDED(statement, switch_loop_pad_24()); break;                                                   \
+      case 0: REPEAT_PADDED(condition, statement, (void)0); break;                                                     \
+      case 1: REPEAT_PADDED(condition, statement, switch_loop_pad_4()); break;                                         \
+      case 2: REPEAT_PADDED(condition, statement, switch_loop_pad_8()); break;                                         \
+      case 3: REPEAT_PADDED(condition, statement, switch_loop_pad_24()); break;                                        \
       default: abort();                                                                                                \
     }                                                                                                                  \
   } while (0)
-#define REPEAT_PADDED(statement, padding)                                                                              \
-  for (; left > 0; left--) {                                                                                           \
+#define REPEAT_PADDED(condition, statement, padding)                                                                   \
+  while (condition) {                                                                                                  \
     statement;                                                                                                         \
     padding;                                                                                                           \
   }
@@ -54,7 +54,7 @@ uintptr_t switch_loop_jump_fcontext(int layout, uintptr_t round_trips) {
   static void *partner;
   if (partner == NULL) partner = make_fcontext((char *)new_stack() + stack_size, stack_size, answer_jump_fcontext);
   struct transfer arrival = {partner, 0};
-  REPEAT(layout, round_trips, arrival = jump_fcontext(arrival.fctx, arrival.data));
+  REPEAT(layout, (uintptr_t)arrival.data < round_trips, arrival = jump_fcontext(arrival.fctx, arrival.data));
   partner = arrival.fctx;
   return (uintptr_t)arrival.data;
 }
@@ -98,7 +98,7 @@ uintptr_t switch_loop_swapcontext(int layout, uintptr_t round_trips) {
     makecontext(&ucontext_there, answer_swapcontext, 0);
   }
   ucontext_word = 0;
-  REPEAT(layout, round_trips, (void)swapcontext(&ucontext_here, &ucontext_there));
+  REPEAT(layout, ucontext_word < round_trips, (void)swapcontext(&ucontext_here, &ucontext_there));
   return ucontext_word;
 }
 
@@ -115,6 +115,6 @@ uintptr_t switch_loop_context_asm(int layout, uintptr_t round_trips) {
     context_asm_initialize(&asm_there, (char *)new_stack() + stack_size, &asm_here, answer_context_asm);
   }
   uintptr_t word = 0;
-  REPEAT(layout, round_trips, word = context_asm_switch(&asm_here, &asm_there, word).word);
+  REPEAT(layout, word < round_trips, word = context_asm_switch(&asm_here, &asm_there, word).word);
   return word;
 }

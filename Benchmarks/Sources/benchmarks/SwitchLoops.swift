@@ -22,16 +22,17 @@ enum Layout24: Layout {
 // The loops are ordinary functions, not inlined: in a closure that is a C function, and at the top level of a program, the
 // compiler does not inline the switch, which would double the figure.
 
-/// Switches forth and back so often; returns the word that went round, incremented by the partner each time.
+/// Switches forth and back until the word that goes round, incremented by the partner each time, is so large; returns it.
+/// Whom to switch back to is who came, as in the loop over `jump_fcontext`; one's own context lies beside that, in the link.
 @inline(never)
 func switchBackAndForth<Backend: MeasuredBackend, Place: Layout>(
   _ partner: Partner<Backend>, _ roundTrips: Int, _ layout: Place.Type
 ) -> Int {
-  let here = ContextLink.resumer(partner.link)
-  let there = ContextLink.own(partner.link)
+  var there = ContextLink.own(partner.link)
   var word: UInt = 0
-  for _ in 0..<roundTrips {
-    word = exchange(Backend.self, from: here, to: there, word)
+  while word < roundTrips {
+    let arrival = Backend.switchContext(from: there + 1, to: there, passing: word)
+    (word, there) = (arrival.word, arrival.departed)
     Place.pad()
   }
   return Int(bitPattern: word)
@@ -39,19 +40,12 @@ func switchBackAndForth<Backend: MeasuredBackend, Place: Layout>(
 
 @inline(never)
 func answerSymmetrically<Backend: MeasuredBackend>(_ backend: Backend.Type, at address: UInt) {
-  let link = UnsafeMutablePointer<ContextLink<Backend>>(bitPattern: address)!
-  let here = ContextLink.own(link)
-  let there = ContextLink.resumer(link)
+  var there = ContextLink.resumer(UnsafeMutablePointer<ContextLink<Backend>>(bitPattern: address)!)
   var word: UInt = 0
-  while true { word = exchange(Backend.self, from: here, to: there, word) &+ 1 }
-}
-
-@inline(__always)
-private func exchange<Backend: ContextBackend>(
-  _ backend: Backend.Type, from: UnsafeMutablePointer<Backend.Context>, to: UnsafeMutablePointer<Backend.Context>,
-  _ word: UInt
-) -> UInt {
-  Backend.switchContext(from: from, to: to, passing: word).word
+  while true {
+    let arrival = Backend.switchContext(from: there - 1, to: there, passing: word)
+    (word, there) = (arrival.word &+ 1, arrival.departed)
+  }
 }
 
 /// The same by `resume` and `suspend`, as the runtime switches: they also say that the resumer waits no more.
@@ -59,9 +53,10 @@ private func exchange<Backend: ContextBackend>(
 func resumeAndSuspend<Backend: MeasuredBackend, Place: Layout>(
   _ partner: Partner<Backend>, _ roundTrips: Int, _ layout: Place.Type
 ) -> Int {
+  var link = partner.link
   var word: UInt = 0
-  for _ in 0..<roundTrips {
-    word = Backend.resume(partner.link, passing: word)
+  while word < roundTrips {
+    (word, link, _) = Backend.resumeReturningLink(link, passing: word)
     Place.pad()
   }
   return Int(bitPattern: word)
