@@ -139,7 +139,7 @@ extension ActorCore {
     case .restart: return nil
     case .end(let end): return end
     case .judge(let error, let mayRestart):
-      let verdict = self.verdict ?? judge(error, mayRestart: mayRestart)
+      let verdict = self.verdict ?? judge(error, mayResume: false, mayRestart: mayRestart)
       self.verdict = nil
       // It is its parent's failure now, or has been reported as the supervisor's.
       if verdict == .escalate { isFailureKnown = true }
@@ -180,8 +180,8 @@ extension ActorCore {
   }
 
   /// What its supervisor says about a failure.
-  private final func judge(_ error: any Error, mayRestart: Bool) -> Supervision.Directive {
-    parent?.judge(self, error, mayRestart: mayRestart) ?? .stop
+  private final func judge(_ error: any Error, mayResume: Bool, mayRestart: Bool) -> Supervision.Directive {
+    parent?.judge(self, error, mayResume: mayResume, mayRestart: mayRestart) ?? .stop
   }
 
   /// A message has failed, in a body that could go on. Whether it is to.
@@ -190,7 +190,7 @@ extension ActorCore {
     // What ends the body for another reason is no failure.
     guard lock.withLock({ life.request == nil }) else { return false }
     let isKnown = endMessage(error)
-    let verdict = judge(error, mayRestart: true)
+    let verdict = judge(error, mayResume: true, mayRestart: true)
     if verdict == .resume { return true }
     isFailureKnown = isKnown
     self.verdict = verdict

@@ -35,7 +35,9 @@ import Synchronization
 ///   `CoroutineErrors.unhandled`.
 /// - **Circles.** An actor that asks itself, or one that waits for it, gets `AskCycle` instead of waiting for ever; so it
 ///   does where it waits for the promise of a `send`, for what `then` makes of that, or for several by `values(of:)`. Where
-///   the answer will come from somebody else, `Reply.handedOn()` says so.
+///   the answer will come from somebody else, `Reply.handedOn()` says so. A coroutine that an actor has launched asks for
+///   itself: whether the actor waits for it, and can't be cancelled meanwhile, is not known when it asks. That is a
+///   deadlock, which `CoroutineDebug`'s detector reports.
 ///
 /// All functions may be called from any thread; those that may wait exist for coroutines, for `async` code, and, with
 /// `Blocking` in their names, for threads. Copies are the same actor. Each message takes constant time; nothing is

@@ -9,8 +9,8 @@ public struct Supervision: Sendable {
   /// What to do about a failure.
   public enum Directive: Sendable {
     /// Go on with the next message, with the state as it is. Possible where a message is handled by
-    /// `Mailbox.handleEach(_:)`, or by an actor made with a state; a body that has thrown has lost its variables, and is
-    /// run again.
+    /// `Mailbox.handleEach(_:)`, or by an actor made with a state; for a body that has thrown, and so lost its variables, it
+    /// is `restart`.
     case resume
     /// Run the body again, which makes a new state, when the actor's children have ended. The messages in the mailbox stay
     /// there: a child that asks its parent in its cleanup, shielded from the cancel, would wait for ever.
@@ -76,8 +76,9 @@ struct SupervisionStateMachine {
   /// Nanoseconds.
   private let window: UInt64
   private let beyondLimit: Supervision.Directive
-  /// When it has started actors again: those that may still count, oldest first.
+  /// When it has started actors again, oldest first. Those before `firstThatCounts` are out of the window.
   private(set) var restarts: [UInt64] = []
+  private var firstThatCounts = 0
 
   init(_ policy: Supervision) {
     strategy = policy.strategy
@@ -102,8 +103,8 @@ struct SupervisionStateMachine {
   mutating func failed(_ directive: Supervision.Directive, at now: UInt64) -> Decision {
     var directive = directive
     if directive == .restart, limit != .max {
-      restarts.removeAll { $0.addingSaturated(window) <= now }
-      if restarts.count < limit { restarts.append(now) } else { directive = beyondLimit }
+      forgetRestarts(at: now)
+      if restarts.count - firstThatCounts < limit { restarts.append(now) } else { directive = beyondLimit }
     }
     guard directive == .restart || directive == .stop else { return Decision(directive: directive, others: .none) }
     switch strategy {
@@ -111,5 +112,15 @@ struct SupervisionStateMachine {
     case .oneForAll: return Decision(directive: directive, others: .all)
     case .restForOne: return Decision(directive: directive, others: .later)
     }
+  }
+
+  /// Constant time on average: half of the list goes at once.
+  private mutating func forgetRestarts(at now: UInt64) {
+    while firstThatCounts < restarts.count, restarts[firstThatCounts].addingSaturated(window) <= now {
+      firstThatCounts += 1
+    }
+    guard firstThatCounts > restarts.count / 2 else { return }
+    restarts.removeFirst(firstThatCounts)
+    firstThatCounts = 0
   }
 }

@@ -37,9 +37,16 @@ final class SupervisorNode: @unchecked Sendable {
   }
 
   /// Decides about a child that has failed, on whose coroutine this is, and does what concerns others.
-  func judge(_ child: ActorCore, _ error: any Error, mayRestart: Bool) -> Supervision.Directive {
+  ///
+  /// - Parameters:
+  ///   - mayResume: whether its body still runs. One that has thrown can only be run again.
+  ///   - mayRestart: whether that may help.
+  func judge(
+    _ child: ActorCore, _ error: any Error, mayResume: Bool, mayRestart: Bool
+  ) -> Supervision.Directive {
     var wish = policy.decide(error)
-    if wish == .restart || wish == .resume, !mayRestart { wish = .stop }
+    if wish == .resume, !mayResume { wish = .restart }
+    if wish == .restart, !mayRestart { wish = .stop }
     lock.lock()
     let decision = machine.failed(wish, at: TimerService.shared.now)
     let others = others(decision.others, than: child)
