@@ -69,26 +69,53 @@ import Testing
     }
   }
 
-  @Test(arguments: [nil] + Step.allCases)
-  func theLoginFlowEndsWithItsFirstErrorAndHidesTheProgressOnce(_ failing: Step?) async throws {
-    let log = Log()
-    let login = Coroutine(on: .main) {
+  /// The flow, and how often its end has come.
+  static func login(failing: Step?, _ log: Log) -> (flow: Coroutine<Void, any Error>, hidden: Channel<Bool>) {
+    let hidden = Channel<Bool>(capacity: .unbounded)
+    let flow = Coroutine(on: .main) {
       log.add("show progress")
-      defer { log.add("hide progress") }
       for step in Step.allCases {
-        let result = try awaitCallback(Self.task(step, failing: failing, log))
+        let result = try awaitCallback(task(step, failing: failing, log))
         #expect(result == "result of \(step)")
         #expect(DispatchQueue.main.isCurrent)
       }
       log.add("user info")
+    }.finally {
+      log.add("hide progress")
+      _ = hidden.trySend(DispatchQueue.main.isCurrent)
     }
+    return (flow, hidden)
+  }
+
+  @Test(arguments: [nil] + Step.allCases)
+  func theLoginFlowEndsWithItsFirstErrorAndHidesTheProgressOnce(_ failing: Step?) async throws {
+    let log = Log()
+    let (login, hidden) = Self.login(failing: failing, log)
     if let failing {
       await #expect(throws: Failed(step: failing)) { try await login.get() }
     } else {
       try await login.get()
     }
+    #expect(try await hidden.receive())
     let done = Step.allCases.prefix { $0 != failing } + [failing].compactMap { $0 }
     let end = failing == nil ? ["user info"] : []
     #expect(log.all == ["show progress"] + done.map(\.rawValue) + end + ["hide progress"])
+    await Self.nothingMoreComes(to: hidden)
+  }
+
+  @MainActor @Test func cancelledBeforeItBeganTheLoginFlowOnlyHidesTheProgress() async throws {
+    let log = Log()
+    let (login, hidden) = Self.login(failing: nil, log)
+    login.cancel()  // this is the main queue, on which it has not had its turn
+    await #expect(throws: CancellationError.self) { try await login.get() }
+    #expect(try await hidden.receive())
+    #expect(log.all == ["hide progress"])
+    await Self.nothingMoreComes(to: hidden)
+  }
+
+  /// What would run on the main queue a second time, or late, has had its turn when this returns.
+  static func nothingMoreComes(to hidden: Channel<Bool>) async {
+    await withCheckedContinuation { turn in DispatchQueue.main.async { turn.resume() } }
+    #expect(hidden.isEmpty)
   }
 }

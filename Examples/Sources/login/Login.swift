@@ -1,5 +1,6 @@
 // Log in, query the user, download his picture, change it: each step needs the one before. The steps are callback APIs, as
-// the network has them; the flow reads as if they were not, errors are thrown, and the main queue is never blocked.
+// the network has them; the flow reads as if they were not, errors are thrown, and the main queue is never blocked. What
+// is to be done in the end, however that comes about, stands behind it, in a `finally`.
 
 import Coroutine
 import Dispatch
@@ -40,9 +41,9 @@ enum Server {
 @main @MainActor struct Login {
   static func main() async throws {
     for password in ["12345", "wrong"] {
+      let (ended, end) = Promise.makePromise(of: Void.self)
       let login = Coroutine {
         print("progress is shown")
-        defer { print("progress is hidden") }
 
         let account = try awaitCallback { done in Server.logIn("jim", password: password, completion: done) }
         let user = try awaitCallback { done in Server.query(account.user, token: account.token, completion: done) }
@@ -51,7 +52,11 @@ enum Server {
 
         dispatchPrecondition(condition: .onQueue(.main))
         print("welcome \(user.name), \(round.name)")
+      }.finally {
+        print("progress is hidden")
+        end.fulfill()
       }
+      try await ended.get()  // `login.get()` waits for the flow, not for what stands behind it
       do {
         try await login.get()
       } catch let error as NetworkError {
