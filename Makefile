@@ -18,7 +18,7 @@ help:
 	@echo "                coroutine-dump, and of core files"
 	@echo "make trace      load a trace of the demo into Perfetto's own engine, and see what arrives there"
 	@echo "make examples   run the small examples, and compare what they print with what they should"
-	@echo "make docs       compile the examples of the README and of docs/"
+	@echo "make docs       compile the examples of the README and of docs/, and run those that say what they print"
 	@echo "make sanitize   run the tests under ThreadSanitizer and AddressSanitizer, on all backends"
 	@echo "make bench      run the benchmarks, beside Boost, Go, and Swift's own concurrency"
 	@echo "make bench-check  hold the runtime's ratios to its peers against Benchmarks/thresholds.json"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compiles the Swift examples of the README and of docs/: each ```swift block has to compile. Errors name the line
-# in the document.
+# in the document. Those that are marked so are run, too, and have to print what they say.
 #
 #   scripts/check-docs.sh [FILE.md...]
 #
@@ -12,6 +12,8 @@
 #   -->
 #   <!-- docs: file -->           the block is no function's body: it extends types
 #   <!-- docs: sync -->           the block's `await` is in a closure
+#   <!-- docs: run -->            the block is run in a coroutine, and has to print what the comments behind its
+#                                 `print(…)` say: the same words in the same order, whatever commas and line ends
 #   <!-- docs: skip, because … -->
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -34,20 +36,21 @@ built=$(swift build "${options[@]}" --show-bin-path)
 sources=$(mktemp -d)
 trap 'rm -rf "$sources"' EXIT
 
-# extract <document>: prints its source file.
+# extract <document>: prints its source file, and adds to the list of what is to be run: function, place, what it prints.
 extract() {
-  awk -v document="$1" -v name="$(tr -c 'A-Za-z0-9\n' _ <<< "$1")" '
+  awk -v document="$1" -v name="$(tr -c 'A-Za-z0-9\n' _ <<< "$1")" -v runs="$sources/runs" '
     function at(line) { return "#sourceLocation(file: \"" document "\", line: " line ")\n" }
     /^<!-- docs: given/ { inside = "given"; given = given at(NR + 1); next }
     inside == "given" { if (/^-->/) inside = ""; else given = given $0 "\n"; next }
     /^<!-- docs: / { directive = $3; sub(/,$/, "", directive); next }
-    /^```swift/ { inside = "block"; text = at(NR + 1); effects = "throws"; next }
+    /^```swift/ { inside = "block"; text = at(NR + 1); effects = "throws"; output = ""; start = NR; next }
     inside == "block" && /^```/ {
       inside = ""
       if (directive == "file") files = files text
       else if (directive != "skip") {
         if (directive == "sync") effects = "throws"
-        functions = functions "private func " name "_" ++count "() " effects " {\n" text "}\n"
+        functions = functions "func " name "_" ++count "() " effects " {\n" text "}\n"
+        if (directive == "run") printf "%s_%d\t%s:%d\t%s\n", name, count, document, start, output >> runs
       }
       directive = ""
       next
@@ -59,6 +62,7 @@ extract() {
     }
     inside == "block" {
       if ($0 ~ /(^|[^.A-Za-z])await /) effects = "async throws"
+      if (directive == "run" && /print\(/ && match($0, / \/\/ /)) output = output " " substr($0, RSTART + RLENGTH)
       sub(/^func /, "@Sendable &")  # as it is where readers write it, outside of every function
       text = text $0 "\n"
     }
@@ -71,17 +75,56 @@ extract() {
     }' "$1"
 }
 
+touch "$sources/runs"
 for document; do extract "$document" > "$sources/$(tr -c 'A-Za-z0-9\n' _ <<< "$document").swift"; done
 
+# A coroutine on a queue of its own, and what it launches there, take turns in a known order. The main queue is served.
+cat > "$sources/Run.swift" <<END
+import Coroutine
+import Dispatch
+
+@main enum Run {
+  static func main() async throws {
+    let example = examples[CommandLine.arguments[1]]!
+    try await Coroutine(on: DispatchQueue(label: "example")) {
+      try example()
+      while Coroutine.statistics.liveCoroutines > 1 { try Coroutine.sleep(for: .milliseconds(1)) }
+    }.get()
+  }
+
+  static let examples: [String: @Sendable () throws -> Void] = [
+$(cut -f 1 "$sources/runs" | sed 's/.*/    "&": &,/')
+    "": {},
+  ]
+}
+END
+
 modules=()
-for folder in Sources/*/include; do
-  name=$(basename "$(dirname "$folder")")
+objects=()
+for folder in Sources/*; do
+  name=$(basename "$folder")
   map=$built/$name.build/module.modulemap
-  if [[ -e $folder/module.modulemap ]]; then map=$folder/module.modulemap; fi
-  if [[ -e $map ]]; then modules+=(-Xcc "-fmodule-map-file=$map" -Xcc "-I$folder"); fi
+  if [[ -e $folder/include/module.modulemap ]]; then map=$folder/include/module.modulemap; fi
+  if [[ -e $map ]]; then modules+=(-Xcc "-fmodule-map-file=$map" -Xcc "-I$folder/include"); fi
+  if [[ -d $built/$name.build ]]; then mapfile -t -O "${#objects[@]}" objects < <(find "$built/$name.build" -name '*.o'); fi
 done
-# As far as the compiler's last complaint: that a value is sent elsewhere, and used again, it finds behind the type checker.
 # A snippet need not use what it shows.
-swiftc -emit-sil -o /dev/null -wmo -parse-as-library -swift-version 6 -suppress-warnings -module-name Documentation \
-  -I "$built/Modules" "${modules[@]}" "$sources"/*.swift
+ar rc "$sources/modules.a" "${objects[@]}"  # of which the program takes what it uses
+swiftc -o "$sources/examples" -wmo -parse-as-library -swift-version 6 -suppress-warnings -module-name Documentation \
+  -I "$built/Modules" "${modules[@]}" "$sources"/*.swift "$sources/modules.a" -lunwind-generic -lunwind
 printf 'The examples of %d documents compile.\n' $#
+
+words() { tr -s ', \n' ' ' | sed 's/^ //; s/ $//'; }
+failures=0
+while IFS=$'\t' read -r function place expected; do
+  status=0
+  output=$(HOME=$sources TMPDIR=$sources timeout 60 "$sources/examples" "$function" 2> "$sources/complaints" < /dev/null) ||
+    status=$?
+  if ((status != 0)) || [[ $(words <<< "$output") != "$(words <<< "$expected")" ]]; then
+    printf 'error: %s: ends with %d, and prints\n%s\ninstead of\n%s\n' "$place" "$status" "$output" "$expected" >&2
+    head -n 20 "$sources/complaints" >&2
+    failures=$((failures + 1))
+  fi
+done < "$sources/runs"
+((failures == 0))
+printf '%d of them print what they say.\n' "$(wc -l < "$sources/runs")"
