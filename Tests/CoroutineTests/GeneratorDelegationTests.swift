@@ -1,6 +1,9 @@
-import Coroutine
+import Context
 import Dispatch
+import Glibc
 import Testing
+
+@testable import Coroutine
 
 /// One generator yields what another one does: the innermost body runs directly under the consumer.
 @Suite struct GeneratorDelegationTests {
@@ -70,8 +73,7 @@ import Testing
     #expect(boxes.map(\.number) == [0, 1, 2])
   }
 
-  /// Were each element passed on by every generator in between, this would take 100 million steps.
-  @Test func anElementTakesConstantTimeAtAnyDepth() {
+  @Test func elementsComeThroughTenThousandLevels() {
     func nested(_ depth: Int) -> Generator<Int> {
       Generator(stackSize: 32 << 10) { yield in
         if depth == 0 { for value in 0..<10_000 { try yield(value) } } else { try yield(from: nested(depth - 1)) }
@@ -120,8 +122,7 @@ import Testing
     }
   }
 
-  @Test func theInnermostRunsDirectlyUnderTheConsumer() async throws {
-    // The outer body does not run between two elements of the inner one: an access of its own would not be open.
+  @Test func theOuterBodyGoesOnBehindTheInnerOnesEnd() {
     let log = Log()
     let generator = Generator<Int> { yield in
       log.add("outer begins")
@@ -131,6 +132,54 @@ import Testing
     for value in generator { log.add("consumed \(value)") }
     #expect(
       log.all == ["outer begins", "consumed 0", "consumed 1", "consumed 2", "end of 0..<3", "outer goes on"])
+  }
+
+  /// In processes of their own: the first step on an outer body's stack is the last one of the process.
+  @Test func anElementOfTheInnermostTouchesNoOuterStack() async {
+    await #expect(processExitsWith: .success) {
+      let chain = Chain(of: 10) { body in
+        Generator<Int> { yield in
+          if let inner = body.inner { try yield(from: inner) } else { for value in 0... { try yield(value) } }
+        }
+      }
+      #expect(chain.outermost.next() == 0)
+      let elements = chain.withOuterStacksLocked(\.storage.block) { outermost in
+        (0..<1000).map { _ in outermost.next() }
+      }
+      #expect(elements == Array(1...1000))
+    }
+    await #expect(processExitsWith: .success) {
+      let chain = Chain(of: 10) { body in
+        ThrowingGenerator<String> { yield in
+          guard let inner = body.inner else {
+            for value in 0... { try yield("an element that does not travel in the word, \(value)") }
+            return
+          }
+          try yield(from: inner)
+        }
+      }
+      #expect(try chain.outermost.next()?.last == "0")
+      let elements = try chain.withOuterStacksLocked(\.storage.block) { outermost in
+        try (0..<1000).map { _ in try outermost.next() }
+      }
+      #expect(elements == (1...1000).map { "an element that does not travel in the word, \($0)" })
+    }
+    await #expect(processExitsWith: .success) {
+      let chain = Chain(of: 10) { body in
+        TwoWayGenerator<Int?, Int, Int> { yield in
+          guard let inner = body.inner else {
+            var input: Int?
+            while true { input = try yield((input ?? 0) * 2) }
+          }
+          return try yield(from: inner)
+        }
+      }
+      #expect(try chain.outermost.next(nil) == .yielded(0))
+      let steps = try chain.withOuterStacksLocked(\.storage.block) { outermost in
+        try (0..<1000).map { try outermost.next($0) }
+      }
+      #expect(steps == (0..<1000).map { .yielded($0 * 2) })
+    }
   }
 
   @Test func oneThatHasBegunGoesOnWhereItIs() {
@@ -526,5 +575,40 @@ import Testing
 
   private func message(_ result: ExitTest.Result?) -> String {
     result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
+  }
+}
+
+/// Generators of which each yields from the next one.
+private struct Chain<Link> {
+  /// What a link's body asks for when it begins: the next one; `nil` in the innermost.
+  final class Body {
+    fileprivate(set) var inner: Link?
+  }
+
+  /// The outermost first.
+  private let links: [Link]
+
+  init(of length: Int, _ make: (Body) -> Link) {
+    let bodies = (0..<length).map { _ in Body() }
+    links = bodies.map(make)
+    for (body, inner) in zip(bodies, links.dropFirst()) { body.inner = inner }
+  }
+
+  var outermost: Link { links[0] }
+
+  /// Runs `body` while nothing can be written on the stacks of all but the innermost, which have begun: one that is resumed
+  /// writes there, by its first call at the latest, and so ends the process.
+  ///
+  /// - Parameter block: where a link's control block is, on its stack.
+  func withOuterStacksLocked<Result>(
+    _ block: (Link) -> UnsafeMutablePointer<ControlBlock>?, during body: (Link) throws -> Result
+  ) rethrows -> Result {
+    let stacks = links.dropLast().compactMap { link in
+      block(link).flatMap { StackPool.default.stack(containing: UInt(bitPattern: $0)) }
+    }
+    #expect(stacks.count == links.count - 1)
+    for stack in stacks { #expect(mprotect(stack.limit, stack.size, PROT_READ) == 0) }
+    defer { for stack in stacks { #expect(mprotect(stack.limit, stack.size, PROT_READ | PROT_WRITE) == 0) } }
+    return try body(outermost)
   }
 }
