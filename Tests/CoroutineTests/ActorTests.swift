@@ -1,6 +1,7 @@
 import Context
 import Coroutine
 import Dispatch
+import Foundation
 import Testing
 
 /// What coobjc's actors do, and what ours do better.
@@ -107,6 +108,70 @@ import Testing
       actor.cancel()
     }.get()
     #expect(log.all == ["sent 1", "begins", "1", "sent 2", "2"])
+  }
+
+  // MARK: Where it runs
+
+  private enum Asking: Sendable {
+    case isThere(Reply<Bool>)
+    case isChildThere(Reply<Bool>)
+    case fail
+  }
+
+  /// Where its body is, and its child's, which is said to be on the same scheduler, when it begins, at a message, after it
+  /// has waited, and when it runs again.
+  private func expectEverything<Place: Scheduler>(
+    on scheduler: Place, _ isThere: @escaping @Sendable () -> Bool
+  ) async throws {
+    #expect(!isThere())
+    let name = "on \(type(of: scheduler))"
+    let beginnings = Log()
+    let body: @Sendable (Mailbox<Asking>) throws -> Void = { mailbox in
+      beginnings.add("\(isThere())")
+      var child: MessageActor<Reply<Bool>>?
+      for message in mailbox {
+        switch message {
+        case .isThere(let reply):
+          try Promise<Void> { resolver in DispatchQueue.global().async { resolver.fulfill(()) } }.get()
+          reply.complete(isThere())
+        case .isChildThere(let reply):
+          let there: MessageActor<Reply<Bool>> =
+            child ?? mailbox.launch(on: scheduler) { for asked in $0 { asked.complete(isThere()) } }
+          child = there
+          try there.tell(reply.handedOn())
+        case .fail: throw Failure()
+        }
+      }
+    }
+    try await DeadLetterOffice.observe(name) { _ in
+    } during: { () async throws -> Void in
+      let alone = MessageActor<Asking>(on: scheduler, name: name, body)
+      #expect(try await alone.ask { .isThere($0) })
+      #expect(try await alone.ask { .isChildThere($0) })
+      alone.cancel()
+      try await alone.join()
+      let supervisor = Supervisor()
+      let supervised = supervisor.launch(on: scheduler, name: name, body)
+      for _ in 0..<3 {
+        #expect(try await supervised.ask { .isThere($0) })
+        #expect(try await supervised.ask { .isChildThere($0) })
+        try await supervised.tell(.fail)
+      }
+      #expect(try await supervised.ask { .isThere($0) })
+      await supervisor.stop()
+    }
+    #expect(beginnings.all == ["true", "true", "true", "true", "true"])
+  }
+
+  @Test func theBodyRunsOnTheQueueThatWasSaidAlsoAgain() async throws {
+    let queue = DispatchQueue(label: "said")
+    try await expectEverything(on: queue) { queue.isCurrent }
+  }
+
+  @Test func theBodyRunsOnAnOwnSchedulerThatWasSaidAlsoAgain() async throws {
+    let loop = OneThread()
+    try await expectEverything(on: loop) { loop.isCurrent }
+    loop.stop()
   }
 
   // MARK: One at a time, several at once
@@ -340,6 +405,43 @@ import Testing
     let actor = MessageActor<Int>(name: "huge", stackSize: 1 << 50) { mailbox in for _ in mailbox {} }
     await #expect(throws: ActorStopped(actor: "huge")) { try await actor.send(1).get() }
     await #expect(throws: StackError.self) { try await actor.join() }
+  }
+}
+
+/// A thread that runs what is ready, and nothing else.
+private final class OneThread: Scheduler {
+  // `nil`: no more.
+  private let ready = Guarded<[Guarded<Ready?>?]>([])
+  private let count = DispatchSemaphore(value: 0)
+  private let identity = Guarded<pthread_t?>(nil)
+  private let end = Gate()
+
+  init() {
+    Thread.detachNewThread { [self] in
+      identity.withLock { $0 = pthread_self() }
+      while let next = next() { next.withLock { $0.take() }?.run() }
+      end.open()
+    }
+  }
+
+  private func next() -> Guarded<Ready?>? {
+    count.wait()
+    return ready.withLock { $0.removeFirst() }
+  }
+
+  func enqueue(_ ready: consuming Ready) {
+    let box = Guarded<Ready?>(ready)
+    self.ready.withLock { $0.append(box) }
+    count.signal()
+  }
+
+  var isCurrent: Bool { identity.withLock { $0.map { pthread_equal($0, pthread_self()) != 0 } ?? false } }
+  var isSerial: Bool { true }
+
+  func stop() {
+    ready.withLock { $0.append(nil) }
+    count.signal()
+    end.pass()
   }
 }
 
