@@ -283,6 +283,33 @@ import Testing
     }
   }
 
+  /// Its time is the timers', which nobody moves: the test waits until a window has passed, however long that takes.
+  @Test func failuresInDifferentWindowsAreNotTooMany() async throws {
+    let window = Duration.milliseconds(1)
+    let (patient, strict) = (
+      Supervisor(Supervision(restarts: 1, within: window)), Supervisor(Supervision(restarts: 1, within: .seconds(3600)))
+    )
+    try await DeadLetterOffice.observe("windowed") { _ in
+    } during: { () async throws -> Void in
+      func fail(_ actor: MessageActor<Message>) async throws {
+        try await actor.tell(.fail)
+        // Answered by the body that was started again: the failure was judged before.
+        #expect(try await actor.ask { .get($0) } == 0)
+        let seen = TimerService.shared.now
+        while TimerService.shared.now < seen + window.nanosecondsRoundedUp { await Task.yield() }
+      }
+      let surviving = patient.launch(name: "windowed", loop(Log()))
+      for _ in 0..<10 { try await fail(surviving) }
+      #expect(surviving.end == nil)
+      await patient.stop()
+      // As slowly, in one window.
+      let ending = strict.launch(name: "windowed", loop(Log()))
+      try await fail(ending)
+      try await ending.tell(.fail)
+      await #expect(throws: Failure.self) { try await ending.join() }
+    }
+  }
+
   @Test func oneThatFailsBeforeItTakesAMessageIsNotStartedForEver() async throws {
     let log = Log()
     let supervisor = Supervisor()
