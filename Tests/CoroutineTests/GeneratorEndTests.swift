@@ -187,6 +187,71 @@ import Testing
     #expect(Witness.live == 0)
   }
 
+  // In processes of their own, since both numbers are the whole process's.
+
+  @Test func hundredThousandThatLiveAThousandAtATimeLeaveNoStackAndNoMemory() async {
+    await #expect(processExitsWith: .success) {
+      Self.expectNothingLeft { index in
+        let generator = Generator<Int>(stackSize: 64 << 10) { yield in for value in index... { try yield(value) } }
+        return (generator, generator.next() == index && generator.next() == index + 1)
+      }
+    }
+  }
+
+  @Test func norDoThoseThatAreGivenSomething() async {
+    await #expect(processExitsWith: .success) {
+      Self.expectNothingLeft { index in
+        let generator = TwoWayGenerator<String, String, Int>(stackSize: 64 << 10) { yield in
+          var input = "\(index)"
+          while true { input = try yield("what was put into number \(index) is \(input)") }
+        }
+        let isRight = (try? generator.next("nothing")) != nil && (try? generator.next("much"))?.element?.last == "h"
+        return (generator, isRight)
+      }
+    }
+  }
+
+  @Test func norDoThoseThatYieldFromAnother() async {
+    await #expect(processExitsWith: .success) {
+      Self.expectNothingLeft(levels: 2) { index in
+        let generator = Generator<String>(stackSize: 64 << 10) { yield in
+          try yield(
+            from: Generator<String>(stackSize: 64 << 10) { yield in
+              for value in index... { try yield("too long for the word of a switch: \(value)") }
+            })
+        }
+        return (generator, generator.next() != nil && generator.next()?.hasSuffix(" \(index + 1)") == true)
+      }
+    }
+  }
+
+  /// Makes 100,000, a thousand at a time, drops them, and compares what is in use with what was before.
+  ///
+  /// - Parameters:
+  ///   - levels: how many yield, one from the other, where one is made.
+  ///   - make: makes one and takes elements from it; whether they were right.
+  private static func expectNothingLeft<Made>(levels: Int = 1, _ make: (Int) -> (generator: Made, isRight: Bool)) {
+    forgetThrownErrors()
+    // An `#expect` would keep something, too: these are asked at the end.
+    var wrong = 0
+    func batch(_ number: Int) {
+      let made = (0..<1000 / levels).map { make(number * 1000 + $0) }
+      wrong += made.count { !$0.isRight }
+      if Coroutine.statistics.stacksInUse != 1000 { wrong += 1 }
+    }
+    func inUse() -> (stacks: Int, bytes: Int) { (Coroutine.statistics.stacksInUse, heapInUse()) }
+    // What is made once and kept.
+    for number in 0..<3 { batch(number) }
+    let before = inUse()
+    for number in 0..<amount(100, sanitized: 5) { batch(number) }
+    let after = inUse()
+    #expect(wrong == 0)
+    #expect(before.stacks == 0 && after.stacks == 0)
+    // Were so little as half a byte of each left, it would be more. A sanitizer has a heap of its own.
+    let growth = after.bytes - before.bytes
+    if !coroutine_sanitizers_active() { #expect(abs(growth) < 32 << 10, "\(growth) bytes") }
+  }
+
   @Test func noStackIsLeftBehindByThoseThatLiveAtOnce() throws {
     // A pool of its own: nobody else in the process has stacks of this size.
     let size = 23 * 4096 + (4 << 20)

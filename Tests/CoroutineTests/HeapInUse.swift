@@ -1,0 +1,37 @@
+import Glibc
+
+/// How many bytes of the C library's heap are in use, of the whole process: for tests in a process of their own. 0 under
+/// AddressSanitizer and ThreadSanitizer, which have heaps of their own.
+///
+/// What a thread keeps for its next allocations counts, as by `mallinfo2`, which Swift does not import (nor can a function
+/// that returns such a large structure be called by its address). `malloc_info` writes the same as XML.
+func heapInUse() -> Int {
+  // The type that <malloc.h> declares.
+  typealias Function = @convention(c) (CInt, UnsafeMutablePointer<FILE>) -> CInt
+  guard let function = dlsym(nil, "malloc_info").map({ unsafeBitCast($0, to: Function.self) }) else { return 0 }
+  var text = [UInt8](repeating: 0, count: 256 << 10)
+  let size = text.count
+  let isWritten = text.withUnsafeMutableBufferPointer { text in
+    guard let file = fmemopen(text.baseAddress, size, "w") else { return false }
+    let failure = function(0, file)
+    return fclose(file) == 0 && failure == 0
+  }
+  guard isWritten else { return 0 }
+  // The sums stand behind the last of the arenas.
+  let lines = String(decoding: text.prefix { $0 != 0 }, as: UTF8.self).split(separator: "\n")
+  func sum(_ tag: String) -> Int {
+    guard let line = lines.last(where: { $0.hasPrefix(tag) }) else { return 0 }
+    return line.split(separator: "\"").last(where: { Int($0) != nil }).flatMap { Int($0) } ?? 0
+  }
+  let free = sum("<total type=\"fast\"") + sum("<total type=\"rest\"")
+  return sum("<system type=\"current\"") - free + sum("<total type=\"mmap\"")
+}
+
+/// Lets the test library keep nothing of the errors that are thrown from here on: else it takes down where each was thrown,
+/// and the heap grows by that. For tests in a process of their own.
+func forgetThrownErrors() {
+  // Two atomic words of the Swift runtime: functions that it calls at each throw, if there are any.
+  for hook in ["_swift_willThrow", "_swift_willThrowTypedImpl"] {
+    dlsym(nil, hook)?.assumingMemoryBound(to: UnsafeRawPointer?.self).pointee = nil
+  }
+}
