@@ -236,8 +236,11 @@ import Testing
     var wrong = 0
     func batch(_ number: Int) {
       let made = (0..<1000 / levels).map { make(number * 1000 + $0) }
-      wrong += made.count { !$0.isRight }
-      if Coroutine.statistics.stacksInUse != 1000 { wrong += 1 }
+      // The optimizer would drop them after the first look.
+      withExtendedLifetime(made) {
+        wrong += made.count { !$0.isRight }
+        if Coroutine.statistics.stacksInUse != 1000 { wrong += 1 }
+      }
     }
     func inUse() -> (stacks: Int, bytes: Int) { (Coroutine.statistics.stacksInUse, heapInUse()) }
     // What is made once and kept.

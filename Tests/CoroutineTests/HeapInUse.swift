@@ -1,7 +1,7 @@
 import Glibc
 
-/// How many bytes of the C library's heap are in use, of the whole process: for tests in a process of their own. 0 under
-/// AddressSanitizer and ThreadSanitizer, which have heaps of their own.
+/// How many bytes of the C library's heap are in use, of the whole process: for tests in a process of their own. Says nothing
+/// under AddressSanitizer and ThreadSanitizer, which have heaps of their own.
 ///
 /// What a thread keeps for its next allocations counts, as by `mallinfo2`, which Swift does not import (nor can a function
 /// that returns such a large structure be called by its address). `malloc_info` writes the same as XML.
