@@ -6,13 +6,18 @@
 #include "running.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 // What the handlers before this one need too: Swift's own starts a debugger of its own, and waits for it.
@@ -25,7 +30,9 @@ static struct sigaction previous_segv, previous_bus;
 // One report in a process: after it, it ends. `overflow` is the faulting thread's until it has written to `asks`, then
 // the reporter's until it has written to `answers`.
 static struct overflow overflow;
-static bool has_reported;
+enum { nothing, asked, told };
+static _Atomic uint32_t progress;
+static _Atomic pid_t reporter;
 static int asks = -1, answers = -1;
 static pid_t reporter_of;  // the process that has the reporter: a child made by fork has none
 
@@ -47,6 +54,26 @@ static void ask(void) {
   say("stack overflow in a coroutine; its name and its backtrace could not be found out\n");
 }
 
+// As a system call takes it, which is no matter of the C library's: a handler may.
+static long futex(int operation, uint32_t value, const struct timespec *deadline) {
+  return syscall(SYS_futex, &progress, operation | FUTEX_PRIVATE_FLAG, value, deadline, NULL, FUTEX_BITSET_MATCH_ANY);
+}
+
+static void set_told(void) {
+  atomic_store(&progress, told);
+  futex(FUTEX_WAKE, INT_MAX, NULL);
+}
+
+// Any fault ends the process, and one mistake may hit several threads at once: whoever comes second leaves the first one the
+// time for its report. The reporter's own fault can't wait for itself.
+static void wait_until_told(void) {
+  if (atomic_load(&progress) != asked || gettid() == atomic_load(&reporter) || reporter_of != getpid()) return;
+  struct timespec deadline;
+  clock_gettime(CLOCK_MONOTONIC, &deadline);
+  deadline.tv_sec += report_seconds + 1;
+  while (atomic_load(&progress) == asked && (futex(FUTEX_WAIT_BITSET, asked, &deadline) == 0 || errno != ETIMEDOUT)) {}
+}
+
 static void pass_on(int signal, siginfo_t *info, void *context) {
   const struct sigaction *previous = signal == SIGBUS ? &previous_bus : &previous_segv;
   if (previous->sa_flags & SA_SIGINFO) return previous->sa_sigaction(signal, info, context);
@@ -66,10 +93,14 @@ static void handle(int signal, siginfo_t *info, void *context) {
   signals_registers(context, registers);
   const struct overflow found = {(uintptr_t)info->si_addr, registers[0], registers[1],
                                  registers[2],             registers[3], coroutine_current()};
-  if (info->si_code > 0 && is_overflow(found.address, found.sp) &&
-      !__atomic_test_and_set(&has_reported, __ATOMIC_ACQ_REL)) {
+  uint32_t before = nothing;
+  // One that was sent by `kill` is no fault.
+  if (info->si_code > 0 && is_overflow(found.address, found.sp) && atomic_compare_exchange_strong(&progress, &before, asked)) {
     overflow = found;
     ask();
+    set_told();
+  } else if (info->si_code > 0) {
+    wait_until_told();
   }
   errno = saved;
   pass_on(signal, info, context);
@@ -82,6 +113,7 @@ bool overflow_waits_at(int descriptor) { return descriptor >= 0 && descriptor ==
 static void *answer(void *unused) {
   (void)unused;
   pthread_setname_np(pthread_self(), "coroutine-crash");
+  atomic_store(&reporter, gettid());
   uint64_t count;
   while (read(asks, &count, sizeof count) != sizeof count) {
     if (errno != EINTR) return NULL;
