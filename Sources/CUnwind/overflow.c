@@ -23,7 +23,7 @@
 // What the handlers before this one need too: Swift's own starts a debugger of its own, and waits for it.
 enum { handler_stack_size = 64 << 10, report_seconds = 20 };
 
-static bool (*is_overflow)(uintptr_t address, uintptr_t sp);
+static bool (*is_overflow)(const struct overflow *);
 static void (*report)(const struct overflow *);
 static struct sigaction previous_segv, previous_bus;
 
@@ -95,7 +95,7 @@ static void handle(int signal, siginfo_t *info, void *context) {
                                  registers[2],             registers[3], coroutine_current()};
   uint32_t before = nothing;
   // One that was sent by `kill` is no fault.
-  if (info->si_code > 0 && is_overflow(found.address, found.sp) && atomic_compare_exchange_strong(&progress, &before, asked)) {
+  if (info->si_code > 0 && is_overflow(&found) && atomic_compare_exchange_strong(&progress, &before, asked)) {
     overflow = found;
     ask();
     set_told();
@@ -144,7 +144,7 @@ static bool start_reporter(void) {
   return code == 0;
 }
 
-bool overflow_install(bool (*check)(uintptr_t, uintptr_t), void (*write_report)(const struct overflow *)) {
+bool overflow_install(bool (*check)(const struct overflow *), void (*write_report)(const struct overflow *)) {
   is_overflow = check;
   report = write_report;
   if (!start_reporter()) return false;

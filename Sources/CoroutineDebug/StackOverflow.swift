@@ -31,16 +31,70 @@ private func reportOverflows() {
   }
 }
 
-/// In the signal handler: whether the stack on which a thread stands has run into the guard below it.
-private func isOverflow(_ address: UInt, _ stackPointer: UInt) -> Bool {
-  guard let stack = StackPool.liveStack(guardedAt: address) else { return false }
-  // Not a stray pointer of somebody who stands elsewhere. The stack pointer may be below the guard's end, in a large frame.
-  return stack.contains(stackPointer) || stack.guardRange.contains(stackPointer)
+/// In the signal handler.
+private func isOverflow(_ overflow: UnsafePointer<overflow>?) -> Bool {
+  overflow.map { overflownStack($0.pointee) != nil } ?? false
+}
+
+/// The stack that was too small, if that is what the fault comes of. Takes no lock and allocates nothing.
+private func overflownStack(_ overflow: overflow) -> Stack? {
+  let (address, stackPointer) = (UInt(overflow.address), UInt(overflow.sp))
+  let guarded = StackPool.liveStack(guardedAt: address)
+  guard let own = ownStack(of: overflow.coroutine) else {
+    // Not a stray pointer of somebody who stands elsewhere. The stack pointer may be below the guard's end, in a large frame.
+    guard let guarded, guarded.contains(stackPointer) || guarded.guardRange.contains(stackPointer) else { return nil }
+    return guarded
+  }
+  /// Whether it is the coroutine's own, or that of a generator which runs for it.
+  func isIts(_ stack: Stack) -> Bool { stack == own || Inspection.isGenerator(on: stack, runningFor: own) }
+  let place = StackPool.liveStack(containing: stackPointer)
+  if let place, isIts(place) {
+    if place.guardRange.contains(address) { return place }
+    // Where a generator's frame begins, its consumer's stack may lie: the guard in between is the generator's.
+    guard let guarded, guarded != place, Inspection.isGenerator(on: guarded, runningFor: place) else { return nil }
+    return stackPointer < UInt(bitPattern: guarded.limit) ? guarded : nil
+  }
+  // On nothing of its own: it has stepped out of its stack, with a frame that is larger than the guard, if the fault lies
+  // between there and that stack.
+  if let left = stack(above: stackPointer, where: isIts), address < UInt(bitPattern: left.limit),
+    address >= stackPointer &- reach
+  {
+    return left
+  }
+  return place.flatMap { $0.guardRange.contains(address) ? $0 : nil }
+}
+
+/// What a function may write below its stack pointer: a call's return address, the red zone.
+private let reach: UInt = 4096
+
+/// Frames are not larger than that, and stacks mostly not either.
+private let largestFrame: UInt = 4 << 20
+
+private func stack(above stackPointer: UInt, where isWanted: (Stack) -> Bool) -> Stack? {
+  var place = stackPointer
+  let end = stackPointer &+ largestFrame
+  while stackPointer <= place, place < end {
+    guard let stack = StackPool.liveStack(containing: place) else {
+      place = (place | 4095) &+ 1
+      continue
+    }
+    if UInt(bitPattern: stack.limit) > stackPointer, isWanted(stack) { return stack }
+    place = UInt(bitPattern: stack.top)
+  }
+  return nil
+}
+
+/// Not what its block says, over which the overflow may have written.
+private func ownStack(of coroutine: UnsafeMutableRawPointer?) -> Stack? {
+  guard let coroutine else { return nil }
+  // It runs, in the signal handler, and so lives.
+  let block = Unmanaged<CoroutineCore>.fromOpaque(coroutine)._withUnsafeGuaranteedRef { $0.block }
+  return block.flatMap { StackPool.liveStack(containing: UInt(bitPattern: $0)) }
 }
 
 /// On the reporter's thread, while the one that faulted waits.
 private func report(_ overflow: UnsafePointer<overflow>?) {
-  guard let overflow = overflow?.pointee, let stack = StackPool.liveStack(guardedAt: overflow.address) else { return }
+  guard let overflow = overflow?.pointee, let stack = overflownStack(overflow) else { return }
   var text = OverflowReport(overflow, stack).text
   text.withUTF8 { try? writeAll(UnsafeRawBufferPointer($0), to: 2) }
 }
@@ -83,7 +137,7 @@ private struct OverflowReport {
     guard let current = overflow.coroutine else { return "a generator" }
     // It runs, in the signal handler, and so lives.
     let core = Unmanaged<CoroutineCore>.fromOpaque(current).takeUnretainedValue()
-    return core.block?.pointee.stack == stack ? core.description : "a generator of \(core.description)"
+    return ownStack(of: current) == stack ? core.description : "a generator of \(core.description)"
   }
 
   private func addresses() -> (ArraySlice<UInt>, isTruncated: Bool) {

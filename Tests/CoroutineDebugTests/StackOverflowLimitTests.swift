@@ -1,4 +1,5 @@
 import CCoroutine
+import Context
 import Coroutine
 import CoroutineDebug
 import Foundation
@@ -12,10 +13,19 @@ private func recurse(_ depth: Int) -> Int {
   return (recurse(depth + 1) &* 3) ^ depth
 }
 
+/// As `recurse`, with a frame that is larger than the guard below a stack.
+@inline(never)
+private func recurseWidely(_ depth: Int) -> Int {
+  guard depth >= 0 else { return 0 }
+  var frame = InlineArray<6144, Int>(repeating: depth)
+  frame[depth & 1023] = depth &* 3
+  return recurseWidely(depth + 1) &+ frame[(depth &* 5) & 4095]
+}
+
 /// What a file in /proc says.
 private func content(_ path: String) -> String { (try? String(contentsOfFile: path, encoding: .utf8)) ?? "" }
 
-/// Overflows that are harder to tell: several faults at once.
+/// Overflows that are harder to tell: several faults at once, frames that step over the guard.
 ///
 /// Not under sanitizers: they handle the fault themselves, and end the process in another way.
 @Suite(.disabled(if: coroutine_sanitizers_active(), "the sanitizers handle the fault themselves"))
@@ -24,6 +34,8 @@ struct StackOverflowLimitTests {
   private func report(_ result: ExitTest.Result?) -> String {
     String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
   }
+
+  // MARK: Several at once
 
   @Test func ofOverflowsOnSeveralThreadsAtOnceOneIsTold() async {
     let result = await #expect(processExitsWith: .signal(SIGSEGV), observing: [\.standardErrorContent]) {
@@ -68,6 +80,62 @@ struct StackOverflowLimitTests {
     let text = report(result)
     #expect(text.contains("stack overflow in coroutine 2 \"parser\" ("), "\(text)")
     #expect(text.contains("in StackOverflowLimitTests.anotherThreadsFaultDoesNotCutTheReportShort"))
+  }
+
+  // MARK: Large frames
+
+  @Test func aFrameThatStepsOverTheGuardIsTold() async {
+    let result = await #expect(processExitsWith: .signal(SIGSEGV), observing: [\.standardErrorContent]) {
+      // Who has the stack below.
+      let channel = Channel<Int>()
+      let neighbour = Coroutine.immediate(stackSize: 640 << 10) { try channel.receive() }
+      _ = try await Coroutine(name: "wide", stackSize: 640 << 10) { recurseWidely(0) }.value
+      _ = try await neighbour.value
+    }
+    let text = report(result)
+    #expect(text.contains("stack overflow in coroutine 2 \"wide\" (640 KiB stack)"), "\(text)")
+    #expect(text.contains("recurseWidely(_:) at StackOverflowLimitTests.swift:"))
+    #expect(text.contains("in StackOverflowLimitTests.aFrameThatStepsOverTheGuardIsTold"))
+  }
+
+  @Test func aGeneratorsFrameThatStepsOverTheGuardIsTold() async {
+    let result = await #expect(processExitsWith: .signal(SIGSEGV), observing: [\.standardErrorContent]) {
+      let consumer = Coroutine(name: "consumer") {
+        // Its stack lies above the consumer's.
+        let numbers = Generator<Int> { yield in try yield(recurseWidely(0)) }
+        return numbers.next() ?? 0
+      }
+      _ = try await consumer.value
+    }
+    let text = report(result)
+    #expect(text.contains("stack overflow in a generator of coroutine 1 \"consumer\" ("), "\(text)")
+    #expect(text.contains("in StackOverflowLimitTests.aGeneratorsFrameThatStepsOverTheGuardIsTold"))
+  }
+
+  @Test func aStrayPointerIntoTheConsumersGuardIsNoOverflow() async {
+    let result = await #expect(processExitsWith: .signal(SIGSEGV), observing: [\.standardErrorContent]) {
+      let pool = try StackPool.shared(stackSize: 640 << 10)
+      let channel = Channel<Int>()
+      // The lowest stack is its, and then the generator's.
+      let first = Coroutine.immediate(stackSize: 640 << 10) { try channel.receive() }
+      let consumer = Coroutine.immediate(stackSize: 640 << 10) {
+        _ = try channel.receive()
+        var guards: Range<UInt>?
+        pool.forEachLiveStack { if $0.contains(UInt(bitPattern: coroutine_frame_address())) { guards = $0.guardRange } }
+        let place = try #require(guards).upperBound - 64
+        let numbers = Generator<Int>(stackSize: 640 << 10) { yield in
+          #expect(UInt(bitPattern: coroutine_frame_address()) < place)
+          UnsafeMutablePointer<Int>(bitPattern: place)!.pointee = 1
+          try yield(1)
+        }
+        return numbers.next() ?? 0
+      }
+      try await channel.send(1)
+      _ = try await first.get()
+      try await channel.send(1)
+      _ = try await consumer.get()
+    }
+    #expect(!report(result).contains("stack overflow"))
   }
 }
 

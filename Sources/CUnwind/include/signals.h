@@ -35,9 +35,9 @@ struct overflow {
 };
 
 // Takes over SIGSEGV and SIGBUS, once; what was there before is called afterwards. `is_overflow` says, in the handler,
-// whether an address lies below a coroutine's stack: it takes no lock and allocates nothing. `report` writes the report,
-// on a thread that is made here. False if the system refuses, as errno tells.
-bool overflow_install(bool (*is_overflow)(uintptr_t address, uintptr_t sp), void (*report)(const struct overflow *));
+// whether a fault comes of a coroutine's stack that is too small: it takes no lock and allocates nothing. `report` writes the
+// report, on a thread that is made here. False if the system refuses, as errno tells.
+bool overflow_install(bool (*is_overflow)(const struct overflow *), void (*report)(const struct overflow *));
 
 // Whether that is what the thread reads that makes the report: it lets nobody go on.
 bool overflow_waits_at(int descriptor);

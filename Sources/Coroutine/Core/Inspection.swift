@@ -172,6 +172,25 @@ package enum Inspection {
     }
   }
 
+  /// Whether a stack is that of a generator which runs for whoever has `other`, be it through further generators. Takes no lock
+  /// and allocates nothing.
+  package static func isGenerator(on stack: Stack, runningFor other: Stack) -> Bool {
+    unseen {
+      var next = stack
+      // Memory that was overwritten may lead round in circles.
+      for _ in 0..<10_000 {
+        let block = ControlBlock.address(on: next)
+        guard block.pointee.state.load(ordering: .relaxed) == .generator,
+          let resumer = SelectedBackend.registers(of: ContextLink.resumer(ControlBlock.link(of: block))),
+          let outer = StackPool.liveStack(containing: resumer.stackPointer)
+        else { return false }
+        if outer == other { return true }
+        next = outer
+      }
+      return false
+    }
+  }
+
   /// Reads what others may be writing: words, each of which is either the old or the new one.
   fileprivate static func unseen<Result>(_ read: () -> Result) -> Result {
     coroutine_sanitizer_begin_unseen()
