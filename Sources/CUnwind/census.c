@@ -5,7 +5,9 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,16 +49,57 @@ static bool read_information(unsigned long descriptor, char *text, size_t size) 
   return read_file(path, text, size);
 }
 
-// An eventfd that only this process can write to, unless it was handed to another one over a socket: a child would have it
-// too, or whatever program it runs.
-static bool is_own_eventfd(unsigned long descriptor) {
+// MARK: Eventfds
+
+// A process that has forked, or came of a fork: the other one has the same eventfds, or handed them on before it ended.
+static atomic_bool has_forked;
+static pid_t loaded_in;  // for a fork that asked nobody
+static void note_fork(void) { atomic_store(&has_forked, true); }
+
+__attribute__((constructor)) static void at_load(void) {
+  loaded_in = getpid();
+  pthread_atfork(NULL, note_fork, note_fork);
+}
+
+static bool has_relatives(void) {
+  if (atomic_load(&has_forked) || getpid() != loaded_in) return true;
+  siginfo_t child;
+  return waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
+}
+
+// Whether the kernel itself may write to eventfds: it does when an asynchronous call has ended that was begun with one. Both
+// ways to make such calls have memory in common with it. (A ring may be without a descriptor, or without that memory.)
+static bool has_asynchronous_calls(void) {
+  FILE *maps = fopen("/proc/self/maps", "re");
+  if (!maps) return true;
+  bool found = false;
+  char line[512];
+  while (!found && fgets(line, sizeof line, maps)) found = strstr(line, " /[aio]") || strstr(line, "anon_inode:[io_uring]");
+  fclose(maps);
+  DIR *descriptors = found ? NULL : opendir("/proc/self/fd");
+  if (!descriptors) return true;
+  for (struct dirent *entry; !found && (entry = readdir(descriptors));)
+    found = entry->d_name[0] != '.' && is_kind(strtoul(entry->d_name, NULL, 10), "anon_inode:[io_uring]");
+  closedir(descriptors);
+  return found;
+}
+
+// What is asked once in a census, and only if there is an eventfd.
+struct census {
+  const void *idle_mark;
+  enum { unknown, own, others } eventfds;
+};
+
+// An eventfd that only threads of this process can write to, unless it was handed to another one over a socket, or to a driver:
+// a child would have it too, or whatever program it runs.
+static bool is_own_eventfd(struct census *census, unsigned long descriptor) {
   if (!is_kind(descriptor, "anon_inode:[eventfd]")) return false;
   char text[512];
   unsigned flags;
   const char *line = read_information(descriptor, text, sizeof text) ? strstr(text, "flags:") : NULL;
   if (!line || sscanf(line, "flags: %o", &flags) != 1 || !(flags & O_CLOEXEC)) return false;
-  siginfo_t child;
-  return waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0;
+  if (census->eventfds == unknown) census->eventfds = has_relatives() || has_asynchronous_calls() ? others : own;
+  return census->eventfds == own;
 }
 
 static bool is_idle_timer(unsigned long descriptor) {
@@ -66,12 +109,13 @@ static bool is_idle_timer(unsigned long descriptor) {
 }
 
 // Whether an epoll set has nothing in it that anybody else could make ready: events of the process, timers that are off.
-static bool is_private_set(unsigned long descriptor) {
+static bool is_private_set(struct census *census, unsigned long descriptor) {
   char text[4096];
   if (!read_information(descriptor, text, sizeof text) || strlen(text) == sizeof text - 1) return false;
   for (const char *line = strstr(text, "tfd:"); line; line = strstr(line + 1, "tfd:")) {
     unsigned long member;
-    if (sscanf(line, "tfd: %lu", &member) != 1 || !(is_own_eventfd(member) || is_idle_timer(member))) return false;
+    if (sscanf(line, "tfd: %lu", &member) != 1 || !(is_own_eventfd(census, member) || is_idle_timer(member)))
+      return false;
   }
   return true;
 }
@@ -139,9 +183,9 @@ static const char *in_futex(const unsigned long *arguments, const void *idle_mar
 }
 
 // NULL: a thread that waits like this can't go on by itself.
-static const char *in_call(pid_t thread, long number, const unsigned long *arguments, const void *idle_mark) {
+static const char *in_call(struct census *census, pid_t thread, long number, const unsigned long *arguments) {
   switch (number) {
-    case SYS_futex: return in_futex(arguments, idle_mark);
+    case SYS_futex: return in_futex(arguments, census->idle_mark);
     case SYS_rt_sigsuspend:
 #ifdef SYS_pause
     case SYS_pause:
@@ -149,12 +193,12 @@ static const char *in_call(pid_t thread, long number, const unsigned long *argum
       return NULL;
     case SYS_read:
       if (thread == signals_waiting_thread() || overflow_waits_at((int)arguments[0])) return NULL;
-      return is_own_eventfd(arguments[0]) ? NULL : "reads from a file or the network";
+      return is_own_eventfd(census, arguments[0]) ? NULL : "reads from a file or the network";
 #ifdef SYS_epoll_wait
     case SYS_epoll_wait:
 #endif
     case SYS_epoll_pwait:
-      return (int)arguments[3] == -1 && is_private_set(arguments[0]) ? NULL : "waits for events or a time";
+      return (int)arguments[3] == -1 && is_private_set(census, arguments[0]) ? NULL : "waits for events or a time";
     default: return "waits in a system call";
   }
 }
@@ -171,7 +215,7 @@ static unsigned long number_after(const char *text, const char *key) {
 }
 
 // NULL: it can't go on by itself.
-static const char *look(struct seen *seen, bool again, const void *idle_mark) {
+static const char *look(struct census *census, struct seen *seen, bool again) {
   char path[64], status[4096], call[256];
   const char *what = "runs";
   // The count is read on the outer side of the two looks at the call.
@@ -183,7 +227,7 @@ static const char *look(struct seen *seen, bool again, const void *idle_mark) {
       unsigned long arguments[6];
       if (sscanf(call, "%ld %lx %lx %lx %lx %lx %lx", &number, &arguments[0], &arguments[1], &arguments[2], &arguments[3],
                  &arguments[4], &arguments[5]) == 7)
-        what = in_call(seen->thread, number, arguments, idle_mark);
+        what = in_call(census, seen->thread, number, arguments);
     } else {
       snprintf(path, sizeof path, "/proc/self/task/%d/status", seen->thread);
       if (!read_file(path, status, sizeof status)) return "can't be looked at";
@@ -206,7 +250,7 @@ static bool tell(struct census_activity *activity, pid_t thread, const char *wha
 }
 
 // Looks at all but the calling one. Whether none can go on by itself.
-static bool look_at_all(struct seen *seen, size_t *count, bool again, const void *idle_mark,
+static bool look_at_all(struct census *census, struct seen *seen, size_t *count, bool again,
                         struct census_activity *activity) {
   DIR *tasks = opendir("/proc/self/task");
   *count = 0;
@@ -221,7 +265,7 @@ static bool look_at_all(struct seen *seen, size_t *count, bool again, const void
       break;
     }
     seen[*count].thread = thread;
-    const char *what = look(&seen[*count], again, idle_mark);
+    const char *what = look(census, &seen[*count], again);
     if (what) is_quiet = tell(activity, thread, what);
     (*count)++;
   }
@@ -231,6 +275,7 @@ static bool look_at_all(struct seen *seen, size_t *count, bool again, const void
 
 bool census_is_quiet(const void *idle_mark, bool (*is_still)(void), struct census_activity *activity) {
   memset(activity, 0, sizeof *activity);
+  struct census census = {.idle_mark = idle_mark, .eventfds = unknown};
   struct seen *first = calloc(2 * most_threads, sizeof *first), *second = first + most_threads;
   if (!first) return tell(activity, 0, "there is no memory to look at the threads");
   char handled[sizeof activity->what];
@@ -238,9 +283,9 @@ bool census_is_quiet(const void *idle_mark, bool (*is_still)(void), struct censu
   snprintf(handled, sizeof handled, "signal %d has a handler", signal);
   size_t count, same;
   // Who waited at both looks, and has not run in between, waited at the moment between them: so did all at once.
-  bool is_quiet = (signal == 0 || tell(activity, 0, handled)) && look_at_all(first, &count, false, idle_mark, activity) &&
+  bool is_quiet = (signal == 0 || tell(activity, 0, handled)) && look_at_all(&census, first, &count, false, activity) &&
                   (is_still() || tell(activity, 0, "a timer is armed")) &&
-                  look_at_all(second, &same, true, idle_mark, activity);
+                  look_at_all(&census, second, &same, true, activity);
   if (is_quiet && count != same) is_quiet = tell(activity, 0, "a thread came or went");
   for (size_t i = 0; is_quiet && i < count; i++) {
     if (first[i].thread != second[i].thread || first[i].switches != second[i].switches)

@@ -7,7 +7,7 @@ import Testing
 ///
 /// ThreadSanitizer has a thread that wakes up again and again: with it nothing ever stands still.
 @Suite(.enabled(if: !coroutine_sanitizers_active())) struct DeadlockSuiteTests {
-  @Test(arguments: ["faulty", "healthy"])
+  @Test(arguments: ["faulty", "healthy", "aio", "ring", "orphan", "parent"])
   func faultsAreFoundAndLookAlikesAreNot(_ which: String) throws {
     let program = Process()
     program.executableURL = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()

@@ -1,7 +1,7 @@
 import Coroutine
 import CoroutineDebug
 import Dispatch
-import Glibc
+import Foundation
 
 /// What an actor of these programs is asked or told.
 private enum Request: Sendable {
@@ -154,6 +154,16 @@ extension FaultyProgram {
 
   static let standstills: [FaultyProgram] = [
     FaultyProgram("a rendezvous with nobody", .standstill(["main"])) { _ in
+      try Channel<Int>(name: "answers").send(1)
+    },
+    // Before there is a child: with one nobody knows who else has the eventfd.
+    FaultyProgram("a rendezvous with nobody, beside a thread that reads an eventfd", .standstill(["main"])) { stage in
+      let event = Outside.makeEvent()
+      Thread.detachNewThread {
+        Outside.waitForEvent(event)
+        close(event)
+      }
+      stage.onRescue { Outside.add(to: event) }
       try Channel<Int>(name: "answers").send(1)
     },
     FaultyProgram("a rendezvous with nobody, beside a child of the process", .standstill(["main"])) { stage in

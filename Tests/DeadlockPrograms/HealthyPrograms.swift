@@ -9,8 +9,39 @@ private enum Inquiry: Sendable {
 }
 
 extension HealthyProgram {
+  /// Each in a process of its own: after it the same could happen to any eventfd. By their names on the command line.
+  static let alone: [String: HealthyProgram] = [
+    "aio": HealthyProgram("an eventfd to which asynchronous I/O adds") { _ in
+      try waitForEvent { Outside.addLaterByKernel(to: $0, after: longMoment) }
+    },
+    "ring": HealthyProgram("an eventfd to which an io_uring adds") { _ in
+      try waitForEvent { Outside.addLaterByRing(to: $0, after: longMoment) }
+    },
+    "orphan": HealthyProgram("an eventfd that an orphan has too") { _ in
+      try waitForEvent { Outside.addLaterByOrphan(to: $0, after: longMoment) }
+    },
+    "parent": HealthyProgram("an eventfd that the parent has too") { _ in
+      try waitForEvent(Outside.parentsEvent) { _ in Outside.tellParent() }
+    },
+  ]
+
+  /// Waits for an eventfd of which `arrange` brings about that somebody adds to it; not if it can't.
+  private static func waitForEvent(
+    _ event: CInt = Outside.makeEvent(), _ arrange: @escaping @Sendable (CInt) -> Bool
+  ) throws {
+    let (answer, resolver) = Promise<Int>.makePromise()
+    Thread.detachNewThread {
+      if arrange(event) { Outside.waitForEvent(event) }
+      resolver.fulfill(1)
+    }
+    _ = try answer.get()
+    close(event)
+  }
+
   /// Long enough for the detector to look several times.
   private static let moment: UInt32 = 15_000  // microseconds
+  /// The same at the beginning, when it has just started and everything is done for the first time.
+  static let longMoment: UInt32 = 200_000
   private static let pause = Duration.milliseconds(15)
 
   static let all: [HealthyProgram] = [
@@ -22,16 +53,15 @@ extension HealthyProgram {
         Outside.waitForAlarm()
         resolver.fulfill(1)
       }
-      Outside.setAlarm(after: moment)
+      Outside.setAlarm(after: longMoment)
       _ = try answer.get()
     },
     HealthyProgram("an eventfd that a child has too") { _ in
       let (answer, resolver) = Promise<Int>.makePromise()
       let event = Outside.makeEvent()
-      let child = Outside.addLater(to: event, after: moment)
+      let child = Outside.addLater(to: event, after: longMoment)
       Thread.detachNewThread {
-        var count: UInt64 = 0
-        _ = read(event, &count, 8)
+        Outside.waitForEvent(event)
         resolver.fulfill(1)
       }
       _ = try answer.get()

@@ -2,6 +2,7 @@
 //
 //     DeadlockPrograms faulty
 //     DeadlockPrograms healthy
+//     DeadlockPrograms aio | ring | orphan | parent     # healthy too, but nothing else may be played beside it
 //     DeadlockPrograms show        # prints what is found of the faulty ones
 //
 // Ends with 0 if all is as it should be. In a process of their own, since nothing else may happen there: not even the
@@ -9,11 +10,16 @@
 
 import Glibc
 
-switch CommandLine.arguments.dropFirst().first {
+private let what = CommandLine.arguments.dropFirst().first
+switch what {
 case "faulty": exit(try Theatre.play(FaultyProgram.all, shows: false) ? 0 : 1)
 case "show": exit(try Theatre.play(FaultyProgram.all, shows: true) ? 0 : 1)
 case "healthy": exit(try Theatre.play(HealthyProgram.all) ? 0 : 1)
 default:
-  print("usage: DeadlockPrograms faulty | healthy | show")
+  if let program = what.flatMap({ HealthyProgram.alone[$0] }) {
+    if what == "parent" { Outside.goOnAsChild(delay: HealthyProgram.longMoment) }
+    exit(try Theatre.play([program]) ? 0 : 1)
+  }
+  print("usage: DeadlockPrograms faulty | healthy | aio | ring | orphan | parent | show")
   exit(2)
 }
