@@ -62,6 +62,10 @@ struct target *target_create(void);
 bool threads_stop(struct target *target, enum target_failure *failure);
 void threads_resume(struct target *target);
 
+// A thread that was stopped, if possible the process's first: when that has ended, /proc leads to the memory and the files by
+// the others' numbers only.
+pid_t threads_standing(const struct target *target);
+
 // Adds a thread; false without memory.
 bool threads_add(struct target *target, struct stopped_thread thread);
 

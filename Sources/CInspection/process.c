@@ -12,8 +12,9 @@
 // What is mapped from the beginning of a file, and what the kernel itself maps, may be an image.
 static bool add_images(struct target *target) {
   char path[64], executable_path[64];
-  snprintf(path, sizeof path, "/proc/%d/maps", target->pid);
-  snprintf(executable_path, sizeof executable_path, "/proc/%d/exe", target->pid);
+  pid_t thread = threads_standing(target);
+  snprintf(path, sizeof path, "/proc/%d/maps", thread);
+  snprintf(executable_path, sizeof executable_path, "/proc/%d/exe", thread);
   char executable[4096] = {0};
   bool knows_executable = readlink(executable_path, executable, sizeof executable - 1) > 0;
   FILE *maps = fopen(path, "re");
@@ -36,7 +37,7 @@ static bool add_images(struct target *target) {
     if (is_executable)
       snprintf(file, sizeof file, "%s", executable_path);
     else
-      snprintf(file, sizeof file, "/proc/%d/root%s", target->pid, mapped);
+      snprintf(file, sizeof file, "/proc/%d/root%s", thread, mapped);
     char *deleted = strstr(mapped, " (deleted)");
     if (deleted) *deleted = 0;
     if (target_add_image(target, start, mapped, file))
@@ -57,14 +58,14 @@ struct target *target_open_process(int pid, enum target_failure *failure) {
   if (!target) return NULL;
   target->pid = pid;
   char path[64];
-  snprintf(path, sizeof path, "/proc/%d/mem", pid);
   if (!threads_stop(target, failure)) goto fail;
+  snprintf(path, sizeof path, "/proc/%d/mem", threads_standing(target));
   target->memory = open(path, O_RDONLY | O_CLOEXEC);
   if (target->memory < 0) {
     *failure = errno == EACCES || errno == EPERM ? target_failed_permission : target_failed_system;
     goto fail;
   }
-  snprintf(path, sizeof path, "/proc/%d/pagemap", pid);
+  snprintf(path, sizeof path, "/proc/%d/pagemap", threads_standing(target));
   target->page_map = open(path, O_RDONLY | O_CLOEXEC);
   if (!add_images(target)) {
     *failure = target_failed_gone;

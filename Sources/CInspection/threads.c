@@ -84,6 +84,10 @@ bool threads_stop(struct target *target, enum target_failure *failure) {
   return false;
 }
 
+pid_t threads_standing(const struct target *target) {
+  return is_known(target, target->pid) ? target->pid : target->threads[0].id;
+}
+
 void threads_resume(struct target *target) {
   for (size_t i = 0; i < target->thread_count && !target->is_core; i++)
     ptrace(PTRACE_DETACH, target->threads[i].id, NULL, (void *)(intptr_t)target->threads[i].signal);

@@ -13,9 +13,7 @@ final class ForkedProcess: Sendable {
     let child = Self.fork()
     if child == 0 {
       body()
-      // Nobody is left behind.
-      while getppid() == parent { usleep(50_000) }
-      _exit(0)
+      Self.stay(for: parent)
     }
     id = child
   }
@@ -52,15 +50,38 @@ final class ForkedProcess: Sendable {
     while waitpid(id, &status, 0) < 0 && errno == EINTR {}
   }
 
-  /// A line of what the kernel tells of it.
-  func status(_ key: String) -> String {
-    let file = open("/proc/\(id)/status", O_RDONLY)
+  /// A line of what the kernel tells of it, or of one of its threads.
+  func status(_ key: String, of thread: String? = nil) -> String {
+    let file = open("/proc/\(id)" + (thread.map { "/task/\($0)" } ?? "") + "/status", O_RDONLY)
     defer { close(file) }
     let text = String(unsafeUninitializedCapacity: 8192) { max(0, read(file, $0.baseAddress, $0.count)) }
     let line = text.split(separator: "\n").first { $0.hasPrefix(key + ":") } ?? ""
     return String(line.drop { $0 != "\t" }.dropFirst())
   }
 
+  // MARK: What a copy does
+
+  /// Does nothing, until its parent has ended: nobody is left behind.
+  static func stay(for parent: pid_t = getppid()) -> Never {
+    while getppid() == parent { usleep(50_000) }
+    _exit(0)
+  }
+
+  static func startThread(_ body: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer?) {
+    var thread = pthread_t()
+    pthread_create(&thread, nil, body, nil)
+  }
+
+  /// Ends the calling thread alone, and nothing of what it has: not as `pthread_exit`, which calls what may take locks.
+  static func endThread() {
+    #if arch(x86_64)
+      _ = systemCall(60, 0)
+    #else
+      _ = systemCall(93, 0)
+    #endif
+  }
+
+  private static let systemCall = function("syscall", as: (@convention(c) (CLong, CLong) -> CLong).self)
   private static let fork = function("fork", as: (@convention(c) () -> CInt).self)
   /// With what `ptrace` takes at most: it is hidden as a function of variable arguments.
   static let ptrace = function("ptrace", as: (@convention(c) (CInt, CInt, Int, Int) -> Int).self)

@@ -114,6 +114,27 @@ struct OutsideDumpTests {
     }
   }
 
+  /// As `dispatchMain()` does it: the process's first thread has ended, and the others go on.
+  @Test(.disabled(if: coroutine_sanitizers_active(), "a copy by fork must not start threads there"))
+  func aProcessWhoseFirstThreadHasEndedIsLookedAt() async {
+    await #expect(processExitsWith: .success) {
+      let channel = Channel<Int>(name: "jobs")
+      let waiting = Coroutine.immediate(name: "waiting") { _ = try channel.receive() }
+      let copy = ForkedProcess {
+        ForkedProcess.startThread { _ in ForkedProcess.stay() }
+        ForkedProcess.endThread()
+      }
+      while !copy.status("State").hasPrefix("Z") { sched_yield() }
+      let dump = try copy.capture()
+      #expect(dump[waiting.id]?.waitsFor == #"receive on channel "jobs" (1 receiver)"#)
+      let steps = try backtrace(of: waiting).steps
+      #expect(dump[waiting.id]?.steps == steps)
+      #expect(copy.status("TracerPid") == "0")
+      channel.close()
+      _ = try? await waiting.get()
+    }
+  }
+
   // MARK: Errors
 
   @Test func processesThatCannotBeLookedAtAreReported() async {
