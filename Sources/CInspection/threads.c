@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
+#include <time.h>
 
 // All threads are stopped, so that what lies in memory belongs together. By PTRACE_SEIZE, not ATTACH: it sends no signal,
 // the process does not learn of it, and goes on by itself should this one be killed.
@@ -20,17 +22,74 @@ static bool is_known(const struct target *target, pid_t thread) {
   return false;
 }
 
-// Waits until a thread that was interrupted stands. False if it has ended.
-static bool wait_for_stop(struct stopped_thread *thread) {
-  int status;
+// MARK: Threads out of reach
+
+// Whoever waits in the kernel for a child by vfork, or for a disk, stands only when that is over, which may be never; and as
+// long as it does not, all that stand already would.
+enum { stop_milliseconds = 1000 };
+
+static int64_t now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
+}
+
+// Lets some time pass: more of it each time.
+static void pause_briefly(int *times) {
+  if ((*times)++ < 100) sched_yield();
+  else nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+}
+
+static bool is_out_of_reach(pid_t process, pid_t thread) {
+  char path[64], text[512];
+  snprintf(path, sizeof path, "/proc/%d/task/%d/stat", process, thread);
+  FILE *file = fopen(path, "re");
+  if (!file) return false;
+  size_t count = fread(text, 1, sizeof text - 1, file);
+  fclose(file);
+  text[count] = 0;
+  // Behind the name, in which there may be anything.
+  const char *end = strrchr(text, ')');
+  return end && strncmp(end, ") D", 3) == 0;
+}
+
+// Waits until all threads can be reached, before any is stopped: nobody stands still for it. False if one can't by then.
+static bool wait_for_reach(pid_t process, int64_t deadline) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/task", process);
+  DIR *tasks = opendir(path);
+  if (!tasks) return true;
+  bool are_all = true;
+  struct dirent *entry;
+  while (are_all && (entry = readdir(tasks))) {
+    pid_t thread = (pid_t)atoi(entry->d_name);
+    int times = 0;
+    while (thread > 0 && (are_all = !is_out_of_reach(process, thread), !are_all) && now() < deadline)
+      pause_briefly(&times);
+  }
+  closedir(tasks);
+  return are_all;
+}
+
+// Waits until a thread that was interrupted stands. False if it has ended, or, as `errno` tells, does not stand in time.
+static bool wait_for_stop(struct stopped_thread *thread, int64_t deadline) {
+  int status, times = 0;
   pid_t found;
-  do found = waitpid(thread->id, &status, __WALL);
-  while (found < 0 && errno == EINTR);
+  while ((found = waitpid(thread->id, &status, __WALL | WNOHANG)) == 0 || (found < 0 && errno == EINTR)) {
+    if (now() >= deadline) {
+      errno = ETIMEDOUT;
+      return false;
+    }
+    pause_briefly(&times);
+  }
+  errno = ESRCH;
   if (found < 0 || !WIFSTOPPED(status)) return false;
   // It was about to get a signal: that is handed on to it when it goes on.
   if (status >> 16 != PTRACE_EVENT_STOP) thread->signal = WSTOPSIG(status);
   return true;
 }
+
+// MARK: Stopping
 
 static bool make_room(struct target *target) {
   return target_make_room(&target->threads, &target->thread_capacity, target->thread_count, sizeof *target->threads);
@@ -42,6 +101,8 @@ bool threads_add(struct target *target, struct stopped_thread thread) {
   return true;
 }
 
+// False with ETIMEDOUT: it has not come to stand, and is let go when the thread that asked ends. Only where it got out of
+// reach between the look and this.
 static bool stop_thread(struct target *target, pid_t id) {
   if (!make_room(target)) {
     errno = ENOMEM;
@@ -49,15 +110,17 @@ static bool stop_thread(struct target *target, pid_t id) {
   }
   if (ptrace(PTRACE_SEIZE, id, NULL, NULL) != 0) return false;
   struct stopped_thread thread = {.id = id};
-  if (ptrace(PTRACE_INTERRUPT, id, NULL, NULL) == 0 && wait_for_stop(&thread)) threads_add(target, thread);
-  return true;
+  if (ptrace(PTRACE_INTERRUPT, id, NULL, NULL) != 0) return true;
+  if (wait_for_stop(&thread, now() + stop_milliseconds)) return threads_add(target, thread);
+  return errno != ETIMEDOUT;
 }
 
-// One look at the threads. Whether there were new ones; `code` becomes the last reason why one could not be stopped.
+// One look at the threads. Whether there were new ones; `code` becomes the last reason why one could not be stopped, and
+// stays ETIMEDOUT.
 static bool stop_those_found(struct target *target, DIR *tasks, int *code) {
   size_t count = target->thread_count;
   struct dirent *entry;
-  while ((entry = readdir(tasks))) {
+  while (*code != ETIMEDOUT && (entry = readdir(tasks))) {
     pid_t id = (pid_t)atoi(entry->d_name);
     // A thread that ends can't be stopped any more (ESRCH, EPERM), the first one too: it matters if nobody could be.
     if (id > 0 && !is_known(target, id) && !stop_thread(target, id)) *code = errno;
@@ -68,18 +131,19 @@ static bool stop_those_found(struct target *target, DIR *tasks, int *code) {
 bool threads_stop(struct target *target, enum target_failure *failure) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/task", target->pid);
+  int code = wait_for_reach(target->pid, now() + stop_milliseconds) ? ESRCH : ETIMEDOUT;
   // Again until there is no new one: a thread that was not stopped yet may make others.
-  bool found;
-  int code = ESRCH;
-  do {
+  bool found = code != ETIMEDOUT;
+  while (found) {
     DIR *tasks = opendir(path);
-    found = tasks && stop_those_found(target, tasks, &code);
+    found = tasks && stop_those_found(target, tasks, &code) && code != ETIMEDOUT;
     if (tasks) closedir(tasks);
-  } while (found);
-  if (target->thread_count > 0) return true;
+  }
+  if (target->thread_count > 0 && code != ETIMEDOUT) return true;
   errno = code;
   *failure = code == EPERM || code == EACCES ? target_failed_permission
              : code == ESRCH                 ? target_failed_gone
+             : code == ETIMEDOUT             ? target_failed_stuck
                                              : target_failed_system;
   return false;
 }

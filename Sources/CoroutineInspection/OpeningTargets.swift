@@ -40,6 +40,11 @@ extension InspectionError {
       } else {
         self.init(.notPermitted, "no permission to look at process \(id)" + Self.advice)
       }
+    case target_failed_stuck:
+      self.init(
+        .system,
+        "\(status.stuckThread.map { "thread \($0) of process \(id)" } ?? "a thread of process \(id)") can't be stopped: it "
+          + "waits in the kernel, for a child by vfork, or a disk. All others go on; try again later.")
     default: self.init(.system, "process \(id): \(String(cString: strerror(code)))")
     }
   }
@@ -74,9 +79,13 @@ extension InspectionError {
 
 /// What the kernel tells of a process to everybody.
 private struct ProcessStatus {
+  private let id: CInt
   private let lines: [Substring]
 
-  init(_ id: CInt) { lines = Self.contents(of: "/proc/\(id)/status").split(separator: "\n") }
+  init(_ id: CInt) {
+    self.id = id
+    lines = Self.contents(of: "/proc/\(id)/status").split(separator: "\n")
+  }
 
   private func value(_ key: String) -> Substring? {
     lines.first { $0.hasPrefix(key + ":") }?.dropFirst(key.utf8.count + 1).drop { $0 == "\t" || $0 == " " }
@@ -89,6 +98,21 @@ private struct ProcessStatus {
   var tracer: CInt? {
     guard let thread = value("TracerPid").flatMap({ CInt($0) }), thread != 0 else { return nil }
     return ProcessStatus(thread).value("Tgid").flatMap { CInt($0) } ?? thread
+  }
+
+  /// The number and the name of a thread that neither signals nor debuggers reach.
+  var stuckThread: String? {
+    guard let folder = opendir("/proc/\(id)/task") else { return nil }
+    defer { closedir(folder) }
+    while let entry = readdir(folder) {
+      let name = withUnsafeBytes(of: &entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+      guard let thread = CInt(name) else { continue }
+      let status = ProcessStatus(thread)
+      guard status.value("State")?.hasPrefix("D") == true else { continue }
+      // It may have given itself any name.
+      return "\(thread) (\((status.value("Name") ?? "").filter { $0.isASCII && $0 >= " " && $0 != "\u{7f}" }))"
+    }
+    return nil
   }
 
   static func contents(of path: String) -> String {

@@ -81,7 +81,20 @@ final class ForkedProcess: Sendable {
     #endif
   }
 
+  /// Has a child that shares the memory, and waits for its end in the kernel, as `vfork` does: it lives as long as this one.
+  static func waitForChild() {
+    // CLONE_VM, CLONE_VFORK
+    let flags = 0x100 | 0x4000 | SIGCHLD
+    let stack = mmap(nil, 64 << 10, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)!
+    _ = clone({ _ in ForkedProcess.stay() }, stack + (64 << 10), flags, nil)
+  }
+
   private static let systemCall = function("syscall", as: (@convention(c) (CLong, CLong) -> CLong).self)
+  private static let clone = function(
+    "clone",
+    as: (@convention(c) (
+      @convention(c) (UnsafeMutableRawPointer?) -> CInt, UnsafeMutableRawPointer, CInt, UnsafeMutableRawPointer?
+    ) -> CInt).self)
   private static let fork = function("fork", as: (@convention(c) () -> CInt).self)
   /// With what `ptrace` takes at most: it is hidden as a function of variable arguments.
   static let ptrace = function("ptrace", as: (@convention(c) (CInt, CInt, Int, Int) -> Int).self)

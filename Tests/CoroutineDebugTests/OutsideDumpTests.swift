@@ -135,6 +135,35 @@ struct OutsideDumpTests {
     }
   }
 
+  /// One that waits for a child by `vfork`, or for a disk, can be stopped only when that is over.
+  @Test(.disabled(if: coroutine_sanitizers_active(), "a copy by fork must not start threads there"))
+  func aThreadThatCannotBeStoppedIsNamedAndTheOthersGoOn() async {
+    await #expect(processExitsWith: .success) {
+      let copy = ForkedProcess {
+        ForkedProcess.startThread { _ in
+          ForkedProcess.waitForChild()
+          return nil
+        }
+      }
+      var others: [String] = []
+      var stuck: String?
+      while stuck == nil {
+        let all = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(copy.id)/task")
+        stuck = all.first { copy.status("State", of: $0).hasPrefix("D") }
+        others = all.filter { $0 != stuck }
+      }
+      let problem = try #require(copy.problem)
+      #expect(problem.reason == .system)
+      let thread = try #require(stuck)
+      #expect(problem.description.contains("thread \(thread)"), "\(problem)")
+      #expect(problem.description.contains("can't be stopped"), "\(problem)")
+      for other in others {
+        #expect(copy.status("TracerPid", of: other) == "0")
+        #expect(!copy.status("State", of: other).lowercased().hasPrefix("t"))
+      }
+    }
+  }
+
   // MARK: Errors
 
   @Test func processesThatCannotBeLookedAtAreReported() async {

@@ -16,6 +16,7 @@ enum target_failure {
   target_failed_no_process,    // there is none of that number
   target_failed_permission,    // it may not be looked at
   target_failed_gone,          // it ended meanwhile
+  target_failed_stuck,         // a thread can't be stopped: none is
   target_failed_no_core,       // no ELF core file
   target_failed_architecture,  // of another kind of machine
   target_failed_cut_short,     // the file has fewer bytes than it says
