@@ -70,9 +70,10 @@ extension DeadlockReport: CustomStringConvertible {
     for (index, coroutine) in coroutines.enumerated() {
       let next = coroutines[(index + 1) % coroutines.count]
       text += index == 0 ? "coroutine \(coroutine.label) waits for " : ",\n  which waits for "
-      text += coroutine.waitsFor
+      let waitsFor = coroutine.waitsFor.onOneLine
+      text += waitsFor
       // What it waits for mostly says who has it.
-      if !coroutine.waitsFor.hasSuffix("coroutine \(next.label)") { text += ": coroutine \(next.label)" }
+      if !waitsFor.hasSuffix("coroutine \(next.label)") { text += ": coroutine \(next.label)" }
     }
     return text + "\n"
   }

@@ -123,7 +123,7 @@ struct DumpStyle {
   func write(_ sizes: [CoroutineDump.StackSize], to stream: inout some TextOutputStream) {
     guard !sizes.isEmpty else { return }
     stream.write("\n\(paint("stack sizes that would do, by how deep they have been", .bold))\n")
-    for size in sizes { stream.write("   \(size)\n") }
+    for size in sizes { stream.write("   \(size.description.onOneLine)\n") }
   }
 
   // MARK: Frames
@@ -141,12 +141,12 @@ struct DumpStyle {
   /// A frame's line.
   func text(of frame: CoroutineBacktrace.Frame, isInlined: Bool) -> String {
     var text = paint("0x" + Self.padded(String(frame.address, radix: 16), to: 12, with: "0"), .dim) + " "
-    text += frame.function ?? "???"
+    text += frame.function?.onOneLine ?? "???"
     if isInlined { text += " [inlined]" }
     if let file = frame.file, let line = frame.line {
-      text += " at " + paint("\(fullPaths ? file : Self.lastComponent(of: file)):\(line)", .blue)
+      text += " at " + paint("\((fullPaths ? file : Self.lastComponent(of: file)).onOneLine):\(line)", .blue)
     } else if let image = frame.image {
-      text += " in \(fullPaths ? image : Self.lastComponent(of: image))"
+      text += " in \((fullPaths ? image : Self.lastComponent(of: image)).onOneLine)"
       // With the offset a name can be found later, in an executable that was not stripped.
       if frame.function == nil { text += "+0x\(String(frame.imageOffset, radix: 16))" }
     }
@@ -264,7 +264,7 @@ extension CoroutineBacktrace.Frame: CustomStringConvertible {
 extension String {
   /// For a line of text. A name, also one of another process, may contain what ends a line, what a terminal takes for a
   /// command, or what turns the rest of the line round.
-  var onOneLine: String {
+  package var onOneLine: String {
     // All but these bytes are plain characters.
     guard utf8.contains(where: { $0 < 0x20 || $0 >= 0x7f }) else { return self }
     return unicodeScalars.reduce(into: "") { text, scalar in

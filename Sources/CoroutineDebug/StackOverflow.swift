@@ -137,7 +137,8 @@ private struct OverflowReport {
     guard let current = overflow.coroutine else { return "a generator" }
     // It runs, in the signal handler, and so lives.
     let core = Unmanaged<CoroutineCore>.fromOpaque(current).takeUnretainedValue()
-    return ownStack(of: current) == stack ? core.description : "a generator of \(core.description)"
+    let name = core.description.onOneLine
+    return ownStack(of: current) == stack ? name : "a generator of \(name)"
   }
 
   private func addresses() -> (ArraySlice<UInt>, isTruncated: Bool) {

@@ -67,7 +67,8 @@ public struct InspectionError: Error, CustomStringConvertible {
   public let description: String
 
   init(_ reason: Reason, _ description: String) {
-    (self.reason, self.description) = (reason, description)
+    // It has paths in it, of a process that anybody may have made.
+    (self.reason, self.description) = (reason, description.onOneLine)
   }
 
   init(_ error: any Error) {

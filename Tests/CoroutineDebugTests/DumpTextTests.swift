@@ -55,6 +55,37 @@ import Testing
         """#)
   }
 
+  @Test func namesInAReportDoNotReachTheTerminalEither() {
+    let one = coroutine(3, "a\u{1b}[2J", waitsFor: "mutex \"x\ny\", held by coroutine 4 \"b\u{9b}\"")
+    let other = coroutine(4, "b\u{9b}", waitsFor: "mutex \"z\", held by coroutine 3 \"a\u{1b}[2J\"")
+    #expect(
+      DeadlockReport(kind: .cycle, coroutines: [one, other]).description.hasPrefix(
+        #"""
+        deadlock: 2 coroutines wait for each other
+          coroutine 3 "a\u{1b}[2J" waits for mutex "x\u{a}y", held by coroutine 4 "b\u{9b}",
+          which waits for mutex "z", held by coroutine 3 "a\u{1b}[2J"
+
+        """#))
+  }
+
+  /// Those of C may be anything, and so may a file's.
+  @Test func functionsAndFilesDoNotReachTheTerminalEither() {
+    let odd = "a\u{1b}[2J"
+    func frame(_ file: String?) -> CoroutineBacktrace.Frame {
+      CoroutineBacktrace.Frame(
+        address: 0x1000, function: odd, file: file, line: file.map { _ in 7 }, column: nil, image: "/usr/lib/\(odd)",
+        imageOffset: 0, isInlined: false, isRuntime: false)
+    }
+    #expect(frame("/project/\(odd)").description == #"0x000000001000 a\u{1b}[2J at a\u{1b}[2J:7"#)
+    #expect(frame(nil).description == #"0x000000001000 a\u{1b}[2J in a\u{1b}[2J"#)
+  }
+
+  @Test func namesOfKindsDoNotReachTheTerminalEither() {
+    var text = ""
+    DumpStyle().write([CoroutineDump.StackSize(label: "\"a\u{1b}[*J\"", count: 2, peak: 9, size: 65536)], to: &text)
+    #expect(text.hasSuffix(#"   "a\u{1b}[*J": 16 KiB (2 coroutines, 0 of 64 KiB at most)\#n"#))
+  }
+
   @Test func aGroupSaysHowMuchTimeTheyHaveLeft() {
     let sleepers = [50, 7, 90].enumerated().map { index, seconds in
       var sleeper = coroutine(UInt64(index + 1), waitsFor: "sleep", frames: stack)

@@ -23,6 +23,8 @@ struct GdbTests {
       let state = coroutine.state == "new" ? "not begun" : coroutine.state
       #expect(text.contains("\ncoroutine \(coroutine.label): \(state)"), "\(coroutine.id)")
     }
+    // Nothing of a name that a terminal would take for a command.
+    #expect(text.contains(#"fifteen bytes: Ä\u{1b}[2J\u{202e}\u{a}": suspended"#) && !text.contains("\u{1b}[2J"))
     #expect(text.contains("receive, channel \"food\""))
     #expect(text.contains("lock, mutex \"gate\""))
     // The addresses are those of the dump; of what was inlined gdb tells the same one again.
@@ -50,7 +52,7 @@ private struct Dump: Decodable {
     let state: String
     let stack: Int
 
-    var label: String { name.isEmpty ? "\(id)" : "\(id) \"\(name)\"" }
+    var label: String { name.isEmpty ? "\(id)" : "\(id) \"\(name.onOneLine)\"" }
   }
 
   struct Frame: Decodable {

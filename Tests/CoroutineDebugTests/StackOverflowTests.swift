@@ -30,6 +30,13 @@ struct StackOverflowTests {
     #expect(text.contains("in StackOverflowTests.anOverflowIsToldByName"))
   }
 
+  @Test func aNameDoesNotReachTheTerminal() async {
+    let result = await #expect(processExitsWith: .signal(SIGSEGV), observing: [\.standardErrorContent]) {
+      _ = try await Coroutine(name: "a\u{1b}[2J\nb", stackSize: 128 << 10) { recurse(0) }.value
+    }
+    #expect(report(result).contains(#"stack overflow in coroutine 1 "a\u{1b}[2J\u{a}b" ("#))
+  }
+
   @Test func anOverflowOnADispatchThreadIsToldToo() async {
     let result = await #expect(processExitsWith: .signal(SIGSEGV), observing: [\.standardErrorContent]) {
       _ = try await Coroutine(on: DispatchQueue(label: "q"), name: "queued") { recurse(0) }.value

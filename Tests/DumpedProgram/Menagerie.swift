@@ -66,7 +66,7 @@ final class Menagerie {
       try full.send((5, 6, 7, 8))
     }
     Coroutine.immediate { _ = try single.receive() }
-    Coroutine.immediate(name: "an animal with a name of more than fifteen bytes: Ä") { _ = try letters.get() }
+    Coroutine.immediate(name: "a name of more than fifteen bytes: Ä\u{1b}[2J\u{202e}\n") { _ = try letters.get() }
     Coroutine.immediate(name: "visitor") { try mutex.withLock { $0 += 1 } }
     Coroutine.immediate(name: "reader") { try house.withReadLock { _ = try food.receive() + $0 } }
     Coroutine.immediate(name: "writer") { try house.withWriteLock { $0 += 1 } }

@@ -16,6 +16,7 @@
 import shutil
 import struct
 import subprocess
+import unicodedata
 
 import gdb
 import gdb.unwinder
@@ -68,6 +69,16 @@ def string(address):
         return read(address, second >> 56 & 15).decode("utf-8", "replace")
     count = min(first & 0xFFFFFFFFFFFF, 1 << 16)
     return read((second & 0x0FFFFFFFFFFFFFFF) + 32, count).decode("utf-8", "replace") if count else ""
+
+
+def plain(text):
+    """Without what ends a line, what a terminal takes for a command, and what turns the rest of the line round: the names are
+    the program's."""
+    return "".join(
+        "\\u{%x}" % ord(c) if unicodedata.category(c) in ("Cc", "Zl", "Zp") or ord(c) in TURNS else c for c in text)
+
+
+TURNS = {0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
 
 
 # The layout
@@ -197,10 +208,10 @@ class Coroutine:
     @property
     def label(self):
         kind = "generator" if self.is_generator else "coroutine"
-        return "%s %d%s" % (kind, self.id, ' "%s"' % self.name if self.name else "")
+        return "%s %d%s" % (kind, self.id, ' "%s"' % plain(self.name) if self.name else "")
 
     def __str__(self):
-        return "%s: %s%s" % (self.label, self.state, ", " + self.waits_for if self.waits_for else "")
+        return "%s: %s%s" % (self.label, self.state, ", " + plain(self.waits_for) if self.waits_for else "")
 
 
 class Process:
@@ -497,7 +508,7 @@ def print_backtraces(coroutines):
         if thread:
             print("    on thread %d: `thread %d`, then `bt`" % (thread, thread))
         for number, (pc, name, place) in enumerate(found):
-            print("#%-3d 0x%016x in %s%s" % (number, pc, names.get(name, name), place))
+            print("#%-3d 0x%016x in %s" % (number, pc, plain(names.get(name, name) + place)))
 
 
 def thread_on(coroutine):
