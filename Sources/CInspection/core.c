@@ -3,6 +3,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/procfs.h>
@@ -12,7 +13,7 @@
 // A core file: parts of a process's memory, and notes about it. What the memory has from files, as they are there still, the
 // kernel leaves out mostly: it is read from these files.
 
-enum { longest_note = 64 << 20 };
+enum { longest_note = 64 << 20, longest_path = 4096 + 64 };
 
 // What the notes tell.
 struct notes {
@@ -97,16 +98,28 @@ static struct mapping mapping_at(const struct notes *notes, size_t index) {
   return (struct mapping){numbers[0], numbers[1], numbers[2] * page, (const char *)name};
 }
 
-// Adds what is mapped from files, those behind the core file's own bytes, and the images among it.
+// The file that a mapping was made from: where it can be opened now.
+static void find_file(struct mapping mapping, bool is_executable, const char *executable, char file[longest_path]) {
+  snprintf(file, longest_path, "%s", is_executable ? executable : mapping.path);
+  if (!is_executable) target_trim_path(file);
+}
+
+// Adds what is mapped from files, those behind the core file's own bytes, and the images among it. What was an image and is
+// another build now, by the first page of it that the kernel keeps, says nothing of the process.
 static bool add_mapped(struct target *target, const struct notes *notes, const char *executable_path,
                        const char *executable) {
   const char *previous = NULL;
+  char path[longest_path];
   int file = -1;
   struct mapping mapping;
   for (size_t i = 0; (mapping = mapping_at(notes, i)).path; i++) {
     bool is_executable = executable_path && strcmp(mapping.path, executable_path) == 0;
-    if (!previous || strcmp(previous, mapping.path) != 0)
-      file = target_open_file(target, is_executable ? executable : mapping.path);
+    if (!previous || strcmp(previous, mapping.path) != 0) {
+      find_file(mapping, is_executable, executable, path);
+      struct image_build build = target_build(target, mapping.start);
+      bool is_usable = !build.layout || target_check_file(path, build) == target_file_right;
+      file = is_usable ? target_open_file(target, path) : -1;
+    }
     previous = mapping.path;
     if (file >= 0 && !add_segment(target, mapping.start, mapping.end - mapping.start, file, mapping.offset)) return false;
   }
@@ -115,7 +128,12 @@ static bool add_mapped(struct target *target, const struct notes *notes, const c
   for (size_t i = 0; (mapping = mapping_at(notes, i)).path; i++) {
     if (mapping.offset != 0) continue;
     bool is_executable = executable_path && strcmp(mapping.path, executable_path) == 0;
-    if (target_add_image(target, mapping.start, mapping.path, is_executable ? executable : mapping.path))
+    find_file(mapping, is_executable, executable, path);
+    enum target_file state = target_check_file(path, target_build(target, mapping.start));
+    char name[longest_path];
+    snprintf(name, sizeof name, "%s", mapping.path);
+    target_trim_path(name);
+    if (target_add_image(target, mapping.start, name, path, state))
       target->images[target->image_count - 1].is_executable = is_executable;
   }
   return true;
@@ -130,27 +148,6 @@ static struct mapping executables_mapping(const struct notes *notes) {
   for (size_t i = 0; path && (mapping = mapping_at(notes, i)).path; i++)
     if (mapping.offset == 0 && strcmp(mapping.path, path) == 0) return mapping;
   return (struct mapping){0};
-}
-
-// Whether a file is the executable that begins in memory at `start`, as far as both have a build's number.
-static bool check_executable(struct target *target, const char *path, uint64_t start, enum target_failure *failure) {
-  struct target *other = target_create();
-  struct stat status;
-  bool is_right = false;
-  *failure = target_failed_executable;
-  if (!other) return false;
-  int file = target_open_file(other, path);
-  if (file >= 0 && fstat(file, &status) == 0 && add_segment(other, page_size, (uint64_t)status.st_size, file, 0)) {
-    // In a file, too, all lies behind the header, though as the file counts.
-    other->own_segments = other->segment_count;
-    uint64_t has, wants = target_build_id(target, start, false);
-    bool is_image = target_is_image(other, page_size);
-    has = is_image ? target_build_id(other, page_size, true) : 0;
-    is_right = is_image && (has == 0 || wants == 0 || has == wants);
-    if (is_image) *failure = target_failed_other_executable;
-  }
-  target_close(other);
-  return is_right;
 }
 
 // MARK: The file
@@ -210,6 +207,7 @@ struct target *target_open_core(const char *core, const char *executable, enum t
   struct notes notes = {0};
   struct stat status;
   int file = target_open_file(target, core);
+  if (file < 0 && errno == EINVAL) *failure = target_failed_no_core;  // a folder, a pipe
   bool is_open = file >= 0 && fstat(file, &status) == 0;
   if (is_open) {
     *has = (uint64_t)status.st_size;
@@ -217,8 +215,9 @@ struct target *target_open_core(const char *core, const char *executable, enum t
   }
   if (is_open) {
     struct mapping mapping = executables_mapping(&notes);
-    is_open = check_executable(target, executable, mapping.path ? mapping.start : 0, failure) &&
-              add_mapped(target, &notes, mapping.path, executable);
+    enum target_file state = target_check_file(executable, target_build(target, mapping.path ? mapping.start : 0));
+    *failure = state == target_file_other_build ? target_failed_other_executable : target_failed_executable;
+    is_open = state == target_file_right && add_mapped(target, &notes, mapping.path, executable);
   }
   int code = errno;
   free(notes.bytes);

@@ -8,7 +8,7 @@
 
 // The executables and libraries of a target, by the ELF headers that lie in its memory.
 
-enum { most_headers = 64, longest_notes = 1 << 16, longest_list = 10000, longest_name = 4096 };
+enum { most_headers = 64, longest_list = 10000, longest_name = 4096 };
 
 #if defined(__x86_64__)
 enum { this_machine = EM_X86_64 };
@@ -36,12 +36,7 @@ static size_t read_headers(struct target *target, uint64_t start, Elf64_Phdr hea
   return header.e_phnum;
 }
 
-bool target_is_image(struct target *target, uint64_t start) {
-  Elf64_Phdr headers[most_headers];
-  return read_headers(target, start, headers) > 0;
-}
-
-bool target_add_image(struct target *target, uint64_t start, const char *path, const char *file) {
+bool target_add_image(struct target *target, uint64_t start, const char *path, const char *file, enum target_file state) {
   Elf64_Phdr headers[most_headers];
   size_t count = read_headers(target, start, headers);
   if (count == 0) return false;
@@ -57,8 +52,8 @@ bool target_add_image(struct target *target, uint64_t start, const char *path, c
   if (!target_make_room(&target->images, &target->image_capacity, target->image_count, sizeof *target->images))
     return false;
   struct target_image image = {
-      .start = start, .end = high + bias, .bias = bias, .path = strdup(path), .file = strdup(file),
-      .unwind_table = table ? table + bias : 0};
+      .start = start, .end = high + bias, .bias = bias, .path = strdup(path),
+      .file = strdup(state == target_file_right ? file : ""), .state = state, .unwind_table = table ? table + bias : 0};
   if (!image.path || !image.file) {
     free((char *)image.path);
     free((char *)image.file);
@@ -70,37 +65,33 @@ bool target_add_image(struct target *target, uint64_t start, const char *path, c
 
 // MARK: Notes
 
-// Where in a part of memory with notes the value of one lies; 0: it has none.
-static uint64_t find_in_notes(struct target *target, uint64_t start, uint64_t size, const char *owner, uint32_t type) {
-  if (size > longest_notes) return 0;
-  for (uint64_t at = 0; at + sizeof(Elf64_Nhdr) <= size;) {
-    Elf64_Nhdr note;
-    char name[32] = {0};
-    if (!target_read(target, start + at, &note, sizeof note)) return 0;
-    uint64_t value = at + sizeof note + (((uint64_t)note.n_namesz + 3) & ~(uint64_t)3);
-    if (note.n_type == type && note.n_namesz == strlen(owner) + 1 && note.n_namesz <= sizeof name &&
-        target_read(target, start + at + sizeof note, name, note.n_namesz) && strcmp(name, owner) == 0 &&
-        note.n_descsz >= sizeof(uint64_t))
-      return start + value;
-    at = value + (((uint64_t)note.n_descsz + 3) & ~(uint64_t)3);
-  }
-  return 0;
+static bool read_target(void *context, uint64_t address, void *to, size_t count) {
+  return target_read(context, address, to, count);
 }
 
-uint64_t target_build_id(struct target *target, uint64_t start, bool is_file) {
+static bool read_file(void *context, uint64_t place, void *to, size_t count) {
+  return pread(*(const int *)context, to, count, (off_t)place) == (ssize_t)count;
+}
+
+struct image_build target_build(struct target *target, uint64_t start) {
   Elf64_Phdr headers[most_headers];
   size_t count = read_headers(target, start, headers);
-  uint64_t low = UINT64_MAX, id;
+  uint64_t low = UINT64_MAX;
   for (size_t i = 0; i < count; i++)
     if (headers[i].p_type == PT_LOAD && headers[i].p_vaddr < low) low = headers[i].p_vaddr;
-  uint64_t bias = start - (low & ~(uint64_t)(page_size - 1));
-  for (size_t i = 0; i < count; i++) {
-    if (headers[i].p_type != PT_NOTE) continue;
-    uint64_t notes = is_file ? start + headers[i].p_offset : headers[i].p_vaddr + bias;
-    uint64_t place = find_in_notes(target, notes, headers[i].p_filesz, "GNU", NT_GNU_BUILD_ID);
-    if (place && target_read(target, place, &id, sizeof id)) return id;
-  }
-  return 0;
+  return image_build(headers, count, false, start - (low & ~(uint64_t)(page_size - 1)), read_target, target);
+}
+
+enum target_file target_check_file(const char *path, struct image_build build) {
+  int file = open_regular_file(path);
+  if (file < 0) return target_file_missing;
+  Elf64_Ehdr header;
+  Elf64_Phdr headers[most_headers];
+  bool is_image = read_file(&file, 0, &header, sizeof header) && is_header(&header) && header.e_phnum > 0 &&
+                  read_file(&file, header.e_phoff, headers, header.e_phnum * sizeof(Elf64_Phdr));
+  bool is_right = is_image && image_build_is(image_build(headers, header.e_phnum, true, 0, read_file, &file), build);
+  close(file);
+  return is_right ? target_file_right : is_image ? target_file_other_build : target_file_no_image;
 }
 
 // The place of a part of the executable; 0: it has none of that type.
@@ -160,7 +151,7 @@ uint64_t target_find_note(struct target *target, const char *owner, uint32_t typ
     size_t count = read_headers(target, image->start, headers);
     for (size_t i = 0; i < count; i++) {
       if (headers[i].p_type != PT_NOTE) continue;
-      uint64_t place = find_in_notes(target, headers[i].p_vaddr + image->bias, headers[i].p_memsz, owner, type), distance;
+      uint64_t place = image_find_note(headers[i].p_vaddr + image->bias, headers[i].p_memsz, owner, type, read_target, target), distance;
       if (!place || !target_read(target, place, &distance, sizeof distance)) continue;
       ++*index;
       return place + distance;

@@ -59,8 +59,7 @@ void target_resume(struct target *target) {
 
 int target_pid(const struct target *target) { return target->pid; }
 
-int target_open_file(struct target *target, const char *path) {
-  if (!target_make_room(&target->files, &target->file_capacity, target->file_count, sizeof *target->files)) return -1;
+int open_regular_file(const char *path) {
   // Names come from core files, too: nobody waits here for the other end of a pipe.
   int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat status;
@@ -70,7 +69,13 @@ int target_open_file(struct target *target, const char *path) {
     errno = EINVAL;
     return -1;
   }
-  target->files[target->file_count++] = file;
+  return file;
+}
+
+int target_open_file(struct target *target, const char *path) {
+  if (!target_make_room(&target->files, &target->file_capacity, target->file_count, sizeof *target->files)) return -1;
+  int file = open_regular_file(path);
+  if (file >= 0) target->files[target->file_count++] = file;
   return file;
 }
 

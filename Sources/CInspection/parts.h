@@ -3,6 +3,8 @@
 
 #include "include/target.h"
 
+#include "image_build.h"
+
 #include <elf.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -75,20 +77,28 @@ struct user_regs_struct;
 void threads_pick_registers(const struct user_regs_struct *general, uintptr_t registers[4]);
 
 // Adds the ELF image that begins at `start`, if there is one. Takes over neither string.
-bool target_add_image(struct target *target, uint64_t start, const char *path, const char *file);
+bool target_add_image(struct target *target, uint64_t start, const char *path, const char *file, enum target_file state);
 
-// Whether an ELF image begins there; whether a file with this header is for machines like this one.
-bool target_is_image(struct target *target, uint64_t start);
+// Whether a file with this header is for machines like this one.
 bool target_is_of_this_machine(const Elf64_Ehdr *header);
 
-// The first 8 bytes of the number that the linker gave to an image's build; 0: it has none, or that can't be read. Notes
-// lie at their addresses, or as far behind the start as in the file.
-uint64_t target_build_id(struct target *target, uint64_t start, bool is_file);
+// The build whose image begins in memory at `start`, as far as it can be read.
+struct image_build target_build(struct target *target, uint64_t start);
+
+// Whether a file is of that build.
+enum target_file target_check_file(const char *path, struct image_build build);
+
+// Takes away what the kernel puts behind the name of a file that has none any more: another one may have got the name. So may
+// the same one anew.
+void target_trim_path(char *path);
 
 // Gives the images the names that the process's own loader has for them, which the kernel may spell differently.
 void target_name_images(struct target *target);
 
-// Opens a regular file for as long as the target is open; -1 on failure.
+// Opens a regular file; -1 on failure.
+int open_regular_file(const char *path);
+
+// The same for as long as the target is open; -1 on failure.
 int target_open_file(struct target *target, const char *path);
 
 void walker_destroy(struct walker *walker);

@@ -9,6 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
+void target_trim_path(char *path) {
+  static const char mark[] = " (deleted)";
+  size_t length = strlen(path), marked = sizeof mark - 1;
+  if (length > marked && strcmp(path + length - marked, mark) == 0) path[length - marked] = 0;
+}
+
 // What is mapped from the beginning of a file, and what the kernel itself maps, may be an image.
 static bool add_images(struct target *target) {
   char path[64], executable_path[64];
@@ -33,14 +39,16 @@ static bool add_images(struct target *target) {
     if (*mapped != '/' && strcmp(mapped, "[vdso]") != 0) continue;
     char file[4096 + 64];
     bool is_executable = knows_executable && strcmp(mapped, executable) == 0;
-    // These names lead to the files that are mapped, also if others have taken their places, or in a container.
+    bool is_kernels = *mapped != '/';
+    target_trim_path(mapped);
+    // The first name leads to the file that runs, also if another one has taken its place. To libraries only the kernel's
+    // privileged have such a way: what has the name, perhaps in a container, may be another one.
     if (is_executable)
       snprintf(file, sizeof file, "%s", executable_path);
     else
       snprintf(file, sizeof file, "/proc/%d/root%s", thread, mapped);
-    char *deleted = strstr(mapped, " (deleted)");
-    if (deleted) *deleted = 0;
-    if (target_add_image(target, start, mapped, file))
+    enum target_file state = is_kernels ? target_file_right : target_check_file(file, target_build(target, start));
+    if (target_add_image(target, start, mapped, file, state))
       target->images[target->image_count - 1].is_executable = is_executable;
   }
   free(line);

@@ -160,6 +160,18 @@ static bool step(struct target *target, struct place *place, uintptr_t top, bool
   return plain_frames_stepped(&target->walker->frames, &here, place, has_caller, top, read_word, target);
 }
 
+// Whether anything tells how to get from here to the caller. Not where the code is in a file that is missing, or that is
+// another build: libunwind would guess, and take any word of the stack for a caller.
+static bool is_walkable(struct target *target, uintptr_t pc, bool *is_cut) {
+  uint8_t byte;
+  struct walk walk = {.target = target};
+  unw_proc_info_t function;
+  if (target_read(target, pc, &byte, 1) || find_function(target->walker->space, pc, &function, 0, &walk) == 0) return true;
+  for (size_t i = 0; i < target->image_count; i++)
+    if (pc >= target->images[i].start && pc < target->images[i].end) *is_cut = true;
+  return false;
+}
+
 // Whether a context stands at a function's first instruction: it never ran.
 static bool is_start_of_function(struct target *target, const struct place *place) {
   struct walk walk = {target, *place};
@@ -170,7 +182,7 @@ static bool is_start_of_function(struct target *target, const struct place *plac
 }
 
 size_t target_walk(struct target *target, const uintptr_t registers[4], uintptr_t top, bool is_interrupted,
-                   uintptr_t *addresses, size_t capacity) {
+                   uintptr_t *addresses, size_t capacity, bool *is_cut) {
   if (!target->walker) target->walker = walker_create();
   if (!target->walker) return 0;
   const struct place start = {registers[0], registers[1], registers[2], registers[3]};
@@ -183,7 +195,8 @@ size_t target_walk(struct target *target, const uintptr_t registers[4], uintptr_
     addresses[count++] = place.pc;
     bool is_first = is_interrupted && count == 1;
     bool is_known = !is_first && plain_frames_step(&target->walker->frames, &place, top, read_word, target);
-    if (!is_known && !step(target, &place, top, count == 1, is_first)) break;
+    if (is_known) continue;
+    if (!is_walkable(target, place.pc - (count > 1), is_cut) || !step(target, &place, top, count == 1, is_first)) break;
   }
   if (is_interrupted && count > 0)
     addresses[0]++;

@@ -127,3 +127,21 @@ void elf_close(struct elf_file *file) {
   if (file->start) munmap((void *)file->start, file->size);
   *file = (struct elf_file){0};
 }
+
+// MARK: The build
+
+static bool read_inside(void *context, uint64_t place, void *to, size_t count) {
+  const struct elf_file *file = context;
+  if (!is_inside(file, place, count)) return false;
+  memcpy(to, file->start + place, count);
+  return true;
+}
+
+struct image_build elf_build(const struct elf_file *file) {
+  if (!file->start) return (struct image_build){0};
+  const Elf64_Ehdr *elf = header(file);
+  if (elf->e_phentsize != sizeof(Elf64_Phdr) || elf->e_phoff % _Alignof(Elf64_Phdr) != 0 ||
+      !is_inside(file, elf->e_phoff, (uint64_t)elf->e_phnum * sizeof(Elf64_Phdr)))
+    return (struct image_build){0};
+  return image_build((const Elf64_Phdr *)(file->start + elf->e_phoff), elf->e_phnum, true, 0, read_inside, (void *)file);
+}

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "bytes.h"
+#include "image_build.h"
 
 struct elf_section {
   const uint8_t *start;  // NULL: there is none
@@ -23,6 +24,9 @@ struct elf_file {
 // Maps a file. It must not be written to meanwhile.
 void elf_open(struct elf_file *file, const char *path);
 void elf_close(struct elf_file *file);
+
+// Which build it is; unknown of one that could not be opened.
+struct image_build elf_build(const struct elf_file *file);
 
 // A section by its name; none for one that is compressed.
 struct elf_section elf_section(const struct elf_file *file, const char *name);

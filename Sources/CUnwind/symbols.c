@@ -12,6 +12,7 @@ struct image {
   uintptr_t shift;       // an address less this is the address as the file counts
   char *path;            // as the process knows it; NULL without memory
   char *file;            // where it can be opened; NULL without memory
+  struct image_build build;
   bool was_read;         // the two that follow
   struct elf_file elf;
   struct dwarf dwarf;
@@ -31,10 +32,17 @@ static char *path_of_executable(void) {
 }
 
 bool symbols_add(struct symbols *symbols, uintptr_t start, uintptr_t end, uintptr_t shift, const char *path,
-                 const char *file) {
+                 const char *file, struct image_build build) {
   if (!make_room(&symbols->list, &symbols->capacity, symbols->count, sizeof(struct image))) return false;
   symbols->list[symbols->count++] = (struct image){
-      .start = start, .end = end, .shift = shift, .path = path ? strdup(path) : NULL, .file = file ? strdup(file) : NULL};
+      .start = start, .end = end, .shift = shift, .path = path ? strdup(path) : NULL, .file = file ? strdup(file) : NULL,
+      .build = build};
+  return true;
+}
+
+static bool read_own(void *context, uint64_t address, void *to, size_t count) {
+  (void)context;
+  memcpy(to, (const void *)(uintptr_t)address, count);
   return true;
 }
 
@@ -49,12 +57,15 @@ static int add_image(struct dl_phdr_info *loaded, size_t size, void *context) {
     if (start < first) first = start;
     if (end > last) last = end;
   }
+  struct image_build build =
+      image_build(loaded->dlpi_phdr, loaded->dlpi_phnum, false, loaded->dlpi_addr, read_own, NULL);
+  // Another library may lie there since this one was loaded.
   if (loaded->dlpi_name && *loaded->dlpi_name)
-    return !symbols_add(symbols, first, last, loaded->dlpi_addr, loaded->dlpi_name, loaded->dlpi_name);
+    return !symbols_add(symbols, first, last, loaded->dlpi_addr, loaded->dlpi_name, loaded->dlpi_name, build);
   // The executable has no name in the loader's list. This one leads to the file that runs, even if another one has taken
   // its place since.
   char *path = path_of_executable();
-  bool added = symbols_add(symbols, first, last, loaded->dlpi_addr, path, "/proc/self/exe");
+  bool added = symbols_add(symbols, first, last, loaded->dlpi_addr, path, "/proc/self/exe", build);
   free(path);
   return !added;
 }
@@ -92,6 +103,7 @@ size_t symbols_find(struct symbols *symbols, uintptr_t return_address, struct sy
     if (!image->was_read) {
       image->was_read = true;
       if (image->file) elf_open(&image->elf, image->file);
+      if (!image_build_is(elf_build(&image->elf), image->build)) elf_close(&image->elf);
       dwarf_open(&image->dwarf, &image->elf);
     }
     *found_in = (struct symbol_image){image->path, return_address - image->shift};

@@ -39,7 +39,8 @@ public struct CoroutineBacktrace: Sendable, Identifiable {
   /// Whether it ran, and its thread was asked where it stands, and did not answer in time, or not while it ran this
   /// coroutine, three times in a row: it switches often, blocks signals, or got no processor. `frames` is empty then.
   public package(set) var isUnanswered = false
-  /// Whether `frames` ends because there were more than the dump's limit.
+  /// Whether `frames` ends because there were more than the dump's limit; or, of a core file, because it leads through a library
+  /// whose file is missing now, or is another build.
   public package(set) var isTruncated = false
   /// Who called for its creation, innermost first. Empty unless `CoroutineDump.recordsCreation` was set before.
   public package(set) var creationFrames: [Frame] = []

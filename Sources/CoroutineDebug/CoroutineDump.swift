@@ -145,7 +145,9 @@ extension CoroutineDump {
     case .json:
       try writeJSON(&capture, options, findsNames: findsNames, to: &output)
     case .text:
-      if options.names && !findsNames { output.write("(too little memory to look up names)\n\n") }
+      var warnings = capture.warnings
+      if options.names && !findsNames { warnings.append("too little memory to look up names") }
+      if !warnings.isEmpty { output.write(warnings.map { "(\($0.onOneLine))\n" }.joined() + "\n") }
       let style = DumpStyle(folds: options.folds, fullPaths: options.fullPaths, isColored: isColored)
       var extras = DumpExtras(tree: options.tree ? ScopeTree() : nil, peaks: options.stackPeaks ? StackPeaks() : nil)
       var symbolicator =
@@ -178,7 +180,7 @@ extension CoroutineDump {
   ) throws {
     var json = DumpJSON()
     var peaks = options.stackPeaks ? StackPeaks() : nil
-    json.begin(capture.process, to: &output)
+    json.begin(capture.process, warnings: capture.warnings, to: &output)
     try readInBatches(&capture) { batch, _ in
       for coroutine in batch {
         json.write(coroutine, to: &output)

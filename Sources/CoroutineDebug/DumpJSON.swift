@@ -6,11 +6,13 @@ struct DumpJSON {
   private var isFirst = true
   private var count = 0
 
-  func begin(_ process: DumpedProcess, to stream: inout some TextOutputStream) {
+  func begin(_ process: DumpedProcess, warnings: [String], to stream: inout some TextOutputStream) {
     var line = "{\"format\":\"coroutine-dump\",\"version\":\(Self.version),\"process\":{\"id\":\(process.id),"
     line += "\"executable\":\(Self.string(process.executable)),"
     line += "\"backend\":\(Self.string(process.backend)),"
-    line += "\"time\":\(Self.seconds(process.time))},\"coroutines\":["
+    line += "\"time\":\(Self.seconds(process.time))},"
+    if !warnings.isEmpty { line += "\"warnings\":[\(warnings.map(Self.string).joined(separator: ","))]," }
+    line += "\"coroutines\":["
     stream.write(line)
   }
 

@@ -4,6 +4,8 @@ package protocol DumpSource: ~Copyable {
   var stacks: StackTable { get }
   /// Whose coroutines they are.
   var process: DumpedProcess { get }
+  /// What is missing from it that could be there, each in words.
+  var warnings: [String] { get }
 
   /// Passes each coroutine to `body`: without its frames, whose number in `stacks` it has. `between` is called after each
   /// `batch`, when nobody is kept from running.
@@ -16,6 +18,8 @@ package protocol DumpSource: ~Copyable {
 }
 
 extension DumpSource where Self: ~Copyable {
+  package var warnings: [String] { [] }
+
   mutating func readAll(_ body: (CoroutineBacktrace) throws -> Void) throws {
     try readAll(batch: .max, between: { _ in }, body)
   }

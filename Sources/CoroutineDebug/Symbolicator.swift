@@ -50,7 +50,8 @@ package struct Symbolicator: ~Copyable {
     guard let symbols else { return }
     for image in images {
       _ = symbols_add(
-        symbols, image.addresses.lowerBound, image.addresses.upperBound, image.shift, image.path, image.file)
+        symbols, image.addresses.lowerBound, image.addresses.upperBound, image.shift, image.path, image.file,
+        image_build())
     }
   }
 

@@ -264,6 +264,7 @@ struct CoroutineReader {
   private mutating func walk(_ segments: [Segment], own stack: Stack, into backtrace: inout CoroutineBacktrace) {
     let number = withUnsafeTemporaryAllocation(of: UInt.self, capacity: frameLimit + 1) { buffer in
       var count = 0
+      var isCut = false
       for segment in segments where count < buffer.count {
         let registers = segment.registers
         let words = [
@@ -271,9 +272,10 @@ struct CoroutineReader {
         ]
         let top = segment.stack.map { UInt($0.top) } ?? UInt.max & ~15
         count += target_walk(
-          memory.target, words, top, segment.isInterrupted, buffer.baseAddress! + count, buffer.count - count)
+          memory.target, words, top, segment.isInterrupted, buffer.baseAddress! + count, buffer.count - count,
+          &isCut)
       }
-      backtrace.isTruncated = count > frameLimit
+      backtrace.isTruncated = count > frameLimit || isCut
       return stacks.number(of: UnsafeBufferPointer(rebasing: buffer[..<min(count, frameLimit)]))
     }
     backtrace.stackNumber = number

@@ -8,6 +8,7 @@ import Glibc
 /// so that they belong together. It goes on before anything is made of them.
 struct OutsideCapture: DumpSource {
   let process: DumpedProcess
+  let warnings: [String]
   private(set) var stacks: StackTable
   private let coroutines: [CoroutineBacktrace]
   private let images: [Symbolicator.Image]
@@ -20,7 +21,8 @@ struct OutsideCapture: DumpSource {
     defer { target_resume(memory.target) }
     self.memory = memory
     let isRunning = if case .running = inspected { true } else { false }
-    let (layout, executable) = try Self.layout(in: memory)
+    warnings = memory.warnings(isCore: !isRunning)
+    let (layout, executable) = try Self.layout(in: memory, isRunning ? [] : warnings)
     var stacks = StackTable()
     var found: [CoroutineBacktrace] = []
     var backend = ""
@@ -75,7 +77,7 @@ struct OutsideCapture: DumpSource {
 
   /// What the runtime tells of itself, `nil` if nothing has been created yet; and the executable.
   private static func layout(
-    in memory: TargetMemory
+    in memory: TargetMemory, _ warnings: [String]
   ) throws(InspectionError) -> (coroutine_debug_layout?, executable: String) {
     let paths = (0..<target_image_count(memory.target)).compactMap { target_image_at(memory.target, $0)?.pointee }
     let executable = paths.first { $0.is_executable }.map { String(cString: $0.path) } ?? ""
@@ -113,13 +115,32 @@ struct OutsideCapture: DumpSource {
       return (layout, executable)
     }
     guard isFound else {
-      throw InspectionError(.noRuntime, "there is no coroutine runtime in \(executable.isEmpty ? "it" : executable)")
+      throw InspectionError(
+        .noRuntime,
+        (["there is no coroutine runtime in \(executable.isEmpty ? "it" : executable)"] + warnings)
+          .joined(separator: "; "))
     }
     return (nil, executable)
   }
 }
 
 extension TargetMemory {
+  /// Which files are not what was loaded, and what that makes.
+  fileprivate func warnings(isCore: Bool) -> [String] {
+    (0..<target_image_count(target)).compactMap { index in
+      guard let image = target_image_at(target, index)?.pointee else { return nil }
+      let problem: String
+      switch image.state {
+      case target_file_missing: problem = "can't be read"
+      case target_file_other_build: problem = "is another build than the one that was loaded"
+      case target_file_no_image: problem = "is no library any more"
+      default: return nil
+      }
+      return "\(String(cString: image.path)) \(problem): its functions have no names"
+        + (isCore ? ", and stacks end where they lead into it" : "")
+    }
+  }
+
   fileprivate var images: [Symbolicator.Image] {
     (0..<target_image_count(target)).compactMap { index in
       // What it takes is read from its headers in memory, which may have been overwritten.

@@ -33,6 +33,8 @@ struct CoreDumpTests {
       #expect(problem(core.path, "/etc/passwd")?.reason == .unusableExecutable)
       #expect(problem("/etc/passwd")?.description.contains("is no core file") == true)
       #expect(problem(CoreFile.executable)?.description.contains("is no core file") == true)
+      #expect(problem("/tmp")?.description == "/tmp is no core file")
+      #expect(problem(core.path, "/tmp")?.description == "/tmp is no executable that can be read")
       #expect(problem("/nowhere")?.description.contains("No such file") == true)
       for size in [core.size - 1, core.size / 2, 5000, 100] {
         core.cut(to: size)

@@ -15,8 +15,14 @@ final class CoreFile {
     let start: UInt64
     let end: UInt64
     let offset: UInt64
-    let isOwn: Bool
+    /// Whether it may be written to.
+    let isWritable: Bool
     let path: String
+
+    /// Whether it has bytes of its own: what its loader has written to lies in front of what may be written to.
+    func isOwn(before next: Mapping?) -> Bool {
+      isWritable || offset != 0 && next?.isWritable == true && next?.start == end && next?.path == path
+    }
 
     /// One line of `maps`.
     init?(_ line: Substring) {
@@ -24,7 +30,7 @@ final class CoreFile {
       let range = parts[0].split(separator: "-").compactMap { UInt64($0, radix: 16) }
       guard range.count == 2, parts[1].hasPrefix("r"), let offset = UInt64(parts[2], radix: 16) else { return nil }
       (start, end, self.offset) = (range[0], range[1], offset)
-      isOwn = parts[1].hasPrefix("rw") || parts[1].hasPrefix("r--p") && offset != 0
+      isWritable = parts[1].hasPrefix("rw")
       path = parts.count > 5 ? parts[5].trimmingCharacters(in: .whitespaces) : ""
     }
   }
@@ -51,8 +57,9 @@ final class CoreFile {
     let memory = open(folder + "mem", O_RDONLY)
     defer { close(memory) }
     let notes = Self.notes(process, threads, auxiliary, mappings.filter { $0.path.hasPrefix("/") })
-    let kept = mappings.compactMap { mapping -> (start: UInt64, size: UInt64)? in
-      if mapping.isOwn { return (mapping.start, mapping.end - mapping.start) }
+    let kept = mappings.enumerated().compactMap { index, mapping -> (start: UInt64, size: UInt64)? in
+      let next = index + 1 < mappings.count ? mappings[index + 1] : nil
+      if mapping.isOwn(before: next) { return (mapping.start, mapping.end - mapping.start) }
       return mapping.offset == 0 && mapping.path.hasPrefix("/") ? (mapping.start, 4096) : nil
     }
     var place = UInt64(64 + 56 * (kept.count + 1))

@@ -267,7 +267,7 @@ private func reason(_ id: CInt) -> InspectionError.Reason? {
 }
 
 /// What is written to a descriptor.
-private func written(_ write: (CInt) throws -> Void) throws -> String {
+func written(_ write: (CInt) throws -> Void) throws -> String {
   var path = Array("/tmp/coroutine-dump-XXXXXX".utf8CString)
   let file = mkstemp(&path)
   unlink(path)

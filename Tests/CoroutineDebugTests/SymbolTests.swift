@@ -10,7 +10,7 @@ import Testing
     let size = try #require(FileManager.default.attributesOfItem(atPath: file)[.size] as? UInt)
     let symbols = try #require(symbols_open_empty())
     defer { symbols_close(symbols) }
-    #expect(symbols_add(symbols, 0, size, 0, file, file))
+    #expect(symbols_add(symbols, 0, size, 0, file, file, image_build()))
     var image = symbol_image()
     let found = UnsafeMutablePointer<symbol>.allocate(capacity: Int(symbols_most))
     defer { found.deallocate() }
@@ -27,5 +27,18 @@ import Testing
     }
     #expect(known > 500)
     #expect(nameless == 0)
+  }
+
+  /// Not every linker gives a build a number.
+  @Test func buildsWithoutANumberAreToldApartByTheirSizes() {
+    func build(_ size: UInt64, at offset: UInt64 = 0) -> image_build {
+      var header = Elf64_Phdr()
+      (header.p_type, header.p_offset, header.p_vaddr, header.p_memsz) = (1, offset, 0x1000, size)
+      return image_build(&header, 1, true, 0, { _, _, _, _ in false }, nil)
+    }
+    #expect(image_build_is(build(64), build(64, at: 4096)) && !image_build_is(build(64), build(65)))
+    #expect(image_build_is(build(64), image_build()) && image_build_is(image_build(), build(64)))
+    #expect(image_build_is(image_build(id: 1, layout: 1), image_build(id: 1, layout: 2)))
+    #expect(!image_build_is(image_build(id: 1, layout: 1), image_build(id: 2, layout: 1)))
   }
 }

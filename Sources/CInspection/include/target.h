@@ -43,11 +43,20 @@ bool target_read(struct target *target, uint64_t address, void *to, size_t count
 
 // MARK: Executables and libraries
 
+// Whether an image's file is what was loaded.
+enum target_file {
+  target_file_right = 0,
+  target_file_missing,      // it can't be read
+  target_file_other_build,
+  target_file_no_image,     // no ELF file
+};
+
 struct target_image {
   uint64_t start, end;     // the addresses that it takes
   uint64_t bias;           // an address less this is the address as the file counts
   const char *path;        // as the process knows it
-  const char *file;        // where it can be opened now
+  const char *file;        // where it can be opened now; empty if it can't, or is not what was loaded
+  enum target_file state;
   bool is_executable;      // what the process was started with
   uint64_t unwind_table;   // .eh_frame_hdr; 0: none
 };
@@ -72,6 +81,7 @@ bool target_thread_registers(struct target *target, size_t index, uintptr_t regi
 uint64_t target_stack_peak(struct target *target, uint64_t limit, uint64_t top);
 
 // Walks a stack, as `unwinder_walk` of CUnwind does in its own process, or, where a thread was interrupted, as
-// `unwinder_walk_copy`.
+// `unwinder_walk_copy`. `is_cut`: set where it ends at code of a file that can't be read, or is another build: what has called
+// that is not known.
 size_t target_walk(struct target *target, const uintptr_t registers[4], uintptr_t top, bool is_interrupted,
-                   uintptr_t *addresses, size_t capacity);
+                   uintptr_t *addresses, size_t capacity, bool *is_cut);

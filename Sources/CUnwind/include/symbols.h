@@ -10,6 +10,8 @@
 // file of its own, or not there (a stripped executable) is not known: the functions say so, and go on.
 #pragma once
 
+#include "image_build.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,10 +23,11 @@ struct symbols *symbols_open(void);  // NULL without memory
 void symbols_close(struct symbols *symbols);
 
 // For another process: none at first, then one image after the other. `shift`: an address less this is the address as the
-// file counts. `path` is as the process knows it, `file` where it can be opened.
+// file counts. `path` is as the process knows it, `file` where it can be opened, `build` what it has loaded: a file of another
+// one is not read.
 struct symbols *symbols_open_empty(void);
 bool symbols_add(struct symbols *symbols, uintptr_t start, uintptr_t end, uintptr_t shift, const char *path,
-                 const char *file);
+                 const char *file, struct image_build build);
 
 // The executable or library around an address.
 struct symbol_image {

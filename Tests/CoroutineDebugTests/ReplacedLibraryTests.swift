@@ -1,0 +1,135 @@
+import CUnwind
+import Coroutine
+import CoroutineInspection
+import Foundation
+import Testing
+
+@testable import CoroutineDebug
+
+/// A library whose file is another one, or gone, since it was loaded. What a file says of other code is not to be believed.
+struct ReplacedLibraryTests {
+  @Test func aDumpDoesNotNameFunctionsByTheOtherFile() throws {
+    let library = try LoadedLibrary()
+    let channel = Channel<Int>()
+    let coroutine = library.receive(from: channel)
+    let before = try backtrace(of: coroutine)
+    let place = try #require(before.frames.firstIndex { $0.image == library.path })
+    #expect(before.frames[place].function == "_Unwind_Backtrace")
+    try library.replace(behind: before.frames[place].imageOffset)
+    let after = try backtrace(of: coroutine)
+    #expect(after.frames[place].function == nil && after.frames[place].image == library.path)
+    #expect(after.frames.map(\.address) == before.frames.map(\.address))
+    channel.close()
+    _ = try? coroutine.getBlocking()
+  }
+
+  @Test(.enabled(if: ForkedProcess.canBeInspected, "no process may look at another one here"))
+  func norDoesADumpFromOutside() async {
+    await #expect(processExitsWith: .success) {
+      let library = try LoadedLibrary()
+      let channel = Channel<Int>()
+      let coroutine = library.receive(from: channel)
+      let copy = ForkedProcess()
+      let core = try CoreFile(of: copy)
+      let ofCore = InspectedProcess.core(core.path, executable: CoreFile.executable)
+      let before = try #require(try CoroutineDump.capture(of: ofCore)[coroutine.id])
+      let place = try #require(before.frames.firstIndex { $0.image == library.path })
+      #expect(before.frames[place].function == "_Unwind_Backtrace")
+      #expect(before.frames.last?.function?.hasPrefix("context_") == true && !before.isTruncated)
+      #expect(try written { try CoroutineDump.write(of: ofCore, to: $0) }.first != "(")
+      for isGone in [false, true] {
+        if isGone { library.remove() } else { try library.replace(behind: before.frames[place].imageOffset) }
+        // Its memory is there to be read.
+        let live = try #require(try copy.capture()[coroutine.id])
+        #expect(live.frames.map(\.address) == before.frames.map(\.address))
+        #expect(live.frames[place].function == nil && live.frames[place].image == library.path)
+        // Where the library's code leads back to is in its file alone.
+        let cut = try #require(try CoroutineDump.capture(of: ofCore)[coroutine.id])
+        #expect(cut.frames.map(\.address) == before.frames[...place].map(\.address))
+        #expect(cut.frames[place].function == nil && cut.isTruncated)
+        #expect(Array(cut.frames[..<place]) == Array(before.frames[..<place]))
+        // And it is said so, ahead of all else.
+        let problem = isGone ? "can't be read" : "is another build than the one that was loaded"
+        for (process, rest) in [
+          (InspectedProcess.running(copy.id), ")\n"), (ofCore, ", and stacks end where they lead into it)\n"),
+        ] {
+          let text = try written { try CoroutineDump.write(of: process, to: $0) }
+          #expect(text.hasPrefix("(\(library.path) \(problem): its functions have no names" + rest))
+          let json = try written { try CoroutineDump.write(of: process, to: $0, options: .init(format: .json)) }
+          #expect(json.contains("\"warnings\":[\"\(library.path) \(problem): its"))
+        }
+      }
+      channel.close()
+      _ = try? await coroutine.get()
+    }
+  }
+}
+
+/// A library of its own file, which calls back.
+private final class LoadedLibrary: Sendable {
+  let path: String
+  private let folder: URL
+  private let backtrace: Backtrace
+
+  private typealias Callback = @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> CInt
+  private typealias Backtrace = @Sendable @convention(c) (Callback, UnsafeMutableRawPointer?) -> CInt
+
+  /// A copy of one that every program has: that which unwinds stacks for C++.
+  init() throws {
+    let original = try #require(Self.libraries.first { $0.contains("/libgcc_s.so") })
+    folder = FileManager.default.temporaryDirectory.appending(path: "coroutine-library-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
+    path = folder.appending(path: "libcopy.so").path
+    try FileManager.default.copyItem(atPath: original, toPath: path)
+    let function = dlsym(dlopen(path, RTLD_NOW | RTLD_LOCAL), "_Unwind_Backtrace")
+    // The C++ ABI says so.
+    backtrace = unsafeBitCast(try #require(function), to: Backtrace.self)
+  }
+
+  deinit { try? FileManager.default.removeItem(at: folder) }
+
+  /// A coroutine that is suspended in what the library calls.
+  func receive(from channel: Channel<Int>) -> Coroutine<Void, any Error> {
+    Coroutine.immediate(name: "called back") { [backtrace] in
+      withoutActuallyEscaping({ _ = try? channel.receive() }) { body in
+        var body = body
+        withUnsafeMutablePointer(to: &body) { body in
+          _ = backtrace(
+            { _, body in
+              body?.assumingMemoryBound(to: (() -> Void).self).pointee()
+              return 5  // no further
+            }, body)
+        }
+      }
+    }
+  }
+
+  func remove() { unlink(path) }
+
+  /// Puts another library in its place, which has some function at this address.
+  func replace(behind address: UInt) throws {
+    let other = try #require(Self.libraries.first { !$0.contains("/libgcc_s.so") && Self.hasFunction($0, address) })
+    try FileManager.default.copyItem(atPath: other, toPath: path + "-new")
+    #expect(rename(path + "-new", path) == 0)
+  }
+
+  private static func hasFunction(_ file: String, _ address: UInt) -> Bool {
+    guard let symbols = symbols_open_empty() else { return false }
+    defer { symbols_close(symbols) }
+    return withUnsafeTemporaryAllocation(of: symbol.self, capacity: Int(symbols_most)) { found in
+      var image = symbol_image()
+      guard symbols_add(symbols, 0, address + 1, 0, file, file, image_build()) else { return false }
+      let count = symbols_find(symbols, address, &image, found.baseAddress!)
+      return found[count - 1].function != nil
+    }
+  }
+
+  /// Those that are loaded.
+  private static var libraries: Set<String> {
+    let maps = (try? FileHandle(forReadingFrom: URL(filePath: "/proc/self/maps")).readToEnd()) ?? Data()
+    return Set(
+      String(decoding: maps, as: UTF8.self).split(separator: "\n").compactMap { line in
+        line.firstIndex(of: "/").map { String(line[$0...]) }
+      }.filter { $0.contains(".so") })
+  }
+}
