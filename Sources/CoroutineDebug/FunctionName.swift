@@ -27,11 +27,14 @@ struct FunctionName {
     owner = Self.owner(of: mangled)
     var text = Substring(symbol.name)
     // How the compiler came to a function says nothing about the program.
-    for prefix in ["partial apply for ", "specialized ", "merged "] where text.hasPrefix(prefix) {
+    for prefix in ["partial apply for ", "specialized "] where text.hasPrefix(prefix) {
       text.removeFirst(prefix.count)
     }
+    // An optimizer merges functions that differ in little, and gives what it makes the name of one: another one of them may
+    // have been called. The short form of a name does not say so.
+    let merged = Self.isMerged(mangled) ? "merged " : ""
     // Code outside of all functions has no name.
-    self.text = text.hasSuffix(" in ") ? text + "main" : String(text)
+    self.text = merged + (text.hasSuffix(" in ") ? text + "main" : text)
   }
 }
 
@@ -67,6 +70,11 @@ extension FunctionName {
     let name = String(cString: demangled)
     guard let start = name.firstRange(of: "(extension in ")?.upperBound else { return nil }
     return String(name[start...].prefix { $0 != ")" })
+  }
+
+  /// What passes of LLVM's add comes behind a dot.
+  private static func isMerged(_ mangled: String) -> Bool {
+    mangled.hasPrefix("$s") && mangled.prefix { $0 != "." }.hasSuffix("Tm")
   }
 
   private static let runtimeModules = [

@@ -2,6 +2,8 @@ import CUnwind
 import Foundation
 import Testing
 
+@testable import CoroutineDebug
+
 /// What the symbol tables and the debug information of a program of several libraries say.
 @Suite struct SymbolTests {
   /// Of functions that several object files have copies of, as specialisations of generic ones, the linker names one.
@@ -40,5 +42,19 @@ import Testing
     #expect(image_build_is(build(64), image_build()) && image_build_is(image_build(), build(64)))
     #expect(image_build_is(image_build(id: 1, layout: 1), image_build(id: 1, layout: 2)))
     #expect(!image_build_is(image_build(id: 1, layout: 1), image_build(id: 2, layout: 1)))
+  }
+}
+
+/// What is made of the linker's names.
+@Suite struct FunctionNameTests {
+  /// One function stands for several that differ in what they call only: it may be another one of them that was called.
+  @Test func aMergedFunctionIsSaidToBeOne() {
+    let closure = "$s3app3runyySiF"
+    #expect(FunctionName(mangled: closure).text == "run(_:)")
+    #expect(FunctionName(mangled: closure + "Tm").text == "merged run(_:)")
+    #expect(FunctionName(mangled: closure + "yycfU17_TATm").text == "merged closure #19 in run(_:)")
+    #expect(FunctionName(mangled: closure + "yycfU17_TA").text == "closure #19 in run(_:)")
+    #expect(FunctionName(mangled: closure + "Tm.llvm.7").text.hasPrefix("merged "))
+    #expect(FunctionName(mangled: "main_Tm").text == "main_Tm")
   }
 }

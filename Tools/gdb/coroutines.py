@@ -496,6 +496,8 @@ def demangled(names):
     output = subprocess.run(
         [command, "--simplified"], input="\n".join(mangled), capture_output=True, text=True, check=False).stdout
     lines = output.splitlines()
+    # The short form does not say of what was merged that it may be another function.
+    lines = ["merged " * name.split(".")[0].endswith("Tm") + line for name, line in zip(mangled, lines, strict=False)]
     return dict(zip(mangled, lines)) if len(lines) == len(mangled) else {}
 
 
