@@ -70,7 +70,7 @@ package struct Symbolicator: ~Copyable {
       let place = place(at: address)
       for (index, function) in place.functions.enumerated().reversed() {
         let isRuntime: Bool
-        if function.name?.isThunk == true && function.line == nil {
+        if Self.isGlue(function.name, in: function.file) {
           isRuntime = true
         } else {
           switch Self.owner(of: function.name, in: place.image) {
@@ -90,6 +90,11 @@ package struct Symbolicator: ~Copyable {
     frames.reverse()
     stacks[stack] = frames
     return frames
+  }
+
+  /// Whether the compiler made it between two functions: it has no place in the source then, or one in a file that there is not.
+  static func isGlue(_ function: FunctionName?, in file: String?) -> Bool {
+    function?.isThunk == true && (file.map { $0.hasSuffix("<compiler-generated>") } ?? true)
   }
 
   /// Whom a function belongs to, which may have no name: where a stack begins, the C library's has none.

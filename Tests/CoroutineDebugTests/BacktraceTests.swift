@@ -231,6 +231,8 @@ nonisolated(unsafe) private var pendingComparison: (() -> Void)?
     let functions = try backtrace(of: coroutine).visibleFrames.map(\.function)
     #expect(functions.first == "descend(_:_:)")
     #expect(functions.last == "closure #1 in startCallback(_:)")
+    // How the library's call gets into Swift, of which the compiler says that it is in a file of its own.
+    #expect(!functions.contains { $0?.contains("@objc") == true })
     let sorting = "closure #2 in closure #1 in startCallback(_:)"
     let caller = try #require(functions.firstIndex(of: sorting))
     let comparison = try #require(functions.firstIndex(of: "closure #1 in \(sorting)"))

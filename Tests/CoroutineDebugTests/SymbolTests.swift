@@ -57,4 +57,15 @@ import Testing
     #expect(FunctionName(mangled: closure + "Tm.llvm.7").text.hasPrefix("merged "))
     #expect(FunctionName(mangled: "main_Tm").text == "main_Tm")
   }
+
+  /// As the compiler puts them in front of closures that C calls: in some builds with a line.
+  @Test func whatHasAPlaceInNoFileOfTheSourceIsGlue() {
+    let thunk = FunctionName(mangled: "$s3app3runyySiFyycfU17_To")
+    #expect(thunk.isThunk)
+    #expect(Symbolicator.isGlue(thunk, in: nil) && Symbolicator.isGlue(thunk, in: "/project/<compiler-generated>"))
+    // An initializer that only calls another one may be written by hand.
+    #expect(!Symbolicator.isGlue(thunk, in: "/project/main.swift"))
+    let closure = FunctionName(mangled: "$s3app3runyySiFyycfU17_")
+    #expect(!Symbolicator.isGlue(closure, in: nil) && !Symbolicator.isGlue(closure, in: "<compiler-generated>"))
+  }
 }
