@@ -171,6 +171,8 @@ check_messages() {
   expect "No such file" /nowhere /bin/sh
   expect "is not the number of a process" server
   expect "--frames must be at least 1" --frames 0 1
+  expect "--tree is text" --tree --json 1
+  expect "/ is no core file" / /bin/sh
 }
 
 renew() {

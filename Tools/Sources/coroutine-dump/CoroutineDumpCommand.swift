@@ -38,7 +38,7 @@ struct CoroutineDumpCommand: ParsableCommand {
   @Flag(inversion: .prefixedNo, help: "Look up the names of functions, and lines.")
   var names = true
 
-  @Flag(help: "Show, behind the coroutines, who belongs to whom.")
+  @Flag(help: "Show, behind the coroutines, who belongs to whom. Not with --json.")
   var tree = false
 
   @Flag(help: "Show how deep each stack has been, and what sizes would do.")
@@ -56,6 +56,9 @@ struct CoroutineDumpCommand: ParsableCommand {
 
   func validate() throws {
     guard frames > 0 else { throw ValidationError("--frames must be at least 1") }
+    if json, tree {
+      throw ValidationError("--tree is text: JSON has each coroutine's parent and scope, of which a tree can be made")
+    }
     if executable == nil, CInt(subject) == nil {
       throw ValidationError(
         "'\(subject)' is not the number of a process. For a core file: coroutine-dump \(subject) <executable>")
