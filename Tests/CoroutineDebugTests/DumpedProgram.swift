@@ -22,8 +22,8 @@ final class DumpedProgram {
   static let executable = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
     .deletingLastPathComponent().appendingPathComponent("DumpedProgram").path
 
-  init() throws {
-    process.executableURL = URL(fileURLWithPath: Self.executable)
+  init(at path: String = DumpedProgram.executable) throws {
+    process.executableURL = URL(fileURLWithPath: path)
     process.standardInput = input
     process.standardOutput = output
     try process.run()

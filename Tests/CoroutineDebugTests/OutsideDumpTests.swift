@@ -47,6 +47,26 @@ struct OutsideDumpTests {
     }
   }
 
+  /// The kernel puts something behind the path of what is gone; a folder may be called so, too.
+  @Test func anExecutableThatIsGoneKeepsItsPathAndItsNames() throws {
+    let folder = FileManager.default.temporaryDirectory.appending(path: "coroutine (deleted) \(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let path = folder.appending(path: "program").path
+    try FileManager.default.copyItem(atPath: DumpedProgram.executable, toPath: path)
+    let program = try DumpedProgram(at: path)
+    for isGone in [false, true] {
+      if isGone { unlink(path) }
+      let dump = try written {
+        try CoroutineDump.write(of: .running(program.id), to: $0, options: .init(format: .json))
+      }
+      #expect(dump.contains("\"executable\":\"\(path)\""))
+      #expect(dump.contains("\"image\":\"\(path)\"") && dump.contains("\"function\":\"descend(_:_:)\""))
+      #expect(!dump.contains("\"warnings\""))
+    }
+    withExtendedLifetime(program) {}
+  }
+
   @Test func coroutinesInThePoolsQueuesAreFound() async {
     await #expect(processExitsWith: .success) {
       let pool = ThreadPool(threads: 2)
