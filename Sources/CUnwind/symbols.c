@@ -40,10 +40,19 @@ bool symbols_add(struct symbols *symbols, uintptr_t start, uintptr_t end, uintpt
   return true;
 }
 
-static bool read_own(void *context, uint64_t address, void *to, size_t count) {
-  (void)context;
-  memcpy(to, (const void *)(uintptr_t)address, count);
-  return true;
+// Reads what lies in a library, as it was loaded: not all that its headers tell of need be there.
+static bool read_loaded(void *context, uint64_t address, void *to, size_t count) {
+  const struct dl_phdr_info *loaded = context;
+  for (int i = 0; i < loaded->dlpi_phnum; i++) {
+    const ElfW(Phdr) *part = &loaded->dlpi_phdr[i];
+    uint64_t start = loaded->dlpi_addr + part->p_vaddr;
+    if (part->p_type != PT_LOAD || !(part->p_flags & PF_R) || address < start || count > part->p_filesz ||
+        address - start > part->p_filesz - count)
+      continue;
+    memcpy(to, (const void *)(uintptr_t)address, count);
+    return true;
+  }
+  return false;
 }
 
 static int add_image(struct dl_phdr_info *loaded, size_t size, void *context) {
@@ -58,7 +67,7 @@ static int add_image(struct dl_phdr_info *loaded, size_t size, void *context) {
     if (end > last) last = end;
   }
   struct image_build build =
-      image_build(loaded->dlpi_phdr, loaded->dlpi_phnum, false, loaded->dlpi_addr, read_own, NULL);
+      image_build(loaded->dlpi_phdr, loaded->dlpi_phnum, false, loaded->dlpi_addr, read_loaded, loaded);
   // Another library may lie there since this one was loaded.
   if (loaded->dlpi_name && *loaded->dlpi_name)
     return !symbols_add(symbols, first, last, loaded->dlpi_addr, loaded->dlpi_name, loaded->dlpi_name, build);
