@@ -31,19 +31,27 @@ func memory() int {
 	return kibibytes << 10
 }
 
-// So many goroutines that wait for a channel, and what to wait for when it has been closed.
-func suspend(count int, wait chan int) *sync.WaitGroup {
-	var begun int64
-	all := new(sync.WaitGroup)
+// Goroutines that wait for a channel.
+type waiting struct {
+	sync.WaitGroup
+	// How many have begun, and how many have seen the channel closed.
+	begun, closed int64
+}
+
+// Returns when all of so many have begun.
+func suspend(count int, wait chan int) *waiting {
+	all := new(waiting)
 	all.Add(count)
 	for i := 0; i < count; i++ {
 		go func() {
-			atomic.AddInt64(&begun, 1)
-			<-wait
+			atomic.AddInt64(&all.begun, 1)
+			if _, sent := <-wait; !sent {
+				atomic.AddInt64(&all.closed, 1)
+			}
 			all.Done()
 		}()
 	}
-	for int(atomic.LoadInt64(&begun)) < count {
+	for int(atomic.LoadInt64(&all.begun)) < count {
 		runtime.Gosched()
 	}
 	return all
@@ -60,9 +68,10 @@ func suspended(collects bool) loop {
 		all := suspend(count, wait)
 		took := time.Since(start)
 		grown := memory() - before
+		begun := int(atomic.LoadInt64(&all.begun))
 		close(wait)
 		all.Wait()
-		return reading{took, count, grown, true}
+		return reading{took, begun, grown, true}
 	}
 }
 
@@ -75,7 +84,7 @@ func ended(count int) reading {
 	all.Wait()
 	took := time.Since(start)
 	debug.FreeOSMemory()
-	return reading{took, count, memory() - before, true}
+	return reading{took, int(atomic.LoadInt64(&all.closed)), memory() - before, true}
 }
 
 var dumped []byte
