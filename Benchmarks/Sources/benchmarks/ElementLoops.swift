@@ -2,7 +2,7 @@ import AsyncAlgorithms
 import Coroutine
 
 // The loops that take elements, one function each, generic over the source and specialised for each one. Not inlined, so
-// that each has its own machine code, which check-hot-path.sh reads. Each takes `count` elements and returns their sum.
+// that each has its own machine code, which can be found and read. Each takes `count` elements and returns their sum.
 
 /// A generator whose body ends after the last element, in a `for` loop.
 @inline(never)
