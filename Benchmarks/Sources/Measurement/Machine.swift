@@ -8,6 +8,12 @@ public struct Machine: Codable, Sendable {
   /// The processors that the process was given, of those that the machine has.
   public let cores: Int
   public let coresOfMachine: Int
+  /// Those that are measured on: on one core the first one, on two cores both.
+  let processors: [Processor]
+  /// Whether both are threads of one core. `nil` if there is one, or if the kernel does not say.
+  let processorsShareCore: Bool?
+  /// Whether both have the last cache in common.
+  let processorsShareLastCache: Bool?
   public let kernel: String
   public let libc: String
   /// What everything was built with, by the compilers and packages: "go", "go version go1.19.8 linux/amd64".
@@ -21,8 +27,11 @@ public struct Machine: Codable, Sendable {
   /// - Parameter versions: of compilers and libraries, which a program can't ask for.
   public init(versions: [String]) {
     processor = Self.field("model name", in: "/proc/cpuinfo") ?? "unknown"
-    cores = Self.givenProcessors
+    cores = Processors.given.count
     coresOfMachine = Int(sysconf(CInt(_SC_NPROCESSORS_ONLN)))
+    processors = Processors.chosen(2)
+    processorsShareCore = Self.haveInCommon(processors, \.core)
+    processorsShareLastCache = Self.haveInCommon(processors, \.lastCache)
     let version = ProcessInfo.processInfo.operatingSystemVersion
     kernel = "Linux \(version.majorVersion).\(version.minorVersion).\(version.patchVersion)"
     libc = "glibc " + String(cString: machine_libc_version())
@@ -36,9 +45,27 @@ public struct Machine: Codable, Sendable {
   public var description: String {
     """
     \(processor), \(cores) of \(coresOfMachine) processors, \(kernel), \(libc)
+    \(places)
     \(versions.joined(separator: "; "))
     load \(load) at the start; \(date)
     """
+  }
+
+  /// "one core: processor 3; two cores: processors 3 and 2, of different cores, with a last cache in common".
+  private var places: String {
+    guard let first = processors.first else { return "no processor" }
+    let one = "one core: processor \(first.number)"
+    guard processors.count == 2 else { return one }
+    func words(_ shared: Bool?, _ yes: String, _ no: String) -> String { shared.map { $0 ? yes : no } ?? "" }
+    return one + "; two cores: processors \(first.number) and \(processors[1].number)"
+      + words(processorsShareCore, ", which share a core", ", of different cores")
+      + words(processorsShareLastCache, ", with a last cache in common", ", with a last cache each")
+  }
+
+  private static func haveInCommon(_ processors: [Processor], _ place: KeyPath<Processor, String?>) -> Bool? {
+    guard processors.count == 2, let first = processors[0][keyPath: place], let second = processors[1][keyPath: place]
+    else { return nil }
+    return first == second
   }
 
   /// The value of the first line `name: value` of a file of /proc.
@@ -48,11 +75,6 @@ public struct Machine: Codable, Sendable {
     return line?.split(separator: ":", maxSplits: 1).last.map { $0.trimmingCharacters(in: .whitespaces) }
   }
 
-  /// How many processors the process was given.
-  static var givenProcessors: Int { Int(machine_processors()) }
-
   /// Confines the calling thread to one processor.
-  public static func pinToOneCore() throws {
-    guard machine_confine(1) == 1 else { throw POSIXError(POSIXErrorCode(rawValue: errno) ?? .EINVAL) }
-  }
+  public static func pinToOneCore() throws { try Processors.confine(to: 1) }
 }

@@ -45,7 +45,7 @@ public struct Thresholds {
     var measured = Measured(suite: suite, programs: programs, effort: effort, thresholds: self)
     var problems: [String] = []
     var rows: [[String]] = []
-    for threshold in all where threshold.cores <= Machine.givenProcessors {
+    for threshold in all where threshold.cores <= Processors.given.count {
       var value = try measured.value(of: threshold)
       for _ in 0..<2 {
         guard let first = value, first > threshold.atMost else { break }

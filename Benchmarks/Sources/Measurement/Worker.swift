@@ -1,4 +1,3 @@
-import CMeasurement
 import Foundation
 import Glibc
 
@@ -16,6 +15,8 @@ final class Worker {
   private var unread: [UInt8] = []
 
   /// Starts the program, confined to so many processors.
+  ///
+  /// - Throws: `Failure` if there are not so many.
   init(_ program: URL, cores: Int) throws {
     name = "\(program.lastPathComponent) on \(cores == 1 ? "one core" : "\(cores) cores")"
     process.executableURL = program
@@ -23,9 +24,9 @@ final class Worker {
     process.standardInput = requests
     process.standardOutput = answers
     // A new process has what the thread has that starts it.
-    guard machine_confine(CInt(cores)) == cores else { throw Failure("\(name): there are not so many processors") }
-    defer { _ = machine_confine(1) }
+    try Processors.confine(to: cores)
     try process.run()
+    try Processors.confine(to: 1)
   }
 
   /// Ends the program, which does so by itself when there are no more requests.

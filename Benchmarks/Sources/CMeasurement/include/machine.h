@@ -1,13 +1,17 @@
 // Where the process runs.
 #pragma once
 
-// Confines the calling thread, and every thread and process that it starts later, to so many processors: the last ones of
-// those that the process was given at its start. Returns how many it has now, fewer if there are no more, or -1 with errno
-// set. Not on two threads at once.
-int machine_confine(int count);
+#include <stdbool.h>
 
-// How many processors the process was given at its start.
-int machine_processors(void);
+// Whether the process was given this processor at its start.
+bool machine_gives(int processor);
+
+// No processor has so high a number.
+int machine_processor_limit(void);
+
+// Confines the calling thread, and every thread and process that it starts later, to these processors. Returns 0, or -1
+// with errno set.
+int machine_confine(const int *processors, int count);
 
 // The C library's version, "2.36" for example.
 const char *machine_libc_version(void);
