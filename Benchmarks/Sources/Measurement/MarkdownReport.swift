@@ -8,6 +8,11 @@ enum MarkdownReport {
 
     """
 
+  /// What there are no figures of. Empty if there is nothing to say.
+  static func leftOut(_ all: [LeftOut]) -> String {
+    all.isEmpty ? "" : "## Left out\n\n" + all.map { "- \($0.text)\n" }.joined() + "\n"
+  }
+
   static func section(_ comparison: Comparison, chart: String) -> String {
     """
     ## \(comparison.heading)

@@ -6,12 +6,22 @@ public struct Workload {
   public let cores: [Int]
   public let extent: Extent
   public let subjects: [Subject]
+  /// The builds of the runtime that are measured, where all of them at once would take too much memory. `nil`: all.
+  public let backends: [String]?
 
-  public init(_ name: String, cores: [Int] = [1], extent: Extent = .calibrated, subjects: [Subject]) {
+  public init(
+    _ name: String, cores: [Int] = [1], extent: Extent = .calibrated, backends: [String]? = nil, subjects: [Subject]
+  ) {
     self.name = name
     self.cores = cores
     self.extent = extent
+    self.backends = backends
     self.subjects = subjects
+  }
+
+  /// The same with some of the subjects.
+  func with(_ subjects: [Subject]) -> Workload {
+    Workload(name, cores: cores, extent: extent, backends: backends, subjects: subjects)
   }
 }
 
@@ -24,6 +34,13 @@ public enum Extent: Sendable {
   case fixed(operations: Int, units: Int, warmUp: Int, quick: Int, full: Int)
   /// The same for each operation, and each run in a process of its own: only there does its memory say what the work takes.
   case fixedInNewProcess(operations: Int, quick: Int, full: Int)
+}
+
+extension Extent {
+  /// Whether the operations are so small that counting them takes no time to speak of.
+  var isCalibrated: Bool {
+    if case .calibrated = self { true } else { false }
+  }
 }
 
 /// How much is measured.
