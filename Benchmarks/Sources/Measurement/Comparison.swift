@@ -11,6 +11,8 @@ public struct Comparison {
     public let system: String
     public let backend: String?
     public let role: Role
+    /// The system on the same backend whose time is 1. `nil`: the best peer's is.
+    let comparedWith: String?
     /// Nanoseconds for each operation, one value a round. Empty if it could not run.
     let times: [Double]
     let bytes: Double?
@@ -32,6 +34,12 @@ public struct Comparison {
       .min { Distribution($0.times).median < Distribution($1.times).median }
   }
 
+  /// Whose time is 1 beside an entry's.
+  func reference(of entry: Entry) -> Entry? {
+    guard let other = entry.comparedWith else { return bestPeer }
+    return entries.first { $0.system == other && $0.backend == entry.backend }
+  }
+
   /// One's time as a multiple of another's in the same round. `nil` if one of them could not run.
   func ratio(of entry: Entry, to reference: Entry) -> Distribution? {
     guard !entry.times.isEmpty, entry.times.count == reference.times.count else { return nil }
@@ -43,45 +51,70 @@ extension Programs {
   /// Measures a workload: all contenders in turn, several times. What disturbs the machine for a while disturbs them alike,
   /// and the ratio of two of them is taken within each round.
   ///
-  /// - Parameter backends: those whose builds of the runtime are measured.
+  /// - Parameters:
+  ///   - backends: those whose builds of the runtime are measured.
+  ///   - onlyPromised: count nothing but what is promised.
   func compare(
-    _ workload: Workload, cores: Int, _ effort: Effort, backends: [String] = Self.backends
+    _ workload: Workload, cores: Int, _ effort: Effort, backends: [String] = Self.backends, onlyPromised: Bool = false
   ) throws -> (Comparison, brokenPromises: [String]) {
-    var contenders = workload.subjects.flatMap { subject in
-      let builds: [String?] = subject.role == .runtime ? backends : [subject.backend]
-      return builds.map { Contender(workload, subject, backend: $0) }
-    }
+    var contenders = contenders(workload, backends)
     var workers = Workers(programs: self, cores: cores)
     defer { workers.endAll() }
-    for index in contenders.indices { try contenders[index].prepare(&workers, effort) }
+    for index in contenders.indices { try contenders[index].prepare(&workers, effort, onlyPromised) }
     for round in 0..<effort.rounds(of: workload.extent) {
       // To and fro, so that each pair runs in both orders.
       let order = round.isMultiple(of: 2) ? Array(contenders.indices) : contenders.indices.reversed()
       for index in order { try contenders[index].takeTurn(&workers) }
     }
-    let broken = contenders.flatMap { contender in
-      contender.broken.map { "\(workload.name): \(contender.entry.title) \($0)" }
+    let entries = contenders.map(\.entry)
+    return (Comparison(workload: workload.name, cores: cores, entries: entries), contenders.flatMap(\.broken))
+  }
+
+  /// Counts what a workload's subjects promise to do without, and takes no time.
+  ///
+  /// - Returns: how many were looked at, and the promises that were not kept, for people.
+  func count(
+    _ workload: Workload, without known: Set<String>
+  ) throws -> (counted: Int, brokenPromises: [String]) {
+    var contenders = contenders(workload, Self.backends).filter { !known.contains($0.entry.title) }
+    var workers = Workers(programs: self, cores: 1)
+    defer { workers.endAll() }
+    for index in contenders.indices { try contenders[index].count(&workers, onlyPromised: true) }
+    return (contenders.count { $0.isCounted }, contenders.flatMap(\.broken))
+  }
+
+  private func contenders(_ workload: Workload, _ backends: [String]) -> [Contender] {
+    workload.subjects.flatMap { subject in
+      let builds: [String?] =
+        subject.role == .runtime
+        ? backends.filter { workload.backends?.contains($0) ?? true } : [subject.backend]
+      return builds.map { Contender(workload, subject, backend: $0, self) }
     }
-    return (Comparison(workload: workload.name, cores: cores, entries: contenders.map(\.entry)), broken)
   }
 }
 
-/// The programs that run for one comparison: each at most once, and afterwards none, since what one workload keeps in
-/// memory must not be there when the next is measured.
+/// The programs that run for one comparison: each at most once, or once for each of the subjects' processes, and afterwards
+/// none, since what one workload keeps in memory must not be there when the next is measured.
 private struct Workers {
   let programs: Programs
   let cores: Int
-  private var running: [URL: Worker] = [:]
+  private var running: [Place: Worker] = [:]
+
+  private struct Place: Hashable {
+    let file: URL
+    let process: String
+  }
 
   init(programs: Programs, cores: Int) {
     self.programs = programs
     self.cores = cores
   }
 
-  mutating func worker(for file: URL) throws -> Worker {
-    if let worker = running[file] { return worker }
+  mutating func worker(for file: URL, _ process: String) throws -> Worker {
+    let place = Place(file: file, process: process)
+    if let worker = running[place] { return worker }
     let worker = try Worker(file, cores: cores)
-    running[file] = worker
+    running[place] = worker
     return worker
   }
 
@@ -96,44 +129,51 @@ private struct Contender {
   private let workload: Workload
   private let subject: Subject
   private let backend: String?
-  private var file: URL?
+  private let file: URL?
   private var operations = 0
   private var times: [Double] = []
   private var bytes: [Double] = []
   private var allocations: Double?
   private var path: Path?
 
-  init(_ workload: Workload, _ subject: Subject, backend: String?) {
+  init(_ workload: Workload, _ subject: Subject, backend: String?, _ programs: Programs) {
     self.workload = workload
     self.subject = subject
     self.backend = backend
+    let build = subject.role == .runtime ? backend ?? "" : Programs.backends[0]
+    // Boost's library is in the first build only if it could be linked, and so has a build of its own.
+    let isWithoutBoost =
+      subject.role == .backend && backend == "Boost" && programs.file(of: .runtime, backend: "Boost") == nil
+    file = isWithoutBoost ? nil : programs.file(of: subject.program, backend: build)
   }
 
   /// Counts, where counting is asked for, and finds out how much one run does.
-  mutating func prepare(_ workers: inout Workers, _ effort: Effort) throws {
-    let build = subject.role == .runtime ? backend ?? "" : Programs.backends[0]
-    file = workers.programs.file(of: subject.program, backend: build)
-    if subject.role == .backend, backend == "Boost" {
-      // Boost's library is in the first build only if it could be linked, and so has a build of its own.
-      file = workers.programs.file(of: .runtime, backend: "Boost") == nil ? nil : file
-    }
+  mutating func prepare(_ workers: inout Workers, _ effort: Effort, _ onlyPromised: Bool) throws {
     guard let file else { return }
     switch workload.extent {
     case .fixedInNewProcess(let operations, _, _): self.operations = operations
     case .fixed(let operations, _, let warmUp, _, _):
       self.operations = operations
-      _ = try workers.worker(for: file).read(workload, subject, warmUp)
+      _ = try workers.worker(for: file, subject.process).read(workload, subject, warmUp)
     case .calibrated:
-      let worker = try workers.worker(for: file)
-      // On several processors it depends on the moment who waits for whom, and who waits may allocate.
-      if workers.cores == 1, subject.role == .runtime || subject.role == .backend {
-        allocations = try worker.allocations(workload, subject)
-        // On Ucontext every switch calls the C library and the kernel, in far more steps than it is worth to count.
-        if !subject.promises.isDisjoint(with: [.noCallOut, .noLock]), backend != "Ucontext" {
-          path = try worker.path(workload, subject)
-        }
-      }
-      operations = try operations(taking: effort.nanoseconds, worker)
+      try count(&workers, onlyPromised: onlyPromised)
+      operations = try operations(taking: effort.nanoseconds, workers.worker(for: file, subject.process))
+    }
+  }
+
+  /// Whether there was something to count.
+  var isCounted: Bool { allocations != nil || path != nil }
+
+  /// Counts, where counting is asked for.
+  mutating func count(_ workers: inout Workers, onlyPromised: Bool) throws {
+    // On several processors it depends on the moment who waits for whom, and who waits may allocate.
+    guard let file, workers.cores == 1 else { return }
+    let worker = try workers.worker(for: file, subject.process)
+    if onlyPromised ? subject.promises.speakOfAllocations : subject.isOurs {
+      allocations = try worker.allocations(workload, subject)
+    }
+    if subject.wantsPath(on: backend), !onlyPromised || subject.promises.speakOfPath {
+      path = try worker.path(workload, subject)
     }
   }
 
@@ -155,9 +195,9 @@ private struct Contender {
     let reading: Reading
     var units = operations
     switch workload.extent {
-    case .calibrated: reading = try workers.worker(for: file).read(workload, subject, operations)
+    case .calibrated: reading = try workers.worker(for: file, subject.process).read(workload, subject, operations)
     case .fixed(_, let count, _, _, _):
-      reading = try workers.worker(for: file).read(workload, subject, operations)
+      reading = try workers.worker(for: file, subject.process).read(workload, subject, operations)
       units = count
     case .fixedInNewProcess:
       let worker = try Worker(file, cores: workers.cores)
@@ -171,25 +211,26 @@ private struct Contender {
   var entry: Comparison.Entry {
     let missing = file == nil ? "missing: \(subject.program.reasonMissing(backend: backend))" : nil
     return Comparison.Entry(
-      system: subject.system, backend: backend, role: subject.role, times: times,
+      system: subject.system, backend: backend, role: subject.role, comparedWith: subject.comparedWith, times: times,
       bytes: bytes.isEmpty ? nil : Distribution(bytes).median, allocations: allocations, path: path, missing: missing)
   }
 
   /// The promises that were not kept, for people.
   var broken: [String] {
     var broken: [String] = []
-    if subject.promises.contains(.noAllocation), let allocations, allocations != 0 {
+    if subject.promises.speakOfAllocations, let allocations,
+      abs(allocations) > (subject.promises.contains(.noAllocation) ? 0 : 0.01)
+    {
       broken.append("allocates \(allocations) blocks an operation")
     }
-    guard let path else { return broken }
-    if subject.promises.contains(.noCallOut) {
-      let others = path.inLibraries.filter { library in !Promises.allowed.contains { library.key.hasPrefix($0) } }
-      if !others.isEmpty { broken.append("executes instructions of \(others.keys.sorted().joined(separator: ", "))") }
+    if let path, subject.promises.contains(.noCallOut) {
+      let others = path.others.keys.sorted()
+      if !others.isEmpty { broken.append("executes instructions of \(others.joined(separator: ", "))") }
       if path.systemCalls != 0 { broken.append("makes \(path.systemCalls) system calls an operation") }
     }
-    if subject.promises.contains(.noLock), path.locking != 0 {
+    if let path, subject.promises.contains(.noLock), path.locking != 0 {
       broken.append("makes \(path.locking) atomic changes an operation")
     }
-    return broken
+    return broken.map { "\(workload.name): \(entry.title) \($0)" }
   }
 }

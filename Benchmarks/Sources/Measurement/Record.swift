@@ -5,18 +5,18 @@ public struct Record: Encodable {
   let entry: Comparison.Entry
   /// Nanoseconds for each operation.
   let times: Distribution?
-  /// The system whose time is 1 in `ratio`, the best peer, and the ratios of all rounds.
+  /// The system whose time is 1 in `ratio`, the best peer or one of ours, and the ratios of all rounds.
   let comparedWith: String?
   let ratio: Distribution?
 
   /// The rows of a comparison.
   static func records(of comparison: Comparison) -> [Record] {
-    let best = comparison.bestPeer
-    return comparison.entries.map { entry in
-      let ratio = best.flatMap { comparison.ratio(of: entry, to: $0) }
+    comparison.entries.map { entry in
+      let reference = comparison.reference(of: entry)
+      let ratio = reference.flatMap { comparison.ratio(of: entry, to: $0) }
       return Record(
         workload: comparison.workload, cores: comparison.cores, entry: entry, times: entry.distribution,
-        comparedWith: ratio == nil ? nil : best?.title, ratio: ratio)
+        comparedWith: ratio == nil ? nil : reference?.title, ratio: ratio)
     }
   }
 

@@ -12,6 +12,12 @@ public struct Subject {
   public let promises: Promises
   /// The number of operations is a multiple of this.
   public let granularity: Int
+  /// Those with the same one run in the same process.
+  public private(set) var process = ""
+  /// The system of the same workload, on the same backend, whose time is 1 instead of the best peer's.
+  public private(set) var comparedWith: String?
+  /// Whether its instructions are counted though it promises nothing of them.
+  private var isCounted = false
   /// What a run of so many operations must have computed.
   let expecting: (Int) -> Int
   /// Runs so many operations. `nil` where the loop is in another language.
@@ -63,6 +69,32 @@ public struct Subject {
     self.granularity = granularity
     self.expecting = expecting
     read = nil
+  }
+
+  /// The same in a process of its own, or of its like: for what a process has to be prepared for.
+  public func running(in process: String, comparedWith other: String? = nil) -> Subject {
+    var changed = self
+    changed.process = process
+    changed.comparedWith = other
+    return changed
+  }
+
+  /// The same, whose instructions are counted, for who wants to know. For loops that are timed by `Reading.timed` and stay
+  /// on one thread, with what they wait for.
+  public func counted() -> Subject {
+    var changed = self
+    changed.isCounted = true
+    return changed
+  }
+
+  /// Whether it is what is measured, and not what it is measured beside.
+  var isOurs: Bool { role == .runtime || role == .backend }
+
+  /// Whether it is to be stepped through. Not the runtime on Ucontext, each of whose switches calls the C library and the
+  /// kernel, which is another promise than the one that the loop gives.
+  func wantsPath(on backend: String?) -> Bool {
+    guard program == .runtime, role != .runtime || backend != "Ucontext" else { return false }
+    return isCounted || promises.speakOfPath
   }
 
   /// How the programs call it: its system, and the backend where the same program has it on several.
@@ -117,6 +149,16 @@ public struct Promises: OptionSet, Sendable {
   public static let noCallOut = Promises(rawValue: 2)
   /// No atomic change, so no lock, and no reference counted. Loops as above.
   public static let noLock = Promises(rawValue: 4)
+
+  /// Whether one has to count instructions to see them kept.
+  var speakOfPath: Bool { !isDisjoint(with: [.noCallOut, .noLock]) }
+
+  /// No more than one block in a hundred operations: what grows now and then, when a run is longer or more wait than ever
+  /// before, and none for an operation of its own.
+  public static let hardlyAnyAllocation = Promises(rawValue: 8)
+
+  /// Whether one has to count blocks to see them kept.
+  var speakOfAllocations: Bool { !isDisjoint(with: [.noAllocation, .hardlyAnyAllocation]) }
 
   /// How the names of these few libraries begin: the one that counts references, and the one that switches for the Boost
   /// backend.

@@ -16,7 +16,7 @@ extension Workload {
           let last = ask(counter, count)
           counter.cancel()
           return last
-        },
+        }.counted(),
         .task("Swift's actor, awaited") { count in
           let counter = CountingActor()
           var last = 0
@@ -55,8 +55,13 @@ extension Workload {
     Workload(
       "actor, tell, received and handled", cores: [1, 2],
       subjects: [
-        .coroutine("MessageActor.tell, unbounded", granularity: 1000) { count in tell(makeCounter(), count) },
-        .coroutine("MessageActor.tell, bounded(100)") { count in tell(makeCounter(.bounded(100)), count) },
+        // Its mailbox grows to what is told before the actor has its turn.
+        .coroutine("MessageActor.tell, unbounded", promises: .hardlyAnyAllocation, granularity: 1000) { count in
+          tell(makeCounter(), count)
+        },
+        .coroutine("MessageActor.tell, bounded(100)", promises: .noAllocation) { count in
+          tell(makeCounter(.bounded(100)), count)
+        }.counted(),
         .peer("Go, channel with a buffer of 100", .go),
         .task("Swift's actor, Task { await }, one after another") { count in
           let counter = CountingActor()

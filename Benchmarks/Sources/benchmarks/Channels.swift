@@ -28,7 +28,7 @@ extension Workload {
           questions.close()
           try? partner.get()
           return number
-        },
+        }.counted(),
         .peer("Go, unbuffered channels", .go),
         .peer("Boost.Fiber, unbuffered_channel", .boostFiber),
         .task("AsyncStream, two") { count in await roundTripsByStreams(count) },
@@ -40,9 +40,11 @@ extension Workload {
   private static func messages(capacity: Int, pairs: Int) -> Workload {
     let buffer = capacity == 0 ? "channel without a buffer" : "channel with a buffer of \(capacity)"
     var subjects = [
-      Subject.coroutine("Channel", granularity: pairs) { count in
+      Subject.coroutine(
+        "Channel", promises: pairs == 1 ? .noAllocation : .hardlyAnyAllocation, granularity: pairs
+      ) { count in
         receivedByChannel(capacity == 0 ? .rendezvous : .buffered(capacity), pairs, count)
-      },
+      }.counted(),
       .peer("Go, channel", .go, granularity: pairs),
       .peer(
         capacity == 0 ? "Boost.Fiber, unbuffered_channel" : "Boost.Fiber, buffered_channel", .boostFiber,
@@ -105,14 +107,14 @@ extension Workload {
             chosen += 1
           }
           return chosen
-        },
+        }.counted(),
         .peer("Go, select", .go),
       ])
   }
 }
 
 @inline(never)
-private func receivedByChannel(_ capacity: ChannelCapacity, _ pairs: Int, _ count: Int) -> Int {
+func receivedByChannel(_ capacity: ChannelCapacity, _ pairs: Int, _ count: Int) -> Int {
   let channel = Channel<Int>(capacity: capacity)
   let senders = (0..<pairs).map { _ in
     Coroutine { for number in 0..<count / pairs { try channel.send(number) } }

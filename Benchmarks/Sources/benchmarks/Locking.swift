@@ -25,7 +25,7 @@ extension Workload {
       Workload(
         "mutex, wanted by four that yield inside", cores: [1, 2],
         subjects: [
-          .coroutine("CoroutineMutex", granularity: 4) { count in
+          .coroutine("CoroutineMutex", promises: .hardlyAnyAllocation, granularity: 4) { count in
             let mutex = CoroutineMutex(0)
             let four = (0..<4).map { _ in
               Coroutine {

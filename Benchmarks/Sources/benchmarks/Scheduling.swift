@@ -17,7 +17,7 @@ extension Workload {
         .coroutine("Coroutine.yield()", promises: .noAllocation, granularity: 2) { turns in
           let other = Coroutine { takeTurns(turns / 2) }
           return takeTurns(turns / 2) + (try? other.get()).unwrapped
-        },
+        }.counted(),
         .coroutine("Coroutine.yield(), with CoroutineDebug's times", promises: .noAllocation, granularity: 2) { turns in
           CoroutineDump.recordsTimes = true
           defer { CoroutineDump.recordsTimes = false }
@@ -41,7 +41,7 @@ extension Workload {
           var finished = 0
           for _ in 0..<count { finished += (try? Coroutine { 1 }.get()).unwrapped }
           return finished
-        },
+        }.counted(),
         .peer("Go, go and channel", .go),
         .peer("Boost.Fiber, post and join", .boostFiber),
         .peer("Boost.Fiber, dispatch and join", .boostFiber),
@@ -117,8 +117,9 @@ extension Workload {
   }
 }
 
+/// Lets others run, so often.
 @inline(never)
-private func takeTurns(_ count: Int) -> Int {
+func takeTurns(_ count: Int) -> Int {
   for _ in 0..<count { Coroutine.yield() }
   return count
 }

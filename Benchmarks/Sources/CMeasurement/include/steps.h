@@ -2,8 +2,8 @@
 // how much it is, on machines whose performance counters cannot be used.
 //
 // By the processor's trap flag: after each instruction the kernel sends SIGTRAP to the thread, whose handler takes the
-// address from the interrupted context. Follows the code onto other stacks, not onto other threads. A microsecond or two
-// for each instruction.
+// address from the interrupted context. Follows the code onto other stacks, not onto other threads. One to fifteen
+// microseconds for each instruction.
 #pragma once
 
 #include <stdbool.h>
