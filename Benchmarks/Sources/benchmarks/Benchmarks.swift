@@ -25,7 +25,7 @@ enum Benchmarks {
   private static func suite() -> [Workload] {
     [.switching(), .creating()] + Workload.generating() + [.treeWalk()] + Workload.inTurn() + Workload.scheduling()
       + Workload.channels() + Workload.locking() + Workload.acting() + Workload.masses() + Workload.looking()
-      + Workload.suspended()
+      + Workload.suspended() + Workload.crowded()
   }
 
   private static func run(_ options: Options) throws {

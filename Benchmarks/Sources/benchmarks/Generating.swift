@@ -9,7 +9,7 @@ extension Workload {
     let counted = bare.subtracting(.noLock)
     return [
       elements("generator, Int", Numbers(), bare, others: alternatives(Numbers())),
-      elements("generator, class reference, shared", SharedBox(), counted),
+      elements("generator, class reference, shared", SharedBox(), counted, others: streams(SharedBox())),
       elements("generator, class reference, fresh", FreshBoxes(), []),
       elements("generator, struct of 40 bytes", Records40(), bare),
       elements("generator, String of 40 bytes", SharedText(), counted),
@@ -40,13 +40,22 @@ extension Workload {
     return Workload(name, subjects: subjects + others + plain)
   }
 
-  /// The runtime's other forms, the backends alone, and what there is for the same elsewhere.
-  private static func alternatives(_ source: Numbers) -> [Subject] {
+  /// A stream that computes each element, and one that another task fills.
+  private static func streams<From: Source>(_ source: From) -> [Subject] {
     let stream = { (system: String, loop: @escaping @Sendable (Int) async -> Int) in
       Subject(system, role: .peer, expecting: source.sum) { count in
         Surroundings.task { await .timedAsync { await loop(count) } }
       }
     }
+    return [
+      stream("AsyncStream, unfolding") { await sumByUnfolding(source, $0) },
+      stream("AsyncStream, filled by a Task") { await sumByStream(source, $0) },
+      stream("AsyncChannel, filled by a Task") { await sumByAsyncChannel(source, $0) },
+    ]
+  }
+
+  /// The runtime's other forms, the backends alone, and what there is for the same elsewhere.
+  private static func alternatives(_ source: Numbers) -> [Subject] {
     let other = { (system: String, loop: @escaping (Int) -> Int) in
       Subject(system, backend: Coroutine.backendName, role: .runtime, expecting: source.sum, loop: loop)
     }
@@ -70,10 +79,7 @@ extension Workload {
       .peer("C++20 generator", .cxx, expecting: source.sum),
       .peer("Go, goroutine and channel", .go, expecting: source.sum),
       Subject("AnyIterator", role: .plain, expecting: source.sum, loop: sumByAnyIterator),
-      stream("AsyncStream, unfolding") { await sumByUnfolding(source, $0) },
-      stream("AsyncStream, filled by a Task") { await sumByStream(source, $0) },
-      stream("AsyncChannel, filled by a Task") { await sumByAsyncChannel(source, $0) },
-    ]
+    ] + streams(source)
   }
 }
 
