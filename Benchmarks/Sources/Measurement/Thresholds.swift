@@ -36,8 +36,8 @@ public struct Thresholds {
     all = try JSONDecoder().decode([Threshold].self, from: Data(contentsOf: file))
   }
 
-  /// Measures what the thresholds speak of, and nothing else, and prints what came out. What fails is measured again, twice
-  /// at most: a machine is slow for a moment, a change is slow each time.
+  /// Measures what the thresholds speak of, and nothing else, and prints what came out. What fails is measured again, four
+  /// times at most: a machine is slow for a moment, a change is slow each time.
   ///
   /// - Returns: what was not kept, for people. Empty if all was. A peer that is missing does not fail, but is printed.
   /// - Throws: `Failure` if the file names what there is not.
@@ -48,10 +48,9 @@ public struct Thresholds {
     for threshold in all {
       let isPossible = threshold.cores <= Processors.given.count
       var value = isPossible ? try measured.value(of: threshold) : nil
-      for _ in 0..<2 {
-        guard let first = value, first > threshold.atMost else { break }
-        measured.forget(threshold)
-        value = try measured.value(of: threshold).map { Swift.min(first, $0) }
+      while let tooMuch = value, tooMuch > threshold.atMost, measured.count(of: threshold) < 5 {
+        try measured.measureAgain(threshold)
+        value = try measured.value(of: threshold)
       }
       let verdict =
         switch value {
@@ -81,19 +80,23 @@ public struct Thresholds {
 }
 
 extension Thresholds.Threshold {
+  /// Where it is measured.
+  fileprivate var place: Thresholds.Measured.Place { .init(workload: workload, cores: cores) }
+
   /// A figure of its kind.
   fileprivate func text(_ value: Double) -> String { Table.digits(value, measure == .time ? 3 : 0) }
 }
 
 extension Thresholds {
-  /// The comparisons that were made so far, of the subjects that the thresholds name.
-  private struct Measured {
+  /// The comparisons that were made so far, of the subjects that the thresholds name: of each workload those that were
+  /// needed until all was kept.
+  fileprivate struct Measured {
     let suite: [Workload]
     let programs: Programs
     let effort: Effort
     let thresholds: Thresholds
     private(set) var brokenPromises: [String] = []
-    private var comparisons: [Place: Comparison] = [:]
+    private var comparisons: [Place: [Comparison]] = [:]
 
     struct Place: Hashable {
       let workload: String
@@ -107,9 +110,12 @@ extension Thresholds {
       self.thresholds = thresholds
     }
 
-    /// What is compared with `atMost`. `nil` if a program is missing.
+    /// What is compared with `atMost`: the least of what was measured so far. `nil` if a program is missing.
     mutating func value(of threshold: Threshold) throws -> Double? {
-      let comparison = try comparison(Place(workload: threshold.workload, cores: threshold.cores))
+      try comparisons(at: threshold.place).compactMap { try value(of: threshold, in: $0) }.min()
+    }
+
+    private mutating func value(of threshold: Threshold, in comparison: Comparison) throws -> Double? {
       let own = try entry(threshold.system, threshold.backend, in: comparison)
       guard threshold.measure == .time else { return own.bytes }
       guard let peer = threshold.peer else { throw Failure("\(threshold.workload): a ratio needs a peer") }
@@ -117,7 +123,7 @@ extension Thresholds {
         let reference = try? entry(peer, threshold.backend, in: comparison)
         return comparison.ratio(of: own, to: try reference ?? entry(peer, nil, in: comparison))?.median
       }
-      let others = try self.comparison(Place(workload: other, cores: threshold.cores))
+      let others = try comparisons(at: Place(workload: other, cores: threshold.cores))[0]
       guard let time = own.distribution, let otherTime = try entry(peer, threshold.backend, in: others).distribution
       else {
         return nil
@@ -125,8 +131,11 @@ extension Thresholds {
       return time.median / otherTime.median
     }
 
-    mutating func forget(_ threshold: Threshold) {
-      comparisons[Place(workload: threshold.workload, cores: threshold.cores)] = nil
+    /// How often its workload was measured.
+    func count(of threshold: Threshold) -> Int { comparisons[threshold.place]?.count ?? 0 }
+
+    mutating func measureAgain(_ threshold: Threshold) throws {
+      comparisons[threshold.place, default: []].append(try measure(threshold.place))
     }
 
     /// Counts what all other subjects promise, as far as that takes little time.
@@ -135,8 +144,8 @@ extension Thresholds {
     mutating func countTheRest() throws -> Int {
       var counted = 0
       for workload in suite where workload.extent.isCalibrated && workload.cores.contains(1) {
-        let subjects = workload.subjects.filter { !$0.promises.isEmpty && $0.granularity <= 10_000 }
-        let known = comparisons[Place(workload: workload.name, cores: 1)]?.entries.map(\.title) ?? []
+        let subjects = workload.subjects.filter { !$0.promises.isEmpty && $0.granularity <= 10_000 && $0.process == "" }
+        let known = comparisons[Place(workload: workload.name, cores: 1)]?.first?.entries.map(\.title) ?? []
         let (count, broken) = try programs.count(workload.with(subjects), without: Set(known))
         counted += count
         brokenPromises += broken
@@ -150,8 +159,14 @@ extension Thresholds {
       return found
     }
 
-    private mutating func comparison(_ place: Place) throws -> Comparison {
-      if let comparison = comparisons[place] { return comparison }
+    /// At least one.
+    private mutating func comparisons(at place: Place) throws -> [Comparison] {
+      if let known = comparisons[place] { return known }
+      comparisons[place] = [try measure(place)]
+      return comparisons[place] ?? []
+    }
+
+    private mutating func measure(_ place: Place) throws -> Comparison {
       guard let workload = suite.first(where: { $0.name == place.workload && $0.cores.contains(place.cores) }) else {
         throw Failure("the thresholds name \(place.workload) on \(place.cores), which there is not")
       }
@@ -162,7 +177,6 @@ extension Thresholds {
       let (comparison, broken) = try programs.compare(
         asked, cores: place.cores, effort, backends: backends, onlyPromised: true)
       brokenPromises += broken
-      comparisons[place] = comparison
       return comparison
     }
   }
