@@ -32,6 +32,8 @@ final class DumpedProgram {
   }
 
   deinit {
+    // One that could not be started has the number 0, which are all processes of the group.
+    guard process.isRunning else { return }
     kill(id, SIGKILL)
     process.waitUntilExit()
   }

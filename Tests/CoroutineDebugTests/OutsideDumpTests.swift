@@ -53,7 +53,11 @@ struct OutsideDumpTests {
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
     defer { try? FileManager.default.removeItem(at: folder) }
     let path = folder.appending(path: "program").path
-    try FileManager.default.copyItem(atPath: DumpedProgram.executable, toPath: path)
+    // By another process: a file that this one has open to be written can't be started, nor can it while a program that
+    // another thread has started in between has not closed it.
+    let copying = try Process.run(URL(filePath: "/bin/cp"), arguments: [DumpedProgram.executable, path])
+    copying.waitUntilExit()
+    try #require(copying.terminationStatus == 0)
     let program = try DumpedProgram(at: path)
     for isGone in [false, true] {
       if isGone { unlink(path) }

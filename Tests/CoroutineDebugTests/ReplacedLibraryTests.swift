@@ -108,7 +108,9 @@ private final class LoadedLibrary: Sendable {
 
   /// Puts another library in its place, which has some function at this address.
   func replace(behind address: UInt) throws {
-    let other = try #require(Self.libraries.first { !$0.contains("/libgcc_s.so") && Self.hasFunction($0, address) })
+    // Neither the original nor its copy, which is the same build.
+    let others = Self.libraries.filter { !$0.contains("/libgcc_s.so") && $0 != path }
+    let other = try #require(others.first { Self.hasFunction($0, address) })
     try FileManager.default.copyItem(atPath: other, toPath: path + "-new")
     #expect(rename(path + "-new", path) == 0)
   }
@@ -124,12 +126,12 @@ private final class LoadedLibrary: Sendable {
     }
   }
 
-  /// Those that are loaded.
-  private static var libraries: Set<String> {
+  /// Those that are loaded, in a known order.
+  private static var libraries: [String] {
     let maps = (try? FileHandle(forReadingFrom: URL(filePath: "/proc/self/maps")).readToEnd()) ?? Data()
-    return Set(
-      String(decoding: maps, as: UTF8.self).split(separator: "\n").compactMap { line in
-        line.firstIndex(of: "/").map { String(line[$0...]) }
-      }.filter { $0.contains(".so") })
+    let paths = String(decoding: maps, as: UTF8.self).split(separator: "\n").compactMap { line in
+      line.firstIndex(of: "/").map { String(line[$0...]) }
+    }
+    return Set(paths).filter { $0.contains(".so") }.sorted()
   }
 }
