@@ -47,7 +47,10 @@ static bool add_images(struct target *target) {
       snprintf(file, sizeof file, "%s", executable_path);
     else
       snprintf(file, sizeof file, "/proc/%d/root%s", thread, mapped);
-    enum target_file state = is_kernels ? target_file_right : target_check_file(file, target_build(target, start));
+    struct image_build build = target_build(target, start);
+    // Data, a device: to open it may do something, or take for ever.
+    if (!build.layout) continue;
+    enum target_file state = is_kernels ? target_file_right : target_check_file(file, build);
     if (target_add_image(target, start, mapped, file, state))
       target->images[target->image_count - 1].is_executable = is_executable;
   }

@@ -53,8 +53,8 @@ static bool is_out_of_reach(pid_t process, pid_t thread) {
   return end && strncmp(end, ") D", 3) == 0;
 }
 
-// Waits until all threads can be reached, before any is stopped: nobody stands still for it. False if one can't by then.
-static bool wait_for_reach(pid_t process, int64_t deadline) {
+// Waits until all threads can be reached, before any is stopped: nobody stands still for it. False if one can't in time.
+static bool wait_for_reach(pid_t process) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/task", process);
   DIR *tasks = opendir(path);
@@ -64,6 +64,7 @@ static bool wait_for_reach(pid_t process, int64_t deadline) {
   while (are_all && (entry = readdir(tasks))) {
     pid_t thread = (pid_t)atoi(entry->d_name);
     int times = 0;
+    int64_t deadline = now() + stop_milliseconds;
     while (thread > 0 && (are_all = !is_out_of_reach(process, thread), !are_all) && now() < deadline)
       pause_briefly(&times);
   }
@@ -71,12 +72,14 @@ static bool wait_for_reach(pid_t process, int64_t deadline) {
   return are_all;
 }
 
-// Waits until a thread that was interrupted stands. False if it has ended, or, as `errno` tells, does not stand in time.
-static bool wait_for_stop(struct stopped_thread *thread, int64_t deadline) {
+// Waits until a thread that was interrupted stands. False if it has ended, or, as `errno` tells, is out of reach for long; one
+// that only gets no processor is waited for.
+static bool wait_for_stop(pid_t process, struct stopped_thread *thread) {
   int status, times = 0;
   pid_t found;
+  int64_t deadline = now() + stop_milliseconds;
   while ((found = waitpid(thread->id, &status, __WALL | WNOHANG)) == 0 || (found < 0 && errno == EINTR)) {
-    if (now() >= deadline) {
+    if (now() >= deadline && is_out_of_reach(process, thread->id)) {
       errno = ETIMEDOUT;
       return false;
     }
@@ -111,7 +114,7 @@ static bool stop_thread(struct target *target, pid_t id) {
   if (ptrace(PTRACE_SEIZE, id, NULL, NULL) != 0) return false;
   struct stopped_thread thread = {.id = id};
   if (ptrace(PTRACE_INTERRUPT, id, NULL, NULL) != 0) return true;
-  if (wait_for_stop(&thread, now() + stop_milliseconds)) return threads_add(target, thread);
+  if (wait_for_stop(target->pid, &thread)) return threads_add(target, thread);
   return errno != ETIMEDOUT;
 }
 
@@ -131,7 +134,7 @@ static bool stop_those_found(struct target *target, DIR *tasks, int *code) {
 bool threads_stop(struct target *target, enum target_failure *failure) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/task", target->pid);
-  int code = wait_for_reach(target->pid, now() + stop_milliseconds) ? ESRCH : ETIMEDOUT;
+  int code = wait_for_reach(target->pid) ? ESRCH : ETIMEDOUT;
   // Again until there is no new one: a thread that was not stopped yet may make others.
   bool found = code != ETIMEDOUT;
   while (found) {

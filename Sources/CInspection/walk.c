@@ -167,9 +167,12 @@ static bool is_walkable(struct target *target, uintptr_t pc, bool *is_cut) {
   struct walk walk = {.target = target};
   unw_proc_info_t function;
   if (target_read(target, pc, &byte, 1) || find_function(target->walker->space, pc, &function, 0, &walk) == 0) return true;
-  for (size_t i = 0; i < target->image_count; i++)
-    if (pc >= target->images[i].start && pc < target->images[i].end) *is_cut = true;
-  return false;
+  for (size_t i = 0; i < target->image_count; i++) {
+    if (pc < target->images[i].start || pc >= target->images[i].end) continue;
+    *is_cut = true;
+    return false;
+  }
+  return true;  // no code at all, such as a bad pointer that was called: the caller is where a call leaves it
 }
 
 // Whether a context stands at a function's first instruction: it never ran.

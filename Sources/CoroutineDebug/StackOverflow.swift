@@ -24,6 +24,8 @@ private let overflowsAreReported = Atomic<Bool>(false)
 private func reportOverflows() {
   // What the handler calls must not be the first to ask for it.
   _ = StackPool.allShared
+  var nothing = overflow()
+  _ = isOverflow(&nothing)
   guard overflow_install(isOverflow, report) else {
     let message = "CoroutineDebug: stack overflows will not be told by name: \(String(cString: strerror(errno)))\n"
     _ = write(2, message, message.utf8.count)
@@ -31,9 +33,11 @@ private func reportOverflows() {
   }
 }
 
-/// In the signal handler.
+/// In the signal handler, here and in what it calls: the fault may have come in the middle of `malloc`. Without optimisation
+/// generic functions, such as an optional's `map`, may ask for metadata, which are allocated.
 private func isOverflow(_ overflow: UnsafePointer<overflow>?) -> Bool {
-  overflow.map { overflownStack($0.pointee) != nil } ?? false
+  guard let overflow else { return false }
+  return overflownStack(overflow.pointee) != nil
 }
 
 /// The stack that was too small, if that is what the fault comes of. Takes no lock and allocates nothing.
@@ -61,7 +65,8 @@ private func overflownStack(_ overflow: overflow) -> Stack? {
   {
     return left
   }
-  return place.flatMap { $0.guardRange.contains(address) ? $0 : nil }
+  guard let place, place.guardRange.contains(address) else { return nil }
+  return place
 }
 
 /// What a function may write below its stack pointer: a call's return address, the red zone.
@@ -88,8 +93,8 @@ private func stack(above stackPointer: UInt, where isWanted: (Stack) -> Bool) ->
 private func ownStack(of coroutine: UnsafeMutableRawPointer?) -> Stack? {
   guard let coroutine else { return nil }
   // It runs, in the signal handler, and so lives.
-  let block = Unmanaged<CoroutineCore>.fromOpaque(coroutine)._withUnsafeGuaranteedRef { $0.block }
-  return block.flatMap { StackPool.liveStack(containing: UInt(bitPattern: $0)) }
+  guard let block = Unmanaged<CoroutineCore>.fromOpaque(coroutine).takeUnretainedValue().block else { return nil }
+  return StackPool.liveStack(containing: UInt(bitPattern: block))
 }
 
 /// On the reporter's thread, while the one that faulted waits.

@@ -19,7 +19,10 @@ struct Step: Equatable, CustomStringConvertible {
 extension CoroutineBacktrace {
   /// What the text of a dump shows.
   var visibleFrames: [Frame] { frames.filter { !$0.isRuntime } }
-  var steps: [Step] { visibleFrames.map { Step($0.function ?? "???", $0.line) } }
+  /// That the optimizer has merged a function with others is no matter of those who compare.
+  var steps: [Step] {
+    visibleFrames.map { Step($0.function.map { String($0.trimmingPrefix("merged ")) } ?? "???", $0.line) }
+  }
 }
 
 extension CoroutineDump {

@@ -35,7 +35,8 @@ struct ReplacedLibraryTests {
       let before = try #require(try CoroutineDump.capture(of: ofCore)[coroutine.id])
       let place = try #require(before.frames.firstIndex { $0.image == library.path })
       #expect(before.frames[place].function == "_Unwind_Backtrace")
-      #expect(before.frames.last?.function?.hasPrefix("context_") == true && !before.isTruncated)
+      // On to the stack's beginning, whatever the backend has there.
+      #expect(before.frames.count > place + 2 && !before.isTruncated)
       #expect(try written { try CoroutineDump.write(of: ofCore, to: $0) }.first != "(")
       for isGone in [false, true] {
         if isGone { library.remove() } else { try library.replace(behind: before.frames[place].imageOffset) }

@@ -22,6 +22,13 @@ private func recurseWidely(_ depth: Int) -> Int {
   return recurseWidely(depth + 1) &+ frame[(depth &* 5) & 4095]
 }
 
+/// As `recurse`; the fault comes in the middle of `malloc` sooner than in this function.
+@inline(never)
+private func recurseAllocating(_ depth: Int) -> Int {
+  guard depth >= 0, malloc(3000) != nil else { return 0 }
+  return (recurseAllocating(depth + 1) &* 3) ^ depth
+}
+
 /// What a file in /proc says.
 private func content(_ path: String) -> String { (try? String(contentsOfFile: path, encoding: .utf8)) ?? "" }
 
@@ -33,6 +40,15 @@ struct StackOverflowLimitTests {
   /// What the process said before it died by SIGSEGV.
   private func report(_ result: ExitTest.Result?) -> String {
     String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+  }
+
+  // MARK: Anywhere
+
+  @Test func whereTheHeapIsLockedItIsToldToo() async {
+    let result = await #expect(processExitsWith: .signal(SIGSEGV), observing: [\.standardErrorContent]) {
+      _ = try await Coroutine(name: "parser", stackSize: 68 << 10) { recurseAllocating(0) }.value
+    }
+    #expect(report(result).contains("stack overflow in"))
   }
 
   // MARK: Several at once

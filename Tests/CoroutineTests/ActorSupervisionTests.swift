@@ -97,6 +97,43 @@ import Testing
     if case .received = begun.tryReceive() { Issue.record("started again beyond the limit") }
   }
 
+  @Test func whatWasDecidedAboutAFailureDecidesAboutNoLaterOne() async throws {
+    let begun = Channel<Void>(capacity: .unbounded)
+    let runs = Log()
+    let supervisor = Supervisor(Supervision(.oneForAll) { $0 is Worse ? .stop : .restart })
+    try await DeadLetterOffice.observe("sibling") { _ in
+    } during: { () async throws -> Void in
+      let sibling = supervisor.launch(name: "sibling") { (mailbox: Mailbox<Message>) in
+        _ = begun.trySend(())
+        for _ in mailbox { throw Failure() }
+      }
+      try await begun.receive()
+      try await DeadLetterOffice.observe("decided") { _ in
+      } during: { () async throws -> Void in
+        let actor = supervisor.launch(name: "decided") { (mailbox: Mailbox<Message>) in
+          runs.add("run")
+          if runs.all.count > 1 { for _ in mailbox { throw Worse() } }
+          do {
+            try mailbox.handleEach { _ in throw Failure() }
+          } catch {
+            // Its restart is decided. Before its body ends the sibling, which begins again with it, fails too.
+            withCancellationShield {
+              _ = try? begun.receive()
+              _ = try? sibling.tell(.fail)
+              _ = try? begun.receive()
+            }
+            throw error
+          }
+        }
+        await #expect(throws: Failure.self) { try await actor.send(.fail).get() }
+        await #expect(throws: Worse.self) { try await actor.send(.worse).get() }
+        await #expect(throws: Worse.self) { try await actor.join() }
+      }
+      await supervisor.stop()
+    }
+    #expect(runs.all.count == 2)
+  }
+
   @Test func stopEndsItAndItsWatcherLearnsWhy() async throws {
     let ends = Channel<String>(capacity: .unbounded)
     let supervisor = Supervisor(.stopping)

@@ -495,10 +495,12 @@ def demangled(names):
         return {}
     output = subprocess.run(
         [command, "--simplified"], input="\n".join(mangled), capture_output=True, text=True, check=False).stdout
-    lines = output.splitlines()
+    lines = output.rstrip("\n").split("\n")
+    if len(lines) != len(mangled):
+        return {}
     # The short form does not say of what was merged that it may be another function.
-    lines = ["merged " * name.split(".")[0].endswith("Tm") + line for name, line in zip(mangled, lines, strict=False)]
-    return dict(zip(mangled, lines)) if len(lines) == len(mangled) else {}
+    lines = ["merged " * name.split(".")[0].endswith("Tm") + line for name, line in zip(mangled, lines)]
+    return dict(zip(mangled, lines))
 
 
 def print_backtraces(coroutines):

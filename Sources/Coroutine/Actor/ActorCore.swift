@@ -123,7 +123,7 @@ extension ActorCore {
       let outcome = lock.withLock { life.bodyEnded(failure) }
       endWatches()
       isFailureKnown = endMessage(messageFailure(failure, outcome)) || isFailureKnown
-      let end = end(after: outcome)
+      let end = end(after: outcome, failure)
       // One of the children may wait, shielded, for an answer that it would not get.
       if end != nil { refuseMessages() }
       children?.close()
@@ -134,13 +134,18 @@ extension ActorCore {
   }
 
   /// How it ends after a run of the body; `nil`: the body is run again.
-  private final func end(after outcome: ActorStateMachine.Outcome) -> ActorEnd? {
+  private final func end(after outcome: ActorStateMachine.Outcome, _ failure: (any Error)?) -> ActorEnd? {
+    // What was decided about this failure decides about no later one.
+    let verdict = self.verdict.take()
     switch outcome {
-    case .restart: return nil
+    case .restart:
+      // Somebody else's failure restarts it, unless its own was to end it.
+      guard let failure, verdict == .stop || verdict == .escalate else { return nil }
+      if verdict == .escalate { isFailureKnown = true }
+      return .failed(failure)
     case .end(let end): return end
     case .judge(let error, let mayRestart):
-      let verdict = self.verdict ?? judge(error, mayResume: false, mayRestart: mayRestart)
-      self.verdict = nil
+      let verdict = verdict ?? judge(error, mayResume: false, mayRestart: mayRestart)
       // It is its parent's failure now, or has been reported as the supervisor's.
       if verdict == .escalate { isFailureKnown = true }
       return verdict == .stop || verdict == .escalate ? .failed(error) : nil

@@ -180,7 +180,9 @@ package enum Inspection {
       // Memory that was overwritten may lead round in circles.
       for _ in 0..<10_000 {
         let block = ControlBlock.address(on: next)
-        guard block.pointee.state.load(ordering: .relaxed) == .generator,
+        // As a plain word: without optimisation an atomic one of this type may ask for metadata, which are allocated.
+        let state = UnsafeRawPointer(block).load(fromByteOffset: ControlBlock.stateOffset, as: UInt64.self)
+        guard state == UInt64(ControlBlock.State.generator.rawValue),
           let resumer = SelectedBackend.registers(of: ContextLink.resumer(ControlBlock.link(of: block))),
           let outer = StackPool.liveStack(containing: resumer.stackPointer)
         else { return false }
