@@ -25,8 +25,10 @@ private func recurseWidely(_ depth: Int) -> Int {
 /// As `recurse`; the fault comes in the middle of `malloc` sooner than in this function.
 @inline(never)
 private func recurseAllocating(_ depth: Int) -> Int {
-  guard depth >= 0, malloc(3000) != nil else { return 0 }
-  return (recurseAllocating(depth + 1) &* 3) ^ depth
+  guard depth >= 0 else { return 0 }
+  // The address counts: otherwise an optimizer leaves out the allocation.
+  let address = Int(bitPattern: malloc(3000))
+  return recurseAllocating(depth + 1) &- address
 }
 
 /// What a file in /proc says.
