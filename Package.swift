@@ -100,7 +100,7 @@ let package = Package(
 
     // What the tests of deadlock reports run.
     .executableTarget(
-      name: "DeadlockPrograms", dependencies: ["CoroutineDebug", "Coroutine", "Context"],
+      name: "DeadlockPrograms", dependencies: ["CoroutineDebug", "Coroutine", "Context", "CUnwind"],
       path: "Tests/DeadlockPrograms", swiftSettings: swiftSettings),
 
     // What the tests of dumps look at.

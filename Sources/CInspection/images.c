@@ -151,7 +151,8 @@ uint64_t target_find_note(struct target *target, const char *owner, uint32_t typ
     size_t count = read_headers(target, image->start, headers);
     for (size_t i = 0; i < count; i++) {
       if (headers[i].p_type != PT_NOTE) continue;
-      uint64_t place = image_find_note(headers[i].p_vaddr + image->bias, headers[i].p_memsz, owner, type, read_target, target), distance;
+      uint64_t distance, place = image_find_note(headers[i].p_vaddr + image->bias, headers[i].p_memsz, owner, type,
+                                                 read_target, target);
       if (!place || !target_read(target, place, &distance, sizeof distance)) continue;
       ++*index;
       return place + distance;

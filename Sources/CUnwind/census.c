@@ -249,6 +249,14 @@ static bool tell(struct census_activity *activity, pid_t thread, const char *wha
   return false;
 }
 
+static bool has_no_handler(struct census_activity *activity) {
+  int signal = signal_with_handler();
+  if (signal == 0) return true;
+  char what[sizeof activity->what];
+  snprintf(what, sizeof what, "signal %d has a handler", signal);
+  return tell(activity, 0, what);
+}
+
 // Looks at all but the calling one. Whether none can go on by itself.
 static bool look_at_all(struct census *census, struct seen *seen, size_t *count, bool again,
                         struct census_activity *activity) {
@@ -278,14 +286,13 @@ bool census_is_quiet(const void *idle_mark, bool (*is_still)(void), struct censu
   struct census census = {.idle_mark = idle_mark, .eventfds = unknown};
   struct seen *first = calloc(2 * most_threads, sizeof *first), *second = first + most_threads;
   if (!first) return tell(activity, 0, "there is no memory to look at the threads");
-  char handled[sizeof activity->what];
-  int signal = signal_with_handler();
-  snprintf(handled, sizeof handled, "signal %d has a handler", signal);
   size_t count, same;
-  // Who waited at both looks, and has not run in between, waited at the moment between them: so did all at once.
-  bool is_quiet = (signal == 0 || tell(activity, 0, handled)) && look_at_all(&census, first, &count, false, activity) &&
-                  (is_still() || tell(activity, 0, "a timer is armed")) &&
-                  look_at_all(&census, second, &same, true, activity);
+  // Who waited at both looks, and has not run in between, waited at the moment between them: so did all at once. What a thread
+  // may have prepared before it began to wait is asked for then; what is asked for in the looks, in the second one again.
+  bool is_quiet = look_at_all(&census, first, &count, false, activity) &&
+                  (is_still() || tell(activity, 0, "a timer is armed")) && has_no_handler(activity);
+  census.eventfds = unknown;
+  is_quiet = is_quiet && look_at_all(&census, second, &same, true, activity);
   if (is_quiet && count != same) is_quiet = tell(activity, 0, "a thread came or went");
   for (size_t i = 0; is_quiet && i < count; i++) {
     if (first[i].thread != second[i].thread || first[i].switches != second[i].switches)

@@ -38,8 +38,8 @@ struct OutsideCapture: DumpSource {
             .noRuntime, "the runtime's lists of coroutines can't be read: memory is missing, or was overwritten")
           : InspectionError(
             .unusableCore,
-            "the core file lacks memory of the coroutines, or the program had overwritten it. gdb's gcore leaves it out: have the kernel "
-              + "write it (ulimit -c unlimited; kill -SYS), or look at the process while it runs")
+            "the core file lacks memory of the coroutines, or the program had overwritten it. gdb's gcore leaves it out: "
+              + "have the kernel write it (ulimit -c unlimited; kill -SYS), or look at the process while it runs")
       }
       stacks = reader.stacks
     }

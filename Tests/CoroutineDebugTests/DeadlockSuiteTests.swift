@@ -7,18 +7,25 @@ import Testing
 ///
 /// ThreadSanitizer has a thread that wakes up again and again: with it nothing ever stands still.
 @Suite(.enabled(if: !coroutine_sanitizers_active())) struct DeadlockSuiteTests {
-  @Test(arguments: ["faulty", "healthy", "aio", "ring", "orphan", "parent"])
-  func faultsAreFoundAndLookAlikesAreNot(_ which: String) throws {
-    let program = Process()
-    program.executableURL = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
-      .deletingLastPathComponent().appendingPathComponent("DeadlockPrograms")
-    program.arguments = [which]
-    let output = Pipe()
-    program.standardOutput = output
-    program.standardError = output
-    try program.run()
-    let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-    program.waitUntilExit()
-    #expect(program.terminationStatus == 0 && program.terminationReason == .exit, "\(text)")
+  @Test(arguments: ["faulty", "healthy", "aio", "ring", "orphan", "child", "parent", "handler"])
+  func faultsAreFoundAndLookAlikesAreNot(_ which: String) async throws {
+    let output = FileManager.default.temporaryDirectory.appendingPathComponent("deadlocks-\(getpid())-\(which)")
+    defer { try? FileManager.default.removeItem(at: output) }
+    let program = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
+      .deletingLastPathComponent().appendingPathComponent("DeadlockPrograms").path
+    // The new process becomes that program. As a `Process` it would be waited for by a thread that other tests need.
+    let success = await #expect(processExitsWith: .success) {
+      [program = program as String, which = which as String, output = output.path as String] in
+      let file = open(output, O_WRONLY | O_CREAT | O_TRUNC, 0o600)
+      _ = (dup2(file, STDOUT_FILENO), dup2(file, STDERR_FILENO))
+      // The signals that its threads block would stay blocked.
+      var none = sigset_t()
+      sigemptyset(&none)
+      pthread_sigmask(SIG_SETMASK, &none, nil)
+      var arguments = [strdup(program), strdup(which), nil]
+      execv(program, &arguments)
+      exit(EXIT_FAILURE)
+    }
+    #expect(success != nil, "\((try? String(contentsOf: output, encoding: .utf8)) ?? "it could not be started")")
   }
 }

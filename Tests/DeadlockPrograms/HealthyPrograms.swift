@@ -20,6 +20,12 @@ extension HealthyProgram {
     "orphan": HealthyProgram("an eventfd that an orphan has too") { _ in
       try waitForEvent { Outside.addLaterByOrphan(to: $0, after: longMoment) }
     },
+    "child": HealthyProgram("an eventfd that a child has too") { _ in
+      try waitForEvent {
+        _ = Outside.addLater(to: $0, after: longMoment)
+        return true
+      }
+    },
     "parent": HealthyProgram("an eventfd that the parent has too") { _ in
       try waitForEvent(Outside.parentsEvent) { _ in Outside.tellParent() }
     },
@@ -55,18 +61,6 @@ extension HealthyProgram {
       }
       Outside.setAlarm(after: longMoment)
       _ = try answer.get()
-    },
-    HealthyProgram("an eventfd that a child has too") { _ in
-      let (answer, resolver) = Promise<Int>.makePromise()
-      let event = Outside.makeEvent()
-      let child = Outside.addLater(to: event, after: longMoment)
-      Thread.detachNewThread {
-        Outside.waitForEvent(event)
-        resolver.fulfill(1)
-      }
-      _ = try answer.get()
-      waitpid(child, nil, 0)
-      close(event)
     },
 
     // MARK: Somebody outside will wake them

@@ -1,3 +1,4 @@
+import CUnwind
 import Glibc
 
 /// What is outside of the process's threads: what wakes one, unseen by those who look at them, and what does not.
@@ -26,6 +27,19 @@ enum Outside {
     pthread_sigmask(SIG_UNBLOCK, &alarm, nil)
     while sem_wait(rung) != 0 {}
     signal(SIGALRM, SIG_DFL)
+  }
+
+  /// Whether a handler counts that a thread installs after the others have been looked at once, before it waits itself.
+  static func lateHandlerCounts() -> Bool {
+    var activity = census_activity()
+    let isStill: @convention(c) () -> Bool = {
+      signal(SIGALRM) { _ in }
+      return true
+    }
+    let isQuiet = census_is_quiet(nil, isStill, &activity)
+    let what = withUnsafeBytes(of: activity.what) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+    print(isQuiet ? "the process is said to be quiet" : what)
+    return what == "signal \(SIGALRM) has a handler"
   }
 
   /// An eventfd that is closed in programs that children become, but not in the children.

@@ -2,7 +2,8 @@
 //
 //     DeadlockPrograms faulty
 //     DeadlockPrograms healthy
-//     DeadlockPrograms aio | ring | orphan | parent     # healthy too, but nothing else may be played beside it
+//     DeadlockPrograms aio | ring | orphan | child | parent     # healthy too, but nothing else may be played beside it
+//     DeadlockPrograms handler     # a handler that is installed while the threads are looked at
 //     DeadlockPrograms show        # prints what is found of the faulty ones
 //
 // Ends with 0 if all is as it should be. In a process of their own, since nothing else may happen there: not even the
@@ -14,12 +15,13 @@ private let what = CommandLine.arguments.dropFirst().first
 switch what {
 case "faulty": exit(try Theatre.play(FaultyProgram.all, shows: false) ? 0 : 1)
 case "show": exit(try Theatre.play(FaultyProgram.all, shows: true) ? 0 : 1)
+case "handler": exit(Outside.lateHandlerCounts() ? 0 : 1)
 case "healthy": exit(try Theatre.play(HealthyProgram.all) ? 0 : 1)
 default:
   if let program = what.flatMap({ HealthyProgram.alone[$0] }) {
     if what == "parent" { Outside.goOnAsChild(delay: HealthyProgram.longMoment) }
     exit(try Theatre.play([program]) ? 0 : 1)
   }
-  print("usage: DeadlockPrograms faulty | healthy | aio | ring | orphan | parent | show")
+  print("usage: DeadlockPrograms faulty | healthy | aio | ring | orphan | child | parent | handler | show")
   exit(2)
 }
