@@ -10,6 +10,8 @@ final class ForkedProcess: Sendable {
 
   init(_ body: @Sendable () -> Void = {}) {
     let parent = getpid()
+    // Looked up before: the dynamic linker's lock may be somebody's at the moment of the copy.
+    _ = (Self.systemCall, Self.clone, Self.ptrace)
     let child = Self.fork()
     if child == 0 {
       body()
@@ -61,8 +63,13 @@ final class ForkedProcess: Sendable {
 
   // MARK: What a copy does
 
-  /// Does nothing, until its parent has ended: nobody is left behind.
+  /// Does nothing, until its parent has ended: nobody is left behind. It stands at one place, so that who looks twice sees
+  /// the same.
   static func stay(for parent: pid_t = getppid()) -> Never {
+    // pidfd_open, Linux 5.3
+    let process = CInt(truncatingIfNeeded: systemCall(434, CLong(parent), 0))
+    var event = pollfd(fd: process, events: Int16(POLLIN), revents: 0)
+    if process >= 0 { while getppid() == parent && poll(&event, 1, -1) <= 0 {} }
     while getppid() == parent { usleep(50_000) }
     _exit(0)
   }
@@ -75,9 +82,9 @@ final class ForkedProcess: Sendable {
   /// Ends the calling thread alone, and nothing of what it has: not as `pthread_exit`, which calls what may take locks.
   static func endThread() {
     #if arch(x86_64)
-      _ = systemCall(60, 0)
+      _ = systemCall(60, 0, 0)
     #else
-      _ = systemCall(93, 0)
+      _ = systemCall(93, 0, 0)
     #endif
   }
 
@@ -89,7 +96,7 @@ final class ForkedProcess: Sendable {
     _ = clone({ _ in ForkedProcess.stay() }, stack + (64 << 10), flags, nil)
   }
 
-  private static let systemCall = function("syscall", as: (@convention(c) (CLong, CLong) -> CLong).self)
+  private static let systemCall = function("syscall", as: (@convention(c) (CLong, CLong, CLong) -> CLong).self)
   private static let clone = function(
     "clone",
     as: (@convention(c) (
