@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Sourced by the scripts that run several things, one after the other, and end with a table of them and with the line
-# `N passed, N failed`. Other steps follow a failed one: the table shows all that is broken, and the exit code says so.
+# Sourced by the scripts that run several things, one after the other or some at the same time, and end with a table of
+# them and with the line `N passed, N failed`. Other steps follow a failed one: the table shows all that is broken, and the exit code says so.
 #
 # What a step counts for: its own closing line `N passed, N failed`, else the tests of Swift Testing in its output. A
 # step that has neither (a build, the linter) counts as one. A step that failed has at least one failure, whatever its
@@ -13,11 +13,12 @@ steps_need_tests=no              # yes: a step in whose output there are none ha
 steps_table=()
 steps_passed=0
 steps_failed=0
-steps_child=
+declare -A steps_running=()      # the names of the steps that run, by their processes
+declare -A steps_log=() steps_beginning=()  # by the same
 steps_errors=()                  # what failed, said again under the table
 
 # The step is a process group of its own (by `timeout`), which an interrupt from the keyboard does not reach.
-trap 'if [[ -n $steps_child ]]; then kill "-$steps_signal" "$steps_child" 2> /dev/null; fi; exit 130' INT TERM
+trap 'for child in "${!steps_running[@]}"; do kill "-$steps_signal" "$child" 2> /dev/null; done; exit 130' INT TERM
 
 # How Swift Testing's lines begin, also behind the number that ctest puts before them.
 readonly steps_test_line='^([0-9]+: )?[^ ]+ Test '
@@ -82,17 +83,39 @@ show_failure() {
 
 # step <name> <command>...: runs the command with its output in a log.
 step() {
-  local name=$1 log status=0 closing passed failed seconds=$SECONDS
+  start_step "$@"
+  end_steps
+}
+
+# start_step <name> <command>...: does not wait for its end. For steps that use few processors.
+start_step() {
+  local name=$1 log
   shift
   mkdir -p "$steps_folder"
   log=$steps_folder/$(tr -cs 'A-Za-z0-9\n' - <<< "$name").log
-  printf '%-32s ' "$name"
   timeout --signal="$steps_signal" --kill-after=30 "$steps_limit" "$@" > "$log" 2>&1 < /dev/null &
-  steps_child=$!
-  wait "$steps_child" || status=$?
-  steps_child=
-  seconds=$((SECONDS - seconds))
+  steps_running[$!]=$name
+  steps_log[$!]=$log
+  steps_beginning[$!]=$SECONDS
+}
 
+# Waits for the steps that were started, and reports each when it ends.
+end_steps() {
+  local child status
+  while ((${#steps_running[@]} > 0)); do
+    # Before it has ended: so that a log that is cut off says where.
+    if ((${#steps_running[@]} == 1)); then printf '%-32s ' "${steps_running[@]}"; fi
+    status=0
+    wait -n -p child "${!steps_running[@]}" || status=$?
+    if ((${#steps_running[@]} > 1)); then printf '%-32s ' "${steps_running[$child]}"; fi
+    report_step "${steps_running[$child]}" "$status" "${steps_log[$child]}" $((SECONDS - steps_beginning[$child]))
+    unset "steps_running[$child]"
+  done
+}
+
+# report_step <name> <exit code> <log> <seconds>
+report_step() {
+  local name=$1 status=$2 log=$3 seconds=$4 closing passed failed
   closing=$(grep -E "$steps_closing_line" "$log" | tail -n 1) || true
   if [[ -n $closing ]]; then
     read -r passed _ failed _ <<< "$closing"
