@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -49,9 +50,20 @@ static bool read_information(unsigned long descriptor, char *text, size_t size) 
   return read_file(path, text, size);
 }
 
+static bool has_descriptor(const char *kind) {
+  DIR *descriptors = opendir("/proc/self/fd");
+  if (!descriptors) return true;
+  bool found = false;
+  for (struct dirent *entry; !found && (entry = readdir(descriptors));)
+    found = entry->d_name[0] != '.' && is_kind(strtoul(entry->d_name, NULL, 10), kind);
+  closedir(descriptors);
+  return found;
+}
+
 // MARK: Eventfds
 
-// A process that has forked, or came of a fork: the other one has the same eventfds, or handed them on before it ended.
+// A process that has forked, or came of a fork, or was started with eventfds: another one has the same, or handed them on
+// before it ended.
 static atomic_bool has_forked;
 static pid_t loaded_in;  // for a fork that asked nobody
 static void note_fork(void) { atomic_store(&has_forked, true); }
@@ -59,6 +71,8 @@ static void note_fork(void) { atomic_store(&has_forked, true); }
 __attribute__((constructor)) static void at_load(void) {
   loaded_in = getpid();
   pthread_atfork(NULL, note_fork, note_fork);
+  // An eventfd that the process was started with, whoever started it has too.
+  if (has_descriptor("anon_inode:[eventfd]")) note_fork();
 }
 
 static bool has_relatives(void) {
@@ -76,18 +90,12 @@ static bool has_asynchronous_calls(void) {
   char line[512];
   while (!found && fgets(line, sizeof line, maps)) found = strstr(line, " /[aio]") || strstr(line, "anon_inode:[io_uring]");
   fclose(maps);
-  DIR *descriptors = found ? NULL : opendir("/proc/self/fd");
-  if (!descriptors) return true;
-  for (struct dirent *entry; !found && (entry = readdir(descriptors));)
-    found = entry->d_name[0] != '.' && is_kind(strtoul(entry->d_name, NULL, 10), "anon_inode:[io_uring]");
-  closedir(descriptors);
-  return found;
+  return found || has_descriptor("anon_inode:[io_uring]");
 }
 
-// What is asked once in a census, and only if there is an eventfd.
 struct census {
   const void *idle_mark;
-  enum { unknown, own, others } eventfds;
+  enum { unknown, own, others } eventfds;  // asked once in a look, and only if there is an eventfd
 };
 
 // An eventfd that only threads of this process can write to, unless it was handed to another one over a socket, or to a driver:
@@ -113,8 +121,11 @@ static bool is_private_set(struct census *census, unsigned long descriptor) {
   char text[4096];
   if (!read_information(descriptor, text, sizeof text) || strlen(text) == sizeof text - 1) return false;
   for (const char *line = strstr(text, "tfd:"); line; line = strstr(line + 1, "tfd:")) {
-    unsigned long member;
-    if (sscanf(line, "tfd: %lu", &member) != 1 || !(is_own_eventfd(census, member) || is_idle_timer(member)))
+    unsigned long member, node;
+    struct stat file;
+    // The number may be another file's by now, while the set still has the one that it was.
+    if (sscanf(line, "tfd: %lu events: %*x data: %*x pos:%*d ino:%lx", &member, &node) != 2 ||
+        fstat((int)member, &file) != 0 || file.st_ino != node || !(is_own_eventfd(census, member) || is_idle_timer(member)))
       return false;
   }
   return true;
@@ -209,14 +220,17 @@ struct seen {
   unsigned long switches;
 };
 
-static unsigned long number_after(const char *text, const char *key) {
-  const char *found = strstr(text, key);
-  return found ? strtoul(found + strlen(key), NULL, 10) : 0;
+static bool read_switches(const char *status, unsigned long *count) {
+  static const char voluntary[] = "\nvoluntary_ctxt_switches:", forced[] = "\nnonvoluntary_ctxt_switches:";
+  const char *first = strstr(status, voluntary), *second = strstr(status, forced);
+  if (!first || !second) return false;
+  *count = strtoul(first + strlen(voluntary), NULL, 10) + strtoul(second + strlen(forced), NULL, 10);
+  return true;
 }
 
 // NULL: it can't go on by itself.
 static const char *look(struct census *census, struct seen *seen, bool again) {
-  char path[64], status[4096], call[256];
+  char path[64], status[16384], call[256];
   const char *what = "runs";
   // The count is read on the outer side of the two looks at the call.
   for (int step = 0; step < 2; step++) {
@@ -230,12 +244,13 @@ static const char *look(struct census *census, struct seen *seen, bool again) {
         what = in_call(census, seen->thread, number, arguments);
     } else {
       snprintf(path, sizeof path, "/proc/self/task/%d/status", seen->thread);
-      if (!read_file(path, status, sizeof status)) return "can't be looked at";
-      seen->switches = number_after(status, "\nvoluntary_ctxt_switches:") + number_after(status, "nonvoluntary_ctxt_switches:");
+      if (!read_file(path, status, sizeof status) || !read_switches(status, &seen->switches)) return "can't be looked at";
     }
   }
   // It has ended; the process's first thread stays like that.
-  return strstr(status, "\nState:\tZ") ? NULL : what;
+  if (strstr(status, "\nState:\tZ")) return NULL;
+  // In a call it may also wait for its memory, or on its way out of the call, or be held by a debugger: then it goes on.
+  return strstr(status, "\nState:\tS") ? what : "runs";
 }
 
 // MARK: All threads
@@ -257,28 +272,47 @@ static bool has_no_handler(struct census_activity *activity) {
   return tell(activity, 0, what);
 }
 
-// Looks at all but the calling one. Whether none can go on by itself.
-static bool look_at_all(struct census *census, struct seen *seen, size_t *count, bool again,
-                        struct census_activity *activity) {
+// All threads but the calling one.
+static bool list(struct seen *seen, size_t *count, struct census_activity *activity) {
   DIR *tasks = opendir("/proc/self/task");
   *count = 0;
   if (!tasks) return tell(activity, 0, "the threads can't be looked at");
-  bool is_quiet = true;
+  bool is_complete = true;
   pid_t own = gettid();
-  for (struct dirent *entry; is_quiet && (entry = readdir(tasks));) {
+  for (struct dirent *entry; is_complete && (entry = readdir(tasks));) {
     pid_t thread = atoi(entry->d_name);
     if (thread == 0 || thread == own) continue;
-    if (*count == most_threads) {
-      is_quiet = tell(activity, thread, "is one of too many");
-      break;
-    }
-    seen[*count].thread = thread;
-    const char *what = look(census, &seen[*count], again);
-    if (what) is_quiet = tell(activity, thread, what);
-    (*count)++;
+    if (*count == most_threads) is_complete = tell(activity, thread, "is one of too many");
+    else seen[(*count)++].thread = thread;
   }
   closedir(tasks);
-  return is_quiet;
+  return is_complete;
+}
+
+// Whether none of those that are listed can go on by itself.
+static bool look_at_all(struct census *census, struct seen *seen, size_t count, bool again,
+                        struct census_activity *activity) {
+  census->eventfds = unknown;
+  for (size_t i = 0; i < count; i++) {
+    const char *what = look(census, &seen[i], again);
+    if (what) return tell(activity, seen[i].thread, what);
+  }
+  return true;
+}
+
+static bool are_same(const struct seen *first, size_t count, const struct seen *second, size_t same,
+                     struct census_activity *activity) {
+  bool is_same = count == same;
+  for (size_t i = 0; is_same && i < count; i++) is_same = first[i].thread == second[i].thread;
+  return is_same || tell(activity, 0, "a thread came or went");
+}
+
+static bool have_not_run(const struct seen *first, const struct seen *second, size_t count,
+                         struct census_activity *activity) {
+  for (size_t i = 0; i < count; i++) {
+    if (first[i].switches != second[i].switches) return tell(activity, second[i].thread, "runs");
+  }
+  return true;
 }
 
 bool census_is_quiet(const void *idle_mark, bool (*is_still)(void), struct census_activity *activity) {
@@ -287,17 +321,13 @@ bool census_is_quiet(const void *idle_mark, bool (*is_still)(void), struct censu
   struct seen *first = calloc(2 * most_threads, sizeof *first), *second = first + most_threads;
   if (!first) return tell(activity, 0, "there is no memory to look at the threads");
   size_t count, same;
-  // Who waited at both looks, and has not run in between, waited at the moment between them: so did all at once. What a thread
-  // may have prepared before it began to wait is asked for then; what is asked for in the looks, in the second one again.
-  bool is_quiet = look_at_all(&census, first, &count, false, activity) &&
-                  (is_still() || tell(activity, 0, "a timer is armed")) && has_no_handler(activity);
-  census.eventfds = unknown;
-  is_quiet = is_quiet && look_at_all(&census, second, &same, true, activity);
-  if (is_quiet && count != same) is_quiet = tell(activity, 0, "a thread came or went");
-  for (size_t i = 0; is_quiet && i < count; i++) {
-    if (first[i].thread != second[i].thread || first[i].switches != second[i].switches)
-      is_quiet = tell(activity, second[i].thread, "runs");
-  }
+  // Who waited at both looks, and has not run in between, waited at any moment between them. When the second list is made
+  // nobody is missing in the first one but who has ended by then: so at that moment all wait. What a thread may have prepared
+  // before is asked for after it; what is asked for in a look, in the second one again.
+  bool is_quiet = list(first, &count, activity) && look_at_all(&census, first, count, false, activity) &&
+                  list(second, &same, activity) && are_same(first, count, second, same, activity) &&
+                  (is_still() || tell(activity, 0, "a timer is armed")) && has_no_handler(activity) &&
+                  look_at_all(&census, second, count, true, activity) && have_not_run(first, second, count, activity);
   free(first);
   return is_quiet;
 }

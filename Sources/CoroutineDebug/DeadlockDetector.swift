@@ -62,10 +62,11 @@ extension DeadlockDetector {
     let deadline = ContinuousClock.now + timeout
     let caller = Coroutine.currentID
     var before: [UInt64]?
+    var standing = Standstill()
     while true {
       let start = ContinuousClock.now
       // In this order: where nothing else can happen any more, what is found is final.
-      let isStill = Quiet.activity == nil
+      let isStill = standing.look()
       let left = try CoroutineDump.explaining { try DeadlockSearch.leftovers() }
         .filter { $0.backtrace.id != caller && !isIgnored($0.backtrace) }
       guard !left.isEmpty else { return nil }

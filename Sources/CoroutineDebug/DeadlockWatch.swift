@@ -91,14 +91,15 @@ final class DeadlockWatch: Sendable {
     private var standstill: Set<UInt64> = []
     /// How much of a processor's time the last look took. (Not how long: on a busy machine that says little.)
     private(set) var lookDuration = Duration.zero
+    private var standing = Standstill()
 
     /// What has come up since the last time. Where it can't look, for lack of a system call, nothing.
     mutating func news() -> [DeadlockReport] {
       lookDuration = .zero
       guard Inspection.liveCount > 0 else { return [] }
-      // First: in a process that stands still the circles that are found after that are all that there will be.
-      let isStill = Quiet.activity == nil
       let start = clock()
+      // First: in a process that stands still the circles that are found after that are all that there will be.
+      let isStill = standing.look()
       guard let found = try? DeadlockSearch.circles() else { return [] }
       lookDuration = clock() - start
       var news: [DeadlockReport] = []

@@ -16,3 +16,16 @@ enum Quiet {
     withUnsafeBytes(of: characters) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
   }
 }
+
+/// Whether nothing can happen any more, of which one look is not enough: a timer that has run out may not have woken anybody
+/// yet, as its interrupt is late.
+struct Standstill {
+  private var wasQuiet = false
+
+  /// Whether all was quiet at this look, and at the one before.
+  mutating func look() -> Bool {
+    let isQuiet = Quiet.activity == nil
+    defer { wasQuiet = isQuiet }
+    return isQuiet && wasQuiet
+  }
+}

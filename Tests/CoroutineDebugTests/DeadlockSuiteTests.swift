@@ -6,8 +6,10 @@ import Testing
 /// them, in a process in which there is nobody else.
 ///
 /// ThreadSanitizer has a thread that wakes up again and again: with it nothing ever stands still.
-@Suite(.enabled(if: !coroutine_sanitizers_active())) struct DeadlockSuiteTests {
-  @Test(arguments: ["faulty", "healthy", "aio", "ring", "orphan", "child", "parent", "handler"])
+@Suite(.enabled(if: !coroutine_sanitizers_active()), .timeLimit(.minutes(5))) struct DeadlockSuiteTests {
+  @Test(arguments: [
+    "faulty", "healthy", "aio", "ring", "orphan", "child", "parent", "late-handler", "late-child",
+  ])
   func faultsAreFoundAndLookAlikesAreNot(_ which: String) async throws {
     let output = FileManager.default.temporaryDirectory.appendingPathComponent("deadlocks-\(getpid())-\(which)")
     defer { try? FileManager.default.removeItem(at: output) }

@@ -17,6 +17,8 @@ final class ForkedProcess: Sendable {
       body()
       Self.stay(for: parent)
     }
+    // -1 would be all processes, to whoever ends it.
+    precondition(child > 0, "fork: error \(errno)")
     id = child
   }
 

@@ -1,4 +1,3 @@
-import CUnwind
 import Glibc
 
 /// What is outside of the process's threads: what wakes one, unseen by those who look at them, and what does not.
@@ -29,19 +28,6 @@ enum Outside {
     signal(SIGALRM, SIG_DFL)
   }
 
-  /// Whether a handler counts that a thread installs after the others have been looked at once, before it waits itself.
-  static func lateHandlerCounts() -> Bool {
-    var activity = census_activity()
-    let isStill: @convention(c) () -> Bool = {
-      signal(SIGALRM) { _ in }
-      return true
-    }
-    let isQuiet = census_is_quiet(nil, isStill, &activity)
-    let what = withUnsafeBytes(of: activity.what) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
-    print(isQuiet ? "the process is said to be quiet" : what)
-    return what == "signal \(SIGALRM) has a handler"
-  }
-
   /// An eventfd that is closed in programs that children become, but not in the children.
   static func makeEvent() -> CInt { eventfd(0, O_CLOEXEC) }
 
@@ -49,6 +35,7 @@ enum Outside {
   static func makeChild() -> pid_t {
     let parent = getpid()
     let child = fork()
+    precondition(child >= 0, "fork: error \(errno)")
     guard child == 0 else { return child }
     while getppid() == parent { usleep(50_000) }
     _exit(0)
@@ -64,6 +51,7 @@ enum Outside {
   /// A child that adds 1 to an eventfd after some microseconds.
   static func addLater(to event: CInt, after delay: UInt32) -> pid_t {
     let child = fork()
+    precondition(child >= 0, "fork: error \(errno)")
     guard child == 0 else { return child }
     usleep(delay)
     add(to: event)

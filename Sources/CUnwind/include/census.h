@@ -16,7 +16,7 @@ struct census_activity {
 // the calling thread brings it about. If not, `activity` tells of one that can.
 //
 // Threads that wait as idle ones of the runtime count as such: those that passed `idle_mark` to the kernel. So do the idle
-// ones of Dispatch. `is_still` is asked at a moment at which all of them waited, for what threads don't show: timers. So
-// is which signals have handlers.
+// ones of Dispatch. What threads don't show is asked for at a moment at which all of them wait: which signals have handlers,
+// and by `is_still` timers.
 // Takes some 20 us for each thread, less if one of the first is active.
 bool census_is_quiet(const void *idle_mark, bool (*is_still)(void), struct census_activity *activity);
