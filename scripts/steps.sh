@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # Sourced by the scripts that run several things, one after the other or some at the same time, and end with a table of
-# them and with the line `N passed, N failed`. Other steps follow a failed one: the table shows all that is broken, and the exit code says so.
+# them and with the line `N passed, N failed`. Other steps follow a failed one: the table shows all that is broken, and the
+# exit code says so.
 #
 # What a step counts for: its own closing line `N passed, N failed`, else the tests of Swift Testing in its output. A
 # step that has neither (a build, the linter) counts as one. A step that failed has at least one failure, whatever its
@@ -17,8 +18,8 @@ declare -A steps_running=()      # the names of the steps that run, by their pro
 declare -A steps_log=() steps_beginning=()  # by the same
 steps_errors=()                  # what failed, said again under the table
 
-# The step is a process group of its own (by `timeout`), which an interrupt from the keyboard does not reach.
-trap 'for child in "${!steps_running[@]}"; do kill "-$steps_signal" "$child" 2> /dev/null; done; exit 130' INT TERM
+# Each step is a process group of its own (by `timeout`), which an interrupt from the keyboard does not reach.
+trap 'for child in "${!steps_running[@]}"; do kill "-$steps_signal" "$child" 2> /dev/null || true; done; exit 130' INT TERM
 
 # How Swift Testing's lines begin, also behind the number that ctest puts before them.
 readonly steps_test_line='^([0-9]+: )?[^ ]+ Test '
@@ -101,15 +102,22 @@ start_step() {
 
 # Waits for the steps that were started, and reports each when it ends.
 end_steps() {
-  local child status
+  local child status name log seconds
   while ((${#steps_running[@]} > 0)); do
     # Before it has ended: so that a log that is cut off says where.
     if ((${#steps_running[@]} == 1)); then printf '%-32s ' "${steps_running[@]}"; fi
-    status=0
-    wait -n -p child "${!steps_running[@]}" || status=$?
+    status=0 child=
+    wait -n -p child "${!steps_running[@]}" 2> /dev/null || status=$?
+    if [[ -z ${child:-} ]]; then
+      # One that a signal ended while another was reported: only by its number bash still knows of it.
+      for child in "${!steps_running[@]}"; do kill -0 "$child" 2> /dev/null || break; done
+      status=0
+      wait "$child" || status=$?
+    fi
     if ((${#steps_running[@]} > 1)); then printf '%-32s ' "${steps_running[$child]}"; fi
-    report_step "${steps_running[$child]}" "$status" "${steps_log[$child]}" $((SECONDS - steps_beginning[$child]))
-    unset "steps_running[$child]"
+    name=${steps_running[$child]} log=${steps_log[$child]} seconds=$((SECONDS - steps_beginning[$child]))
+    unset "steps_running[$child]"  # its number may become another's
+    report_step "$name" "$status" "$log" "$seconds"
   done
 }
 
@@ -132,9 +140,10 @@ report_step() {
   steps_failed=$((steps_failed + failed))
   steps_table+=("$(printf '%-32s %8d %8d %8d s' "$name" "$passed" "$failed" "$seconds")")
   printf '%5d passed %5d failed %6d s\n' "$passed" "$failed" "$seconds"
+  if [[ $status == 137 ]] && ((seconds < steps_limit)); then status="137, killed"; fi
   case $status in
     0) if ((failed > 0)); then show_failure "$name" "$log"; fi ;;
-    124) printf '    ended after %d s: it hangs\n' "$steps_limit"; show_failure "$name" "$log" ;;
+    124 | 137) printf '    ended after %d s: it hangs\n' "$steps_limit"; show_failure "$name" "$log" ;;
     warnings) printf '    warnings are errors here\n'; steps_errors+=("$(under "$name" < "$log.warnings")") ;;
     *) printf '    exit code %s\n' "$status"; show_failure "$name" "$log" ;;
   esac
@@ -142,6 +151,7 @@ report_step() {
 
 # Prints the table, what failed, and the closing line; fails if anything did.
 steps_summary() {
+  end_steps
   printf '\n%-32s %8s %8s %10s\n' "" passed failed time
   printf '%s\n' "${steps_table[@]}"
   if ((${#steps_errors[@]})); then printf '\n'; printf '%s\n' "${steps_errors[@]}"; fi
