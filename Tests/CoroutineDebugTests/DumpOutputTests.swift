@@ -175,6 +175,36 @@ private let openTerminal: UInt = 0x5441
     try end()
   }
 
+  /// As in a service whose threads all want a dump, while the one that is made waits for them.
+  @Test func theSinkMayWaitForAnotherDumpAndNobodyIsListedTwice() throws {
+    let (suspended, end) = suspend(3000)
+    let thread = ThreadPool(threads: 1)
+    let door = DispatchSemaphore(value: 0)
+    let first = Coroutine(on: thread) { door.wait() }
+    let new = (0..<3000).map { _ in Coroutine(on: thread) {} }
+    let ids = suspended.map(\.id) + new.map(\.id)
+    let other = ThreadPool(threads: 1)
+    var options = CoroutineDump.Options(format: .json)
+    options.names = false
+    var (output, dumps) = (Data(), 0)
+    try CoroutineDump.write(options: options) { part in
+      output.append(contentsOf: part)
+      // Other tests may have more coroutines than one wants to look at again and again.
+      guard dumps < 4 else { return }
+      let listed = Coroutine(on: other) { Set(try CoroutineDump.capture().coroutines.map(\.id)) }
+      if try listed.getBlocking().isSuperset(of: ids) { dumps += 1 }
+    }
+    #expect(dumps == 4)
+    let json = try #require(try JSONSerialization.jsonObject(with: output) as? [String: Any])
+    let listed = try #require(json["coroutines"] as? [[String: Any]]).filter { $0["kind"] as? String == "coroutine" }
+    let counts = Dictionary(listed.map { ($0["id"] as? UInt64, 1) }, uniquingKeysWith: +)
+    #expect(ids.allSatisfy { counts[$0] == 1 })
+    door.signal()
+    for coroutine in new { try coroutine.getBlocking() }
+    try first.getBlocking()
+    try end()
+  }
+
   @Test func theSinkMayAskWhatACoroutineWaitsFor() throws {
     let (suspended, end) = suspend(3000)
     var options = CoroutineDump.Options(format: .json)

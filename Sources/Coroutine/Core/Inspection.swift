@@ -25,8 +25,8 @@ package enum Inspection {
   /// Passes the coroutines of the process to `body` one by one, in no order, then the generators that are suspended on
   /// behalf of nobody.
   ///
-  /// `body` must not suspend, nor wait for a coroutine, nor keep what it is given. One snapshot at a time: a second caller
-  /// waits.
+  /// `body` must not suspend, nor wait for a coroutine, nor keep what it is given. One freeze at a time: a second caller
+  /// waits for its end, but not for what the first one does in `between`, which may wait for the second in its turn.
   ///
   /// - Parameters:
   ///   - batch: after so many the freeze ends for a moment, in which `between` is called: that may do what it likes. What
@@ -38,12 +38,11 @@ package enum Inspection {
     batch: Int = .max, between: () throws -> Void = {}, last: () throws -> Void = {},
     _ body: (InspectedCoroutine) throws -> Void
   ) throws {
-    oneAtATime.lock()
-    defer { oneAtATime.unlock() }
-    pass &+= 1
     var isFrozen = true
     try begin()
     defer { if isFrozen { end() } }
+    latestPass &+= 1
+    let pass = latestPass
     var rest = batch
     func visit(_ inspected: InspectedCoroutine) throws {
       try body(inspected)
@@ -66,7 +65,8 @@ package enum Inspection {
     }
     // Those that were created after this have nothing to do with the question, and could keep it from ever ending.
     let newest = CoroutineCore.newestID
-    while try visitNewcomers(upTo: newest, limit: rest, visit) { try pauseIfDue() }
+    var latestNew: UInt64 = 0
+    while try visitNewcomers(after: &latestNew, upTo: newest, limit: rest, pass, visit) { try pauseIfDue() }
     try last()
   }
 
@@ -85,41 +85,85 @@ package enum Inspection {
       SuspensionReason(operation), waitsFor: found.waitsFor, since: since, deadline: found.deadline)
   }
 
-  /// Guards `pass`, and is held by whoever takes a snapshot.
-  private static let oneAtATime = Lock()
-  /// Held during a freeze: a snapshot of several may take long in between, and whoever asks about one shall not wait for it.
+  /// Held during a freeze.
   private static let freeze = Lock()
-  nonisolated(unsafe) private static var pass: UInt32 = 0  // guarded by `oneAtATime`
+  nonisolated(unsafe) private static var latestPass: UInt32 = 0  // guarded by `freeze`
 
-  /// Those that have not begun and were not seen, `limit` at most. Whether there may be more.
+  /// Those that have not begun, `limit` at most, by their numbers, which are to be greater than `last`: it becomes the
+  /// greatest. (Whether they were seen they could not say: other snapshots may be taken between two parts of this one.)
+  ///
+  /// - Returns: whether there may be more.
   private static func visitNewcomers(
-    upTo newest: UInt64, limit: Int, _ visit: (InspectedCoroutine) throws -> Void
+    after last: inout UInt64, upTo newest: UInt64, limit: Int, _ pass: UInt32,
+    _ visit: (InspectedCoroutine) throws -> Void
   ) throws -> Bool {
-    struct LimitReached: Error {}
-    var count = 0
-    func take(_ core: CoroutineCore, isStarting: Bool = false) throws -> Bool {
-      guard core.idOfNewcomer <= newest, core.record.seenBy != pass, isStarting || core.hasNotBegun else {
-        return false
-      }
-      guard count < limit else { throw LimitReached() }
-      core.record.seenBy = pass
-      count += 1
-      return true
+    var found = LeastNewcomers(limit: limit)
+    let seen = last
+    func take(_ core: CoroutineCore, isStarting: Bool = false) {
+      let id = core.idOfNewcomer
+      guard id <= newest else { return }
+      // Whoever starts may be seen on its stack already. Who was seen there by a later snapshot has begun since.
+      guard core.hasNotBegun ? id > seen : isStarting && isUnseen(core, by: pass) else { return }
+      found.insert(core, id)
     }
-    do {
-      // Twice, for those that were moved from where it looked later to where it had looked before.
-      for _ in 1...2 {
-        for pool in PoolCore.all.all {
-          try pool.visitReady { if try take($0) { try visit(InspectedCoroutine($0)) } }
-          try pool.visitStarting { if try take($0, isStarting: true) { try visit(InspectedCoroutine($0)) } }
+    // Twice, for those that were moved from where it looked later to where it had looked before.
+    for _ in 1...2 {
+      for pool in PoolCore.all.all {
+        pool.visitReady { take($0) }
+        pool.visitStarting { take($0, isStarting: true) }
+      }
+    }
+    // One in a place has not begun even if it has got its stack meanwhile, where it was looked for too early.
+    Newcomers.visit { take($0, isStarting: true) }
+    let isComplete = found.trim()
+    for (id, core) in found.all {
+      try core._withUnsafeGuaranteedRef {
+        note($0, seenBy: pass)
+        try visit(InspectedCoroutine($0))
+      }
+      last = max(last, id)
+    }
+    return !isComplete
+  }
+
+  /// Whether neither this snapshot has seen it nor a later one.
+  private static func isUnseen(_ core: CoroutineCore, by pass: UInt32) -> Bool {
+    Int32(bitPattern: core.record.seenBy &- pass) < 0
+  }
+
+  fileprivate static func note(_ core: CoroutineCore, seenBy pass: UInt32) {
+    if isUnseen(core, by: pass) { core.record.seenBy = pass }
+  }
+
+  /// Of all that are inserted those with the least numbers, each once: room for as many more is all that it takes.
+  private struct LeastNewcomers {
+    // Alive as long as the freeze lasts.
+    private(set) var all: [(id: UInt64, core: Unmanaged<CoroutineCore>)] = []
+    private let limit: Int
+    private var isComplete = true
+
+    init(limit: Int) { self.limit = limit }
+
+    mutating func insert(_ core: CoroutineCore, _ id: UInt64) {
+      all.append((id, Unmanaged.passUnretained(core)))
+      if all.count / 2 >= max(limit, 512) { _ = trim() }
+    }
+
+    /// Sorts them. Whether nothing was ever left out.
+    mutating func trim() -> Bool {
+      all.sort { $0.id < $1.id }
+      var count = 0
+      for index in all.indices where index == 0 || all[index].id != all[index - 1].id {
+        guard count < limit else {
+          isComplete = false
+          break
         }
+        all[count] = all[index]
+        count += 1
       }
-      // One in a place has not begun even if it has got its stack meanwhile, where it was looked for too early.
-      try Newcomers.visit { if try take($0, isStarting: true) { try visit(InspectedCoroutine($0)) } }
-    } catch is LimitReached {
-      return true
+      all.removeSubrange(count...)
+      return isComplete
     }
-    return false
   }
 
   /// From its return on, whoever resumes, begins or ends a coroutine sees the request, or has published before that it
@@ -250,7 +294,7 @@ package struct InspectedCoroutine {
     self.init(on: stack)
     guard let core else { return }
     guard core.record.seenBy != pass else { return nil }
-    core.record.seenBy = pass
+    Inspection.note(core, seenBy: pass)
   }
 
   /// What is on a stack. A block that is being made or taken down at this moment is in none of the states, nor does it enter
