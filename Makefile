@@ -2,7 +2,7 @@
 # they need is installed, or named, by scripts/bootstrap.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo examples test dumps trace docs sanitize bench bench-check lint cmake assembly
+.PHONY: help demo examples test dumps trace docs sanitize bench bench-full bench-check lint cmake assembly
 
 # A directory for the demo to index, and the runs of `make test` and `make sanitize`, see scripts/test.sh.
 DIR ?=
@@ -21,6 +21,7 @@ help:
 	@echo "make docs       compile the examples of the README and of docs/, and run those that say what they print"
 	@echo "make sanitize   run the tests under ThreadSanitizer and AddressSanitizer, on all backends"
 	@echo "make bench      run the benchmarks, beside Boost, Go, and Swift's own concurrency"
+	@echo "make bench-full   the same with more and longer rounds, and what takes too long for the quick form"
 	@echo "make bench-check  hold the runtime's ratios to its peers against Benchmarks/thresholds.json"
 	@echo "make lint       check the format of the sources"
 	@echo "make cmake      build with CMake and run the tests by ctest, on all backends"
@@ -58,6 +59,11 @@ bench:
 	@scripts/bootstrap.sh bench
 	@scripts/bootstrap.sh peers || true
 	@scripts/bench.sh
+
+bench-full:
+	@scripts/bootstrap.sh bench
+	@scripts/bootstrap.sh peers || true
+	@scripts/bench.sh --full
 
 bench-check:
 	@scripts/bootstrap.sh bench

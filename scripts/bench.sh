@@ -65,6 +65,12 @@ build go env GOFLAGS=-mod=mod bash -c "cd Benchmarks/Peers/go && go build -o '$p
 
 versions=(--version "$(swift --version 2> /dev/null | grep -m 1 'Swift version')")
 add_version() { if [[ -x $programs/$1 && -n ${2-} ]]; then versions+=(--version "$2"); fi; }
+add_version runtime-ASM "commit $(git describe --always --dirty 2> /dev/null || echo unknown)"
+if [[ $(clang --version 2> /dev/null) =~ clang\ version\ [0-9.]+ ]]; then add_version runtime-ASM "${BASH_REMATCH[0]}"; fi
+dependencies=$(swift package --package-path Benchmarks --scratch-path .build-bench/ASM show-dependencies 2> /dev/null || true)
+if [[ $dependencies =~ swift-async-algorithms@([0-9.]+) ]]; then
+  add_version runtime-ASM "swift-async-algorithms ${BASH_REMATCH[1]}"
+fi
 add_version go "$(go version 2> /dev/null || true)"
 add_version cxx20 "$(g++ --version 2> /dev/null | head -n 1 || true)"
 boost_version=$(grep -h -s -m 1 '#define BOOST_LIB_VERSION' /usr/include/boost/version.hpp /usr/local/include/boost/version.hpp || true)

@@ -169,6 +169,24 @@ static std::int64_t skynet(std::int64_t leaves) {
   return results.value_pop();
 }
 
+static std::int64_t sum_of_tree(std::int64_t first, std::int64_t leaves) {
+  if (leaves == 1) return first;
+  std::int64_t sums[10];
+  std::vector<fib::fiber> parts;
+  parts.reserve(10);
+  for (std::int64_t part = 0; part < 10; part++) {
+    parts.push_back(post([=, &sums] { sums[part] = sum_of_tree(first + part * (leaves / 10), leaves / 10); }));
+  }
+  std::int64_t sum = 0;
+  for (std::int64_t part = 0; part < 10; part++) {
+    parts[part].join();
+    sum += sums[part];
+  }
+  return sum;
+}
+
+static std::int64_t skynet_by_joins(std::int64_t leaves) { return sum_of_tree(0, leaves); }
+
 static Reading suspended(std::int64_t count) {
   fib::fixedsize_stack stacks(16 << 10);
   Unbuffered nobody_sends;
@@ -207,6 +225,7 @@ int main() {
       {"mutex, wanted by four that yield inside\tBoost.Fiber, fibers::mutex", timed(lock_by_four)},
       {"100,000 timers of 10 ms, all of them\tBoost.Fiber, sleep_for", timed(sleep_all)},
       {"skynet of 100,000 over channels, all of it\tBoost.Fiber, unbuffered_channel", timed(skynet)},
+      {"skynet of a million, all of it\tBoost.Fiber, post, then join", timed(skynet_by_joins)},
   };
   for (const char *count : {"1,000", "10,000", "100,000", "1,000,000"}) {
     loops[std::string(count) +

@@ -58,6 +58,7 @@ extension Programs {
     _ workload: Workload, cores: Int, _ effort: Effort, backends: [String] = Self.backends, onlyPromised: Bool = false
   ) throws -> (Comparison, brokenPromises: [String]) {
     var contenders = contenders(workload, backends)
+    if !effort.isFull { for index in contenders.indices { contenders[index].leaveOutIfLong() } }
     var workers = Workers(programs: self, cores: cores)
     defer { workers.endAll() }
     for index in contenders.indices { try contenders[index].prepare(&workers, effort, onlyPromised) }
@@ -129,7 +130,9 @@ private struct Contender {
   private let workload: Workload
   private let subject: Subject
   private let backend: String?
-  private let file: URL?
+  /// `nil` if it can't run, for the reason below.
+  private var file: URL?
+  private var missing: String?
   private var operations = 0
   private var times: [Double] = []
   private var bytes: [Double] = []
@@ -145,6 +148,14 @@ private struct Contender {
     let isWithoutBoost =
       subject.role == .backend && backend == "Boost" && programs.file(of: .runtime, backend: "Boost") == nil
     file = isWithoutBoost ? nil : programs.file(of: subject.program, backend: build)
+    missing = file == nil ? "missing: \(subject.program.reasonMissing(backend: backend))" : nil
+  }
+
+  /// In the quick form.
+  mutating func leaveOutIfLong() {
+    guard file != nil, subject.isInFullFormOnly else { return }
+    file = nil
+    missing = "in the full form only, see --full"
   }
 
   /// Counts, where counting is asked for, and finds out how much one run does.
@@ -213,8 +224,7 @@ private struct Contender {
   }
 
   var entry: Comparison.Entry {
-    let missing = file == nil ? "missing: \(subject.program.reasonMissing(backend: backend))" : nil
-    return Comparison.Entry(
+    Comparison.Entry(
       system: subject.system, backend: backend, role: subject.role, comparedWith: subject.comparedWith, times: times,
       bytes: bytes.isEmpty ? nil : Distribution(bytes).median, allocations: allocations, path: path, missing: missing)
   }

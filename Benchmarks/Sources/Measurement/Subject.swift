@@ -16,6 +16,8 @@ public struct Subject {
   public private(set) var process = ""
   /// The system of the same workload, on the same backend, whose time is 1 instead of the best peer's.
   public private(set) var comparedWith: String?
+  /// Whether the quick form leaves it out, as it takes too long.
+  private(set) var isInFullFormOnly = false
   /// Whether its instructions are counted though it promises nothing of them.
   private var isCounted = false
   /// What a run of so many operations must have computed.
@@ -76,6 +78,13 @@ public struct Subject {
     var changed = self
     changed.process = process
     changed.comparedWith = other
+    return changed
+  }
+
+  /// The same, which the quick form names as left out.
+  public func inFullFormOnly() -> Subject {
+    var changed = self
+    changed.isInFullFormOnly = true
     return changed
   }
 

@@ -45,6 +45,7 @@ public struct Thresholds {
     var measured = Measured(suite: suite, programs: programs, effort: effort, thresholds: self)
     var problems: [String] = []
     var rows: [[String]] = []
+    var compared = 0
     for threshold in all {
       let isPossible = threshold.cores <= Processors.given.count
       var value = isPossible ? try measured.value(of: threshold) : nil
@@ -60,10 +61,12 @@ public struct Thresholds {
         case let value? where value > threshold.target: "kept"
         default: "target reached"
         }
+      if value != nil { compared += 1 }
       rows.append([
         "\(threshold.workload), on \(threshold.cores)", "\(threshold.system) [\(threshold.backend)]",
         threshold.peerWorkload ?? threshold.peer ?? "bytes", value.map(threshold.text) ?? "",
-        threshold.text(threshold.atMost), threshold.text(threshold.target), verdict,
+        threshold.text(threshold.atMost), threshold.text(threshold.target),
+        value == nil ? "" : "\(measured.count(of: threshold))", verdict,
       ])
       if verdict == "FAILS" {
         problems.append(
@@ -71,9 +74,11 @@ public struct Thresholds {
             + "of \(threshold.peer ?? "memory"), at most \(threshold.text(threshold.atMost)) is allowed")
       }
     }
-    let titles = ["workload, cores", "system", "beside", "measured", "at most", "target", ""]
+    let titles = ["workload, cores", "system", "beside", "measured", "at most", "target", "times", ""]
     let counted = try measured.countTheRest()
-    let summary = "\nPromises to do without allocations, calls and locks: \(counted) counted beside these.\n"
+    let summary =
+      "\n\(compared) of \(all.count) thresholds compared; the others lack a peer or a processor.\n"
+      + "Promises to do without allocations, calls and locks: \(counted) counted beside these.\n"
     FileHandle.standardOutput.write(Data((Table(titles: titles, rows: rows).text + summary).utf8))
     return problems + measured.brokenPromises
   }

@@ -88,7 +88,7 @@ extension Workload {
   /// Four channels with an element each; the one that was taken is put back.
   private static func selecting() -> Workload {
     Workload(
-      "select of four, all ready, and one send",
+      "select of four, all ready, and one send", cores: [1, 2],
       subjects: [
         .coroutine("select", promises: .noAllocation) { count in
           let channels = (0..<4).map { _ in Channel<Int>(capacity: .buffered(1)) }

@@ -8,7 +8,7 @@ extension Workload {
     let bare: Promises = [.noAllocation, .noCallOut, .noLock]
     let counted = bare.subtracting(.noLock)
     return [
-      elements("generator, Int", Numbers(), bare, others: alternatives(Numbers())),
+      elements("generator, Int", Numbers(), bare, others: alternatives(Numbers(), bare)),
       elements("generator, class reference, shared", SharedBox(), counted, others: streams(SharedBox())),
       elements("generator, class reference, fresh", FreshBoxes(), []),
       elements("generator, struct of 40 bytes", Records40(), bare),
@@ -55,24 +55,28 @@ extension Workload {
   }
 
   /// The runtime's other forms, the backends alone, and what there is for the same elsewhere.
-  private static func alternatives(_ source: Numbers) -> [Subject] {
-    let other = { (system: String, loop: @escaping (Int) -> Int) in
-      Subject(system, backend: Coroutine.backendName, role: .runtime, expecting: source.sum, loop: loop)
+  ///
+  /// - Parameter bare: what a form promises that does nothing but to switch.
+  private static func alternatives(_ source: Numbers, _ bare: Promises) -> [Subject] {
+    let other = { (system: String, promises: Promises, loop: @escaping (Int) -> Int) in
+      Subject(
+        system, backend: Coroutine.backendName, role: .runtime, promises: promises, expecting: source.sum, loop: loop)
     }
     return [
-      other("next()") { count in sumByNext(source, count) },
+      other("next()", bare) { count in sumByNext(source, count) },
       // Each yield has to look at the access that is in progress.
-      other("for … in, while the consumer modifies a property") { count in Consumer().sum(source, count) },
+      other("for … in, while the consumer modifies a property", .noAllocation) { Consumer().sum(source, $0) },
       Subject(
         "for … in, inside a coroutine", backend: Coroutine.backendName, role: .runtime, promises: .noAllocation,
         expecting: source.sum
       ) { count in
         Surroundings.coroutine { .timed { sumByForIn(source, count) } }
       },
-      other("ThrowingGenerator, next()", sumByThrowing),
-      other("TwoWayGenerator, next(Int)", sumByTwoWay),
-      other("for … in, through ten that yield from one another", sumByDelegates),
-      other("AsyncGenerator, in a coroutine of the same thread", sumByAsyncGenerator),
+      other("ThrowingGenerator, next()", bare, sumByThrowing),
+      other("TwoWayGenerator, next(Int)", .noAllocation, sumByTwoWay),
+      other("for … in, through ten that yield from one another", .noAllocation, sumByDelegates),
+      other(
+        "AsyncGenerator, in a coroutine of the same thread", .hardlyAnyAllocation, sumByAsyncGenerator),
     ] + Backends.subjects(Counts()) + [
       .peer("boost::coroutines2", .boostContext, expecting: source.sum),
       .peer("boost::context::fiber", .boostContext, expecting: source.sum),

@@ -51,6 +51,7 @@ extension Workload {
       subjects: [
         .coroutine("Coroutine { }.get()", expecting: sum) { count in sumOfTree(0, count) },
         .peer("Go, channel", .go, expecting: sum),
+        .peer("Boost.Fiber, post, then join", .boostFiber, expecting: sum).inFullFormOnly(),
         .task("TaskGroup", expecting: sum) { count in await sumOfTasks(0, count) },
       ])
   }

@@ -12,7 +12,7 @@ extension Workload {
   /// Two coroutines that let each other run in turn.
   private static func yielding() -> Workload {
     Workload(
-      "yield, one turn of two",
+      "yield, one turn of two", cores: [1, 2],
       subjects: [
         .coroutine("Coroutine.yield()", promises: .noAllocation, granularity: 2) { turns in
           let other = Coroutine { takeTurns(turns / 2) }
