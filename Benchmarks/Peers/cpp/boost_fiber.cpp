@@ -224,8 +224,10 @@ int main() {
       {"mutex, uncontended\tBoost.Fiber, fibers::mutex", timed(lock)},
       {"mutex, wanted by four that yield inside\tBoost.Fiber, fibers::mutex", timed(lock_by_four)},
       {"100,000 timers of 10 ms, all of them\tBoost.Fiber, sleep_for", timed(sleep_all)},
+      {"100,000 timers of 10 ms in a new process, one of them\tBoost.Fiber, sleep_for", timed(sleep_all)},
       {"skynet of 100,000 over channels, all of it\tBoost.Fiber, unbuffered_channel", timed(skynet)},
       {"skynet of a million, all of it\tBoost.Fiber, post, then join", timed(skynet_by_joins)},
+      {"skynet of a million in a new process, one leaf\tBoost.Fiber, post, then join", timed(skynet_by_joins)},
   };
   for (const char *count : {"1,000", "10,000", "100,000", "1,000,000"}) {
     loops[std::string(count) +

@@ -30,9 +30,10 @@ public struct Workload {
 public enum Extent: Sendable {
   /// As many operations as take some milliseconds, found out for each subject.
   case calibrated
-  /// Always so many, for work that is one large piece, after a run of `warmUp`. A run's time is divided by `units`.
+  /// Always so many, for work that is one large piece, after two runs of `warmUp`. A run's time is divided by `units`.
   case fixed(operations: Int, units: Int, warmUp: Int, quick: Int, full: Int)
-  /// The same for each operation, and each run in a process of its own: only there does its memory say what the work takes.
+  /// The same for each operation, and each run in a process of its own: only there does its memory say what the work takes,
+  /// and its time what it takes for the first time.
   case fixedInNewProcess(operations: Int, quick: Int, full: Int)
 }
 
@@ -51,7 +52,7 @@ public struct Effort: Sendable {
   let nanoseconds: Double
   let isFull: Bool
 
-  public static let quick = Effort(rounds: 15, nanoseconds: 5e6, isFull: false)
+  public static let quick = Effort(rounds: 11, nanoseconds: 5e6, isFull: false)
   public static let full = Effort(rounds: 61, nanoseconds: 15e6, isFull: true)
 
   func rounds(of extent: Extent) -> Int {

@@ -5,15 +5,32 @@ import Measurement
 extension Workload {
   /// Work that is one large piece: very many at once.
   static func masses() -> [Workload] {
-    [timers(), skynet(), skynetOverChannels(), dump()]
+    let timers = 100_000
+    let leaves = 1_000_000
+    return [
+      sleeping(
+        "100,000 timers of 10 ms, all of them", cores: [1, 2],
+        .fixed(operations: timers, units: 1, warmUp: timers, quick: 3, full: 15)),
+      sleeping(
+        "100,000 timers of 10 ms in a new process, one of them", cores: [1],
+        .fixedInNewProcess(operations: timers, quick: 3, full: 7)),
+      skynet(
+        "skynet of a million, all of it", cores: [1],
+        .fixed(operations: leaves, units: 1, warmUp: leaves, quick: 2, full: 11)),
+      skynet(
+        "skynet of a million, all of it", cores: [2],
+        .fixed(operations: leaves, units: 1, warmUp: leaves, quick: 0, full: 11)),
+      skynet(
+        "skynet of a million in a new process, one leaf", cores: [1],
+        .fixedInNewProcess(operations: leaves, quick: 1, full: 5)),
+      skynetOverChannels(), dump(),
+    ]
   }
 
   /// As many coroutines as there are timers, all of which wait at once.
-  private static func timers() -> Workload {
-    let timers = 100_000
-    return Workload(
-      "100,000 timers of 10 ms, all of them", cores: [1, 2],
-      extent: .fixed(operations: timers, units: 1, warmUp: timers / 100, quick: 3, full: 15),
+  private static func sleeping(_ name: String, cores: [Int], _ extent: Extent) -> Workload {
+    Workload(
+      name, cores: cores, extent: extent,
       subjects: [
         .coroutine("Coroutine.sleep") { count in
           let woken = Tally()
@@ -43,11 +60,9 @@ extension Workload {
   }
 
   /// A tree of coroutines, ten below each but for the last ones, a million; each has the sum of what is below it.
-  private static func skynet() -> Workload {
-    let leaves = 1_000_000
-    return Workload(
-      "skynet of a million, all of it", cores: [1, 2],
-      extent: .fixed(operations: leaves, units: 1, warmUp: leaves / 100, quick: 2, full: 11),
+  private static func skynet(_ name: String, cores: [Int], _ extent: Extent) -> Workload {
+    Workload(
+      name, cores: cores, extent: extent,
       subjects: [
         .coroutine("Coroutine { }.get()", expecting: sum) { count in sumOfTree(0, count) },
         .peer("Go, channel", .go, expecting: sum),
@@ -62,7 +77,7 @@ extension Workload {
     let leaves = 100_000
     return Workload(
       "skynet of 100,000 over channels, all of it",
-      extent: .fixed(operations: leaves, units: 1, warmUp: leaves / 100, quick: 3, full: 11),
+      extent: .fixed(operations: leaves, units: 1, warmUp: leaves, quick: 3, full: 11),
       subjects: [
         .coroutine("Channel", expecting: sum) { count in
           let results = Channel<Int>()

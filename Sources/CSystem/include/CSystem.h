@@ -38,6 +38,10 @@ static inline void csystem_relax(void) {
 #endif
 }
 
+/// Lets the processor fetch the line of memory at `address`, which will be wanted soon. A guess: nothing depends on it, and
+/// an address that is not mapped does no harm.
+static inline void csystem_prefetch(const void *_Nonnull address) { __builtin_prefetch(address); }
+
 /// Sleeps while `*address` is `expected`, until a wake or until `deadline` (absolute, CLOCK_MONOTONIC; NULL waits for
 /// ever). Returns 0 after a wake, or -EAGAIN (the value differed), -EINTR, -ETIMEDOUT. A wake may be spurious.
 int csystem_futex_wait(const uint32_t *_Nonnull address, uint32_t expected, const struct timespec *_Nullable deadline);

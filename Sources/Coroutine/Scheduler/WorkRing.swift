@@ -68,7 +68,11 @@ struct WorkRing: ~Copyable, Sendable {
       let element = self[first]
       let (taken, now) = head.compareExchange(
         expected: first, desired: first &+ 1, successOrdering: .releasing, failureOrdering: .acquiring)
-      if taken { return element }
+      if taken {
+        // As `ReadyQueue.prefetchNext`, but not by what lies in the object: a thief may have it by now, and end it.
+        if Int(end &- first) > ReadyQueue.fewForTheCache, let then = self[first &+ 2] { CoroutineCore.prefetch(then) }
+        return element
+      }
       first = now
     }
     return nil

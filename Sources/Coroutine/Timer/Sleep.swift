@@ -11,7 +11,7 @@ extension Coroutine where Success == Never, Failure == Never {
   public static func sleep(for duration: Duration) throws {
     let core = CoroutineCore.running(for: "Coroutine.sleep(for:)")
     require(duration >= .zero, "Coroutine.sleep(for: \(duration)): a negative duration")
-    try core.sleep(until: TimerService.shared.deadline(after: duration))
+    try core.sleep(until: duration == .zero ? nil : TimerService.shared.deadline(after: duration))
   }
 
   /// Suspends the calling coroutine for a time by a clock, such as one for tests: `sleep(until:clock:)`.
@@ -37,7 +37,8 @@ extension Coroutine where Success == Never, Failure == Never {
   public static func sleep<C: Clock>(until instant: C.Instant, clock: C) throws where C.Duration == Duration {
     let core = CoroutineCore.running(for: "Coroutine.sleep(until:clock:)")
     if clock is SuspendingClock || clock is ContinuousClock {
-      return try core.sleep(until: TimerService.shared.deadline(at: instant, of: clock))
+      let deadline = TimerService.shared.deadline(at: instant, of: clock)
+      return try core.sleep(until: deadline > TimerService.shared.now ? deadline : nil)
     }
     var sleeper: Task<Void, Never>?
     try withSuspension { (resume: Resumption<Void>) in
@@ -56,10 +57,12 @@ extension Coroutine where Success == Never, Failure == Never {
 }
 
 extension CoroutineCore {
-  /// Suspends this coroutine, which runs, until a time or a cancel. It waits at itself: nobody else ends it.
-  fileprivate final func sleep(until deadline: UInt64) throws(CancellationError) {
-    guard deadline > TimerService.shared.now else {
-      guard !isInterrupted else { throw CancellationError() }
+  /// Suspends this coroutine, which runs, until a time or a cancel; `nil`: lets others run. It waits at itself: nobody else
+  /// ends it.
+  @inline(__always)
+  fileprivate final func sleep(until deadline: UInt64?) throws {
+    guard let deadline else {
+      if isInterrupted { try throwCancelled() }
       return yieldTurn()
     }
     let cause = wait(self, .sleep, until: deadline) {
@@ -67,6 +70,10 @@ extension CoroutineCore {
     } withdraw: {
       .done
     }
-    if cause == .cancelled { throw CancellationError() }
+    if cause == .cancelled { try throwCancelled() }
   }
 }
+
+// Not inlined: the error's type would be looked up before each sleep.
+@inline(never)
+private func throwCancelled() throws -> Never { throw CancellationError() }

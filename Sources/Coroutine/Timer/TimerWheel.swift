@@ -1,3 +1,5 @@
+import CSystem
+
 /// Timers by their deadlines: constant time to insert and to remove, nothing allocated, exact to the nanosecond.
 ///
 /// A hierarchical timing wheel (Varghese and Lauck, "Hashed and Hierarchical Timing Wheels", 1987) whose finest slot is
@@ -135,6 +137,7 @@ extension TimerWheel {
   }
 
   private mutating func expire(_ node: Node, _ effort: inout Int) -> Advance {
+    prefetch(after: node)
     unlink(node)
     count -= 1
     effort -= 1
@@ -152,6 +155,15 @@ extension TimerWheel {
     origin = instant
   }
 
+  /// Timers of very many have left the caches since they were armed, as have those who wait for them: they are fetched while
+  /// those before are seen to.
+  @inline(__always)
+  private func prefetch(after node: Node) {
+    guard let next = node.pointee.next else { return }
+    if let then = next.pointee.next { csystem_prefetch(then) }
+    if case .waiter(.coroutine(let core)) = next.pointee.target { CoroutineCore.prefetch(core) }
+  }
+
   /// Takes the slot apart in which `elapsed` lies, if there is one left. Whether it is done.
   ///
   /// Interrupted, it leaves the rest where it is: nodes that are inserted meanwhile still find their places from the old
@@ -162,6 +174,7 @@ extension TimerWheel {
     while let node = slot.pointee.first {
       guard effort > 0 else { return false }
       effort -= 1
+      prefetch(after: node)
       unlink(node)
       link(node, at: place(of: max(node.pointee.deadline, elapsed), from: elapsed))
     }
