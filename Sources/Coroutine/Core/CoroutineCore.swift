@@ -366,8 +366,9 @@ extension CoroutineCore {
         ControlBlock.leave(block)
       }
       block.pointee.words = coroutine_words(access: 0, task: 0, locals: inherited)
-      block.pointee.state.store(.ready, ordering: .releasing)
+      // In this order: a debugger that finds it on its stack does not take it for one that has not begun, too.
       self.block = block
+      block.pointee.state.store(.ready, ordering: .releasing)
       return block
     } catch {
       return endWithoutRunning(error)

@@ -44,6 +44,7 @@ package enum Inspection {
     latestPass &+= 1
     let pass = latestPass
     var rest = batch
+    var wasThawed = false
     func visit(_ inspected: InspectedCoroutine) throws {
       try body(inspected)
       rest -= 1
@@ -52,6 +53,7 @@ package enum Inspection {
       guard rest <= 0 else { return }
       end()
       isFrozen = false
+      wasThawed = true
       try between()
       try begin()
       isFrozen = true
@@ -66,7 +68,20 @@ package enum Inspection {
     // Those that were created after this have nothing to do with the question, and could keep it from ever ending.
     let newest = CoroutineCore.newestID
     var latestNew: UInt64 = 0
-    while try visitNewcomers(after: &latestNew, upTo: newest, limit: rest, pass, visit) { try pauseIfDue() }
+    // There is no stack to read, and each part looks at all of them.
+    while try visitNewcomers(after: &latestNew, upTo: newest, limit: max(rest, 1 << 14), pass, visit) {
+      try pauseIfDue()
+    }
+    if wasThawed {
+      // Who began meanwhile may have a stack that was passed before.
+      for pool in StackPool.allShared {
+        try pool.forEachLiveStack { stack in
+          rest -= 1
+          if let late = InspectedCoroutine(on: stack, latecomerOf: pass, upTo: newest) { try visit(late) }
+          try pauseIfDue()
+        }
+      }
+    }
     try last()
   }
 
@@ -127,7 +142,7 @@ package enum Inspection {
   }
 
   /// Whether neither this snapshot has seen it nor a later one.
-  private static func isUnseen(_ core: CoroutineCore, by pass: UInt32) -> Bool {
+  fileprivate static func isUnseen(_ core: CoroutineCore, by pass: UInt32) -> Bool {
     Int32(bitPattern: core.record.seenBy &- pass) < 0
   }
 
@@ -286,6 +301,13 @@ package struct InspectedCoroutine {
   /// One that has not begun.
   fileprivate init(_ core: CoroutineCore) {
     (id, state, self.core, stack, segments) = (core.idOfNewcomer, .new, core, nil, [])
+  }
+
+  /// The coroutine on a stack, if neither this pass nor a later one has seen it, and it is not too new.
+  fileprivate init?(on stack: Stack, latecomerOf pass: UInt32, upTo newest: UInt64) {
+    self.init(on: stack)
+    guard let core, id <= newest, Inspection.isUnseen(core, by: pass) else { return nil }
+    Inspection.note(core, seenBy: pass)
   }
 
   /// What is on a stack; `nil` if nothing is, or a generator that runs, which is a part of whoever consumes it; or a
