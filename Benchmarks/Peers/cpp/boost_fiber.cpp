@@ -226,6 +226,7 @@ int main() {
       {"100,000 timers of 10 ms, all of them\tBoost.Fiber, sleep_for", timed(sleep_all)},
       {"100,000 timers of 10 ms in a new process, one of them\tBoost.Fiber, sleep_for", timed(sleep_all)},
       {"skynet of 100,000 over channels, all of it\tBoost.Fiber, unbuffered_channel", timed(skynet)},
+      {"skynet of 100,000 over channels in a new process, one leaf\tBoost.Fiber, unbuffered_channel", timed(skynet)},
       {"skynet of a million, all of it\tBoost.Fiber, post, then join", timed(skynet_by_joins)},
       {"skynet of a million in a new process, one leaf\tBoost.Fiber, post, then join", timed(skynet_by_joins)},
   };

@@ -55,6 +55,7 @@ var loops = map[string]loop{
 	"skynet of a million, all of it\tGo, channel":                                timed(skynet),
 	"skynet of a million in a new process, one leaf\tGo, channel":                timed(skynet),
 	"skynet of 100,000 over channels, all of it\tGo, channel":                    timed(skynet),
+	"skynet of 100,000 over channels in a new process, one leaf\tGo, channel":    timed(skynet),
 	"dump of 100,000 coroutines, one of them\tGo, runtime.Stack":                 dump,
 	"1,000 created and suspended, one of them\tGo, channel":                      suspended(true),
 	"10,000 created and suspended, one of them\tGo, channel":                     suspended(true),

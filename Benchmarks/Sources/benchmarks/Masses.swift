@@ -6,7 +6,7 @@ extension Workload {
   /// Work that is one large piece: very many at once.
   static func masses() -> [Workload] {
     let timers = 100_000
-    let leaves = 1_000_000
+    let (few, leaves) = (100_000, 1_000_000)
     return [
       sleeping(
         "100,000 timers of 10 ms, all of them", cores: [1, 2],
@@ -23,7 +23,13 @@ extension Workload {
       skynet(
         "skynet of a million in a new process, one leaf", cores: [1],
         .fixedInNewProcess(operations: leaves, quick: 1, full: 5)),
-      skynetOverChannels(), dump(),
+      skynetOverChannels(
+        "skynet of 100,000 over channels, all of it",
+        .fixed(operations: few, units: 1, warmUp: few, quick: 3, full: 11)),
+      skynetOverChannels(
+        "skynet of 100,000 over channels in a new process, one leaf",
+        .fixedInNewProcess(operations: few, quick: 3, full: 7)),
+      dump(),
     ]
   }
 
@@ -73,11 +79,9 @@ extension Workload {
 
   /// The same, and each sends its sum through the channel that those beside it have too. They start in the order in which
   /// they are launched: nearly all of them are there, on stacks of their own, before the first of the last ones is received.
-  private static func skynetOverChannels() -> Workload {
-    let leaves = 100_000
-    return Workload(
-      "skynet of 100,000 over channels, all of it",
-      extent: .fixed(operations: leaves, units: 1, warmUp: leaves, quick: 3, full: 11),
+  private static func skynetOverChannels(_ name: String, _ extent: Extent) -> Workload {
+    Workload(
+      name, extent: extent,
       subjects: [
         .coroutine("Channel", expecting: sum) { count in
           let results = Channel<Int>()
