@@ -22,7 +22,7 @@ extension Workload {
         .fixed(operations: leaves, units: 1, warmUp: leaves, quick: 0, full: 11)),
       skynet(
         "skynet of a million in a new process, one leaf", cores: [1],
-        .fixedInNewProcess(operations: leaves, quick: 1, full: 5)),
+        .fixedInNewProcess(operations: leaves, quick: 1, full: 3)),
       skynetOverChannels(
         "skynet of 100,000 over channels, all of it",
         .fixed(operations: few, units: 1, warmUp: few, quick: 3, full: 11)),
