@@ -1,7 +1,7 @@
 /// The medians of one comparison as horizontal bars, with the quartiles as whiskers.
 struct Chart {
   private let bars: [Bar]
-  private let missing: [String]
+  private let missing: [(title: String, reason: String)]
   /// What the full width stands for, in nanoseconds.
   private let limit: Double
   /// Where the bars begin: right of the longest title.
@@ -20,7 +20,10 @@ struct Chart {
     bars = comparison.entries.compactMap { entry in
       entry.distribution.map { Bar(title: entry.title, role: entry.role, times: $0) }
     }
-    missing = comparison.entries.filter { $0.times.isEmpty }.map(\.title)
+    // "missing: …", "in the full form only, …": what a person needs to know here, the table says more.
+    missing = comparison.entries.filter { $0.times.isEmpty }.map { entry in
+      (entry.title, String((entry.missing ?? "missing").prefix { $0 != ":" && $0 != "," }))
+    }
     // What is far slower than all else would leave nothing to be seen of the rest.
     let ours = bars.filter { $0.role == .runtime || $0.role == .backend }.map(\.times.median).min() ?? 0
     let longest = bars.map(\.times.upperQuartile).max() ?? 1
@@ -40,9 +43,9 @@ struct Chart {
 
       """
     for (index, bar) in bars.enumerated() { text += row(bar, top: Double(index) * Self.height + 4) }
-    for (index, title) in missing.enumerated() {
+    for (index, (title, reason)) in missing.enumerated() {
       text += label(title, top: Double(bars.count + index) * Self.height + 4)
-      text += note("missing", at: left, top: Double(bars.count + index) * Self.height + 4)
+      text += note(reason, at: left, top: Double(bars.count + index) * Self.height + 4)
     }
     return text + "</svg>\n"
   }
