@@ -16,7 +16,7 @@ public struct CoroutineCensus: Equatable, Sendable {
   public private(set) var generators = 0
 
   /// Counts them now. Keeps those that are suspended or ready from going on meanwhile, a thousand at a time; it takes
-  /// linear time. Callable from any thread.
+  /// linear time, but that 16,000 which have not begun are looked for among all of these. Callable from any thread.
   ///
   /// - Throws: where the kernel does not offer what that needs (membarrier, Linux 4.14).
   public static func take() throws -> CoroutineCensus {
