@@ -18,7 +18,8 @@ import Glibc
 ///        0  0x00005581f00e4c52 closure #1 in startWorkers(_:) at Workers.swift:8
 ///
 /// All coroutines are in it: those that wait, that are ready, that have not begun, and those that run: without frames, unless
-/// their threads may be interrupted for that.
+/// their threads may be interrupted for that. (One that `write` may miss: it begins while a thousand others are written, and
+/// is in another dump that is made meanwhile.)
 /// Generators that are suspended in a `yield` are listed behind them.
 public struct CoroutineDump: Sendable {
   /// One for each coroutine, in the order of their numbers; then the generators.

@@ -205,40 +205,9 @@ private let openTerminal: UInt = 0x5441
     try end()
   }
 
-  /// On stacks that the dump has passed already, some of them.
-  @Test func whoBeginsWhileADumpIsWrittenIsListedOnce() throws {
-    let thread = ThreadPool(threads: 1)
-    let (staying, leaving) = (Channel<Int>(), Channel<Int>())
-    let suspended = (0..<3000).map { number in
-      Coroutine(on: thread) { _ = try (number.isMultiple(of: 6) ? leaving : staying).receive() }
-    }
-    try Coroutine(on: thread) {}.getBlocking()
-    leaving.close()
-    try Coroutine(on: thread) {}.getBlocking()
-    let door = DispatchSemaphore(value: 0)
-    let first = Coroutine(on: thread) { door.wait() }
-    let new = (0..<500).map { _ in Coroutine(on: thread) { _ = try staying.receive() } }
-    var options = CoroutineDump.Options(format: .json)
-    options.names = false
-    var output = Data()
-    var isOpen = false
-    try CoroutineDump.write(options: options) { part in
-      output.append(contentsOf: part)
-      guard !isOpen, part.count > 1 << 10 else { return }
-      isOpen = true
-      door.signal()
-      try Coroutine(on: thread) {}.getBlocking()
-    }
-    #expect(isOpen)
-    let json = try #require(try JSONSerialization.jsonObject(with: output) as? [String: Any])
-    let listed = try #require(json["coroutines"] as? [[String: Any]]).filter { $0["kind"] as? String == "coroutine" }
-    let counts = Dictionary(listed.map { ($0["id"] as? UInt64, 1) }, uniquingKeysWith: +)
-    let missing = new.filter { counts[$0.id] == nil }.count
-    #expect(missing == 0 && counts.values.allSatisfy { $0 == 1 })
-    #expect(suspended.indices.allSatisfy { $0.isMultiple(of: 6) || counts[suspended[$0].id] == 1 })
-    staying.close()
-    for coroutine in suspended + new { _ = try? coroutine.getBlocking() }
-    try first.getBlocking()
+  /// On stacks that the dump has passed already, some of them. In a process of its own: no other dump is made meanwhile.
+  @Test func whoBeginsWhileADumpIsWrittenIsListedOnce() async {
+    await #expect(processExitsWith: .success) { try writeWhileManyBegin() }
   }
 
   @Test func theSinkMayAskWhatACoroutineWaitsFor() throws {
@@ -305,4 +274,38 @@ private let openTerminal: UInt = 0x5441
       leave()
     }
   }
+}
+
+private func writeWhileManyBegin() throws {
+  let thread = ThreadPool(threads: 1)
+  let (staying, leaving) = (Channel<Int>(), Channel<Int>())
+  let suspended = (0..<3000).map { number in
+    Coroutine(on: thread) { _ = try (number.isMultiple(of: 6) ? leaving : staying).receive() }
+  }
+  try Coroutine(on: thread) {}.getBlocking()
+  leaving.close()
+  try Coroutine(on: thread) {}.getBlocking()
+  let door = DispatchSemaphore(value: 0)
+  let first = Coroutine(on: thread) { door.wait() }
+  let new = (0..<500).map { _ in Coroutine(on: thread) { _ = try staying.receive() } }
+  var options = CoroutineDump.Options(format: .json)
+  options.names = false
+  var output = Data()
+  var isOpen = false
+  try CoroutineDump.write(options: options) { part in
+    output.append(contentsOf: part)
+    guard !isOpen, part.count > 1 << 10 else { return }
+    isOpen = true
+    door.signal()
+    try Coroutine(on: thread) {}.getBlocking()
+  }
+  let json = try JSONSerialization.jsonObject(with: output) as? [String: Any]
+  let listed = json?["coroutines"] as? [[String: Any]] ?? []
+  let counts = Dictionary(listed.map { ($0["id"] as? UInt64, 1) }, uniquingKeysWith: +)
+  precondition(isOpen, "nothing was written before the end")
+  precondition(new.allSatisfy { counts[$0.id] == 1 }, "not every one that began is listed once")
+  precondition(suspended.indices.allSatisfy { $0.isMultiple(of: 6) || counts[suspended[$0].id] == 1 })
+  staying.close()
+  for coroutine in suspended + new { _ = try? coroutine.getBlocking() }
+  try first.getBlocking()
 }
