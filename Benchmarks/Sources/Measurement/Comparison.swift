@@ -62,7 +62,9 @@ extension Programs {
     var workers = Workers(programs: self, cores: cores)
     defer { workers.endAll() }
     for index in contenders.indices { try contenders[index].prepare(&workers, effort, onlyPromised) }
+    let start = ContinuousClock.now
     for round in 0..<effort.rounds(of: workload.extent) {
+      if workload.extent.isCalibrated, round >= effort.fewestRounds, .now - start > effort.patience { break }
       // To and fro, so that each pair runs in both orders.
       let order = round.isMultiple(of: 2) ? Array(contenders.indices) : contenders.indices.reversed()
       for index in order { try contenders[index].takeTurn(&workers) }
@@ -195,7 +197,7 @@ private struct Contender {
     while true {
       var time = try worker.read(workload, subject, operations).nanoseconds
       // Once may have been long because something else had the processor: far too few operations would be left.
-      for _ in 0..<2 where time >= nanoseconds {
+      for _ in 0..<2 where time >= nanoseconds && operations > subject.granularity {
         time = Swift.min(time, try worker.read(workload, subject, operations).nanoseconds)
       }
       if time >= nanoseconds { return operations }

@@ -48,12 +48,17 @@ extension Extent {
 public struct Effort: Sendable {
   /// How often each subject runs.
   let rounds: Int
+  /// How often at least, where all of them together take longer than `patience`.
+  let fewestRounds: Int
+  let patience: Duration
   /// What one run should take at least.
   let nanoseconds: Double
   let isFull: Bool
 
-  public static let quick = Effort(rounds: 11, nanoseconds: 5e6, isFull: false)
-  public static let full = Effort(rounds: 61, nanoseconds: 15e6, isFull: true)
+  public static let quick = Effort(
+    rounds: 11, fewestRounds: 5, patience: .seconds(5), nanoseconds: 5e6, isFull: false)
+  public static let full = Effort(
+    rounds: 61, fewestRounds: 61, patience: .seconds(0), nanoseconds: 15e6, isFull: true)
 
   func rounds(of extent: Extent) -> Int {
     switch extent {

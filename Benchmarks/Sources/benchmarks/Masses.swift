@@ -13,7 +13,7 @@ extension Workload {
         .fixed(operations: timers, units: 1, warmUp: timers, quick: 3, full: 15)),
       sleeping(
         "100,000 timers of 10 ms in a new process, one of them", cores: [1],
-        .fixedInNewProcess(operations: timers, quick: 3, full: 7)),
+        .fixedInNewProcess(operations: timers, quick: 2, full: 7)),
       skynet(
         "skynet of a million, all of it", cores: [1],
         .fixed(operations: leaves, units: 1, warmUp: leaves, quick: 2, full: 11)),
@@ -28,7 +28,7 @@ extension Workload {
         .fixed(operations: few, units: 1, warmUp: few, quick: 3, full: 11)),
       skynetOverChannels(
         "skynet of 100,000 over channels in a new process, one leaf",
-        .fixedInNewProcess(operations: few, quick: 3, full: 7)),
+        .fixedInNewProcess(operations: few, quick: 2, full: 7)),
       dump(),
     ]
   }
@@ -73,7 +73,7 @@ extension Workload {
         .coroutine("Coroutine { }.get()", expecting: sum) { count in sumOfTree(0, count) },
         .peer("Go, channel", .go, expecting: sum),
         .peer("Boost.Fiber, post, then join", .boostFiber, expecting: sum).inFullFormOnly(),
-        .task("TaskGroup", expecting: sum) { count in await sumOfTasks(0, count) },
+        .task("TaskGroup", expecting: sum) { count in await sumOfTasks(0, count) }.inFullFormOnly(),
       ])
   }
 

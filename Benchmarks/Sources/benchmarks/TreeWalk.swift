@@ -45,7 +45,7 @@ extension Workload {
     }
     return Workload(
       "tree walk of a million nodes, one node",
-      extent: .fixed(operations: Tree.million, units: Tree.million, warmUp: Tree.million, quick: 5, full: 31),
+      extent: .fixed(operations: Tree.million, units: Tree.million, warmUp: Tree.million, quick: 3, full: 31),
       subjects: [walk("Generator", Coroutine.backendName, .runtime, sumByGenerator)]
         + Backends.subjects(Walks(tree: tree)) + [
           .peer("boost::coroutines2", .boostContext, expecting: Tree.sumOfNumbers),
