@@ -340,7 +340,10 @@ struct CoroutineReader {
   }
 
   private mutating func newcomer(_ core: UInt64) throws(Unreadable) -> CoroutineBacktrace? {
-    guard try memory.word(core &+ layout.core_block) == 0,
+    // One that begins gets its block before that has a state, by which it would be found on its stack.
+    let block = try memory.word(core &+ layout.core_block)
+    let blockState = block == 0 ? 0 : try memory.word(block &+ layout.block_state)
+    guard blockState == 0,
       try memory.byte(core &+ layout.core_state) == UInt8(layout.core_state_ready), seen.insert(core).inserted
     else { return nil }
     var backtrace = try describe(core, .new)

@@ -210,6 +210,11 @@ private let openTerminal: UInt = 0x5441
     await #expect(processExitsWith: .success) { try writeWhileManyBegin() }
   }
 
+  /// Looked for by their numbers, in several parts: one that has a small number and becomes ready late comes behind the others.
+  @Test func whoIsScheduledWhileADumpIsWrittenIsListedOnce() async {
+    await #expect(processExitsWith: .success) { try writeWhileOneIsScheduled() }
+  }
+
   @Test func theSinkMayAskWhatACoroutineWaitsFor() throws {
     let (suspended, end) = suspend(3000)
     var options = CoroutineDump.Options(format: .json)
@@ -298,6 +303,8 @@ private func writeWhileManyBegin() throws {
     isOpen = true
     door.signal()
     try Coroutine(on: thread) {}.getBlocking()
+    // It looks at those that have just begun, and must not make the dump believe that it has done so itself.
+    _ = try DeadlockDetector.find()
   }
   let json = try JSONSerialization.jsonObject(with: output) as? [String: Any]
   let listed = json?["coroutines"] as? [[String: Any]] ?? []
@@ -308,4 +315,33 @@ private func writeWhileManyBegin() throws {
   staying.close()
   for coroutine in suspended + new { _ = try? coroutine.getBlocking() }
   try first.getBlocking()
+}
+
+private func writeWhileOneIsScheduled() throws {
+  let (end, door) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+  let (busy, thread) = (ThreadPool(threads: 1), ThreadPool(threads: 1))
+  let ending = Coroutine(on: busy, name: "ending") { end.wait() }.finally {}
+  let next = Coroutine(on: busy) { door.wait() }
+  let first = Coroutine(on: thread) { door.wait() }
+  let new = (0..<20_000).map { _ in Coroutine(on: thread) {} }
+  var options = CoroutineDump.Options(format: .json)
+  options.names = false
+  var output = Data()
+  var hasEnded = false
+  try CoroutineDump.write(options: options) { part in
+    output.append(contentsOf: part)
+    guard !hasEnded, part.count > 1 << 10 else { return }
+    hasEnded = true
+    end.signal()
+    try ending.getBlocking()
+  }
+  let json = try JSONSerialization.jsonObject(with: output) as? [String: Any]
+  let listed = json?["coroutines"] as? [[String: Any]] ?? []
+  let others = listed.filter { $0["id"] as? UInt64 != ending.id }
+  let counts = Dictionary(others.map { ($0["id"] as? UInt64, 1) }, uniquingKeysWith: +)
+  precondition(hasEnded, "nothing was written before the end")
+  precondition(others.count { $0["name"] as? String == "ending" } == 1, "what follows the end is not listed once")
+  precondition(new.allSatisfy { counts[$0.id] == 1 }, "not every one that has not begun is listed once")
+  for _ in 1...2 { door.signal() }
+  for coroutine in new + [first, next] { try coroutine.getBlocking() }
 }

@@ -385,7 +385,10 @@ class Process:
 
     def newcomer(self, core, seen):
         layout = self.layout
-        is_new = word(core + layout.core_block) == 0 and read(core + layout.core_state, 1)[0] == layout.core_state_ready
+        # One that begins gets its block before that has a state, by which it would be found on its stack.
+        block = word(core + layout.core_block)
+        is_off_stack = block == 0 or word(block + layout.block_state) == 0
+        is_new = is_off_stack and read(core + layout.core_state, 1)[0] == layout.core_state_ready
         if core in seen or not is_new:
             return None
         seen.add(core)

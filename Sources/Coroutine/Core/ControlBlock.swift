@@ -29,6 +29,9 @@ package struct ControlBlock: ~Copyable {
   package let state: Atomic<State>
   /// What whoever resumed the coroutine has to do when it is off its stack.
   @usableFromInline var departure: Departure
+  /// The number of the latest pass of one freeze that has seen who runs here (`Inspection.Pass`): in what would be a gap.
+  /// Touched during a freeze alone, by who freezes.
+  var seenBy: UInt32 = 0
   /// A serial number, which does not come again; 0 after its end.
   var serial: UInt64
   /// The thread's words that belong to the scheduled coroutine, while it does not run.

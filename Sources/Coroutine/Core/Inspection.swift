@@ -42,7 +42,7 @@ package enum Inspection {
     try begin()
     defer { if isFrozen { end() } }
     latestPass &+= 1
-    let pass = latestPass
+    let pass = Pass(number: latestPass, isOneFreeze: batch == .max)
     var rest = batch
     var wasThawed = false
     func visit(_ inspected: InspectedCoroutine) throws {
@@ -104,12 +104,21 @@ package enum Inspection {
   private static let freeze = Lock()
   nonisolated(unsafe) private static var latestPass: UInt32 = 0  // guarded by `freeze`
 
+  /// One look at all coroutines, which marks those that it has seen.
+  fileprivate struct Pass {
+    let number: UInt32
+    /// It marks their stacks, which lasts as long as the freeze. Others, which go on after a thaw, mark the coroutine: they
+    /// would be told by what a detector has looked at meanwhile that they have seen it themselves.
+    let isOneFreeze: Bool
+  }
+
   /// Those that have not begun, `limit` at most, by their numbers, which are to be greater than `last`: it becomes the
-  /// greatest. (Whether they were seen they could not say: other snapshots may be taken between two parts of this one.)
+  /// greatest. Smaller ones only if nobody has seen them: they were in no queue yet. (Of those that were seen nobody can say
+  /// by whom: other snapshots may be taken between two parts of this one.)
   ///
   /// - Returns: whether there may be more.
   private static func visitNewcomers(
-    after last: inout UInt64, upTo newest: UInt64, limit: Int, _ pass: UInt32,
+    after last: inout UInt64, upTo newest: UInt64, limit: Int, _ pass: Pass,
     _ visit: (InspectedCoroutine) throws -> Void
   ) throws -> Bool {
     var found = LeastNewcomers(limit: limit)
@@ -118,7 +127,9 @@ package enum Inspection {
       let id = core.idOfNewcomer
       guard id <= newest else { return }
       // Whoever starts may be seen on its stack already. Who was seen there by a later snapshot has begun since.
-      guard core.hasNotBegun ? id > seen : isStarting && isUnseen(core, by: pass) else { return }
+      guard core.hasNotBegun ? id > seen || isUnseen(core, by: pass) : isStarting && isUnseen(core, by: pass) else {
+        return
+      }
       found.insert(core, id)
     }
     // Twice, for those that were moved from where it looked later to where it had looked before.
@@ -141,13 +152,14 @@ package enum Inspection {
     return !isComplete
   }
 
-  /// Whether neither this snapshot has seen it nor a later one.
-  fileprivate static func isUnseen(_ core: CoroutineCore, by pass: UInt32) -> Bool {
-    Int32(bitPattern: core.record.seenBy &- pass) < 0
+  /// Whether neither this snapshot has seen it nor a later one. (In one freeze whoever has no stack is looked for once.)
+  fileprivate static func isUnseen(_ core: CoroutineCore, by pass: Pass) -> Bool {
+    if pass.isOneFreeze { return unseen { core.block.map { $0.pointee.seenBy != pass.number } ?? false } }
+    return Int32(bitPattern: core.record.seenBy &- pass.number) < 0
   }
 
-  fileprivate static func note(_ core: CoroutineCore, seenBy pass: UInt32) {
-    if isUnseen(core, by: pass) { core.record.seenBy = pass }
+  fileprivate static func note(_ core: CoroutineCore, seenBy pass: Pass) {
+    if !pass.isOneFreeze, isUnseen(core, by: pass) { core.record.seenBy = pass.number }
   }
 
   /// Of all that are inserted those with the least numbers, each once: room for as many more is all that it takes.
@@ -304,7 +316,7 @@ package struct InspectedCoroutine {
   }
 
   /// The coroutine on a stack, if neither this pass nor a later one has seen it, and it is not too new.
-  fileprivate init?(on stack: Stack, latecomerOf pass: UInt32, upTo newest: UInt64) {
+  fileprivate init?(on stack: Stack, latecomerOf pass: Inspection.Pass, upTo newest: UInt64) {
     self.init(on: stack)
     guard let core, id <= newest, Inspection.isUnseen(core, by: pass) else { return nil }
     Inspection.note(core, seenBy: pass)
@@ -312,11 +324,15 @@ package struct InspectedCoroutine {
 
   /// What is on a stack; `nil` if nothing is, or a generator that runs, which is a part of whoever consumes it; or a
   /// coroutine that has been seen in this pass.
-  fileprivate init?(on stack: Stack, pass: UInt32) {
+  fileprivate init?(on stack: Stack, pass: Inspection.Pass) {
     self.init(on: stack)
     guard let core else { return }
-    guard core.record.seenBy != pass else { return nil }
-    Inspection.note(core, seenBy: pass)
+    if pass.isOneFreeze {
+      ControlBlock.address(on: stack).pointee.seenBy = pass.number
+    } else {
+      guard core.record.seenBy != pass.number else { return nil }
+      Inspection.note(core, seenBy: pass)
+    }
   }
 
   /// What is on a stack. A block that is being made or taken down at this moment is in none of the states, nor does it enter

@@ -5,7 +5,7 @@ import Context
 package struct InspectionRecord {
   /// When it became suspended or ready, in nanoseconds of the timers' clock, as of the kernel's last tick; 0: unknown.
   private(set) var since: UInt64 = 0
-  /// The number of the latest dump that has seen it. Touched during a freeze alone, by who freezes.
+  /// The number of the latest pass of more than one freeze that has seen it (`Inspection.Pass`). Touched during a freeze alone, by who freezes.
   var seenBy: UInt32 = 0
 
   /// It becomes suspended or ready.
