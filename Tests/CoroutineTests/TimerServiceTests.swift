@@ -197,6 +197,40 @@ import Testing
     for coroutine in isLate { #expect((try? coroutine.getBlocking()) == true) }
   }
 
+  /// Those of a pool are handed over several at once, which must not change their order, nor keep anybody else waiting who
+  /// comes behind them: sleepers of another pool, of a queue, and one that keeps its thread.
+  @Test func sleepersOfSeveralSchedulersWakeInTheOrderOfTheirDeadlines() throws {
+    let service = TimerService(startingAt: 0)
+    let (pool, other) = (ThreadPool(threads: 1), ThreadPool(threads: 1))
+    let schedulers: [any Scheduler] = [pool, other, DispatchQueue(label: "sleepers")]
+    let logs = schedulers.map { _ in FiringLog() }
+    let armed = Countdown(300)
+    let sleepers = (0..<300 as Range<UInt64>).map { number in
+      let deadline = number * 7919 % 300 + 1
+      // Runs of different length on the same scheduler.
+      let index = Int(deadline * deadline / 10 % 3)
+      let log = logs[index]
+      let sleep = {
+        Sleep().wait(CoroutineCore.running(for: "sleep"), until: deadline, on: service) { armed.signal() } == .timedOut
+      }
+      return Coroutine(on: schedulers[index]) {
+        // On the queue it would keep the others from sleeping.
+        if deadline % 20 == 7, index < 2 { return withThreadPinned { sleep() } }
+        let isInTime = sleep()
+        log.append(deadline)
+        return isInTime && schedulers[index].isCurrent
+      }
+    }
+    armed.wait()
+    // The last of each has left its stack.
+    for scheduler in schedulers { try Coroutine(on: scheduler) {}.getBlocking() }
+    service.advance(to: 299)
+    service.advance(to: 300)
+    for sleeper in sleepers { #expect(try sleeper.getBlocking()) }
+    #expect(logs.allSatisfy { $0.entries.count >= 60 })
+    for log in logs { #expect(log.entries == log.entries.sorted()) }
+  }
+
   /// A cancel and the deadline end the same wait at the same time: whoever wins, the node is out before the frame is gone.
   @Test func cancellingAtTheDeadlineEndsTheWaitOnce() throws {
     let service = TimerService.shared

@@ -209,7 +209,7 @@ extension PoolCore {
     if hasJobs.load(ordering: .relaxed) { runJob() }
     guard count > 1, hasGlobal else { return nil }
     lock.lock()
-    let first = global.popFirst()?.take()
+    let first = global.removeFirst()?.take()
     publish()
     lock.unlock()
     return first
@@ -227,9 +227,9 @@ extension PoolCore {
   /// Takes one to run, and a fair share beside it, for a worker that has nothing. Under the lock.
   private func takeShare(for worker: PoolWorker) -> Ready? {
     let share = min(global.count / count, Int(WorkRing.capacity / 2))
-    guard let first = global.popFirst() else { return nil }
+    guard let first = global.removeFirst() else { return nil }
     for _ in 1..<max(share, 1) {
-      guard let next = global.popFirst() else { break }
+      guard let next = global.removeFirst() else { break }
       worker.keep(next)
     }
     return first

@@ -120,13 +120,20 @@ struct ReadyQueue: ~Copyable {
     other.count = 0
   }
 
-  /// Takes out the one that came first.
+  /// Takes out the one that came first, for a turn.
   mutating func popFirst() -> Ready? {
+    let core = removeFirst()
+    if count > Self.fewForTheCache { prefetchNext() }
+    return core
+  }
+
+  /// Takes out the one that came first, to keep it elsewhere.
+  @inline(__always)
+  mutating func removeFirst() -> Ready? {
     guard let core = first else { return nil }
     first = core._withUnsafeGuaranteedRef { $0.nextReady }
     if first == nil { last = nil }
     count -= 1
-    if count > Self.fewForTheCache { prefetchNext() }
     return Ready(core)
   }
 

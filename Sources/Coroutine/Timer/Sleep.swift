@@ -11,7 +11,11 @@ extension Coroutine where Success == Never, Failure == Never {
   public static func sleep(for duration: Duration) throws {
     let core = CoroutineCore.running(for: "Coroutine.sleep(for:)")
     require(duration >= .zero, "Coroutine.sleep(for: \(duration)): a negative duration")
-    try core.sleep(until: duration == .zero ? nil : TimerService.shared.deadline(after: duration))
+    guard duration != .zero else { return try core.sleep(until: nil) }
+    let deadline = TimerService.shared.deadline(after: duration)
+    // So short that it is over by now: not worth the way over the timers' thread.
+    let isOver = duration < .nanoseconds(100) && deadline <= TimerService.shared.now
+    try core.sleep(until: isOver ? nil : deadline)
   }
 
   /// Suspends the calling coroutine for a time by a clock, such as one for tests: `sleep(until:clock:)`.
