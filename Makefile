@@ -68,7 +68,7 @@ bench-full:
 bench-check:
 	@scripts/bootstrap.sh bench
 	@scripts/bootstrap.sh peers || true
-	@scripts/bench.sh --check Benchmarks/thresholds.json
+	@scripts/bench.sh --check
 
 lint:
 	@scripts/bootstrap.sh lint

@@ -8,6 +8,19 @@ enum MarkdownReport {
 
     """
 
+  /// The ratios that the thresholds speak of.
+  static func ratios(_ ratios: Ratios) -> String {
+    """
+    ## The ratios that are held
+
+    Each system beside the one that it is meant to beat, which need not be the fastest: the median of the ratios of all
+    rounds, with its quartiles, and what is aimed at. In bytes where it says so.
+
+    \(ratios.table.markdown)
+
+    """
+  }
+
   /// What there are no figures of. Empty if there is nothing to say.
   static func leftOut(_ all: [LeftOut]) -> String {
     all.isEmpty ? "" : "## Left out\n\n" + all.map { "- \($0.text)\n" }.joined() + "\n"

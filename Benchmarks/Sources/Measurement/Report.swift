@@ -5,15 +5,18 @@ public struct Report {
   public let machine: Machine
   private let programs: Programs
   private let effort: Effort
+  private let thresholds: Thresholds
+  private let start = ContinuousClock.now
   private var comparisons: [Comparison] = []
   private var leftOut: [LeftOut] = []
   /// What the subjects had promised and did not keep, for people. Empty if all went well.
   public private(set) var brokenPromises: [String] = []
 
-  /// A report on what is measured on `machine`.
-  public init(_ effort: Effort, _ programs: Programs, on machine: Machine) {
+  /// A report on what is measured on `machine`, with the ratios that `thresholds` speak of at its head.
+  public init(_ effort: Effort, _ programs: Programs, _ thresholds: Thresholds, on machine: Machine) {
     self.effort = effort
     self.programs = programs
+    self.thresholds = thresholds
     self.machine = machine
   }
 
@@ -51,8 +54,14 @@ public struct Report {
     FileHandle.standardOutput.write(Data((text + "\n").utf8))
   }
 
-  /// Writes `latest.json`, the records, and `machine.json`, where they were taken and what was left out; `report.md` and
-  /// its charts, the same for people.
+  /// Prints the ratios that the thresholds speak of, as far as they were measured.
+  public func sayRatios() throws {
+    let ratios = try Ratios(thresholds, in: comparisons)
+    if !ratios.all.isEmpty { say(ratios.table.text) }
+  }
+
+  /// Writes `latest.json`, the records, `ratios.json`, those that the thresholds speak of, and `machine.json`, where they
+  /// were taken and what was left out; `report.md` and its charts, the same for people.
   public func write(to folder: URL) throws {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
@@ -60,10 +69,16 @@ public struct Report {
     try FileManager.default.createDirectory(at: charts, withIntermediateDirectories: true)
     let records = comparisons.flatMap { Record.records(of: $0) }
     try encoder.encode(records).write(to: folder.appendingPathComponent("latest.json"))
-    let circumstances = Circumstances(machine: machine, leftOut: leftOut)
+    let ratios = try Ratios(thresholds, in: comparisons)
+    try encoder.encode(ratios.all).write(to: folder.appendingPathComponent("ratios.json"))
+    let seconds = Int((.now - start) / .seconds(1))
+    let form = effort.isFull ? "full" : "quick"
+    let circumstances = Circumstances(machine: machine, form: form, seconds: seconds, leftOut: leftOut)
     try encoder.encode(circumstances).write(to: folder.appendingPathComponent("machine.json"))
-    var text = "# Benchmarks\n\n" + machine.description.split(separator: "\n").map { "    \($0)\n" }.joined() + "\n"
+    let head = machine.description + "\nthe \(form) form, in \(seconds / 60) minutes and \(seconds % 60) seconds"
+    var text = "# Benchmarks\n\n" + head.split(separator: "\n").map { "    \($0)\n" }.joined() + "\n"
     text += MarkdownReport.introduction
+    text += MarkdownReport.ratios(ratios)
     text += MarkdownReport.leftOut(leftOut)
     for (number, comparison) in comparisons.enumerated() {
       let chart = String(format: "%02d.svg", number + 1)
@@ -89,18 +104,22 @@ struct LeftOut: Encodable {
   }
 }
 
-/// The content of `machine.json`: the machine's keys, and `leftOut`.
+/// The content of `machine.json`: the machine's keys, how much was measured and how long that took, and `leftOut`.
 private struct Circumstances: Encodable {
   let machine: Machine
+  let form: String
+  let seconds: Int
   let leftOut: [LeftOut]
 
   private enum CodingKeys: CodingKey {
-    case leftOut
+    case form, seconds, leftOut
   }
 
   func encode(to encoder: any Encoder) throws {
     try machine.encode(to: encoder)
     var container = encoder.container(keyedBy: CodingKeys.self)
+    try container.encode(form, forKey: .form)
+    try container.encode(seconds, forKey: .seconds)
     try container.encode(leftOut, forKey: .leftOut)
   }
 }

@@ -13,7 +13,9 @@ struct Table {
   init(_ records: [Record]) {
     // Columns that say nothing about this workload are left out.
     let columns = Self.columns.filter { column in records.contains { column.cell($0) != "" } }
-    titles = columns.map(\.title)
+    // Some are compared with one of ours and not with the best peer.
+    let isAmongUs = records.contains { $0.entry.comparedWith != nil }
+    titles = columns.map { isAmongUs && $0.title == Self.ratio ? "ratio" : $0.title }
     rows = records.map { record in columns.map { $0.cell(record) } }
   }
 
@@ -39,9 +41,10 @@ struct Table {
     let cell: @Sendable (Record) -> String
   }
 
+  private static let ratio = "to best peer"
   private static let columns = [
     Column(title: "") { $0.entry.title },
-    Column(title: "to best peer") { $0.ratio.map { digits($0.median, 3) } ?? "" },
+    Column(title: ratio) { $0.ratio.map { digits($0.median, 3) } ?? "" },
     Column(title: "quartiles") {
       $0.ratio.map { digits($0.lowerQuartile, 3) + "…" + digits($0.upperQuartile, 3) } ?? ""
     },

@@ -2,10 +2,10 @@ import Foundation
 
 /// What the runtime must keep beside its peers: a file of the repository.
 public struct Thresholds {
-  private let all: [Threshold]
+  let all: [Threshold]
 
   /// One line of the file.
-  fileprivate struct Threshold: Decodable {
+  struct Threshold: Decodable {
     let workload: String
     let cores: Int
     /// Whose figures.
@@ -55,32 +55,23 @@ public struct Thresholds {
     }
     var problems: [String] = []
     var rows: [[String]] = []
-    var compared = 0
     for threshold in all {
       let value = try measured.value(of: threshold)
-      let verdict =
-        switch value {
-        case nil where !threshold.isPossible: "left out, one processor"
-        case nil: "missing"
-        case let value? where value > threshold.atMost: "FAILS"
-        case let value? where value > threshold.target: "kept"
-        default: "target reached"
-        }
-      if value != nil { compared += 1 }
-      rows.append([
-        "\(threshold.workload), on \(threshold.cores)", "\(threshold.system) [\(threshold.backend)]",
-        threshold.peerWorkload ?? threshold.peer ?? "bytes", value.map(threshold.text) ?? "",
-        threshold.text(threshold.atMost), threshold.text(threshold.target),
-        value == nil ? "" : "\(measured.count(of: threshold))", verdict,
-      ])
-      if verdict == "FAILS" {
+      let times = value == nil ? "" : "\(measured.count(of: threshold))"
+      rows.append(
+        threshold.titles + [
+          value.map(threshold.text) ?? "", threshold.text(threshold.atMost), threshold.text(threshold.target), times,
+          threshold.verdict(on: value, threshold.atMost),
+        ])
+      if let value, value > threshold.atMost {
         problems.append(
-          "\(threshold.workload): \(threshold.system) needs \(value.map(threshold.text) ?? "") "
+          "\(threshold.workload): \(threshold.system) needs \(threshold.text(value)) "
             + "of \(threshold.peer ?? "memory"), at most \(threshold.text(threshold.atMost)) is allowed")
       }
     }
-    let titles = ["workload, cores", "system", "beside", "measured", "at most", "target", "times", ""]
+    let titles = Threshold.titles + ["measured", "at most", "target", "times", ""]
     let counted = try measured.countTheRest()
+    let compared = rows.count { $0[$0.count - 2] != "" }
     let summary =
       "\n\(compared) of \(all.count) thresholds compared; the others lack a peer or a processor.\n"
       + "Promises to do without allocations, calls and locks: \(counted) counted beside these.\n"
@@ -97,7 +88,50 @@ extension Thresholds.Threshold {
   fileprivate var isPossible: Bool { cores <= Processors.given.count }
 
   /// A figure of its kind.
-  fileprivate func text(_ value: Double) -> String { Table.digits(value, measure == .time ? 3 : 0) }
+  func text(_ value: Double) -> String { Table.digits(value, measure == .time ? 3 : 0) }
+
+  /// What it is about, for tables: their first columns.
+  static var titles: [String] { ["workload, cores", "system", "beside"] }
+  var titles: [String] {
+    ["\(workload), on \(cores)", "\(system) [\(backend)]", peerWorkload ?? peer ?? "bytes"]
+  }
+
+  /// A word on what was measured, beside what is aimed at and, if it can fail, what is allowed.
+  func verdict(on value: Double?, _ atMost: Double = .infinity) -> String {
+    switch value {
+    case nil where !isPossible: "left out, one processor"
+    case nil: "missing"
+    case let value? where value > atMost: "FAILS"
+    case let value? where value > target: atMost.isFinite ? "kept" : "falls short"
+    default: "target reached"
+    }
+  }
+
+  /// What one comparison says about it: the ratios of all rounds, or what two medians or a number of bytes say. `nil` if a
+  /// program is missing.
+  ///
+  /// - Parameter others: that of `peerWorkload`, where there is one.
+  func value(in comparison: Comparison, _ others: () throws -> Comparison?) throws -> Distribution? {
+    let own = try entry(system, backend, in: comparison)
+    guard measure == .time else { return own.bytes.map { Distribution([$0]) } }
+    guard let peer else { throw Failure("\(workload): a ratio needs a peer") }
+    guard peerWorkload != nil else {
+      let reference = try? entry(peer, backend, in: comparison)
+      return comparison.ratio(of: own, to: try reference ?? entry(peer, nil, in: comparison))
+    }
+    guard let others = try others(), let time = own.distribution,
+      let otherTime = try entry(peer, backend, in: others).distribution
+    else {
+      return nil
+    }
+    return Distribution([time.median / otherTime.median])
+  }
+
+  private func entry(_ system: String, _ backend: String?, in comparison: Comparison) throws -> Comparison.Entry {
+    let found = comparison.entries.first { $0.system == system && (backend == nil || $0.backend == backend) }
+    guard let found else { throw Failure("the thresholds name \(system), which is not in \(comparison.workload)") }
+    return found
+  }
 }
 
 extension Thresholds {
@@ -135,19 +169,9 @@ extension Thresholds {
     }
 
     private mutating func value(of threshold: Threshold, in comparison: Comparison) throws -> Double? {
-      let own = try entry(threshold.system, threshold.backend, in: comparison)
-      guard threshold.measure == .time else { return own.bytes }
-      guard let peer = threshold.peer else { throw Failure("\(threshold.workload): a ratio needs a peer") }
-      guard let other = threshold.peerWorkload else {
-        let reference = try? entry(peer, threshold.backend, in: comparison)
-        return comparison.ratio(of: own, to: try reference ?? entry(peer, nil, in: comparison))?.median
-      }
-      let others = try comparisons(at: Place(workload: other, cores: threshold.cores))[0]
-      guard let time = own.distribution, let otherTime = try entry(peer, threshold.backend, in: others).distribution
-      else {
-        return nil
-      }
-      return time.median / otherTime.median
+      try threshold.value(in: comparison) {
+        try threshold.peerWorkload.map { try comparisons(at: Place(workload: $0, cores: threshold.cores))[0] }
+      }?.median
     }
 
     /// How often its workload was measured.
@@ -170,12 +194,6 @@ extension Thresholds {
         brokenPromises += broken
       }
       return counted
-    }
-
-    private func entry(_ system: String, _ backend: String?, in comparison: Comparison) throws -> Comparison.Entry {
-      let found = comparison.entries.first { $0.system == system && (backend == nil || $0.backend == backend) }
-      guard let found else { throw Failure("the thresholds name \(system), which is not in \(comparison.workload)") }
-      return found
     }
 
     /// At least one.

@@ -34,13 +34,15 @@ enum Benchmarks {
     let programs = Programs(in: options.programs)
     let machine = Machine(versions: options.versions)
     FileHandle.standardOutput.write(Data("\(machine.description)\n\n".utf8))
-    if let file = options.thresholds {
-      let problems = try Thresholds(from: file).check(suite(), programs, options.effort)
+    let thresholds = try Thresholds(from: options.thresholds)
+    if options.checks {
+      let problems = try thresholds.check(suite(), programs, options.effort)
       if !problems.isEmpty { fail(problems.joined(separator: "\n"), code: 1) }
       return
     }
-    var report = Report(options.effort, programs, on: machine)
+    var report = Report(options.effort, programs, thresholds, on: machine)
     for workload in suite() where options.selects(workload.name) { try report.measure(workload) }
+    try report.sayRatios()
     // What a part of the workloads says must not take the place of what all of them said.
     if let folder = options.results, options.only == nil { try report.write(to: folder) }
     if !report.brokenPromises.isEmpty { fail(report.brokenPromises.joined(separator: "\n"), code: 1) }

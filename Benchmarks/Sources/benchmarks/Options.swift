@@ -12,8 +12,10 @@ struct Options {
   var versions: [String] = []
   /// Run the workloads whose names contain this, all of them without it.
   var only: String?
-  /// Hold what is measured against these thresholds instead of reporting all of it.
-  var thresholds: URL?
+  /// What the ratios are aimed at, and what is allowed.
+  var thresholds = URL(fileURLWithPath: "Benchmarks/thresholds.json")
+  /// Measure what the thresholds speak of, and fail if they are not kept, instead of reporting all there is.
+  var checks = false
   /// Be one of the programs that are measured, asked by another process.
   var serves = false
   /// See `Server`. An environment variable, so that it reaches the programs that are started.
@@ -21,14 +23,15 @@ struct Options {
 
   static let usage = """
     usage: benchmarks --programs FOLDER [--full] [--only TEXT] [--results FOLDER] [--version TEXT]...
-           benchmarks --programs FOLDER --check FILE
+           benchmarks --programs FOLDER --check
            benchmarks --serve
 
       --programs FOLDER  where runtime-ASM, runtime-Boost, runtime-Ucontext and the peers' programs are
       --full             more rounds, longer ones
       --only TEXT        just the workloads whose names contain TEXT
-      --results FOLDER   write latest.json, machine.json and report.md there
-      --check FILE       measure what the thresholds in FILE speak of; fail if they are not kept
+      --results FOLDER   write latest.json, ratios.json, machine.json and report.md there
+      --check            measure what the thresholds speak of, and nothing else; fail if they are not kept
+      --thresholds FILE  other ones than Benchmarks/thresholds.json
       --version TEXT     the version of a compiler or a library, for the report
       --serve            run loops as asked on the standard input, see Worker.swift
     """
@@ -46,7 +49,8 @@ struct Options {
       case "--programs": programs = URL(fileURLWithPath: try value(of: option))
       case "--results": results = URL(fileURLWithPath: try value(of: option))
       case "--version": versions.append(try value(of: option))
-      case "--check": thresholds = URL(fileURLWithPath: try value(of: option))
+      case "--check": checks = true
+      case "--thresholds": thresholds = URL(fileURLWithPath: try value(of: option))
       case "--serve": serves = true
       default: throw Mistake(description: "unknown option \(option)")
       }
