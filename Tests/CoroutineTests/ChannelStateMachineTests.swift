@@ -48,6 +48,8 @@ import Testing
     for element in 0..<100_000 { ring.append(element) }
     for element in 0..<99_999 where ring.removeFirst() != element { Issue.record("out of order") }
     #expect(ring.mask >= 99_999)
+    let isReleased = ring.isReleasedByNext
+    #expect(isReleased)
     #expect(ring.removeFirst() == 99_999)
     #expect(ring.mask == -1 && ring.places == nil)
     ring.append(1)
@@ -155,9 +157,15 @@ private final class Comparison {
     }
   }
 
+  /// Through the buffer alone first, as coroutines do: that has to do the same, or nothing.
   private func trySend(_ element: Int) {
     var unsent: Int? = element
-    switch (machine.sendNow(&unsent), modelSend(element)) {
+    let expected = modelSend(element)
+    if machine.appendBuffered(element) {
+      if case .buffered = expected { return }
+      return check(false)
+    }
+    switch (machine.sendNow(&unsent), expected) {
     case (.buffered, .buffered): check(unsent == nil)
     case (.replaced, .replaced(let older)): check(unsent == older)
     case (.closed, .closed), (.full, .full): check(unsent == element)
@@ -208,9 +216,11 @@ private final class Comparison {
     }
   }
 
+  /// As `trySend`.
   private func tryReceive() {
     var element: Int?
     let expected = modelReceive()
+    if let element = machine.takeBuffered() { return check(element == expected.element && expected.admitted == nil) }
     switch (machine.receiveNow(&element), expected.admitted) {
     case (.received, nil): check(element != nil)
     case (.admitted(let waiter), let sender?): check(element != nil && waiter.isSame(as: sender))

@@ -64,10 +64,9 @@ extension Channel where Element: Sendable {
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func send(_ element: Element, timeout: Duration? = nil, onCancel: () -> Void = {}) throws {
-    var unsent: Element? = element
-    let cause = storage.send(&unsent, until: WaitDeadline.after(timeout), "Channel.send(_:)")
-    if cause == .event, unsent == nil { return }
-    try storage.fail(cause, unsent, timeout, onCancel)
+    var isEntered = false
+    if timeout == nil, storage.sendBuffered(element, &isEntered) { return }
+    try storage.sendSlowly(element, isEntered: isEntered, timeout: timeout, onCancel: onCancel)
   }
 }
 
@@ -108,10 +107,9 @@ extension Channel where Element: ~Copyable {
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func receive(timeout: Duration? = nil, onCancel: () -> Void = {}) throws -> sending Element {
-    var element: Element?
-    let cause = storage.receive(&element, until: WaitDeadline.after(timeout), "Channel.receive()")
-    guard let element = element.take() else { throw storage.failure(cause, timeout, onCancel) }
-    return element
+    var isEntered = false
+    if timeout == nil, let element = storage.receiveBuffered(&isEntered) { return element }
+    return try storage.receiveSlowly(isEntered: isEntered, timeout: timeout, onCancel: onCancel)
   }
 
   /// What arrives, as a sequence that ends when the channel is closed and empty. For coroutines: its `next()` suspends.
@@ -160,9 +158,8 @@ public struct ReceivedElements<Element: ~Copyable>: Sendable {
   @inlinable
   @available(*, noasync, message: "use 'receive()' here")
   public func next() -> sending Element? {
-    var element: Element?
-    _ = storage.receive(&element, until: WaitDeadline.never, "Channel.received.next()")
-    return element
+    var isEntered = false
+    return storage.receiveBuffered(&isEntered) ?? storage.receiveSlowly(isEntered: isEntered)
   }
 }
 

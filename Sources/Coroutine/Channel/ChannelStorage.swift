@@ -97,9 +97,11 @@ extension ChannelStorage where Element: ~Copyable {
 extension ChannelStorage where Element: ~Copyable {
   /// Takes the element, or leaves it there: `.event` with the element still there means that the channel is closed.
   @inlinable @inline(__always)
-  func send(_ element: inout Element?, until deadline: UInt64, _ operation: StaticString) -> WakeCause {
+  func send(
+    _ element: inout Element?, until deadline: UInt64, _ operation: StaticString, isEntered: Bool = false
+  ) -> WakeCause {
     CoroutineCore.runningUncounted(for: operation)._withUnsafeGuaranteedRef { core in
-      guard enter(core) else { return .cancelled }
+      guard isEntered ? staysEntered(core) : enter(core) else { return .cancelled }
       switch machine.sendNow(&element) {
       case .full: return waitToSend(core, &element, until: deadline)
       case .handed(let receiver):
@@ -129,9 +131,11 @@ extension ChannelStorage where Element: ~Copyable {
 
   /// Fills in the element, which is `nil` before: `.event` without one means that the channel is closed.
   @inlinable @inline(__always)
-  func receive(_ element: inout Element?, until deadline: UInt64, _ operation: StaticString) -> WakeCause {
+  func receive(
+    _ element: inout Element?, until deadline: UInt64, _ operation: StaticString, isEntered: Bool = false
+  ) -> WakeCause {
     CoroutineCore.runningUncounted(for: operation)._withUnsafeGuaranteedRef { core in
-      guard enter(core) else { return .cancelled }
+      guard isEntered ? staysEntered(core) : enter(core) else { return .cancelled }
       switch machine.receiveNow(&element) {
       case .empty: return waitToReceive(core, &element, until: deadline)
       case .admitted(let sender):
@@ -154,6 +158,62 @@ extension ChannelStorage where Element: ~Copyable {
     }
     element = node.element.take()
     return cause
+  }
+}
+
+// MARK: - In coroutines, by the buffer alone
+
+// Where there is a buffer, it mostly has an element, or room for one, and nobody waits. Then an operation is some forty
+// instructions, with no call among them, so that nothing has to be kept in memory. Whatever else there may be is a call at
+// the end, which begins where this has come to: `isEntered` says that the lock is held, and no more.
+extension ChannelStorage where Element: ~Copyable {
+  /// Takes an element out of the buffer, if that is all there is to do.
+  @inlinable @inline(__always)
+  func receiveBuffered(_ isEntered: inout Bool) -> Element? {
+    guard machine.limit > 0, let core = CoroutineCore.currentUncounted else { return nil }
+    isEntered = core._withUnsafeGuaranteedRef { enterIfFree($0) }
+    guard isEntered, !core._withUnsafeGuaranteedRef({ isCancelled($0) }), let element = machine.takeBuffered() else {
+      return nil
+    }
+    core._withUnsafeGuaranteedRef { leave($0) }
+    return element
+  }
+
+  @inlinable @inline(never)
+  func receiveSlowly(isEntered: Bool) -> Element? {
+    var element: Element?
+    _ = receive(&element, until: WaitDeadline.never, "Channel.received.next()", isEntered: isEntered)
+    return element
+  }
+
+  @inlinable @inline(never)
+  func receiveSlowly(isEntered: Bool, timeout: Duration?, onCancel: () -> Void) throws -> sending Element {
+    var element: Element?
+    let cause = receive(&element, until: WaitDeadline.after(timeout), "Channel.receive()", isEntered: isEntered)
+    guard let element = element.take() else { throw failure(cause, timeout, onCancel) }
+    return element
+  }
+}
+
+extension ChannelStorage where Element: Sendable {
+  /// Puts an element into the buffer, if that is all there is to do. Whether it was.
+  @inlinable @inline(__always)
+  func sendBuffered(_ element: Element, _ isEntered: inout Bool) -> Bool {
+    guard machine.limit > 0, let core = CoroutineCore.currentUncounted else { return false }
+    isEntered = core._withUnsafeGuaranteedRef { enterIfFree($0) }
+    guard isEntered, !core._withUnsafeGuaranteedRef({ isCancelled($0) }), machine.appendBuffered(element) else {
+      return false
+    }
+    core._withUnsafeGuaranteedRef { leave($0) }
+    return true
+  }
+
+  @inlinable @inline(never)
+  func sendSlowly(_ element: Element, isEntered: Bool, timeout: Duration?, onCancel: () -> Void) throws {
+    var unsent: Element? = element
+    let cause = send(&unsent, until: WaitDeadline.after(timeout), "Channel.send(_:)", isEntered: isEntered)
+    if cause == .event, unsent == nil { return }
+    try fail(cause, unsent, timeout, onCancel)
   }
 }
 

@@ -25,18 +25,40 @@ struct ElementRing<Element: ~Copyable>: ~Copyable {
   /// Appends an element. Constant time, beside the growing.
   @inlinable @inline(__always)
   mutating func append(_ element: consuming Element) {
-    if count > mask { grow() }
-    (places! + ((head &+ count) & mask)).initialize(to: element)
+    if !hasRoom { grow() }
+    appendIntoRoom(element)
+  }
+
+  /// Whether the next append finds a place.
+  @inlinable @inline(__always)
+  var hasRoom: Bool { count <= mask }
+
+  /// Appends an element, where there is room.
+  @inlinable @inline(__always)
+  mutating func appendIntoRoom(_ element: consuming Element) {
+    (places.unsafelyUnwrapped + ((head &+ count) & mask)).initialize(to: element)
     count &+= 1
   }
 
   /// Takes out the element that came first; there must be one. Constant time.
   @inlinable @inline(__always)
   mutating func removeFirst() -> Element {
-    let element = (places! + head).move()
+    let releases = isReleasedByNext
+    let element = removeNext()
+    if releases { release() }
+    return element
+  }
+
+  /// Whether the ring goes with the next element.
+  @inlinable @inline(__always)
+  var isReleasedByNext: Bool { _slowPath(mask >= Self.largestKept) && count == 1 }
+
+  /// Takes out the element that came first, and leaves the ring as it is.
+  @inlinable @inline(__always)
+  mutating func removeNext() -> Element {
+    let element = (places.unsafelyUnwrapped + head).move()
     head = (head &+ 1) & mask
     count &-= 1
-    if count == 0, mask >= Self.largestKept { release() }
     return element
   }
 

@@ -76,13 +76,36 @@ extension Waitable {
   package final func enter(_ core: CoroutineCore) -> Bool {
     core.parking.prepare()
     lock.lock()
-    // Either a cancel sees the word that says "departing", or this sees the cancel's flag.
-    coroutine_store_load_barrier_after_locking()
-    guard !core.isInterrupted else {
+    return staysEntered(core)
+  }
+
+  /// The same if the lock is free; not locked either if another thread has it. A cancel is left to `staysEntered`.
+  @inlinable @inline(__always)
+  package final func enterIfFree(_ core: CoroutineCore) -> Bool {
+    core.parking.prepare()
+    guard lock.tryLock() else {
+      core.parking.abandon()
+      return false
+    }
+    return true
+  }
+
+  /// With the lock: false, and not locked, if the coroutine was cancelled.
+  @inlinable @inline(__always)
+  package final func staysEntered(_ core: CoroutineCore) -> Bool {
+    guard !isCancelled(core) else {
       leave(core)
       return false
     }
     return true
+  }
+
+  /// With the lock.
+  @inlinable @inline(__always)
+  package final func isCancelled(_ core: CoroutineCore) -> Bool {
+    // Either a cancel sees the word that says "departing", or this sees the cancel's flag.
+    coroutine_store_load_barrier_after_locking()
+    return core.isInterrupted
   }
 
   /// Gives the lock back after an operation that did not wait.
