@@ -272,6 +272,12 @@ extension ActorCore {
     core._withUnsafeGuaranteedRef { $0.parking.claimIdle() }
   }
 
+  /// Whether it waits for a message. Under the lock, in which a wait begins, false lasts.
+  @inlinable
+  final var isIdle: Bool {
+    @inline(__always) get { core._withUnsafeGuaranteedRef { $0.parking.isParkedIdle } }
+  }
+
   /// How it has ended, if it has.
   final var ending: ActorEnd? { lock.withLock { life.end } }
 

@@ -82,9 +82,11 @@ extension ActorStorage {
   func next() -> Message? {
     requireOwn(for: "Mailbox.next()")
     if inbox.count > 0, let message = takeFromInbox() { return message }
+    var isEntered = false
+    if machine.isBounded, let message = takeFromMailbox(&isEntered) { return message }
     var letter: Letter<Message>?
     return withUnsafeMutablePointer(to: &letter) { letter in
-      let block = takeOrWait(letter)
+      let block = isEntered ? takeOrWaitEntered(letter) : takeOrWait(letter)
       if let block { _ = ControlBlock.suspend(block, passing: 0) }
       return begin(letter, hasWaited: block != nil)
     }
@@ -98,21 +100,50 @@ extension ActorStorage {
     return begin(inbox.removeFirst())
   }
 
+  /// Takes a message out of a mailbox with a limit, if that is all there is to do. Otherwise it may have the lock.
+  @inlinable @inline(never)
+  func takeFromMailbox(_ isEntered: inout Bool) -> Message? {
+    endCurrent()
+    guard enterIfFree(coroutine) else { return nil }
+    guard !isCancelled(coroutine), !isLent, let letter = machine.takeKept() else {
+      isEntered = true
+      return nil
+    }
+    leave(coroutine)
+    return begin(letter)
+  }
+
   /// Takes a message, or finds that there will be none. Otherwise the actor has to wait: returns the block that it leaves, at
   /// once, with the lock held.
   @inlinable @inline(never)
   func takeOrWait(_ letter: UnsafeMutablePointer<Letter<Message>?>) -> UnsafeMutablePointer<ControlBlock>? {
+    endCurrent()
+    return takeOrWait(letter, isOpen: enter(coroutine))
+  }
+
+  /// The same where the message before is ended, and the lock held already.
+  @inlinable @inline(never)
+  func takeOrWaitEntered(_ letter: UnsafeMutablePointer<Letter<Message>?>) -> UnsafeMutablePointer<ControlBlock>? {
+    takeOrWait(letter, isOpen: staysEntered(coroutine))
+  }
+
+  /// - Parameter isOpen: whether the lock is held; else the actor was cancelled.
+  @inlinable @inline(__always)
+  func takeOrWait(
+    _ letter: UnsafeMutablePointer<Letter<Message>?>, isOpen: Bool
+  ) -> UnsafeMutablePointer<ControlBlock>? {
+    var isOpen = isOpen
     while true {
-      endCurrent()
-      guard enter(coroutine) else { return nil }
+      guard isOpen else { return nil }
       guard machine.letters.count | inbox.count > 0 else { break }
       // Whoever lent the thread goes on before the next message.
       guard !isLent else {
         leave(coroutine)
         returnThread()
+        isOpen = enter(coroutine)
         continue
       }
-      if machine.capacity == .max {
+      if !machine.isBounded {
         if inbox.count == 0 { swap(&inbox, &machine.letters) }
         leave(coroutine)
         letter.initialize(to: inbox.removeFirst())
@@ -218,6 +249,25 @@ extension ActorStorage {
     receiver!.initialize(to: Letter(consume message, consume end))
     if let asker { lend(by: asker) } else { CoroutineCore.wake(core) }
     return .delivered
+  }
+
+  /// Takes the lock, if a message can go into the mailbox as that is: the actor does not wait for one, and there is room.
+  @inlinable @inline(__always)
+  func enterIfRoom() -> Bool {
+    guard !isIdle, lock.tryLock() else { return false }
+    // It may have begun to wait meanwhile. From here on it can't.
+    guard !isIdle, machine.hasRoom, machine.letters.hasRoom else {
+      lock.unlock()
+      return false
+    }
+    return true
+  }
+
+  /// After `enterIfRoom`.
+  @inlinable @inline(__always)
+  func keep(_ message: consuming Message) {
+    machine.letters.appendIntoRoom(Letter(consume message, nil))
+    lock.unlock()
   }
 
   /// There is no room. The lock is held.

@@ -104,6 +104,12 @@ extension MessageActor {
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func tell(_ message: consuming Message, timeout: Duration? = nil) throws {
+    guard storage.enterIfRoom() else { return try tellSlowly(consume message, timeout) }
+    storage.keep(consume message)
+  }
+
+  @inlinable @inline(never)
+  func tellSlowly(_ message: consuming Message, _ timeout: Duration?) throws {
     var letter: Letter<Message>?
     switch storage.deliver(consume message, nil, &letter) {
     case .delivered: return

@@ -115,11 +115,17 @@ package struct Parking: ~Copyable, Sendable {
     return exchanged || found &- 1 < Self.parkedIdle && claimAfterDeparture(cause)
   }
 
+  /// Whether there is a wait that `claimIdle` would end.
+  @inlinable
+  package var isParkedIdle: Bool {
+    @inline(__always) get { word.load(ordering: .relaxed) == Self.parkedIdle }
+  }
+
   /// Ends a wait that was begun by `prepareIdle`, if it is one and its context is saved. Whether it did: then the caller,
   /// alone, has what the one who waits has laid out for him, and has to wake.
   @inlinable @inline(__always)
   package borrowing func claimIdle() -> Bool {
-    word.load(ordering: .relaxed) == Self.parkedIdle
+    isParkedIdle
       && word.compareExchange(
         expected: Self.parkedIdle, desired: Self.claimed + WakeCause.event.rawValue,
         successOrdering: .acquiringAndReleasing, failureOrdering: .relaxed
