@@ -175,7 +175,7 @@ static uintptr_t *task_head(struct coroutine_word_offsets *at, uintptr_t task) {
   return head > 0 ? (uintptr_t *)(task + (uintptr_t)head) : NULL;
 }
 
-struct coroutine_bindings coroutine_bindings_load(void) {
+struct coroutine_bindings coroutine_bindings_load_slowly(void) {
   struct coroutine_bindings bindings = {0, 0, 0};
   struct coroutine_word_offsets *at = probed();
   if (at->task == 0 || at->locals == 0) return bindings;

@@ -1,12 +1,49 @@
 import CCoroutine
 import Context
-import Coroutine
 import Foundation
 import Synchronization
 import Testing
 
+@testable import Coroutine
+
 /// How a generator ends: by its body, by an error, cancelled, or dropped, and what is left of it then.
 @Suite struct GeneratorEndTests {
+  @Test func whereNoElementMayComeInThePlainWayThereIsABlockThatLooksAsIfItsBodyRan() {
+    let block = ControlBlock.alwaysRunning
+    #expect(MemoryLayout<ControlBlock>.size <= Int(COROUTINE_ALWAYS_RUNNING_WORDS) * MemoryLayout<UInt>.size)
+    #expect(SelectedBackend.isRunning(ControlBlock.link(of: block)))
+    #expect(UInt(bitPattern: block) % 64 == 0)
+    let generator = Generator<Int> { yield in try yield(1) }
+    let storage = generator.storage
+    #expect(storage.plainBlock == block)
+    // Under a sanitizer, which has to be told of each switch, none comes in the plain way.
+    #expect(generator.next() == 1 && (storage.plainBlock == block) == coroutine_sanitizers_active())
+    #expect(generator.next() == nil && storage.plainBlock == block)
+  }
+
+  @Test func whatABodyCapturedGoesWithItsEndAndWithACancelBeforeItsBeginning() {
+    final class Witness {}
+    weak var captured: Witness?
+    func make() -> Generator<Int> {
+      let witness = Witness()
+      captured = witness
+      return Generator { yield in try withExtendedLifetime(witness) { try yield(1) } }
+    }
+    let ended = make()
+    #expect(ended.next() == 1 && captured != nil)
+    #expect(ended.next() == nil && captured == nil)
+    let cancelled = make()
+    #expect(captured != nil)
+    cancelled.cancel()
+    #expect(captured == nil && cancelled.next() == nil)
+    do {
+      let dropped = make()
+      #expect(captured != nil)
+      _ = dropped
+    }
+    #expect(captured == nil)
+  }
+
   @Test func aDroppedGeneratorUnwindsItsBody() {
     final class Witness {}
     let log = Log()

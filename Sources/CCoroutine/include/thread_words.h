@@ -291,7 +291,15 @@ struct coroutine_bindings {
   uintptr_t storage;
   uintptr_t head;
 };
-extern struct coroutine_bindings coroutine_bindings_load(void);
+extern struct coroutine_bindings coroutine_bindings_load_slowly(void);
+
+COROUTINE_WORDS_INLINE struct coroutine_bindings coroutine_bindings_load(void) {
+  ptrdiff_t bindings_at = __atomic_load_n(&coroutine_words_at.bindings, __ATOMIC_RELAXED);
+  if (COROUTINE_WORDS_LIKELY(coroutine_bindings_are_plain(bindings_at, coroutine_bindings_peek(bindings_at), 0))) {
+    return (struct coroutine_bindings){0, 0, 0};
+  }
+  return coroutine_bindings_load_slowly();
+}
 
 // Puts those in force that a load found in the same flow of control. Whatever was in force is not freed.
 extern void coroutine_bindings_store(struct coroutine_bindings bindings);

@@ -193,15 +193,10 @@ extension ControlBlock {
   /// Below this, what a slot takes of a stack does not matter.
   private static var largeSlot: Int { 1024 }
 
-  /// What looks like the block of a stack whose body runs, for ever: every word of it is its own address, which each
-  /// backend takes for saved registers of a resumer. Never resumed, never written.
-  // Immutable memory.
-  nonisolated(unsafe) static let alwaysRunning: UnsafeMutablePointer<ControlBlock> = {
-    let words = (MemoryLayout<ControlBlock>.size + 4096) / MemoryLayout<UInt>.size
-    let memory = UnsafeMutableRawPointer.allocate(byteCount: words * MemoryLayout<UInt>.size, alignment: 64)
-    memory.initializeMemory(as: UInt.self, repeating: UInt(bitPattern: memory), count: words)
-    return memory.assumingMemoryBound(to: ControlBlock.self)
-  }()
+  /// What looks like the block of a stack whose body runs, for ever. Never resumed, never written.
+  static var alwaysRunning: UnsafeMutablePointer<ControlBlock> {
+    coroutine_always_running().assumingMemoryBound(to: ControlBlock.self)
+  }
 
   /// Gives back the stack of a context that will not be resumed again, its block with it. Its frames must be unwound.
   static func destroy(_ block: UnsafeMutablePointer<ControlBlock>) {

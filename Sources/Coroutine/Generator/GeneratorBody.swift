@@ -8,13 +8,12 @@ import Context
 extension GeneratorCore {
   /// The body's whole life.
   fileprivate static func run(_ block: UnsafeMutablePointer<ControlBlock>) {
-    let body = owner(of: block) { generator in
-      defer { generator.body = nil }
+    let kind = owner(of: block) { generator in
       generator.scopes.didArrive(block)
-      return generator.body
+      return type(of: generator)
     }
     do {
-      try body?(block)
+      try kind.runBody(on: block)
     } catch is GeneratorCancelled {
     } catch {
       owner(of: block) { $0.fail(error) }

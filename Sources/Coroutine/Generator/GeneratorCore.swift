@@ -31,10 +31,12 @@ class GeneratorCore {
   @exclusivity(unchecked) private final var isFailureKnown = true
   /// What the body has open while it is suspended.
   @exclusivity(unchecked) final var scopes = OpenScopes()
-  /// Until it has begun, or is cancelled before that.
-  @exclusivity(unchecked) final var body: Body?
+  /// Whether its body is still to begin. (The body is the subclass's, which knows what it yields.)
+  @exclusivity(unchecked) private final var isFresh = true
   /// How often its `yield` has thrown since the generator was cancelled.
   @exclusivity(unchecked) final var throwsSinceCancel = 0
+  /// Whether a sanitizer was told that it may be released.
+  @exclusivity(unchecked) private final var isWatched = false
   private let stackSize: Int?
   private let slot: Int
 
@@ -45,31 +47,36 @@ class GeneratorCore {
   /// Whose body the next element comes from: the last of its delegates, or itself. Right while nobody yields from this one.
   @exclusivity(unchecked) private final var last: Unmanaged<GeneratorCore>?
 
-  @usableFromInline typealias Body = (UnsafeMutablePointer<ControlBlock>) throws -> Void
-
   /// - Parameters:
   ///   - slot: the bytes of an element that does not travel in the word.
   ///   - throwsErrorsOn: whether the face throws what the body has thrown.
-  ///   - body: given the block, to yield with.
   @usableFromInline
-  init(stackSize: Int?, slot: Int, throwsErrorsOn: Bool, body: @escaping Body) {
+  init(stackSize: Int?, slot: Int, throwsErrorsOn: Bool) {
     self.bindingsPlace = coroutine_bindings_place()
     self.stackSize = stackSize
     self.slot = slot
     self.throwsErrorsOn = throwsErrorsOn
-    self.body = body
   }
+
+  /// Runs the body of the generator whose stack it is. Not a method of the generator: nothing may hold that meanwhile.
+  @usableFromInline
+  class func runBody(on block: UnsafeMutablePointer<ControlBlock>) throws { fatalError("a generator without a body") }
+
+  /// The body will not run: lets go of what it captured.
+  @usableFromInline
+  func dropBody() {}
 
   deinit {
     // A body that has begun must not be left behind with its frames: it unwinds now, on this thread.
-    if StackSupply.sanitizersActive { coroutine_sanitizer_did_release(Unmanaged.passUnretained(self).toOpaque()) }
-    cancel()
-    reportFailure()
+    if isWatched { coroutine_sanitizer_did_release(Unmanaged.passUnretained(self).toOpaque()) }
+    if block != nil { cancel() }
+    if failure != nil { reportFailure() }
   }
 
-  final var innermost: GeneratorCore {
-    get { last?._withUnsafeGuaranteedRef { $0 } ?? self }
-    set { last = newValue === self ? nil : .passUnretained(newValue) }
+  /// Not counted: it is this one, or one of its delegates, which it keeps alive.
+  final var innermost: Unmanaged<GeneratorCore> {
+    get { last ?? .passUnretained(self) }
+    set { last = newValue.toOpaque() == Unmanaged.passUnretained(self).toOpaque() ? nil : newValue }
   }
 
   /// Whether the body runs at this moment: somebody's registers are saved as its resumer's.
@@ -78,10 +85,12 @@ class GeneratorCore {
   }
 
   /// The one whose pending `yield` a resume continues; `nil` if that has not begun, or has ended.
-  @usableFromInline final var suspendedInnermost: GeneratorCore? { innermost.block == nil ? nil : innermost }
+  @usableFromInline final var suspendedInnermost: GeneratorCore? {
+    innermost._withUnsafeGuaranteedRef { $0.block == nil ? nil : $0 }
+  }
 
   /// Whether the body of the last of its delegates runs, or its own if it has none.
-  final var isConsumed: Bool { innermost.block.map(isRunning) ?? false }
+  final var isConsumed: Bool { innermost._withUnsafeGuaranteedRef { $0.block.map(isRunning) ?? false } }
 
   // MARK: - The next element
 
@@ -101,32 +110,46 @@ class GeneratorCore {
     while true {
       // Until it is known who comes next: a body that calls `next()` of its own generator must not get by.
       plainBlock = ControlBlock.alwaysRunning
-      let core = innermost
-      if word != nil, let block = core.block { core.didSuspend(block) }
-      if let word, let block = core.block, block.pointee.mode.isDisjoint(with: [.finished, .cancelled, .delegating]) {
+      if let word, let block = innermost._withUnsafeGuaranteedRef({ $0.didYield() }) {
         if block.pointee.mode.isEmpty {
           plainBlock = block
         } else if block.pointee.mode.contains(.annotated) {
+          isWatched = true
           coroutine_sanitizer_will_release(Unmanaged.passUnretained(self).toOpaque())
         }
         return word
       }
-      if let delegate = core.beginDelegation() {
-        innermost = delegate.innermost
-      } else {
-        core.end()
-        guard core !== self else { return nil }
-        innermost = core.returnToDelegator()
+      guard last != nil || isDelegating else {
+        end()
+        return nil
       }
+      innermost = innermostAfterThat()
       word = resumeInnermost()
     }
   }
 
+  /// On the consumer's side, after a resume: the block, if the body has left it with an element.
+  private final func didYield() -> UnsafeMutablePointer<ControlBlock>? {
+    guard let block else { return nil }
+    didSuspend(block)
+    return block.pointee.mode.isDisjoint(with: [.finished, .cancelled, .delegating]) ? block : nil
+  }
+
+  /// Whose body comes next, where the innermost one has left for a delegate, or one that was a delegate has ended.
+  private final func innermostAfterThat() -> Unmanaged<GeneratorCore> {
+    // Counted: it may be nobody's when its delegator has let go of it.
+    let core = innermost.takeUnretainedValue()
+    if let delegate = core.beginDelegation() { return delegate.innermost }
+    core.end()
+    return .passUnretained(core.returnToDelegator())
+  }
+
   private final func resumeInnermost() -> UInt? {
-    let core = innermost
-    guard let block = core.block ?? core.begin() else { return nil }
-    require(!isRunning(block), "a Generator's next() was called from inside its own body, or by two threads at once")
-    return core.resume(block)
+    innermost._withUnsafeGuaranteedRef { core in
+      guard let block = core.block ?? core.begin() else { return nil }
+      require(!isRunning(block), "a Generator's next() was called from inside its own body, or by two threads at once")
+      return core.resume(block)
+    }
   }
 
   private final func resume(_ block: UnsafeMutablePointer<ControlBlock>) -> UInt {
@@ -144,7 +167,8 @@ class GeneratorCore {
   }
 
   private final func begin() -> UnsafeMutablePointer<ControlBlock>? {
-    guard body != nil else { return nil }
+    guard isFresh else { return nil }
+    isFresh = false
     coroutine_prepare_thread()
     do throws(StackError) {
       let block = try ControlBlock.create(stackSize: stackSize, owner: self, slot: slot, entry: generatorEntry)
@@ -152,7 +176,7 @@ class GeneratorCore {
       self.block = block
       return block
     } catch {
-      body = nil
+      dropBody()
       fail(error)
       return nil
     }
@@ -204,12 +228,12 @@ class GeneratorCore {
     let outermost = outermost
     outermost.plainBlock = ControlBlock.alwaysRunning
     while core !== self {
-      outermost.innermost = core
+      outermost.innermost = .passUnretained(core)
       core.unwind()
       core = core.returnToDelegator()
     }
-    innermost = self
-    outermost.innermost = self
+    innermost = .passUnretained(self)
+    outermost.innermost = .passUnretained(self)
     unwind()
     leaveDelegator()
   }
@@ -226,7 +250,10 @@ class GeneratorCore {
 
   private final func unwind() {
     guard let block else {
-      body = nil
+      if isFresh {
+        isFresh = false
+        dropBody()
+      }
       return
     }
     block.pointee.mode.insert(.cancelled)

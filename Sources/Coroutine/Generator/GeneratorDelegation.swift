@@ -51,17 +51,20 @@ extension GeneratorCore {
 
   /// On the consumer's side: the delegate, if the body has left for that.
   final func beginDelegation() -> GeneratorCore? {
-    guard let block, block.pointee.mode.contains(.delegating) else { return nil }
+    guard isDelegating, let block else { return nil }
     block.pointee.mode.remove(.delegating)
     return delegate
   }
+
+  /// Whether the body has left for a delegate, whose body has not been resumed for it yet.
+  final var isDelegating: Bool { block?.pointee.mode.contains(.delegating) == true }
 
   /// The one that yields from this one, which has ended.
   final func returnToDelegator() -> GeneratorCore {
     guard let outer = delegator?._withUnsafeGuaranteedRef({ $0 }) else { fatalError("a delegate without a delegator") }
     delegator = nil
     // Its own delegates have ended before it.
-    innermost = self
+    innermost = .passUnretained(self)
     withExtendedLifetime(outer.delegate) { outer.delegate = nil }
     return outer
   }
@@ -72,7 +75,7 @@ extension GeneratorCore {
     let outermost = outermost
     let outer = returnToDelegator()
     outermost.plainBlock = ControlBlock.alwaysRunning
-    outermost.innermost = outer
+    outermost.innermost = .passUnretained(outer)
   }
 
   /// The one that is asked for the elements: whoever yields from this one, directly or not, or itself.

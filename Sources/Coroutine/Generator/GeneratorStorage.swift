@@ -12,16 +12,35 @@ public import Context
 /// block, at its address the word; the consumer moves it out before anything else happens.
 @usableFromInline
 class GeneratorStorage<Element>: GeneratorCore {
+  /// Until it begins, or is cancelled before that.
+  @exclusivity(unchecked) @usableFromInline final var body: ((Generator<Element>.Yield) throws -> Void)?
+
   /// - Parameter throwsErrorsOn: whether the face throws what the body has thrown.
   @inlinable
   init(stackSize: Int?, throwsErrorsOn: Bool, body: @escaping (Generator<Element>.Yield) throws -> Void) {
+    self.body = body
     super.init(
-      stackSize: stackSize, slot: Self.fitsWord ? 0 : MemoryLayout<Element>.size, throwsErrorsOn: throwsErrorsOn
-    ) { block in
-      try body(Generator<Element>.Yield(block))
-    }
+      stackSize: stackSize, slot: Self.fitsWord ? 0 : MemoryLayout<Element>.size, throwsErrorsOn: throwsErrorsOn)
     require(MemoryLayout<Element>.alignment <= 64, "an element of a Generator is aligned to 64 bytes at most")
   }
+
+  @inlinable
+  override class func runBody(on block: UnsafeMutablePointer<ControlBlock>) throws {
+    // Not specialised: nothing here may need to know more of the types than their layouts, which are fixed.
+    guard let body = takeBody(unsafeDowncast(generatorOwner(block).takeUnretainedValue(), to: GeneratorStorage.self))
+    else { return }
+    try body(Generator<Element>.Yield(block))
+  }
+
+  @inlinable @inline(__always)
+  static func takeBody(_ storage: GeneratorStorage) -> ((Generator<Element>.Yield) throws -> Void)? {
+    let body = storage.body
+    storage.body = nil
+    return body
+  }
+
+  @inlinable
+  override func dropBody() { body = nil }
 
   /// Whether an element travels in the word itself: a trivial value, or one reference. A constant in specialised code, and the
   /// same in code that is not: one side may be specialised, and the other not.

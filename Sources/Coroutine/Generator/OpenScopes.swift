@@ -58,23 +58,28 @@ struct OpenScopes {
   /// its body may go on on the stack of another that it runs.
   mutating func didArrive(_ block: UnsafeMutablePointer<ControlBlock>) {
     consumers = coroutine_bindings_load()
-    if consumers != coroutine_bindings() {
-      let consumers = consumers
-      Self.forEach(in: RunningBodies(on: block), onTopOf: block) { scopes in
-        if scopes.consumers == coroutine_bindings() { scopes.consumers = consumers }
-      }
-    }
+    if consumers != coroutine_bindings() { Self.noteConsumers(consumers, onTopOf: block) }
     if let attaching {
       coroutine_bindings_store(attaching)
       self.attaching = nil
     }
   }
 
+  /// Those on top were resumed in the plain case, without a note of the bindings: they have the same consumer's.
+  // Not inlined: the frame of the body's first function is to be small.
+  @inline(never)
+  private static func noteConsumers(
+    _ consumers: coroutine_bindings, onTopOf block: UnsafeMutablePointer<ControlBlock>
+  ) {
+    forEach(in: RunningBodies(on: block), onTopOf: block) { scopes in
+      if scopes.consumers == coroutine_bindings() { scopes.consumers = consumers }
+    }
+  }
+
   /// On the consumer's side, after a `yield` with something open on this thread, perhaps the consumer's. `block` is the
   /// generator's; its body may have left from the stack of another that it runs.
   mutating func didSuspend(_ block: UnsafeMutablePointer<ControlBlock>) {
-    let bodies = RunningBodies(leftBy: block)
-    if !block.pointee.mode.contains(.annotated) { noteAccesses(block, bodies) }
+    if !block.pointee.mode.contains(.annotated) { noteAccesses(block, RunningBodies(leftBy: block)) }
     let current = coroutine_bindings_load()
     if current != consumers {
       detached = (current, consumers, .current)
@@ -84,21 +89,23 @@ struct OpenScopes {
     // same, unless this one has added to it; then this one may go on among the same bindings only.
     if consumers != coroutine_bindings() {
       let consumers = consumers
-      Self.forEach(in: bodies, onTopOf: block) { scopes in
+      Self.forEach(in: RunningBodies(leftBy: block), onTopOf: block) { scopes in
         if scopes.consumers == consumers { scopes.consumers = coroutine_bindings() }
       }
     }
     consumers = coroutine_bindings()
     if block.pointee.mode.contains(.regionOpen) {
       block.pointee.mode.remove(.regionOpen)
-      detachRegions(block, bodies)
+      detachRegions(block, RunningBodies(leftBy: block))
     }
   }
 
   /// Notes whether the body has an access open at a `yield`. The last step before it, on its side, where AddressSanitizer
   /// looks on: that may keep a frame's variables in memory that it finds for the running stack only.
-  mutating func noteAccesses(_ block: UnsafeMutablePointer<ControlBlock>, _ bodies: RunningBodies) {
-    if !coroutine_access_set_is_empty(), Self.hasAccess(block, bodies) { accessOwner = .current }
+  mutating func noteAccesses(
+    _ block: UnsafeMutablePointer<ControlBlock>, _ bodies: @autoclosure () -> RunningBodies
+  ) {
+    if !coroutine_access_set_is_empty(), Self.hasAccess(block, bodies()) { accessOwner = .current }
   }
 
   /// The scopes of the bodies that the one on `block`'s stack runs, and of those that they run in turn: mostly none.
