@@ -7,6 +7,7 @@ import Context
 /// them, for ever.
 extension GeneratorCore {
   /// The body's whole life.
+  @inline(__always)
   fileprivate static func run(_ block: UnsafeMutablePointer<ControlBlock>) {
     let kind = owner(of: block) { generator in
       generator.scopes.didArrive(block)

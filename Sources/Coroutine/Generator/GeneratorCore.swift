@@ -144,6 +144,8 @@ class GeneratorCore {
     return .passUnretained(core.returnToDelegator())
   }
 
+  // Always inlined, as what it calls: each function that returns behind a switch returns to where no processor foresees.
+  @inline(__always)
   private final func resumeInnermost() -> UInt? {
     innermost._withUnsafeGuaranteedRef { core in
       guard let block = core.block ?? core.begin() else { return nil }
@@ -152,6 +154,7 @@ class GeneratorCore {
     }
   }
 
+  @inline(__always)
   private final func resume(_ block: UnsafeMutablePointer<ControlBlock>) -> UInt {
     block.pointee.mode.remove(.scopeOpen)
     scopes.willResume()
