@@ -246,9 +246,15 @@ extension ActorStorage {
       }
       lock.unlock()
     }
+    hand(consume message, consume end, by: asker)
+    return .delivered
+  }
+
+  /// Gives the message to the actor, whose wait for one was claimed, and lets it go on.
+  @inlinable @inline(__always)
+  func hand(_ message: consuming Message, _ end: consuming ReplyEnd?, by asker: Unmanaged<CoroutineCore>?) {
     receiver!.initialize(to: Letter(consume message, consume end))
     if let asker { lend(by: asker) } else { CoroutineCore.wake(core) }
-    return .delivered
   }
 
   /// Takes the lock, if a message can go into the mailbox as that is: the actor does not wait for one, and there is room.

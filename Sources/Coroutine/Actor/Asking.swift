@@ -50,13 +50,12 @@ extension ActorStorage {
     _ timeout: Duration?
   ) throws -> Value {
     do {
-      var letter: Letter<Message>?
       // One with a deadline has to go on then, even if the actor blocks the thread: it keeps its own.
       let lender = deadline == WaitDeadline.never ? Unmanaged.passUnretained(core) : nil
-      switch deliver(consume message, end.takeRetainedValue(), &letter, by: lender) {
-      case .delivered: break
-      case .full: try check(waitForRoom(core, &letter, until: deadline), letter == nil, timeout)
-      case .refused(let error): throw error
+      if claimIdle() {
+        hand(consume message, end.takeRetainedValue(), by: lender)
+      } else {
+        try deliver(core, consume message, end.takeRetainedValue(), by: lender, until: deadline, timeout)
       }
     } catch {
       end.release()
@@ -68,6 +67,20 @@ extension ActorStorage {
     defer { core.neededExtras._withUnsafeGuaranteedRef { $0.keepSpareReply(end) } }
     return try end._withUnsafeGuaranteedRef { end in
       try end.withStorage { try unsafeDowncast($0, to: ReplyStorage<Value>.self).takeOutcome() }
+    }
+  }
+
+  /// The actor was not idle: puts the message into the mailbox, and waits for room in it if need be.
+  @inlinable @inline(never)
+  func deliver(
+    _ core: CoroutineCore, _ message: consuming Message, _ end: consuming ReplyEnd,
+    by lender: Unmanaged<CoroutineCore>?, until deadline: UInt64, _ timeout: Duration?
+  ) throws {
+    var letter: Letter<Message>?
+    switch deliver(consume message, consume end, &letter, by: lender) {
+    case .delivered: return
+    case .full: try check(waitForRoom(core, &letter, until: deadline), letter == nil, timeout)
+    case .refused(let error): throw error
     }
   }
 
