@@ -324,6 +324,35 @@ import Testing
     #expect(generator.failure == nil)
   }
 
+  @Test func whatABodyWithoutAStackCapturedMayLetGoOfItsGenerator() {
+    /// Cancels the one that yields from it, which holds the last reference to it.
+    final class Canceller {
+      var outer: Generator<Int>?
+      let log: Log
+
+      init(_ log: Log) { self.log = log }
+
+      deinit {
+        outer?.cancel()
+        log.add("cancelled")
+      }
+    }
+    let log = Log()
+    var canceller: Canceller? = Canceller(log)
+    func makeDelegate() -> Generator<Int> {
+      let captured = canceller
+      canceller = nil
+      return Generator(stackSize: .max) { _ in withExtendedLifetime(captured) {} }
+    }
+    let outer = Generator<Int> { yield in
+      defer { log.add("end") }
+      try yield(from: makeDelegate())
+    }
+    canceller?.outer = outer
+    #expect(outer.next() == nil && outer.next() == nil)
+    #expect(log.all == ["end", "cancelled"])
+  }
+
   @Test func noMemoryForTheInnerOneIsAnErrorInTheOuter() {
     let generator = Generator<Int> { yield in
       do {

@@ -8,6 +8,8 @@ final class ActorStorage<Message: Sendable>: ActorCore, @unchecked Sendable {
   @usableFromInline typealias Body = (Mailbox<Message>) throws -> Void
 
   @exclusivity(unchecked) @usableFromInline var machine: MailboxStateMachine<Message>
+  /// Whether the mailbox can be full. Here and not in the machine, which must not be touched without the lock.
+  @usableFromInline let isBounded: Bool
   /// Messages that the actor has taken out of a mailbox without a limit, all at once, and not begun. The actor's own, on its
   /// coroutine: for these it needs no lock.
   @exclusivity(unchecked) @usableFromInline var inbox = ElementRing<Letter<Message>>()
@@ -27,6 +29,7 @@ final class ActorStorage<Message: Sendable>: ActorCore, @unchecked Sendable {
     policy: Supervision, body: @escaping Body
   ) {
     machine = MailboxStateMachine(mailbox)
+    isBounded = mailbox.capacity != .max
     self.body = body
     super.init(name: name, on: scheduler, stackSize: stackSize, parent: parent, policy: policy)
   }
@@ -83,7 +86,7 @@ extension ActorStorage {
     requireOwn(for: "Mailbox.next()")
     if inbox.count > 0, let message = takeFromInbox() { return message }
     var isEntered = false
-    if machine.isBounded, let message = takeFromMailbox(&isEntered) { return message }
+    if isBounded, let message = takeFromMailbox(&isEntered) { return message }
     var letter: Letter<Message>?
     return withUnsafeMutablePointer(to: &letter) { letter in
       let block = isEntered ? takeOrWaitEntered(letter) : takeOrWait(letter)
@@ -143,7 +146,7 @@ extension ActorStorage {
         isOpen = enter(coroutine)
         continue
       }
-      if !machine.isBounded {
+      if !isBounded {
         if inbox.count == 0 { swap(&inbox, &machine.letters) }
         leave(coroutine)
         letter.initialize(to: inbox.removeFirst())

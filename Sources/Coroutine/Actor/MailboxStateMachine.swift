@@ -58,10 +58,6 @@ struct MailboxStateMachine<Message>: ~Copyable {
     case closed
   }
 
-  /// Whether it can be full.
-  @inlinable @inline(__always)
-  var isBounded: Bool { capacity != .max }
-
   /// Whether it takes a message.
   @inlinable @inline(__always)
   var hasRoom: Bool { !isClosed && letters.count < capacity }

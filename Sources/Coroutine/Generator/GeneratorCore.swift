@@ -179,8 +179,9 @@ class GeneratorCore {
       self.block = block
       return block
     } catch {
-      dropBody()
       fail(error)
+      // Last: what the body captured may end with it, and let go of this one, if somebody yields from it.
+      dropBody()
       return nil
     }
   }
