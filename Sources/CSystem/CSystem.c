@@ -19,10 +19,10 @@ static const char idle_mark;
 
 const void *csystem_idle_mark(void) { return &idle_mark; }
 
-int csystem_futex_wait(const uint32_t *address, uint32_t expected, const struct timespec *deadline) {
+int csystem_futex_wait(const uint32_t *address, uint32_t expected, const struct timespec *deadline, bool is_idle) {
   // FUTEX_WAIT takes a relative time; the bitset form an absolute one, which an EINTR does not lengthen.
   long result = syscall(SYS_futex, address, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, expected, deadline,
-                        csystem_idle_mark(), FUTEX_BITSET_MATCH_ANY);
+                        is_idle ? csystem_idle_mark() : NULL, FUTEX_BITSET_MATCH_ANY);
   return result == 0 ? 0 : -errno;
 }
 

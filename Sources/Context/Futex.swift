@@ -9,20 +9,24 @@ package enum Futex {
   /// callers look at the word again.
   package static func wait(on word: borrowing Atomic<UInt32>, while expected: UInt32) {
     withAddress(of: word) { address in
-      _ = csystem_futex_wait(address, expected, nil)
+      _ = csystem_futex_wait(address, expected, nil, true)
     }
   }
 
-  /// As `wait(on:while:)`, but no longer than until `deadline` on the monotonic clock. False if the time was up.
-  package static func wait(on word: borrowing Atomic<UInt32>, while expected: UInt32, until deadline: timespec) -> Bool
-  {
+  /// As `wait(on:while:)`, but no longer than until `deadline` on the monotonic clock. False if the time was up. `isIdle`:
+  /// nothing of the program's happens just because it is, so whoever waits like this does not keep it from standing still.
+  package static func wait(
+    on word: borrowing Atomic<UInt32>, while expected: UInt32, until deadline: timespec, isIdle: Bool = true
+  ) -> Bool {
     withAddress(of: word) { address in
-      withUnsafePointer(to: deadline) { csystem_futex_wait(address, expected, $0) != -ETIMEDOUT }
+      withUnsafePointer(to: deadline) { csystem_futex_wait(address, expected, $0, isIdle) != -ETIMEDOUT }
     }
   }
 
   /// As `wait(on:while:)`, but no longer than `duration`, which is not negative. False if the time was up.
-  package static func wait(on word: borrowing Atomic<UInt32>, while expected: UInt32, for duration: Duration) -> Bool {
+  package static func wait(
+    on word: borrowing Atomic<UInt32>, while expected: UInt32, for duration: Duration, isIdle: Bool = true
+  ) -> Bool {
     var deadline = timespec()
     clock_gettime(CLOCK_MONOTONIC, &deadline)
     let (seconds, attoseconds) = duration.components
@@ -32,11 +36,10 @@ package enum Futex {
       deadline.tv_nsec -= 1_000_000_000
       deadline.tv_sec += 1
     }
-    return wait(on: word, while: expected, until: deadline)
+    return wait(on: word, while: expected, until: deadline, isIdle: isIdle)
   }
 
-  /// What a debugger sees where a thread waits here: nothing of the program's happens when a wait of the runtime's own
-  /// has lasted long enough.
+  /// What a debugger sees where a thread waits here and is idle.
   package static var idleMark: UnsafeRawPointer { csystem_idle_mark() }
 
   /// Wakes at most `count` of the threads that sleep on `word` and returns how many it woke.

@@ -1,18 +1,27 @@
 import CSystem
 import Synchronization
 
-/// The runtime's own lock: a word, two instructions when nobody contends, a futex when somebody does.
+/// The runtime's own lock: a word, a futex when somebody contends, and one atomic read-modify-write when nobody does.
 ///
 /// It exists beside `Synchronization.Mutex` for three reasons. It belongs to no thread: a coroutine may lock it on one
 /// thread and unlock it on another. Every atomic operation on it is compiled from Swift source, so ThreadSanitizer sees
 /// all of them; `Mutex` has its slow path in a library that is not instrumented, which shows as races that are none. And
 /// it sleeps in `Futex` alone, where a scheduler that explores interleavings can take over.
 ///
+/// # Why an unlock is a plain store, and what makes up for it
+///
+/// An exchange would tell for certain whether somebody has to be woken, at the price of a second atomic read-modify-write,
+/// which was a third of a channel's message. Here an unlock looks for sleepers, and stores. Whoever announces itself after
+/// the look is overwritten by the store. Nearly always it then finds the word changed when it is about to sleep, and does not;
+/// but if the holder's thread loses its processor before the store, for longer than it takes to fall asleep, the wake is
+/// lost. So nobody sleeps for longer than `longestSleep` without another look: a lost wake costs about that much time.
+/// Nobody enters twice: only who finds a 0 enters, and only the holder stores one.
+///
 /// Not recursive, not fair: a thread that comes along may overtake those that sleep. Declare it with `let`, as a stored
 /// property of a class or a global: its address is its identity.
 @usableFromInline
 package struct Lock: ~Copyable, Sendable {
-  /// 0: free. 1: held. 2: held, and there may be sleepers, so the unlock must wake one.
+  /// 0: free. 1: held. 2: held, and there may be sleepers, so the unlock is to wake one.
   @usableFromInline let state = Atomic<UInt32>(0)
 
   @inlinable
@@ -34,12 +43,15 @@ package struct Lock: ~Copyable, Sendable {
     ).exchanged
   }
 
-  /// Gives the lock back, from whichever thread or stack. Traps if it is not held.
+  /// Gives the lock back, from whichever thread or stack. Traps if it is not held, as far as one thread can tell.
+  ///
+  /// The store is the last access to the lock's memory: as soon as it is done another thread may take the lock and free
+  /// what contains it.
   @inlinable
   @inline(__always)
   package borrowing func unlock() {
-    let previous = state.exchange(0, ordering: .releasing)
-    if previous != 1 { unlockContended(previous) }
+    guard state.load(ordering: .relaxed) == 1 else { return unlockContended() }
+    state.store(0, ordering: .releasing)
   }
 
   /// Runs `body` with the lock held. `body` must neither suspend nor call foreign code.
@@ -59,6 +71,9 @@ package struct Lock: ~Copyable, Sendable {
   /// The longest pause, in the processor's instructions for that: long enough for the holder to use the lock some ten
   /// times more. Each look takes the lock's cache line, and what it guards, away from him.
   private static var longestPause: Int { 64 }
+  /// What a lost wake costs. One needs a holder that has lost its processor, which takes about as long by itself; and the
+  /// sleepers of a lock that is held for long take no time worth mentioning for a thousand looks a second.
+  private static var longestSleep: Duration { .milliseconds(1) }
 
   @usableFromInline
   @inline(never)
@@ -75,16 +90,16 @@ package struct Lock: ~Copyable, Sendable {
     // Whoever has waited cannot know whether others still do, so from here on it always leaves a 2 behind. At worst the
     // last of them makes one wake too many.
     while state.exchange(2, ordering: .acquiring) != 0 {
-      Futex.wait(on: state, while: 2)
+      // Not idle: it goes on by itself.
+      _ = Futex.wait(on: state, while: 2, for: Lock.longestSleep, isIdle: false)
     }
   }
 
-  /// The exchange in `unlock` was the last access to the lock's memory: as soon as it is done another thread may take
-  /// the lock and free what contains it. The wake uses the address as a mere name.
+  /// The exchange is the last access to the lock's memory here, too: the wake uses the address as a mere name.
   @usableFromInline
   @inline(never)
-  borrowing func unlockContended(_ previous: UInt32) {
-    guard previous == 2 else { fatalError("Lock.unlock: the lock is not held") }
+  borrowing func unlockContended() {
+    guard state.exchange(0, ordering: .releasing) == 2 else { fatalError("Lock.unlock: the lock is not held") }
     Futex.wake(1, on: state)
   }
 }

@@ -1,13 +1,34 @@
 import CSystem
-import Context
 import Glibc
 import Synchronization
 import Testing
+
+@testable import Context
 
 /// What `Lock` guards in these tests. Plain memory, so that ThreadSanitizer sees every access that the lock fails to order.
 private final class Guarded: Sendable {
   let lock = Lock()
   nonisolated(unsafe) var value = 0  // guarded by `lock`
+}
+
+/// Whether the kernel has nothing to run of this thread of ours.
+private func isAsleep(_ thread: CInt) -> Bool {
+  guard let file = fopen("/proc/self/task/\(thread)/stat", "r") else { return false }
+  defer { fclose(file) }
+  // "number (name) state ...", of threads whose names have no parenthesis.
+  while true {
+    let byte = getc(file)
+    if byte == EOF { return false }
+    if byte == UInt8(ascii: ")") { break }
+  }
+  _ = getc(file)
+  return getc(file) == UInt8(ascii: "S")
+}
+
+/// Waits until a thread that says its number has announced itself at the lock, and fallen asleep.
+private func waitUntilSleeping(_ sleeper: borrowing Atomic<CInt>, on lock: borrowing Lock) {
+  while lock.state.load(ordering: .relaxed) != 2 { sched_yield() }
+  while !isAsleep(sleeper.load(ordering: .acquiring)) { sched_yield() }
 }
 
 @Suite struct LockTests {
@@ -38,6 +59,51 @@ private final class Guarded: Sendable {
       }
     }
     #expect(guarded.value == contenders)
+  }
+
+  /// Whoever waits for the lock would look again by itself. This one sleeps until it is woken.
+  @Test func anUnlockWakesASleeper() {
+    let guarded = Guarded()
+    let sleeper = Atomic<CInt>(0)
+    guarded.lock.lock()
+    onThreads(2) { thread in
+      if thread == 0 {
+        sleeper.store(csystem_thread_id(), ordering: .releasing)
+        guarded.lock.state.store(2, ordering: .relaxed)
+        while guarded.lock.state.load(ordering: .relaxed) == 2 { Futex.wait(on: guarded.lock.state, while: 2) }
+      } else {
+        waitUntilSleeping(sleeper, on: guarded.lock)
+        guarded.lock.unlock()
+      }
+    }
+    let isFree = guarded.lock.tryLock()
+    #expect(isFree)
+    guarded.lock.unlock()
+  }
+
+  /// An unlock that has looked for sleepers before there was one overwrites what the first of them says. The test does so
+  /// when it sleeps already, as if the holder had stood still in between.
+  @Test func aSleeperWhoseWakeIsLostGoesOn() {
+    let guarded = Guarded()
+    let sleeper = Atomic<CInt>(0)
+    guarded.lock.lock()
+    onThreads(2) { thread in
+      if thread == 0 {
+        sleeper.store(csystem_thread_id(), ordering: .releasing)
+        guarded.lock.withLock {
+          guarded.value += 1
+          #expect(guarded.lock.state.load(ordering: .relaxed) == 2, "there may be others who sleep")
+        }
+      } else {
+        waitUntilSleeping(sleeper, on: guarded.lock)
+        guarded.value += 1
+        guarded.lock.state.store(0, ordering: .releasing)
+      }
+    }
+    #expect(guarded.value == 2)
+    let isFree = guarded.lock.tryLock()
+    #expect(isFree)
+    guarded.lock.unlock()
   }
 
   /// A coroutine that migrates does this: the lock belongs to no thread.

@@ -9,6 +9,7 @@ import Testing
 @Suite(.enabled(if: !coroutine_sanitizers_active()), .timeLimit(.minutes(5))) struct DeadlockSuiteTests {
   @Test(arguments: [
     "faulty", "healthy", "aio", "ring", "orphan", "child", "parent", "late-handler", "late-child",
+    "lock-sleeper",
   ])
   func faultsAreFoundAndLookAlikesAreNot(_ which: String) async throws {
     let output = FileManager.default.temporaryDirectory.appendingPathComponent("deadlocks-\(getpid())-\(which)")

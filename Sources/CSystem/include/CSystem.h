@@ -5,6 +5,7 @@
 #ifndef CSYSTEM_H
 #define CSYSTEM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <semaphore.h>
 #include <stdint.h>
@@ -43,11 +44,13 @@ static inline void csystem_relax(void) {
 static inline void csystem_prefetch(const void *_Nonnull address) { __builtin_prefetch(address); }
 
 /// Sleeps while `*address` is `expected`, until a wake or until `deadline` (absolute, CLOCK_MONOTONIC; NULL waits for
-/// ever). Returns 0 after a wake, or -EAGAIN (the value differed), -EINTR, -ETIMEDOUT. A wake may be spurious.
-int csystem_futex_wait(const uint32_t *_Nonnull address, uint32_t expected, const struct timespec *_Nullable deadline);
+/// ever). Returns 0 after a wake, or -EAGAIN (the value differed), -EINTR, -ETIMEDOUT. A wake may be spurious. `is_idle`:
+/// nothing of the program's happens just because the time is over.
+int csystem_futex_wait(const uint32_t *_Nonnull address, uint32_t expected, const struct timespec *_Nullable deadline,
+                       bool is_idle);
 
 /// An argument that the system call behind `csystem_futex_wait` ignores: it tells whoever looks at a thread from outside
-/// that the runtime waits there. Where it does so for a time only, nothing of the program's happens when that is over.
+/// that this is idle.
 const void *_Nonnull csystem_idle_mark(void);
 
 /// How many of these words are 0 before the first that is not. Reads what others may be writing.

@@ -217,7 +217,7 @@ package enum Inspection {
     while true {
       let requests = coroutine_requests_now()
       guard requests & COROUTINE_REQUEST_FREEZE.rawValue != 0 else { return }
-      _ = csystem_futex_wait(coroutine_requests_address(), requests, nil)
+      _ = csystem_futex_wait(coroutine_requests_address(), requests, nil, true)
     }
   }
 

@@ -1,10 +1,13 @@
 import CUnwind
+import Context
 import Glibc
 
-/// What a thread brings about when the others have been looked at once already, and before it waits itself: it must count.
-enum LateChanges {
+/// What must count although a look at the threads hardly shows it.
+enum SingleLooks {
   // Of the main thread.
   nonisolated(unsafe) private static var isDone = false
+
+  // MARK: What a thread brings about when the others have been looked at already, and before it waits itself
 
   /// A handler of a signal, installed by a thread that has ended since.
   static func handlerCounts() -> Bool {
@@ -21,7 +24,7 @@ enum LateChanges {
           return nil
         }, nil)
       pthread_join(thread, nil)
-      LateChanges.isDone = true
+      SingleLooks.isDone = true
       return true
     }
   }
@@ -29,18 +32,38 @@ enum LateChanges {
   /// A child, which has the same eventfds.
   static func childCounts() -> Bool {
     startThread { _ in
-      Outside.waitForEvent(LateChanges.event)
+      Outside.waitForEvent(SingleLooks.event)
       return nil
     }
     return look(expecting: "reads from a file or the network") {
-      LateChanges.child = Outside.makeChild()
-      LateChanges.isDone = true
+      SingleLooks.child = Outside.makeChild()
+      SingleLooks.isDone = true
       return true
     }
   }
 
+  // MARK: Who waits for the runtime's lock, and looks at it again without being woken
+
+  static func sleeperOfALockCounts() -> Bool {
+    lock.lock()
+    startThread { _ in
+      SingleLooks.lock.lock()
+      return nil
+    }
+    while true {
+      let found = look(Futex.idleMark) { true }
+      print(found ?? quiet)
+      // It also runs, when it comes and with each look that it takes.
+      guard let found, found != "waits until a deadline" else { return found != nil }
+    }
+  }
+
+  // MARK: Looking
+
+  private static let lock = Lock()
   private static let event = Outside.makeEvent()
   nonisolated(unsafe) private static var child: pid_t = 0  // the main thread's too
+  private static let quiet = "the process is said to be quiet"
 
   private static func startThread(_ body: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer?) {
     var thread = pthread_t()
@@ -50,14 +73,16 @@ enum LateChanges {
   /// Looks until `change` was asked for: not before the thread waits.
   private static func look(expecting: String, _ change: @convention(c) () -> Bool) -> Bool {
     var found = ""
-    while !isDone {
-      var activity = census_activity()
-      let isQuiet = census_is_quiet(nil, change, &activity)
-      found = withUnsafeBytes(of: activity.what) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
-      if isQuiet { found = "the process is said to be quiet" }
-    }
+    while !isDone { found = look(nil, change) ?? quiet }
     if child != 0 { Outside.end(child) }
     print(found)
     return found == expecting
+  }
+
+  /// What can still happen; `nil`: nothing.
+  private static func look(_ idleMark: UnsafeRawPointer?, _ isStill: @convention(c) () -> Bool) -> String? {
+    var activity = census_activity()
+    guard !census_is_quiet(idleMark, isStill, &activity) else { return nil }
+    return withUnsafeBytes(of: activity.what) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
   }
 }
