@@ -25,10 +25,26 @@ private func isAsleep(_ thread: CInt) -> Bool {
   return getc(file) == UInt8(ascii: "S")
 }
 
-/// Waits until a thread that says its number has announced itself at the lock, and fallen asleep.
-private func waitUntilSleeping(_ sleeper: borrowing Atomic<CInt>, on lock: borrowing Lock) {
-  while lock.state.load(ordering: .relaxed) != 2 { sched_yield() }
-  while !isAsleep(sleeper.load(ordering: .acquiring)) { sched_yield() }
+/// With the lock held: one thread does `sleep`, another one `act`, once the first has announced itself at the lock and fallen
+/// asleep. The lock is free then.
+private func onceAsleep(
+  at guarded: Guarded, sleep: @escaping @Sendable () -> Void, act: @escaping @Sendable () -> Void
+) {
+  let sleeper = Atomic<CInt>(0)
+  guarded.lock.lock()
+  onThreads(2) { thread in
+    if thread == 0 {
+      sleeper.store(csystem_thread_id(), ordering: .releasing)
+      sleep()
+    } else {
+      while guarded.lock.state.load(ordering: .relaxed) != 2 { sched_yield() }
+      while !isAsleep(sleeper.load(ordering: .acquiring)) { sched_yield() }
+      act()
+    }
+  }
+  let isFree = guarded.lock.tryLock()
+  #expect(isFree)
+  guarded.lock.unlock()
 }
 
 @Suite struct LockTests {
@@ -64,46 +80,28 @@ private func waitUntilSleeping(_ sleeper: borrowing Atomic<CInt>, on lock: borro
   /// Whoever waits for the lock would look again by itself. This one sleeps until it is woken.
   @Test func anUnlockWakesASleeper() {
     let guarded = Guarded()
-    let sleeper = Atomic<CInt>(0)
-    guarded.lock.lock()
-    onThreads(2) { thread in
-      if thread == 0 {
-        sleeper.store(csystem_thread_id(), ordering: .releasing)
-        guarded.lock.state.store(2, ordering: .relaxed)
-        while guarded.lock.state.load(ordering: .relaxed) == 2 { Futex.wait(on: guarded.lock.state, while: 2) }
-      } else {
-        waitUntilSleeping(sleeper, on: guarded.lock)
-        guarded.lock.unlock()
-      }
+    onceAsleep(at: guarded) {
+      guarded.lock.state.store(2, ordering: .relaxed)
+      while guarded.lock.state.load(ordering: .relaxed) == 2 { Futex.wait(on: guarded.lock.state, while: 2) }
+    } act: {
+      guarded.lock.unlock()
     }
-    let isFree = guarded.lock.tryLock()
-    #expect(isFree)
-    guarded.lock.unlock()
   }
 
   /// An unlock that has looked for sleepers before there was one overwrites what the first of them says. The test does so
   /// when it sleeps already, as if the holder had stood still in between.
   @Test func aSleeperWhoseWakeIsLostGoesOn() {
     let guarded = Guarded()
-    let sleeper = Atomic<CInt>(0)
-    guarded.lock.lock()
-    onThreads(2) { thread in
-      if thread == 0 {
-        sleeper.store(csystem_thread_id(), ordering: .releasing)
-        guarded.lock.withLock {
-          guarded.value += 1
-          #expect(guarded.lock.state.load(ordering: .relaxed) == 2, "there may be others who sleep")
-        }
-      } else {
-        waitUntilSleeping(sleeper, on: guarded.lock)
+    onceAsleep(at: guarded) {
+      guarded.lock.withLock {
         guarded.value += 1
-        guarded.lock.state.store(0, ordering: .releasing)
+        #expect(guarded.lock.state.load(ordering: .relaxed) == 2, "there may be others who sleep")
       }
+    } act: {
+      guarded.value += 1
+      guarded.lock.state.store(0, ordering: .releasing)
     }
     #expect(guarded.value == 2)
-    let isFree = guarded.lock.tryLock()
-    #expect(isFree)
-    guarded.lock.unlock()
   }
 
   /// A coroutine that migrates does this: the lock belongs to no thread.

@@ -4,7 +4,7 @@ public import Context
 /// A channel's lock, and what its state machine decides.
 ///
 /// Each operation looks first whether it can be done at once: no node, nothing to clean up. Only when it has to wait, with
-/// the lock still held, is there more: kept out of line, so that the short way stays short.
+/// the lock still held, is there more.
 @usableFromInline
 // Unchecked: the name is constant, and the lock guards the machine. Elements come and go as `sending`.
 final class ChannelStorage<Element: ~Copyable>: Waitable, @unchecked Sendable {
@@ -118,13 +118,18 @@ extension ChannelStorage where Element: ~Copyable {
   }
 
   /// The lock is held.
-  @inlinable @inline(never)
+  ///
+  /// Inlined where it is specialised, as is the wait in it, which a closure would not be: each return that follows a switch
+  /// is one that the processor does not foresee.
+  @inlinable @inline(__always)
   func waitToSend(_ core: CoroutineCore, _ element: inout Element?, until deadline: UInt64) -> WakeCause {
     var node = ChannelNode(.coroutine(.passUnretained(core)), element: element.take())
-    let cause = withUnsafeMutablePointer(to: &node) { node in
+    @inline(__always)
+    func suspend(_ node: ChannelStateMachine<Element>.Node) -> WakeCause {
       machine.senders.append(ChannelStateMachine.place(node))
-      return suspend(core, .send, until: deadline) { machine.withdrawSender(node) }
+      return self.suspend(core, .send, until: deadline) { machine.withdrawSender(node) }
     }
+    let cause = withUnsafeMutablePointer(to: &node, suspend)
     element = node.element.take()
     return cause
   }
@@ -148,14 +153,16 @@ extension ChannelStorage where Element: ~Copyable {
     }
   }
 
-  /// The lock is held.
-  @inlinable @inline(never)
+  /// The lock is held. Inlined as `waitToSend` is.
+  @inlinable @inline(__always)
   func waitToReceive(_ core: CoroutineCore, _ element: inout Element?, until deadline: UInt64) -> WakeCause {
     var node = ChannelNode<Element>(.coroutine(.passUnretained(core)), element: nil)
-    let cause = withUnsafeMutablePointer(to: &node) { node in
+    @inline(__always)
+    func suspend(_ node: ChannelStateMachine<Element>.Node) -> WakeCause {
       machine.receivers.append(ChannelStateMachine.place(node))
-      return suspend(core, .receive, until: deadline) { machine.withdrawReceiver(node) }
+      return self.suspend(core, .receive, until: deadline) { machine.withdrawReceiver(node) }
     }
+    let cause = withUnsafeMutablePointer(to: &node, suspend)
     element = node.element.take()
     return cause
   }

@@ -516,13 +516,15 @@ extension CoroutineCore {
 
   /// Suspends the running coroutine until somebody claims its wait. `waitable.lock` is held, and is released when the
   /// context is saved. On the coroutine's own stack or on that of a generator that it runs; may return on another thread.
-  @inlinable
+  ///
+  /// Inlined, for the switch in it: a return that follows a switch is one that the processor does not foresee.
+  @inlinable @inline(__always)
   package final func park(
     _ operation: WaitReason.Operation, at waitable: Waitable, until deadline: UInt64
   ) -> WakeCause {
     waitReason = WaitReason(operation, at: waitable, until: deadline)
     if deadline == WaitDeadline.never {
-      depart(.unlock(.passUnretained(waitable)))
+      _ = ControlBlock.suspend(prepare(.unlock(.passUnretained(waitable))), passing: 0)
     } else {
       departTimed(.unlock(.passUnretained(waitable)), until: deadline)
     }
@@ -559,8 +561,7 @@ extension CoroutineCore {
     return parking.cause
   }
 
-  @usableFromInline
-  final func depart(_ departure: ControlBlock.Departure) {
+  private final func depart(_ departure: ControlBlock.Departure) {
     _ = ControlBlock.suspend(prepare(departure), passing: 0)
   }
 

@@ -115,6 +115,16 @@ package struct Parking: ~Copyable, Sendable {
     return exchanged || found &- 1 < Self.parkedIdle && claimAfterDeparture(cause)
   }
 
+  /// The same, at the first look, of a wait that is none for `claimIdle`: false also where `claim` would wait for the context
+  /// to be saved.
+  @inlinable @inline(__always)
+  borrowing func claimParked(_ cause: WakeCause) -> Bool {
+    word.compareExchange(
+      expected: Self.parked, desired: Self.claimed &+ cause.rawValue,
+      successOrdering: .acquiringAndReleasing, failureOrdering: .relaxed
+    ).exchanged
+  }
+
   /// Whether there is a wait that `claimIdle` would end.
   @inlinable
   package var isParkedIdle: Bool {

@@ -106,16 +106,37 @@ package struct WaitQueue {
   }
 
   /// Takes out the waiter that came first among those whose wait has not ended, and ends its wait: it is to be woken.
-  @inlinable
+  @inlinable @inline(__always)
   package mutating func popClaimed() -> UnsafeMutablePointer<WaitNode>? {
-    while let node = first {
-      first = node.pointee.next
-      if let first { first.pointee.previous = nil } else { last = nil }
-      node.pointee.isQueued = false
-      count &-= 1
-      if node.pointee.waiter.claim(node.pointee.cause) { return node }
+    guard let node = first else { return nil }
+    removeFirst(node)
+    // Nearly always it is a coroutine that waits. All else is a call.
+    if case .coroutine(let core) = node.pointee.waiter,
+      core._withUnsafeGuaranteedRef({ $0.parking.claimParked(node.pointee.cause) })
+    {
+      return node
     }
-    return nil
+    return claimOrPopClaimed(node)
+  }
+
+  /// The same, where `node` is out of the queue and may be the one.
+  @inlinable @inline(never)
+  mutating func claimOrPopClaimed(_ node: UnsafeMutablePointer<WaitNode>) -> UnsafeMutablePointer<WaitNode>? {
+    var node = node
+    while !node.pointee.waiter.claim(node.pointee.cause) {
+      guard let next = first else { return nil }
+      removeFirst(next)
+      node = next
+    }
+    return node
+  }
+
+  @inlinable @inline(__always)
+  mutating func removeFirst(_ node: UnsafeMutablePointer<WaitNode>) {
+    first = node.pointee.next
+    if let first { first.pointee.previous = nil } else { last = nil }
+    node.pointee.isQueued = false
+    count &-= 1
   }
 
   /// Ends all waits. Returns those that are to be woken, in their order; the queue is empty afterwards.
