@@ -25,17 +25,17 @@ private func isAsleep(_ thread: CInt) -> Bool {
   return getc(file) == UInt8(ascii: "S")
 }
 
-/// With the lock held: one thread does `sleep`, another one `act`, once the first has announced itself at the lock and fallen
+/// With the lock held: one thread does `wait`, another one `act`, once the first has announced itself at the lock and fallen
 /// asleep. The lock is free then.
 private func onceAsleep(
-  at guarded: Guarded, sleep: @escaping @Sendable () -> Void, act: @escaping @Sendable () -> Void
+  at guarded: Guarded, wait: @escaping @Sendable () -> Void, act: @escaping @Sendable () -> Void
 ) {
   let sleeper = Atomic<CInt>(0)
   guarded.lock.lock()
   onThreads(2) { thread in
     if thread == 0 {
       sleeper.store(csystem_thread_id(), ordering: .releasing)
-      sleep()
+      wait()
     } else {
       while guarded.lock.state.load(ordering: .relaxed) != 2 { sched_yield() }
       while !isAsleep(sleeper.load(ordering: .acquiring)) { sched_yield() }

@@ -115,8 +115,8 @@ package struct Parking: ~Copyable, Sendable {
     return exchanged || found &- 1 < Self.parkedIdle && claimAfterDeparture(cause)
   }
 
-  /// The same, at the first look, of a wait that is none for `claimIdle`: false also where `claim` would wait for the context
-  /// to be saved.
+  /// The same by one compare-and-exchange: false also where `claim` would look again, since the context is still to be saved
+  /// or the wait is one for `claimIdle`.
   @inlinable @inline(__always)
   borrowing func claimParked(_ cause: WakeCause) -> Bool {
     word.compareExchange(
