@@ -12,7 +12,7 @@ SANITIZED ?= ASM-thread ASM-address Boost-thread Boost-address Ucontext-thread U
 help:
 	@echo "make demo       build and run the example program on each context backend, and compare them"
 	@echo "                (make demo DIR=/usr/include: index another directory)"
-	@echo "make test       run the tests: all backends in debug, the default one in release"
+	@echo "make test       run the tests: all backends in debug, the default one in release and confined to one processor"
 	@echo "                (make test RUNS=\"Boost-debug ASM-release\": just these)"
 	@echo "make dumps      compare the dumps of a program on all backends, made inside, by signals, by the command"
 	@echo "                coroutine-dump, and of core files"
@@ -23,7 +23,7 @@ help:
 	@echo "make bench      run the benchmarks, beside Boost, Go, and Swift's own concurrency"
 	@echo "make bench-full   the same with more and longer rounds, and what takes too long for the quick form"
 	@echo "make bench-check  hold the runtime's ratios to its peers against Benchmarks/thresholds.json"
-	@echo "make lint       check the format of the sources"
+	@echo "make lint       check the format of the sources, and which folders refer to which"
 	@echo "make cmake      build with CMake and run the tests by ctest, on all backends"
 	@echo "make assembly   test the assembly in C, for x86-64 and, emulated, for aarch64"
 

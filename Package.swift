@@ -12,7 +12,7 @@
 
 import PackageDescription
 
-/// What a module imports is its own affair unless it says `public import`: the arrows between the rooms stay visible.
+/// What a module imports is its own affair unless it says `public import`: the arrows between the modules stay visible.
 let swiftSettings: [SwiftSetting] = [.enableUpcomingFeature("InternalImportsByDefault")]
 
 let package = Package(
@@ -42,25 +42,26 @@ let package = Package(
   ],
   targets: [
     // Contexts: the protocol, and one folder a backend.
-    .target(name: "CSystem"),
+    .target(name: "CCoroutineSystem"),
     // (The C library's types in its package interface belong to no importable module: no explicit import levels here.)
-    .target(name: "Context", dependencies: ["CSystem"]),
-    .target(name: "CContextASM"),
+    .target(name: "Context", dependencies: ["CCoroutineSystem"]),
+    .target(name: "CCoroutineContextASM"),
     .target(
-      name: "CContextBoost",
+      name: "CCoroutineContextBoost",
       cSettings: [.define("CONTEXT_BACKEND_BOOST", .when(traits: ["Boost"]))],
       linkerSettings: [.linkedLibrary("boost_context", .when(traits: ["Boost"]))]),
-    .target(name: "CContextUcontext"),
-    .target(name: "ContextASM", dependencies: ["CContextASM", "Context"], swiftSettings: swiftSettings),
-    .target(name: "ContextBoost", dependencies: ["CContextBoost", "Context"], swiftSettings: swiftSettings),
-    .target(name: "ContextUcontext", dependencies: ["CContextUcontext", "Context"], swiftSettings: swiftSettings),
+    .target(name: "CCoroutineContextUcontext"),
+    .target(name: "ContextASM", dependencies: ["CCoroutineContextASM", "Context"], swiftSettings: swiftSettings),
+    .target(name: "ContextBoost", dependencies: ["CCoroutineContextBoost", "Context"], swiftSettings: swiftSettings),
+    .target(
+      name: "ContextUcontext", dependencies: ["CCoroutineContextUcontext", "Context"], swiftSettings: swiftSettings),
 
     // The runtime.
     .target(name: "CCoroutine"),
     .target(
       name: "Coroutine",
       dependencies: [
-        "Context", "CSystem", "CCoroutine",
+        "Context", "CCoroutineSystem", "CCoroutine",
         "ContextASM",  // always there, since no trait at all means ASM
         .target(name: "ContextBoost", condition: .when(traits: ["Boost"])),
         .target(name: "ContextUcontext", condition: .when(traits: ["Ucontext"])),
@@ -72,7 +73,7 @@ let package = Package(
 
     // Traces of what runs when: an observer, and a file.
     .target(
-      name: "CoroutineTracing", dependencies: ["Coroutine", "Context", "CSystem", "CCoroutine"],
+      name: "CoroutineTracing", dependencies: ["Coroutine", "Context", "CCoroutineSystem", "CCoroutine"],
       swiftSettings: swiftSettings),
 
     // Metrics and logs: empty without the trait.
@@ -85,42 +86,53 @@ let package = Package(
       ],
       swiftSettings: swiftSettings),
 
-    // What suspended coroutines wait for. The only room that needs libunwind.
-    .target(name: "CUnwind", dependencies: ["CCoroutine"], linkerSettings: [.linkedLibrary("unwind")]),
+    // What suspended coroutines wait for. The only module that needs libunwind, and elfutils, which reads debug information.
     .target(
-      name: "CoroutineDebug", dependencies: ["Coroutine", "Context", "CSystem", "CCoroutine", "CUnwind"],
+      name: "CCoroutineUnwind", dependencies: ["CCoroutine"],
+      linkerSettings: [.linkedLibrary("unwind"), .linkedLibrary("dw"), .linkedLibrary("elf")]),
+    .target(
+      name: "CoroutineDebug",
+      dependencies: ["Coroutine", "Context", "CCoroutineSystem", "CCoroutine", "CCoroutineUnwind"],
       swiftSettings: swiftSettings),
 
     // The same, of other processes and of core files.
-    .target(name: "CInspection", dependencies: ["CUnwind"], linkerSettings: [.linkedLibrary("unwind-generic")]),
+    .target(
+      name: "CCoroutineInspection", dependencies: ["CCoroutineUnwind"],
+      linkerSettings: [.linkedLibrary("unwind-generic")]),
     .target(
       name: "CoroutineInspection",
-      dependencies: ["CoroutineDebug", "Coroutine", "Context", "CCoroutine", "CInspection"],
+      dependencies: ["CoroutineDebug", "Coroutine", "Context", "CCoroutine", "CCoroutineInspection"],
       swiftSettings: swiftSettings),
 
     // What the tests of deadlock reports run.
     .executableTarget(
-      name: "DeadlockPrograms", dependencies: ["CoroutineDebug", "Coroutine", "Context", "CUnwind"],
-      path: "Tests/DeadlockPrograms", swiftSettings: swiftSettings),
+      name: "CoroutineDeadlockPrograms", dependencies: ["CoroutineDebug", "Coroutine", "Context", "CCoroutineUnwind"],
+      path: "Tests/CoroutineDeadlockPrograms", swiftSettings: swiftSettings),
 
     // What the tests of dumps look at.
     .executableTarget(
-      name: "DumpedProgram", dependencies: ["CoroutineDebug", "Coroutine", "CCoroutine"],
-      path: "Tests/DumpedProgram", swiftSettings: swiftSettings),
+      name: "CoroutineDumpedProgram", dependencies: ["CoroutineDebug", "Coroutine", "CCoroutine"],
+      path: "Tests/CoroutineDumpedProgram", swiftSettings: swiftSettings),
+
+    // What lets tests block.
+    .target(name: "CoroutineTestSupport", path: "Tests/CoroutineTestSupport", swiftSettings: swiftSettings),
 
     .testTarget(
-      name: "ContextTests",
+      name: "CoroutineContextTests",
       dependencies: [
-        "Context", "CSystem", "ContextASM", "ContextUcontext",
+        "CoroutineTestSupport", "Context", "CCoroutineSystem", "ContextASM", "ContextUcontext",
         .target(name: "ContextBoost", condition: .when(traits: ["Boost"])),
       ],
       swiftSettings: swiftSettings + [.define("CONTEXT_BACKEND_BOOST", .when(traits: ["Boost"]))]),
     .testTarget(
-      name: "CoroutineTests", dependencies: ["CoroutineTracing", "Coroutine", "Context", "CCoroutine"],
+      name: "CoroutineTests",
+      dependencies: ["CoroutineTestSupport", "CoroutineTracing", "Coroutine", "Context", "CCoroutine"],
       swiftSettings: swiftSettings),
     .testTarget(
       name: "CoroutineDebugTests",
-      dependencies: ["CoroutineDebug", "CoroutineInspection", "Coroutine", "CCoroutine", "CUnwind"],
+      dependencies: [
+        "CoroutineTestSupport", "CoroutineDebug", "CoroutineInspection", "Coroutine", "CCoroutine", "CCoroutineUnwind",
+      ],
       swiftSettings: swiftSettings),
   ],
   swiftLanguageModes: [.v6]

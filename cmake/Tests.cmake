@@ -36,6 +36,16 @@ function(coroutine_test_program name)
   coroutine_touch_module(${name})
 endfunction()
 
+# coroutine_test_library(<name> [<upcoming feature>...]): what several programs of tests share, in Tests/<name>.
+function(coroutine_test_library name)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/Tests/${name}/*.swift)
+  add_library(${name} STATIC ${sources})
+  coroutine_enable(${name} ${ARGN})
+  target_include_directories(${name} INTERFACE ${CMAKE_Swift_MODULE_DIRECTORY})
+  target_link_libraries(${name} PRIVATE coroutine_options)
+  coroutine_touch_module(${name})
+endfunction()
+
 function(coroutine_test name)
   cmake_parse_arguments(PARSE_ARGV 1 test "" "" "LINK;DEFINE;FEATURES")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/Tests/${name}/*.swift)

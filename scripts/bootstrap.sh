@@ -52,6 +52,10 @@ has_libunwind() { has_header libunwind.h && has_library libunwind; }
 
 need_libunwind() { need libunwind-dev "libunwind, headers and library" has_libunwind; }
 
+has_libdw() { has_header elfutils/libdw.h && has_header libelf.h && has_library libdw && has_library libelf; }
+
+need_libdw() { need libdw-dev "elfutils' libdw and libelf, headers and libraries" has_libdw; }
+
 need_boost() { need libboost-context-dev "the library Boost.Context (libboost_context)" has_library libboost_context; }
 
 # Without the peers the benchmarks still run, and name them as missing.
@@ -89,16 +93,16 @@ need_assembly_tools() {
 check_needs() {
   local needs name
   case $1 in
-    demo) needs=(libunwind boost git) ;;  # Git fetches its dependencies
-    bench) needs=(libunwind git) ;;
+    demo) needs=(libunwind libdw boost git) ;;  # Git fetches its dependencies
+    bench) needs=(libunwind libdw git) ;;
     peers) needs=(boost peers) ;;
-    test | sanitize) needs=(libunwind boost) ;;
-    dumps) needs=(libunwind boost git) ;;
-    trace) needs=(libunwind git node pip) ;;
-    cmake) needs=(libunwind boost cmake) ;;
+    test | sanitize) needs=(libunwind libdw boost) ;;
+    dumps) needs=(libunwind libdw boost git) ;;
+    trace) needs=(libunwind libdw git node pip) ;;
+    cmake) needs=(libunwind libdw boost cmake) ;;
     assembly) needs=(boost assembly_tools) ;;
     lint) needs=() ;;
-    ci) needs=(libunwind boost git cmake assembly_tools gdb) ;;  # what tests gdb's commands is left out without it
+    ci) needs=(libunwind libdw boost git cmake assembly_tools gdb) ;;  # what tests gdb's commands is left out without it
     *) fail "unknown command '$1': demo, test, dumps, trace, sanitize, bench, peers, cmake, assembly, lint or ci" ;;
   esac
   missing_packages=()

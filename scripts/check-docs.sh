@@ -111,7 +111,7 @@ done
 # A snippet need not use what it shows.
 ar rc "$sources/modules.a" "${objects[@]}"  # of which the program takes what it uses
 swiftc -o "$sources/examples" -wmo -parse-as-library -swift-version 6 -suppress-warnings -module-name Documentation \
-  -I "$built/Modules" "${modules[@]}" "$sources"/*.swift "$sources/modules.a" -lunwind-generic -lunwind
+  -I "$built/Modules" "${modules[@]}" "$sources"/*.swift "$sources/modules.a" -lunwind-generic -lunwind -ldw -lelf
 printf 'The examples of %d documents compile.\n' $#
 
 words() { tr -s ', \n' ' ' | sed 's/^ //; s/ $//'; }

@@ -49,9 +49,9 @@ failed=0
 build() {  # build <backend> <compiler> <flag>...
   local backend=$1 compiler=("${@:2}") sources libraries=(-pthread) objects=() source object frames
   case $backend in
-    asm) sources=(Sources/CContextASM/*.S) ;;
-    boost) sources=(Sources/CContextBoost/*.c) libraries+=(-lboost_context) ;;
-    ucontext) sources=(Sources/CContextUcontext/*.c) ;;
+    asm) sources=(Sources/CCoroutineContextASM/*.S) ;;
+    boost) sources=(Sources/CCoroutineContextBoost/*.c) libraries+=(-lboost_context) ;;
+    ucontext) sources=(Sources/CCoroutineContextUcontext/*.c) ;;
   esac
   for source in "${sources[@]}" Tests/Assembly/*.c; do
     frames=-fomit-frame-pointer
@@ -59,8 +59,8 @@ build() {  # build <backend> <compiler> <flag>...
     object=$scratch/$(basename "$source").o
     objects+=("$object")
     "${compiler[@]}" -std=gnu11 -Wall -Wextra -Werror "$frames" -fasynchronous-unwind-tables \
-      -D"CONTEXT_TEST_${backend^^}" -ISources/CContextASM/include -ISources/CContextBoost/include \
-      -ISources/CContextUcontext/include -c "$source" -o "$object" || return
+      -D"CONTEXT_TEST_${backend^^}" -ISources/CCoroutineContextASM/include -ISources/CCoroutineContextBoost/include \
+      -ISources/CCoroutineContextUcontext/include -c "$source" -o "$object" || return
   done
   # Not bound lazily: the linker's code for that has no landing pads, which one configuration has enforced.
   "${compiler[@]}" "${objects[@]}" -Wl,-z,now "${libraries[@]}" -o "$scratch/test"

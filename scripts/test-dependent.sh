@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes packages that depend on this one by path, as a user's would, and runs them: a backend chosen by its trait, two
-# at once, and none at all, which means ASM; a plugin; then one with metrics and logs, which the others must not even have
-# fetched.
+# at once, and none at all, which means ASM; a plugin; one with metrics and logs, which the others must not even have
+# fetched; then one whose graph has what servers use: a target's name is global to it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/steps.sh
@@ -126,4 +126,56 @@ let package = Package(
 END
 cp Tests/Observability/main.swift "$package/Sources/main.swift"
 step "traits: [Observability]" bash -c 'expect_output "$@"' bash "$package" "all as expected"
+
+# In one graph with what servers use. NIO has a `Channel` too: `Coroutine::Channel` says which one is meant. `Graph` is not
+# built, as it would take minutes: its packages have to resolve beside this one.
+cat > "$package/Package.swift" << END
+// swift-tools-version: 6.3
+import PackageDescription
+
+let package = Package(
+  name: "Dependent",
+  dependencies: [
+    .package(name: "Coroutine", path: "$PWD"),
+    .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+    .package(url: "https://github.com/apple/swift-system", from: "1.8.1"),
+    .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+    .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
+  ],
+  targets: [
+    .executableTarget(
+      name: "Dependent",
+      dependencies: [
+        .product(name: "Coroutine", package: "Coroutine"),
+        .product(name: "Context", package: "Coroutine"),
+        .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "SystemPackage", package: "swift-system"),
+      ], path: "Sources"),
+    .target(
+      name: "Graph",
+      dependencies: [
+        .product(name: "CoroutineDebug", package: "Coroutine"),
+        .product(name: "GRDB", package: "GRDB.swift"),
+        .product(name: "AsyncHTTPClient", package: "async-http-client"),
+      ], path: "Graph"),
+  ]
+)
+END
+mkdir "$package/Graph"
+echo 'import Coroutine' > "$package/Graph/Graph.swift"
+cat > "$package/Sources/main.swift" << 'END'
+import Coroutine
+import NIOCore
+import SystemPackage
+
+let jobs = Coroutine::Channel<Int>(capacity: .buffered(4))
+Coroutine(on: .pool) {
+  for job in 1...3 { try jobs.send(job) }
+  jobs.close()
+}
+let sum = Coroutine(on: .pool) { jobs.received.reduce(0, +) }
+let isOther = (any NIOCore::Channel).self != Coroutine::Channel<Int>.self
+print(try await sum.value, isOther, FilePath("a").appending("b"), ByteBuffer(string: "c").readableBytes)
+END
+step "beside NIO and System in one graph" bash -c 'expect_output "$@"' bash "$package" "6 true a/b 1"
 steps_summary

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Compares the dumps of one program, Tests/DumpedProgram: on each backend those that it makes of itself, when it is told to
+# Compares the dumps of one program, Tests/CoroutineDumpedProgram: on each backend those that it makes of itself, when it is told to
 # and at a signal, and those that the command coroutine-dump makes of it while it runs, of the core file that the kernel
 # writes, and of a stripped copy; and then the backends with each other. They differ in times, and those of different
 # programs in addresses, and in how much of a stack is in use.
@@ -27,11 +27,11 @@ program_id=
 build() {  # build <backend> <debug|release>
   local flags=()
   if [[ $2 == release ]]; then flags=(-Xswiftc -enable-testing); fi
-  swift build --product DumpedProgram --configuration "$2" --traits "$1" --scratch-path ".build-$1-$2" \
+  swift build --product CoroutineDumpedProgram --configuration "$2" --traits "$1" --scratch-path ".build-$1-$2" \
     -Xswiftc -warnings-as-errors -Xcc -Wall -Xcc -Werror "${flags[@]}"
 }
 
-program() { printf '%s/DumpedProgram' "$PWD/.build-$1-$2/$2"; }
+program() { printf '%s/CoroutineDumpedProgram' "$PWD/.build-$1-$2/$2"; }
 
 command_path() { printf '%s/coroutine-dump' "$PWD/.build-tools/debug"; }
 

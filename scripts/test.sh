@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Runs the tests. Each argument is a run, <backend>-<mode>: ASM, Boost or Ucontext; debug, release, thread or address
-# (the sanitizers, in debug). Without arguments: all backends in debug, and the default one in release.
+# (the sanitizers, in debug). Without arguments: all backends in debug, the default one in release, and its debug build
+# again on one processor and on two: where tests block each other, they do it there. `-one` or `-two` behind a run confines
+# it: ASM-release-one.
 #
 #   scripts/test.sh
 #   scripts/test.sh Boost-thread ASM-address
@@ -16,8 +18,21 @@ steps_signal=INT  # on any other, SwiftPM leaves its test program running
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1}
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1}
 
-run_tests() {  # run_tests <backend> <mode>
-  local backend=$1 mode=$2 flags=()
+# allowed_processors <number>: that many of those that this process may run on, as taskset wants them.
+allowed_processors() {
+  awk -v number="$1" '/^Cpus_allowed_list:/ {
+    count = split($2, ranges, ",")
+    for (i = 1; i <= count; i++) {
+      split(ranges[i], ends, "-")
+      if (ends[2] == "") ends[2] = ends[1]
+      for (cpu = ends[1]; cpu <= ends[2] && found < number; cpu++) list = list (found++ ? "," : "") cpu
+    }
+    print list
+  }' /proc/self/status
+}
+
+run_tests() {  # run_tests <backend> <mode> [one|two]
+  local backend=$1 mode=$2 processors=${3:-} flags=() confined=()
   case $mode in
     debug) ;;
     release) flags=(--configuration release -Xswiftc -enable-testing) ;;
@@ -31,11 +46,23 @@ run_tests() {  # run_tests <backend> <mode>
     ASM | Boost | Ucontext) ;;
     *) printf 'unknown backend "%s": ASM, Boost or Ucontext\n' "$backend" >&2; exit 2 ;;
   esac
+  case $processors in
+    "") ;;
+    one) confined=(taskset --cpu-list "$(allowed_processors 1)") ;;
+    two) confined=(taskset --cpu-list "$(allowed_processors 2)") ;;
+    *) printf 'unknown number of processors "%s": one or two\n' "$processors" >&2; exit 2 ;;
+  esac
   # Line by line, so that the log of a run that hangs says in which test. XCTest would only say that it ran none.
-  step "$backend, $mode" stdbuf -oL swift test --disable-xctest --traits "$backend" \
+  step "$backend, $mode${processors:+, on $processors}" "${confined[@]}" stdbuf -oL swift test --disable-xctest --traits "$backend" \
     --scratch-path ".build-$backend-$mode" -Xswiftc -warnings-as-errors -Xcc -Wall -Xcc -Werror "${flags[@]}"
 }
 
-if (($# == 0)); then set -- ASM-debug Boost-debug Ucontext-debug ASM-release; fi
-for run; do run_tests "${run%%-*}" "${run#*-}"; done
+if (($# == 0)); then
+  set -- ASM-debug ASM-debug-one Boost-debug Ucontext-debug ASM-release
+  if (($(nproc) > 2)); then set -- "$@" ASM-debug-two; fi
+fi
+for run; do
+  IFS=- read -r backend mode processors <<< "$run"
+  run_tests "$backend" "$mode" "$processors"
+done
 steps_summary

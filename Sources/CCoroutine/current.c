@@ -1,9 +1,9 @@
 #include "current.h"
 
-#include "foreseen.h"
+#include "speculation.h"
 
 #if defined(__x86_64__) && defined(__linux__)
-__thread void *coroutine_foreseen_slot __attribute__((tls_model("initial-exec")));
+__thread void *coroutine_speculation_slot __attribute__((tls_model("initial-exec")));
 #endif
 __thread void *coroutine_current_slot __attribute__((tls_model("initial-exec")));
 

@@ -1,4 +1,4 @@
-// What thread_words.c and thread_words_probe.c use of the Swift runtime: entry points that compiled Swift code calls,
+// What swift_thread_state.c and swift_thread_state_probe.c use of the Swift runtime: entry points that compiled Swift code calls,
 // and the layout of two kinds of list, which the probe verifies before anything relies on it.
 #pragma once
 

@@ -1,4 +1,4 @@
-/// The two contexts of an asymmetric coroutine: its own, and that of whoever resumed it. At any time just one of them is
+/// The two contexts of an asymmetric coroutine: its own, and that of its resumer. At any time just one of them is
 /// suspended, so that the pair also says who runs.
 @frozen
 public struct ContextLink<Backend: ContextBackend> {
@@ -28,7 +28,7 @@ extension ContextLink {
   }
 }
 
-/// Asymmetric switching over `switchContext`: into a coroutine, and back to whoever resumed it.
+/// Asymmetric switching over `switchContext`: into a coroutine, and back to its resumer.
 extension ContextBackend {
   @inlinable @inline(__always)
   public static func enter(_ pair: UnsafeMutablePointer<Context>, passing word: UInt) -> ContextArrival<Context> {
@@ -55,7 +55,7 @@ extension ContextBackend {
     destroy(ContextLink.resumer(link))
   }
 
-  /// Whether the coroutine runs at this moment: whoever resumed it is suspended then.
+  /// Whether the coroutine runs at this moment: its resumer is suspended then.
   @inlinable @inline(__always)
   public static func isRunning(_ link: UnsafeMutablePointer<ContextLink<Self>>) -> Bool { runningWord(link) != 0 }
 
@@ -84,14 +84,14 @@ extension ContextBackend {
     _ link: UnsafeMutablePointer<ContextLink<Self>>, passing word: UInt
   ) -> (word: UInt, link: UnsafeMutablePointer<ContextLink<Self>>, mark: UInt?) {
     let arrival = enter(ContextLink.own(link), passing: word)
-    // Nobody waits for the coroutine any more: its backtrace ends at its own first frame. It left by its own context, so
+    // No resumer waits for the coroutine any more: its backtrace ends at its own first frame. It left by its own context, so
     // that is where the link lies.
     destroy(arrival.departed + 1)
     let link = UnsafeMutableRawPointer(arrival.departed).assumingMemoryBound(to: ContextLink<Self>.self)
     return (arrival.word, link, handsMarksOver ? arrival.mark : nil)
   }
 
-  /// Suspends the running coroutine and goes back to whoever resumed it. The only way back: a coroutine that was resumed
+  /// Suspends the running coroutine and goes back to its resumer. The only way back: a coroutine that was resumed
   /// by `resume` and left by `switchContext` from another context would leave its link wrong.
   ///
   /// - Parameter mark: what `resumeReturningLink` returns beside the word, if the backend hands marks over.

@@ -1,4 +1,4 @@
-import CSystem
+import CCoroutineSystem
 import Glibc
 import Synchronization
 
@@ -9,7 +9,7 @@ package enum Futex {
   /// callers look at the word again.
   package static func wait(on word: borrowing Atomic<UInt32>, while expected: UInt32) {
     withAddress(of: word) { address in
-      _ = csystem_futex_wait(address, expected, nil, true)
+      _ = coroutine_system_futex_wait(address, expected, nil, true)
     }
   }
 
@@ -19,7 +19,7 @@ package enum Futex {
     on word: borrowing Atomic<UInt32>, while expected: UInt32, until deadline: timespec, isIdle: Bool = true
   ) -> Bool {
     withAddress(of: word) { address in
-      withUnsafePointer(to: deadline) { csystem_futex_wait(address, expected, $0, isIdle) != -ETIMEDOUT }
+      withUnsafePointer(to: deadline) { coroutine_system_futex_wait(address, expected, $0, isIdle) != -ETIMEDOUT }
     }
   }
 
@@ -40,13 +40,13 @@ package enum Futex {
   }
 
   /// What a debugger sees where a thread waits here and is idle.
-  package static var idleMark: UnsafeRawPointer { csystem_idle_mark() }
+  package static var idleMark: UnsafeRawPointer { coroutine_system_idle_mark() }
 
   /// Wakes at most `count` of the threads that sleep on `word` and returns how many it woke.
   @discardableResult
   package static func wake(_ count: UInt32, on word: borrowing Atomic<UInt32>) -> Int {
     withAddress(of: word) { address in
-      max(0, Int(csystem_futex_wake(address, count)))
+      max(0, Int(coroutine_system_futex_wake(address, count)))
     }
   }
 

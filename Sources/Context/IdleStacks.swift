@@ -1,4 +1,4 @@
-import CSystem
+import CCoroutineSystem
 
 /// The idle stacks whose pages are kept, by age: reuse takes the youngest, whose top is still in the cache, trimming the
 /// oldest. A ring that grows by doubling.
@@ -45,7 +45,7 @@ struct IdleStacks: ~Copyable {
   private func prefetchYoungest() {
     let next = ring[place(count - 1)]
     let end = next.top - 64 * next.color
-    for line in 1...6 { csystem_prefetch(end - 64 * line) }
+    for line in 1...6 { coroutine_system_prefetch(end - 64 * line) }
   }
 
   /// Moves the oldest stacks to `batch` until it is full or no more than `keeping` are left. Returns how many.

@@ -1,7 +1,7 @@
-import CSystem
+import CCoroutineSystem
 import Synchronization
 
-/// The runtime's own lock: a word, a futex when somebody contends, and one atomic read-modify-write when nobody does.
+/// The runtime's own lock: a word, a futex under contention, and one atomic read-modify-write without.
 ///
 /// It exists beside `Synchronization.Mutex` for three reasons. It belongs to no thread: a coroutine may lock it on one
 /// thread and unlock it on another. Every atomic operation on it is compiled from Swift source, so ThreadSanitizer sees
@@ -10,12 +10,12 @@ import Synchronization
 ///
 /// # Why an unlock is a plain store, and what makes up for it
 ///
-/// An exchange would tell for certain whether somebody has to be woken, at the price of a second atomic read-modify-write,
-/// which was a third of a channel's message. Here an unlock looks for sleepers, and stores. Whoever announces itself after
+/// An exchange would tell for certain whether a waiter has to be woken, at the price of a second atomic read-modify-write,
+/// which was a third of a channel's message. Here an unlock looks for sleepers, and stores. A waiter that announces itself after
 /// the look is overwritten by the store. Nearly always it then finds the word changed when it is about to sleep, and does not;
 /// but if the holder's thread loses its processor before the store, for longer than it takes to fall asleep, the wake is
-/// lost. So nobody sleeps for longer than `longestSleep` without another look: a lost wake costs about that much time.
-/// Nobody enters twice: only who finds a 0 enters, and only the holder stores one.
+/// lost. So no waiter sleeps for longer than `longestSleep` without another look: a lost wake costs about that much time.
+/// No two hold it: only a locker that finds a 0 enters, and only the holder stores one.
 ///
 /// Not recursive, not fair: a thread that comes along may overtake those that sleep. Declare it with `let`, as a stored
 /// property of a class or a global: its address is its identity.
@@ -69,7 +69,7 @@ package struct Lock: ~Copyable, Sendable {
   /// sleep and a wake take. The runtime's critical sections take some ten nanoseconds.
   private static var looks: Int { 12 }
   /// The longest pause, in the processor's instructions for that: long enough for the holder to use the lock some ten
-  /// times more. Each look takes the lock's cache line, and what it guards, away from him.
+  /// times more. Each look takes the lock's cache line, and what it guards, away from the holder.
   private static var longestPause: Int { 64 }
   /// What a lost wake costs. One needs a holder that has lost its processor, which takes about as long by itself; and the
   /// sleepers of a lock that is held for long take no time worth mentioning for a thousand looks a second.
@@ -80,14 +80,14 @@ package struct Lock: ~Copyable, Sendable {
   borrowing func lockContended() {
     var pause = 1
     for _ in 0..<Lock.looks {
-      for _ in 0..<pause { csystem_relax() }
+      for _ in 0..<pause { coroutine_system_relax() }
       let found = state.load(ordering: .relaxed)
       if found == 0 && tryLock() { return }
       // Others sleep already: join them instead of keeping a processor from the holder.
       if found == 2 { break }
       pause = min(2 * pause, Lock.longestPause)
     }
-    // Whoever has waited cannot know whether others still do, so from here on it always leaves a 2 behind. At worst the
+    // A waiter cannot know whether others still do, so from here on it always leaves a 2 behind. At worst the
     // last of them makes one wake too many.
     while state.exchange(2, ordering: .acquiring) != 0 {
       // Not idle: it goes on by itself.

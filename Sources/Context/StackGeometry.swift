@@ -28,10 +28,12 @@ struct StackGeometry: Sendable, Hashable {
 
   let isGuarded: Bool
 
-  /// Throws `impossibleSize` or `impossibleGuardSize`.
+  /// Throws `impossibleSize` or `impossibleGuardSize`. A size below the least is rounded up to that.
   init(stackSize: Int, guardSize: Int?, isGuarded: Bool) throws(StackError) {
+    let requested = stackSize
+    let stackSize = requested > 0 ? max(requested, Self.allowedStackSizes.lowerBound) : requested
     guard Self.allowedStackSizes.contains(stackSize) else {
-      throw .impossibleSize(requested: stackSize, allowed: Self.allowedStackSizes)
+      throw .impossibleSize(requested: requested, allowed: Self.allowedStackSizes)
     }
     let guardSize = guardSize ?? Self.defaultGuardSize
     guard Self.allowedGuardSizes.contains(guardSize) else {

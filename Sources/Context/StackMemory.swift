@@ -1,4 +1,4 @@
-import CSystem
+import CCoroutineSystem
 import Glibc
 
 /// The system calls that arenas are made of. A value, so that a test can put failures in place of each.
@@ -42,7 +42,7 @@ package struct StackMemory: Sendable {
     advise: { ranges, advice in
       guard let first = ranges.baseAddress else { return (0, 0) }
       var done = 0
-      let result = csystem_madvise_ranges(first, ranges.count, advice, &done)
+      let result = coroutine_system_madvise_ranges(first, ranges.count, advice, &done)
       return (done, -result)
     })
 }
@@ -71,7 +71,7 @@ extension StackMemory {
     try? protect(range, PROT_READ | PROT_WRITE)
     withUnsafePointer(to: iovec(iov_base: range.baseAddress, iov_len: range.count)) { range in
       let ranges = UnsafeBufferPointer(start: range, count: 1)
-      _ = advise(ranges, CInt(CSYSTEM_MADV_GUARD_REMOVE))
+      _ = advise(ranges, CInt(COROUTINE_SYSTEM_MADV_GUARD_REMOVE))
       _ = advise(ranges, MADV_DONTNEED)
     }
   }
@@ -108,7 +108,7 @@ extension StackMemory {
         for page in 0..<(end - start) / pageSize where residency[page] & 1 != 0 {
           let first = start + page * pageSize
           let count = pageSize / MemoryLayout<UInt>.size
-          let zeros = csystem_zero_words(first.assumingMemoryBound(to: UInt.self), count)
+          let zeros = coroutine_system_zero_words(first.assumingMemoryBound(to: UInt.self), count)
           if zeros < count { return stack.top - first - zeros * MemoryLayout<UInt>.size }
         }
         start = end

@@ -1,4 +1,4 @@
-import CSystem
+import CCoroutineSystem
 import Glibc
 import Synchronization
 
@@ -115,7 +115,7 @@ public final class StackPool: Sendable {
   /// A pool of stacks of `stackSize` bytes. Sizes are rounded up to whole pages. Reserves nothing yet.
   ///
   /// - Parameters:
-  ///   - stackSize: usable bytes, 16 KiB to 1 TiB. Address space only: memory is what is touched.
+  ///   - stackSize: usable bytes, up to 1 TiB; less than 16 KiB is 16 KiB. Address space only: memory is what is touched.
   ///   - guardSize: bytes of the guard, up to 1 GiB. A frame larger than the guard can step over it. Ignored if `guards`
   ///     is `.none`.
   ///   - guards: how overflows are caught.
@@ -417,7 +417,7 @@ public final class StackPool: Sendable {
   private func makeGuards(_ slots: Range<Int>, in arena: StackArena.Pointer) throws(StackError) -> Int {
     if grown.pointee.guards != .mprotect {
       let (made, code): (Int, CInt) = arena.pointee.withGuards(of: slots) { ranges in
-        memory.advise(ranges, CInt(CSYSTEM_MADV_GUARD_INSTALL))
+        memory.advise(ranges, CInt(COROUTINE_SYSTEM_MADV_GUARD_INSTALL))
       }
       if made > 0 {
         grown.pointee.guards = .madvise

@@ -1,4 +1,4 @@
-import CSystem
+import CCoroutineSystem
 import Glibc
 import Synchronization
 
@@ -50,7 +50,7 @@ extension StackPool {
 }
 
 private func runTrimmer(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
-  csystem_name_thread("coroutine-trim")
+  coroutine_system_name_thread("coroutine-trim")
   let pool = Unmanaged<StackPool>.fromOpaque(argument!)
   pool._withUnsafeGuaranteedRef { pool in
     repeat { pool.waitForPeriod() } while pool.sink()

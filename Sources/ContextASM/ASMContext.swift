@@ -1,4 +1,4 @@
-public import CContextASM
+public import CCoroutineContextASM
 public import Context
 
 /// The backend in hand-written assembly: three stores, two loads and a jump, inlined into the caller (x86-64, aarch64).
@@ -21,7 +21,7 @@ public enum ASMContext: ContextBackend {
     from: UnsafeMutablePointer<context_asm>, to: UnsafeMutablePointer<context_asm>, passing word: UInt
   ) -> ContextArrival<context_asm> {
     let arrival = context_asm_switch(from, to, word)
-    // Set by whoever switched here: never null.
+    // Set by the side that switched here: never null.
     return ContextArrival(word: arrival.word, departed: arrival.departed.unsafelyUnwrapped)
   }
 

@@ -1,4 +1,4 @@
-public import CContextBoost
+public import CCoroutineContextBoost
 public import Context
 
 /// The backend over `jump_fcontext` of Boost.Context, which must be installed (`libboost_context`).
@@ -21,7 +21,7 @@ public enum BoostContext: ContextBackend {
     from: UnsafeMutablePointer<context_boost>, to: UnsafeMutablePointer<context_boost>, passing word: UInt
   ) -> ContextArrival<context_boost> {
     let arrival = context_boost_switch(from, to, word)
-    // Set by whoever switched here: never null.
+    // Set by the side that switched here: never null.
     return ContextArrival(word: arrival.word, departed: arrival.departed.unsafelyUnwrapped)
   }
 

@@ -1,4 +1,4 @@
-public import CContextUcontext
+public import CCoroutineContextUcontext
 public import Context
 
 /// The backend over `swapcontext` of the C library: portable, and a system call each way.
@@ -21,7 +21,7 @@ public enum UcontextContext: ContextBackend {
     from: UnsafeMutablePointer<context_ucontext>, to: UnsafeMutablePointer<context_ucontext>, passing word: UInt
   ) -> ContextArrival<context_ucontext> {
     let arrival = context_ucontext_switch(from, to, word)
-    // Set by whoever switched here: never null.
+    // Set by the side that switched here: never null.
     return ContextArrival(word: arrival.word, departed: arrival.departed.unsafelyUnwrapped)
   }
 

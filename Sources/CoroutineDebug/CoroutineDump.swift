@@ -1,5 +1,5 @@
 import CCoroutine
-import CUnwind
+import CCoroutineUnwind
 import Coroutine
 import Glibc
 
@@ -275,6 +275,6 @@ extension CoroutineDump {
   /// and some 200 bytes for each.
   public static var recordsCreation: Bool {
     get { coroutine_get_creation_backtracer() != nil }
-    set { coroutine_set_creation_backtracer(newValue ? unwinder_creation_backtrace : nil) }
+    set { coroutine_set_creation_backtracer(newValue ? coroutine_unwinder_creation_backtrace : nil) }
   }
 }

@@ -1,4 +1,4 @@
-import CUnwind
+import CCoroutineUnwind
 import Context
 import Coroutine
 

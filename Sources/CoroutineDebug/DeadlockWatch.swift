@@ -1,5 +1,5 @@
 import CCoroutine
-import CSystem
+import CCoroutineSystem
 import Context
 import Coroutine
 import Glibc
@@ -57,7 +57,7 @@ final class DeadlockWatch: Sendable {
   // MARK: The thread
 
   private func run() -> UnsafeMutableRawPointer? {
-    csystem_name_thread("coroutine-debug")
+    coroutine_system_name_thread("coroutine-debug")
     surviveBrokenPipes()
     var known = Known()
     while let settings = current() {

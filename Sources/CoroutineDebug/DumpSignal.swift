@@ -1,4 +1,4 @@
-import CUnwind
+import CCoroutineUnwind
 import Context
 public import Glibc
 
@@ -43,7 +43,7 @@ private enum DumpSignals {
   }
 
   private static let lock = Lock()
-  // Guarded by the lock. A signal's place is that in `signals_notify`.
+  // Guarded by the lock. A signal's place is that in `coroutine_signals_notify`.
   nonisolated(unsafe) private static var requests: [Request] = []
   nonisolated(unsafe) private static var hasThread = false
 
@@ -56,7 +56,7 @@ private enum DumpSignals {
       requests[known].destination = destination
       requests[known].options = options
     } else {
-      guard signals_notify(signal) == requests.count else {
+      guard coroutine_signals_notify(signal) == requests.count else {
         throw CoroutineDumpError(operation: "signal \(signal)", code: errno)
       }
       requests.append(Request(signal: signal, destination: destination, options: options))
@@ -76,7 +76,7 @@ private enum DumpSignals {
   private static func serve() -> UnsafeMutableRawPointer? {
     surviveBrokenPipes()
     while true {
-      let place = Int(signals_wait())
+      let place = Int(coroutine_signals_wait())
       guard place >= 0 else { return nil }
       let request = lock.withLock { requests[place] }
       do {

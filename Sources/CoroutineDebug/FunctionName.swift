@@ -1,4 +1,4 @@
-import CUnwind
+import CCoroutineUnwind
 import Glibc
 import Runtime
 

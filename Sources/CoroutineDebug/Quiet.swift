@@ -1,4 +1,4 @@
-import CUnwind
+import CCoroutineUnwind
 import Context
 import Coroutine
 
@@ -7,7 +7,7 @@ enum Quiet {
   /// What can, in words; `nil`: nothing.
   static var activity: String? {
     var activity = census_activity()
-    guard !census_is_quiet(Futex.idleMark, { Inspection.timerCount == 0 }, &activity) else { return nil }
+    guard !coroutine_census_is_quiet(Futex.idleMark, { Inspection.timerCount == 0 }, &activity) else { return nil }
     let what = text(activity.what)
     return activity.thread == 0 ? what : "thread \(activity.thread) (\(text(activity.name))) \(what)"
   }

@@ -1,4 +1,4 @@
-import CUnwind
+import CCoroutineUnwind
 import Context
 import Coroutine
 import Glibc
@@ -113,10 +113,10 @@ extension RunningStacks {
 
   private mutating func askThreads(until end: ContinuousClock.Instant, _ unwinder: borrowing Unwinder) {
     var ids = [running_thread](repeating: running_thread(), count: 64)
-    var count = running_threads(&ids, ids.count)
+    var count = coroutine_running_threads(&ids, ids.count)
     while count > ids.count {
       ids = [running_thread](repeating: running_thread(), count: count * 2)
-      count = running_threads(&ids, ids.count)
+      count = coroutine_running_threads(&ids, ids.count)
     }
     // Fresh pages: what is not needed takes no memory.
     guard count > 0, let room = calloc(1, Self.roomSize) else { return }
@@ -134,15 +134,15 @@ extension RunningStacks {
     withUnsafeTemporaryAllocation(of: InspectedCoroutine.Segment.self, capacity: Self.deepest) { segments in
       withUnsafeTemporaryAllocation(of: stack_copy.self, capacity: Self.deepest) { copies in
         withUnsafeTemporaryAllocation(of: UInt.self, capacity: 4) { words in
-          guard running_hold(thread.id, milliseconds, words.baseAddress!) else { return }
+          guard coroutine_running_hold(thread.id, milliseconds, words.baseAddress!) else { return }
           let count = Self.copy(thread, words, segments, copies, room)
-          running_release()
+          coroutine_running_release()
           guard count > 0, segments[0].stack != nil else { return }
           var parts: [Part] = []
           for index in 0..<count {
             parts.append(
               part(segments[index]) {
-                unwinder_walk_copy(
+                coroutine_unwinder_walk_copy(
                   unwinder.pointer, copies.baseAddress! + index, index == 0, $0.baseAddress!, $0.count)
               })
           }
@@ -165,7 +165,7 @@ extension RunningStacks {
     for index in 0..<count {
       let top = segments[index].stack.map { UInt(bitPattern: $0.top) } ?? thread.top
       let size = segments[index].registers.withWords {
-        stack_copy_make(copies.baseAddress! + index, $0, top, room + used, roomSize - used)
+        coroutine_stack_copy_make(copies.baseAddress! + index, $0, top, room + used, roomSize - used)
       }
       guard size > 0 else { return index }
       used += (size + 15) & ~15

@@ -1,4 +1,4 @@
-import CUnwind
+import CCoroutineUnwind
 import Context
 import Coroutine
 import Glibc
@@ -56,7 +56,7 @@ struct StackCapture: ~Copyable, DumpSource {
   mutating func readAll(
     batch: Int, between: (inout StackCapture) throws -> Void, _ body: (CoroutineBacktrace) throws -> Void
   ) throws {
-    running.addOwn(ContextRegisters(unwinder_registers_here()), unwinder)
+    running.addOwn(ContextRegisters(coroutine_unwinder_registers_here()), unwinder)
     // Both closures change it, and never at the same time.
     try withUnsafeMutablePointer(to: &self) { capture in
       try Inspection.visitAll(batch: batch) {
@@ -74,7 +74,7 @@ struct StackCapture: ~Copyable, DumpSource {
   mutating func readSome(_ choose: ([InspectedCoroutine]) -> [InspectedCoroutine]) throws -> [CoroutineBacktrace] {
     var all: [InspectedCoroutine] = []
     var chosen: [CoroutineBacktrace] = []
-    running.addOwn(ContextRegisters(unwinder_registers_here()), unwinder)
+    running.addOwn(ContextRegisters(coroutine_unwinder_registers_here()), unwinder)
     try Inspection.visitAll(
       last: { chosen = choose(all).compactMap { read($0) } },
       { if !$0.isGenerator { all.append($0) } })

@@ -1,5 +1,5 @@
 import CCoroutine
-import CUnwind
+import CCoroutineUnwind
 import Context
 import Coroutine
 import Glibc
@@ -16,7 +16,7 @@ import Synchronization
 @_cdecl("coroutine_debug_prepare_thread")
 func prepareThread() {
   if !overflowsAreReported.exchange(true, ordering: .relaxed) { reportOverflows() }
-  overflow_prepare_thread()
+  coroutine_overflow_prepare_thread()
 }
 
 private let overflowsAreReported = Atomic<Bool>(false)
@@ -26,7 +26,7 @@ private func reportOverflows() {
   _ = StackPool.allShared
   var nothing = overflow()
   _ = isOverflow(&nothing)
-  guard overflow_install(isOverflow, report) else {
+  guard coroutine_overflow_install(isOverflow, report) else {
     let message = "CoroutineDebug: stack overflows will not be told by name: \(String(cString: strerror(errno)))\n"
     _ = write(2, message, message.utf8.count)
     return

@@ -1,4 +1,4 @@
-import CUnwind
+import CCoroutineUnwind
 import Runtime
 
 /// Turns stacks of addresses into frames. Equal stacks are looked up once, and share one array; so are equal addresses.
@@ -23,7 +23,7 @@ package struct Symbolicator: ~Copyable {
   private let namesFunctions: Bool
 
   init(namesFunctions: Bool = true) {
-    symbols = symbols_open()
+    symbols = coroutine_symbols_open()
     self.namesFunctions = namesFunctions
   }
 
@@ -45,18 +45,18 @@ package struct Symbolicator: ~Copyable {
 
   /// For another process.
   package init(images: [Image], namesFunctions: Bool) {
-    symbols = symbols_open_empty()
+    symbols = coroutine_symbols_open_empty()
     self.namesFunctions = namesFunctions
     guard let symbols else { return }
     for image in images {
-      _ = symbols_add(
+      _ = coroutine_symbols_add(
         symbols, image.addresses.lowerBound, image.addresses.upperBound, image.shift, image.path, image.file,
-        image_build())
+        coroutine_image_build())
     }
   }
 
   deinit {
-    if let symbols { symbols_close(symbols) }
+    if let symbols { coroutine_symbols_close(symbols) }
     found.deallocate()
   }
 
@@ -115,12 +115,12 @@ package struct Symbolicator: ~Copyable {
     var image = symbol_image()
     guard let symbols else { return Place(image: nil, imageOffset: 0, functions: [(nil, nil, nil, nil)]) }
     guard namesFunctions else {
-      _ = symbols_find_image(symbols, address - 1, &image)
+      _ = coroutine_symbols_find_image(symbols, address - 1, &image)
       return Place(
         image: image.path.map { String(cString: $0) }, imageOffset: image.offset + (image.path == nil ? 0 : 1),
         functions: [(nil, nil, nil, nil)])
     }
-    let count = symbols_find(symbols, address, &image, found.baseAddress!)
+    let count = coroutine_symbols_find(symbols, address, &image, found.baseAddress!)
     return Place(
       image: image.path.map { String(cString: $0) }, imageOffset: image.offset,
       functions: found[..<count].map { symbol in
@@ -133,11 +133,8 @@ package struct Symbolicator: ~Copyable {
   /// The path of a symbol's file, as complete as the compiler wrote it.
   private static func path(of symbol: symbol) -> String? {
     guard let file = symbol.file else { return nil }
-    var path = String(cString: file)
-    for directory in [symbol.directory, symbol.base_directory] {
-      guard !path.hasPrefix("/"), let directory else { break }
-      path = String(cString: directory) + "/" + path
-    }
-    return path
+    let path = String(cString: file)
+    guard !path.hasPrefix("/"), let directory = symbol.directory else { return path }
+    return String(cString: directory) + "/" + path
   }
 }

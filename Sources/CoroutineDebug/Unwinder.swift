@@ -1,4 +1,4 @@
-import CUnwind
+import CCoroutineUnwind
 import Context
 import Glibc
 
@@ -17,19 +17,19 @@ struct Unwinder: ~Copyable {
   }
 
   init() throws(OutOfMemory) {
-    guard let pointer = unwinder_create() else { throw OutOfMemory() }
+    guard let pointer = coroutine_unwinder_create() else { throw OutOfMemory() }
     self.pointer = pointer
   }
 
   deinit {
     free(room)
-    unwinder_destroy(pointer)
+    coroutine_unwinder_destroy(pointer)
   }
 
   /// Walks one stack, which ends at `top`, from a suspended context outwards. Returns how many addresses it wrote. Nobody may
   /// make it go on meanwhile.
   func walk(_ registers: ContextRegisters, top: UInt, into buffer: UnsafeMutableBufferPointer<UInt>) -> Int {
-    registers.withWords { unwinder_walk(pointer, $0, top, buffer.baseAddress!, buffer.count) }
+    registers.withWords { coroutine_unwinder_walk(pointer, $0, top, buffer.baseAddress!, buffer.count) }
   }
 
   /// The same where somebody may. The caller has to look whether that has happened: the result is nonsense then.
@@ -40,9 +40,9 @@ struct Unwinder: ~Copyable {
     guard let room else { return 0 }
     var copy = stack_copy()
     let size = registers.withWords {
-      stack_copy_make(&copy, $0, top, room.assumingMemoryBound(to: CChar.self), Self.roomSize)
+      coroutine_stack_copy_make(&copy, $0, top, room.assumingMemoryBound(to: CChar.self), Self.roomSize)
     }
-    return size == 0 ? 0 : unwinder_walk_copy(pointer, &copy, false, buffer.baseAddress!, buffer.count)
+    return size == 0 ? 0 : coroutine_unwinder_walk_copy(pointer, &copy, false, buffer.baseAddress!, buffer.count)
   }
 }
 

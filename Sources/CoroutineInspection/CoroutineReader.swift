@@ -1,5 +1,5 @@
 import CCoroutine
-import CInspection
+import CCoroutineInspection
 import Context
 import Coroutine
 import CoroutineDebug
@@ -104,8 +104,8 @@ struct CoroutineReader {
         if let found = try? onStack(stack) { body(found) }
       }
     }
-    for core in newcomers() {
-      if let found = try? newcomer(core) { body(found) }
+    for core in unstarted() {
+      if let found = try? unstartedCoroutine(core) { body(found) }
     }
   }
 
@@ -218,9 +218,9 @@ struct CoroutineReader {
   /// The threads that stand on a stack of the pools', each with whoever resumed what it stands in, and so on, up to its own
   /// stack: as `Inspection.followResumers`.
   private func findThreads() -> [[Segment]] {
-    (0..<target_thread_count(memory.target)).compactMap { index in
+    (0..<coroutine_target_thread_count(memory.target)).compactMap { index in
       var words = [UInt](repeating: 0, count: 4)
-      guard target_thread_registers(memory.target, index, &words) else { return nil }
+      guard coroutine_target_thread_registers(memory.target, index, &words) else { return nil }
       var next: ContextRegisters? = ContextRegisters(
         programCounter: words[0], stackPointer: words[1], framePointer: words[2], baseRegister: words[3])
       var segments: [Segment] = []
@@ -271,7 +271,7 @@ struct CoroutineReader {
           registers.programCounter, registers.stackPointer, registers.framePointer, registers.baseRegister,
         ]
         let top = segment.stack.map { UInt($0.top) } ?? UInt.max & ~15
-        count += target_walk(
+        count += coroutine_target_walk(
           memory.target, words, top, segment.isInterrupted, buffer.baseAddress! + count, buffer.count - count,
           &isCut)
       }
@@ -280,7 +280,7 @@ struct CoroutineReader {
     }
     backtrace.stackNumber = number
     backtrace.stackSize = Int(stack.top - stack.limit)
-    if readsPeaks { backtrace.stackPeak = Int(target_stack_peak(memory.target, stack.limit, stack.top)) }
+    if readsPeaks { backtrace.stackPeak = Int(coroutine_target_stack_peak(memory.target, stack.limit, stack.top)) }
     if let segment = segments.first(where: { $0.stack == stack }) {
       backtrace.stackUsed = Int(stack.top - UInt64(segment.registers.stackPointer))
     }
@@ -289,7 +289,7 @@ struct CoroutineReader {
   // MARK: Those that have not begun
 
   /// Objects of coroutines in the queues of pools, and in the rows of those on other schedulers.
-  private func newcomers() -> [UInt64] {
+  private func unstarted() -> [UInt64] {
     var found: [UInt64] = []
     /// A list may be in the middle of a change.
     func follow(_ first: UInt64, _ link: UInt64) {
@@ -314,7 +314,7 @@ struct CoroutineReader {
       }
       pool = (try? memory.word(pool)) ?? 0
     }
-    var row = (try? memory.word(layout.newcomer_rows)) ?? 0
+    var row = (try? memory.word(layout.unstarted_rows)) ?? 0
     var rows: Set<UInt64> = []
     while row != 0, rows.insert(row).inserted, let count = try? memory.word(row &+ layout.row_count) {
       for index in 0..<count {
@@ -339,7 +339,7 @@ struct CoroutineReader {
     return found
   }
 
-  private mutating func newcomer(_ core: UInt64) throws(Unreadable) -> CoroutineBacktrace? {
+  private mutating func unstartedCoroutine(_ core: UInt64) throws(Unreadable) -> CoroutineBacktrace? {
     // One that begins gets its block before that has a state, by which it would be found on its stack.
     let block = try memory.word(core &+ layout.core_block)
     let blockState = block == 0 ? 0 : try memory.word(block &+ layout.block_state)
@@ -428,7 +428,7 @@ struct CoroutineReader {
         texts.append(WaitText.noCase)
       }
     }
-    return WaitText.select(texts)
+    return WaitText.firstOf(texts)
   }
 
   private mutating func description(of object: UInt64, _ operation: WaitReason.Operation) -> String {
@@ -509,7 +509,7 @@ struct CoroutineReader {
     case layout.scheduler_pool:
       let pool = try memory.word(object &+ layout.thread_pool_core)
       guard try memory.word(pool &+ layout.threads_host) == layout.threads_host_own else {
-        return SchedulerText.lentThread
+        return SchedulerText.callingThread
       }
       return SchedulerText.pool(try memory.int(pool &+ layout.threads_count))
     case layout.scheduler_queue: return SchedulerText.queue(try memory.string(object &+ layout.queue_label))

@@ -1,4 +1,4 @@
-import CInspection
+import CCoroutineInspection
 import Glibc
 
 extension TargetMemory {
@@ -10,14 +10,14 @@ extension TargetMemory {
         throw InspectionError(.notPermitted, "a process can't look at itself from outside: use CoroutineDump.capture()")
       }
       var failure = target_failure(0)
-      guard let target = target_open_process(id, &failure) else {
+      guard let target = coroutine_target_open_process(id, &failure) else {
         throw InspectionError(failure, ofProcess: id, code: errno)
       }
       self.init(target)
     case .core(let core, let executable):
       var failure = target_failure(0)
       var (has, wants): (UInt64, UInt64) = (0, 0)
-      guard let target = target_open_core(core, executable, &failure, &has, &wants) else {
+      guard let target = coroutine_target_open_core(core, executable, &failure, &has, &wants) else {
         throw InspectionError(failure, ofCore: core, executable, has: has, wants: wants, code: errno)
       }
       self.init(target)

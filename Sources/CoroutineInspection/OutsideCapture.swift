@@ -1,5 +1,5 @@
 import CCoroutine
-import CInspection
+import CCoroutineInspection
 import Coroutine
 import CoroutineDebug
 import Glibc
@@ -18,7 +18,7 @@ struct OutsideCapture: DumpSource {
   init(_ inspected: InspectedProcess, frameLimit: Int, stackPeaks: Bool) throws(InspectionError) {
     require(frameLimit > 0, "a dump of at most \(frameLimit) frames a coroutine shows nothing")
     let memory = try TargetMemory(opening: inspected)
-    defer { target_resume(memory.target) }
+    defer { coroutine_target_resume(memory.target) }
     self.memory = memory
     let isRunning = if case .running = inspected { true } else { false }
     warnings = memory.warnings(isCore: !isRunning)
@@ -47,7 +47,7 @@ struct OutsideCapture: DumpSource {
     coroutines = found
     images = memory.images
     process = DumpedProcess(
-      id: target_pid(memory.target), executable: executable, backend: backend, time: Self.time(of: inspected))
+      id: coroutine_target_pid(memory.target), executable: executable, backend: backend, time: Self.time(of: inspected))
   }
 
   func readAll(
@@ -79,12 +79,14 @@ struct OutsideCapture: DumpSource {
   private static func layout(
     in memory: TargetMemory, _ warnings: [String]
   ) throws(InspectionError) -> (coroutine_debug_layout?, executable: String) {
-    let paths = (0..<target_image_count(memory.target)).compactMap { target_image_at(memory.target, $0)?.pointee }
+    let paths = (0..<coroutine_target_image_count(memory.target)).compactMap {
+      coroutine_target_image_at(memory.target, $0)?.pointee
+    }
     let executable = paths.first { $0.is_executable }.map { String(cString: $0.path) } ?? ""
     let ours = UInt32(coroutine_debug_version)
     var index = 0
     var isFound = false
-    while case let address = target_find_note(
+    while case let address = coroutine_target_find_note(
       memory.target, "Coroutine", UInt32(coroutine_debug_note_type), &index), address != 0
     {
       guard let magic = try? memory.load(address, as: UInt64.self),
@@ -127,8 +129,8 @@ struct OutsideCapture: DumpSource {
 extension TargetMemory {
   /// Which files are not what was loaded, and what that makes.
   fileprivate func warnings(isCore: Bool) -> [String] {
-    (0..<target_image_count(target)).compactMap { index in
-      guard let image = target_image_at(target, index)?.pointee else { return nil }
+    (0..<coroutine_target_image_count(target)).compactMap { index in
+      guard let image = coroutine_target_image_at(target, index)?.pointee else { return nil }
       let problem: String
       switch image.state {
       case target_file_missing: problem = "can't be read"
@@ -142,9 +144,9 @@ extension TargetMemory {
   }
 
   fileprivate var images: [Symbolicator.Image] {
-    (0..<target_image_count(target)).compactMap { index in
+    (0..<coroutine_target_image_count(target)).compactMap { index in
       // What it takes is read from its headers in memory, which may have been overwritten.
-      guard let image = target_image_at(target, index)?.pointee, image.start < image.end else { return nil }
+      guard let image = coroutine_target_image_at(target, index)?.pointee, image.start < image.end else { return nil }
       return Symbolicator.Image(
         addresses: UInt(image.start)..<UInt(image.end), shift: UInt(image.bias), path: String(cString: image.path),
         file: String(cString: image.file))

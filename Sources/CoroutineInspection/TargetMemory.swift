@@ -1,4 +1,4 @@
-import CInspection
+import CCoroutineInspection
 import Coroutine
 
 /// Another process's memory, as Swift's values and objects lie in it. Closes what it reads when it goes.
@@ -13,13 +13,13 @@ final class TargetMemory {
 
   init(_ target: OpaquePointer) { self.target = target }
 
-  deinit { target_close(target) }
+  deinit { coroutine_target_close(target) }
 
   // MARK: Values
 
   func load<Value: BitwiseCopyable>(_ address: UInt64, as type: Value.Type = Value.self) throws(Unreadable) -> Value {
     let value = withUnsafeTemporaryAllocation(of: Value.self, capacity: 1) { buffer -> Value? in
-      target_read(target, address, buffer.baseAddress!, MemoryLayout<Value>.size) ? buffer[0] : nil
+      coroutine_target_read(target, address, buffer.baseAddress!, MemoryLayout<Value>.size) ? buffer[0] : nil
     }
     guard let value else { throw Unreadable() }
     return value
@@ -33,7 +33,7 @@ final class TargetMemory {
     guard count <= Self.longestString else { throw Unreadable() }
     var isRead = true
     let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
-      isRead = count == 0 || target_read(target, address, buffer.baseAddress!, count)
+      isRead = count == 0 || coroutine_target_read(target, address, buffer.baseAddress!, count)
       initialized = isRead ? count : 0
     }
     guard isRead else { throw Unreadable() }

@@ -47,7 +47,7 @@
         ])
     }
 
-    /// Has errors that nobody handled logged, in place of a line on the standard error: `CoroutineErrors.unhandled`.
+    /// Has unhandled errors logged, instead of a line on the standard error: `CoroutineErrors.unhandled`.
     public static func logLostErrors(to logger: Logger) {
       CoroutineErrors.unhandled = { error, origin in
         logger.error("nobody handled an error", metadata: ["origin": "\(origin)", "error": "\(error)"])

@@ -1,8 +1,8 @@
-import CSystem
+import CCoroutineSystem
 import Synchronization
 
 /// What one thread has seen and the writer has not yet written: a ring that the thread fills and the writer empties.
-// Unchecked: each place belongs to the thread until `tail` has passed it, then to the writer until `head` has.
+// Unchecked: each slot belongs to the thread until `tail` has passed it, then to the writer until `head` has.
 final class TraceBuffer: @unchecked Sendable {
   /// The thread's, for the kernel and for people.
   let thread: Int
@@ -23,9 +23,9 @@ final class TraceBuffer: @unchecked Sendable {
 
   /// For the calling thread.
   init(trace: UInt64, capacity: Int) {
-    thread = Int(csystem_thread_id())
+    thread = Int(coroutine_system_thread_id())
     threadName = withUnsafeTemporaryAllocation(of: CChar.self, capacity: 16) { name in
-      csystem_get_thread_name(name.baseAddress!)
+      coroutine_system_get_thread_name(name.baseAddress!)
       return String(cString: name.baseAddress!)
     }
     self.trace = trace

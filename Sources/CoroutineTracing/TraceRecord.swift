@@ -1,7 +1,7 @@
 /// An event of a coroutine, as it lies in a thread's buffer.
 struct TraceRecord: Equatable, Sendable {
   enum Kind: Equatable, Sendable {
-    /// Somebody made it ready.
+    /// It was made ready.
     case ready
     /// A turn begins. `queued`: in nanoseconds, if known.
     case begin(queued: UInt64?)

@@ -1,5 +1,5 @@
 import CCoroutine
-import CSystem
+import CCoroutineSystem
 import Context
 import Coroutine
 import Glibc
@@ -13,7 +13,7 @@ final class TraceRecorder: CoroutineObserver, @unchecked Sendable {
   private let number = TraceRecorder.numbers.wrappingAdd(1, ordering: .relaxed).newValue
   private let lock = Lock()
   private var buffers: [TraceBuffer] = []  // guarded by `lock`
-  /// Held by whoever ends the trace.
+  /// Held by the thread that ends the trace.
   private let ending = Lock()
   private var outcome: Result<CoroutineTrace.Summary, CoroutineTraceError>?  // guarded by `ending`
   private var tracks: TraceTracks
@@ -100,7 +100,7 @@ final class TraceRecorder: CoroutineObserver, @unchecked Sendable {
   // MARK: The writer
 
   private func write() -> UnsafeMutableRawPointer? {
-    csystem_name_thread("coroutine-trace")
+    coroutine_system_name_thread("coroutine-trace")
     while !isOver.load(ordering: .acquiring) {
       writeOnce()
       _ = Futex.wait(on: call, while: 0, for: Self.interval)

@@ -1,4 +1,5 @@
 import Coroutine
+import CoroutineTestSupport
 import Glibc
 import Testing
 
@@ -127,7 +128,7 @@ private func startCallback(_ channel: Channel<Int>) -> Coroutine<Int, any Error>
 // Set and read by one coroutine of one test.
 nonisolated(unsafe) private var pendingComparison: (() -> Void)?
 
-@Suite struct BacktraceTests {
+@Suite(.ownThreads) struct BacktraceTests {
   let channel = Channel<Int>(name: "numbers")
 
   /// Lets the coroutine receive until it ends.
@@ -290,7 +291,7 @@ nonisolated(unsafe) private var pendingComparison: (() -> Void)?
 }
 
 /// The start of a stack, of which a dump shows nothing, whatever the linker put in front of the backend's functions.
-@Suite struct NewStackTests {
+@Suite(.ownThreads) struct NewStackTests {
   @Test func aContextThatNeverRanStandsInTheBackendsOwnCode() throws {
     let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: 65536, alignment: 16)
     let contexts = UnsafeMutablePointer<SelectedBackend.Context>.allocate(capacity: 2)
@@ -322,9 +323,9 @@ private final class HeldScheduler: Scheduler {
   // Used by one thread: the test's.
   nonisolated(unsafe) private var held: [() -> Void] = []
 
-  func enqueue(_ ready: consuming Ready) {
-    var ready: Ready? = consume ready
-    held.append { ready.take()?.run() }
+  func enqueue(_ job: consuming CoroutineJob) {
+    var job: CoroutineJob? = consume job
+    held.append { job.take()?.run() }
   }
 
   var isCurrent: Bool { true }

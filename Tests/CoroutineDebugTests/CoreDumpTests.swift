@@ -1,6 +1,7 @@
 import CCoroutine
 import Coroutine
 import CoroutineInspection
+import CoroutineTestSupport
 import Foundation
 import Testing
 
@@ -8,6 +9,7 @@ import Testing
 
 /// Dumps of core files of copies of this process.
 @Suite(
+  .ownThreads,
   .disabled(if: coroutine_sanitizers_active(), "sanitizers reserve more memory than a file has room for"),
   .enabled(if: ForkedProcess.canBeInspected, "no process may look at another one here"))
 struct CoreDumpTests {

@@ -1,12 +1,13 @@
 import CCoroutine
+import CoroutineTestSupport
 import Foundation
 import Testing
 
-/// Programs with known faults are all found, and their healthy look-alikes are not reported: `Tests/DeadlockPrograms` plays
+/// Programs with known faults are all found, and their healthy look-alikes are not reported: `Tests/CoroutineDeadlockPrograms` plays
 /// them, in a process in which there is nobody else.
 ///
 /// ThreadSanitizer has a thread that wakes up again and again: with it nothing ever stands still.
-@Suite(.enabled(if: !coroutine_sanitizers_active()), .timeLimit(.minutes(5))) struct DeadlockSuiteTests {
+@Suite(.ownThreads, .enabled(if: !coroutine_sanitizers_active()), .timeLimit(.minutes(5))) struct DeadlockSuiteTests {
   @Test(arguments: [
     "faulty", "healthy", "aio", "ring", "orphan", "child", "parent", "late-handler", "late-child",
     "lock-sleeper",
@@ -15,7 +16,7 @@ import Testing
     let output = FileManager.default.temporaryDirectory.appendingPathComponent("deadlocks-\(getpid())-\(which)")
     defer { try? FileManager.default.removeItem(at: output) }
     let program = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
-      .deletingLastPathComponent().appendingPathComponent("DeadlockPrograms").path
+      .deletingLastPathComponent().appendingPathComponent("CoroutineDeadlockPrograms").path
     // The new process becomes that program. As a `Process` it would be waited for by a thread that other tests need.
     let success = await #expect(processExitsWith: .success) {
       [program = program as String, which = which as String, output = output.path as String] in

@@ -1,11 +1,12 @@
 import Context
 import Coroutine
 import CoroutineDebug
+import CoroutineTestSupport
 import Glibc
 import Testing
 
 /// What is found in a process in which other tests run: only those of the test's own coroutines.
-@Suite struct DeadlockTests {
+@Suite(.ownThreads) struct DeadlockTests {
   private typealias Job = Coroutine<Void, any Error>
 
   /// Waits until all of them are suspended in `operation`.

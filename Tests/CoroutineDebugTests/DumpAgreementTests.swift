@@ -1,13 +1,14 @@
 import CCoroutine
 import CoroutineDebug
 import CoroutineInspection
+import CoroutineTestSupport
 import Foundation
 import Testing
 
 /// All dumps of one program say the same, whoever makes them: itself, because it is told to or by a signal; another process,
 /// of the one that runs and of its core file. And they say what `Tests/Expected/dump.txt` says, whatever the backend: so
 /// those of the backends agree, frame by frame.
-@Suite(.enabled(if: ForkedProcess.canBeInspected, "no process may look at another one here"))
+@Suite(.ownThreads, .enabled(if: ForkedProcess.canBeInspected, "no process may look at another one here"))
 struct DumpAgreementTests {
   @Test func allDumpsOfOneProgramAgree() throws {
     let program = try DumpedProgram()

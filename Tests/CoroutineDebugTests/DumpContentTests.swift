@@ -1,5 +1,6 @@
 import Coroutine
 import CoroutineDebug
+import CoroutineTestSupport
 import Dispatch
 import Foundation
 import Testing
@@ -25,9 +26,9 @@ private final class OwnScheduler: Scheduler {
   // Used by one thread: the test's.
   nonisolated(unsafe) private var held: [() -> Void] = []
 
-  func enqueue(_ ready: consuming Ready) {
-    var ready: Ready? = consume ready
-    held.append { ready.take()?.run() }
+  func enqueue(_ job: consuming CoroutineJob) {
+    var job: CoroutineJob? = consume job
+    held.append { job.take()?.run() }
   }
 
   var isCurrent: Bool { false }
@@ -38,7 +39,7 @@ private final class OwnScheduler: Scheduler {
   }
 }
 
-@Suite struct DumpContentTests {
+@Suite(.ownThreads) struct DumpContentTests {
   /// Keeps the threads of a pool busy until it is told to stop.
   private final class Occupation: Sendable {
     private let gate = DispatchSemaphore(value: 0)

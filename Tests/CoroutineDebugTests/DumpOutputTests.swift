@@ -1,6 +1,7 @@
 import CCoroutine
 import Coroutine
 import CoroutineDebug
+import CoroutineTestSupport
 import Foundation
 import Testing
 
@@ -20,7 +21,7 @@ private func written(_ options: CoroutineDump.Options) throws -> String {
 private let unlockTerminal: UInt = 0x4004_5431
 private let openTerminal: UInt = 0x5441
 
-@Suite struct DumpOutputTests {
+@Suite(.ownThreads) struct DumpOutputTests {
   let channel = Channel<Int>(name: "output")
 
   /// Waits for the ends of coroutines whose channel is closed: one expectation for all, since one that something throws

@@ -1,5 +1,6 @@
 import Coroutine
 import CoroutineDebug
+import CoroutineTestSupport
 import Dispatch
 import Foundation
 import Testing
@@ -9,7 +10,7 @@ private func awaitSignal(_ channel: Channel<Int>) throws -> Int {
   try channel.receive() + 1
 }
 
-@Suite struct DumpSignalTests {
+@Suite(.ownThreads) struct DumpSignalTests {
   @Test func aSignalWritesADumpWhileEveryThreadIsBusy() async {
     await #expect(processExitsWith: .success) {
       let path = "/tmp/coroutine-dump-test-\(getpid())"

@@ -1,9 +1,10 @@
+import CoroutineTestSupport
 import Testing
 
 @testable import CoroutineDebug
 
 /// The text of a dump, from made-up backtraces.
-@Suite struct DumpTextTests {
+@Suite(.ownThreads) struct DumpTextTests {
   private func frame(
     _ address: UInt, _ function: String?, _ line: Int? = nil, isInlined: Bool = false, isRuntime: Bool = false
   ) -> CoroutineBacktrace.Frame {

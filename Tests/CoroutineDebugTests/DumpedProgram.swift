@@ -2,7 +2,7 @@ import Context
 import Foundation
 import Testing
 
-/// `Tests/DumpedProgram`, as it runs, with the dumps that it has made of itself.
+/// `Tests/CoroutineDumpedProgram`, as it runs, with the dumps that it has made of itself.
 final class DumpedProgram {
   private(set) var text = ""
   private(set) var json = ""
@@ -20,7 +20,7 @@ final class DumpedProgram {
 
   /// Beside the tests.
   static let executable = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
-    .deletingLastPathComponent().appendingPathComponent("DumpedProgram").path
+    .deletingLastPathComponent().appendingPathComponent("CoroutineDumpedProgram").path
 
   init(at path: String = DumpedProgram.executable) throws {
     process.executableURL = URL(fileURLWithPath: path)

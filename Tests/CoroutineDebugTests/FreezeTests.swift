@@ -1,18 +1,19 @@
 import Coroutine
 import CoroutineDebug
+import CoroutineTestSupport
 import Dispatch
 import Glibc
 import Synchronization
 import Testing
 
 /// What each coroutine keeps for debuggers: it has to be little.
-@Test func beingListedTakesACoroutineNoMoreThan64Bytes() {
+@Test(.ownThreads) func beingListedTakesACoroutineNoMoreThan64Bytes() {
   // With the address of a place, and the three places that it takes at most.
   #expect(MemoryLayout<InspectionRecord>.stride + 4 * MemoryLayout<UInt>.stride <= 64)
 }
 
 /// A snapshot is taken while other threads resume coroutines as fast as they can.
-@Suite struct FreezeTests {
+@Suite(.ownThreads) struct FreezeTests {
   /// Coroutines that never stop to wake each other, until they are told to.
   private final class Bustle: Sendable {
     static let size = 64

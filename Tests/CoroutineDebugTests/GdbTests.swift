@@ -1,5 +1,6 @@
 import Coroutine
 import CoroutineInspection
+import CoroutineTestSupport
 import Foundation
 import Testing
 
@@ -7,6 +8,7 @@ import Testing
 
 /// The script for gdb, run on a program that has said of itself what there is to be found.
 @Suite(
+  .ownThreads,
   .enabled(if: Gdb.isThere, "there is no gdb with Python"),
   .enabled(if: ForkedProcess.canBeInspected, "no process may look at another one here"))
 struct GdbTests {
@@ -79,7 +81,7 @@ extension [UInt] {
   }
 }
 
-@Suite struct GdbScriptTests {
+@Suite(.ownThreads) struct GdbScriptTests {
   /// What the script repeats, because gdb can't ask for it.
   @Test func theScriptKnowsTheNamesOfTheLayout() throws {
     let header = try String(

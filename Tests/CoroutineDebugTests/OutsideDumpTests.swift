@@ -1,13 +1,14 @@
 import CCoroutine
 import Coroutine
 import CoroutineInspection
+import CoroutineTestSupport
 import Foundation
 import Testing
 
 @testable import CoroutineDebug
 
 /// Dumps of another process. That is a copy of this one, so that one's own dump has to say the same.
-@Suite(.enabled(if: ForkedProcess.canBeInspected, "no process may look at another one here"))
+@Suite(.ownThreads, .enabled(if: ForkedProcess.canBeInspected, "no process may look at another one here"))
 struct OutsideDumpTests {
   // MARK: Agreement
 
@@ -264,7 +265,7 @@ struct OutsideDumpTests {
         while copy.problem == nil { sched_yield() }
         #expect(copy.problem?.reason == .noRuntime)
       }
-      let copy = ForkedProcess { coroutine_debug_layout_address()!.pointee.newcomer_rows = .max - 7 }
+      let copy = ForkedProcess { coroutine_debug_layout_address()!.pointee.unstarted_rows = .max - 7 }
       while try copy.capture()[new.id] != nil { sched_yield() }
       #expect(try copy.capture()[waiting.id]?.state == .suspended)
 

@@ -1,5 +1,5 @@
 import CCoroutine
-import CUnwind
+import CCoroutineUnwind
 import Coroutine
 import CoroutineInspection
 import Foundation
@@ -120,12 +120,12 @@ private final class LoadedLibrary: Sendable {
   }
 
   private static func hasFunction(_ file: String, _ address: UInt) -> Bool {
-    guard let symbols = symbols_open_empty() else { return false }
-    defer { symbols_close(symbols) }
+    guard let symbols = coroutine_symbols_open_empty() else { return false }
+    defer { coroutine_symbols_close(symbols) }
     return withUnsafeTemporaryAllocation(of: symbol.self, capacity: Int(symbols_most)) { found in
       var image = symbol_image()
-      guard symbols_add(symbols, 0, address + 1, 0, file, file, image_build()) else { return false }
-      let count = symbols_find(symbols, address, &image, found.baseAddress!)
+      guard coroutine_symbols_add(symbols, 0, address + 1, 0, file, file, coroutine_image_build()) else { return false }
+      let count = coroutine_symbols_find(symbols, address, &image, found.baseAddress!)
       return found[count - 1].function != nil
     }
   }

@@ -1,6 +1,7 @@
 import CCoroutine
 import Coroutine
 import CoroutineInspection
+import CoroutineTestSupport
 import Foundation
 import Testing
 
@@ -61,6 +62,7 @@ private func copiedInACoroutine() throws -> (UInt64, ForkedProcess) {
 /// Backtraces of coroutines that run. One test after the other: each interrupts the threads of all, and who is in a signal's
 /// handler can't be looked at from outside.
 @Suite(
+  .ownThreads,
   .serialized, .disabled(if: coroutine_sanitizers_active(), "sanitizers hold signals back until a thread calls them"))
 struct RunningDumpTests {
   /// A dump made while the coroutine blocks at the door.

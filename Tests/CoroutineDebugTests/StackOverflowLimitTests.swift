@@ -2,6 +2,7 @@ import CCoroutine
 import Context
 import Coroutine
 import CoroutineDebug
+import CoroutineTestSupport
 import Foundation
 import Synchronization
 import Testing
@@ -37,7 +38,7 @@ private func content(_ path: String) -> String { (try? String(contentsOfFile: pa
 /// Overflows that are harder to tell: several faults at once, frames that step over the guard.
 ///
 /// Not under sanitizers: they handle the fault themselves, and end the process in another way.
-@Suite(.disabled(if: coroutine_sanitizers_active(), "the sanitizers handle the fault themselves"))
+@Suite(.ownThreads, .disabled(if: coroutine_sanitizers_active(), "the sanitizers handle the fault themselves"))
 struct StackOverflowLimitTests {
   /// What the process said before it died by SIGSEGV.
   private func report(_ result: ExitTest.Result?) -> String {

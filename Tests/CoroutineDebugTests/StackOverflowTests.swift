@@ -1,6 +1,7 @@
 import CCoroutine
 import Coroutine
 import CoroutineDebug
+import CoroutineTestSupport
 import Dispatch
 import Foundation
 import Testing
@@ -13,7 +14,7 @@ private func recurse(_ depth: Int) -> Int {
 }
 
 /// Not under sanitizers: they handle the fault themselves, and end the process in another way.
-@Suite(.disabled(if: coroutine_sanitizers_active(), "the sanitizers handle the fault themselves"))
+@Suite(.ownThreads, .disabled(if: coroutine_sanitizers_active(), "the sanitizers handle the fault themselves"))
 struct StackOverflowTests {
   /// What the process said before it died by SIGSEGV.
   private func report(_ result: ExitTest.Result?) -> String {

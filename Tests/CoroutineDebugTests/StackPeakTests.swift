@@ -1,6 +1,7 @@
 import CCoroutine
 import Coroutine
 import CoroutineInspection
+import CoroutineTestSupport
 import Foundation
 import Testing
 
@@ -28,7 +29,7 @@ private func peakAfterADeepOne() throws -> Int {
 }
 
 /// How deep stacks have been. Sanitizers keep what lies on stacks elsewhere, and use more of it.
-@Suite(.disabled(if: coroutine_sanitizers_active(), "sanitizers lay stacks out anew"))
+@Suite(.ownThreads, .disabled(if: coroutine_sanitizers_active(), "sanitizers lay stacks out anew"))
 struct StackPeakTests {
   @Test func theDeepestPlaceIsToldAndASizeSuggested() async {
     await #expect(processExitsWith: .success) {

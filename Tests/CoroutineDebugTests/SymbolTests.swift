@@ -1,24 +1,25 @@
-import CUnwind
+import CCoroutineUnwind
+import CoroutineTestSupport
 import Foundation
 import Testing
 
 @testable import CoroutineDebug
 
 /// What the symbol tables and the debug information of a program of several libraries say.
-@Suite struct SymbolTests {
+@Suite(.ownThreads) struct SymbolTests {
   /// Of functions that several object files have copies of, as specialisations of generic ones, the linker names one.
   @Test func whereTheFileIsKnownSoIsTheFunction() throws {
     let file = DumpedProgram.executable
     let size = try #require(FileManager.default.attributesOfItem(atPath: file)[.size] as? UInt)
-    let symbols = try #require(symbols_open_empty())
-    defer { symbols_close(symbols) }
-    #expect(symbols_add(symbols, 0, size, 0, file, file, image_build()))
+    let symbols = try #require(coroutine_symbols_open_empty())
+    defer { coroutine_symbols_close(symbols) }
+    #expect(coroutine_symbols_add(symbols, 0, size, 0, file, file, coroutine_image_build()))
     var image = symbol_image()
     let found = UnsafeMutablePointer<symbol>.allocate(capacity: Int(symbols_most))
     defer { found.deallocate() }
     var (known, nameless) = (0, 0)
     func isNameless(_ address: UInt) -> Bool? {
-      let count = symbols_find(symbols, address, &image, found)
+      let count = coroutine_symbols_find(symbols, address, &image, found)
       return found[count - 1].file == nil ? nil : found[count - 1].function == nil
     }
     // A return address is one more. What fills the space between two functions ends within 16 bytes.
@@ -33,20 +34,20 @@ import Testing
 
   /// Not every linker gives a build a number.
   @Test func buildsWithoutANumberAreToldApartByTheirSizes() {
-    func build(_ size: UInt64, at offset: UInt64 = 0) -> image_build {
+    func build(_ size: UInt64, at offset: UInt64 = 0) -> coroutine_image_build {
       var header = Elf64_Phdr()
       (header.p_type, header.p_offset, header.p_vaddr, header.p_memsz) = (1, offset, 0x1000, size)
-      return image_build(&header, 1, true, 0, { _, _, _, _ in false }, nil)
+      return coroutine_image_build(&header, 1, true, 0, { _, _, _, _ in false }, nil)
     }
     #expect(image_build_is(build(64), build(64, at: 4096)) && !image_build_is(build(64), build(65)))
-    #expect(image_build_is(build(64), image_build()) && image_build_is(image_build(), build(64)))
-    #expect(image_build_is(image_build(id: 1, layout: 1), image_build(id: 1, layout: 2)))
-    #expect(!image_build_is(image_build(id: 1, layout: 1), image_build(id: 2, layout: 1)))
+    #expect(image_build_is(build(64), coroutine_image_build()) && image_build_is(coroutine_image_build(), build(64)))
+    #expect(image_build_is(coroutine_image_build(id: 1, layout: 1), coroutine_image_build(id: 1, layout: 2)))
+    #expect(!image_build_is(coroutine_image_build(id: 1, layout: 1), coroutine_image_build(id: 2, layout: 1)))
   }
 }
 
 /// What is made of the linker's names.
-@Suite struct FunctionNameTests {
+@Suite(.ownThreads) struct FunctionNameTests {
   /// One function stands for several that differ in what they call only: it may be another one of them that was called.
   @Test func aMergedFunctionIsSaidToBeOne() {
     let closure = "$s3app3runyySiF"

@@ -1,9 +1,10 @@
 import Coroutine
+import CoroutineTestSupport
 import Testing
 
 @testable import CoroutineDebug
 
-@Suite struct WaitGraphTests {
+@Suite(.ownThreads) struct WaitGraphTests {
   private func graph(_ wakers: [Wakers], children: [UInt: [UInt64]] = [:]) -> WaitGraph {
     let nodes = wakers.enumerated().map { WaitGraph.Node(id: UInt64($0.offset), place: 0, wakers: $0.element) }
     return WaitGraph(nodes, children: children)

@@ -1,10 +1,11 @@
+import CoroutineTestSupport
 import Dispatch
 import Testing
 
 @testable import Coroutine
 
 /// Actors that ask each other in a circle get an error instead of waiting for ever, and others do not.
-@Suite struct ActorCycleTests {
+@Suite(.ownThreads) struct ActorCycleTests {
   private enum Message: Sendable {
     case ask(Reply<String>)
   }

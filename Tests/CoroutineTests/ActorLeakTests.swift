@@ -1,3 +1,4 @@
+import CoroutineTestSupport
 import Dispatch
 import Synchronization
 import Testing
@@ -5,7 +6,7 @@ import Testing
 @testable import Coroutine
 
 /// Actors, messages and replies leave nothing behind, however they end.
-@Suite struct ActorLeakTests {
+@Suite(.ownThreads) struct ActorLeakTests {
   private final class Counted: Sendable {
     let live: Live
     init(_ live: Live) {

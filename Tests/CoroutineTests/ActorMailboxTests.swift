@@ -1,3 +1,4 @@
+import CoroutineTestSupport
 import Dispatch
 import Glibc
 import Testing
@@ -5,7 +6,7 @@ import Testing
 @testable import Coroutine
 
 /// Mailboxes with a limit, and what lies in one when its actor ends.
-@Suite struct ActorMailboxTests {
+@Suite(.ownThreads) struct ActorMailboxTests {
   @Test func aFullMailboxHoldsItsSendersUpInTheirOrder() async throws {
     let queue = DispatchQueue(label: "serial")
     let log = Log()

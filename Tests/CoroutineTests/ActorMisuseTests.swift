@@ -1,4 +1,5 @@
 import Coroutine
+import CoroutineTestSupport
 import Testing
 
 /// What the compiler does not let anybody do by chance.
@@ -7,7 +8,7 @@ private struct Stolen: @unchecked Sendable {
 }
 
 /// Misuse ends the program with a message that says what to do.
-@Suite struct ActorMisuseTests {
+@Suite(.ownThreads) struct ActorMisuseTests {
   @Test func aFullMailboxOutsideOfCoroutines() async {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       let actor = MessageActor<Int>(mailbox: .bounded(1)) { mailbox in

@@ -1,10 +1,11 @@
+import CoroutineTestSupport
 import Dispatch
 import Testing
 
 @testable import Coroutine
 
 /// The way back to an asker: who may answer, when, and what becomes of an asker whom nobody answers.
-@Suite struct ActorReplyTests {
+@Suite(.ownThreads) struct ActorReplyTests {
   private struct Failure: Error, Equatable {}
 
   private typealias Question = Reply<Int>
@@ -25,7 +26,7 @@ import Testing
     #expect(log.all == ["true", "true false false false", "true", "true false false false"])
   }
 
-  /// It was lent the asker's thread, which would be missing to the asker: who is the one that ends the actor's wait.
+  /// It was handed the asker's thread, which would be missing to the asker: who is the one that ends the actor's wait.
   @Test(arguments: [1, 2]) func anAskerGoesOnWhileTheActorWaitsPinned(threads: Int) async throws {
     let pool = ThreadPool(threads: threads)
     let gate = Channel<Void>()
@@ -167,7 +168,7 @@ import Testing
       }
     }
     let outcome = try await Coroutine(on: pool) {
-      // Once it waits for a message, a thread can be lent to it.
+      // Once it waits for a message, a thread can be handed off to it.
       while !actor.storage.isIdle { Coroutine.yield() }
       let outcome = failure { _ = try actor.ask(timeout: .milliseconds(1)) { $0 } }
       hasGoneOn.signal()
@@ -238,9 +239,9 @@ import Testing
     await #expect(throws: CancellationError.self) { try await promise.get() }
   }
 
-  // MARK: The loan of a thread
+  // MARK: Handing a thread off
 
-  @Test func whoeverLendsItsThreadGetsItBackBeforeTheNextMessage() async throws {
+  @Test func anAskerGetsItsThreadBackBeforeTheNextMessage() async throws {
     // The asker's answer is there after the first message; others keep the mailbox filled for ever.
     let pool = ThreadPool(threads: 2)
     enum Message: Sendable {
@@ -270,7 +271,7 @@ import Testing
     #expect(try await asker.get() == 500)
   }
 
-  @Test func inASerialPoolALoanKeepsTheOrder() async throws {
+  @Test func inASerialPoolAHandOffKeepsTheOrder() async throws {
     let pool = ThreadPool(threads: 1)
     let log = Log()
     try await Coroutine(on: pool) {
@@ -294,7 +295,7 @@ import Testing
     #expect(log.all == ["launched before"] + order + order)
   }
 
-  @Test func whoeverMustNotSuspendGetsNoLoan() async throws {
+  @Test func whoeverMustNotSuspendHandsNothingOff() async throws {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       // One thread: with another one the answer may be there before anybody has to wait for it.
       let pool = ThreadPool(threads: 1)
@@ -371,7 +372,9 @@ import Testing
       var used: [UnsafeMutableRawPointer?] = []
       for _ in 0..<3 {
         answers.append(try actor.ask { $0 })
-        let spare = core.extras?._withUnsafeGuaranteedRef { $0.spareReply }
+        let spare = core.extras?._withUnsafeGuaranteedRef {
+          $0.spare.map { Unmanaged<ReplyEnd>.fromOpaque($0.toOpaque()) }
+        }
         used.append(spare?._withUnsafeGuaranteedRef { $0.storage.toOpaque() })
         let late = kept.withLock { $0.map { $0.complete(100) } }
         #expect(late.allSatisfy { !$0 })

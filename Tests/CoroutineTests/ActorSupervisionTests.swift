@@ -1,10 +1,11 @@
+import CoroutineTestSupport
 import Dispatch
 import Testing
 
 @testable import Coroutine
 
 /// What becomes of actors that fail: of their messages, their state, their siblings, their parents and children.
-@Suite struct ActorSupervisionTests {
+@Suite(.ownThreads) struct ActorSupervisionTests {
   private struct Failure: Error, Equatable {}
   private struct Worse: Error, Equatable {}
 

@@ -1,11 +1,12 @@
 import Context
 import Coroutine
+import CoroutineTestSupport
 import Dispatch
 import Foundation
 import Testing
 
 /// What coobjc's actors do, and what ours do better.
-@Suite struct ActorTests {
+@Suite(.ownThreads) struct ActorTests {
   private enum Counting: Sendable {
     case increment, decrement
     case get(Reply<Int>)
@@ -411,7 +412,7 @@ import Testing
 /// A thread that runs what is ready, and nothing else.
 private final class OneThread: Scheduler {
   // `nil`: no more.
-  private let ready = Guarded<[Guarded<Ready?>?]>([])
+  private let ready = Guarded<[Guarded<CoroutineJob?>?]>([])
   private let count = DispatchSemaphore(value: 0)
   private let identity = Guarded<pthread_t?>(nil)
   private let end = Gate()
@@ -424,13 +425,13 @@ private final class OneThread: Scheduler {
     }
   }
 
-  private func next() -> Guarded<Ready?>? {
+  private func next() -> Guarded<CoroutineJob?>? {
     count.wait()
     return ready.withLock { $0.removeFirst() }
   }
 
-  func enqueue(_ ready: consuming Ready) {
-    let box = Guarded<Ready?>(ready)
+  func enqueue(_ job: consuming CoroutineJob) {
+    let box = Guarded<CoroutineJob?>(job)
     self.ready.withLock { $0.append(box) }
     count.signal()
   }

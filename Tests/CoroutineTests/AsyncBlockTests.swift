@@ -1,11 +1,12 @@
 import Coroutine
+import CoroutineTestSupport
 import Dispatch
 import Synchronization
 import Testing
 
 /// What RJIterator's async block does, in the form it has here: a coroutine on the main queue, `awaitCallback`, `get`,
 /// `defer` and `finally`.
-@Suite(.timeLimit(.minutes(10))) struct AsyncBlockTests {
+@Suite(.ownThreads, .timeLimit(.minutes(10))) struct AsyncBlockTests {
   struct Problem: Error, Equatable {}
 
   typealias Task<Value> = (@escaping @Sendable (Value?, (any Error)?) -> Void) -> Void
@@ -247,6 +248,32 @@ import Testing
     case .lastLine, .earlyReturn: try await coroutine.get()
     }
     #expect(done.isEmpty)
+  }
+
+  /// What the page on coobjc says: the order is that of registration.
+  @Test func whoWaitedBeforeGoesOnBeforeFinally() async throws {
+    let (queue, log) = (DispatchQueue(label: "finally"), Log())
+    let gate = Channel<Void>()
+    let coroutine = Coroutine(on: queue) { try gate.receive() }
+    let early = Coroutine(on: queue) {
+      try coroutine.join()
+      log.add("early")
+    }
+    while early.suspension == nil { await _Concurrency.Task.yield() }
+    let ended = Channel<Void>()
+    coroutine.finally {
+      log.add("finally")
+      try ended.send(())
+    }
+    let late = Coroutine(on: queue) {
+      try coroutine.join()
+      log.add("late")
+    }
+    while late.suspension == nil { await _Concurrency.Task.yield() }
+    try await gate.send(())
+    try await ended.receive()
+    try await late.get()
+    #expect(log.all == ["early", "finally", "late"])
   }
 
   @Test func severalRunInTheOrderInWhichTheyWereGivenAlsoAfterTheEnd() async throws {

@@ -1,8 +1,9 @@
+import CoroutineTestSupport
 import Testing
 
 @testable import Coroutine
 
-@Suite struct AsyncGeneratorStateMachineTests {
+@Suite(.ownThreads) struct AsyncGeneratorStateMachineTests {
   /// Two consumers and the body, each in any of the steps that are open to it: every order of five events.
   @Test func everySequenceKeepsTheOrderAndLosesNothing() {
     everySequence(of: 9, length: 5) { events in

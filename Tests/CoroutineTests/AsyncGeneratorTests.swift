@@ -1,10 +1,11 @@
 import Context
 import Coroutine
+import CoroutineTestSupport
 import Dispatch
 import Testing
 
 /// A generator whose body runs on another scheduler, while whoever asks is suspended.
-@Suite struct AsyncGeneratorTests {
+@Suite(.ownThreads) struct AsyncGeneratorTests {
   enum Local {
     @TaskLocal static var number = 0
   }

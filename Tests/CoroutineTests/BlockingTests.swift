@@ -1,3 +1,4 @@
+import CoroutineTestSupport
 import Dispatch
 import Foundation
 import Synchronization
@@ -5,7 +6,7 @@ import Testing
 
 @testable import Coroutine
 
-@Suite(.timeLimit(.minutes(10))) struct BlockingTests {
+@Suite(.ownThreads, .timeLimit(.minutes(10))) struct BlockingTests {
   struct Problem: Error {}
 
   @Test func theWorkRunsOnAThreadWithoutACoroutine() async throws {
@@ -190,7 +191,7 @@ import Testing
     var machine = Machine(limit: 2)
     guard case .start("a") = machine.submit("a"), case .start("b") = machine.submit("b"),
       case .wait = machine.submit("c"), case .run("c") = machine.done(1),
-      case .rest = machine.done(2), case .rest = machine.done(1),
+      case .park = machine.done(2), case .park = machine.done(1),
       case .give(1, "d") = machine.submit("d")
     else {
       Issue.record("\(machine)")
@@ -237,7 +238,7 @@ import Testing
           let thread = event == 1 ? busy.removeFirst() : busy.removeLast()
           switch machine.done(thread) {
           case .run(let work): begin(work, on: thread)
-          case .rest: idle.append(thread)
+          case .park: idle.append(thread)
           case .end: #expect(busy.count + idle.count >= limit)
           }
         case 3 where !idle.isEmpty:

@@ -1,8 +1,9 @@
 import Coroutine
+import CoroutineTestSupport
 import Dispatch
 import Testing
 
-@Suite struct CancellationTests {
+@Suite(.ownThreads) struct CancellationTests {
   private struct Reason: Error, Equatable {}
 
   /// A coroutine that has suspended, as `wait` does it, on a queue of its own.

@@ -1,9 +1,10 @@
 import Coroutine
+import CoroutineTestSupport
 import Dispatch
 import Testing
 
 /// Several elements at once, in coroutines and in tasks.
-@Suite struct ChannelBatchTests {
+@Suite(.ownThreads) struct ChannelBatchTests {
   private func run(_ body: sending @escaping () throws -> Void) async throws {
     try await Coroutine(on: DispatchQueue(label: "serial"), body).get()
   }

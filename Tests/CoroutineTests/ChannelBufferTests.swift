@@ -1,9 +1,10 @@
 import Coroutine
+import CoroutineTestSupport
 import Dispatch
 import Testing
 
 /// What the capacities mean, in the exact order of effects: all coroutines of a test share one serial queue.
-@Suite struct ChannelBufferTests {
+@Suite(.ownThreads) struct ChannelBufferTests {
   private func run(_ body: sending @escaping () throws -> Void) async throws {
     try await Coroutine(on: DispatchQueue(label: "serial"), body).get()
   }

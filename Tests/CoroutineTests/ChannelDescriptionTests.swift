@@ -1,10 +1,11 @@
+import CoroutineTestSupport
 import Dispatch
 import Testing
 
 @testable import Coroutine
 
 /// What a debugger says of those who wait at a channel, which it reads without the channel's lock.
-@Suite struct ChannelDescriptionTests {
+@Suite(.ownThreads) struct ChannelDescriptionTests {
   @Test func itSaysWhatIsInTheChannelAndWhoWaits() async throws {
     let texts = try await Coroutine(on: DispatchQueue(label: "serial")) { () -> [String] in
       let jobs = Channel<Int>(capacity: .buffered(2), name: "jobs")

@@ -1,9 +1,10 @@
 import Coroutine
+import CoroutineTestSupport
 import Dispatch
 import Testing
 
 /// Elements of every kind, and when they end.
-@Suite struct ChannelElementTests {
+@Suite(.ownThreads) struct ChannelElementTests {
   /// Says when it ends.
   private final class Witness: Sendable {
     let onEnd: @Sendable () -> Void

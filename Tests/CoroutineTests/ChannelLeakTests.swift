@@ -1,3 +1,4 @@
+import CoroutineTestSupport
 import Dispatch
 import Synchronization
 import Testing
@@ -5,7 +6,7 @@ import Testing
 @testable import Coroutine
 
 /// 100,000 operations that came to nothing leave nothing behind: no element, no node, no coroutine.
-@Suite struct ChannelLeakTests {
+@Suite(.ownThreads) struct ChannelLeakTests {
   private final class Counted: Sendable {
     let live: Live
     init(_ live: Live) {

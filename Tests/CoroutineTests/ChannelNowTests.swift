@@ -1,10 +1,11 @@
 import Coroutine
+import CoroutineTestSupport
 import Dispatch
 import Glibc
 import Testing
 
 /// What never suspends: at once, from everywhere, or blocking a thread.
-@Suite struct ChannelNowTests {
+@Suite(.ownThreads) struct ChannelNowTests {
   @Test func aTrySendGivesTheElementBackUnlessSomebodyHasItNow() async throws {
     let rendezvous = Channel<String>()
     #expect(rendezvous.trySend("nobody waits") == .full("nobody waits"))

@@ -1,10 +1,11 @@
 import Coroutine
+import CoroutineTestSupport
 import Dispatch
 import Synchronization
 import Testing
 
 /// Invariant 8, where everything comes at once: an element is received once, or in the channel, or back at its sender.
-@Suite struct ChannelRaceTests {
+@Suite(.ownThreads) struct ChannelRaceTests {
   private final class Tally: Sendable {
     private let value = Atomic<Int>(0)
     func increment() { value.add(1, ordering: .relaxed) }

@@ -1,9 +1,10 @@
+import CoroutineTestSupport
 import Testing
 
 @testable import Coroutine
 
 /// The channel's state machine against a model of arrays: every sequence of events up to a length, at each capacity.
-@Suite struct ChannelStateMachineTests {
+@Suite(.ownThreads) struct ChannelStateMachineTests {
   @Test(arguments: [.rendezvous, .buffered(1), .buffered(2), .unbounded, .conflated, .newest(2)] as [ChannelCapacity])
   func itDoesWhatTheModelDoes(capacity: ChannelCapacity) {
     var failures: [[Int]] = []

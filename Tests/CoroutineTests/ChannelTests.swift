@@ -1,9 +1,10 @@
 import Coroutine
+import CoroutineTestSupport
 import Dispatch
 import Synchronization
 import Testing
 
-@Suite struct ChannelTests {
+@Suite(.ownThreads) struct ChannelTests {
   @Test func aSenderWaitsForItsReceiver() async throws {
     let queue = DispatchQueue(label: "serial")
     let log = Log()

@@ -1,10 +1,11 @@
+import CoroutineTestSupport
 import Dispatch
 import Testing
 
 @testable import Coroutine
 
 /// `withTimeout(until:clock:)` around an operation ends its wait as exactly as a timeout of its own, whatever the clock.
-@Suite struct ClockDeadlineTests {
+@Suite(.ownThreads) struct ClockDeadlineTests {
   @Test func everyOperationGivesUpAtATimeOfAnyClockAndIsGone() async throws {
     let operations = await WaitingOperations()
     for operation in operations.all {
@@ -100,7 +101,7 @@ import Testing
       }
     }
     let ended = try await Coroutine(on: pool) {
-      // Once it waits for a message, a thread could be lent to it.
+      // Once it waits for a message, a thread could be handed off to it.
       while !actor.storage.isIdle { Coroutine.yield() }
       let ended = outcome { try withTimeout(.milliseconds(1)) { _ = try actor.ask { $0 } } }
       hasGoneOn.signal()

@@ -1,8 +1,9 @@
+import CoroutineTestSupport
 import Testing
 
 @testable import Coroutine
 
-@Suite struct ConditionTests {
+@Suite(.ownThreads) struct ConditionTests {
   @Test func aWaiterGivesTheMutexBackAndHasItAgain() async throws {
     let log = Log()
     try await serially {
@@ -193,6 +194,26 @@ import Testing
       condition.signal()
       #expect(try waiter.get() == 3)
     }
+  }
+
+  @Test func aValueThatIsNotTheMutexsTraps() async {
+    let ended = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      func wait() throws {
+        let mutex = CoroutineMutex([1], name: "m")
+        let condition = Condition(of: mutex, name: "c")
+        try Coroutine {
+          try mutex.withLock { items in
+            var copy = items
+            try condition.wait(&copy, timeout: .zero)
+          }
+        }.getBlocking()
+      }
+      try wait()
+    }
+    #expect(
+      standardError(of: ended).contains(
+        "condition \"c\" was given another value than that of mutex \"m\": pass what the closure of withLock was given")
+    )
   }
 
   @Test func waitingWithoutTheMutexTraps() async {

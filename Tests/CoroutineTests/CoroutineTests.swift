@@ -1,5 +1,6 @@
 import Context
 import Coroutine
+import CoroutineTestSupport
 import Dispatch
 import Foundation
 import Synchronization
@@ -34,7 +35,7 @@ final class Gate: Sendable {
   }
 }
 
-@Suite struct CoroutineTests {
+@Suite(.ownThreads) struct CoroutineTests {
   // MARK: Starting and ending
 
   @Test func theLauncherGoesOnFirstAndWakesAppend() async throws {
@@ -85,7 +86,7 @@ final class Gate: Sendable {
     #expect(log.all == ["goes on", "runs"])
   }
 
-  @Test func aPlainThreadLendsItselfToAnImmediateOne() throws {
+  @Test func aPlainThreadRunsAnImmediateOneItself() throws {
     let log = Log()
     let inner = Coroutine.immediate { () -> Int in
       log.add("runs")
@@ -130,10 +131,10 @@ final class Gate: Sendable {
     final class Loop: Scheduler {
       private let queue = DispatchQueue(label: "loop")
       let runs = Atomic<Int>(0)
-      func enqueue(_ ready: consuming Ready) {
+      func enqueue(_ job: consuming CoroutineJob) {
         runs.add(1, ordering: .relaxed)
         // A closure can't consume a capture more than once: the box carries the token over.
-        let box = Guarded<Ready?>(ready)
+        let box = Guarded<CoroutineJob?>(job)
         queue.async { box.withLock { $0.take() }?.run() }
       }
       var isCurrent: Bool { false }
@@ -257,8 +258,8 @@ final class Gate: Sendable {
       let name = "a string that lives on the heap, to be seen by a sanitizer"
       let log: Log
       init(_ log: Log) { self.log = log }
-      func enqueue(_ ready: consuming Ready) {
-        let token = Guarded<Ready?>(ready)
+      func enqueue(_ job: consuming CoroutineJob) {
+        let token = Guarded<CoroutineJob?>(job)
         let done = DispatchSemaphore(value: 0)
         // The coroutine ends, and lets go of its scheduler, before this returns.
         Thread {
@@ -332,9 +333,9 @@ final class Gate: Sendable {
     // A loop of the program's, on this thread, that nobody lets go on.
     final class Loop: Scheduler {
       private let thread = pthread_self()
-      private let kept = Guarded<[Guarded<Ready?>]>([])
-      func enqueue(_ ready: consuming Ready) {
-        let box = Guarded<Ready?>(ready)
+      private let kept = Guarded<[Guarded<CoroutineJob?>]>([])
+      func enqueue(_ job: consuming CoroutineJob) {
+        let box = Guarded<CoroutineJob?>(job)
         kept.withLock { $0.append(box) }
       }
       var isCurrent: Bool { pthread_equal(thread, pthread_self()) != 0 }
@@ -349,7 +350,7 @@ final class Gate: Sendable {
 
   @Test func aSchedulerThatDropsACoroutineTrapsByName() async {
     final class Forgetful: Scheduler {
-      func enqueue(_ ready: consuming Ready) { _ = consume ready }
+      func enqueue(_ job: consuming CoroutineJob) { _ = consume job }
       var isCurrent: Bool { false }
       var isSerial: Bool { true }
     }

@@ -1,3 +1,4 @@
+import CoroutineTestSupport
 import Dispatch
 import Foundation
 import Synchronization
@@ -5,7 +6,7 @@ import Testing
 
 @testable import Coroutine
 
-@Suite(.timeLimit(.minutes(10))) struct DispatchQueueTests {
+@Suite(.ownThreads, .timeLimit(.minutes(10))) struct DispatchQueueTests {
   @Test func aWakeOnItsOwnQueueMakesNoDispatchCall() async throws {
     let queue = DispatchQueue(label: "serial")
     let log = Log()
@@ -31,6 +32,62 @@ import Testing
     try await first.get()
     await withCheckedContinuation { continuation in queue.async { continuation.resume() } }
     #expect(log.all == (0..<20).map { "\($0)" } + ["block"])
+  }
+
+  @Test func launchesAndBlocksOfAQueueKeepTheirOrder() async throws {
+    let (queue, log) = (DispatchQueue(label: "serial"), Log())
+    queue.suspend()
+    for round in 0..<3 {
+      for number in 0..<2 { Coroutine(on: queue) { log.add("coroutine \(round).\(number)") } }
+      queue.async { log.add("block \(round)") }
+    }
+    let expected = (0..<3).flatMap { ["coroutine \($0).0", "coroutine \($0).1", "block \($0)"] }
+    queue.resume()
+    await withCheckedContinuation { continuation in queue.async { continuation.resume() } }
+    #expect(log.all == expected)
+  }
+
+  @Test func whatACoroutineLaunchesOnItsQueueKeepsTheOrderToo() async throws {
+    let (queue, log) = (DispatchQueue(label: "serial"), Log())
+    try await Coroutine(on: queue) {
+      for number in 0..<3 {
+        Coroutine {
+          log.add("coroutine \(number)")
+          Coroutine.yield()
+          log.add("again \(number)")
+        }
+        queue.async { log.add("block \(number)") }
+      }
+      Coroutine.yield()
+      log.add("launcher")
+    }.get()
+    await withCheckedContinuation { continuation in queue.async { continuation.resume() } }
+    // One that goes on does so in its place among the coroutines, as soon as the queue runs any.
+    #expect(log.all.filter { $0.hasPrefix("coroutine") } == (0..<3).map { "coroutine \($0)" })
+    #expect(log.all.filter { $0.hasPrefix("again") } == (0..<3).map { "again \($0)" })
+    let launches = log.all.filter { !$0.hasPrefix("again") && $0 != "launcher" }
+    #expect(launches == (0..<3).flatMap { ["coroutine \($0)", "block \($0)"] })
+  }
+
+  @Test func wokenOnesAmongLaunchedOnesAreNotLost() async throws {
+    for attributes in [DispatchQueue.Attributes(), .concurrent] {
+      let queue = DispatchQueue(label: "queue", attributes: attributes)
+      let numbers = Channel<Int>()
+      let receivers = (0..<4).map { _ in
+        Coroutine(on: queue) { numbers.received.reduce(0) { $0 + $1 } }
+      }
+      let senders = (0..<2_000).map { number in
+        Coroutine(on: queue) {
+          Coroutine.yield()
+          try numbers.send(number)
+        }
+      }
+      for sender in senders { try await sender.get() }
+      numbers.close()
+      var sum = 0
+      for receiver in receivers { sum += try await receiver.get() }
+      #expect(sum == 1_999_000)
+    }
   }
 
   @Test func theQueuesOtherBlocksHaveTheirTurn() async throws {

@@ -1,4 +1,5 @@
 import Coroutine
+import CoroutineTestSupport
 import Dispatch
 import Glibc
 import Testing
@@ -7,7 +8,7 @@ func blockingWait(_ semaphore: DispatchSemaphore) { semaphore.wait() }
 
 /// Invariant 4, for accesses: what the Swift runtime believes to be open on a thread is what the code that runs there has
 /// opened. Each of these crashed, trapped without a reason, or hid a real overlap in some simpler design.
-@Suite struct ExclusivityTests {
+@Suite(.ownThreads) struct ExclusivityTests {
   /// A variable whose accesses are checked at run time.
   final class Variable: @unchecked Sendable {
     // Each test uses it from one flow of control at a time.

@@ -1,9 +1,10 @@
+import CoroutineTestSupport
 import Testing
 
 @testable import Coroutine
 
 /// Barrier, wait group, once: where several wait for one moment.
-@Suite struct GatheringTests {
+@Suite(.ownThreads) struct GatheringTests {
   struct Problem: Error {}
 
   // MARK: Barrier

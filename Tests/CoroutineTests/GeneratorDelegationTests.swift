@@ -1,5 +1,6 @@
 import CCoroutine
 import Context
+import CoroutineTestSupport
 import Dispatch
 import Glibc
 import Testing
@@ -7,7 +8,7 @@ import Testing
 @testable import Coroutine
 
 /// One generator yields what another one does: the innermost body runs directly under the consumer.
-@Suite struct GeneratorDelegationTests {
+@Suite(.ownThreads) struct GeneratorDelegationTests {
   enum Local {
     @TaskLocal static var number = 0
   }

@@ -1,5 +1,6 @@
 import CCoroutine
 import Context
+import CoroutineTestSupport
 import Foundation
 import Synchronization
 import Testing
@@ -7,7 +8,7 @@ import Testing
 @testable import Coroutine
 
 /// How a generator ends: by its body, by an error, cancelled, or dropped, and what is left of it then.
-@Suite struct GeneratorEndTests {
+@Suite(.ownThreads) struct GeneratorEndTests {
   @Test func whereNoElementMayComeInThePlainWayThereIsABlockThatLooksAsIfItsBodyRan() {
     let block = ControlBlock.alwaysRunning
     #expect(MemoryLayout<ControlBlock>.size <= Int(COROUTINE_ALWAYS_RUNNING_WORDS) * MemoryLayout<UInt>.size)

@@ -1,9 +1,10 @@
+import CoroutineTestSupport
 import Testing
 
 @testable import Coroutine
 
 /// Timeouts, shields, scopes and cancellation handlers that a generator's body has open where it yields: the body's alone.
-@Suite struct GeneratorRegionTests {
+@Suite(.ownThreads) struct GeneratorRegionTests {
   /// Whether what it does was ended by a cancellation. (Instead of `#expect(throws:)`, on whose closures inside another the
   /// compiler of Swift 6.3 crashes.)
   private static func wasCancelled(_ wait: () throws -> Void) -> Bool {

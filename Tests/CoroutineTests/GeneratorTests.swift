@@ -1,9 +1,10 @@
 import Coroutine
+import CoroutineTestSupport
 import Dispatch
 import Foundation
 import Testing
 
-@Suite struct GeneratorTests {
+@Suite(.ownThreads) struct GeneratorTests {
   final class Tree {
     let value: Int
     let children: [Tree]

@@ -1,9 +1,10 @@
 import Coroutine
+import CoroutineTestSupport
 import Dispatch
 import Testing
 
 /// A handle and its copies are one, to a set, to a dictionary, and to whoever reads what is printed.
-@Suite struct HandlesTests {
+@Suite(.ownThreads) struct HandlesTests {
   /// How many there are, and how many a set of each twice keeps.
   private func distinct<Handle: Hashable>(_ handles: Handle...) -> (Int, Int) {
     (handles.count, Set(handles + handles).count)

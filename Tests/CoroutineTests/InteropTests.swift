@@ -1,8 +1,9 @@
 import Coroutine
+import CoroutineTestSupport
 import Dispatch
 import Testing
 
-@Suite struct InteropTests {
+@Suite(.ownThreads) struct InteropTests {
   private struct Mine: Error {}
   @TaskLocal static var tag = "none"
 

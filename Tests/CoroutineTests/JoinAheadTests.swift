@@ -1,12 +1,13 @@
 import CCoroutine
 import Coroutine
+import CoroutineTestSupport
 import Dispatch
 import Synchronization
 import Testing
 
 /// In a serial pool a joiner runs the coroutine that it waits for itself, if nobody else is ready: nothing but the time it
 /// takes, and the state of the joiner meanwhile, may tell.
-@Suite struct JoinAheadTests {
+@Suite(.ownThreads) struct JoinAheadTests {
   /// Else the others here tell nothing.
   @Test func theJoinerIsInTheMiddleOfItsTurnMeanwhile() async {
     await #expect(processExitsWith: .success) {
@@ -166,7 +167,7 @@ import Testing
     #expect(standardError(of: result).contains("inside withoutSuspension"))
   }
 
-  @Test(.enabled(if: coroutine_words_found() & UInt32(COROUTINE_WORDS_TASK.rawValue) != 0))
+  @Test(.enabled(if: coroutine_thread_state_found() & UInt32(COROUTINE_THREAD_STATE_TASK.rawValue) != 0))
   func insideATaskOnItsStackItIsNoWay() async {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       takeNoNotes()

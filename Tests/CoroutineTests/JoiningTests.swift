@@ -1,8 +1,9 @@
 import Coroutine
+import CoroutineTestSupport
 import Dispatch
 import Testing
 
-@Suite struct JoiningTests {
+@Suite(.ownThreads) struct JoiningTests {
   private struct Mine: Error {}
   @TaskLocal static var tag = "none"
 

@@ -1,4 +1,5 @@
 import CCoroutine
+import CoroutineTestSupport
 import Glibc
 import Testing
 
@@ -6,7 +7,7 @@ import Testing
 
 /// After a hundred thousand operations that came to nothing (fewer in debug), of every kind, the runtime has in use what it
 /// had before: by its own count, in a process where nothing else runs.
-@Suite struct LeakTests {
+@Suite(.ownThreads) struct LeakTests {
   private typealias Kind = (name: String, run: @Sendable (Int) throws -> Void)
 
   /// Counted until it is the same twice: a single look may be wrong, as it takes its numbers one after another.

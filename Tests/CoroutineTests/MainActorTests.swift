@@ -1,3 +1,4 @@
+import CoroutineTestSupport
 import Dispatch
 import Foundation
 import Testing
@@ -5,7 +6,7 @@ import Testing
 @testable import Coroutine
 
 /// Coroutines that code of the main actor launches: that this file compiles is half of the test.
-@Suite(.timeLimit(.minutes(10))) struct MainActorTests {
+@Suite(.ownThreads, .timeLimit(.minutes(10))) struct MainActorTests {
   struct Problem: Error, Equatable {}
 
   @MainActor
@@ -56,6 +57,29 @@ import Testing
     nonisolated func launchElsewhere() -> Coroutine<Bool, Never> {
       Coroutine { DispatchQueue.main.isCurrent }
     }
+  }
+
+  /// What the page on coobjc says.
+  @Test func oneThatBeginsAtOnceOnTheMainThreadGoesOnOnThePool() async throws {
+    let onMain = Guarded<[Bool]>([])
+    @Sendable func note() { onMain.withLock { $0.append(DispatchQueue.main.isCurrent) } }
+    let (plain, isolated) = await MainActor.run {
+      (
+        Coroutine.immediate {
+          note()
+          try Coroutine.sleep(for: .milliseconds(1))
+          note()
+        },
+        Coroutine.immediate { @MainActor in
+          note()
+          try Coroutine.sleep(for: .milliseconds(20))
+          note()
+        }
+      )
+    }
+    try await plain.get()
+    try await isolated.get()
+    #expect(onMain.withLock { $0 } == [true, true, false, true])
   }
 
   @Test func aMethodsBodyRunsOnTheMainQueue() async throws {

@@ -1,3 +1,4 @@
+import CoroutineTestSupport
 import Dispatch
 import Synchronization
 import Testing
@@ -42,7 +43,7 @@ private final class Recorder: CoroutineObserver {
 
 private struct Failure: Error {}
 
-@Suite(.timeLimit(.minutes(10))) struct ObservationTests {
+@Suite(.ownThreads, .timeLimit(.minutes(10))) struct ObservationTests {
   // MARK: The order of events
 
   @Test func aWaitInAChannel() async throws {

@@ -1,3 +1,4 @@
+import CoroutineTestSupport
 import Glibc
 import Synchronization
 import Testing
@@ -5,7 +6,7 @@ import Testing
 @testable import Coroutine
 
 /// Who sleeps, searches and watches, in every sequence of events up to a length.
-@Suite struct PoolStateMachineTests {
+@Suite(.ownThreads) struct PoolStateMachineTests {
   /// What a worker does, as the pool's threads would remember it.
   private enum Activity: Equatable { case asleep, busy, searching, watching }
 
@@ -23,21 +24,21 @@ import Testing
     mutating func step(_ event: Int, by worker: Int) {
       switch (event, workers[worker]) {
       case (0, _):
-        let restingBefore = workers.filter { $0 == .asleep || $0 == .watching }
+        let parkedBefore = workers.filter { $0 == .asleep || $0 == .watching }
         let searchedBefore = workers.contains(.searching)
         woken(machine.workArrived(isOwn: false))
         let isWoken = workers.contains(.searching)
-        #expect(isWoken || restingBefore.isEmpty, "what comes from outside always has somebody")
-        #expect(!searchedBefore || restingBefore == workers.filter { $0 == .asleep || $0 == .watching })
+        #expect(isWoken || parkedBefore.isEmpty, "what comes from outside always has somebody")
+        #expect(!searchedBefore || parkedBefore == workers.filter { $0 == .asleep || $0 == .watching })
       case (4, .busy):
         let pauses = machine.sharingPauses
         let index = machine.workArrived()
         #expect(index == nil || !pauses, "nobody is woken for what a worker will come to itself")
         woken(index)
       case (1, .busy):
-        if machine.beginSearch() { workers[worker] = .searching } else { rest(worker) }
+        if machine.beginSearch() { workers[worker] = .searching } else { park(worker) }
       case (5, .busy):
-        rest(worker, pausesSharing: true)
+        park(worker, pausesSharing: true)
       case (2, .searching):
         workers[worker] = .busy
         woken(machine.endSearch(moreIsLeft: false))
@@ -45,7 +46,7 @@ import Testing
         workers[worker] = .busy
         woken(machine.endSearch(moreIsLeft: true))
       case (1, .searching):
-        rest(worker)
+        park(worker)
       case (2, .watching):
         expect(machine.endWatch(worker), true)
         workers[worker] = .busy
@@ -68,8 +69,8 @@ import Testing
       }
     }
 
-    mutating func rest(_ worker: Int, pausesSharing: Bool = false) {
-      switch machine.rest(worker, wasSearching: workers[worker] == .searching, pausesSharing: pausesSharing) {
+    mutating func park(_ worker: Int, pausesSharing: Bool = false) {
+      switch machine.park(worker, wasSearching: workers[worker] == .searching, pausesSharing: pausesSharing) {
       case .sleep: workers[worker] = .asleep
       case .watch: workers[worker] = .watching
       }
@@ -110,7 +111,7 @@ import Testing
     expect(machine.workArrived(), 0)
     expect(machine.workArrived(), nil)  // one searches already
     expect(machine.endSearch(moreIsLeft: false), 1)  // to watch
-    expect(machine.rest(1, wasSearching: true), .watch)
+    expect(machine.park(1, wasSearching: true), .watch)
     expect(machine.workArrived(), 2)
     expect(machine.endSearch(moreIsLeft: false), nil)  // the watch is kept
     expect(machine.workArrived(), 1)
@@ -123,7 +124,7 @@ import Testing
     var machine = PoolStateMachine(count: 3)
     expect(machine.workArrived(), 0)
     expect(machine.endSearch(moreIsLeft: false), 1)
-    expect(machine.rest(1, wasSearching: true, pausesSharing: true), .watch)
+    expect(machine.park(1, wasSearching: true, pausesSharing: true), .watch)
     expect(machine.wantsWork, false)
     expect(machine.workArrived(), nil)
     expect(machine.workArrived(isOwn: false), 2)
@@ -131,40 +132,40 @@ import Testing
     expect(machine.watched(1), .goOn)  // and is over
     expect(machine.workArrived(), 1)
     expect(machine.endSearch(moreIsLeft: false), nil)
-    expect(machine.rest(1, wasSearching: false), .watch)
-    expect(machine.rest(2, wasSearching: false, pausesSharing: true), .sleep)  // another one watches
+    expect(machine.park(1, wasSearching: false), .watch)
+    expect(machine.park(2, wasSearching: false, pausesSharing: true), .sleep)  // another one watches
     expect(machine.workArrived(), nil)
     expect(machine.watched(1, thereIsMore: true), .search)
     expect(machine.endSearch(moreIsLeft: false), 2)
   }
 
   @Test func helpIsInVainIfItIsShortAndItsTurnsAre() {
-    var record = HelpRecord()
+    var record = StealBackoff()
     func isInVain(time: UInt64, taken: Int = 1, turns: UInt32) -> Bool {
       record.begin(at: 1_000_000, picks: .max, taken: taken)
       return record.end(at: 1_000_000 + time, picks: turns &- 1)
     }
     #expect(record.end(at: 1_000_000_000, picks: 1) == false, "who never helped is not asked to pause")
     #expect(isInVain(time: 100, turns: 1))
-    #expect(record.pause == HelpRecord.shortestPause)
-    #expect(isInVain(time: HelpRecord.shortTurn * 10 - 1, turns: 10))
-    #expect(record.pause == 2 * HelpRecord.shortestPause, "longer each time")
+    #expect(record.pause == StealBackoff.shortestPause)
+    #expect(isInVain(time: StealBackoff.shortTurn * 10 - 1, turns: 10))
+    #expect(record.pause == 2 * StealBackoff.shortestPause, "longer each time")
     for _ in 0..<10 { #expect(isInVain(time: 100, turns: 1)) }
-    #expect(record.pause == HelpRecord.longestPause)
-    #expect(!isInVain(time: HelpRecord.shortTurn * 10, turns: 10), "long turns")
+    #expect(record.pause == StealBackoff.longestPause)
+    #expect(!isInVain(time: StealBackoff.shortTurn * 10, turns: 10), "long turns")
     #expect(record.pause == 0)
-    #expect(!isInVain(time: HelpRecord.shortHelp, taken: 100, turns: 200), "they made others")
-    #expect(isInVain(time: HelpRecord.shortHelp, taken: 100, turns: 199), "many that are short")
-    #expect(record.pause == HelpRecord.shortestPause)
+    #expect(!isInVain(time: StealBackoff.shortSteal, taken: 100, turns: 200), "they made others")
+    #expect(isInVain(time: StealBackoff.shortSteal, taken: 100, turns: 199), "many that are short")
+    #expect(record.pause == StealBackoff.shortestPause)
   }
 
   @Test func theLastWatcherSleepsToo() {
     var machine = PoolStateMachine(count: 2)
     expect(machine.workArrived(), 0)
     expect(machine.endSearch(moreIsLeft: false), 1)
-    expect(machine.rest(1, wasSearching: true), .watch)
+    expect(machine.park(1, wasSearching: true), .watch)
     expect(machine.watched(1), .goOn)
-    expect(machine.rest(0, wasSearching: false), .sleep)
+    expect(machine.park(0, wasSearching: false), .sleep)
     expect(machine.watched(1), .sleep)
     expect(machine.wantsWork, true)
     expect(machine.wakeAll(), [0, 1])

@@ -1,10 +1,11 @@
+import CoroutineTestSupport
 import Dispatch
 import Foundation
 import Testing
 
 @testable import Coroutine
 
-@Suite struct ProgressPromiseTests {
+@Suite(.ownThreads) struct ProgressPromiseTests {
   struct Problem: Error {}
   private typealias Download = ProgressPromise<Double, String>
 

@@ -1,8 +1,9 @@
 import Coroutine
+import CoroutineTestSupport
 import Dispatch
 import Testing
 
-@Suite struct PromiseBatchTests {
+@Suite(.ownThreads) struct PromiseBatchTests {
   struct Problem: Error, Equatable { var number = 0 }
 
   @Test func valuesComeInInputOrderWhateverEndsFirst() async throws {

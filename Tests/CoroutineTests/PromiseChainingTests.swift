@@ -1,8 +1,9 @@
 import Coroutine
+import CoroutineTestSupport
 import Dispatch
 import Testing
 
-@Suite struct PromiseChainingTests {
+@Suite(.ownThreads) struct PromiseChainingTests {
   struct Problem: Error, Equatable { var number = 0 }
 
   private let queue = DispatchQueue(label: "serial")

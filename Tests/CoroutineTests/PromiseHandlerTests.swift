@@ -1,9 +1,10 @@
 import Coroutine
+import CoroutineTestSupport
 import Dispatch
 import Testing
 
 /// What the closures of chains and the handlers of cancels may do while they run: throw, cancel, settle, return anything.
-@Suite struct PromiseHandlerTests {
+@Suite(.ownThreads) struct PromiseHandlerTests {
   struct Problem: Error, Equatable { var number = 0 }
 
   private let queue = DispatchQueue(label: "serial")

@@ -1,10 +1,11 @@
+import CoroutineTestSupport
 import Dispatch
 import Testing
 
 @testable import Coroutine
 
 /// What is left behind after many promises of every fate: nothing.
-@Suite(.serialized, .timeLimit(.minutes(10))) struct PromiseLeakTests {
+@Suite(.ownThreads, .serialized, .timeLimit(.minutes(10))) struct PromiseLeakTests {
   /// Counts how many of it are alive.
   private final class Tracked: Sendable {
     private let count: Guarded<Int>

@@ -1,9 +1,10 @@
 import Coroutine
+import CoroutineTestSupport
 import Dispatch
 import Testing
 
 /// Resolvers that go unused wherever they were, and errors that nobody handles on whichever branch.
-@Suite struct PromiseLossTests {
+@Suite(.ownThreads) struct PromiseLossTests {
   // MARK: - Resolvers
 
   /// Hands a resolver to `body`, which loses it; waits for the promise.

@@ -1,9 +1,10 @@
+import CoroutineTestSupport
 import Testing
 
 @testable import Coroutine
 
 /// The state machines of promises alone: every sequence of events up to a length, the invariants checked after each.
-@Suite struct PromiseStateMachineTests {
+@Suite(.ownThreads) struct PromiseStateMachineTests {
   @Test func aPromiseIsSettledOnceAndEverybodyIsToldOnceInOrder() {
     var checked = 0
     // 0: wait, 1: the first waiter gives up, 2: fulfill, 3: cancel, 4: observe, 5: the first observer withdraws,

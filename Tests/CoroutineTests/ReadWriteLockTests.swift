@@ -1,8 +1,9 @@
+import CoroutineTestSupport
 import Testing
 
 @testable import Coroutine
 
-@Suite struct ReadWriteLockTests {
+@Suite(.ownThreads) struct ReadWriteLockTests {
   @Test func readersAreTogetherAndAWriterIsAloneAndNotKeptWaiting() async throws {
     let log = Log()
     try await serially {

@@ -1,3 +1,4 @@
+import CoroutineTestSupport
 import Dispatch
 import Glibc
 import Synchronization
@@ -5,7 +6,7 @@ import Testing
 
 @testable import Coroutine
 
-@Suite struct RestraintTests {
+@Suite(.ownThreads) struct RestraintTests {
   // MARK: withoutSuspension
 
   @Test func whatDoesNotWaitMayBeCalledAndTheBanEnds() async throws {

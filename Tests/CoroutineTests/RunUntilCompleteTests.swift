@@ -1,3 +1,4 @@
+import CoroutineTestSupport
 import Dispatch
 import Foundation
 import Synchronization
@@ -5,7 +6,7 @@ import Testing
 
 @testable import Coroutine
 
-@Suite(.timeLimit(.minutes(10))) struct RunUntilCompleteTests {
+@Suite(.ownThreads, .timeLimit(.minutes(10))) struct RunUntilCompleteTests {
   struct Problem: Error {}
 
   @Test func theBodyAndItsChildrenRunOnThisThreadInOrder() throws {

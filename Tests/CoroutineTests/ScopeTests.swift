@@ -1,11 +1,12 @@
 import Coroutine
+import CoroutineTestSupport
 import Dispatch
 import Testing
 
 @testable import struct Coroutine.ScopeStateMachine
 @testable import struct Coroutine.WaitNode
 
-@Suite struct ScopeTests {
+@Suite(.ownThreads) struct ScopeTests {
   private struct First: Error {}
   private struct Second: Error {}
   private struct Third: Error {}
@@ -238,7 +239,7 @@ import Testing
             _ = try never.receive()
           }
           Coroutine.yield()
-          try withScope(name: "inner") { inner in
+          _ = try withScope(name: "inner") { inner in
             inner.launch { throw First() }
           }
         }

@@ -1,11 +1,12 @@
 import Coroutine
+import CoroutineTestSupport
 import Dispatch
 import Foundation
 import Testing
 
 /// The examples of coobjc's documents, with what the documents say they do. Where they count the steps of several
 /// coroutines, the coroutines run on one serial queue, as there.
-@Suite(.timeLimit(.minutes(10))) struct SeedCoobjcTests {
+@Suite(.ownThreads, .timeLimit(.minutes(10))) struct SeedCoobjcTests {
   struct Problem: Error, Equatable { var code = 100 }
 
   /// Runs `body` in a coroutine on a serial queue, and then whatever it has launched there.

@@ -1,5 +1,6 @@
 import CCoroutine
 import Coroutine
+import CoroutineTestSupport
 import Dispatch
 import Foundation
 import Testing
@@ -9,7 +10,7 @@ import Testing
 #endif
 
 /// The examples of RJIterator's README, with what it says they do.
-@Suite(.timeLimit(.minutes(10))) struct SeedRJIteratorTests {
+@Suite(.ownThreads, .timeLimit(.minutes(10))) struct SeedRJIteratorTests {
   typealias Robot = TwoWayGenerator<String?, String, String>
 
   static func robot(_ name: String) -> Robot {

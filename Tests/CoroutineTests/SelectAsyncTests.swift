@@ -1,10 +1,11 @@
+import CoroutineTestSupport
 import Synchronization
 import Testing
 
 @testable import Coroutine
 
 /// The twin in `async` code.
-@Suite struct SelectAsyncTests {
+@Suite(.ownThreads) struct SelectAsyncTests {
   private struct Problem: Error {}
 
   private func double(_ value: Int) async throws -> Int {

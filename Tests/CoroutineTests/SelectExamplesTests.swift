@@ -1,9 +1,10 @@
 import Coroutine
+import CoroutineTestSupport
 import Foundation  // brings select(2) along, as in many a program
 import Testing
 
 /// The examples of the documentation comments and of the README, as they stand there.
-@Suite struct SelectExamplesTests {
+@Suite(.ownThreads) struct SelectExamplesTests {
   private enum Message: Equatable {
     case job(Int)
     case sent

@@ -1,10 +1,11 @@
+import CoroutineTestSupport
 import Dispatch
 import Testing
 
 @testable import Coroutine
 
 /// Of the cases that are ready each is chosen equally often, whatever stands between them. With fixed seeds.
-@Suite struct SelectFairnessTests {
+@Suite(.ownThreads) struct SelectFairnessTests {
   /// How far counts are from equal: as chi squared, which has `counts.count - 1` degrees of freedom.
   private func deviation(_ counts: [Int]) -> Double {
     let expected = Double(counts.reduce(0, +)) / Double(counts.count)

@@ -1,3 +1,4 @@
+import CoroutineTestSupport
 import Dispatch
 import Testing
 
@@ -5,7 +6,7 @@ import Testing
 
 /// Three parties at two channels, each selecting among any of the four operations there: every combination, which has
 /// every order of arrival in it. What comes of it must be a matching that nobody could add to.
-@Suite struct SelectModelTests {
+@Suite(.ownThreads) struct SelectModelTests {
   /// Sends at channel 0 and 1, receives at channel 0 and 1: one bit each.
   private static let operations = 4
 

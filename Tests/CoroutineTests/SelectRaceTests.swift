@@ -1,4 +1,5 @@
 import CCoroutine
+import CoroutineTestSupport
 import Dispatch
 import Synchronization
 import Testing
@@ -6,7 +7,7 @@ import Testing
 @testable import Coroutine
 
 /// Many selects on many threads. Sums are conserved, nobody is left waiting, nobody is woken twice (which traps).
-@Suite struct SelectRaceTests {
+@Suite(.ownThreads) struct SelectRaceTests {
   /// In release enough for a wake-up lost once in ten thousand to show.
   private static let rounds = 100_000 / (coroutine_sanitizers_active() ? 50 : _isDebugAssertConfiguration() ? 5 : 1)
 

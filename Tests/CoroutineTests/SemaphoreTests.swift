@@ -1,10 +1,11 @@
+import CoroutineTestSupport
 import Dispatch
 import Synchronization
 import Testing
 
 @testable import Coroutine
 
-@Suite struct SemaphoreTests {
+@Suite(.ownThreads) struct SemaphoreTests {
   @Test func noMoreThanThePermitsAreInsideAndTheOthersComeInOrder() async throws {
     let log = Log()
     try await serially {

@@ -1,9 +1,10 @@
+import CoroutineTestSupport
 import Testing
 
 @testable import Coroutine
 
 /// The state machines alone: every sequence of events up to a length, the invariants checked after each.
-@Suite struct StateMachineTests {
+@Suite(.ownThreads) struct StateMachineTests {
   @Test func aCompletionWakesEveryJoinerOnceButThoseWhoGaveUp() {
     // 0: join, 1: complete (the first counts), 2: the first joiner gives up and leaves
     everySequence(of: 3, length: 7) { events in

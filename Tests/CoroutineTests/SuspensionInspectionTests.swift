@@ -1,11 +1,12 @@
 import CCoroutine
+import CoroutineTestSupport
 import Dispatch
 import Testing
 
 @testable import Coroutine
 
 /// What a coroutine's handle tells of its wait.
-@Suite struct SuspensionInspectionTests {
+@Suite(.ownThreads) struct SuspensionInspectionTests {
   @Test func itTellsWhatIsWaitedForInTheWordsOfADump() async throws {
     let queue = DispatchQueue(label: "serial")
     let jobs = Channel<Int>(name: "jobs")

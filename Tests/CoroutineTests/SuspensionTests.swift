@@ -1,8 +1,9 @@
 import Coroutine
+import CoroutineTestSupport
 import Dispatch
 import Testing
 
-@Suite struct SuspensionTests {
+@Suite(.ownThreads) struct SuspensionTests {
   struct Problem: Error {}
 
   @Test func aResumeBeforeTheSuspensionIsKept() async throws {

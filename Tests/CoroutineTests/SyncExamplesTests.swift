@@ -1,9 +1,10 @@
 import Coroutine
+import CoroutineTestSupport
 import Synchronization
 import Testing
 
 /// The examples of the documentation comments, as they stand there.
-@Suite struct SyncExamplesTests {
+@Suite(.ownThreads) struct SyncExamplesTests {
   @Test func mutex() async throws {
     let payments = Channel<Int>()
     let accounts = CoroutineMutex([String: Int](), name: "accounts")

@@ -1,10 +1,11 @@
+import CoroutineTestSupport
 import Testing
 
 @testable import Coroutine
 
 /// The state machines of what synchronises, alone: every sequence of events up to a length, the invariants checked after
 /// each.
-@Suite struct SyncStateMachineTests {
+@Suite(.ownThreads) struct SyncStateMachineTests {
   /// Somebody who wants something, with a node of the machine's.
   private final class Party<Node> {
     let model = ModelWaiter()

@@ -1,9 +1,10 @@
 import Coroutine
+import CoroutineTestSupport
 import Dispatch
 import Testing
 
 /// Invariant 4, for task-local values: a binding is seen by the code inside it, wherever that runs, and by nobody else.
-@Suite struct TaskLocalTests {
+@Suite(.ownThreads) struct TaskLocalTests {
   enum Local {
     @TaskLocal static var number = 0
     @TaskLocal static var word = "none"

@@ -1,4 +1,5 @@
 import CCoroutine
+import CoroutineTestSupport
 import Dispatch
 import Foundation
 import Synchronization
@@ -6,7 +7,7 @@ import Testing
 
 @testable import Coroutine
 
-@Suite(.timeLimit(.minutes(10))) struct ThreadPoolTests {
+@Suite(.ownThreads, .timeLimit(.minutes(10))) struct ThreadPoolTests {
   // MARK: The order
 
   @Test func aSerialPoolIsStrictlyFirstInFirstOut() async throws {

@@ -1,7 +1,8 @@
 import Coroutine
+import CoroutineTestSupport
 import Testing
 
-@Suite struct ThrowingGeneratorTests {
+@Suite(.ownThreads) struct ThrowingGeneratorTests {
   struct Problem: Error, Equatable {
     var number = 0
   }

@@ -1,8 +1,9 @@
 import Coroutine
+import CoroutineTestSupport
 import Dispatch
 import Testing
 
-@Suite struct TimeoutTests {
+@Suite(.ownThreads) struct TimeoutTests {
   private struct Mine: Error {}
 
   private func error<Result>(of body: () throws -> Result) -> (any Error)? {
@@ -188,6 +189,31 @@ import Testing
     #expect(thrown)
   }
 
+  /// As URLSession does, which throws an error of its own where it is cancelled.
+  @Test func aTimeoutOfAsyncCodeIsATimeoutWhateverThatThrows() async throws {
+    let after = try await Coroutine { [self] () -> (any Error, any Error) in
+      @Sendable func wait() throws {
+        try Coroutine.await {
+          do { try await Task.sleep(for: .seconds(1_000)) } catch { throw Mine() }
+        }
+      }
+      let timed = error { try withTimeout(.milliseconds(2), wait) }
+      let child = Coroutine { try wait() }
+      Coroutine.yield()
+      child.cancel()
+      return (timed!, error { try child.get() }!)
+    }.get()
+    #expect(after.0 as? TimeoutError == TimeoutError(after: .milliseconds(2)))
+    #expect(after.1 is CancellationError)
+  }
+
+  @Test func anErrorOfAsyncCodeThatIsNotCancelledIsItsOwn() async throws {
+    let thrown = try await Coroutine { [self] in
+      error { try withTimeout(.seconds(1_000)) { try Coroutine.await { throw Mine() } } } is Mine
+    }.get()
+    #expect(thrown)
+  }
+
   @Test func theNearestOfNestedDeadlinesWins() async throws {
     let never = Channel<Int>()
     let log = Log()
@@ -247,15 +273,65 @@ import Testing
     #expect(result != false)
   }
 
-  @Test func negativeDurationsTrapByName() async {
-    let sleeps = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
-      try await Coroutine { try Coroutine.sleep(for: .seconds(-1)) }.get()
+  /// Who is late sleeps for `deadline - .now`.
+  @Test func aNegativeDurationIsOver() async {
+    await #expect(processExitsWith: .success) {
+      let log = Log()
+      try await Coroutine(on: DispatchQueue(label: "serial")) {
+        Coroutine { log.add("others run") }
+        try Coroutine.sleep(for: .seconds(-1))
+        try Coroutine.sleep(for: .seconds(-1), clock: .continuous)
+        let never = Channel<Int>()
+        for timeout in [Duration.seconds(-1), Duration(secondsComponent: .min, attosecondsComponent: 0)] {
+          log.add(outcome { try withTimeout(timeout) { _ = try never.receive() } })
+          log.add(outcome { _ = try never.receive(timeout: timeout) })
+          log.add(outcome { try select { onTimeout(timeout) { throw TimeoutError() } } })
+          try CoroutineMutex(0).withLock(timeout: timeout) { _ in log.add("locked") }
+        }
+      }.get()
+      let inTime = try await withTimeout(.seconds(-1)) { 1 }
+      let late = ["timed out", "timed out", "timed out", "locked"]
+      precondition(inTime == 1 && log.all == ["others run"] + late + late, "\(log.all)")
     }
-    #expect(standardError(of: sleeps).contains("a negative duration"))
-    let times = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
-      try await Coroutine { try withTimeout(.seconds(-1)) {} }.get()
+  }
+
+  /// All must be asleep before the instant, or those that come late overtake by right: a machine that was too slow for
+  /// that gets twice the time.
+  @Test(arguments: [true, false])
+  func sleepersUntilTheSameInstantWakeInOrder(isContinuous: Bool) async throws {
+    var time = Duration.milliseconds(300)
+    var order: [String]?
+    while order == nil {
+      order = try await wakeOrderOfSleepers(after: time, isContinuous: isContinuous)
+      time *= 2
     }
-    #expect(standardError(of: times).contains("a negative timeout"))
+    #expect(order == (Array(500..<1_000) + Array(0..<500)).map { "\($0)" })
+  }
+
+  /// The order in which a thousand wake that sleep until an instant after `time`; nil if one was not asleep before it.
+  private func wakeOrderOfSleepers(after time: Duration, isContinuous: Bool) async throws -> [String]? {
+    let log = Log()
+    let inTime = try await Coroutine(on: DispatchQueue(label: "serial")) { () -> Bool in
+      let (continuous, suspending) = (ContinuousClock.now + time, SuspendingClock.now + time)
+      // The second half a nanosecond earlier than the first, though it falls asleep after it.
+      let late = { @Sendable (number: Int) in Duration.nanoseconds(number < 500 ? 1 : 0) }
+      let sleepers = (0..<1_000).map { number in
+        Coroutine {
+          if isContinuous {
+            try Coroutine.sleep(until: continuous + late(number), clock: .continuous)
+          } else {
+            try Coroutine.sleep(until: suspending + late(number), clock: .suspending)
+          }
+          log.add("\(number)")
+        }
+      }
+      // Runs when all sleepers on this queue have had their turn.
+      let allAsleep = Coroutine { isContinuous ? ContinuousClock.now < continuous : SuspendingClock.now < suspending }
+      let inTime = try allAsleep.get()
+      for sleeper in sleepers { try sleeper.get() }
+      return inTime
+    }.get()
+    return inTime ? log.all : nil
   }
 
   /// In a process of their own: other tests look at all coroutines that there are.
@@ -284,7 +360,7 @@ import Testing
   }
 }
 
-@Suite struct HopTests {
+@Suite(.ownThreads) struct HopTests {
   @Test func aHopRunsThereAndComesBackAfterAnErrorToo() async throws {
     struct Mine: Error {}
     let here = DispatchQueue(label: "here")

@@ -1,9 +1,10 @@
+import CoroutineTestSupport
 import Testing
 
 @testable import Coroutine
 
 /// The wheel beside a plain list that is searched for its minimum.
-@Suite struct TimerWheelTests {
+@Suite(.ownThreads) struct TimerWheelTests {
   /// Around these, a digit of the deadline carries over: the borders of all levels, and the ends of time.
   private static let borders: [UInt64] = [0] + (0...10).map { 1 << UInt64(6 * $0) } + [1 << 63, .max]
 
@@ -219,7 +220,7 @@ import Testing
 /// A wheel, and next to it what it should hold. Each event is checked at once.
 private final class TimerModel {
   /// Never told: the wheel does not look at whom a timer is for.
-  static var nobody: TimerNode.Target { .waiter(.thread(.passUnretained(thread))) }
+  static var nobody: TimerNode.Target { .wait(TimedWait(.passUnretained(thread))) }
   private static let thread = BlockedThread()
 
   var wheel = TimerWheel()

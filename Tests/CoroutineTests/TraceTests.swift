@@ -1,4 +1,5 @@
 import Coroutine
+import CoroutineTestSupport
 import Foundation
 import Testing
 
@@ -77,7 +78,7 @@ private func temporaryPath() -> String {
 private struct Failure: Error {}
 
 /// Each in a process of its own, since there is one trace in a process.
-@Suite(.timeLimit(.minutes(10))) struct TraceTests {
+@Suite(.ownThreads, .timeLimit(.minutes(10))) struct TraceTests {
   @Test func aProgramsTurnsAndWakes() async {
     await #expect(processExitsWith: .success) {
       let path = temporaryPath()

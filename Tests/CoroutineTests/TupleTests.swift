@@ -1,7 +1,8 @@
 import Coroutine
+import CoroutineTestSupport
 import Testing
 
-@Suite struct TupleTests {
+@Suite(.ownThreads) struct TupleTests {
   struct Problem: Error, Equatable {}
 
   @Test func itHoldsAnyValuesNilAmongThem() {

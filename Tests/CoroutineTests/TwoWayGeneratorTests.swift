@@ -1,7 +1,8 @@
 import Coroutine
+import CoroutineTestSupport
 import Testing
 
-@Suite struct TwoWayGeneratorTests {
+@Suite(.ownThreads) struct TwoWayGeneratorTests {
   struct Problem: Error, Equatable {}
 
   /// RJIterator's example: the body says four sentences, then takes the next command.

@@ -1,5 +1,6 @@
 import CCoroutine
 import Context
+import CoroutineTestSupport
 import Dispatch
 import Foundation
 import Synchronization
@@ -12,7 +13,7 @@ import Testing
 ///
 /// Not where notes are taken, as the tests of CoroutineDebug, in the same program, have it: so each test here has a process
 /// of its own.
-@Suite(.timeLimit(.minutes(5))) struct YieldTests {
+@Suite(.ownThreads, .timeLimit(.minutes(5))) struct YieldTests {
   // MARK: Who comes next
 
   @Test func theLoopIsPassedByButHasItsTurnNowAndThen() async {
@@ -21,11 +22,11 @@ import Testing
       let turns = 1_000
       // Not in a task, whose word would have to be exchanged.
       let (names, loops) = PlainThread {
-        let pool = ThreadPool(lentThreadOfMainQueue: false)
+        let pool = ThreadPool(callingThreadOfMainQueue: false)
         let log = Log()
         let ended = Counter()
         var loops = 0
-        pool.core.lend {
+        pool.core.runInline {
           for name in ["a", "b"] {
             Coroutine(on: pool) {
               for _ in 0..<turns {

@@ -25,7 +25,7 @@ VERSION = 6
 NO_WORD = (1 << 64) - 1
 
 FIELDS = """
-is_complete backend stack_pools thread_pools newcomer_rows row_next row_count row_places
+is_complete backend stack_pools thread_pools unstarted_rows row_next row_count row_places
 context_size context_is_known context_live context_indirect context_pc context_sp context_fp context_base block_size
 block_color block_serial block_state block_owner state_generator state_ready state_running state_suspended
 pool_newest_arena arena_stack_size arena_gap arena_base arena_slots arena_older arena_live core_id core_name core_block
@@ -38,7 +38,7 @@ worker_slot worker_starting worker_line_first worker_ring_head worker_ring_tail 
 select_targets select_count target_stride target_operation target_tag target_waitable target_timeout
 """.split()
 
-# As Swift's `WaitReason.Operation` and `WaitKind` number them.
+# As Swift's `WaitOperation` and `WaitKind` number them.
 OPERATIONS = """send receive join suspension sleep promise select lock async permit condition barrier group
 once""".split()
 KINDS = [
@@ -227,8 +227,8 @@ class Process:
                 "(ulimit -c unlimited; kill -SYS), or look at the process while it runs.")
         seen = set()
         self.all = [found for stack in live for found in [self.on_stack(stack, seen)] if found]
-        for core in self.newcomers():
-            found = self.newcomer(core, seen)
+        for core in self.unstarted():
+            found = self.unstarted_coroutine(core, seen)
             if found:
                 self.all.append(found)
         self.all.sort(key=lambda coroutine: (coroutine.is_generator, coroutine.id))
@@ -349,7 +349,7 @@ class Process:
         name = "" if place == NO_WORD else string(object + place)
         return "%s, %s%s" % (operation, KINDS[kind], ' "%s"' % name if name else "")
 
-    def newcomers(self):
+    def unstarted(self):
         layout = self.layout
 
         def follow(core, link):
@@ -375,7 +375,7 @@ class Process:
                         yield element
                 yield from follow(word(worker + layout.worker_line_first), layout.core_next_ready)
             pool = word(pool)
-        row = word(layout.newcomer_rows)
+        row = word(layout.unstarted_rows)
         while row:
             for index in range(word(row + layout.row_count)):
                 core = word(row + layout.row_places + index * 8)
@@ -383,7 +383,7 @@ class Process:
                     yield core
             row = word(row + layout.row_next)
 
-    def newcomer(self, core, seen):
+    def unstarted_coroutine(self, core, seen):
         layout = self.layout
         # One that begins gets its block before that has a state, by which it would be found on its stack.
         block = word(core + layout.core_block)

@@ -8,7 +8,7 @@
 //
 // The structure is 64-bit numbers only, but for its head, in the order below. `Tools/gdb/coroutines.py` lists the same
 // names in the same order. Whoever changes anything here, or what the numbers stand for, or the texts that a reader makes
-// of them (`WaitText`, `WaitReason.Operation`), raises the version: a reader of another version refuses to guess.
+// of them (`WaitText`, `WaitOperation`), raises the version: a reader of another version refuses to guess.
 #pragma once
 
 #include <stdint.h>
@@ -22,7 +22,7 @@ enum { coroutine_debug_kinds = 16, coroutine_debug_kind_fields = 6 };
 // One of these classes. An object is of it if its class, or one of that class's ancestors, has this type descriptor.
 struct coroutine_debug_kind {
   uint64_t descriptor;                           // 0: there is none
-  uint64_t fields[coroutine_debug_kind_fields];  // offsets in the object; what they are is told at `WaitKind`
+  uint64_t fields[coroutine_debug_kind_fields];  // offsets in the object; what they are each class says: `ShownWaitable`
 };
 
 struct coroutine_debug_layout {
@@ -35,7 +35,7 @@ struct coroutine_debug_layout {
   // What everything is found from: addresses.
   uint64_t stack_pools;       // where the first entry of a list lies: a pool, and the next entry
   uint64_t thread_pools;      // where the address of the first pool of threads lies; they are linked
-  uint64_t newcomer_rows;     // where the address of the first row of those that have not begun lies; they are linked
+  uint64_t unstarted_rows;     // where the address of the first row of those that have not begun lies; they are linked
   uint64_t row_next, row_count, row_places;  // places side by side: a coroutine, or 0
 
   // A saved context. It holds registers if the word at `context_live` is not 0.
@@ -77,7 +77,7 @@ struct coroutine_debug_layout {
   uint64_t thread_pool_core, queue_label, other_object;
 
   // The pools of threads, and what is ready there.
-  // `threads_host`: where a word lies that is `threads_host_own` unless the pool runs on a lent thread.
+  // `threads_host`: where a word lies that is `threads_host_own` unless the pool runs on the calling thread.
   uint64_t threads_count, threads_host, threads_host_own, threads_global_first, threads_workers;
   uint64_t worker_slot, worker_starting, worker_line_first;
   uint64_t worker_ring_head, worker_ring_tail, worker_ring_places, worker_ring_capacity;
@@ -90,6 +90,10 @@ struct coroutine_debug_layout {
 };
 
 extern struct coroutine_debug_layout coroutine_debug_layout;
+
+// Fills the structure in, once. Swift's `DebugLayout` defines it: it knows all that coroutines can wait at, and is called from
+// below by this name alone.
+void coroutine_publish_debug_layout(void);
 
 // Swift may not name a global variable of C that changes.
 static inline struct coroutine_debug_layout *coroutine_debug_layout_address(void) { return &coroutine_debug_layout; }

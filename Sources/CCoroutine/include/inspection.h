@@ -6,7 +6,7 @@
 // resumes a coroutine stores "running" in its block and *then* reads the word; the debugger sets the bit and *then* reads
 // the states. One of the two sees the other. The resumer's side must cost nothing, so it has no fence, only an order of
 // two instructions; the debugger's side makes up for it with membarrier(2), which runs a fence on every thread of the
-// process. Swift's `Inspection` does that part.
+// process. Swift's `Freeze` does that part.
 #pragma once
 
 #include <stdbool.h>
@@ -71,7 +71,7 @@ static inline __attribute__((always_inline)) bool coroutine_creation_is_noted(vo
 }
 
 // When one ends its turn: anything to note, or to wait for before it ends altogether.
-static inline __attribute__((always_inline)) bool coroutine_departure_is_watched(void) {
+static inline __attribute__((always_inline)) bool coroutine_turn_end_is_watched(void) {
   return (coroutine_requests_now() & (COROUTINE_REQUEST_FREEZE | COROUTINE_REQUEST_TIMES | COROUTINE_REQUEST_EVENTS)) != 0;
 }
 

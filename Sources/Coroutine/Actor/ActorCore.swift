@@ -1,28 +1,28 @@
 import Context
 public import Synchronization
 
-/// The coroutine of an actor: so that one who asks can be recognised as an actor.
+/// The coroutine of an actor. Its class lets an asker be recognised as an actor.
 @usableFromInline
-// Unchecked: as its superclass; its own field says who may touch it.
+// Unchecked: as its superclass; its own field says what guards it.
 final class ActorCoroutine: CoroutineCore, @unchecked Sendable {
-  // Sendable: written once, before it is scheduled. The actor is alive while its coroutine runs, and nobody looks at it
-  // otherwise.
+  // Sendable: written once, before it is scheduled. The actor is alive while its coroutine runs, and nothing reads the
+  // field otherwise.
   @exclusivity(unchecked) @usableFromInline fileprivate(set) unowned(unsafe) var actor: ActorCore?
 
   fileprivate init(_ name: String, on scheduler: SchedulerReference, stackSize: Int?, body: @escaping Body) {
     super.init(on: scheduler, name: name, stackSize: stackSize, body: body)
     keepAlive()
-    isActor = true
+    answersMessages = true
   }
 }
 
 extension CoroutineCore {
   /// The actor whose coroutine it is.
   @usableFromInline
-  final var asker: ActorCore? { isActor ? unsafeDowncast(self, to: ActorCoroutine.self).actor : nil }
+  final var asker: ActorCore? { answersMessages ? unsafeDowncast(self, to: ActorCoroutine.self).actor : nil }
 }
 
-/// An actor, whatever its messages: its life, from one run of its body to the next, its children, those who watch it.
+/// An actor, whatever its messages: its life, from one run of its body to the next, its children, its watchers.
 ///
 /// One coroutine runs the body all its life long, so that what waits for the actor's end waits for that of the coroutine. It
 /// is never cancelled: each run of the body has a region of its own that is, and what follows may wait as it needs.
@@ -40,7 +40,7 @@ class ActorCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) private(set) final var life = ActorStateMachine()
   @exclusivity(unchecked) private final var region: CancellationRegion?
   @exclusivity(unchecked) final var watchers = Watchers()
-  /// Those whose ends its body is told of, by the numbers of its watches.
+  /// The actors whose ends its body is told of, by the numbers of its watches.
   @exclusivity(unchecked) final var watched: [UInt64: ActorCore] = [:]
 
   // The actor's own, on its coroutine.
@@ -49,17 +49,17 @@ class ActorCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) private final var verdict: Supervision.Directive?
   /// Whether the body has taken no message since it was started.
   @exclusivity(unchecked) @usableFromInline final var isFresh = true
-  /// Whether the failure reached an asker, the handler of dead letters, or whoever it was escalated to.
+  /// Whether the failure reached an asker, the handler of dead letters, or the supervisor to which it was escalated.
   @exclusivity(unchecked) private final var isFailureKnown = false
 
-  /// Whether somebody has lent it his thread, and it has taken no further message since. Written by whoever has claimed
-  /// its wait for a message, and by itself while it runs.
-  @exclusivity(unchecked) @usableFromInline final var isLent = false
-  /// Whom it asks, if it does: see `AskGraph`, whose lock guards it.
+  /// Whether an asker has handed its thread off to it, and it has taken no further message since. Written by the waker
+  /// that has claimed its wait for a message, and by itself while it runs.
+  @exclusivity(unchecked) @usableFromInline final var runsOnHandOff = false
+  /// The actor that it asks, if it does. Guarded by the lock of `AskGraph`.
   @exclusivity(unchecked) final var asks = AskGraph.Asks()
 
-  /// How many handles there are from which messages can come; a supervisor has one too, as long as somebody has the
-  /// supervisor.
+  /// How many handles there are from which messages can come; a supervisor has one too, as long as it
+  /// is held.
   @usableFromInline final let handles: Atomic<Int>
 
   init(
@@ -87,9 +87,9 @@ class ActorCore: Waitable, @unchecked Sendable {
 
   /// Runs the body once.
   func runBody() throws { fatalError("an actor without a body") }
-  /// The message that was handled ended so: answers, and reports, if it was with an error. Whether somebody was told.
+  /// The message that was handled ended so: answers, and reports an error. Whether it was reported for a message.
   func endMessage(_ failure: (any Error)?) -> Bool { false }
-  /// Takes no more messages. Under the lock. Returns those whose wait for room is over.
+  /// Takes no more messages. Under the lock. Returns the senders whose wait for room is over.
   func closeMailbox() -> ClaimedWaiters { ClaimedWaiters() }
   /// Answers what is left in the mailbox, and lets go of the body.
   func clear() {}
@@ -139,7 +139,7 @@ extension ActorCore {
     let verdict = self.verdict.take()
     switch outcome {
     case .restart:
-      // Somebody else's failure restarts it, unless its own was to end it.
+      // Another actor's failure restarts it, unless its own was to end it.
       guard let failure, verdict == .stop || verdict == .escalate else { return nil }
       if verdict == .escalate { isFailureKnown = true }
       return .failed(failure)
@@ -209,7 +209,7 @@ extension ActorCore {
     lock.withLock { life.noteMessage() }
   }
 
-  /// Nobody will handle what is in the mailbox, nor what would come.
+  /// What is in the mailbox is not handled any more, nor what would come.
   private final func refuseMessages() {
     lock.lock()
     let senders = closeMailbox()
@@ -245,7 +245,7 @@ extension ActorCore {
     var wasIdle = false
     if case .stop = request {
       senders = closeMailbox()
-      // From here on nobody can hand it a message past the closed mailbox.
+      // From here on no sender can hand it a message past the closed mailbox.
       wasIdle = claimIdle()
     }
     lock.unlock()
@@ -254,7 +254,7 @@ extension ActorCore {
     if wasIdle { CoroutineCore.wake(core) }
   }
 
-  /// A handle has gone: nobody may be left who could send.
+  /// A handle has gone: it may have been the last one that could send.
   @usableFromInline
   final func handleDropped() {
     guard handles.wrappingSubtract(1, ordering: .acquiringAndReleasing).newValue == 0 else { return }
@@ -300,39 +300,39 @@ extension ActorCore {
 extension ActorCore {
   /// Lets the actor, whose wait for a message the caller has claimed, go on.
   ///
-  /// If the caller, a coroutine, is going to wait for it anyway, and both run on the same pool, it lends the actor its
-  /// thread, and goes on when the actor suspends: two switches, where going by the queue takes four, and a look at each. For
+  /// If the caller, a coroutine, is going to wait for it anyway, and both run on the same pool, it hands its thread off to
+  /// the actor, and goes on when the actor suspends: two switches, where going by the queue takes four, and a look at each. For
   /// both sides it is as if the actor had been run next and the caller right after it. The actor gives the thread back
-  /// before its next message. A loan does not let others run: after some in a row the asker does.
+  /// before its next message. A hand-off does not let others run: after some in a row the asker does.
   ///
-  /// In a serial pool only where nobody is ready who would have to run first. Not by one that must not leave its thread, or
-  /// must not wait: it would depend on luck whether it does. Nor by one that a timer is going to cancel: it has to go on
-  /// then, even if the actor blocks the thread.
+  /// In a serial pool only where no coroutine is ready that would have to run first. Not by a caller that must not
+  /// leave its thread, or must not wait: it would depend on luck whether it does. Nor by one that a timer is going to
+  /// cancel: it has to go on then, even if the actor blocks the thread.
   @usableFromInline
-  final func lend(by asker: Unmanaged<CoroutineCore>) {
+  final func handOff(by asker: Unmanaged<CoroutineCore>) {
     guard let pool = core._withUnsafeGuaranteedRef({ $0.restraint.pins == 0 ? $0.pool : nil }),
       let worker = PoolWorker.current(ofPoolAt: pool), !worker._withUnsafeGuaranteedRef({ $0.isSerialAndBusy }),
       asker._withUnsafeGuaranteedRef({ $0.isUnrestrained })
     else { return CoroutineCore.wake(core) }
     let isSerial = worker._withUnsafeGuaranteedRef { $0.isSerial }
-    asker._withUnsafeGuaranteedRef { runLent(by: $0, pool, isSerial: isSerial) }
+    asker._withUnsafeGuaranteedRef { runHandedOff(by: $0, pool, isSerial: isSerial) }
   }
 
-  /// The second half of `lend`. A function of its own, since the first one needs no registers to be saved.
+  /// The second half of `handOff`. A function of its own, since the first one needs no registers to be saved.
   @inline(never)
-  private final func runLent(by asker: CoroutineCore, _ pool: UnsafeRawPointer, isSerial: Bool) {
+  private final func runHandedOff(by asker: CoroutineCore, _ pool: UnsafeRawPointer, isSerial: Bool) {
     guard !asker.isTimedItself else { return CoroutineCore.wake(core) }
-    isLent = true
+    runsOnHandOff = true
     coroutine.wakeHere()
-    asker.loans &+= 1
-    // Whom the actor has made ready in a serial pool would have come before the asker.
-    if asker.loans == 0 || isSerial && PoolWorker.isSerialAndBusy(ofPoolAt: pool) { asker.yieldTurn() }
+    asker.handOffs &+= 1
+    // In a serial pool, what the actor has made ready would have run before the asker.
+    if asker.handOffs == 0 || isSerial && PoolWorker.isSerialAndBusy(ofPoolAt: pool) { asker.yieldTurn() }
   }
 
-  /// The actor has more to do than what it was lent the thread for.
+  /// The actor has more to do than what it was handed the thread for.
   @usableFromInline @inline(never)
   final func returnThread() {
-    isLent = false
+    runsOnHandOff = false
     coroutine.yieldTurn()
   }
 }

@@ -34,7 +34,7 @@ public struct MailboxFull: Error, Equatable, CustomStringConvertible {
   public var description: String { "the mailbox of \(describeActor(actor)) is full: the message was not handled" }
 }
 
-/// An actor was asked, and nobody can answer any more: the last copy of the `Reply` was dropped unused.
+/// An actor was asked, and no answer can come any more: the last copy of the `Reply` was dropped unused.
 public struct ReplyDropped: Error, Equatable, CustomStringConvertible {
   public init() {}
 
@@ -46,7 +46,7 @@ public struct ReplyDropped: Error, Equatable, CustomStringConvertible {
 /// An actor asked, while it handles a message, one that waits for an answer of it, perhaps by way of others: each would
 /// have waited for the next one for ever.
 public struct AskCycle: Error, Equatable, CustomStringConvertible {
-  /// The actors, from the one that asked, over whom each of them waits for, back to it.
+  /// The actors, from the one that asked, by way of the one that each waits for, back to it.
   public let actors: [String]
 
   public init(actors: [String]) {

@@ -1,6 +1,6 @@
 /// How an actor has ended.
 public enum ActorEnd: Sendable {
-  /// Its body returned: of its own accord, or because nobody was left who could send to it.
+  /// Its body returned: of its own accord, or because no handle was left that could send to it.
   case finished
   /// It was cancelled, or stopped with its parent or by its supervisor.
   case cancelled
@@ -23,7 +23,7 @@ extension ActorEnd: CustomStringConvertible {
 /// An actor runs its body, perhaps several times; meanwhile others may request that it stops, starts again, or fails with
 /// an error that one of its children has escalated. The strongest request counts, when the body has ended.
 struct ActorStateMachine {
-  /// What somebody wants of a running actor. From the weakest to the strongest.
+  /// What is wanted of a running actor. From the weakest to the strongest.
   enum Request {
     case restart
     case fail(any Error)
@@ -46,7 +46,7 @@ struct ActorStateMachine {
   /// How often in a row it has failed without having taken a message.
   private(set) var failedStarts = 0
 
-  /// Somebody wants something. Whether the body is to be interrupted: it runs, and was not before.
+  /// A request comes. Whether the body is to be interrupted: it runs, and no request came before.
   mutating func request(_ new: Request) -> Bool {
     guard end == nil, new.strength > request?.strength ?? 0 else { return false }
     defer { request = new }

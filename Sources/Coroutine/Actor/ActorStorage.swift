@@ -14,11 +14,11 @@ final class ActorStorage<Message: Sendable>: ActorCore, @unchecked Sendable {
   /// coroutine: for these it needs no lock.
   @exclusivity(unchecked) @usableFromInline var inbox = ElementRing<Letter<Message>>()
   /// Where the actor gets its next message, while it waits for one; empty until then. Written by itself before it waits;
-  /// belongs to whoever has ended the wait by `claimIdle`.
+  /// belongs to the waker that has ended the wait by `claimIdle`.
   @exclusivity(unchecked) @usableFromInline var receiver: UnsafeMutablePointer<Letter<Message>?>?
-  /// The message that is being handled, if nobody asked. The actor's own, on its coroutine, as the next one.
+  /// The message that is being handled, if it is no ask. The actor's own, on its coroutine, as the next one.
   @exclusivity(unchecked) @usableFromInline var current: Message?
-  /// Where the answer to the message that is being handled goes, if somebody asked. Retained; unmanaged, since looking at
+  /// Where the answer to the message that is being handled goes, if it is an ask. Retained; unmanaged, since looking at
   /// it would count otherwise.
   @exclusivity(unchecked) @usableFromInline var currentEnd: Unmanaged<ReplyEnd>?
   /// What it does. Let go of at the end, for what it captured.
@@ -66,7 +66,7 @@ final class ActorStorage<Message: Sendable>: ActorCore, @unchecked Sendable {
     }
   }
 
-  /// A message that was accepted is not handled: tells whoever asked, or else the handler of dead letters.
+  /// A message that was accepted is not handled: tells the asker, or else the handler of dead letters.
   @usableFromInline
   func lose(_ letter: borrowing Letter<Message>, _ reason: DeadLetter.Reason, _ error: any Error) {
     if let end = letter.end, end.fail(error) { return }
@@ -79,8 +79,8 @@ final class ActorStorage<Message: Sendable>: ActorCore, @unchecked Sendable {
 extension ActorStorage {
   /// The next message; `nil` when there will be none, or the body has to end.
   ///
-  /// Inlined into the body's loop, for the switch in it: a return that follows a switch is one that the processor does not
-  /// foresee, neither this one nor that of whoever goes on. All the rest is calls that return before they switch.
+  /// Inlined into the body's loop, for the switch in it: a return that follows a switch is a mispredicted return, here
+  /// and in the coroutine that goes on. All the rest is calls that return before they switch.
   @inlinable @inline(__always)
   func next() -> Message? {
     requireOwn(for: "Mailbox.next()")
@@ -98,7 +98,7 @@ extension ActorStorage {
   /// Takes a message that is the actor's already. None if it has to look at other things first.
   @inlinable @inline(never)
   func takeFromInbox() -> Message? {
-    guard !isLent, !coroutine.isInterrupted else { return nil }
+    guard !runsOnHandOff, !coroutine.isInterrupted else { return nil }
     endCurrent()
     return begin(inbox.removeFirst())
   }
@@ -108,7 +108,7 @@ extension ActorStorage {
   func takeFromMailbox(_ isEntered: inout Bool) -> Message? {
     endCurrent()
     guard enterIfFree(coroutine) else { return nil }
-    guard !isCancelled(coroutine), !isLent, let letter = machine.takeKept() else {
+    guard !isCancelled(coroutine), !runsOnHandOff, let letter = machine.takeKept() else {
       isEntered = true
       return nil
     }
@@ -139,8 +139,8 @@ extension ActorStorage {
     while true {
       guard isOpen else { return nil }
       guard machine.letters.count | inbox.count > 0 else { break }
-      // Whoever lent the thread goes on before the next message.
-      guard !isLent else {
+      // The asker that handed its thread off goes on before the next message.
+      guard !runsOnHandOff else {
         leave(coroutine)
         returnThread()
         isOpen = enter(coroutine)
@@ -158,7 +158,7 @@ extension ActorStorage {
       }
       return nil
     }
-    isLent = false
+    runsOnHandOff = false
     guard !machine.isClosed, handles.load(ordering: .acquiring) > 0 else {
       leave(coroutine)
       return nil
@@ -169,7 +169,7 @@ extension ActorStorage {
     return coroutine.prepare(.unlock(.passUnretained(self)))
   }
 
-  // A call, after the switch: inlined it takes half as long again, for what the processor foresees of it.
+  // A call, after the switch: inlined it takes half as long again, for what the processor predicts of it.
   @inlinable @inline(never)
   func begin(_ letter: UnsafeMutablePointer<Letter<Message>?>, hasWaited: Bool) -> Message? {
     if hasWaited { coroutine.waitReason = nil }
@@ -177,7 +177,7 @@ extension ActorStorage {
     return begin(letter)
   }
 
-  /// The body gets the message. What nobody asked is kept for the case that it fails; whoever asked is told instead.
+  /// The body gets the message. One that is no ask is kept for the case that it fails; an asker is told instead.
   @inlinable @inline(__always)
   func begin(_ letter: consuming Letter<Message>) -> Message {
     if isFresh { noteFirstMessage() }
@@ -219,9 +219,9 @@ extension ActorStorage {
   @usableFromInline
   enum Delivery {
     case delivered
-    /// The sender, who has it back, has to wait for room.
+    /// The sender has it back, and has to wait for room.
     case full
-    /// Nobody will handle it: the sender is told so.
+    /// It will not be handled: the sender is told so.
     case refused(any Error)
   }
 
@@ -253,11 +253,11 @@ extension ActorStorage {
     return .delivered
   }
 
-  /// Gives the message to the actor, whose wait for one was claimed, and lets it go on.
+  /// Gives the message to the actor and lets it go on. The caller has claimed its wait for one.
   @inlinable @inline(__always)
   func hand(_ message: consuming Message, _ end: consuming ReplyEnd?, by asker: Unmanaged<CoroutineCore>?) {
     receiver!.initialize(to: Letter(consume message, consume end))
-    if let asker { lend(by: asker) } else { CoroutineCore.wake(core) }
+    if let asker { handOff(by: asker) } else { CoroutineCore.wake(core) }
   }
 
   /// Takes the lock, if a message can go into the mailbox as that is: the actor does not wait for one, and there is room.

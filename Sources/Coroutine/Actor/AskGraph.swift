@@ -7,14 +7,14 @@ import Context
 /// of the graph is guarded by one lock, taken twice by each ask of an actor, and never by those of others.
 ///
 /// Why every circle is found: an edge is made before the wait and taken out after it, under the lock, and a circle that
-/// lasts consists of edges that stay. Whoever makes the last of them sees all others.
+/// lasts consists of edges that stay. The asker that makes the last of them sees all others.
 ///
 /// Why nothing else is found: an edge counts only while its answer is open and the message has not been put off, that is,
 /// it lies in the mailbox of the asked actor or is being handled by it. If all edges of a circle count, each of the actors
 /// is inside of an ask, and none can answer the one before it, except by an answer that comes from elsewhere for a message
 /// that is still being handled: an actor that hands a reply on and asks back in the same breath has to say so by
-/// `Reply.handedOn()`, or is taken for a circle. (Who has a copy of a reply can't be seen: the actor's own variables count
-/// the same references.)
+/// `Reply.handedOn()`, or is taken for a circle. (The holders of a reply's copies can't be seen: the actor's own
+/// variables count the same references.)
 @usableFromInline
 enum AskGraph {
   private static let lock = Lock()
@@ -26,7 +26,7 @@ enum AskGraph {
   static func enter(_ asker: ActorCore, waitsFor recipient: ActorCore, _ reply: ReplyCore) -> AskCycle? {
     lock.lock()
     var circle = path(from: recipient, to: asker)
-    // Looked at last: whoever has answered it before he began to ask himself has made no circle.
+    // Looked at last: an actor that has answered it before it began to ask has made no circle.
     if !reply.isDue { circle = nil }
     if circle == nil { asker.asks.append(Ask(recipient: .passUnretained(recipient), reply: .passUnretained(reply))) }
     lock.unlock()
@@ -39,7 +39,7 @@ enum AskGraph {
     lock.withLock { asker.asks.removeAll() }
   }
 
-  /// By whom an actor waits for another one, both included, if it does.
+  /// The actors by way of which one waits for another, both included, if it does.
   private static func path(from first: ActorCore, to last: ActorCore) -> [ActorCore]? {
     var path = [(actor: first, tried: 0)]
     // Those that wait for several: one way to each is enough.

@@ -2,11 +2,11 @@ public import CCoroutine
 
 /// Asking: a message goes to the actor with a way back in it, and the asker waits for the answer.
 extension ActorStorage {
-  /// On a coroutine. Where the actor waits for a message and the thread can be lent to it, the answer is usually there when
-  /// the message has been delivered: then nobody has waited, and nothing was allocated.
+  /// On a coroutine. Where the actor waits for a message and the thread can be handed off to it, the answer is usually
+  /// there when the message has been delivered: then the asker has not waited, and nothing was allocated.
   ///
-  /// The asker holds `end`, and lets go of it before it waits: as long as it does it is one of those who could answer. What
-  /// `askAsActor` and `answer` get is retained twice, for them and for the mailbox.
+  /// The asker holds `end`, and lets go of it before it waits: as long as it does it is one of those that could answer.
+  /// What `askAsActor` and `answer` get is retained twice, for them and for the mailbox.
   @inlinable
   func ask<Value: Sendable>(timeout: Duration?, _ make: (Reply<Value>) -> Message) throws -> Value {
     let core = CoroutineCore.runningUncounted(for: "MessageActor.ask(_:)")
@@ -17,7 +17,7 @@ extension ActorStorage {
       // The message's, and the mailbox's.
       coroutine_retain_unshared_twice(end.toOpaque())
       let message = make(Reply(end.takeRetainedValue()))
-      guard !core.isActor else {
+      guard !core.answersMessages else {
         return try askAsActor(core, consume message, end, until: deadline, timeout)
       }
       return try answer(core, consume message, end, until: deadline, timeout)
@@ -51,11 +51,11 @@ extension ActorStorage {
   ) throws -> Value {
     do {
       // One with a deadline has to go on then, even if the actor blocks the thread: it keeps its own.
-      let lender = deadline == WaitDeadline.never ? Unmanaged.passUnretained(core) : nil
+      let asker = deadline == WaitDeadline.never ? Unmanaged.passUnretained(core) : nil
       if claimIdle() {
-        hand(consume message, end.takeRetainedValue(), by: lender)
+        hand(consume message, end.takeRetainedValue(), by: asker)
       } else {
-        try deliver(core, consume message, end.takeRetainedValue(), by: lender, until: deadline, timeout)
+        try deliver(core, consume message, end.takeRetainedValue(), by: asker, until: deadline, timeout)
       }
     } catch {
       end.release()
@@ -74,10 +74,10 @@ extension ActorStorage {
   @inlinable @inline(never)
   func deliver(
     _ core: CoroutineCore, _ message: consuming Message, _ end: consuming ReplyEnd,
-    by lender: Unmanaged<CoroutineCore>?, until deadline: UInt64, _ timeout: Duration?
+    by asker: Unmanaged<CoroutineCore>?, until deadline: UInt64, _ timeout: Duration?
   ) throws {
     var letter: Letter<Message>?
-    switch deliver(consume message, consume end, &letter, by: lender) {
+    switch deliver(consume message, consume end, &letter, by: asker) {
     case .delivered: return
     case .full: try check(waitForRoom(core, &letter, until: deadline), letter == nil, timeout)
     case .refused(let error): throw error
@@ -184,7 +184,7 @@ extension ReplyStorage {
   /// What a wait came to.
   @usableFromInline
   func outcome(after cause: WakeCause, _ timeout: Duration?) throws -> Value {
-    // Cancelled, or out of time, but answered before anybody knew.
+    // Cancelled, or out of time, but answered before that was known.
     if cause == .event || giveUp() { return try takeOutcome() }
     if cause == .timedOut { throw TimeoutError(after: timeout) }
     throw CancellationError()

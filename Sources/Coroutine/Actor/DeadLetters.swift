@@ -1,11 +1,11 @@
 import Synchronization
 
-/// A message that an actor accepted, and that nobody has handled to the end.
+/// A message that an actor accepted, and that was not handled to the end.
 ///
-/// Its sender was told where that is possible: a sender whose message is refused gets an error instead, and whoever has
-/// asked gets an error, as well as this report if the handling failed.
+/// Its sender was told where that is possible: a sender whose message is refused gets an error instead, and an asker
+/// gets an error, as well as this report if the handling failed.
 public struct DeadLetter: Sendable {
-  /// Why nobody has handled a message.
+  /// Why a message was not handled.
   public enum Reason: Sendable {
     /// The actor threw this while it handled the message.
     case failed(any Error)
@@ -15,7 +15,7 @@ public struct DeadLetter: Sendable {
     case overflow
   }
 
-  /// The message; `nil` if it failed in a `for` loop, and somebody asked, who has got the error.
+  /// The message; `nil` if it failed in a `for` loop, and its asker has got the error.
   public let message: (any Sendable)?
   /// The actor's name; empty without one.
   public let actor: String
@@ -34,10 +34,10 @@ extension DeadLetter: CustomStringConvertible {
   }
 }
 
-/// What becomes of messages that nobody handles.
+/// What becomes of messages that are not handled.
 public enum DeadLetters {
-  /// Told of each dead letter, once. Called on whichever coroutine or thread found it, not under a lock: must not block. The
-  /// default prints the first few to the standard error, and says when it stops.
+  /// Told of each dead letter, once. Called on the coroutine or thread that found it, not under a lock: must not block.
+  /// The default prints the first few to the standard error, and says when it stops.
   ///
   /// May be set at any time from any thread; applies to those that come after that.
   public static var handler: @Sendable (DeadLetter) -> Void {

@@ -10,8 +10,9 @@ public struct Mailbox<Message: Sendable>: Sequence, IteratorProtocol {
 
   /// The next message; suspends the actor until there is one. The message before it counts as handled from here on.
   ///
-  /// - Returns: `nil` when the actor is to end, or to start again, and when nobody is left who could send to it. The code
-  ///   after the loop runs; in an actor that was cancelled, what it waits for throws (see `withCancellationShield`).
+  /// - Returns: `nil` when the actor is to end, or to start again, and when no handle is left that could send to it.
+  ///   The code after the loop runs; in an actor that was cancelled, what it waits for throws (see
+  ///   `withCancellationShield`).
   @inlinable
   @available(*, noasync, message: "an actor's body is not async code")
   public func next() -> Message? {
@@ -50,7 +51,7 @@ public struct Mailbox<Message: Sendable>: Sequence, IteratorProtocol {
 extension Mailbox {
   /// Starts a child: an actor that is supervised by this one's policy, and that ends before this one does. Its children
   /// are stopped when the body ends, for whatever reason, the last one first, each waited for; a body that is run again
-  /// launches its children again. Until then a child does not end for want of somebody who could send to it.
+  /// launches its children again. Until then a child does not end for want of a sender.
   ///
   /// The other parameters are those of `MessageActor.init`.
   public func launch<Other>(
@@ -76,7 +77,7 @@ extension Mailbox {
   }
 
   /// Sends this actor a message when another one ends: at once if it has. The message comes whether there is room in the
-  /// mailbox or not. Until then this actor does not end for want of somebody who could send to it.
+  /// mailbox or not. Until then this actor does not end for want of a sender.
   ///
   /// ```swift
   /// mailbox.watch(worker) { end in .workerEnded(end) }

@@ -6,7 +6,7 @@ public struct MailboxPolicy: Sendable {
     case suspend
     /// The message is thrown away, as a dead letter. Its sender is not told, unless it asked: then `MailboxFull`.
     case dropNewest
-    /// The message that waits longest is thrown away instead, as a dead letter; whoever asked it gets `MailboxFull`.
+    /// The message that waits longest is thrown away instead, as a dead letter; its asker gets `MailboxFull`.
     case dropOldest
     /// The sender gets `MailboxFull`.
     case fail

@@ -3,7 +3,7 @@
 @usableFromInline
 struct Letter<Message>: ~Copyable {
   @usableFromInline let message: Message
-  /// Keeps the asker waiting until the message has been handled, whoever else drops the reply; `nil`: nobody asked.
+  /// Keeps the asker waiting until the message has been handled, even if others drop the reply; `nil`: it is no ask.
   @usableFromInline let end: ReplyEnd?
 
   @inlinable @inline(__always)
@@ -13,10 +13,10 @@ struct Letter<Message>: ~Copyable {
   }
 }
 
-/// A sender with a letter for which there is no room, on his own stack.
+/// A sender with a letter for which there is no room. On the sender's own stack.
 @usableFromInline
 struct MailboxNode<Message>: ~Copyable {
-  /// First, so that a node's address is also its place's.
+  /// First, so that a `MailboxNode` has the address of its `WaitNode`.
   @usableFromInline var place: WaitNode
   /// Until it is taken. Guarded by the actor's lock while it waits.
   @usableFromInline var letter: Letter<Message>?
@@ -28,9 +28,9 @@ struct MailboxNode<Message>: ~Copyable {
   }
 }
 
-/// The messages of an actor, and who waits for room. Pure: no lock, no switch.
+/// The messages of an actor, and the senders that wait for room. Pure: no lock, no switch.
 ///
-/// Invariants: senders wait only while the mailbox is full; in one that is closed nobody waits.
+/// Invariants: senders wait only while the mailbox is full; none waits in a closed one.
 @usableFromInline
 struct MailboxStateMachine<Message>: ~Copyable {
   @usableFromInline typealias Node = UnsafeMutablePointer<MailboxNode<Message>>
@@ -52,7 +52,7 @@ struct MailboxStateMachine<Message>: ~Copyable {
     case kept
     /// There is no room: the sender still has it.
     case full
-    /// In its place the sender has the oldest one, which nobody will get.
+    /// The sender has the oldest one instead, which will not be handled.
     case displaced
     /// The actor has ended: the sender still has it.
     case closed
@@ -62,7 +62,7 @@ struct MailboxStateMachine<Message>: ~Copyable {
   @inlinable @inline(__always)
   var hasRoom: Bool { !isClosed && letters.count < capacity }
 
-  /// Somebody sends what is in `letter`. `isUrgent`: whether there is room or not.
+  /// A sender sends what is in `letter`. `isUrgent`: even if there is no room.
   @inlinable
   mutating func post(_ letter: inout Letter<Message>?, isUrgent: Bool = false) -> Post {
     guard hasRoom || isUrgent && !isClosed else { return refuse(&letter) }
@@ -96,7 +96,7 @@ struct MailboxStateMachine<Message>: ~Copyable {
   @usableFromInline
   enum Take {
     case taken
-    /// It made room for a sender, who is to be woken.
+    /// It made room for a sender, which is to be woken.
     case admitted(Waiter)
     case empty
     case closed
@@ -110,8 +110,8 @@ struct MailboxStateMachine<Message>: ~Copyable {
     return senders.isEmpty ? .taken : admit()
   }
 
-  /// The first message, if there is one, nobody waits for the room that it leaves, and the ring stays as it is: the most
-  /// frequent case of `take`, for whom a call would cost more than that.
+  /// The first message, if there is one, no sender waits for the room that it leaves, and the ring stays as it is: the
+  /// most frequent case of `take`: a call would cost more than that.
   @inlinable @inline(__always)
   mutating func takeKept() -> Letter<Message>? {
     guard letters.count > 0, senders.isEmpty, !letters.isReleasedByNext else { return nil }

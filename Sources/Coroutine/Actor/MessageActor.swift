@@ -1,6 +1,6 @@
 import Synchronization
 
-/// A coroutine with a mailbox: it handles one message at a time, and nobody else gets at its state.
+/// A coroutine with a mailbox: it handles one message at a time, and nothing else gets at its state.
 ///
 /// ```swift
 /// enum Counting {
@@ -31,11 +31,11 @@ import Synchronization
 ///   when the last `MessageActor` is gone from which messages could come, and all that were sent are handled.
 /// - **Failures.** An actor that throws ends, unless it has a supervisor: that of `Mailbox.launch`, which starts children,
 ///   or a `Supervisor`. The body is what makes the state: when it is run again, everything in it is as in the beginning,
-///   and the mailbox is as it was. An error outside of any message that ends it, while nobody watches, is reported through
-///   `CoroutineErrors.unhandled`.
+///   and the mailbox is as it was. An error outside of any message that ends it, while it has no watcher, is reported
+///   through `CoroutineErrors.unhandled`.
 /// - **Circles.** An actor that asks itself, or one that waits for it, gets `AskCycle` instead of waiting for ever; so it
 ///   does where it waits for the promise of a `send`, for what `then` makes of that, or for several by `values(of:)`. Where
-///   the answer will come from somebody else, `Reply.handedOn()` says so. A coroutine that an actor has launched asks for
+///   the answer will come from elsewhere, `Reply.handedOn()` says so. A coroutine that an actor has launched asks for
 ///   itself: whether the actor waits for it, and can't be cancelled meanwhile, is not known when it asks. That is a
 ///   deadlock, which `CoroutineDebug`'s detector reports.
 ///
@@ -170,12 +170,13 @@ extension MessageActor {
   ///
   /// - Parameters:
   ///   - timeout: how long to wait at most, for room in the mailbox and for the answer; zero: not at all; `nil`: without a
-  ///     limit. The message is handled all the same: `Reply.isWanted` tells the actor that nobody waits.
+  ///     limit. The message is handled all the same: `Reply.isWanted` tells the actor that there is no waiter.
   ///   - message: makes the message. Called at once.
   /// - Returns: what the actor gave to `Reply.complete(_:)`.
-  /// - Throws: what it gave to `Reply.fail(_:)`, or threw while it handled the message; `ReplyDropped` if nobody can answer
-  ///   any more; `ActorStopped` if the actor ended before it got to the message; `MailboxFull` by the policy of the mailbox;
-  ///   `AskCycle` if the actor waits for the caller; `CancellationError` if the caller is cancelled; `TimeoutError`.
+  /// - Throws: what it gave to `Reply.fail(_:)`, or threw while it handled the message; `ReplyDropped` if no answer can
+  ///   come any more; `ActorStopped` if the actor ended before it got to the message; `MailboxFull` by the policy of
+  ///   the mailbox; `AskCycle` if the actor waits for the caller; `CancellationError` if the caller is cancelled;
+  ///   `TimeoutError`.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
@@ -221,7 +222,7 @@ extension MessageActor {
   public var end: ActorEnd? { storage.ending }
 
   /// Tells `handler` how it ended, once; at once if it has. Runs on the actor's coroutine otherwise, in the order in which
-  /// those who watch came; must not block.
+  /// the watchers came; must not block.
   public func watch(_ handler: @escaping @Sendable (ActorEnd) -> Void) {
     storage.watch(handler)
   }
@@ -258,7 +259,7 @@ extension MessageActor {
 
   /// Waits for the end of the actor and of its children, but no longer than `timeout`. Otherwise as `join()`.
   ///
-  /// - Parameter timeout: not negative: traps. Zero: does not wait.
+  /// - Parameter timeout: zero or less: does not wait.
   /// - Throws: `TimeoutError`, and what `join()` throws.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func join(timeout: Duration) throws {
@@ -269,7 +270,7 @@ extension MessageActor {
 
   /// Waits for the end of the actor and of its children, but no longer than `timeout`. In `async` code.
   ///
-  /// - Parameter timeout: not negative: traps. Zero: does not wait.
+  /// - Parameter timeout: zero or less: does not wait.
   /// - Throws: `TimeoutError`, and what `join()` throws.
   nonisolated(nonsending) public func join(timeout: Duration) async throws {
     try await storage.coroutine.waitForEnd(until: WaitDeadline.after(timeout)).check(timeout)
@@ -278,7 +279,7 @@ extension MessageActor {
 
   /// Waits for the end of the actor and of its children, but no longer than `timeout`. Blocks the calling thread.
   ///
-  /// - Parameter timeout: not negative: traps. Zero: does not wait.
+  /// - Parameter timeout: zero or less: does not wait.
   /// - Throws: `TimeoutError`, and what `joinBlocking()` throws.
   @available(*, noasync, message: "use 'await join(timeout:)' in async code")
   public func joinBlocking(timeout: Duration) throws {

@@ -1,7 +1,7 @@
 import Context
 public import Synchronization
 
-/// The way back to somebody who asks an actor: part of the message that he sends.
+/// The way back to the asker of an actor: part of the message that it sends.
 ///
 /// ```swift
 /// enum Message {
@@ -22,7 +22,7 @@ public struct Reply<Value: Sendable>: Sendable {
 
   /// Answers.
   ///
-  /// - Returns: whether the asker gets it: he does not if he was answered before, was cancelled, or had no more time.
+  /// - Returns: whether the asker gets it: not if it was answered before, was cancelled, or had no more time.
   @inlinable @discardableResult
   public func complete(_ value: Value) -> Bool {
     // Made for this type of value, by `ask`.
@@ -54,12 +54,12 @@ public struct Reply<Value: Sendable>: Sendable {
     complete(with: outcome.mapError { $0 as any Error })
   }
 
-  /// Says that somebody else is going to answer: a coroutine that was launched for it, another actor. Returns the same way
-  /// back, to be handed on.
+  /// Says that the answer comes from elsewhere: a coroutine that was launched for it, another actor. Returns the same
+  /// way back, to be handed on.
   ///
   /// An actor counts as the one that answers as long as it handles the message. If it asks the asker something meanwhile,
-  /// that looks like two who wait for each other: `AskCycle`. After this it does not, since the answer no longer comes from
-  /// here. Nobody may say so who then keeps the answer to himself: such a circle is not found.
+  /// that looks like two that wait for each other: `AskCycle`. After this it does not, since the answer no longer comes
+  /// from here. An actor that says so must not keep the reply to itself: such a circle is not found.
   ///
   /// ```swift
   /// case .report(let reply, let asker):
@@ -84,7 +84,7 @@ extension Reply where Value == Void {
   public func complete() -> Bool { complete(()) }
 }
 
-/// What the copies of one `Reply` share: when it goes, nobody can answer any more.
+/// What the copies of one `Reply` share: when it goes, no answer can come any more.
 @usableFromInline
 final class ReplyEnd: Sendable {
   /// Retained; unmanaged, since every use would count it otherwise.
@@ -117,14 +117,15 @@ final class ReplyEnd: Sendable {
   @inlinable @inline(__always)
   var isSettled: Bool { withStorage { $0.isSettled } }
 
-  /// Lets go of one, and of the storage if nobody else has retained it. In a function of its own, which is not inlined: the
-  /// optimiser moves a release that it sees upwards, across a retain of the storage, of which it knows no connection.
+  /// Lets go of one, and of the storage if nothing else has retained it. In a function of its own, which is not
+  /// inlined: the optimiser moves a release that it sees upwards, across a retain of the storage, of which it knows no
+  /// connection.
   @usableFromInline @inline(never)
   static func release(_ end: Unmanaged<ReplyEnd>) {
     end.release()
   }
 
-  /// Keeps the storage of an ask whose wait has ended for the next one of `core`, who asked, if nobody can answer it any more.
+  /// Keeps the storage of an ask whose wait has ended for the next one of its asker `core`, if no answer can come.
   /// Takes over a reference.
   @usableFromInline @inline(never)
   static func keepStorage(_ storage: Unmanaged<ReplyCore>, for core: CoroutineCore) {
@@ -135,7 +136,7 @@ final class ReplyEnd: Sendable {
     core.neededExtras._withUnsafeGuaranteedRef { $0.keepSpareReply(.passRetained(ReplyEnd(storage))) }
   }
 
-  /// One for an ask of the running coroutine `core`, that nobody else has: the one of its last ask, if it is over.
+  /// One for an ask of the running coroutine `core`, that nothing else holds: the one of its last ask, if it is over.
   /// Retained for the caller.
   @inlinable @inline(__always)
   static func make<Value: Sendable>(for core: CoroutineCore, _ type: Value.Type) -> Unmanaged<ReplyEnd> {
@@ -151,12 +152,12 @@ final class ReplyEnd: Sendable {
   }
 }
 
-/// One answer, and who waits for it: all that does not depend on its type.
+/// One answer, and its waiter: all that does not depend on its type.
 ///
-/// The answer of an actor that was lent the asker's thread comes before anybody waits for it: that way takes one atomic
-/// instruction, on `phase`, and no lock.
+/// The answer of an actor that was handed the asker's thread comes before the asker waits for it: that way takes one
+/// atomic instruction, on `phase`, and no lock.
 ///
-///     open ──settle──> settling ──> settled        by whoever wins the exchange
+///     open ──settle──> settling ──> settled        by the one that wins the exchange
 ///       │ └──wait──> waiting ──settle──> settled   from `waiting` on under the lock
 ///       └──abandon─────┴──abandon──> abandoned
 @usableFromInline
@@ -165,17 +166,17 @@ class ReplyCore: Waitable, @unchecked Sendable {
   @usableFromInline final let phase = Atomic<UInt8>(ReplyPhase.open)
   /// The asker, in phase `waiting`; none when its wait has ended otherwise. Guarded by the lock.
   @exclusivity(unchecked) private final var waiter: UnsafeMutablePointer<WaitNode>?
-  /// Whether the actor has gone on to other messages without having answered, or has said that somebody else will.
+  /// Whether the actor has gone on to other messages without having answered, or has said that another will.
   @usableFromInline final let isDeferred = Atomic<Bool>(false)
   /// Written before the phase is `settled`.
   @exclusivity(unchecked) @usableFromInline final var failure: (any Error)?
-  /// Who was asked, for people. Written by the asker before it waits.
+  /// The asked actor, for texts that people read. Written by the asker before it waits.
   @exclusivity(unchecked) @usableFromInline final var recipient: ActorCore?
-  /// Called with the answer, once, by whoever gives it, not under the lock: for askers who do not wait. Set before anybody
-  /// can answer.
+  /// Called with the answer, once, by the one that gives it, not under the lock: for askers that do not wait. Set
+  /// before an answer can come.
   @exclusivity(unchecked) @usableFromInline final var onAnswer: (() -> Void)?
 
-  /// What a subclass keeps. Compared in place of the class, which takes a look into a table of generic types.
+  /// What a subclass keeps. Compared instead of the class, which takes a look into a table of generic types.
   @usableFromInline final let valueType: ObjectIdentifier
 
   @inlinable
@@ -194,11 +195,11 @@ class ReplyCore: Waitable, @unchecked Sendable {
     return phase == ReplyPhase.open || phase == ReplyPhase.waiting
   }
 
-  /// Whether it is the asked actor who has to answer: the message lies in its mailbox, or is being handled.
+  /// Whether the asked actor has to answer: the message lies in its mailbox, or is being handled.
   final var isDue: Bool { !isSettled && !isDeferred.load(ordering: .acquiring) }
 
-  /// Whether nobody waits, and the caller is the first to answer: then he has to write the answer and to call
-  /// `endSettling`. Otherwise he goes on with `settleForWaiter`.
+  /// Whether there is no waiter, and the caller is the first to answer: then it has to write the answer and to call
+  /// `endSettling`. Otherwise it goes on with `settleForWaiter`.
   @inlinable @inline(__always)
   final func beginSettling() -> Bool {
     phase.compareExchange(
@@ -212,7 +213,7 @@ class ReplyCore: Waitable, @unchecked Sendable {
     if onAnswer != nil { passOn() }
   }
 
-  /// Answers somebody who waits. `keep` writes the answer; called if this is the first one. Whether it is.
+  /// Answers a waiter. `keep` writes the answer; called if this is the first one. Whether it is.
   @usableFromInline
   final func settleForWaiter(_ keep: () -> Void) -> Bool {
     lock.lock()
@@ -251,7 +252,7 @@ class ReplyCore: Waitable, @unchecked Sendable {
     return .done
   }
 
-  /// The asker, whose wait is over, does not want an answer any more. Whether he has been given one before.
+  /// The asker, whose wait is over, does not want an answer any more. Whether it has been given one before.
   @usableFromInline
   final func giveUp() -> Bool {
     var found = phase.load(ordering: .relaxed)
@@ -259,7 +260,7 @@ class ReplyCore: Waitable, @unchecked Sendable {
       let exchange = phase.compareExchange(
         expected: found, desired: ReplyPhase.abandoned, ordering: .acquiringAndReleasing)
       if exchange.exchanged {
-        // Whoever answers from here on does not look at it.
+        // An answer from here on does not look at it.
         onAnswer = nil
         return false
       }
@@ -270,7 +271,7 @@ class ReplyCore: Waitable, @unchecked Sendable {
     return true
   }
 
-  /// Somebody is answering, or has.
+  /// An answer is being given, or has been.
   private final func waitUntilWritten() {
     var pause = ShortPause()
     while phase.load(ordering: .acquiring) == ReplyPhase.settling { pause.pause() }
@@ -295,14 +296,14 @@ class ReplyCore: Waitable, @unchecked Sendable {
     return true
   }
 
-  /// For another ask. Nobody else knows it.
+  /// For another ask. Nothing else refers to it.
   @inlinable @inline(__always)
   final func reset() {
     phase.store(ReplyPhase.open, ordering: .relaxed)
     isDeferred.store(false, ordering: .relaxed)
   }
 
-  /// Nobody can answer any more.
+  /// No answer can come any more.
   final func drop() {
     if isOpen { fail(ReplyDropped()) }
   }
@@ -332,7 +333,7 @@ enum ReplyPhase {
 
 /// One answer.
 @usableFromInline
-// Unchecked: as its superclass; the field says who may touch it.
+// Unchecked: as its superclass; the field says what guards it.
 class ReplyStorage<Value: Sendable>: ReplyCore, @unchecked Sendable {
   /// Written before `isSettled`; taken by the asker after that.
   @exclusivity(unchecked) @usableFromInline final var value: Value?
@@ -362,7 +363,7 @@ class ReplyStorage<Value: Sendable>: ReplyCore, @unchecked Sendable {
   }
 }
 
-/// What a sender gets who did not ask: that the message was handled is the answer.
+/// What a sender gets that did not ask: the answer is that the message was handled.
 // Unchecked: as its superclass.
 final class Receipt: ReplyStorage<Void>, @unchecked Sendable {
   override func noteHandled() {

@@ -7,7 +7,7 @@ extension MessageActor {
   /// print(try count.get() + other)
   /// ```
   ///
-  /// Nobody is told of an error here unless he waits for the promise; `CoroutineErrors.unhandled` gets it otherwise.
+  /// Only a waiter of the promise is told of an error; `CoroutineErrors.unhandled` gets it otherwise.
   ///
   /// - Returns: what the actor answers, or the errors of `ask`; where `ask` would wait for room, `MailboxFull`. A promise that
   ///   is cancelled makes `Reply.isWanted` false. Its `get()` throws `AskCycle` in an actor for which the other one waits, as
@@ -21,7 +21,7 @@ extension MessageActor {
 
   /// Sends a message, and does not wait. The promise is fulfilled when the message has been handled.
   ///
-  /// For a message that nobody waits for, `tell(_:)` does the same for less.
+  /// For a message without a waiter, `tell(_:)` does the same for less.
   ///
   /// - Returns: an end of the wait, or what the actor threw while it handled the message; `ActorStopped` if it ended before
   ///   it got there; `MailboxFull` if there was no room.
@@ -50,7 +50,7 @@ extension MessageActor {
 /// What a promise is made of that is not settled before an actor has answered: it knows which. That of a `send`, and those
 /// that are derived from it.
 ///
-/// It keeps the answer, and that keeps it, by `onAnswer`, until there is one, or nobody who could give it, or wants it.
+/// It keeps the answer, and that keeps it, by `onAnswer`, until there is one, or until none can come or none is wanted.
 // Unchecked: as a promise's; `reply` is constant.
 final class AnswerStorage<Value: Sendable>: PromiseStorage<Value>, @unchecked Sendable {
   private let reply: ReplyCore
@@ -60,6 +60,18 @@ final class AnswerStorage<Value: Sendable>: PromiseStorage<Value>, @unchecked Se
     super.init(name: name)
   }
 
-  override var answer: ReplyCore? { reply }
+  override func makeDerived<NewValue: Sendable>(_ type: NewValue.Type) -> PromiseStorage<NewValue> {
+    AnswerStorage<NewValue>(name: "", reply)
+  }
+
+  override func noteWait(of core: CoroutineCore) -> NotedWait {
+    guard let asker = core.asker, let recipient = reply.recipient else { return .nothing }
+    return AskGraph.enter(asker, waitsFor: recipient, reply).map { .circle($0) } ?? .noted
+  }
+
+  override func noteEndOfWait(of core: CoroutineCore) {
+    if let asker = core.asker { AskGraph.leave(asker) }
+  }
+
   override func wakers(_ operation: WaitReason.Operation) -> Wakers { reply.wakers(operation) }
 }

@@ -17,11 +17,11 @@ public struct Supervision: Sendable {
     case restart
     /// End the actor.
     case stop
-    /// End the actor, and fail in its place: it is the parent's failure now.
+    /// End the actor, and fail instead of it: it is the parent's failure now.
     case escalate
   }
 
-  /// Whom a directive concerns.
+  /// The actors that a directive concerns.
   public enum Strategy: Sendable {
     /// The one that failed.
     case oneForOne
@@ -42,7 +42,7 @@ public struct Supervision: Sendable {
   /// A policy.
   ///
   /// - Parameters:
-  ///   - strategy: whom a directive concerns.
+  ///   - strategy: the actors that a directive concerns.
   ///   - limit: how many failures within `window` are answered by starting again; `nil`: all of them. One that fails before
   ///     it has taken a message is started again 10 times in a row at most.
   ///   - window: the time that counts for `limit`.
@@ -92,7 +92,7 @@ struct SupervisionStateMachine {
     let others: Others
   }
 
-  /// Whom a directive concerns beside the one that failed.
+  /// The actors that a directive concerns beside the one that failed.
   enum Others {
     case none, all
     /// Those that were launched after it.

@@ -8,7 +8,7 @@
 /// try await supervisor.stop()
 /// ```
 ///
-/// Its actors do not end for want of somebody who could send to them, as others do, before it is gone itself.
+/// Its actors do not end for want of a sender, as others do, before it is gone itself.
 ///
 /// An error that is escalated stops all of its actors, and is reported through `CoroutineErrors.unhandled`. Copies are the
 /// same supervisor. All functions may be called from any thread.
@@ -67,7 +67,7 @@ public struct Supervisor: Sendable {
     node.close()
     while let actor = node.last {
       actor.request(.stop)
-      // In a task of its own, which nobody cancels.
+      // In a task of its own, which nothing cancels.
       _ = await Task { await actor.coroutine.waitForEnd() }.value
       node.remove(actor)
     }

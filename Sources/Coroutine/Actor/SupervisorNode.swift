@@ -27,7 +27,7 @@ final class SupervisorNode: @unchecked Sendable {
     let isOpen = !isClosed
     if isOpen { children.append(child) }
     lock.unlock()
-    // Too late to be anybody's child: it ends before it begins.
+    // Too late to be a child: it ends before it begins.
     if !isOpen { child.request(.stop) }
   }
 
@@ -36,7 +36,7 @@ final class SupervisorNode: @unchecked Sendable {
     lock.withLock { children.removeAll { $0 === child } }
   }
 
-  /// Decides about a child that has failed, on whose coroutine this is, and does what concerns others.
+  /// Decides about a child that has failed, and does what concerns others. On that child's coroutine.
   ///
   /// - Parameters:
   ///   - mayResume: whether its body still runs. One that has thrown can only be run again.
@@ -76,12 +76,12 @@ final class SupervisorNode: @unchecked Sendable {
     for child in lock.withLock({ children }).reversed() { child.request(.stop) }
   }
 
-  /// Nobody is left who could launch, or stop, actors: they end when nobody can send to them either.
+  /// No handle is left that could launch or stop actors: they end when no handle can send to them either.
   func abandon() {
     for child in lock.withLock({ children }) { child.handleDropped() }
   }
 
-  /// Whoever is launched from here on ends before it begins.
+  /// An actor that is launched from here on ends before it begins.
   func close() {
     lock.withLock { isClosed = true }
   }

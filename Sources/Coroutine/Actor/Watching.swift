@@ -1,7 +1,7 @@
 import Context
 import Synchronization
 
-/// Who is told of an actor's end, in the order in which they came. Pure: no lock.
+/// The watchers of an actor's end, in the order in which they came. Pure: no lock.
 struct Watchers {
   typealias Handler = @Sendable (ActorEnd) -> Void
 
@@ -9,7 +9,7 @@ struct Watchers {
 
   var isEmpty: Bool { handlers.isEmpty }
 
-  /// `number`: larger than those of who came before.
+  /// `number`: larger than those of the watchers before.
   mutating func add(_ handler: @escaping Handler, _ number: UInt64) {
     handlers[number] = handler
   }
@@ -47,7 +47,7 @@ extension ActorCore {
     let number = Self.nextWatch()
     lock.lock()
     let isWanted = life.isRunning
-    // Before the other one knows of it, whose end takes it out again.
+    // Before the other one knows of it: the end of that one takes it out again.
     if isWanted { watched[number] = other }
     lock.unlock()
     guard isWanted else { return }

@@ -32,6 +32,8 @@ package final class CancellationRegion: @unchecked Sendable {
   var outer: CancellationRegion?
   /// Why what runs inside is to stop, if it is. What runs outside may go on.
   fileprivate var reason: (any Error)?
+  /// What was thrown inside instead of `CancellationError`. Of the code that runs in it.
+  fileprivate(set) var cause: (any Error)?
   /// Told why when a cancellation reaches the region, once.
   fileprivate var onCancel: Handler?
 
@@ -167,6 +169,15 @@ package final class CancellationRegion: @unchecked Sendable {
 /// `cancellationLock`. A wait is claimed under the same lock, so that a cancel never ends a wait in a region that it does
 /// not concern.
 extension CoroutineCore {
+  /// The innermost one that it has open. Under `cancellationLock`; on the coroutine itself without it.
+  final var regions: CancellationRegion? {
+    get {
+      // Only the setter writes it.
+      extras?._withUnsafeGuaranteedRef { $0.innermostRegion.map { unsafeDowncast($0, to: CancellationRegion.self) } }
+    }
+    set { neededExtras._withUnsafeGuaranteedRef { $0.innermostRegion = newValue } }
+  }
+
   /// Cancels the whole coroutine. The first reason counts. Without effect after the end. Callable from any thread.
   @usableFromInline
   package final func cancel(reason: (any Error)?) {
@@ -182,7 +193,7 @@ extension CoroutineCore {
   /// `cancellationLock` is held, and released here.
   fileprivate final func interrupt(downTo end: CancellationRegion?, _ reason: any Error) {
     refreshInterruption()
-    // The other half of `Waitable.enter`: either this sees the word that says "departing", or the coroutine sees the flag.
+    // The other half of `Waitable.enter`: either this sees the word that says "suspending", or the coroutine sees the flag.
     atomicMemoryFence(ordering: .sequentiallyConsistent)
     let mustWake = isInterrupted && parking.claim(.cancelled)
     let handlers = CancellationRegion.takeHandlers(from: regions, downTo: end)
@@ -210,6 +221,18 @@ extension CoroutineCore {
   /// Why what runs now is to stop, if it is. On the coroutine itself.
   final var currentReason: (any Error)? {
     cancellationLock.withLock { effectiveReason }
+  }
+
+  /// What runs now was thrown `error` because it is to stop, and throws `CancellationError` in its place: keeps it for the
+  /// regions that are the reason. On the coroutine itself.
+  final func noteCause(_ error: any Error) {
+    cancellationLock.withLock {
+      var next = regions
+      while let current = next {
+        if current.reason != nil, current.cause == nil { current.cause = error }
+        next = current.isShield ? nil : current.outer
+      }
+    }
   }
 
   /// Whether a timer is going to cancel what it does now, or some part of that. For debuggers, whether it runs or not.

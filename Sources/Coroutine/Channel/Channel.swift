@@ -60,7 +60,7 @@ extension Channel where Element: Sendable {
   /// - Throws: `ChannelClosed`, with the element in it, if the channel is closed before the element was taken;
   ///   `CancellationError` if the caller is cancelled before that; `TimeoutError` if time is up before that. In none of
   ///   these cases has anybody received it, nor will.
-  /// - Precondition: called inside a coroutine, with no negative timeout: traps otherwise.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func send(_ element: Element, timeout: Duration? = nil, onCancel: () -> Void = {}) throws {
@@ -80,7 +80,7 @@ extension Channel where Element: ~Copyable {
   /// Suspends the calling coroutine until a receiver takes the element, or there is room in the buffer.
   ///
   /// - Parameter timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
-  /// - Precondition: called inside a coroutine, with no negative timeout: traps otherwise.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func send(
@@ -103,7 +103,7 @@ extension Channel where Element: ~Copyable {
   /// - Throws: `ChannelClosed` if the channel is closed, and everything that was sent has been received;
   ///   `CancellationError` if the caller is cancelled; `TimeoutError` if time is up. In none of these cases has it taken an
   ///   element.
-  /// - Precondition: called inside a coroutine, with no negative timeout: traps otherwise.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func receive(timeout: Duration? = nil, onCancel: () -> Void = {}) throws -> sending Element {

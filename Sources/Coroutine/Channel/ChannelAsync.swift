@@ -9,7 +9,6 @@ extension Channel where Element: Sendable {
   /// - Throws: `ChannelClosed`, with the element in it, if the channel is closed before the element was taken;
   ///   `CancellationError` if the task is cancelled before that; `TimeoutError` if time is up before that. In none of these
   ///   cases has anybody received it, nor will.
-  /// - Precondition: the timeout is not negative: traps otherwise.
   @inlinable
   nonisolated(nonsending) public func send(
     _ element: Element, timeout: Duration? = nil, onCancel: () -> Void = {}
@@ -27,7 +26,6 @@ extension Channel where Element: ~Copyable {
   /// Suspends the calling task until a receiver takes the element, or there is room in the buffer.
   ///
   /// - Parameter timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
-  /// - Precondition: the timeout is not negative: traps otherwise.
   @inlinable
   nonisolated(nonsending) public func send(
     orReturn element: consuming sending Element, timeout: Duration? = nil
@@ -45,7 +43,6 @@ extension Channel where Element: ~Copyable {
   /// - Throws: `ChannelClosed` if the channel is closed, and everything that was sent has been received;
   ///   `CancellationError` if the task is cancelled; `TimeoutError` if time is up. In none of these cases has it taken an
   ///   element.
-  /// - Precondition: the timeout is not negative: traps otherwise.
   @inlinable
   nonisolated(nonsending) public func receive(
     timeout: Duration? = nil, onCancel: () -> Void = {}

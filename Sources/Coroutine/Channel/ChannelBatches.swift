@@ -15,7 +15,7 @@ extension Channel {
   /// - Throws: `ChannelClosed` if the channel is closed, and everything that was sent has been received;
   ///   `CancellationError` if the caller is cancelled; `TimeoutError` if time is up. In none of these cases has it taken an
   ///   element.
-  /// - Precondition: called inside a coroutine, with no negative timeout: traps otherwise.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func receiveAll(timeout: Duration? = nil, onCancel: () -> Void = {}) throws -> sending [Element] {
@@ -52,7 +52,7 @@ extension Channel {
   /// - Returns: `count` elements, or fewer but at least one as said; none if `count` is zero.
   /// - Throws: without having taken an element: `ChannelClosed` if the channel is closed, and everything that was sent has
   ///   been received; `CancellationError` if the caller is cancelled; `TimeoutError` if time is up.
-  /// - Precondition: called inside a coroutine, with no negative timeout or count: traps otherwise.
+  /// - Precondition: called inside a coroutine, with no negative count: traps otherwise.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func receive(

@@ -44,7 +44,7 @@ extension Channel where Element: ~Copyable {
   /// - Parameter timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
   /// - Throws: `ChannelClosed` if the channel is closed, and everything that was sent has been received; `TimeoutError` if
   ///   time is up.
-  /// - Precondition: not called inside a coroutine, whose whole thread it would block, nor with a negative timeout: traps.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
   @inlinable
   @available(*, noasync, message: "use 'await receive()' in async code")
   public func receiveBlocking(timeout: Duration? = nil) throws -> sending Element {
@@ -65,7 +65,7 @@ extension Channel where Element: Sendable {
   /// - Parameter timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
   /// - Throws: `ChannelClosed`, with the element in it, if the channel is closed before the element was taken;
   ///   `TimeoutError` if time is up before that: nobody has received it, nor will.
-  /// - Precondition: not called inside a coroutine, whose whole thread it would block, nor with a negative timeout: traps.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
   @inlinable
   @available(*, noasync, message: "use 'await send(_:)' in async code")
   public func sendBlocking(_ element: Element, timeout: Duration? = nil) throws {
@@ -81,7 +81,7 @@ extension Channel where Element: ~Copyable {
   /// Sends an element, or gives it back: `sendBlocking(_:)` for elements that can't be copied, or are not `Sendable`.
   ///
   /// - Parameter timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
-  /// - Precondition: not called inside a coroutine, whose whole thread it would block, nor with a negative timeout: traps.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
   @inlinable
   @available(*, noasync, message: "use 'await send(orReturn:)' in async code")
   public func sendBlocking(

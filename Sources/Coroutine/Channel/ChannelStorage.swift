@@ -120,7 +120,7 @@ extension ChannelStorage where Element: ~Copyable {
   /// The lock is held.
   ///
   /// Inlined where it is specialised, as is the wait in it, which a closure would not be: each return that follows a switch
-  /// is one that the processor does not foresee.
+  /// is one that the processor does not predict.
   @inlinable @inline(__always)
   func waitToSend(_ core: CoroutineCore, _ element: inout Element?, until deadline: UInt64) -> WakeCause {
     var node = ChannelNode(.coroutine(.passUnretained(core)), element: element.take())

@@ -1,36 +1,4 @@
-import CSystem
-import Glibc
 import Synchronization
-
-/// A count that threads wait for: POSIX's semaphore, which the sanitizers know, in memory that does not move.
-final class ThreadSemaphore: Sendable {
-  // The semaphore's own atomics synchronise every use.
-  nonisolated(unsafe) private let semaphore = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
-
-  init() {
-    sem_init(semaphore, 0, 0)
-  }
-
-  deinit {
-    sem_destroy(semaphore)
-    semaphore.deallocate()
-  }
-
-  func signal() {
-    sem_post(semaphore)
-  }
-
-  /// Blocks the thread until somebody signals.
-  func wait() {
-    while sem_wait(semaphore) != 0 {}  // interrupted by a signal
-  }
-
-  /// Blocks the thread until somebody signals, or until `deadline`, in nanoseconds of CLOCK_MONOTONIC. Whether somebody did.
-  func wait(until deadline: UInt64) -> Bool {
-    var time = timespec(nanoseconds: deadline)
-    return csystem_semaphore_wait(semaphore, &time) == 0
-  }
-}
 
 /// A plain thread that waits for something of the runtime's, once.
 @usableFromInline

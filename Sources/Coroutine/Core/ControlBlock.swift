@@ -11,7 +11,7 @@ package import Synchronization
 ///     upper end of the stack, a page boundary
 ///        |  0 ... 15 lines of 64 bytes, by the stack's color: else all blocks would compete for the same cache sets
 ///        |  ControlBlock, at a multiple of 64: what a switch needs is its first line
-///        |  the slot of a generator's element, when that does not fit into the word of a switch
+///        |  the slot of what the owner passes, when that does not fit into the word of a switch
 ///        |  the frames
 ///        v
 ///
@@ -28,14 +28,14 @@ package struct ControlBlock: ~Copyable {
   /// What the scheduled coroutine that runs here is doing; read by debuggers.
   package let state: Atomic<State>
   /// What whoever resumed the coroutine has to do when it is off its stack.
-  @usableFromInline var departure: Departure
+  @usableFromInline var afterSwitch: AfterSwitch
   /// The number of the latest pass of one freeze that has seen who runs here (`Inspection.Pass`): in what would be a gap.
   /// Touched during a freeze alone, by who freezes.
   var seenBy: UInt32 = 0
   /// A serial number, which does not come again; 0 after its end.
   var serial: UInt64
   /// The thread's words that belong to the scheduled coroutine, while it does not run.
-  var words: coroutine_words
+  var threadState: swift_thread_state
   /// The object whose body runs here, kept alive by whoever may resume it.
   package let owner: Unmanaged<AnyObject>
   /// The stack, and the pool to which it goes back; pools live for ever.
@@ -60,19 +60,12 @@ package struct ControlBlock: ~Copyable {
     @inlinable static var all: UInt { 63 }
     /// The body has ended: the next switch out of it is the last.
     @inlinable static var finished: Mode { Mode(rawValue: 1) }
-    /// A generator was cancelled or dropped: its `yield` throws.
-    @inlinable static var cancelled: Mode { Mode(rawValue: 2) }
-    /// A generator is suspended while its body has something open: see `OpenScopes`.
-    @inlinable static var scopeOpen: Mode { Mode(rawValue: 4) }
     /// A sanitizer must be told about each switch.
     @inlinable static var annotated: Mode { Mode(rawValue: 8) }
-    /// A generator's body is suspended until another generator has ended, whose elements it yields.
-    @inlinable static var delegating: Mode { Mode(rawValue: 16) }
-    /// A generator's body runs, and may have a cancellation region open.
-    @inlinable static var regionOpen: Mode { Mode(rawValue: 32) }
     /// A scheduled coroutine has its turn on top of somebody else's code, which goes on after it, and not in its scheduler's
-    /// loop. The bit of a generator's `scopeOpen`: there are six.
+    /// loop.
     @inlinable static var onTop: Mode { Mode(rawValue: 4) }
+    // What runs nested has uses of its own for 2, 16 and 32, and for 4, since it has no turns: there are six bits.
   }
 
   /// What a scheduled coroutine is doing.
@@ -85,8 +78,8 @@ package struct ControlBlock: ~Copyable {
     package init(rawValue: UInt64) { self.rawValue = rawValue }
     /// Nothing is here: the memory is fresh, or a block is being made or was taken down.
     static var none: State { State(rawValue: 0) }
-    /// A generator's stack: its state is that of whoever calls `next`.
-    static var generator: State { State(rawValue: 0x636f_726f_7574_0001) }
+    /// What runs here is part of the one that resumes it, and has no state of its own.
+    static var nested: State { State(rawValue: 0x636f_726f_7574_0001) }
     static var ready: State { State(rawValue: 0x636f_726f_7574_0002) }
     static var running: State { State(rawValue: 0x636f_726f_7574_0003) }
     static var suspended: State { State(rawValue: 0x636f_726f_7574_0004) }
@@ -95,13 +88,13 @@ package struct ControlBlock: ~Copyable {
   /// What is to be done once the context is saved. Not before: a waiter that is visible while it still runs would be
   /// resumed twice.
   @usableFromInline
-  enum Departure {
-    /// Nothing: a generator, or a coroutine that never suspended.
+  enum AfterSwitch {
+    /// Nothing: what runs here is nested, or never suspended.
     case none
     /// Unlock what it waits for: from then on others may wake it.
     case unlock(Unmanaged<Waitable>)
-    /// The same for all the things that a select waits for. The list lies on the stack that was left.
-    case unlockAll(UnsafeMutablePointer<SelectWait>)
+    /// The same for all the things of a joint wait. The list lies on the stack that was left.
+    case unlockAll(UnsafeMutablePointer<JointWait>)
     /// Put it at the end of its scheduler's queue.
     case enqueue
     /// Take the stack back.
@@ -154,8 +147,8 @@ extension ControlBlock {
     block.initialize(
       to: ControlBlock(
         link: ContextLink(own: .init(), resumer: .init()),
-        tag: 0, state: Atomic(.none), departure: .none, serial: nextSerial(),
-        words: coroutine_words(), owner: .passUnretained(owner), stack: stack,
+        tag: 0, state: Atomic(.none), afterSwitch: .none, serial: nextSerial(),
+        threadState: swift_thread_state(), owner: .passUnretained(owner), stack: stack,
         pool: pool, sanitizer: coroutine_sanitizer()))
     let number = UInt(truncatingIfNeeded: block.pointee.serial >> 1)
     block.pointee.tag = UInt(bitPattern: block) | number << UInt(addressBits)

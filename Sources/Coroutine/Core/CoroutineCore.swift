@@ -1,12 +1,12 @@
 public import CCoroutine
-import CSystem
+import CCoroutineSystem
 import Context
 public import Synchronization
 
 /// A scheduled coroutine, whatever its result: what the schedulers run and the primitives suspend.
 ///
 /// It keeps itself alive from its creation to its end, so that queues hold it without counting. Its fields are touched by
-/// the thread that runs it, or, while it does not run, by the one party that holds its `Ready` token or its wait node:
+/// the thread that runs it, or, while it does not run, by the one party that holds its `CoroutineJob` token or its wait node:
 /// never by two threads at once. Where another rule holds, the field says so.
 ///
 /// The stack is allocated when it runs for the first time, and given back before anybody learns that it has ended.
@@ -28,14 +28,14 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) private final var body: Optional<Body>
   /// What it is doing, for whoever asks: written by itself, the thread that runs it, and whoever wakes it.
   final let state = Atomic<CoroutineState>(.ready)
-  /// Whether it is an `ActorCoroutine`. Constant after the initialiser.
-  @exclusivity(unchecked) @usableFromInline final var isActor = false
+  /// Whether it answers messages: by this a subclass is recognised. Constant after the initialiser.
+  @exclusivity(unchecked) @usableFromInline final var answersMessages = false
   /// Whether anybody ever asked for the result.
   final let wasObserved = Atomic<Bool>(false)
   /// Whether it has waited for another one's end. Its own.
   @exclusivity(unchecked) final var hasJoined = false
-  /// How often it has lent an actor its thread; at 0 again, it lets others run (`ActorCore.lend`). Its own.
-  @exclusivity(unchecked) final var loans: UInt8 = 0
+  /// How often it has handed its thread off to another one; at 0 again, it lets others run. Its own.
+  @exclusivity(unchecked) final var handOffs: UInt8 = 0
   /// The priority of the task that it was created in, or whose coroutine it was; 0 for none. (Not as `TaskPriority`, whose
   /// layout only the Swift runtime knows: each access would be a call.)
   @exclusivity(unchecked) private var rawPriority: UInt8
@@ -47,23 +47,23 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   /// that.
   @exclusivity(unchecked) @usableFromInline final var outcome = Outcome.words
   @exclusivity(unchecked) @usableFromInline final var valueWords: (UInt, UInt) = (0, 0)
-  /// The scope that waits for its end, if one does, until then; and its place among the scope's children, guarded by the
-  /// scope's lock. Not counted: a scope lives until its children have ended.
-  @exclusivity(unchecked) private(set) final var scope: Unmanaged<ScopeStorage>?
-  @exclusivity(unchecked) final var placeInScope = 0
+  /// What waits for its end, if something does, until then; and its index among the children, guarded by the family's lock.
+  /// Not counted: a family lives until its children have ended.
+  @exclusivity(unchecked) private(set) final var family: Unmanaged<CoroutineFamily>?
+  @exclusivity(unchecked) final var indexInFamily = 0
   /// What keeps it from leaving its thread. Changed by itself.
   @exclusivity(unchecked) @usableFromInline final var restraint = Restraint()
   /// Set once; retained.
   @usableFromInline final let extrasWord = Atomic<Unmanaged<CoroutineExtras>?>(nil)
   /// Where debuggers find it until it begins, if its scheduler can't be looked into; `nil` too if it began at once.
-  @exclusivity(unchecked) private final var place: Newcomers.Place?
+  @exclusivity(unchecked) private final var place: UnstartedCoroutines.Place?
   /// The usable bytes of its stack, or `defaultStackSize`.
   private let stackSize: Int
   private static var defaultStackSize: Int { .min }
   final var hasStackOfDefaultSize: Bool { stackSize == Self.defaultStackSize }
 
   /// The address of its scheduler's pool, if that is one, and is known; the scheduler keeps it alive. Written by whoever
-  /// holds the coroutine's `Ready` token, or by itself.
+  /// holds the coroutine's `CoroutineJob` token, or by itself.
   @exclusivity(unchecked) final var pool: UnsafeRawPointer?
 
   // Then what it needs that waits, is cancelled, or asked about.
@@ -85,7 +85,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @usableFromInline package let name: String
   /// For debuggers alone.
   @exclusivity(unchecked) final var record = InspectionRecord()
-  /// What its selects draw their order from. Its own.
+  /// What its joint waits draw their order from. Its own.
   @exclusivity(unchecked) @usableFromInline final var random = RandomWord()
 
   @usableFromInline typealias Body = (CoroutineCore) throws -> Void
@@ -119,7 +119,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
     self.home = consume scheduler
     self.name = consume name
     self.stackSize = stackSize ?? Self.defaultStackSize
-    self.inherited = coroutine_words_capture()
+    self.inherited = coroutine_thread_state_capture()
     self.body = consume body
     let creator = CoroutineCore.currentUncounted?._withUnsafeGuaranteedRef { ($0.id, $0.rawPriority) }
     parentID = creator?.0 ?? 0
@@ -179,6 +179,14 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   /// So many have ended, by whoever does not count them any more.
   static func addEndings(_ count: UInt64) { endings.wrappingAdd(count, ordering: .releasing) }
 
+  /// Whether it has ended: then what it has left may be read.
+  @usableFromInline
+  final var isFinished: Bool { state.load(ordering: .acquiring) == .finished }
+
+  /// Somebody has asked for the result, or it goes another way: a failure needs no report.
+  @usableFromInline
+  final func resultIsTaken() { wasObserved.store(true, ordering: .relaxed) }
+
   override package final func describe(_ operation: WaitReason.Operation) -> String {
     WaitText.end(ofCoroutine: id, name, operation)
   }
@@ -188,27 +196,32 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   }
 }
 
+extension CoroutineCore: ShownWaitable {
+  package static var waitKind: WaitKind { .coroutine }
+  package static var waitFields: [UInt64]? { fieldOffsets("name") }
+}
+
 // MARK: - Before its turn
 
 extension CoroutineCore {
   /// Lets the processor fetch its object, which need not be alive: nothing of it is read.
   @inline(__always)
   static func prefetch(_ core: Unmanaged<CoroutineCore>) {
-    for line in 0..<5 { csystem_prefetch(core.toOpaque() + 64 * line) }
+    for line in 0..<5 { coroutine_system_prefetch(core.toOpaque() + 64 * line) }
   }
 
   /// Lets the processor fetch its block and the frames in which it waits. For whoever may run it.
   @inline(__always)
   final func prefetchStack() {
     guard let block else { return }
-    for line in -6..<3 { csystem_prefetch(UnsafeRawPointer(block) + 64 * line) }
+    for line in -6..<3 { coroutine_system_prefetch(UnsafeRawPointer(block) + 64 * line) }
   }
 }
 
 // MARK: - Running
 
 extension CoroutineCore {
-  /// The coroutine that runs on this thread, or whose generator does.
+  /// The coroutine that runs on this thread, or on behalf of which a nested stack does.
   @inlinable @inline(__always)
   package static var current: CoroutineCore? {
     guard let pointer = coroutine_current() else { return nil }
@@ -223,12 +236,12 @@ extension CoroutineCore {
 
   /// Runs a ready coroutine on the calling thread until it suspends or ends. The scheduler's half of every switch.
   ///
-  /// Inlined into the scheduler's loop, always: a processor foresees the returns that match the calls it has seen. What
+  /// Inlined into the scheduler's loop, always: a processor predicts the returns that match the calls it has seen. What
   /// returns after a switch is another coroutine's call, of the same functions more often than not. A return of this
-  /// function in between would shift all of them, and make a round trip over two channels a third slower.
+  /// function in between would shift all of them, and make a round trip between two coroutines a third slower.
   @inline(__always)
-  static func run(_ ready: consuming Ready, isOnTop: Bool = false) {
-    let core = ready.take()
+  static func run(_ job: consuming CoroutineJob, isOnTop: Bool = false) {
+    let core = job.take()
     core._withUnsafeGuaranteedRef { core in
       if core.restraint.pins == 0 { core.run(isNested: false, isOnTop: isOnTop) } else { core.runPinned() }
     }
@@ -256,9 +269,9 @@ extension CoroutineCore {
     let resumer = coroutine_current()
     owner(of: first)._withUnsafeGuaranteedRef { $0.beginTurn(first) }
     if isOnTop { first.pointee.mode.insert(.onTop) }
-    coroutine_words_enter(&first.pointee.words)
+    coroutine_thread_state_enter(&first.pointee.threadState)
     let block = ControlBlock.resumeTurn(first)
-    coroutine_words_leave(&block.pointee.words)
+    coroutine_thread_state_leave(&block.pointee.threadState)
     if isOnTop { block.pointee.mode.remove(.onTop) }
     coroutine_set_current(resumer)
     return owner(of: block)._withUnsafeGuaranteedRef { $0.endTurn(block, isNested: isNested) }
@@ -292,22 +305,22 @@ extension CoroutineCore {
     _ block: UnsafeMutablePointer<ControlBlock>, isNested: Bool
   ) -> UnsafeMutablePointer<ControlBlock>? {
     reportOpenAccess(block)
-    if coroutine_departure_is_watched() { noteDeparture(block.pointee.departure) }
+    if coroutine_turn_end_is_watched() { noteTurnEnd(block.pointee.afterSwitch) }
 
     // The context is saved. As soon as the coroutine may be woken it runs elsewhere: nothing of it is touched after that.
-    let departure = block.pointee.departure
-    block.pointee.departure = .none
+    let afterSwitch = block.pointee.afterSwitch
+    block.pointee.afterSwitch = .none
     guard restraint.pins == 0 else {
-      stay(block, departure, isNested: isNested)
+      stay(block, afterSwitch, isNested: isNested)
       return block
     }
-    switch departure {
+    switch afterSwitch {
     case .unlock, .unlockAll:
-      publishWait(block, departure)
+      publishWait(block, afterSwitch)
     case .enqueue:
       block.pointee.state.store(.ready, ordering: .releasing)
       state.store(.ready, ordering: .relaxed)
-      Ready(.passUnretained(self)).enqueueAgain()
+      CoroutineJob(.passUnretained(self)).enqueueAgain()
     case .finish:
       finish(block)
     case .none:
@@ -324,10 +337,10 @@ extension CoroutineCore {
 
   /// Lets others end the wait of a coroutine that has left its stack.
   @inline(__always)
-  final func publishWait(_ block: UnsafeMutablePointer<ControlBlock>, _ departure: ControlBlock.Departure) {
+  final func publishWait(_ block: UnsafeMutablePointer<ControlBlock>, _ afterSwitch: ControlBlock.AfterSwitch) {
     block.pointee.state.store(.suspended, ordering: .releasing)
     state.store(.suspended, ordering: .relaxed)
-    switch departure {
+    switch afterSwitch {
     case .unlock(let waitable):
       // Whoever ends the wait now, or goes on after it, has to get this lock before what was waited for can go.
       parking.parkAsPrepared()
@@ -360,12 +373,12 @@ extension CoroutineCore {
           core.hideStarting()
           core.runBody()
         }
-        block.pointee.departure = .finish
-        // From here on no debugger finds it. Whether one has is asked when it is off its stack: `noteDeparture`.
+        block.pointee.afterSwitch = .finish
+        // From here on no debugger finds it. Whether one has is asked when it is off its stack: `noteTurnEnd`.
         block.pointee.state.store(.none, ordering: .releasing)
         ControlBlock.leave(block)
       }
-      block.pointee.words = coroutine_words(access: 0, task: 0, locals: inherited)
+      block.pointee.threadState = swift_thread_state(access: 0, task: 0, locals: inherited)
       // In this order: a debugger that finds it on its stack does not take it for one that has not begun, too.
       self.block = block
       block.pointee.state.store(.ready, ordering: .releasing)
@@ -378,19 +391,19 @@ extension CoroutineCore {
   /// On the thread that begins it, where it was shown.
   @inline(__always)
   private final func hideStarting() {
-    if let place { Newcomers.empty(place) } else { PoolWorker.hideStarting() }
+    if let place { UnstartedCoroutines.empty(place) } else { PoolWorker.hideStarting() }
   }
 
   private final func endWithoutRunning(_ error: any Error) -> UnsafeMutablePointer<ControlBlock>? {
     // During a freeze it is to be found where it is shown, since it is nowhere else.
-    if coroutine_inspection_requested() { Inspection.waitForEnd() }
+    if coroutine_inspection_requested() { Freeze.waitForEnd() }
     hideStarting()
     // A debugger that came between may have found it, and it shall not end meanwhile.
-    if coroutine_inspection_requested() { Inspection.waitForEnd() }
+    if coroutine_inspection_requested() { Freeze.waitForEnd() }
     dropInheritedBindings()
     dropBody()
     outcome = .failure(error)
-    if coroutine_notes_are_taken() { noteDeparture(.finish) }
+    if coroutine_notes_are_taken() { noteTurnEnd(.finish) }
     end()
     return nil
   }
@@ -411,7 +424,7 @@ extension CoroutineCore {
   #if DEBUG
     /// Says once that a coroutine suspends in the middle of an access: another's overlap with it can't be detected.
     private final func reportOpenAccess(_ block: UnsafeMutablePointer<ControlBlock>) {
-      guard block.pointee.words.access != 0, !Self.hasReportedOpenAccess.exchange(true, ordering: .relaxed) else {
+      guard block.pointee.threadState.access != 0, !Self.hasReportedOpenAccess.exchange(true, ordering: .relaxed) else {
         return
       }
       CoroutineErrors.print(
@@ -427,7 +440,7 @@ extension CoroutineCore {
 
   @inline(__always)
   private final func finish(_ block: UnsafeMutablePointer<ControlBlock>) {
-    coroutine_words_release(&block.pointee.words)
+    coroutine_thread_state_release(&block.pointee.threadState)
     self.block = nil
     ControlBlock.destroy(block)
     end()
@@ -446,9 +459,9 @@ extension CoroutineCore {
     state.store(.finished, ordering: .releasing)
     lock.unlock()
     waiters.wakeAll { $0.wakeJoiner() }
-    if let scope {
-      self.scope = nil
-      scope._withUnsafeGuaranteedRef { $0.childEnded(self) }
+    if let family {
+      self.family = nil
+      family._withUnsafeGuaranteedRef { $0.childEnded(self) }
     }
     Unmanaged.passUnretained(self).release()
   }
@@ -458,10 +471,10 @@ extension CoroutineCore {
   private final func beginWatchedTurn(_ block: UnsafeMutablePointer<ControlBlock>) {
     while coroutine_inspection_requested() {
       block.pointee.state.store(.ready, ordering: .releasing)
-      Inspection.waitForEnd()
+      Freeze.waitForEnd()
       block.pointee.state.store(.running, ordering: .relaxed)
     }
-    if coroutine_events_are_observed() { CoroutineObservation.tellResumed(self) }
+    if coroutine_events_are_observed() { tellResumed() }
   }
 }
 
@@ -471,9 +484,9 @@ extension CoroutineCore {
   /// Puts a new coroutine behind those that are ready on its scheduler.
   @usableFromInline
   final func schedule() {
-    if coroutine_events_are_observed() { CoroutineObservation.tellReady(self, .launched) }
-    if let pool = home.poolAddress { self.pool = pool } else { place = Newcomers.add(self) }
-    Ready(.passUnretained(self)).enqueue(.launched)
+    if coroutine_events_are_observed() { tellReady(.launched) }
+    if let pool = home.poolAddress { self.pool = pool } else { place = UnstartedCoroutines.add(self) }
+    CoroutineJob(.passUnretained(self)).enqueue(.launched)
   }
 
   /// Has nothing of its creator. Before it is scheduled.
@@ -485,14 +498,14 @@ extension CoroutineCore {
 
   /// Drops the task-local bindings that it has inherited. Before it is scheduled.
   private final func dropInheritedBindings() {
-    var words = coroutine_words(access: 0, task: 0, locals: inherited)
-    coroutine_words_release(&words)
+    var words = swift_thread_state(access: 0, task: 0, locals: inherited)
+    coroutine_thread_state_release(&words)
     inherited = 0
   }
 
-  /// A scope waits for its end and takes its failure. Before it is scheduled, when nobody else asks for that.
-  final func willEnd(in scope: ScopeStorage) {
-    self.scope = .passUnretained(scope)
+  /// A family waits for its end and takes its failure. Before it is scheduled, when nobody else asks for that.
+  final func willEnd(in family: CoroutineFamily) {
+    self.family = .passUnretained(family)
     resultIsTaken()
   }
 
@@ -501,7 +514,7 @@ extension CoroutineCore {
   final func runImmediately() {
     coroutine_prepare_thread()
     // Where the running task can't be hidden from it, a coroutine must not begin inside one: it would take it with it.
-    let hidesTask = coroutine_words_found() & UInt32(COROUTINE_WORDS_TASK.rawValue) != 0
+    let hidesTask = coroutine_thread_state_found() & UInt32(COROUTINE_THREAD_STATE_TASK.rawValue) != 0
     guard hidesTask || withUnsafeCurrentTask(body: { $0 == nil }) else { return schedule() }
     run(isNested: true, isOnTop: true)
   }
@@ -515,9 +528,9 @@ extension CoroutineCore {
   package final var isInterrupted: Bool { interruption.load(ordering: .relaxed) != 0 }
 
   /// Suspends the running coroutine until somebody claims its wait. `waitable.lock` is held, and is released when the
-  /// context is saved. On the coroutine's own stack or on that of a generator that it runs; may return on another thread.
+  /// context is saved. On the coroutine's own stack or on a nested one; may return on another thread.
   ///
-  /// Inlined, for the switch in it: a return that follows a switch is one that the processor does not foresee.
+  /// Inlined, for the switch in it: a return that follows a switch is one that the processor does not predict.
   @inlinable @inline(__always)
   package final func park(
     _ operation: WaitReason.Operation, at waitable: Waitable, until deadline: UInt64
@@ -526,7 +539,7 @@ extension CoroutineCore {
     if deadline == WaitDeadline.never {
       _ = ControlBlock.suspend(prepare(.unlock(.passUnretained(waitable))), passing: 0)
     } else {
-      departTimed(.unlock(.passUnretained(waitable)), until: deadline)
+      suspendTimed(.unlock(.passUnretained(waitable)), until: deadline)
     }
     waitReason = nil
     // Until here: the unlock and the wake both use it, on other stacks.
@@ -534,14 +547,14 @@ extension CoroutineCore {
     return parking.cause
   }
 
-  /// A departure that a deadline may end too.
+  /// A suspension that a deadline may end too.
   @usableFromInline @inline(never)
-  final func departTimed(_ departure: ControlBlock.Departure, until deadline: UInt64) {
-    var timer = TimerNode(.waiter(.coroutine(.passUnretained(self))), deadline: deadline)
+  final func suspendTimed(_ afterSwitch: ControlBlock.AfterSwitch, until deadline: UInt64) {
+    var timer = TimerNode(.wait(TimedWait(Unmanaged<CoroutineCore>.passUnretained(self))), deadline: deadline)
     withUnsafeMutablePointer(to: &timer) { timer in
       // Should it be due before the context is saved, its claim waits for that.
       TimerService.shared.arm(timer)
-      depart(departure)
+      suspendUntimed(afterSwitch)
       // One that has won is armed no more: see `TimerQueue`.
       if parking.cause != .timedOut { TimerService.shared.disarm(timer) }
     }
@@ -550,32 +563,34 @@ extension CoroutineCore {
   /// Suspends the running coroutine until somebody claims one of its waits. The locks of all that `wait` lists are held,
   /// and are released when the context is saved.
   @usableFromInline
-  final func park(_ wait: UnsafeMutablePointer<SelectWait>, until deadline: UInt64) -> WakeCause {
-    waitReason = WaitReason(selecting: wait, until: deadline)
+  final func park(
+    _ operation: WaitReason.Operation, jointly wait: UnsafeMutablePointer<JointWait>, until deadline: UInt64
+  ) -> WakeCause {
+    waitReason = WaitReason(operation, jointly: wait, until: deadline)
     if deadline == WaitDeadline.never {
-      depart(.unlockAll(wait))
+      suspendUntimed(.unlockAll(wait))
     } else {
-      departTimed(.unlockAll(wait), until: deadline)
+      suspendTimed(.unlockAll(wait), until: deadline)
     }
     waitReason = nil
     return parking.cause
   }
 
-  private final func depart(_ departure: ControlBlock.Departure) {
-    _ = ControlBlock.suspend(prepare(departure), passing: 0)
+  private final func suspendUntimed(_ afterSwitch: ControlBlock.AfterSwitch) {
+    _ = ControlBlock.suspend(prepare(afterSwitch), passing: 0)
   }
 
-  /// The first half of a departure. The second is the switch, at once: for who has to make it himself, since each return
-  /// that follows a switch is one that the processor does not foresee.
+  /// The first half of a suspension. The second is the switch, at once: for who has to make it himself, since each return
+  /// that follows a switch is one that the processor does not predict.
   @inlinable @inline(__always)
-  final func prepare(_ departure: ControlBlock.Departure) -> UnsafeMutablePointer<ControlBlock> {
-    guard let block, !coroutine_is_inside_task(), restraint.bans == 0 else { reportImpossibleDeparture() }
-    block.pointee.departure = departure
+  final func prepare(_ afterSwitch: ControlBlock.AfterSwitch) -> UnsafeMutablePointer<ControlBlock> {
+    guard let block, !coroutine_is_inside_task(), restraint.bans == 0 else { reportImpossibleSuspension() }
+    block.pointee.afterSwitch = afterSwitch
     return block
   }
 
   @usableFromInline @inline(never)
-  final func reportImpossibleDeparture() -> Never {
+  final func reportImpossibleSuspension() -> Never {
     require(block != nil, "\(description) suspends without a stack")
     // A coroutine runs with no task of its own, so what runs here is a job that a task began on this stack: it would be
     // left behind half-way, with what the concurrency runtime keeps of it on the stack.
@@ -599,10 +614,10 @@ extension CoroutineCore {
 
   // Twice, each with its reason for a constant.
   @inline(__always)
-  private static func wake(_ core: Unmanaged<CoroutineCore>, _ arrival: Arrival) {
+  private static func wake(_ core: Unmanaged<CoroutineCore>, _ reason: EnqueueReason) {
     makeReady(core)
     guard core._withUnsafeGuaranteedRef({ $0.restraint.pins == 0 || !$0.resumePinned() }) else { return }
-    Ready(core).enqueue(arrival)
+    CoroutineJob(core).enqueue(reason)
   }
 
   /// Runs a suspended coroutine at once, on the calling thread, until it suspends. For whoever has claimed its wait, where
@@ -650,7 +665,7 @@ extension CoroutineCore {
   @usableFromInline package final var description: String { Self.describe(id: id, name: name) }
 
   static func describe(id: UInt64, name: String) -> String {
-    name.isEmpty ? "coroutine \(id)" : "coroutine \(id) \"\(name)\""
+    WaitText.coroutine(id, name)
   }
 }
 

@@ -13,11 +13,12 @@ final class CoroutineExtras: @unchecked Sendable {
   @exclusivity(unchecked) var visiting: SchedulerReference?
   /// The thread that it keeps, as long as it is pinned to one. Changed by itself.
   @exclusivity(unchecked) var pin: ThreadPin?
-  /// What its last ask of an actor needed, for the next one. Its own. Retained; unmanaged, since each ask takes it out and puts
-  /// it back, and an assignment would release what is not there.
-  @exclusivity(unchecked) @usableFromInline var spareReply: Unmanaged<ReplyEnd>?
-  /// The innermost one that it has open, and why it was cancelled as a whole. Guarded by `cancellationLock`.
-  @exclusivity(unchecked) var regions: CancellationRegion?
+  /// What one of its operations needed, for the next one of that kind. Its own. Retained; unmanaged, since each takes it out
+  /// and puts it back, and an assignment would release what is not there.
+  @exclusivity(unchecked) @usableFromInline var spare: Unmanaged<AnyObject>?
+  /// The innermost region that it has open (`CoroutineCore.regions` knows the type), and why it was cancelled as a whole.
+  /// Guarded by `cancellationLock`.
+  @exclusivity(unchecked) var innermostRegion: AnyObject?
   @exclusivity(unchecked) var cancellationReason: (any Error)?
 
   /// How often observers were told that it is ready, and when last; 0: never. Written by those who tell them.
@@ -50,26 +51,7 @@ final class CoroutineExtras: @unchecked Sendable {
 
   deinit {
     creation?.deallocate()
-    spareReply?.release()
-  }
-}
-
-extension CoroutineExtras {
-  /// The spare reply, if nobody else has it.
-  @inlinable @inline(__always)
-  func takeSpareReply() -> ReplyEnd? {
-    guard var spare = spareReply?.takeRetainedValue() else { return nil }
-    spareReply = nil
-    return isKnownUniquelyReferenced(&spare) ? spare : nil
-  }
-
-  /// Takes over a reference.
-  @inlinable @inline(__always)
-  func keepSpareReply(_ reply: Unmanaged<ReplyEnd>) {
-    // One of an ask inside of the function that made the message, if any.
-    let other = spareReply
-    spareReply = reply
-    other?.release()
+    spare?.release()
   }
 }
 
@@ -110,11 +92,6 @@ extension CoroutineCore {
   final var pin: ThreadPin? {
     get { extras?._withUnsafeGuaranteedRef { $0.pin } }
     set { neededExtras._withUnsafeGuaranteedRef { $0.pin = newValue } }
-  }
-
-  final var regions: CancellationRegion? {
-    get { extras?._withUnsafeGuaranteedRef { $0.regions } }
-    set { neededExtras._withUnsafeGuaranteedRef { $0.regions = newValue } }
   }
 
   final var cancellationReason: (any Error)? {

@@ -1,4 +1,4 @@
-import CSystem
+import CCoroutineSystem
 import Glibc
 public import Synchronization
 
@@ -34,27 +34,27 @@ extension WakeCause {
 }
 
 /// Who ends a wait: one word, that everybody who could must claim. An event of what is waited for, a cancel, a deadline
-/// and the other cases of a select race for it, on as many threads; the first wins and wakes, the others look elsewhere.
+/// and the other cases of a joint wait race for it, on as many threads; the first wins and wakes, the others look elsewhere.
 ///
-///     awake ──prepare──> departing ──park──> parked ──claim──> claimed(cause) ──prepare──> …
+///     awake ──prepare──> suspending ──park──> parked ──claim──> claimed(cause) ──prepare──> …
 ///       ^                    │
 ///       └──────abandon───────┘
 ///
-/// `departingIdle` and `parkedIdle` are the same as `departing` and `parked`, except that one who does not have the lock may
+/// `suspendingIdle` and `parkedIdle` are the same as `suspending` and `parked`, except that one who does not have the lock may
 /// end the wait by bringing something: `claimIdle`.
 ///
 /// Only whoever waits, or the thread that runs it, goes from `awake` to `parked`, by plain stores; only a claim goes on.
-/// `departing` lasts from before the lock of what is waited for is taken until the context is saved. No claim succeeds
+/// `suspending` lasts from before the lock of what is waited for is taken until the context is saved. No claim succeeds
 /// then: it waits until the word changes, which takes no other lock than that one.
 @usableFromInline
 package struct Parking: ~Copyable, Sendable {
   @usableFromInline let word = Atomic<UInt32>(Parking.awake)
 
   @usableFromInline static var awake: UInt32 { 0 }
-  @usableFromInline static var departing: UInt32 { 1 }
+  @usableFromInline static var suspending: UInt32 { 1 }
   @usableFromInline static var parked: UInt32 { 2 }
   /// The same for a wait that may also be ended by `claimIdle`: without the lock of what is waited for.
-  @usableFromInline static var departingIdle: UInt32 { 3 }
+  @usableFromInline static var suspendingIdle: UInt32 { 3 }
   @usableFromInline static var parkedIdle: UInt32 { 4 }
   /// `claimed + cause`.
   @usableFromInline static var claimed: UInt32 { 16 }
@@ -64,13 +64,13 @@ package struct Parking: ~Copyable, Sendable {
 
   /// A wait may follow. Whoever cancels from here on sees it, or is seen by the look at the flag that comes later.
   @inlinable @inline(__always)
-  package borrowing func prepare() { word.store(Self.departing, ordering: .relaxed) }
+  package borrowing func prepare() { word.store(Self.suspending, ordering: .relaxed) }
 
   /// The same for a wait that others may end before it has begun: false if one of them has.
   @inlinable
   package borrowing func prepareUnlessClaimed() -> Bool {
     word.compareExchange(
-      expected: Self.awake, desired: Self.departing, successOrdering: .acquiringAndReleasing,
+      expected: Self.awake, desired: Self.suspending, successOrdering: .acquiringAndReleasing,
       failureOrdering: .acquiring
     ).exchanged
   }
@@ -78,7 +78,7 @@ package struct Parking: ~Copyable, Sendable {
   /// The wait that follows is one for anybody who brings something (`claimIdle`): after `prepare`, when it is known that one
   /// follows.
   @inlinable @inline(__always)
-  package borrowing func prepareIdle() { word.store(Self.departingIdle, ordering: .relaxed) }
+  package borrowing func prepareIdle() { word.store(Self.suspendingIdle, ordering: .relaxed) }
 
   /// None followed.
   @inlinable @inline(__always)
@@ -112,7 +112,7 @@ package struct Parking: ~Copyable, Sendable {
     let (exchanged, found) = word.compareExchange(
       expected: Self.parked, desired: Self.claimed + cause.rawValue,
       successOrdering: .acquiringAndReleasing, failureOrdering: .relaxed)
-    return exchanged || found &- 1 < Self.parkedIdle && claimAfterDeparture(cause)
+    return exchanged || found &- 1 < Self.parkedIdle && claimAfterSuspending(cause)
   }
 
   /// The same by one compare-and-exchange: false also where `claim` would look again, since the context is still to be saved
@@ -154,12 +154,12 @@ package struct Parking: ~Copyable, Sendable {
   }
 
   @usableFromInline @inline(never)
-  borrowing func claimAfterDeparture(_ cause: WakeCause) -> Bool {
+  borrowing func claimAfterSuspending(_ cause: WakeCause) -> Bool {
     var pause = ShortPause()
     while true {
       let found = word.load(ordering: .relaxed)
       switch found {
-      case Self.departing, Self.departingIdle:
+      case Self.suspending, Self.suspendingIdle:
         pause.pause()
       case Self.parked, Self.parkedIdle:
         let (exchanged, _) = word.compareExchange(
@@ -188,6 +188,6 @@ struct ShortPause {
 
   mutating func pause() {
     spins += 1
-    if spins < 100 { csystem_relax() } else { sched_yield() }
+    if spins < 100 { coroutine_system_relax() } else { sched_yield() }
   }
 }

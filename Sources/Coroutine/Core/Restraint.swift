@@ -1,76 +1,4 @@
 import CCoroutine
-import Glibc
-
-/// Runs `body`, in which the calling coroutine must not suspend: a suspension ends the program with the coroutine's name.
-///
-/// For code that holds a lock that belongs to the thread (`Mutex`, a pthread lock) and calls something that might wait:
-/// the coroutine could go on elsewhere, and the lock would never be unlocked.
-///
-/// ```swift
-/// cache.withLock { entries in
-///   withoutSuspension { entries[key] = makeEntry() }      // traps if makeEntry() waits for anything
-/// }
-/// ```
-///
-/// They nest. A `yield` of a generator is no suspension, since it stays on the thread; but as long as the generator's body
-/// is inside, its consumer is too. Outside of coroutines it runs `body` and nothing else.
-///
-/// - Parameter body: runs at once, on the caller's thread.
-/// - Throws: what `body` throws.
-@_disfavoredOverload @available(*, noasync, message: "an async function suspends at each 'await'")
-public func withoutSuspension<Result: ~Copyable, Failure: Error>(
-  _ body: () throws(Failure) -> Result
-) throws(Failure) -> Result {
-  guard let core = CoroutineCore.current else { return try body() }
-  core.restraint.bans += 1
-  defer {
-    core.requireIsCurrent(atTheEndOf: "withoutSuspension")
-    core.restraint.bans -= 1
-  }
-  return try body()
-}
-
-/// Runs `body` on one thread: a suspension in it keeps the thread, which blocks until the coroutine goes on.
-///
-/// For what belongs to a thread and must outlast a wait: a lock of the system's, a graphics context, a thread-local of a C
-/// library.
-///
-/// ```swift
-/// try withThreadPinned {
-///   pthread_mutex_lock(lock)
-///   defer { pthread_mutex_unlock(lock) }
-///   try requests.send(request)      // comes back on this thread
-/// }
-/// ```
-///
-/// A `ThreadPool` goes on meanwhile with another thread, which it starts: each wait costs as much as a thread. What the
-/// coroutine waits for may run in the same pool, even in a serial one, and the rule that one at a time runs there holds.
-/// It comes back when one of the pool's threads is free: others that block in a lock which it holds must be fewer than
-/// those, or it never does.
-/// On a `DispatchQueue`, in `runUntilComplete`, and on a scheduler of one's own the thread is missing: on a serial one
-/// nothing else runs until the wait is over, and `Coroutine.yield()` returns at once. The same holds where
-/// `Coroutine.immediate` runs the coroutine inside of another, which waits with it.
-///
-/// They nest. A generator whose body is inside pins its consumer too. Outside of coroutines it runs `body` and nothing else.
-///
-/// - Parameter body: runs on one thread, to its end; on a pool others may run before it begins. Must not move to another
-///   scheduler by `on`: traps.
-/// - Throws: what `body` throws.
-@_disfavoredOverload @available(*, noasync, message: "a task can't be pinned to a thread")
-public func withThreadPinned<Result: ~Copyable, Failure: Error>(
-  _ body: () throws(Failure) -> Result
-) throws(Failure) -> Result {
-  guard let core = CoroutineCore.current else { return try body() }
-  core.leaveBorrowedTurn()
-  if core.pin == nil { core.pin = ThreadPin() }
-  core.restraint.pins += 1
-  defer {
-    core.requireIsCurrent(atTheEndOf: "withThreadPinned")
-    core.restraint.pins -= 1
-    if core.restraint.pins == 0 { core.pin = nil }
-  }
-  return try body()
-}
 
 /// How often a coroutine is, at present, inside of what keeps it from leaving its thread. Changed by itself.
 @usableFromInline
@@ -86,12 +14,9 @@ extension CoroutineCore {
   @inline(__always)
   final var isUnrestrained: Bool { restraint.bans | restraint.pins == 0 }
 
-  /// What it begins on one coroutine a generator could end on another.
+  /// What it begins on one coroutine could be ended on another, by what runs nested and was moved.
   final func requireIsCurrent(atTheEndOf function: StaticString) {
-    require(
-      CoroutineCore.current === self,
-      "\(function), which \(description) began, ended elsewhere: a generator inside of it was moved to another coroutine"
-    )
+    if CoroutineCore.current !== self { reportEndElsewhere(of: function, description) }
   }
 
   /// Goes on in a turn of its own, if it has one on top of a coroutine that asked it or joins it, and goes on after it. If it
@@ -114,26 +39,24 @@ extension CoroutineCore {
   /// returns, the next one begins.
   @inline(never)
   final func stay(
-    _ block: UnsafeMutablePointer<ControlBlock>, _ departure: ControlBlock.Departure, isNested: Bool
+    _ block: UnsafeMutablePointer<ControlBlock>, _ afterSwitch: ControlBlock.AfterSwitch, isNested: Bool
   ) {
     guard let pin else { fatalError("\(description) stays on a thread to which it is not pinned") }
-    if case .finish = departure {
-      fatalError(
-        "\(description) has ended inside withThreadPinned, with its thread still pinned: a generator whose body is inside "
-          + "was moved out of it. Consume such a generator in one coroutine.")
+    if case .finish = afterSwitch {
+      reportEndWithThreadPinned(description)
     }
     // Without one whoever wakes it lets it go on at once, past its scheduler, and there is no turn to wait for.
     let worker = isNested ? nil : poolWorker
-    pin.isLent = worker != nil
+    pin.hasHandedOff = worker != nil
     // From here on the worker has no thread, until it gets another one.
     if worker != nil { coroutine_set_worker(nil) }
-    if case .enqueue = departure {
+    if case .enqueue = afterSwitch {
       block.pointee.state.store(.ready, ordering: .releasing)
       state.store(.ready, ordering: .relaxed)
       guard worker != nil else { return }
-      Ready(.passUnretained(self)).enqueue(.yielded)
+      CoroutineJob(.passUnretained(self)).enqueue(.yielded)
     } else {
-      publishWait(block, departure)
+      publishWait(block, afterSwitch)
     }
     worker?._withUnsafeGuaranteedRef { $0.replaceThread() }
     if let worker = pin.waitForTurn() { coroutine_set_worker(worker) }
@@ -153,7 +76,7 @@ extension CoroutineCore {
 
   /// Lets a pinned coroutine, which is ready, go on at once, if its thread is missing to its scheduler: whether it is.
   final func resumePinned() -> Bool {
-    guard let pin, !pin.isLent else { return false }
+    guard let pin, !pin.hasHandedOff else { return false }
     pin.giveTurn(nil)
     return true
   }
@@ -168,11 +91,11 @@ extension CoroutineCore {
 }
 
 /// The thread that a pinned coroutine keeps, and where it waits for the coroutine's turn.
-// Unchecked: `isLent` is written before somebody can wake the coroutine, `worker` before the turn is given.
+// Unchecked: `hasHandedOff` is written before somebody can wake the coroutine, `worker` before the turn is given.
 final class ThreadPin: @unchecked Sendable {
   private let turn = ThreadSemaphore()
   /// A pool's: the wake goes through the pool, which gives the thread a worker with the turn.
-  var isLent = false
+  var hasHandedOff = false
   private var worker: UnsafeMutableRawPointer?
 
   /// Blocks the thread until it is the coroutine's turn. Returns the worker that the thread is from then on.

@@ -21,7 +21,7 @@ enum StackSupply {
 
   /// Looked up once, for the first stack: a sanitizer does not come or go.
   static let sanitizersActive = {
-    DebugLayout.publish()
+    coroutine_publish_debug_layout()
     return coroutine_sanitizers_active()
   }()
 }

@@ -1,6 +1,6 @@
 public import Context
 
-/// What a coroutine can wait for: a channel, a promise, another coroutine's end. The storage of each primitive is one.
+/// What a coroutine can wait for, such as another one's end. The storage of each primitive is one.
 ///
 /// The order of one wait is the same everywhere (`wait` in Waiting.swift), and the reason why nobody is ever resumed too
 /// early:
@@ -35,13 +35,9 @@ package class Waitable {
 /// leaves its stack.
 @usableFromInline
 package struct WaitReason: Sendable {
-  /// What it does there.
-  @usableFromInline
-  package enum Operation: UInt8, Sendable {
-    case send, receive, join, suspension, sleep, promise, select, lock, async
-    case permit, condition, barrier, group, once
-  }
+  @usableFromInline package typealias Operation = WaitOperation
 
+  /// What it does there.
   @usableFromInline package let operation: Operation
   /// What it waits at.
   // Read by debuggers only while the coroutine, whose frames own the object or the list, can't run.
@@ -51,8 +47,8 @@ package struct WaitReason: Sendable {
   @usableFromInline
   package enum Subject {
     case object(Unmanaged<Waitable>)
-    /// The cases of a select.
-    case cases(UnsafeMutablePointer<SelectWait>)
+    /// Several things at once.
+    case cases(UnsafeMutablePointer<JointWait>)
   }
   /// When it gives up waiting: `WaitDeadline`.
   @usableFromInline package let deadline: UInt64
@@ -70,9 +66,27 @@ package struct WaitReason: Sendable {
   }
 
   @inlinable
-  init(selecting wait: UnsafeMutablePointer<SelectWait>, until deadline: UInt64) {
-    operation = .select
+  init(_ operation: Operation, jointly wait: UnsafeMutablePointer<JointWait>, until deadline: UInt64) {
+    self.operation = operation
     self.deadline = deadline
     subject = .cases(wait)
+  }
+}
+
+extension WaitReason {
+  /// In words: the operation and what it is done at. For debuggers, while the coroutine can't run.
+  var description: String {
+    switch subject {
+    case .object(let object): object._withUnsafeGuaranteedRef { $0.describe(operation) }
+    case .cases(let wait): wait.pointee.description
+    }
+  }
+
+  /// Who can end the wait. For debuggers, while the coroutine can't run.
+  var wakers: Wakers {
+    switch subject {
+    case .object(let object): object._withUnsafeGuaranteedRef { $0.wakers(operation) }
+    case .cases(let wait): wait.pointee.wakers
+    }
   }
 }

@@ -103,7 +103,7 @@ extension Waitable {
   /// With the lock.
   @inlinable @inline(__always)
   package final func isCancelled(_ core: CoroutineCore) -> Bool {
-    // Either a cancel sees the word that says "departing", or this sees the cancel's flag.
+    // Either a cancel sees the word that says "suspending", or this sees the cancel's flag.
     coroutine_store_load_barrier_after_locking()
     return core.isInterrupted
   }
@@ -215,7 +215,7 @@ package final class WaitingTask: @unchecked Sendable {
   func arm(_ deadline: UInt64) {
     guard deadline != WaitDeadline.never else { return }
     let timer = UnsafeMutablePointer<TimerNode>.allocate(capacity: 1)
-    timer.initialize(to: TimerNode(.waiter(.task(.passUnretained(self))), deadline: deadline))
+    timer.initialize(to: TimerNode(.wait(TimedWait(.passUnretained(self))), deadline: deadline))
     self.timer = timer
     TimerService.shared.arm(timer)
   }

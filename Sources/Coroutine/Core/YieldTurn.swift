@@ -24,7 +24,7 @@ extension CoroutineCore {
 
   /// The same for the running coroutine.
   ///
-  /// Not inlined: whoever suspends here returns from the same calls as whoever is resumed, which the processor foresees.
+  /// Not inlined: whoever suspends here returns from the same calls as whoever is resumed, which the processor predicts.
   @inline(never)
   static func yieldTurn(_ core: Unmanaged<CoroutineCore>) {
     // A function with a name, as that of a closure is one of its own in the program, too.
@@ -47,7 +47,7 @@ extension CoroutineCore {
       return next._withUnsafeGuaranteedRef { core in
         guard let target = core.beginPassedTurn(after: block) else { return false }
         state.store(.ready, ordering: .relaxed)
-        _ = worker.exchange(Ready(.passUnretained(self)), for: next).take()
+        _ = worker.exchange(CoroutineJob(.passUnretained(self)), for: next).take()
         coroutine_set_current(next.toOpaque())
         ControlBlock.pass(from: block, to: target)
         return true
@@ -62,7 +62,7 @@ extension CoroutineCore {
   ) -> UnsafeMutablePointer<ControlBlock>? {
     guard let own = self.block, restraint.pins == 0,
       block.pointee.mode.union(own.pointee.mode).isEmpty,
-      coroutine_words_are_plain(&block.pointee.words, &own.pointee.words),
+      coroutine_thread_states_are_plain(&block.pointee.threadState, &own.pointee.threadState),
       own.pointee.state.load(ordering: .relaxed) == .ready
     else { return nil }
     // The order of these two is what a debugger's freeze relies on. (That nobody watched before was to save time.)

@@ -21,7 +21,7 @@ extension GeneratorCore {
     }
   }
 
-  /// Lends the generator whose stack it is: whoever resumed it keeps it alive meanwhile.
+  /// The generator whose stack it is, not retained: whoever resumed it keeps it alive meanwhile.
   static func owner<Result>(of block: UnsafeMutablePointer<ControlBlock>, _ use: (GeneratorCore) -> Result) -> Result {
     block.pointee.owner._withUnsafeGuaranteedRef { use(unsafeDowncast($0, to: GeneratorCore.self)) }
   }

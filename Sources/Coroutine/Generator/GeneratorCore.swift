@@ -144,7 +144,7 @@ class GeneratorCore {
     return .passUnretained(core.returnToDelegator())
   }
 
-  // Always inlined, as what it calls: each function that returns behind a switch returns to where no processor foresees.
+  // Always inlined, as what it calls: each function that returns behind a switch returns to where no processor predicts.
   @inline(__always)
   private final func resumeInnermost() -> UInt? {
     innermost._withUnsafeGuaranteedRef { core in
@@ -175,7 +175,7 @@ class GeneratorCore {
     coroutine_prepare_thread()
     do throws(StackError) {
       let block = try ControlBlock.create(stackSize: stackSize, owner: self, slot: slot, entry: generatorEntry)
-      block.pointee.state.store(.generator, ordering: .releasing)
+      block.pointee.state.store(.nested, ordering: .releasing)
       self.block = block
       return block
     } catch {

@@ -77,7 +77,7 @@ class GeneratorStorage<Element>: GeneratorCore {
   final var nextBlock: UnsafeMutablePointer<ControlBlock> {
     @inline(__always) get {
       guard Self.isReference || !_isPOD(Element.self) else { return plainBlock }
-      return coroutine_foreseen(plainBlock).unsafelyUnwrapped.assumingMemoryBound(to: ControlBlock.self)
+      return coroutine_speculate(plainBlock).unsafelyUnwrapped.assumingMemoryBound(to: ControlBlock.self)
     }
   }
 
@@ -137,7 +137,8 @@ class GeneratorStorage<Element>: GeneratorCore {
   /// What the next `next()` begins with, for the compiler: it has that in registers on whichever way it comes there.
   @inlinable @inline(__always)
   final func look() {
-    coroutine_words_look(bindingsPlace, plainWord, SelectedBackend.runningWord(ControlBlock.link(of: plainBlock)))
+    coroutine_thread_state_look(
+      bindingsPlace, plainWord, SelectedBackend.runningWord(ControlBlock.link(of: plainBlock)))
   }
 
   // MARK: The body's side

@@ -5,7 +5,7 @@ import Synchronization
 /// As the synchronous form. `body` runs in a task of its own, on the actor of the code around it, as a `Task`'s does, or on
 /// the executor that the calling task prefers; this returns when that has ended.
 ///
-/// - Parameter duration: not negative: traps.
+/// - Parameter duration: zero or less: `body` is cancelled from its beginning.
 /// - Throws: `TimeoutError` when the time was up and `body` ended with `CancellationError`; else what `body` throws.
 @discardableResult
 nonisolated(nonsending) public func withTimeout<Result: Sendable>(
@@ -33,14 +33,13 @@ nonisolated(nonsending) public func withTimeout<C: Clock, Result: Sendable>(
 ) async throws -> Result where C.Duration == Duration {
   let task = makeTask(body)
   let timeout = TaskTimeout { task.cancel() }
-  guard clock is SuspendingClock || clock is ContinuousClock else {
+  guard let deadline = TimerService.shared.deadline(at: instant, of: clock) else {
     let sleeper = Task {
       if (try? await clock.sleep(until: instant, tolerance: nil)) != nil { timeout.timerFired() }
     }
     defer { sleeper.cancel() }
     return try await timeout.value(of: task, orThrow: TimeoutError())
   }
-  let deadline = TimerService.shared.deadline(at: instant, of: clock)
   timeout.arm(at: deadline > TimerService.shared.now ? deadline : WaitDeadline.now)
   defer { TimerService.shared.disarm(timeout) }
   return try await timeout.value(of: task, orThrow: TimeoutError())

@@ -10,7 +10,8 @@ extension Coroutine where Success == Never, Failure == Never {
   /// too; it is waited for in any case, so that nothing of it is left when this returns. Allocates a task.
   ///
   /// - Returns: what `operation` returns.
-  /// - Throws: what `operation` throws, usually `CancellationError` when it was cancelled.
+  /// - Throws: what `operation` throws; `CancellationError` where the coroutine was cancelled before, whatever `operation`
+  ///   threw then (URLSession an error of its own). If that was a timeout, its `TimeoutError` has the other as its `cause`.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @_disfavoredOverload @available(*, noasync, message: "this is async code: await it as it is")
   public static func `await`<Value: Sendable>(
@@ -18,10 +19,17 @@ extension Coroutine where Success == Never, Failure == Never {
   ) throws -> Value {
     let core = CoroutineCore.running(for: "Coroutine.await")
     let task = Task(priority: core.priority, operation: operation)
-    return try withCancellationHandler {
-      try withCancellationShield { try task.get() }
-    } onCancel: {
-      task.cancel()
+    do {
+      return try withCancellationHandler {
+        try withCancellationShield { try task.get() }
+      } onCancel: {
+        task.cancel()
+      }
+    } catch {
+      // Not `core`: a generator's body may have been moved.
+      guard !(error is CancellationError), let core = CoroutineCore.current, core.isInterrupted else { throw error }
+      core.noteCause(error)
+      throw CancellationError()
     }
   }
 }

@@ -44,11 +44,11 @@ public enum CoroutineObservation {
     old?.release()
   }
 
-  /// Held by whoever installs or removes.
+  /// Held by the thread that installs or removes.
   private static let changes = Lock()
   private static let current = Atomic<Unmanaged<List>?>(nil)
   /// Since when there is one: what was noted before may be out of date.
-  private static let begin = Atomic<UInt64>(0)
+  static let begin = Atomic<UInt64>(0)
 
   private final class List: Sendable {
     let observers: [any CoroutineObserver]
@@ -59,98 +59,22 @@ public enum CoroutineObservation {
 // MARK: - Telling
 
 extension CoroutineObservation {
-  // By whoever may touch the coroutine's fields at that moment; none is inlined into the way of those who are not observed.
-
-  @inline(never)
-  static func tellReady(_ core: CoroutineCore, _ cause: ReadyCause) {
-    let now = coroutine_exact_time()
-    core.neededExtras._withUnsafeGuaranteedRef {
-      $0.turn &+= 1
-      $0.readySince = now
-    }
-    let waker = CoroutineCore.currentUncounted?._withUnsafeGuaranteedRef { $0.id } ?? 0
-    tell(CoroutineEvent(.ready(cause, by: cause == .yielded ? core.id : waker), core, time: now))
+  /// By code that may touch the coroutine's fields at that moment.
+  static func tell(_ kind: CoroutineEvent.Kind, of coroutine: some ObservedCoroutine) {
+    tell(kind, of: coroutine, at: coroutine_exact_time())
   }
 
-  @inline(never)
-  static func tellResumed(_ core: CoroutineCore) {
-    let now = coroutine_exact_time()
-    let since =
-      core.extras?._withUnsafeGuaranteedRef { extras -> UInt64 in
-        defer { extras.readySince = 0 }
-        return extras.readySince
-      } ?? 0
-    let isKnown = since != 0 && since >= begin.load(ordering: .relaxed)
-    tell(CoroutineEvent(.resumed(queued: isKnown ? now - since : nil), core, time: now))
-  }
-
-  @inline(never)
-  static func tellStolen(_ core: CoroutineCore) {
-    tell(CoroutineEvent(.stolen, core, time: coroutine_exact_time()))
-  }
-
-  static func tellCreated(_ core: CoroutineCore) {
-    tell(CoroutineEvent(.created, core, time: coroutine_exact_time()))
-  }
-
-  static func tellSuspended(_ core: CoroutineCore) {
-    let reason = core.waitReason.map { SuspensionReason($0.operation) } ?? .turn
-    tell(CoroutineEvent(.suspended(reason), core, time: coroutine_exact_time()))
-  }
-
-  static func tellFinished(_ core: CoroutineCore) {
-    tell(CoroutineEvent(.finished, core, time: coroutine_exact_time()))
-  }
-
-  private static func tell(_ event: consuming CoroutineEvent) {
+  static func tell(_ kind: CoroutineEvent.Kind, of coroutine: some ObservedCoroutine, at now: UInt64) {
     guard let place = coroutine_observation_enter() else { return }
+    let event = CoroutineEvent(kind, coroutine, time: now)
     // An observer that suspends would take the coroutine with it that happens to run here.
     let running = coroutine_current()
     coroutine_set_current(nil)
-    // The place was taken before: whoever exchanges the list waits for it.
+    // The slot was taken before: the thread that exchanges the list waits for it.
     current.load(ordering: .sequentiallyConsistent)?._withUnsafeGuaranteedRef { list in
       for observer in list.observers { observer.observe(event) }
     }
     coroutine_set_current(running)
     coroutine_observation_leave(place)
-  }
-}
-
-extension CoroutineCore {
-  /// What those ask for who set a bit in `coroutine_requests`. Out of the way of the others.
-  @inline(never)
-  final func noteCreation() {
-    record.note()
-    if let backtracer = coroutine_get_creation_backtracer() { noteCreators(backtracer) }
-    if coroutine_events_are_observed() { CoroutineObservation.tellCreated(self) }
-  }
-
-  /// Its wait has been claimed: it is ready in the next moment.
-  @inline(never)
-  final func noteWake() {
-    record.note()
-    guard coroutine_events_are_observed() else { return }
-    let cause: ReadyCause =
-      switch parking.cause {
-      case .cancelled: .cancelled
-      case .timedOut: .timedOut
-      default: .woken
-      }
-    CoroutineObservation.tellReady(self, cause)
-  }
-
-  /// Its turn is over, and nobody else knows yet.
-  @inline(never)
-  final func noteDeparture(_ departure: ControlBlock.Departure) {
-    // A debugger that has found it running relies on it, as on those that are suspended.
-    if case .finish = departure, coroutine_inspection_requested() { Inspection.waitForEnd() }
-    record.note()
-    guard coroutine_events_are_observed() else { return }
-    switch departure {
-    case .unlock, .unlockAll: CoroutineObservation.tellSuspended(self)
-    case .enqueue: CoroutineObservation.tellReady(self, .yielded)
-    case .finish: CoroutineObservation.tellFinished(self)
-    case .none: break
-    }
   }
 }

@@ -1,4 +1,4 @@
-/// Somebody who is told what happens to the coroutines of the process, as it happens: for traces, metrics, tests.
+/// Is told what happens to the coroutines of the process, as it happens: for traces, metrics, tests.
 ///
 /// ```swift
 /// final class SuspensionCounter: CoroutineObserver {
@@ -21,7 +21,7 @@ public protocol CoroutineObserver: AnyObject, Sendable {
   /// - No suspension, which traps: no coroutine runs as long as it does. No waiting for a coroutine either.
   /// - Careful with locks: one that the program holds while it creates or wakes a coroutine may be held by the calling
   ///   thread. And `.suspended` is told while what the coroutine waits for is locked: an operation on that very channel,
-  ///   promise or mutex would wait for ever. What it causes itself by calling the runtime is told to nobody.
+  ///   promise or mutex would wait for ever. What it causes itself by calling the runtime is not told.
   ///
   /// # In which order
   ///
@@ -33,12 +33,13 @@ public protocol CoroutineObserver: AnyObject, Sendable {
   ///
   /// `stolen` may come once or more often between `ready` and `resumed`. One that begins at once
   /// (`Coroutine.immediate`) is not `ready` before; one that is cancelled before it begins, or gets no stack, is `finished`
-  /// without having been `resumed`. `ready` is told before its scheduler gets it, `suspended` before anybody can wake it,
-  /// `finished` before anybody learns of its end. Between `resumed` and what ends that turn its thread runs it, and others
-  /// only inside of it, from their `resumed` to the end of their turns. Events of different coroutines on different threads
-  /// come side by side.
+  /// without having been `resumed`. `ready` is told before its scheduler gets it, `suspended` before it can be woken,
+  /// `finished` before a joiner learns of its end. Between `resumed` and what ends that turn its thread runs it, and
+  /// others only inside of it, from their `resumed` to the end of their turns. Events of different coroutines on
+  /// different threads come side by side.
   ///
-  /// Who is installed late misses what has been: the first event of a coroutine may be any of them; from then on it sees all.
+  /// An observer that is installed late misses what has been: the first event of a coroutine may be any of them. It
+  /// sees all from then on.
   func observe(_ event: borrowing CoroutineEvent)
 }
 
@@ -51,8 +52,8 @@ public struct CoroutineEvent: ~Copyable {
   public enum Kind: Hashable, Sendable {
     /// It exists. On its creator's thread.
     case created
-    /// It may run, and is about to be handed to its scheduler. On the thread of whoever made it so; `by` is the number of
-    /// the coroutine that runs there, 0 if none does (a timer, a thread, a task did).
+    /// It may run, and is about to be handed to its scheduler. On the thread of its waker or launcher; `by` is the
+    /// number of the coroutine that runs there, 0 if none does (a timer, a thread, a task did).
     case ready(ReadyCause, by: UInt64)
     /// A thread runs it from here on: the calling one. `queued`: the nanoseconds since it became ready; `nil` where that
     /// was not observed.
@@ -68,37 +69,50 @@ public struct CoroutineEvent: ~Copyable {
   public let kind: Kind
   /// When: nanoseconds of `CLOCK_MONOTONIC`. Equal for all observers.
   public let time: UInt64
-  private let core: Unmanaged<CoroutineCore>
+  // Alive as long as the call lasts.
+  private unowned(unsafe) let coroutine: any ObservedCoroutine
 
-  init(_ kind: Kind, _ core: CoroutineCore, time: UInt64) {
+  init(_ kind: Kind, _ coroutine: any ObservedCoroutine, time: UInt64) {
     self.kind = kind
     self.time = time
-    self.core = .passUnretained(core)
+    self.coroutine = coroutine
   }
 
   /// Unique in the process.
-  public var id: UInt64 { core._withUnsafeGuaranteedRef { $0.id } }
+  public var id: UInt64 { coroutine.id }
   /// Empty where none was given.
-  public var name: String { core._withUnsafeGuaranteedRef { $0.name } }
-  /// Who created it; 0: no coroutine.
-  public var parentID: UInt64 { core._withUnsafeGuaranteedRef { $0.parentID } }
+  public var name: String { coroutine.name }
+  /// The coroutine that created it; 0: none.
+  public var parentID: UInt64 { coroutine.parentID }
   /// Where it runs, or is going to, in words.
-  public var scheduler: String { core._withUnsafeGuaranteedRef { $0.scheduler.description } }
+  public var scheduler: String { coroutine.schedulerText }
 
   /// What a `.suspended` one waits for, in words: `receive on channel "jobs" (1 receiver)`. Empty otherwise.
   public var waitsFor: String {
     guard case .suspended = kind else { return "" }
-    return core._withUnsafeGuaranteedRef { $0.waitReason?.description ?? "" }
+    return coroutine.waitText
   }
 
   /// How often it was observed to become ready: the same number in a `.ready` and in the `.resumed` that follows.
-  public var turn: UInt32 { core._withUnsafeGuaranteedRef { $0.extras?._withUnsafeGuaranteedRef { $0.turn } ?? 0 } }
+  public var turn: UInt32 { coroutine.turn }
 
   /// What a `.finished` one threw, or why it could not run.
   public var failure: (any Error)? {
     guard kind == .finished else { return nil }
-    return core._withUnsafeGuaranteedRef { $0.failure }
+    return coroutine.failure
   }
+}
+
+/// What an event tells of its coroutine, when it is asked.
+protocol ObservedCoroutine: AnyObject {
+  var id: UInt64 { get }
+  var name: String { get }
+  var parentID: UInt64 { get }
+  var schedulerText: String { get }
+  /// What it waits for, if it does.
+  var waitText: String { get }
+  var turn: UInt32 { get }
+  var failure: (any Error)? { get }
 }
 
 /// Why a coroutine may run.
@@ -117,7 +131,7 @@ public enum ReadyCause: String, Hashable, Sendable, CaseIterable {
 
 /// What a suspended coroutine waits for, by kind.
 public enum SuspensionReason: String, Hashable, Sendable, CaseIterable {
-  /// Room in a channel or mailbox, or somebody who receives.
+  /// Room in a channel or mailbox, or a receiver.
   case send
   /// An element, a message.
   case receive
@@ -139,7 +153,7 @@ public enum SuspensionReason: String, Hashable, Sendable, CaseIterable {
   /// Its turn on a thread to which it is pinned.
   case turn
 
-  init(_ operation: WaitReason.Operation) {
+  init(_ operation: WaitOperation) {
     self =
       switch operation {
       case .send: .send

@@ -13,7 +13,7 @@ public protocol Awaitable<Value>: Sendable {
   /// What it ends with, if not with an error.
   associatedtype Value: Sendable
 
-  /// Its end, for those who wait for several.
+  /// Its end, for waiters for several.
   var ending: Ending<Value> { get }
 }
 

@@ -1,4 +1,4 @@
-// Waiting for several promises and coroutines at once. They go on side by side whoever waits: these functions only wait.
+// Waiting for several promises and coroutines at once. They go on side by side in any case: these functions only wait.
 //
 // A caller that is cancelled stops waiting and throws a `CancellationError`; the promises and coroutines go on, as they do
 // when a single `get()` is cancelled. Each call takes linear time and allocates an object for each that has not ended yet.
@@ -12,7 +12,7 @@
 /// let (user, posts) = try values(of: fetchUser(), Coroutine { try loadPosts() })
 /// ```
 ///
-/// - Throws: the error of the first one that fails, at once: the others are cancelled, since nobody would get their values
+/// - Throws: the error of the first one that fails, at once: the others are cancelled, since their values would be lost
 ///   (`results(of:)` waits for each); `CancellationError` if the caller is cancelled: the others go on.
 /// - Precondition: called inside a coroutine: traps elsewhere.
 @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
@@ -25,7 +25,7 @@ public func values<each Source: Awaitable>(of source: repeat each Source) throws
 
 /// The values of several promises and coroutines, in the order in which they are named. In `async` code.
 ///
-/// - Throws: the error of the first one that fails, at once: the others are cancelled, since nobody would get their values
+/// - Throws: the error of the first one that fails, at once: the others are cancelled, since their values would be lost
 ///   (`results(of:)` waits for each); `CancellationError` if the caller is cancelled: the others go on.
 nonisolated(nonsending) public func values<each Source: Awaitable>(
   of source: repeat each Source
@@ -42,7 +42,7 @@ nonisolated(nonsending) public func values<each Source: Awaitable>(
 /// let pages = try values(of: urls.map { fetch($0) })
 /// ```
 ///
-/// - Throws: the error of the first one that fails, at once: the others are cancelled, since nobody would get their values
+/// - Throws: the error of the first one that fails, at once: the others are cancelled, since their values would be lost
 ///   (`results(of:)` waits for each); `CancellationError` if the caller is cancelled: the others go on.
 /// - Precondition: called inside a coroutine: traps elsewhere.
 @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
@@ -55,7 +55,7 @@ public func values<Source: Awaitable>(of sources: [Source]) throws -> [Source.Va
 
 /// The values of any number of promises or coroutines, in their order. In `async` code.
 ///
-/// - Throws: the error of the first one that fails, at once: the others are cancelled, since nobody would get their values
+/// - Throws: the error of the first one that fails, at once: the others are cancelled, since their values would be lost
 ///   (`results(of:)` waits for each); `CancellationError` if the caller is cancelled: the others go on.
 nonisolated(nonsending) public func values<Source: Awaitable>(of sources: [Source]) async throws -> [Source.Value] {
   let endings = sources.map(\.ending)
@@ -67,7 +67,7 @@ nonisolated(nonsending) public func values<Source: Awaitable>(of sources: [Sourc
 // MARK: - Each outcome
 
 /// The outcomes of several promises and coroutines, values and errors, in the order in which they are named. Suspends the
-/// calling coroutine until all have ended; an error cancels nobody.
+/// calling coroutine until all have ended; an error cancels none.
 ///
 /// - Throws: `CancellationError` if the caller is cancelled.
 /// - Precondition: called inside a coroutine: traps elsewhere.
@@ -82,7 +82,7 @@ public func results<each Source: Awaitable>(
 }
 
 /// The outcomes of several promises and coroutines, values and errors, in the order in which they are named. An error
-/// cancels nobody. In `async` code.
+/// cancels none. In `async` code.
 ///
 /// - Throws: `CancellationError` if the caller is cancelled.
 nonisolated(nonsending) public func results<each Source: Awaitable>(
@@ -95,7 +95,7 @@ nonisolated(nonsending) public func results<each Source: Awaitable>(
 }
 
 /// The outcomes of any number of promises or coroutines, values and errors, in their order. Suspends the calling coroutine
-/// until all have ended; an error cancels nobody.
+/// until all have ended; an error cancels none.
 ///
 /// - Throws: `CancellationError` if the caller is cancelled.
 /// - Precondition: called inside a coroutine: traps elsewhere.
@@ -109,7 +109,7 @@ public func results<Source: Awaitable>(
   return endings.enumerated().map { index, ending in batch.outcome(ending, of: index) }
 }
 
-/// The outcomes of any number of promises or coroutines, values and errors, in their order. An error cancels nobody. In
+/// The outcomes of any number of promises or coroutines, values and errors, in their order. An error cancels none. In
 /// `async` code.
 ///
 /// - Throws: `CancellationError` if the caller is cancelled.

@@ -13,7 +13,7 @@ struct BatchStateMachine {
 
   let goal: Goal
   private(set) var remaining: Int
-  /// The one that decided by its end, so that nobody has to wait for more.
+  /// The one that decided by its end, so that there is no more to wait for.
   private(set) var decisive: Int?
   private var waiters = WaitQueue()
 
@@ -41,14 +41,14 @@ struct BatchStateMachine {
     }
   }
 
-  /// Somebody wants to know when it is over.
+  /// A waiter wants to know when it is over.
   mutating func wait(_ node: UnsafeMutablePointer<WaitNode>) -> Attempt {
     if isOver { return .done }
     waiters.append(node)
     return .wait
   }
 
-  /// Somebody gives up.
+  /// A waiter gives up.
   mutating func withdraw(_ node: UnsafeMutablePointer<WaitNode>) -> Attempt {
     waiters.remove(node)
     return .done

@@ -1,12 +1,12 @@
 /// One wait for the ends of several: it has a listener at each, and a lock for what they tell.
-// Unchecked: the lock guards the machine; the rest belongs to the one who waits.
+// Unchecked: the lock guards the machine; the rest belongs to the waiter.
 final class BatchStorage: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) private var machine: BatchStateMachine
   private let sources: [any EndingSource]
   @exclusivity(unchecked) private var listeners: [Listener] = []
-  /// Those that would never end since the actors that have to answer wait for the one that waits here: they count as
-  /// failed. Constant from `begin` on.
-  @exclusivity(unchecked) private var circles: [Int: AskCycle] = [:]
+  /// Those that would never end, since what has to settle them waits for the waiter here: they count as failed.
+  /// Constant from `begin` on.
+  @exclusivity(unchecked) private var circles: [Int: any Error] = [:]
 
   // Unchecked: as its superclass; its own fields are constant.
   private final class Listener: WaitListener, @unchecked Sendable {
@@ -35,8 +35,8 @@ final class BatchStorage: Waitable, @unchecked Sendable {
     for source in sources {
       require(source !== core, "\(core.description) waits for its own end among others: it can't come. Leave it out.")
     }
-    let asker = enterAskGraph(core)
-    defer { if let asker { AskGraph.leave(asker) } }
+    let noted = noteWaits(of: core)
+    defer { noted?.noteEndOfWait(of: core) }
     begin()
     defer { end() }
     var node = WaitNode(.coroutine(.passUnretained(core)))
@@ -96,16 +96,20 @@ final class BatchStorage: Waitable, @unchecked Sendable {
 
   private func failure(of index: Int) -> (any Error)? { circles[index] ?? sources[index].failure }
 
-  /// An actor begins to wait for all of them. That actor, if others have to answer.
-  private func enterAskGraph(_ core: CoroutineCore) -> ActorCore? {
-    guard machine.goal == .allEnded || machine.goal == .allSucceeded, let asker = core.asker else { return nil }
-    var isInGraph = false
+  /// The coroutine begins to wait for all of them. One of those for which that is noted, if there is one: it notes the end
+  /// for all.
+  private func noteWaits(of core: CoroutineCore) -> PromiseCore? {
+    guard machine.goal == .allEnded || machine.goal == .allSucceeded, core.answersMessages else { return nil }
+    var noted: PromiseCore?
     for (index, source) in sources.enumerated() {
-      guard let promise = source as? PromiseCore, promise.answer != nil, promise.phase == .pending else { continue }
-      circles[index] = promise.enterAskGraph(asker)
-      isInGraph = true
+      guard let promise = source as? PromiseCore, promise.phase == .pending else { continue }
+      switch promise.noteWait(of: core) {
+      case .nothing: break
+      case .noted: noted = promise
+      case .circle(let error): circles[index] = error
+      }
     }
-    return isInGraph ? asker : nil
+    return noted
   }
 
   private func begin() {
@@ -134,8 +138,9 @@ final class BatchStorage: Waitable, @unchecked Sendable {
     WaitText.ends(sources.count)
   }
 
-  /// Where all have to end, any one of them that never does is enough to wait for ever; promises, which anybody may settle,
-  /// don't matter. Otherwise the error of any one may be enough, perhaps of one that has just ended.
+  /// Where all have to end, any one of them that never does is enough to wait for ever; promises don't
+  /// matter, since any code may settle them. Otherwise the error of any one may be enough, perhaps of one that has just
+  /// ended.
   override func wakers(_ operation: WaitReason.Operation) -> Wakers {
     let ids = sources.map { ($0 as? CoroutineCore)?.id }
     return machine.goal == .allEnded ? .all(ids.compactMap(\.self)) : .any(ids.map { Wakers(holder: $0) })

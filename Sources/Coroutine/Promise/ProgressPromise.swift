@@ -66,7 +66,7 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
   ///   - scheduler: a `DispatchQueue`, `.pool`, one of your own.
   ///   - name: for backtraces and messages.
   ///   - policy: what slow readers get.
-  ///   - start: runs soon, whether or not anybody waits for the promise. An error that it throws rejects the promise.
+  ///   - start: runs soon, with a waiter for the promise or without. An error that it throws rejects the promise.
   ///     `cancel()` cancels the coroutine: what it waits for throws.
   public init(
     on scheduler: some Scheduler, name: String = "", keeping policy: Policy = .newest,
@@ -95,7 +95,7 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
   /// The newest report; `nil` before the first one. Does not wait.
   public var latestProgress: Progress? { storage.latest }
 
-  /// Cancels the promise: see `Promise.cancel()`. Whoever follows the progress comes to its end.
+  /// Cancels the promise: see `Promise.cancel()`. Consumers of the progress come to its end.
   ///
   /// - Returns: whether it was still pending.
   @discardableResult
@@ -146,7 +146,7 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
     let end: PromiseEnd<Value>
     let storage: ProgressPromiseStorage<Progress, Value>
 
-    /// Says how far it has come. Wakes those who wait for that; never waits itself. Callable from any thread.
+    /// Says how far it has come. Wakes the waiters for that; never waits itself. Callable from any thread.
     ///
     /// - Returns: whether it was in time: false, and without effect, once the promise is settled.
     @discardableResult
@@ -159,7 +159,7 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
     @discardableResult
     public func fulfill(_ value: Value) -> Bool { resolver.fulfill(value) }
 
-    /// Gives the promise an error in place of a value. Whether this was the first settlement.
+    /// Gives the promise an error instead of a value. Whether this was the first settlement.
     @discardableResult
     public func reject(_ error: any Error) -> Bool { resolver.reject(error) }
 
@@ -179,7 +179,7 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
     /// Says how to stop the work when the promise is cancelled: see `Promise.Resolver.onCancel(_:)`.
     public func onCancel(_ handler: @escaping @Sendable () -> Void) { resolver.onCancel(handler) }
 
-    /// Whether the promise was cancelled: nobody needs the work any more.
+    /// Whether the promise was cancelled: the work is not needed any more.
     public var isCancelled: Bool { resolver.isCancelled }
 
     fileprivate func run(_ start: (Resolver) throws -> Void) {

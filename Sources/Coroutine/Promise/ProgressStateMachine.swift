@@ -4,9 +4,9 @@ struct ProgressCursor: Sendable {
   fileprivate(set) var position = 0
 }
 
-/// The reports of a promise, and who waits for the next one. Pure: no lock, no switch.
+/// The reports of a promise, and the waiters for the next one. Pure: no lock, no switch.
 ///
-/// Invariant: nobody waits once it has ended.
+/// Invariant: there is no waiter once it has ended.
 struct ProgressStateMachine<Progress> {
   private let keepsAll: Bool
   /// All of them, or the newest.
@@ -24,7 +24,7 @@ struct ProgressStateMachine<Progress> {
 
   enum ReportAction {
     case tooLate
-    /// These wait for it. What it took the place of is to be released where that may run foreign code.
+    /// These wait for it. What it replaced is to be released where that may run foreign code.
     case told(ClaimedWaiters, replaced: Progress?)
   }
 
@@ -40,20 +40,20 @@ struct ProgressStateMachine<Progress> {
     return .told(readers.claimAll(), replaced: old)
   }
 
-  /// There will be nothing new. Returns those who waited for it.
+  /// There will be nothing new. Returns the waiters for it.
   mutating func end() -> ClaimedWaiters {
     hasEnded = true
     return readers.claimAll()
   }
 
-  /// Somebody waits until there is something behind `cursor`: `done` if there is, or nothing will be.
+  /// A waiter waits until there is something behind `cursor`: `done` if there is, or nothing will be.
   mutating func wait(_ node: UnsafeMutablePointer<WaitNode>, behind cursor: ProgressCursor) -> Attempt {
     if hasEnded || cursor.position < count { return .done }
     readers.append(node)
     return .wait
   }
 
-  /// Somebody gives up.
+  /// A waiter gives up.
   mutating func withdraw(_ node: UnsafeMutablePointer<WaitNode>) {
     readers.remove(node)
   }

@@ -1,4 +1,4 @@
-/// A value, or an error, that somebody will deliver: the reading end. Its writing end is a `Promise.Resolver`.
+/// A value, or an error, that will be delivered: the reading end. Its writing end is a `Promise.Resolver`.
 ///
 /// ```swift
 /// let page = Promise<Data> { resolver in
@@ -11,7 +11,7 @@
 ///
 /// It is settled once: fulfilled with a value, or rejected with an error; the first settlement wins. Any number of
 /// coroutines, tasks and threads may wait for it, and ask it anything, at any time from anywhere. Copies are the same
-/// promise. A promise whose last resolver is gone unused is rejected with `PromiseAbandoned`. An error that nobody ever
+/// promise. A promise whose last resolver is gone unused is rejected with `PromiseAbandoned`. An error that is never
 /// asked for is reported once through `CoroutineErrors.unhandled`, when the last copy is gone.
 ///
 /// **Cancelling.** `cancel()` rejects this promise with a `CancellationError` and calls its resolver's `onCancel` handlers,
@@ -54,7 +54,7 @@ public struct Promise<Value: Sendable>: Sendable {
   /// - Parameters:
   ///   - scheduler: a `DispatchQueue`, `.pool`, one of your own.
   ///   - name: for backtraces and messages.
-  ///   - start: runs soon, whether or not anybody waits for the promise. An error that it throws rejects the promise.
+  ///   - start: runs soon, with a waiter for the promise or without. An error that it throws rejects the promise.
   ///     `cancel()` cancels the coroutine: what it waits for throws.
   public init(
     on scheduler: some Scheduler, name: String = "", _ start: sending @escaping (Resolver) throws -> Void
@@ -97,7 +97,7 @@ public struct Promise<Value: Sendable>: Sendable {
   /// The name it was given; empty without one.
   public var name: String { storage.name }
 
-  /// Rejects the promise with a `CancellationError`, and calls the `onCancel` handlers before those who wait go on.
+  /// Rejects the promise with a `CancellationError`, and calls the `onCancel` handlers before the waiters go on.
   /// Callable from any thread. Without effect once it is settled.
   ///
   /// - Returns: whether it was still pending.
@@ -124,7 +124,7 @@ extension Promise {
 
   /// Waits for the settlement, but not longer than `timeout`, and returns the value. Suspends the calling coroutine.
   ///
-  /// - Parameter timeout: not negative: traps. Zero: does not wait.
+  /// - Parameter timeout: zero or less: does not wait.
   /// - Throws: `TimeoutError` if it was still pending then, and stays as it is; else what `get()` throws.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @inlinable
@@ -146,7 +146,7 @@ extension Promise {
 
   /// Waits for the settlement, but not longer than `timeout`, and returns the value. In `async` code.
   ///
-  /// - Parameter timeout: not negative: traps. Zero: does not wait.
+  /// - Parameter timeout: zero or less: does not wait.
   /// - Throws: `TimeoutError` if it was still pending then, and stays as it is; else what `get()` throws.
   @inlinable
   nonisolated(nonsending) public func get(timeout: Duration) async throws -> Value {
@@ -174,7 +174,7 @@ extension Promise {
 
   /// Waits for the settlement, but not longer than `timeout`, and returns the value. Blocks the calling thread.
   ///
-  /// - Parameter timeout: not negative: traps. Zero: does not wait.
+  /// - Parameter timeout: zero or less: does not wait.
   /// - Throws: `TimeoutError` if it was still pending then, and stays as it is; else what the promise is rejected with.
   /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
   @inlinable

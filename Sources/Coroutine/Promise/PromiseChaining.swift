@@ -6,7 +6,7 @@
 /// for long holds up those behind it: return a promise, or start a coroutine. One that waits for the very promise that it
 /// makes waits for ever. They run on the scheduler that was given; by default on that of the coroutine that registers them,
 /// outside of one on the pool; code of the main actor (a method, or `{ @MainActor in … }`) on the main queue; with the
-/// task-local values of whoever registers them.
+/// task-local values of the code that registers them.
 ///
 /// **Cancelling** the promise that a call returns keeps its closure from running, or cancels the coroutine in which it
 /// runs. The promise that it was made from goes on.
@@ -80,10 +80,7 @@ extension Promise {
     on scheduler: some Scheduler,
     _ transform: @escaping (Result<Value, any Error>) -> PromiseStep<Value, NewValue>.Continuation
   ) -> Promise<NewValue> {
-    let derived =
-      if let answer = storage.answer { AnswerStorage<NewValue>(name: "", answer) as PromiseStorage<NewValue> } else {
-        PromiseStorage<NewValue>(name: "")
-      }
+    let derived = storage.makeDerived(NewValue.self)
     let place = scheduler is InheritedScheduler ? .inherited : SchedulerReference(scheduler)
     PromiseStep(from: storage, to: derived, on: place, transform)
     return Promise<NewValue>(storage: derived)

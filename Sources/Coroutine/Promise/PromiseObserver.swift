@@ -1,17 +1,17 @@
-/// Somebody who is told of a promise's settlement: a coroutine that begins when it gets the turn.
+/// What is told of a promise's settlement: a coroutine that begins when it gets the turn.
 ///
 /// It is made when it registers, so that it has its creator's scheduler and task-local values, and it has no stack before
 /// it begins. Like every coroutine it keeps itself alive, and must be run to its end.
 @usableFromInline
 // Unchecked: see the fields.
 class PromiseObserver: CoroutineCore, @unchecked Sendable {
-  // The links and the place: guarded by the lock of the promise that it is registered at.
+  // The links and `isQueued`: guarded by the lock of the promise that it is registered at.
   @exclusivity(unchecked) fileprivate final var next: PromiseObserver?
   @exclusivity(unchecked) fileprivate final var previous: Unmanaged<PromiseObserver>?
   @exclusivity(unchecked) fileprivate final var isQueued = false
-  /// Where it is registered. Written before anybody else knows the observer, constant after that.
+  /// Where it is registered. Written before the observer is known elsewhere, constant after that.
   @exclusivity(unchecked) private final var source: PromiseCore?
-  /// Written by whoever gives it the turn, before it is scheduled; then its own.
+  /// Written by the one that gives it the turn, before it is scheduled; then its own.
   @exclusivity(unchecked) private final var hasTurn = false
 
   override init(
@@ -45,7 +45,7 @@ class PromiseObserver: CoroutineCore, @unchecked Sendable {
     source?.endTurn()
   }
 
-  /// Whoever is to be told does not care any more. Callable from any thread, at any time.
+  /// It is not to be told any more. Callable from any thread, at any time.
   final func stop() {
     cancel(reason: nil)
     // Cancelled before it began, it ends without running, and without a stack.

@@ -20,7 +20,7 @@ extension Promise {
       end.storage.settleOnce(.success(value))
     }
 
-    /// Gives the promise an error in place of a value. A `CancellationError` makes it a cancelled one.
+    /// Gives the promise an error instead of a value. A `CancellationError` makes it a cancelled one.
     ///
     /// - Returns: whether this was the first settlement.
     @inlinable @discardableResult
@@ -59,7 +59,7 @@ extension Promise {
 
     /// Says how to stop the work when the promise is cancelled.
     ///
-    /// - Parameter handler: runs once, on the thread that cancels, before those who wait for the promise go on; at once if
+    /// - Parameter handler: runs once, on the thread that cancels, before the waiters for the promise go on; at once if
     ///   it is cancelled already; never if it is settled otherwise. Several run from the last to the first, as
     ///   `defer` blocks do. Must not block. Should not capture the resolver: as long as the promise is pending it is kept,
     ///   and with it what keeps the promise from being abandoned.
@@ -67,10 +67,10 @@ extension Promise {
       end.storage.onCancel(handler)
     }
 
-    /// Whether the promise was cancelled: nobody needs the work any more.
+    /// Whether the promise was cancelled: the work is not needed any more.
     public var isCancelled: Bool { end.storage.phase == .cancelled }
 
-    /// Calls what starts the work. An error that comes too late for the promise is reported: nobody else gets it.
+    /// Calls what starts the work. An error that comes too late for the promise is reported: nothing else gets it.
     @inlinable
     func run(_ start: (Resolver) throws -> Void) {
       do {

@@ -1,6 +1,6 @@
-/// Whether a promise is settled, who waits for that, and who is told of it in which order. Pure: no lock, no switch.
+/// Whether a promise is settled, its waiters, and its observers in their order. Pure: no lock, no switch.
 ///
-/// Invariants: once it is settled nobody waits and no handler of a cancel is kept. Observers get the turn one after
+/// Invariants: once it is settled it has no waiter and keeps no handler of a cancel. Observers get the turn one after
 /// another, in the order in which they registered, and at most one has it; none has it before the promise is settled.
 @usableFromInline
 struct PromiseStateMachine {
@@ -19,12 +19,12 @@ struct PromiseStateMachine {
   private var isTurnTaken = false
   private var cancelHandlers: [@Sendable () -> Void] = []
   private var isLateSettlementKnown = false
-  /// Whether anybody ever asked for the outcome.
+  /// Whether the outcome was ever asked for.
   private(set) var wasObserved = false
 
   var isSettled: Bool { phase != .pending }
 
-  /// Somebody wants the outcome: `done` if it is there.
+  /// A waiter wants the outcome: `done` if it is there.
   mutating func wait(_ node: UnsafeMutablePointer<WaitNode>) -> Attempt {
     wasObserved = true
     if isSettled { return .done }
@@ -32,13 +32,13 @@ struct PromiseStateMachine {
     return .wait
   }
 
-  /// Somebody waits for the settlement, among other things: the outcome is observed if that is what is chosen in the end.
+  /// A waiter waits for the settlement, among other things: the outcome is observed if that is chosen in the end.
   mutating func enqueue(_ node: UnsafeMutablePointer<WaitNode>) {
     require(!isSettled, "somebody waits for a promise that is settled")
     waiters.append(node)
   }
 
-  /// Somebody gives up.
+  /// A waiter gives up.
   ///
   /// - Returns: whether it still waited.
   @discardableResult
@@ -73,7 +73,7 @@ struct PromiseStateMachine {
     case call
   }
 
-  /// Somebody wants to know when it is cancelled.
+  /// A handler is to run when it is cancelled.
   mutating func addCancelHandler(_ handler: @escaping @Sendable () -> Void) -> CancelHandlerAction {
     switch phase {
     case .pending:
@@ -84,9 +84,9 @@ struct PromiseStateMachine {
     }
   }
 
-  /// Somebody wants to be told.
+  /// An observer wants to be told.
   ///
-  /// - Returns: who has the turn now, if somebody got it.
+  /// - Returns: the observer that has got the turn now, if one has.
   mutating func observe(_ observer: PromiseObserver) -> PromiseObserver? {
     wasObserved = true
     observers.append(observer)
@@ -102,14 +102,14 @@ struct PromiseStateMachine {
 
   /// The observer that had the turn is done.
   ///
-  /// - Returns: who has it now.
+  /// - Returns: the observer that has it now.
   mutating func endTurn() -> PromiseObserver? {
     require(isTurnTaken, "an observer of a promise ended its turn twice")
     isTurnTaken = false
     return nextTurn()
   }
 
-  /// Somebody has looked at the outcome.
+  /// The outcome was looked at.
   mutating func noteObserved() {
     wasObserved = true
   }

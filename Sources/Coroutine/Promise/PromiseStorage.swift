@@ -12,7 +12,7 @@ package class PromiseCore: Waitable, @unchecked Sendable {
 
   final var phase: PromiseStateMachine.Phase { lock.withLock { machine.phase } }
 
-  /// Whether it is settled; if so, the caller may read the outcome, and counts as somebody who has.
+  /// Whether it is settled; if so, the caller may read the outcome, and counts as a reader.
   @usableFromInline
   final func isSettledForObserver() -> Bool {
     lock.withLock {
@@ -31,7 +31,7 @@ package class PromiseCore: Waitable, @unchecked Sendable {
 
   /// Settles it. `keep` puts the outcome where it is read, under the lock; called if this is the first settlement.
   ///
-  /// In this order: handlers of a cancel run, the last one first; those who wait are woken; the first observer is scheduled.
+  /// In this order: handlers of a cancel run, the last one first; waiters are woken; the first observer is scheduled.
   @usableFromInline
   final func settle(as phase: PromiseStateMachine.Phase, isCancel: Bool = false, _ keep: () -> Void) -> Settlement {
     lock.lock()
@@ -53,17 +53,31 @@ package class PromiseCore: Waitable, @unchecked Sendable {
     }
   }
 
-  /// It is being settled: ends the waits of those who wait for something else of it. Under the lock.
+  /// It is being settled: ends the waits for something else of it. Under the lock.
   @usableFromInline
   func claimReaders() -> ClaimedWaiters { ClaimedWaiters() }
 
-  /// The answer without which it is not settled, if there is one that an actor owes for a `send`.
-  var answer: ReplyCore? { nil }
+  /// What there is to be noted where the coroutine that begins to wait for it may be waited for in its turn by those
+  /// that have to settle it. Called if that answers messages.
+  func noteWait(of core: CoroutineCore) -> NotedWait { .nothing }
+
+  /// The coroutine waits no longer, neither for this one nor for others for which that was noted.
+  func noteEndOfWait(of core: CoroutineCore) {}
+
+  @usableFromInline
+  enum NotedWait {
+    /// No wait for it is a part of a circle.
+    case nothing
+    /// It is noted, until `noteEndOfWait`.
+    case noted
+    /// It would wait for ever: the error that says so.
+    case circle(any Error)
+  }
 
   /// How many wait for it, or for their turn. For tests.
   final var waiterAndObserverCount: Int { lock.withLock { machine.waiterAndObserverCount } }
 
-  /// Whether nobody could still read an outcome that is an error, and nobody ever has. In `deinit`.
+  /// Whether the outcome is an error that was never read. In `deinit`, where no code can read it any more.
   final var isErrorLost: Bool { machine.phase == .rejected && !machine.wasObserved }
 
   override package final func describe(_ operation: WaitReason.Operation) -> String {
@@ -76,20 +90,18 @@ package class PromiseCore: Waitable, @unchecked Sendable {
 extension PromiseCore {
   /// Suspends the calling coroutine until it is settled, the time is up, or the caller is cancelled.
   ///
-  /// - Throws: `AskCycle` if that is an actor for whose answer the one waits who has to settle this.
+  /// - Throws: what `noteWait` has found if what has to settle this one waits for the caller's answer.
   @usableFromInline
   final func wait(until deadline: UInt64 = WaitDeadline.never) throws -> WakeCause {
     let core = CoroutineCore.running(for: "Promise.get()")
-    guard let asker = core.asker, answer != nil else { return wait(core, until: deadline) }
-    if let circle = enterAskGraph(asker) { throw circle }
-    defer { AskGraph.leave(asker) }
-    return wait(core, until: deadline)
-  }
-
-  /// An actor begins to wait for it. The circle, if the one waits for it who has to answer first.
-  final func enterAskGraph(_ asker: ActorCore) -> AskCycle? {
-    guard let answer, let recipient = answer.recipient else { return nil }
-    return AskGraph.enter(asker, waitsFor: recipient, answer)
+    guard core.answersMessages else { return wait(core, until: deadline) }
+    switch noteWait(of: core) {
+    case .nothing: return wait(core, until: deadline)
+    case .circle(let error): throw error
+    case .noted:
+      defer { noteEndOfWait(of: core) }
+      return wait(core, until: deadline)
+    }
   }
 
   private final func wait(_ core: CoroutineCore, until deadline: UInt64) -> WakeCause {
@@ -138,7 +150,7 @@ extension PromiseCore {
 
 // MARK: - One of several things that a select waits for
 
-// Under the lock, all of them. Who is not chosen has not asked for the outcome.
+// Under the lock, all of them. A waiter for one that is not chosen has not asked for the outcome.
 extension PromiseCore {
   @usableFromInline
   final var isSettledNow: Bool { machine.isSettled }
@@ -213,7 +225,7 @@ extension PromiseCore {
 
 /// A promise's outcome, beside all that does not depend on its type.
 @usableFromInline
-// Unchecked: the outcome is written once, under the lock, before anybody is told, and constant after that.
+// Unchecked: the outcome is written once, under the lock, before any waiter is told, and constant after that.
 class PromiseStorage<Value: Sendable>: PromiseCore, @unchecked Sendable {
   @exclusivity(unchecked) @usableFromInline final var outcome: Result<Value, any Error>?
 
@@ -228,7 +240,12 @@ class PromiseStorage<Value: Sendable>: PromiseCore, @unchecked Sendable {
     }
   }
 
-  /// The outcome. For those who know that there is one.
+  /// A promise that is settled when this one is: what is noted of a wait for this one is noted for that.
+  func makeDerived<NewValue: Sendable>(_ type: NewValue.Type) -> PromiseStorage<NewValue> {
+    PromiseStorage<NewValue>(name: "")
+  }
+
+  /// The outcome. For callers that know that there is one.
   @inlinable
   final var settledOutcome: Result<Value, any Error> {
     guard let outcome else { fatalError("a promise is not settled, but somebody was told so") }
@@ -255,7 +272,7 @@ class PromiseStorage<Value: Sendable>: PromiseCore, @unchecked Sendable {
     if case .done = settle(as: .init(outcome), { self.outcome = outcome }) { true } else { false }
   }
 
-  /// The same for what users hold: that somebody settles a promise twice is reported, once.
+  /// The same for what users hold: a second settlement of a promise is reported, once.
   @inlinable
   final func settleOnce(_ outcome: Result<Value, any Error>) -> Bool {
     switch settle(as: .init(outcome), { self.outcome = outcome }) {
@@ -300,7 +317,7 @@ extension PromiseStateMachine.Phase {
   }
 }
 
-/// What the copies of one resolver share: when it goes, nobody can settle the promise any more.
+/// What the copies of one resolver share: when it goes, the promise can not be settled any more.
 @usableFromInline
 final class PromiseEnd<Value: Sendable>: Sendable {
   @usableFromInline let storage: PromiseStorage<Value>

@@ -5,8 +5,8 @@ public final class InheritedScheduler: Scheduler {
 
   private init() {}
 
-  public func enqueue(_ ready: consuming Ready) {
-    SchedulerReference.inherited.enqueue(ready, .launched)
+  public func enqueue(_ job: consuming CoroutineJob) {
+    SchedulerReference.inherited.enqueue(job, .launched)
   }
 
   public var isCurrent: Bool { SchedulerReference.inherited.isCurrent }

@@ -24,7 +24,7 @@ extension SchedulerReference {
   private var belongsToTheMainActor: Bool {
     switch self {
     case .pool(let pool):
-      if case .lentThread(then: _, isMain: true) = pool.core.host { true } else { false }
+      if case .callingThread(then: _, isMain: true) = pool.core.host { true } else { false }
     case .sharedPool, .other: false
     // The main queue is the only one that is known to be serial.
     case .queue(let queue): queue.isSerial && queue.isCurrent

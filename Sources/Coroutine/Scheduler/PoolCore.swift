@@ -1,5 +1,5 @@
 import CCoroutine
-import CSystem
+import CCoroutineSystem
 import Context
 import Dispatch
 import Synchronization
@@ -34,22 +34,22 @@ import Synchronization
 /// happens. When all have fallen asleep the watcher does too: an idle pool costs nothing.
 ///
 /// And what if helping is not worth it? Where turns are so short that two processors get less done than one, a worker that
-/// has found that out (`HelpRecord`) rests instead of searching, as the watcher if there is none, and asks that *sharing
+/// has found that out (`StealBackoff`) parks instead of searching, as the watcher if there is none, and asks that *sharing
 /// pauses*: until the watcher's next look nobody is woken for what a worker has made ready itself, in its ring or as the
 /// surplus of that in the global list. What comes from outside wakes somebody even then.
 ///
 /// # Why no wake-up is lost
 ///
-/// 1. A worker rests only when its slot and its ring are empty, and only it can put something there: what rests holds
+/// 1. A worker parks only when its slot and its ring are empty, and only it can put something there: what is parked holds
 ///    nothing.
-/// 2. The global list and the state of the workers are guarded by one lock. A worker that rests has seen the list empty in
-///    the same critical section; whoever appends later sees it resting, and wakes somebody unless one searches. One that
-///    searches looks at the list again, under the lock, before it rests. While sharing pauses a worker may rest although
+/// 2. The global list and the state of the workers are guarded by one lock. A worker that is parked has seen the list empty in
+///    the same critical section; whoever appends later sees it parked, and wakes somebody unless one searches. One that
+///    searches looks at the list again, under the lock, before it parks. While sharing pauses a worker may park although
 ///    the list is not empty: only if another one is awake, who empties it, and the watcher looks there too.
 /// 3. What lies in the slot or ring of a worker that is awake is run by that worker; that others help is a matter of speed.
 ///    There a worker reads without the lock whether help is wanted, and with no barrier between its store and that load: it
 ///    may miss somebody who has just fallen asleep. Then the watcher sees it a tick later. There is one, or somebody who
-///    searches, whenever one worker is awake and another rests: the state machine's tests check that after each event.
+///    searches, whenever one worker is awake and another is parked: the state machine's tests check that after each event.
 ///
 /// So a wake on its own pool costs one atomic read-modify-write, when the owner takes it out of the slot or the ring, since a
 /// thief could be about to; and none in a serial pool.
@@ -79,8 +79,8 @@ final class PoolCore: @unchecked Sendable {
   enum Host {
     /// On threads of their own.
     case threads
-    /// On a thread that is lent, and after that, as long as there is something to run, on a queue: see `runUntilComplete`.
-    case lentThread(then: DispatchQueue, isMain: Bool)
+    /// On the calling thread, and after that, as long as there is something to run, on a queue: see `runUntilComplete`.
+    case callingThread(then: DispatchQueue, isMain: Bool)
   }
 
   init(count: Int, on host: Host = .threads) {
@@ -88,9 +88,9 @@ final class PoolCore: @unchecked Sendable {
     self.host = host
     machine = PoolStateMachine(count: count)
     workers = (0..<count).map { PoolWorker(core: self, index: $0) }
-    csystem_keep_freed_memory(Self.comingAndGoing)
+    coroutine_system_keep_freed_memory(Self.comingAndGoing)
     Self.all.add(self)
-    DebugLayout.publish()
+    coroutine_publish_debug_layout()
   }
 
   deinit { Self.all.remove(self) }
@@ -103,9 +103,9 @@ final class PoolCore: @unchecked Sendable {
   func end() {
     lock.lock()
     isEnding = true
-    let resting = machine.wakeAll()
+    let parked = machine.wakeAll()
     lock.unlock()
-    for index in resting { workers[index].rouse(starts: false) }
+    for index in parked { workers[index].unpark(starts: false) }
   }
 }
 
@@ -113,19 +113,19 @@ final class PoolCore: @unchecked Sendable {
 
 extension PoolCore {
   /// Takes a coroutine that is ready, from any thread.
-  func enqueue(_ ready: consuming Ready, _ arrival: Arrival) {
-    guard let worker = PoolWorker.current(of: self) else { return inject(ready) }
-    let element = ready.take()
-    worker._withUnsafeGuaranteedRef { $0.put(Ready(element), arrival) }
+  func enqueue(_ job: consuming CoroutineJob, _ reason: EnqueueReason) {
+    guard let worker = PoolWorker.current(of: self) else { return inject(job) }
+    let element = job.take()
+    worker._withUnsafeGuaranteedRef { $0.put(CoroutineJob(element), reason) }
   }
 
   /// From a thread that isn't one of the pool's.
   @inline(never)
-  private func inject(_ ready: consuming Ready) {
+  private func inject(_ job: consuming CoroutineJob) {
     // As soon as it is in the list it may run to its end, and the last reference to the pool may go with it.
     let kept = Unmanaged.passRetained(self)
     var queue = ReadyQueue()
-    queue.append(ready)
+    queue.append(job)
     append(&queue, surplusOf: nil)
     kept.release()
   }
@@ -138,7 +138,7 @@ extension PoolCore {
     let worker = machine.workArrived(isOwn: owner != nil)
     publish()
     lock.unlock()
-    rouse(worker)
+    unpark(worker)
   }
 
   /// A worker has more than it will run next.
@@ -153,7 +153,7 @@ extension PoolCore {
     let worker = machine.workArrived()
     publish()
     lock.unlock()
-    rouse(worker)
+    unpark(worker)
   }
 
   /// Before each unlock that follows a change.
@@ -164,8 +164,8 @@ extension PoolCore {
     wantsWork.store(machine.wantsWork, ordering: .relaxed)
   }
 
-  private func rouse(_ index: Int?) {
-    if let index { workers[index].rouse(starts: true) }
+  private func unpark(_ index: Int?) {
+    if let index { workers[index].unpark(starts: true) }
   }
 }
 
@@ -180,7 +180,7 @@ extension PoolCore {
     let worker = machine.workArrived(isOwn: false)
     publish()
     lock.unlock()
-    rouse(worker)
+    unpark(worker)
     kept.release()
   }
 
@@ -225,7 +225,7 @@ extension PoolCore {
   }
 
   /// Takes one to run, and a fair share beside it, for a worker that has nothing. Under the lock.
-  private func takeShare(for worker: PoolWorker) -> Ready? {
+  private func takeShare(for worker: PoolWorker) -> CoroutineJob? {
     let share = min(global.count / count, Int(WorkRing.capacity / 2))
     guard let first = global.removeFirst() else { return nil }
     for _ in 1..<max(share, 1) {
@@ -248,38 +248,38 @@ extension PoolCore {
     var worker = first
     var isSearching = isSearching
     var sleeps = true
-    if case .lentThread = host { sleeps = false }
+    if case .callingThread = host { sleeps = false }
     while true {
       if !isSearching {
-        while let ready = worker.next() {
-          CoroutineCore.run(ready)
+        while let job = worker.next() {
+          CoroutineCore.run(job)
           guard worker.isCurrent || PoolWorker.change(&worker) else { return }
         }
       }
-      guard let ready = find(for: worker, isSearching: isSearching, sleeps: sleeps) else { return }
+      guard let job = find(for: worker, isSearching: isSearching, sleeps: sleeps) else { return }
       isSearching = false
-      CoroutineCore.run(ready)
+      CoroutineCore.run(job)
       guard worker.isCurrent || PoolWorker.change(&worker) else { return }
     }
   }
 
   /// Runs the only worker on the calling thread until `isOver`, beginning with what `begin` makes ready. What is still there
   /// then goes on on the queue.
-  func lend(_ begin: () -> Void, until isOver: () -> Bool) {
+  func runInline(_ begin: () -> Void, until isOver: () -> Bool) {
     lock.lock()
     let isOnlyOne = machine.workArrived(isOwn: false) == 0 && machine.endSearch(moreIsLeft: false) == nil
     publish()
     lock.unlock()
-    require(isOnlyOne, "a lent thread is the only worker, and nobody else's")
+    require(isOnlyOne, "the calling thread is the only worker, and nobody else's")
     let worker = workers[0]
     worker.hasThread = true
     worker.makeCurrent {
       begin()
       while !isOver() {
-        if let ready = worker.next() {
-          CoroutineCore.run(ready)
-        } else if let ready = find(for: worker, isSearching: false) {
-          CoroutineCore.run(ready)
+        if let job = worker.next() {
+          CoroutineCore.run(job)
+        } else if let job = find(for: worker, isSearching: false) {
+          CoroutineCore.run(job)
         }
       }
     }
@@ -290,7 +290,7 @@ extension PoolCore {
     if goesOn {
       _ = machine.beginSearch()  // as everybody who is started
     } else {
-      _ = machine.rest(worker.index, wasSearching: false)
+      _ = machine.park(worker.index, wasSearching: false)
     }
     publish()
     lock.unlock()
@@ -298,35 +298,35 @@ extension PoolCore {
   }
 
   /// Something to run for a worker that has nothing, found elsewhere. If there is nothing it sleeps until there is, or
-  /// rests and returns `nil`. Also `nil` when the pool ends.
-  func find(for worker: PoolWorker, isSearching: Bool, sleeps: Bool = true) -> Ready? {
+  /// parks and returns `nil`. Also `nil` when the pool ends.
+  func find(for worker: PoolWorker, isSearching: Bool, sleeps: Bool = true) -> CoroutineJob? {
     var isSearching = isSearching
     var hasSearched = false
-    var pausesSharing = !isSearching && worker.hasHelpedInVain()
-    var helps = true
-    defer { worker.take(toHelp: helps) }
+    var pausesSharing = !isSearching && worker.hasStolenInVain()
+    var isStolen = true
+    defer { worker.didTake(isStolen: isStolen) }
     while true {
       lock.lock()
       // With nobody else awake what came from outside would be left to nobody.
       if pausesSharing, machine.awake == 1 { pausesSharing = false }
-      if !pausesSharing, let ready = takeShare(for: worker) {
+      if !pausesSharing, let job = takeShare(for: worker) {
         // What comes from outside is nobody's: to take it is no help, however short it is.
-        helps = surplusOwner.map { $0 != worker.index } ?? false
+        isStolen = surplusOwner.map { $0 != worker.index } ?? false
         let helper = isSearching ? machine.endSearch(moreIsLeft: !global.isEmpty) : nil
         publish()
         lock.unlock()
-        rouse(helper)
-        return ready
+        unpark(helper)
+        return job
       }
       if !jobs.isEmpty {
         let helper = isSearching ? machine.endSearch(moreIsLeft: false) : nil
         publish()
         lock.unlock()
-        rouse(helper)
+        unpark(helper)
         isSearching = false
         runJob()
         // It may have made something ready here.
-        if let ready = worker.next() { return ready }
+        if let job = worker.next() { return job }
         continue
       }
       guard !isEnding else {
@@ -337,18 +337,18 @@ extension PoolCore {
         isSearching = true
         publish()
         lock.unlock()
-        if let ready = search(for: worker) { return ready }
-        // What came from outside meanwhile woke nobody: once more, before it rests.
+        if let job = search(for: worker) { return job }
+        // What came from outside meanwhile woke nobody: once more, before it parks.
         hasSearched = true
         continue
       }
-      let rest = machine.rest(worker.index, wasSearching: isSearching, pausesSharing: pausesSharing)
+      let park = machine.park(worker.index, wasSearching: isSearching, pausesSharing: pausesSharing)
       publish()
       lock.unlock()
       guard sleeps else { return nil }
-      switch rest {
+      switch park {
       case .sleep: sleep(worker)
-      case .watch: if let ready = watch(worker, pausesSharing: pausesSharing) { return ready }
+      case .watch: if let job = watch(worker, pausesSharing: pausesSharing) { return job }
       }
       // Whoever woke it has counted it as searching.
       isSearching = true
@@ -358,7 +358,7 @@ extension PoolCore {
   }
 
   /// Looks for work at the others'. Whoever finds something has ended its search.
-  private func search(for worker: PoolWorker) -> Ready? {
+  private func search(for worker: PoolWorker) -> CoroutineJob? {
     for _ in 0..<Self.searchRounds {
       let start = worker.randomNumber(below: count)
       for offset in 0..<count {
@@ -366,11 +366,11 @@ extension PoolCore {
         if victim !== worker, let (element, moreIsLeft) = victim.steal(for: worker) {
           countSteal(element)
           endSearch(moreIsLeft: moreIsLeft)
-          return Ready(element)
+          return CoroutineJob(element)
         }
       }
       if hasGlobal { return nil }
-      csystem_relax()
+      coroutine_system_relax()
     }
     return nil
   }
@@ -380,16 +380,16 @@ extension PoolCore {
     let helper = machine.endSearch(moreIsLeft: moreIsLeft)
     publish()
     lock.unlock()
-    rouse(helper)
+    unpark(helper)
   }
 
   /// Looks at everybody once a tick, until it finds something, is woken, or has nobody to watch and nobody woke it for a
   /// while. Whoever finds nothing is searching again.
-  private func watch(_ worker: PoolWorker, pausesSharing: Bool) -> Ready? {
+  private func watch(_ worker: PoolWorker, pausesSharing: Bool) -> CoroutineJob? {
     var seen = [UInt32](repeating: 0, count: count)
     for index in 0..<count { seen[index] = workers[index].pickCount }
     var tick = pausesSharing ? worker.pause : Self.shortestTick
-    while !worker.alarm.sleep(for: tick) {
+    while !worker.parker.park(for: tick) {
       if let found = look(for: worker, seen: &seen) { return found }
       lock.lock()
       let outcome = machine.watched(worker.index, thereIsMore: !global.isEmpty)
@@ -409,7 +409,7 @@ extension PoolCore {
   }
 
   /// The watcher's look: what lies in a ring, or waits in the slot of a worker that has been busy since the last look.
-  private func look(for worker: PoolWorker, seen: inout [UInt32]) -> Ready? {
+  private func look(for worker: PoolWorker, seen: inout [UInt32]) -> CoroutineJob? {
     for index in 0..<count where index != worker.index {
       let victim = workers[index]
       guard let element = victim.steal(for: worker)?.element ?? victim.stealStuck(seen: &seen[index]) else { continue }
@@ -419,12 +419,12 @@ extension PoolCore {
       let helper = wasWatching ? machine.workArrived() : nil
       publish()
       lock.unlock()
-      rouse(helper)
+      unpark(helper)
       if !wasWatching {
-        worker.alarm.sleep()  // the wake is on its way
+        worker.parker.park()  // the wake is on its way
         endSearch(moreIsLeft: false)
       }
-      return Ready(element)
+      return CoroutineJob(element)
     }
     return nil
   }
@@ -432,13 +432,13 @@ extension PoolCore {
   private func sleep(_ worker: PoolWorker) {
     Self.sleeps.wrappingAdd(1, ordering: .relaxed)
     worker.returnSpareStack()
-    worker.alarm.sleep()
+    worker.parker.park()
   }
 
   /// Takes note of what the calling worker has taken over from another.
   private func countSteal(_ element: WorkRing.Element) {
     Self.steals.wrappingAdd(1, ordering: .relaxed)
-    if coroutine_events_are_observed() { element._withUnsafeGuaranteedRef { CoroutineObservation.tellStolen($0) } }
+    if coroutine_events_are_observed() { element._withUnsafeGuaranteedRef { $0.tellStolen() } }
   }
 
   /// Of all pools, for `CoroutineCounters`. Here nobody is in a hurry.
@@ -477,7 +477,7 @@ extension PoolCore {
   /// For people.
   var description: String {
     switch host {
-    case .lentThread: SchedulerText.lentThread
+    case .callingThread: SchedulerText.callingThread
     case .threads: SchedulerText.pool(count)
     }
   }

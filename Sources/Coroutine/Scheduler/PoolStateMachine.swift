@@ -55,14 +55,14 @@ struct PoolStateMachine {
     return moreIsLeft || watcher == nil ? workArrived() : nil
   }
 
-  enum Rest {
+  enum Park {
     case watch, sleep
   }
 
   /// A worker has nothing to do.
   ///
   /// - Parameter pausesSharing: it has helped in vain, and asks for all to be left to themselves for now.
-  mutating func rest(_ worker: Int, wasSearching: Bool, pausesSharing: Bool = false) -> Rest {
+  mutating func park(_ worker: Int, wasSearching: Bool, pausesSharing: Bool = false) -> Park {
     if wasSearching { searching -= 1 }
     // Without anybody who works there is nothing to watch.
     guard watcher == nil, awake > 1 else {
@@ -110,7 +110,7 @@ struct PoolStateMachine {
     return true
   }
 
-  /// Takes out everybody who rests.
+  /// Takes out all that are parked.
   mutating func wakeAll() -> [Int] {
     defer {
       searching += sleeping.count + (watcher == nil ? 0 : 1)

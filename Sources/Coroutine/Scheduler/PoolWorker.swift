@@ -1,5 +1,5 @@
 import CCoroutine
-import CSystem
+import CCoroutineSystem
 import Context
 import Glibc
 import Synchronization
@@ -25,7 +25,7 @@ final class PoolWorker: @unchecked Sendable {
   @exclusivity(unchecked) private var random: UInt32
 
   /// What the others' work was worth to it. The owner's.
-  @exclusivity(unchecked) private var help = HelpRecord()
+  @exclusivity(unchecked) private var stealBackoff = StealBackoff()
 
   /// Whom a coroutine on this worker woke, to run next. The owner puts one where there is none; whoever exchanges it for
   /// nothing has it.
@@ -47,8 +47,8 @@ final class PoolWorker: @unchecked Sendable {
   /// Where spare stacks come from; lives for ever.
   private let stackPool = Unmanaged.passUnretained(StackPool.default)
   /// Where its thread sleeps.
-  let alarm = Alarm()
-  /// Whether it has a thread, of its own or lent. Belongs to the thread, or, while it sleeps or has none, to whoever takes
+  let parker = Parker()
+  /// Whether it has a thread, of its own or the calling one. Belongs to the thread, or, while it sleeps or has none, to whoever takes
   /// the worker out of the sleeping ones.
   @exclusivity(unchecked) var hasThread = false
 
@@ -87,51 +87,51 @@ final class PoolWorker: @unchecked Sendable {
 
 extension PoolWorker {
   @inline(__always)
-  func put(_ ready: consuming Ready, _ arrival: Arrival) {
-    switch arrival {
-    case .launched: append(ready, isNew: true)
-    case .woken: wake(ready)
-    case .joined: if ring.isEmpty { wake(ready) } else { append(ready, isNew: true) }
-    case .yielded: append(ready, isNew: false)
+  func put(_ job: consuming CoroutineJob, _ reason: EnqueueReason) {
+    switch reason {
+    case .launched: append(job, isNew: true)
+    case .woken: wake(job)
+    case .joined: if ring.isEmpty { wake(job) } else { append(job, isNew: true) }
+    case .yielded: append(job, isNew: false)
     }
   }
 
   /// Takes a coroutine that one on this worker has woken: it runs next, unless another one does.
   @inline(__always)
-  private func wake(_ ready: consuming Ready) {
-    guard !isSerial, slot.load(ordering: .relaxed) == nil else { return append(ready, isNew: true) }
+  private func wake(_ job: consuming CoroutineJob) {
+    guard !isSerial, slot.load(ordering: .relaxed) == nil else { return append(job, isNew: true) }
     // Nobody is told: the owner is about to run it, and if it is not, the watcher sees that.
-    slot.store(ready.take(), ordering: .releasing)
+    slot.store(job.take(), ordering: .releasing)
   }
 
   /// Takes a coroutine behind those that are ready. `isNew`: it adds to the work that there is.
   @inline(__always)
-  private func append(_ ready: consuming Ready, isNew: Bool) {
+  private func append(_ job: consuming CoroutineJob, isNew: Bool) {
     guard !isSerial else {
       core._withUnsafeGuaranteedRef { core in
         if core.hasGlobal { core.moveGlobal(to: &line) }
       }
-      return line.append(ready)
+      return line.append(job)
     }
     // A single one is left to the owner, as in the slot; from the second on there is work for somebody else.
     let isMore = isNew && (!ring.isEmpty || slot.load(ordering: .relaxed) != nil)
-    let element = ready.take()
-    if !ring.push(element) { overflow(Ready(element)) }
+    let element = job.take()
+    if !ring.push(element) { overflow(CoroutineJob(element)) }
     if isMore { core._withUnsafeGuaranteedRef { $0.workArrived() } }
   }
 
   @inline(never)
-  private func overflow(_ ready: consuming Ready) {
+  private func overflow(_ job: consuming CoroutineJob) {
     var queue = ReadyQueue()
     ring.moveHalf(to: &queue)
-    queue.append(ready)
+    queue.append(job)
     core._withUnsafeGuaranteedRef { $0.append(&queue, surplusOf: index) }
   }
 
   /// Keeps one of its share of what came from outside. It has nothing else.
-  func keep(_ ready: consuming Ready) {
-    guard !isSerial else { return line.append(ready) }
-    let isKept = ring.push(ready.take())
+  func keep(_ job: consuming CoroutineJob) {
+    guard !isSerial else { return line.append(job) }
+    let isKept = ring.push(job.take())
     require(isKept, "a worker's share is larger than its ring")
   }
 }
@@ -141,21 +141,21 @@ extension PoolWorker {
 extension PoolWorker {
   /// What to run next, if anything is ready here. The owner's.
   @inline(__always)
-  func next() -> Ready? {
+  func next() -> CoroutineJob? {
     picksToGlobal -= 1
     if picksToGlobal == 0 {
       picksToGlobal = Self.globalInterval
-      if let element = core._withUnsafeGuaranteedRef({ $0.takeInTurn() }) { return Ready(element) }
+      if let element = core._withUnsafeGuaranteedRef({ $0.takeInTurn() }) { return CoroutineJob(element) }
     }
     guard !isSerial else { return line.popFirst() }
     picks.store(picks.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
     if slotBudget > 0, let element = takeSlot() {
       slotBudget -= 1
-      return Ready(element)
+      return CoroutineJob(element)
     }
     slotBudget = Self.slotBudget
     guard let element = ring.pop() ?? takeSlot() else { return nil }
-    return Ready(element)
+    return CoroutineJob(element)
   }
 
   /// Who, in a serial pool, comes next, if that is sure without a look at what came from outside. The owner's.
@@ -167,9 +167,9 @@ extension PoolWorker {
 
   /// Puts one that is ready behind the others, and picks `next`, who is `nextInLine`. The owner's.
   @inline(__always)
-  func exchange(_ ready: consuming Ready, for next: WorkRing.Element) -> Ready {
+  func exchange(_ job: consuming CoroutineJob, for next: WorkRing.Element) -> CoroutineJob {
     picksToGlobal &-= 1
-    return line.exchange(ready, for: next)
+    return line.exchange(job, for: next)
   }
 
   /// Leaves the line of a serial pool to whoever runs it next: before what has come from outside. The owner's.
@@ -193,22 +193,22 @@ extension PoolWorker {
 
   /// It had nothing left, and has taken one coroutine, beside those in its ring: from another one, or of its own surplus. The
   /// owner's.
-  func take(toHelp helps: Bool) {
+  func didTake(isStolen: Bool) {
     guard !isSerial else { return }
-    if helps {
-      help.begin(at: MonotonicClock.now, picks: pickCount, taken: ring.count + 1)
+    if isStolen {
+      stealBackoff.begin(at: MonotonicClock.now, picks: pickCount, taken: ring.count + 1)
     } else {
-      help = HelpRecord()
+      stealBackoff = StealBackoff()
     }
   }
 
   /// Whether it has nothing left so soon that it should let the others alone, for `pause`. The owner's.
-  func hasHelpedInVain() -> Bool {
-    !isSerial && help.end(at: MonotonicClock.now, picks: pickCount)
+  func hasStolenInVain() -> Bool {
+    !isSerial && stealBackoff.end(at: MonotonicClock.now, picks: pickCount)
   }
 
   /// The owner's.
-  var pause: Duration { .nanoseconds(help.pause) }
+  var pause: Duration { .nanoseconds(stealBackoff.pause) }
 
   /// How often the owner has picked something to run.
   var pickCount: UInt32 { picks.load(ordering: .relaxed) }
@@ -234,10 +234,10 @@ extension PoolWorker {
     return worker._withUnsafeGuaranteedRef { worker in
       // One that is pinned to another thread has to run there.
       guard worker.isSerial, worker.line.holdsOnly(core), core.restraint.pins == 0, worker.picksToGlobal > 1,
-        !worker.core._withUnsafeGuaranteedRef({ $0.hasGlobal }), let ready = worker.line.popFirst()
+        !worker.core._withUnsafeGuaranteedRef({ $0.hasGlobal }), let job = worker.line.popFirst()
       else { return false }
       worker.picksToGlobal -= 1
-      _ = ready.take()
+      _ = job.take()
       return true
     }
   }
@@ -328,9 +328,9 @@ extension PoolWorker {
 
 extension PoolWorker {
   /// Wakes it up, or gives it a thread. By whoever took it out of the sleeping ones; the pool is kept alive meanwhile.
-  func rouse(starts: Bool) {
+  func unpark(starts: Bool) {
     if hasThread {
-      alarm.ring()
+      parker.unpark()
     } else if starts {
       start()
     }
@@ -343,7 +343,7 @@ extension PoolWorker {
     case .threads:
       hasThread = true
       startThread(runWorker)
-    case .lentThread(then: let queue, isMain: _):
+    case .callingThread(then: let queue, isMain: _):
       queue.async { [self] in run(isSearching: true) }
     }
   }
@@ -374,7 +374,7 @@ extension PoolWorker {
 
   /// On the thread or queue that it was started on.
   fileprivate func run(isSearching: Bool) {
-    if hasThread { csystem_name_thread("coroutine-pool") }
+    if hasThread { coroutine_system_name_thread("coroutine-pool") }
     let core = core
     core._withUnsafeGuaranteedRef { core in
       makeCurrent { core.work(self, isSearching: isSearching) }

@@ -7,8 +7,8 @@ public import Dispatch
 ///
 /// Memory: a small object for each queue on which coroutines run, and one of a few words that stays with the queue.
 extension DispatchQueue: Scheduler {
-  public func enqueue(_ ready: consuming Ready) {
-    QueueScheduler.of(self).enqueue(ready)
+  public func enqueue(_ job: consuming CoroutineJob) {
+    QueueScheduler.of(self).enqueue(job)
   }
 
   public var isCurrent: Bool {
@@ -32,6 +32,13 @@ extension Scheduler where Self == DispatchQueue {
 /// machine could run in parallel. On a serial queue Dispatch lets one drain run at a time, in which coroutines wake each
 /// other without a call; the order is that of the one list either way.
 ///
+/// A launch makes a call each time, as a block does: so those launched and the queue's blocks begin in the order in which
+/// they were given to it. Each launch has a drain of its own, which takes one new coroutine, the first in the list, and
+/// those that go on around it; it leaves the next new one to the next launch's.
+///
+/// Invariants, under the lock: as many drains still owe the list a new coroutine as there are new ones in it; and while it
+/// is not empty there is a drain that has not ended. So one that stops before a new one leaves it to another.
+///
 /// It lives as long as a coroutine of its queue, and keeps the queue alive; the queue knows it by a tag, weakly.
 @usableFromInline
 final class QueueScheduler: Scheduler {
@@ -51,31 +58,37 @@ final class QueueScheduler: Scheduler {
   }
 
   @usableFromInline
-  func enqueue(_ ready: consuming Ready) {
+  func enqueue(_ job: consuming CoroutineJob) {
+    let isNew = !job.hasBegun
     lock.lock()
-    self.ready.append(ready)
-    let asks = drains < width
+    self.ready.append(job)
+    let asks = isNew || drains < width
     if asks { drains += 1 }
     lock.unlock()
-    if asks { queue.async(execute: drain) }
+    if asks { queue.async { self.drain(owesNew: isNew) } }
   }
 
   /// Runs what is ready. After so many it lets the queue's other blocks run.
-  @Sendable
-  private func drain() {
+  ///
+  /// - Parameter owesNew: whether it is to take a new coroutine, which it does once.
+  private func drain(owesNew: Bool) {
     coroutine_prepare_thread()
+    var owesNew = owesNew
     for _ in 0..<Self.batch {
       lock.lock()
-      guard let next = ready.popFirst() else {
+      let isNew = ready.beginsWithNew
+      guard owesNew || !isNew, let next = ready.popFirst() else {
         drains -= 1
         lock.unlock()
         return
       }
       lock.unlock()
+      if isNew { owesNew = false }
       // Here, and not in a function that returns after the switch: see `run`.
       CoroutineCore.run(next)
     }
-    queue.async(execute: drain)
+    let stillOwes = owesNew
+    queue.async { self.drain(owesNew: stillOwes) }
   }
 
   @usableFromInline

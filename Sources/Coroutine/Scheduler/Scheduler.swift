@@ -6,7 +6,7 @@ import Dispatch
 ///
 /// ```swift
 /// final class RunLoopScheduler: Scheduler {
-///   func enqueue(_ ready: consuming Ready) { … }   // keep it; later, on the loop's thread: ready.run()
+///   func enqueue(_ job: consuming CoroutineJob) { … }   // keep it; later, on the loop's thread: job.run()
 ///   var isCurrent: Bool { … }                      // is the calling thread the loop's?
 /// }
 /// ```
@@ -14,7 +14,7 @@ public protocol Scheduler: AnyObject, Sendable {
   /// Takes a coroutine that is ready to run, and calls its `run()` later, exactly once, outside of any lock.
   ///
   /// Called from any thread, also from inside a coroutine that runs on this scheduler. Must not run it before it returns.
-  func enqueue(_ ready: consuming Ready)
+  func enqueue(_ job: consuming CoroutineJob)
 
   /// Whether the calling code already runs where this scheduler would run it. `Coroutine.immediate` asks.
   var isCurrent: Bool { get }
@@ -61,22 +61,22 @@ enum SchedulerReference: Sendable {
     }
   }
 
-  func enqueue(_ ready: consuming Ready, _ arrival: Arrival) {
+  func enqueue(_ job: consuming CoroutineJob, _ reason: EnqueueReason) {
     switch self {
     case .sharedPool:
-      let element = ready.take()
-      ThreadPool.sharedCore._withUnsafeGuaranteedRef { $0.enqueue(Ready(element), arrival) }
+      let element = job.take()
+      ThreadPool.sharedCore._withUnsafeGuaranteedRef { $0.enqueue(CoroutineJob(element), reason) }
     case .pool(let pool):
-      pool.core.enqueue(ready, arrival)
+      pool.core.enqueue(job, reason)
     // As soon as the token is in its queue the coroutine may run to its end elsewhere, and let go of its scheduler, which
     // is still in `enqueue`.
     case .queue(let queue):
       let kept = Unmanaged.passRetained(queue)
-      queue.enqueue(ready)
+      queue.enqueue(job)
       kept.release()
     case .other(let other):
       let kept = Unmanaged.passRetained(other)
-      other.scheduler.enqueue(ready)
+      other.scheduler.enqueue(job)
       kept.release()
     }
   }
@@ -112,5 +112,17 @@ final class ForeignScheduler: Sendable {
 
   init(_ scheduler: any Scheduler) {
     self.scheduler = scheduler
+  }
+}
+
+extension SchedulerReference {
+  /// For people.
+  var description: String {
+    switch self {
+    case .sharedPool: SchedulerText.sharedPool
+    case .pool(let pool): pool.core.description
+    case .queue(let queue): queue.description
+    case .other(let other): "\(type(of: other.scheduler))"
+    }
   }
 }

@@ -48,17 +48,17 @@ public final class ThreadPool: Scheduler {
     core = PoolCore(count: threads)
   }
 
-  /// One worker without a thread, for `PoolCore.lend`.
-  init(lentThreadOfMainQueue isMain: Bool) {
-    core = PoolCore(count: 1, on: .lentThread(then: isMain ? .main : .global(), isMain: isMain))
+  /// One worker without a thread, for `PoolCore.runInline`.
+  init(callingThreadOfMainQueue isMain: Bool) {
+    core = PoolCore(count: 1, on: .callingThread(then: isMain ? .main : .global(), isMain: isMain))
   }
 
   deinit {
     core.end()
   }
 
-  public func enqueue(_ ready: consuming Ready) {
-    core.enqueue(ready, .launched)
+  public func enqueue(_ job: consuming CoroutineJob) {
+    core.enqueue(job, .launched)
   }
 
   /// Whether the calling thread is one of the pool's.

@@ -87,7 +87,7 @@ struct WorkRing: ~Copyable, Sendable {
       expected: first, desired: first &+ half, successOrdering: .releasing, failureOrdering: .relaxed)
     guard taken else { return }
     // The owner alone would overwrite these places.
-    for index in 0..<half { queue.append(Ready(self[first &+ index]!)) }
+    for index in 0..<half { queue.append(CoroutineJob(self[first &+ index]!)) }
   }
 
   /// What is in it, about. For debuggers.

@@ -22,7 +22,6 @@
 /// - Throws: the first failure, of a child or of `body`; `ScopeError` if there were others beside it; `CancellationError`
 ///   if the coroutine was cancelled before its children had ended.
 /// - Precondition: called inside a coroutine: traps elsewhere.
-@discardableResult
 @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
 public func withScope<Result>(name: String = "", _ body: (CoroutineScope) throws -> Result) throws -> Result {
   let core = CoroutineCore.running(for: "withScope")
@@ -44,7 +43,6 @@ public func withScope<Result>(name: String = "", _ body: (CoroutineScope) throws
 /// Runs `body` with a scope for coroutines that must not outlive it, in `async` code.
 ///
 /// As the synchronous form, except that a child's failure cancels its siblings, but not what `body` itself awaits.
-@discardableResult
 nonisolated(nonsending) public func withScope<Result>(
   name: String = "", _ body: nonisolated(nonsending) (CoroutineScope) async throws -> Result
 ) async throws -> Result {

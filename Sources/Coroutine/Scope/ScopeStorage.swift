@@ -3,7 +3,7 @@ import Context
 /// A scope's lock, its children, and what its state machine decides.
 @usableFromInline
 // Unchecked: the lock guards what changes.
-package final class ScopeStorage: Waitable, @unchecked Sendable {
+package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
   // Guarded by the lock, all of them.
   @exclusivity(unchecked) private var machine = ScopeStateMachine()
   @exclusivity(unchecked) private var children = ChildList()
@@ -43,8 +43,7 @@ package final class ScopeStorage: Waitable, @unchecked Sendable {
   }
 
   /// A child has ended, and has left its stack. With the last of them the scope may go.
-  @inline(__always)
-  func childEnded(_ child: CoroutineCore) {
+  override func childEnded(_ child: CoroutineCore) {
     if let failure = child.failure { return childFailed(child, failure) }
     lock.lock()
     children.remove(child)
@@ -186,16 +185,16 @@ private struct ChildList {
     let link = Unmanaged.passUnretained(child)
     if let place = emptyPlaces.popLast() {
       places[place] = link
-      child.placeInScope = place
+      child.indexInFamily = place
     } else {
-      child.placeInScope = places.count
+      child.indexInFamily = places.count
       places.append(link)
     }
   }
 
   mutating func remove(_ child: CoroutineCore) {
-    places[child.placeInScope] = nil
-    emptyPlaces.append(child.placeInScope)
+    places[child.indexInFamily] = nil
+    emptyPlaces.append(child.indexInFamily)
   }
 
   /// A reference to each, oldest first: they may end as soon as the lock is gone.

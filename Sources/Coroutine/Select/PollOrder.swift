@@ -1,5 +1,3 @@
-import Synchronization
-
 /// The order in which a select looks at its cases: every permutation is equally likely, so that of those that are ready
 /// each is as likely to be found first. (A random start alone would favour a case behind others that are not ready.)
 ///
@@ -47,42 +45,4 @@ struct PollOrder {
     if let table { return Int(table[step]) }
     return Int(word >> (4 * UInt64(step)) & 15)
   }
-}
-
-/// Marsaglia's xorshift: a word of state, and three shifts a number.
-@usableFromInline
-struct RandomWord {
-  /// Zero: not seeded yet.
-  @usableFromInline var state: UInt32
-
-  @inlinable @inline(__always)
-  init() { state = 0 }
-
-  /// Numbers for one of many users: neighbouring seeds begin far from each other.
-  @inlinable
-  init(seed: UInt64) {
-    state = UInt32(truncatingIfNeeded: ((seed &+ 1) &* 0x9E37_79B9_7F4A_7C15) &>> 32)
-    if state == 0 { state = 1 }
-  }
-
-  /// This one, or, if it is not seeded yet, one that begins with `seed`.
-  @inlinable @inline(__always)
-  func seeded(_ seed: @autoclosure () -> UInt64) -> RandomWord { state == 0 ? RandomWord(seed: seed()) : self }
-
-  /// A number below `bound`, which is less than 2^16. As even as 2^32 states allow.
-  @inlinable @inline(__always)
-  mutating func next(below bound: Int) -> Int {
-    state ^= state &<< 13
-    state ^= state &>> 17
-    state ^= state &<< 5
-    return Int(truncatingIfNeeded: (UInt64(state) &* UInt64(truncatingIfNeeded: bound)) &>> 32)
-  }
-}
-
-extension RandomWord {
-  /// Numbers for one select in `async` code, which has no coroutine to keep a word for the next.
-  @usableFromInline
-  static func unique() -> RandomWord { RandomWord(seed: seeds.wrappingAdd(1, ordering: .relaxed).newValue) }
-
-  private static let seeds = Atomic<UInt64>(0)
 }

@@ -5,7 +5,7 @@ public import Context
 // 1. Look at them in random order, each under its own lock: the first that can be done is done. Nothing else is touched.
 // 2. None can: take the locks of all, and look again. Still none: a node goes into each queue, all for the same wait, so
 //    that a waker that claims it has chosen, and those of other queues can't. With that the coroutine leaves its stack;
-//    whoever resumed it unlocks everything, and only then lets the wait be claimed: see `Departure.unlockAll`.
+//    whoever resumed it unlocks everything, and only then lets the wait be claimed: see `AfterSwitch.unlockAll`.
 // 3. It goes on, and knows from the cause which one was chosen. The nodes of the others are taken out of their queues.
 //
 // A node is queued only after the last look, so nobody ever meets himself: a select that both sends and receives at a
@@ -93,7 +93,7 @@ extension Select {
       }
       enqueue(operations, memory, for: waiter, order)
       let deadline = fallback.map { WaitDeadline.after($0.after) } ?? WaitDeadline.never
-      let cause = core.park(wait, until: deadline)
+      let cause = core.park(.select, jointly: wait, until: deadline)
       let chosen = cause == .timedOut ? fallback?.index : cause.selectedIndex
       withdraw(operations, memory, except: chosen)
       return chosen
@@ -105,15 +105,15 @@ extension Select {
   /// Lists what the operations wait for, on the stack.
   @inlinable @inline(__always)
   static func withWait<Operations: SelectOperations, Result>(
-    for operations: Operations, _ memory: UnsafeMutableRawPointer, _ body: (UnsafeMutablePointer<SelectWait>) -> Result
+    for operations: Operations, _ memory: UnsafeMutableRawPointer, _ body: (UnsafeMutablePointer<JointWait>) -> Result
   ) -> Result {
     let count = operations.count
-    return withUnsafeTemporaryAllocation(of: Target.self, capacity: count) { targets in
+    return withUnsafeTemporaryAllocation(of: JointWait.Target.self, capacity: count) { targets in
       withUnsafeTemporaryAllocation(of: Unmanaged<Waitable>.self, capacity: count) { room in
         for index in 0..<count {
-          targets.initializeElement(at: index, to: operations.visit(index, memory, GetTarget()))
+          targets.initializeElement(at: index, to: operations.visit(index, memory, GetTarget()).kind)
         }
-        var wait = SelectWait(targets, room: room)
+        var wait = JointWait(targets, room: room)
         return withUnsafeMutablePointer(to: &wait, body)
       }
     }

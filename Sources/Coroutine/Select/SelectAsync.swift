@@ -89,14 +89,14 @@ extension Select {
     _ fallback: (index: Int, after: Duration)?
   ) async -> Int? {
     let deadline = fallback.map { WaitDeadline.after($0.after) } ?? WaitDeadline.never
-    var outcome = Departure.waits
+    var outcome = Registration.waits
     await withTaskCancellationHandler {
       await withUnsafeContinuation { (continuation: UnsafeContinuation<Void, Never>) in
         task.continuation = continuation
-        let departure = depart(task, operations, memory, order, until: deadline)
+        let registration = register(task, operations, memory, order, until: deadline)
         // Nothing of the task may be touched any more: it may have gone on, and ended.
-        if case .waits = departure { return }
-        outcome = departure
+        if case .waits = registration { return }
+        outcome = registration
         continuation.resume()
       }
     } onCancel: {
@@ -115,7 +115,7 @@ extension Select {
   }
 
   @usableFromInline
-  enum Departure {
+  enum Registration {
     case done(Int)
     case cancelled
     case waits
@@ -123,10 +123,10 @@ extension Select {
 
   /// The last look, and the way into the queues.
   @inlinable
-  static func depart<Operations: SelectOperations>(
+  static func register<Operations: SelectOperations>(
     _ task: WaitingTask, _ operations: Operations, _ memory: UnsafeMutableRawPointer, _ order: PollOrder,
     until deadline: UInt64
-  ) -> Departure {
+  ) -> Registration {
     withWait(for: operations, memory) { wait in
       wait.pointee.lockAll()
       guard task.parking.prepareUnlessClaimed() else {

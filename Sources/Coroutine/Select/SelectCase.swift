@@ -102,20 +102,10 @@ public enum Select {
 
   /// What an operation waits for.
   public struct Target {
-    @usableFromInline
-    enum Kind {
-      /// Something with a lock and a queue. Kept alive by the operation.
-      case waitable(Unmanaged<Waitable>, WaitReason.Operation)
-      /// So much time.
-      case timeout(Duration)
-      /// Nothing: it is chosen if no other can be at once.
-      case otherwise
-    }
-
-    @usableFromInline let kind: Kind
+    @usableFromInline let kind: JointWait.Target
 
     @inlinable
-    init(_ kind: Kind) { self.kind = kind }
+    init(_ kind: JointWait.Target) { self.kind = kind }
   }
 
   /// Size and alignment of memory.

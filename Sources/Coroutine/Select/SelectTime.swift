@@ -1,8 +1,7 @@
 /// A case of a `select`: chosen if no other could be for so long. Of several the shortest counts.
 ///
 /// - Parameters:
-///   - duration: from when `select` begins to wait; zero: other cases are chosen if they are ready at once. Traps if it is
-///     negative.
+///   - duration: from when `select` begins to wait; zero or less: other cases are chosen if they are ready at once.
 ///   - handler: runs then, on the calling coroutine; may suspend and throw.
 @inlinable
 public func onTimeout<Output>(
@@ -14,8 +13,7 @@ public func onTimeout<Output>(
 /// A case of a `select` in `async` code: chosen if no other could be for so long. Of several the shortest counts.
 ///
 /// - Parameters:
-///   - duration: from when `select` begins to wait; zero: other cases are chosen if they are ready at once. Traps if it is
-///     negative.
+///   - duration: from when `select` begins to wait; zero or less: other cases are chosen if they are ready at once.
 ///   - handler: runs then, where the caller runs.
 @inlinable
 public func onTimeout<Output>(
@@ -77,7 +75,6 @@ extension Select {
 
     @inlinable
     public init(_ source: Duration) {
-      require(source >= .zero, "onTimeout(\(source)): a timeout can't be negative")
       duration = source
     }
 

@@ -35,8 +35,8 @@ public struct Barrier: Sendable {
   /// Suspends the calling coroutine until as many as there are parties wait, it included. Then they go on, all at once, and
   /// the next round begins.
   ///
-  /// - Parameter timeout: how long to wait at most; zero: not at all, unless it is the last; `nil`: for ever. Negative:
-  ///   traps.
+  /// - Parameter timeout: how long to wait at most; zero or less: not at all, unless it is the last; `nil`: for
+  ///   ever.
   /// - Returns: whether it was the last to come: true for one of each round.
   /// - Throws: `CancellationError`, `TimeoutError` if the caller is cancelled or the time was up before. Then it has not
   ///   come: the others wait for somebody in its place. (Unless the last one came at the same moment: then they go on.)

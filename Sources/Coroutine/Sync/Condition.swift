@@ -17,7 +17,8 @@
 /// }
 /// ```
 ///
-/// `wait` is given the value, since others change it meanwhile: the closure must not use what it has kept of it from before.
+/// `wait` is given the value, since others change it meanwhile: what the closure has kept of it from before is theirs. The
+/// compiler rejects what could be kept beyond the closure, not a use in the closure itself. Another value than the mutex's traps.
 ///
 /// A signal wakes whoever waits longest, with the mutex held or without; where nobody waits it has no effect. None is lost:
 /// a waiter counts as waiting before it gives the mutex back, and if it is cancelled at the very moment in which it is
@@ -43,13 +44,13 @@ public struct Condition<Value: ~Copyable>: Sendable {
   ///
   /// - Parameters:
   ///   - value: what the closure of `withLock` was given; on return, what the others have made of it.
-  ///   - timeout: how long to wait for the signal at most; zero: only give others the mutex; `nil`: for ever. Negative:
-  ///     traps. To get the mutex back may take longer.
+  ///   - timeout: how long to wait for the signal at most; zero or less: only give others the mutex; `nil`: for
+  ///     ever. To get the mutex back may take longer.
   /// - Throws: `CancellationError` if the caller is cancelled before the signal; `TimeoutError` if the time was up before.
   ///   The mutex is held then too.
   /// - Precondition: called inside a coroutine that holds the mutex: traps elsewhere.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
-  public func wait(_ value: inout Value, timeout: Duration? = nil) throws {
+  public func wait(_ value: inout sending Value, timeout: Duration? = nil) throws {
     try wait(&value, until: WaitDeadline.after(timeout)).check(timeout)
   }
 
@@ -61,12 +62,12 @@ public struct Condition<Value: ~Copyable>: Sendable {
   /// - Throws: what `predicate` throws; `CancellationError`, `TimeoutError`. The mutex is held in any case.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func wait(
-    _ value: inout Value, timeout: Duration? = nil, until predicate: (borrowing Value) throws -> Bool
+    _ value: inout sending Value, timeout: Duration? = nil, until predicate: (inout sending Value) throws -> Bool
   ) throws {
     let deadline = WaitDeadline.after(timeout)
-    while try !predicate(value) {
+    while try !predicate(&value) {
       let cause = wait(&value, until: deadline)
-      if cause == .timedOut, try predicate(value) { return }
+      if cause == .timedOut, try predicate(&value) { return }
       try cause.check(timeout)
     }
   }
@@ -74,7 +75,7 @@ public struct Condition<Value: ~Copyable>: Sendable {
   /// Gives the mutex back, suspends the calling task until the condition is signalled, and takes the mutex again.
   ///
   /// As the synchronous form.
-  nonisolated(nonsending) public func wait(_ value: inout Value, timeout: Duration? = nil) async throws {
+  nonisolated(nonsending) public func wait(_ value: inout sending Value, timeout: Duration? = nil) async throws {
     try await wait(&value, until: WaitDeadline.after(timeout)).check(timeout)
   }
 
@@ -82,12 +83,12 @@ public struct Condition<Value: ~Copyable>: Sendable {
   ///
   /// As the synchronous form.
   nonisolated(nonsending) public func wait(
-    _ value: inout Value, timeout: Duration? = nil, until predicate: (borrowing Value) throws -> Bool
+    _ value: inout sending Value, timeout: Duration? = nil, until predicate: (inout sending Value) throws -> Bool
   ) async throws {
     let deadline = WaitDeadline.after(timeout)
-    while try !predicate(value) {
+    while try !predicate(&value) {
       let cause = await wait(&value, until: deadline)
-      if cause == .timedOut, try predicate(value) { return }
+      if cause == .timedOut, try predicate(&value) { return }
       try cause.check(timeout)
     }
   }
@@ -104,8 +105,8 @@ public struct Condition<Value: ~Copyable>: Sendable {
 
   private func wait(_ value: inout Value, until deadline: UInt64) -> WakeCause {
     withUnsafeMutablePointer(to: &value) { place in
-      lend(place)
-      defer { lend(place) }
+      exchangeValue(place)
+      defer { exchangeValue(place) }
       return storage.wait(until: deadline)
     }
   }
@@ -113,15 +114,20 @@ public struct Condition<Value: ~Copyable>: Sendable {
   nonisolated(nonsending) private func wait(_ value: inout Value, until deadline: UInt64) async -> WakeCause {
     // A parameter stays where it is as long as the function runs; the closure can't wait.
     let place = withUnsafeMutablePointer(to: &value) { $0 }
-    lend(place)
-    defer { lend(place) }
+    exchangeValue(place)
+    defer { exchangeValue(place) }
     return await storage.wait(until: deadline)
   }
 
   /// Puts the value where the next holder looks for it, or takes it from there. It usually lies there: unless the compiler
   /// has made a temporary copy of the argument.
-  private func lend(_ place: UnsafeMutablePointer<Value>) {
-    if place != mutex.value { swap(&place.pointee, &mutex.value.pointee) }
+  private func exchangeValue(_ place: UnsafeMutablePointer<Value>) {
+    guard place != mutex.value, MemoryLayout<Value>.size > 0 else { return }
+    require(
+      mayBeCopiedForACall(Value.self),
+      "\(named("condition", name)) was given another value than that of \(mutex.label): pass what the closure of withLock "
+        + "was given, itself and not a copy of it")
+    swap(&place.pointee, &mutex.value.pointee)
   }
 }
 
@@ -157,4 +163,13 @@ extension Condition where Value == Void {
     var nothing: Void
     try await wait(&nothing, timeout: timeout) { _ in try predicate() }
   }
+}
+
+/// Whether the compiler passes a variable of the type, `inout` and generic, by a temporary copy: of a function, or of what
+/// may consist of functions without being a type of its own. All else is passed where it lies.
+private func mayBeCopiedForACall<Value: ~Copyable>(_ type: Value.Type) -> Bool {
+  // Metadata begin with their kind: a structure's and an enumeration's are 0x200 and 0x201, a class's is 0, as on Linux it
+  // has no other. An existential's is 0x303.
+  let kind = unsafeBitCast(type, to: UnsafePointer<UInt>.self).pointee
+  return kind != 0x200 && kind != 0x201 && kind != 0 && kind != 0x303
 }

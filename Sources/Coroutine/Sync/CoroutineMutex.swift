@@ -34,7 +34,7 @@ public struct CoroutineMutex<Value: ~Copyable>: Sendable {
   /// Runs `body` with the value; suspends the calling coroutine as long as another has it.
   ///
   /// - Parameters:
-  ///   - timeout: how long to wait for the mutex at most; zero: not at all; `nil`: for ever. Negative: traps. The body's
+  ///   - timeout: how long to wait for the mutex at most; zero or less: not at all; `nil`: for ever. The body's
   ///     own time does not count.
   ///   - body: runs at once, on the calling coroutine. May suspend.
   /// - Returns: what `body` returned.
@@ -54,7 +54,7 @@ public struct CoroutineMutex<Value: ~Copyable>: Sendable {
   /// Runs `body` with the value, in `async` code; suspends the calling task as long as another has it.
   ///
   /// - Parameters:
-  ///   - timeout: how long to wait for the mutex at most; zero: not at all; `nil`: for ever. Negative: traps.
+  ///   - timeout: how long to wait for the mutex at most; zero or less: not at all; `nil`: for ever.
   ///   - body: runs at once, where the caller runs. May suspend.
   /// - Returns: what `body` returned.
   /// - Throws: `CancellationError` if the task is cancelled before it has the mutex, also if it is free; `TimeoutError` if

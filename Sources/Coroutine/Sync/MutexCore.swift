@@ -25,7 +25,6 @@ class MutexCore: Waitable, @unchecked Sendable {
   /// Takes the mutex as the calling coroutine, which suspends as long as another holds it.
   @usableFromInline
   final func lock(timeout: Duration? = nil) throws -> LockHolder {
-    if let timeout { requireNotNegative(timeout) }
     return try CoroutineCore.runningUncounted(for: "CoroutineMutex.withLock(_:)")._withUnsafeGuaranteedRef { core in
       let holder = LockHolder(core)
       guard !core.isInterrupted, tryLock(holder, HolderPlace(core)) else {
@@ -53,7 +52,6 @@ class MutexCore: Waitable, @unchecked Sendable {
   /// Takes the mutex as the calling task.
   @usableFromInline
   nonisolated(nonsending) final func lock(timeout: Duration? = nil) async throws -> LockHolder {
-    if let timeout { requireNotNegative(timeout) }
     let holder = LockHolder.current
     guard !Task.isCancelled, tryLock(holder, .none) else {
       requireNotHeld(by: holder)
@@ -113,10 +111,6 @@ class MutexCore: Waitable, @unchecked Sendable {
       }
       found = now
     }
-  }
-
-  private final func requireNotNegative(_ timeout: Duration) {
-    require(timeout >= .zero, "a negative timeout, \(timeout): use zero for not waiting at all")
   }
 
   private final func requireNotHeld(by holder: LockHolder) {

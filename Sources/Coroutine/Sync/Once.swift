@@ -30,7 +30,7 @@ public struct Once<Value: Sendable>: Sendable {
   /// Returns the value; the first caller makes it, others are suspended until it has.
   ///
   /// - Parameters:
-  ///   - timeout: how long to wait for another's making at most; zero: not at all; `nil`: for ever. Negative: traps. The
+  ///   - timeout: how long to wait for another's making at most; zero or less: not at all; `nil`: for ever. The
   ///     time of `make` does not count.
   ///   - make: runs at most once a call, on the calling coroutine. May suspend.
   /// - Throws: what `make` throws; `CancellationError`, `TimeoutError` if the caller is cancelled or the time was up while

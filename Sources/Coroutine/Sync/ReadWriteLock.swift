@@ -29,7 +29,7 @@ public struct ReadWriteLock<Value: ~Copyable & Sendable>: Sendable {
   /// that came before waits for it.
   ///
   /// - Parameters:
-  ///   - timeout: how long to wait for the lock at most; zero: not at all; `nil`: for ever. Negative: traps.
+  ///   - timeout: how long to wait for the lock at most; zero or less: not at all; `nil`: for ever.
   ///   - body: runs at once, on the calling coroutine, at the same time as other readers. May suspend.
   /// - Throws: `CancellationError` if the caller is cancelled before it has the lock; `TimeoutError` if the time was up
   ///   before; what `body` throws.
@@ -71,7 +71,7 @@ public struct ReadWriteLock<Value: ~Copyable & Sendable>: Sendable {
   /// does, or one that came before waits.
   ///
   /// - Parameters:
-  ///   - timeout: how long to wait for the lock at most; zero: not at all; `nil`: for ever. Negative: traps.
+  ///   - timeout: how long to wait for the lock at most; zero or less: not at all; `nil`: for ever.
   ///   - body: runs at once, on the calling coroutine. May suspend.
   /// - Throws: `CancellationError` if the caller is cancelled before it has the lock; `TimeoutError` if the time was up
   ///   before; what `body` throws.

@@ -35,7 +35,7 @@ public struct Semaphore: Sendable {
   ///
   /// - Parameters:
   ///   - count: all at once, or none. Not negative: traps. More than there will ever be: waits for ever.
-  ///   - timeout: how long to wait at most; zero: not at all; `nil`: for ever. Negative: traps.
+  ///   - timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
   /// - Throws: `CancellationError` if the caller is cancelled before it has them; `TimeoutError` if the time was up before.
   ///   Then it has none.
   /// - Precondition: called inside a coroutine: traps elsewhere.
@@ -48,7 +48,7 @@ public struct Semaphore: Sendable {
   ///
   /// - Parameters:
   ///   - count: all at once, or none. Not negative: traps. More than there will ever be: waits for ever.
-  ///   - timeout: how long to wait at most; zero: not at all; `nil`: for ever. Negative: traps.
+  ///   - timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
   /// - Throws: `CancellationError` if the task is cancelled before it has them; `TimeoutError` if the time was up before.
   ///   Then it has none.
   nonisolated(nonsending) public func acquire(_ count: Int = 1, timeout: Duration? = nil) async throws {

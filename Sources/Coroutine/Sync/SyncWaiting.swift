@@ -8,7 +8,7 @@ extension Waitable {
   ///
   /// - Parameters:
   ///   - node: lies on the stack; what it is at the end comes back.
-  ///   - timeout: `nil`: for ever. Negative: traps.
+  ///   - timeout: zero or less: not at all; `nil`: for ever.
   /// - Throws: `CancellationError`, `TimeoutError`: then the node has been withdrawn.
   @inline(__always)
   final func wait<Node>(

@@ -61,7 +61,7 @@ public struct WaitGroup: Sendable {
 
   /// Suspends the calling coroutine until the count is zero; not at all if it is.
   ///
-  /// - Parameter timeout: how long to wait at most; zero: not at all; `nil`: for ever. Negative: traps.
+  /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
   /// - Throws: `CancellationError`, `TimeoutError` if the caller is cancelled or the time was up before.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
@@ -71,7 +71,7 @@ public struct WaitGroup: Sendable {
 
   /// Suspends the calling task until the count is zero; not at all if it is.
   ///
-  /// - Parameter timeout: how long to wait at most; zero: not at all; `nil`: for ever. Negative: traps.
+  /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
   /// - Throws: `CancellationError`, `TimeoutError` if the task is cancelled or the time was up before.
   nonisolated(nonsending) public func wait(timeout: Duration? = nil) async throws {
     try await storage.wait(timeout: timeout)
@@ -79,7 +79,7 @@ public struct WaitGroup: Sendable {
 
   /// Blocks the calling thread until the count is zero: for plain threads and `main`.
   ///
-  /// - Parameter timeout: how long to wait at most; zero: not at all; `nil`: for ever. Negative: traps.
+  /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
   /// - Throws: `TimeoutError` if the time was up before.
   /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
   @available(*, noasync, message: "use 'await wait()' in async code")

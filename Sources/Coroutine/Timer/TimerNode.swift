@@ -1,3 +1,5 @@
+import CCoroutineSystem
+
 /// One timer: when it is due, and who is told.
 ///
 /// Lies in raw memory that does not move while it is armed: on the stack of whoever waits, or in a `TimerTarget`. Arming
@@ -26,9 +28,44 @@ package struct TimerNode {
   package enum Target {
     /// Somebody in a wait that others may end too, so that it has to be won. The node lies in the waiter's frame, which
     /// does not go away before the node is disarmed, or the waiter has learned that the timer won.
-    case waiter(Waiter)
+    case wait(TimedWait)
     /// An object, kept alive by the queue from `arm` until it has been told or disarmed.
     case object(Unmanaged<TimerTarget>)
+  }
+}
+
+/// What waits until a time at the most, if nothing else ends its wait before: what timers have to know of it. Static, with
+/// the address of the waiter: nothing is counted, since it may be gone as soon as its wait is claimed.
+@usableFromInline
+package protocol TimedWaiter: AnyObject {
+  /// Whether it is leaving its stack right now: a claim would wait for that.
+  static func isSuspending(_ waiter: UnsafeRawPointer) -> Bool
+  /// Ends its wait, since the time is up. Whether the timer has to wake it: it was the first to.
+  static func claimTimedOut(_ waiter: UnsafeRawPointer) -> Bool
+  /// Lets it go on, whose wait the timer has claimed. Not under a lock.
+  static func wakeTimedOut(_ waiter: UnsafeRawPointer)
+}
+
+/// A waiter, as its timer knows it. Trivial to copy.
+@usableFromInline
+package struct TimedWait {
+  private let address: UnsafeRawPointer
+  private let type: any TimedWaiter.Type
+
+  @inline(__always)
+  package init<Object: TimedWaiter>(_ waiter: Unmanaged<Object>) {
+    address = UnsafeRawPointer(waiter.toOpaque())
+    type = Object.self
+  }
+
+  var isSuspending: Bool { type.isSuspending(address) }
+  func claim() -> Bool { type.claimTimedOut(address) }
+  func wake() { type.wakeTimedOut(address) }
+
+  /// Lets the processor fetch the object, which need not be alive: nothing of it is read.
+  @inline(__always)
+  func prefetch() {
+    for line in 0..<5 { coroutine_system_prefetch(address + 64 * line) }
   }
 }
 

@@ -16,7 +16,7 @@ import Glibc
 /// A coroutine or a thread arms its timer when its wait has begun (`Parking.prepare`, or parked): of one that is still
 /// awake nothing can be claimed, and its deadline would be lost. The best place is where the state machine has said "wait":
 /// then operations that need not wait arm nothing. There the lock of what is waited for is held, so that lock comes before
-/// this one, and nothing under this one may wait for a departure, which may need that lock.
+/// this one, and nothing under this one may wait for a suspension, which may need that lock.
 // Unchecked: the lock guards the wheel and the driver's promise.
 final class TimerQueue: @unchecked Sendable {
   private let lock = Lock()
@@ -74,14 +74,14 @@ final class TimerQueue: @unchecked Sendable {
         switch progress {
         case .upToDate: return next
         case .unfinished: break
-        // Whoever departs has a few instructions to go, unless its thread was preempted: then it needs the processor.
-        case .departing: if count == 0 { sched_yield() }
+        // A coroutine that suspends has a few instructions to go, unless its thread was preempted: then it needs the processor.
+        case .suspending: if count == 0 { sched_yield() }
         }
       }
     }
   }
 
-  private enum Progress { case upToDate, unfinished, departing }
+  private enum Progress { case upToDate, unfinished, suspending }
 
   /// Under the lock: takes out a batch of those to be told.
   private func takeExpired(
@@ -89,31 +89,31 @@ final class TimerQueue: @unchecked Sendable {
   ) -> Progress {
     var effort = Self.effort
     // Linked by `next`, which is theirs to use while they are in no slot.
-    var departing: UnsafeMutablePointer<TimerNode>?
+    var suspending: UnsafeMutablePointer<TimerNode>?
     advancing: while true {
       switch wheel.advance(to: now, effort: &effort) {
       case .expired(let node):
         let target = node.pointee.target
-        if target.isDeparting {
-          node.pointee.next = departing
-          departing = node
+        if target.isSuspending {
+          node.pointee.next = suspending
+          suspending = node
         } else if target.claim() {
           fired.initializeElement(at: count, to: target)
           count += 1
         }
       case .unfinished: break advancing
       case .upToDate:
-        if departing == nil { return .upToDate }
+        if suspending == nil { return .upToDate }
         break advancing
       }
     }
     // Back to where they are found at the next try, and by their waiters.
-    guard departing != nil else { return .unfinished }
-    while let node = departing {
-      departing = node.pointee.next
+    guard suspending != nil else { return .unfinished }
+    while let node = suspending {
+      suspending = node.pointee.next
       wheel.insert(node)
     }
-    return .departing
+    return .suspending
   }
 
   /// No timer is due before; `nil`: none is armed. As exact as the wheel's.
@@ -125,15 +125,15 @@ final class TimerQueue: @unchecked Sendable {
 
 extension TimerNode.Target {
   /// Whether a waiter is leaving its stack right now: a claim would wait for that.
-  fileprivate var isDeparting: Bool {
-    guard case .waiter(.coroutine(let core)) = self else { return false }
-    return core._withUnsafeGuaranteedRef { $0.parking.word.load(ordering: .relaxed) == Parking.departing }
+  fileprivate var isSuspending: Bool {
+    guard case .wait(let wait) = self else { return false }
+    return wait.isSuspending
   }
 
   /// Under the lock: whether somebody has to be told. If not, whoever the timer belongs to may be gone after this.
   fileprivate func claim() -> Bool {
     switch self {
-    case .waiter(let waiter): waiter.claim(.timedOut)
+    case .wait(let wait): wait.claim()
     case .object: true
     }
   }
@@ -141,7 +141,7 @@ extension TimerNode.Target {
   /// After the unlock.
   fileprivate func tell() {
     switch self {
-    case .waiter(let waiter): waiter.wake()
+    case .wait(let wait): wait.wake()
     case .object(let target): target.takeRetainedValue().timerFired()
     }
   }

@@ -86,23 +86,29 @@ extension TimerService {
     }
   }
 
-  /// The deadline of a wait that begins now. So long that it doesn't fit: never. Traps if `duration` is negative.
+  /// The deadline of a wait that begins now. So long that it doesn't fit: never. Now if it is negative.
   @usableFromInline
   package func deadline(after duration: Duration) -> UInt64 {
     now.addingSaturated(duration.nanosecondsRoundedUp)
   }
 
-  /// The deadline that stands for an instant of one of Swift's clocks; an instant that has passed is now.
+  /// The deadline that stands for an instant of one of the kernel's clocks, `SuspendingClock` and `ContinuousClock`; `nil`
+  /// for any other clock. Of the shared service.
   ///
-  /// `SuspendingClock` on Linux is CLOCK_MONOTONIC, which is what `shared` goes by. `ContinuousClock` is CLOCK_BOOTTIME:
-  /// the same, except that it goes on while the machine is suspended, and nothing that a thread can sleep on in a futex
-  /// follows it. What is left until the instant is measured here, and then waited for on the service's clock: never too
-  /// short, but if the machine is suspended during the wait, too long by the time of that.
+  /// An instant of the former is a time of `shared`. The latter goes on while the machine is suspended, and nothing that a
+  /// thread can sleep on in a futex follows it: if the machine is suspended during the wait, that is too long by the time of
+  /// that. Equal instants are equal deadlines, and later ones are later.
   @usableFromInline
-  package func deadline<C: Clock>(at instant: C.Instant, of clock: C) -> UInt64 where C.Duration == Duration {
-    // In this order: what passes between the two readings makes the wait longer, not shorter.
-    let left = clock.now.duration(to: instant)
-    return deadline(after: max(left, .zero))
+  package func deadline<C: Clock>(at instant: C.Instant, of clock: C) -> UInt64? where C.Duration == Duration {
+    if let clock = clock as? ContinuousClock, let instant = instant as? ContinuousClock.Instant {
+      let time = clock.systemEpoch.duration(to: instant).nanosecondsRoundedUp
+      // So far away that it is never.
+      return time == .max ? time : BootTimeClock.monotonicTime(of: time)
+    }
+    if let clock = clock as? SuspendingClock, let instant = instant as? SuspendingClock.Instant {
+      return clock.systemEpoch.duration(to: instant).nanosecondsRoundedUp
+    }
+    return nil
   }
 
   /// Moves the time of a service that `init(startingAt:)` made, never back, and tells everybody whose time has come, on

@@ -1,5 +1,5 @@
 import CCoroutine
-import CSystem
+import CCoroutineSystem
 import Context
 import Glibc
 import Synchronization
@@ -27,9 +27,9 @@ final class TimerThread: Sendable {
   }
 
   private func run() -> Never {
-    csystem_name_thread("coroutine-timer")
+    coroutine_system_name_thread("coroutine-timer")
     // The kernel delays a thread's timeouts by up to 50 us in order to bundle wakes; here they are bundled already.
-    csystem_precise_timeouts()
+    coroutine_system_precise_timeouts()
     while true {
       // Before the look: a ring from here on is about what the look may have missed.
       rung.store(0, ordering: .relaxed)

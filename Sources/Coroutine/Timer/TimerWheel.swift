@@ -1,4 +1,4 @@
-import CSystem
+import CCoroutineSystem
 
 /// Timers by their deadlines: constant time to insert and to remove, nothing allocated, exact to the nanosecond.
 ///
@@ -160,8 +160,8 @@ extension TimerWheel {
   @inline(__always)
   private func prefetch(after node: Node) {
     guard let next = node.pointee.next else { return }
-    if let then = next.pointee.next { csystem_prefetch(then) }
-    if case .waiter(.coroutine(let core)) = next.pointee.target { CoroutineCore.prefetch(core) }
+    if let then = next.pointee.next { coroutine_system_prefetch(then) }
+    if case .wait(let wait) = next.pointee.target { wait.prefetch() }
   }
 
   /// Takes the slot apart in which `elapsed` lies, if there is one left. Whether it is done.

@@ -60,7 +60,7 @@ extension Tuple: CustomStringConvertible {
   }
 }
 
-/// Optionals, in the eyes of somebody who has a value of no known type.
+/// Optionals, in the eyes of code that has a value of no known type.
 private protocol OptionalValue {
   var wrapped: Any? { get }
 }

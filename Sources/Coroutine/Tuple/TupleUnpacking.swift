@@ -86,7 +86,7 @@ extension Tuple {
     assign(7, to: &h)
   }
 
-  /// Where `unpack(into:)` puts a value that nobody wants. Always `nil`.
+  /// Where `unpack(into:)` puts a value that is not wanted. Always `nil`.
   public static var ignored: (any Sendable)? {
     get { nil }
     set {}

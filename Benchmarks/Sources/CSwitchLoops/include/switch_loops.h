@@ -6,7 +6,7 @@
 //
 // Each loop, in C and in Swift, is there in several layouts: a few bytes of padding at its end, 0, 4, 8 or 24. There is
 // one indirect jump inside jump_fcontext, with two targets that take turns, and a processor that tells them apart by the
-// branches before them may find both sides' branches alike: by where the loops happen to lie it foresees every jump or
+// branches before them may find both sides' branches alike: by where the loops happen to lie it predicts every jump or
 // none, 5.5 ns or 10 for the same instructions. Each figure is that of the fastest layout.
 #pragma once
 

@@ -1,0 +1,82 @@
+// What the compiler must not know, so that the processor has less to wait for: where it would keep in memory what is
+// computed faster, and where it would go on with a value that is loaded late. And what it can't know by itself.
+#pragma once
+
+#include <stdint.h>
+
+// From a generator's block to the lowest line of its body's frame: those of the entry function, which catches what the body
+// throws, of the one that knows what it yields, and of the body itself, which takes 64 bytes. As Swift 6.3 optimises for
+// x86-64, on the ASM backend.
+#define COROUTINE_BODY_FRAME 256
+
+// Returns `word`, of which the compiler knows nothing then: what follows from it is computed again in each turn of a loop. To
+// keep it across a switch would cost a load each time, where to compute it costs next to nothing.
+static inline __attribute__((always_inline)) uintptr_t coroutine_afresh(uintptr_t word) {
+  __asm__ volatile("" : "+r"(word));
+  return word;
+}
+
+// Says what is true always: so the compiler can take a value that it has for one that it would have to load. Undefined where
+// it is false.
+static inline __attribute__((always_inline)) void coroutine_assume(_Bool condition) {
+  if (!condition) __builtin_unreachable();
+}
+
+// Returns `block`, and lets the processor fetch what lies `COROUTINE_BODY_FRAME` bytes below it meanwhile: the frame of a
+// generator's body that yields by itself, and not from a function that it calls. With many generators in turn neither is in a
+// near cache, and where the frame lies is known only when the block is here. A guess: nothing depends on it, and an address
+// that is not mapped does no harm.
+//
+// Not a builtin, which the compiler would not move across the retain of the generator before it, an atomic operation that
+// waits for every load.
+static inline __attribute__((always_inline)) void *coroutine_prefetched(void *block) {
+#if defined(__x86_64__)
+  __asm__("prefetcht0 %c1(%0)" : "+r"(block) : "i"(-COROUTINE_BODY_FRAME));
+#elif defined(__aarch64__)
+  void *frame = (char *)block - COROUTINE_BODY_FRAME;
+  __asm__("prfm pldl1keep, [%1]" : "+r"(block) : "r"(frame));
+#endif
+  return block;
+}
+
+#if defined(__x86_64__) && defined(__linux__)
+
+// An address that is known before it has been loaded.
+//
+// The way of a generator's element is as long as its chain of loads: after the switch the consumer reloads its frame
+// pointer, by that the generator, by that the block, and by that the frame pointer of the body. Mostly the block is the
+// one that this thread used last. A copy of that lies at a place that depends on none of these loads: the processor goes
+// on with the copy, and compares it with what the chain brings when that is there. No fact depends on the copy.
+
+// Only ever compared, so that whatever is left in it does no harm.
+extern __thread void *coroutine_speculation_slot __attribute__((tls_model("initial-exec")));
+
+// Returns `actual`, earlier than it is there where the call before had the same, on this thread.
+static inline __attribute__((always_inline)) void *coroutine_speculate(void *actual) {
+  // As in current.h: a compiler must not keep the place of a thread-local across a switch.
+  void *predicted;
+  __asm__ volatile(
+      "movq coroutine_speculation_slot@GOTTPOFF(%%rip), %0\n\t"
+      "movq %%fs:(%0), %0"
+      : "=r"(predicted)
+      :
+      : "memory");
+  // The compiler must not learn that the two are equal: it would go on with `actual`.
+  void *copy = predicted;
+  __asm__("" : "+r"(copy));
+  if (__builtin_expect(copy == actual, 1)) return predicted;
+  uintptr_t offset;
+  __asm__ volatile(
+      "movq coroutine_speculation_slot@GOTTPOFF(%%rip), %0\n\t"
+      "movq %1, %%fs:(%0)"
+      : "=&r"(offset)
+      : "r"(actual)
+      : "memory");
+  return actual;
+}
+
+#else
+
+static inline __attribute__((always_inline)) void *coroutine_speculate(void *actual) { return actual; }
+
+#endif

@@ -1,0 +1,256 @@
+// The words of a coroutine where they are not simply exchanged: see swift_thread_state.h.
+//
+// Where the access word was not found, the runtime's own pair of functions takes the whole list off the thread and puts
+// another one on: slower, in time linear in the number of accesses, and with the same result. There is no such way for
+// the other two: nothing exported sets the running task, or takes the bindings of code outside tasks away. Those words
+// are then left alone, and `coroutine_thread_state_found` says so. That is so where a program without Swift loads all of this
+// as a plug-in: the words then lie elsewhere on each thread.
+//
+// Bindings are inherited by copying them when a coroutine is created, as the runtime does for a new task. The coroutine
+// then owns a storage of its own, made and freed by the runtime's push and pop, that no other code can see while the
+// coroutine is suspended.
+#include "swift_thread_state.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "sanitizer.h"
+#include "swift_runtime.h"
+
+struct swift_thread_state_offsets coroutine_thread_state_at __attribute__((aligned(64)));
+
+static void probe_into_place(void) {
+  struct swift_thread_state_offsets at;
+  coroutine_thread_state_probe(&at);
+  coroutine_thread_state_at.found = at.found;
+  __atomic_store_n(&coroutine_thread_state_at.task_head, at.task_head, __ATOMIC_RELAXED);
+  __atomic_store_n(&coroutine_thread_state_at.access, at.access, __ATOMIC_RELAXED);
+  __atomic_store_n(&coroutine_thread_state_at.task, at.task, __ATOMIC_RELAXED);
+  __atomic_store_n(&coroutine_thread_state_at.locals, at.locals, __ATOMIC_RELAXED);
+  __atomic_store_n(&coroutine_thread_state_at.bindings, at.bindings, __ATOMIC_RELAXED);
+}
+
+// `coroutine_thread_state_at`, filled in.
+static struct swift_thread_state_offsets *probed(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, probe_into_place);
+  return &coroutine_thread_state_at;
+}
+
+uint32_t coroutine_thread_state_found(void) { return probed()->found; }
+
+ptrdiff_t coroutine_bindings_place(void) { return probed()->bindings; }
+
+#if !((defined(__x86_64__) || defined(__aarch64__)) && !defined(__ILP32__))
+
+__attribute__((noinline)) uintptr_t coroutine_thread_word_load(ptrdiff_t offset) {
+  return *(volatile uintptr_t *)((uintptr_t)__builtin_thread_pointer() + (uintptr_t)offset);
+}
+
+__attribute__((noinline)) void coroutine_thread_word_store(ptrdiff_t offset, uintptr_t word) {
+  *(volatile uintptr_t *)((uintptr_t)__builtin_thread_pointer() + (uintptr_t)offset) = word;
+}
+
+#endif
+
+// Exchange
+
+static void exchange_word(ptrdiff_t offset, uintptr_t *saved) {
+  uintptr_t word = coroutine_thread_word_load(offset);
+  coroutine_thread_word_store(offset, *saved);
+  *saved = word;
+}
+
+static bool runtime_exchanges_accesses(void) {
+  return swift_task_enterThreadLocalContext != NULL && swift_task_exitThreadLocalContext != NULL;
+}
+
+// The runtime's pair joins a task's list and the thread's. Leaving with an empty state takes the whole list, and
+// entering a thread without one sets the list, whose last node then does not matter: this gives an exchange.
+static uintptr_t exchange_accesses_by_runtime(uintptr_t head) {
+  uintptr_t taken[2] = {0, 0}, given[2] = {head, 0};
+  swift_task_exitThreadLocalContext(taken);
+  swift_task_enterThreadLocalContext(given);
+  return taken[0];
+}
+
+void coroutine_thread_state_exchange_at(const struct swift_thread_state_offsets *at, struct swift_thread_state *words) {
+  if (at->access != 0) {
+    exchange_word(at->access, &words->access);
+  } else if (runtime_exchanges_accesses()) {
+    words->access = exchange_accesses_by_runtime(words->access);
+  }
+  if (at->task != 0) exchange_word(at->task, &words->task);
+  if (at->locals != 0) exchange_word(at->locals, &words->locals);
+}
+
+void coroutine_thread_state_exchange_slowly(struct swift_thread_state *words) { coroutine_thread_state_exchange_at(probed(), words); }
+
+// Accesses
+
+static const struct access_node *latest_access(const struct swift_thread_state_offsets *at) {
+  uintptr_t head = 0;
+  if (at->access != 0) {
+    head = coroutine_thread_word_load(at->access);
+  } else if (runtime_exchanges_accesses()) {
+    head = exchange_accesses_by_runtime(0);
+    exchange_accesses_by_runtime(head);
+  }
+  return (const struct access_node *)head;
+}
+
+bool coroutine_access_set_is_empty_at(const struct swift_thread_state_offsets *at) { return latest_access(at) == NULL; }
+
+bool coroutine_access_set_is_empty_slowly(void) { return coroutine_access_set_is_empty_at(probed()); }
+
+bool coroutine_access_set_touches_at(const struct swift_thread_state_offsets *at, const void *low, const void *high) {
+  const struct access_node *node = latest_access(at);
+  while (node != NULL) {
+    // AddressSanitizer may keep a frame's variables on its heap: what counts is where the frame lies.
+    const void *address = coroutine_sanitizer_real_address(node);
+    if ((uintptr_t)address - (uintptr_t)low < (uintptr_t)high - (uintptr_t)low) return true;
+    node = at->found & COROUTINE_THREAD_STATE_ACCESS_LIST ? access_next(node) : NULL;
+  }
+  return false;
+}
+
+bool coroutine_access_set_touches(const void *low, const void *high) {
+  return coroutine_access_set_touches_at(probed(), low, high);
+}
+
+// Bindings
+
+// The ABI gives a task object this many words; what the runtime keeps in them, it may change.
+enum { TASK_WORDS = 24 };
+
+static const char probe_key[16] __attribute__((aligned(16)));
+
+// Looks for the head of a task's bindings in the task that runs here. While a binding is in force, the head is the one
+// word that points to it. Where the binding lies is for the runtime to say, so nothing unknown is dereferenced.
+static ptrdiff_t find_task_head(const uintptr_t *task) {
+  uintptr_t before[TASK_WORDS];
+  for (int i = 0; i < TASK_WORDS; i++) before[i] = __atomic_load_n(&task[i], __ATOMIC_RELAXED);
+
+  intptr_t value = 1;
+  swift_task_localValuePush(probe_key, &value, swift_int_type);
+  uintptr_t bound = (uintptr_t)swift_task_localValueGet(probe_key);
+  const struct binding *binding = (const struct binding *)(bound - binding_value_offset(swift_int_type));
+  int head = -1;
+  for (int i = 0; i < TASK_WORDS && bound != 0; i++) {
+    if (__atomic_load_n(&task[i], __ATOMIC_RELAXED) == (uintptr_t)binding && before[i] != (uintptr_t)binding) head = i;
+  }
+  if (head >= 0 && !(binding->key == probe_key && binding->type == swift_int_type &&
+                     (uintptr_t)binding_next(binding) == before[head])) {
+    head = -1;
+  }
+  swift_task_localValuePop();
+
+  if (head < 0 || __atomic_load_n(&task[head], __ATOMIC_RELAXED) != before[head]) return -1;
+  return head * (ptrdiff_t)sizeof(uintptr_t);
+}
+
+// The newest binding here: the task's, or the thread's outside every task.
+static const struct binding *latest_binding(struct swift_thread_state_offsets *at) {
+  const uintptr_t *task = (const uintptr_t *)coroutine_thread_word_load(at->task);
+  if (task == NULL) {
+    struct binding *const *storage = (struct binding *const *)coroutine_thread_word_load(at->locals);
+    return storage == NULL ? NULL : *storage;
+  }
+  // Several threads may look at once, each in its own task: they find the same.
+  ptrdiff_t head = __atomic_load_n(&at->task_head, __ATOMIC_RELAXED);
+  if (head == 0) {
+    head = find_task_head(task);
+    __atomic_store_n(&at->task_head, head, __ATOMIC_RELAXED);
+  }
+  return head < 0 ? NULL : *(const struct binding *const *)((const char *)task + head);
+}
+
+// The place of the newest binding in `task`, NULL where it is not known.
+static uintptr_t *task_head(struct swift_thread_state_offsets *at, uintptr_t task) {
+  ptrdiff_t head = __atomic_load_n(&at->task_head, __ATOMIC_RELAXED);
+  if (head == 0) {
+    (void)latest_binding(at);  // looks for it
+    head = __atomic_load_n(&at->task_head, __ATOMIC_RELAXED);
+  }
+  return head > 0 ? (uintptr_t *)(task + (uintptr_t)head) : NULL;
+}
+
+struct coroutine_bindings coroutine_bindings_load_slowly(void) {
+  struct coroutine_bindings bindings = {0, 0, 0};
+  struct swift_thread_state_offsets *at = probed();
+  if (at->task == 0 || at->locals == 0) return bindings;
+  uintptr_t task = coroutine_thread_word_load(at->task);
+  if (task != 0) {
+    const uintptr_t *head = task_head(at, task);
+    if (head != NULL && *head != 0) bindings = (struct coroutine_bindings){task, 0, *head};
+    return bindings;
+  }
+  uintptr_t storage = coroutine_thread_word_load(at->locals);
+  if (storage != 0) bindings = (struct coroutine_bindings){0, storage, *(const uintptr_t *)storage};
+  return bindings;
+}
+
+void coroutine_bindings_store(struct coroutine_bindings bindings) {
+  struct swift_thread_state_offsets *at = probed();
+  if (at->task == 0 || at->locals == 0) return;
+  uintptr_t task = coroutine_thread_word_load(at->task);
+  if (task != 0) {
+    uintptr_t *head = task_head(at, task);
+    if (head != NULL) *head = bindings.head;
+    return;
+  }
+  coroutine_thread_word_store(at->locals, bindings.storage);
+  if (bindings.storage != 0) *(uintptr_t *)bindings.storage = bindings.head;
+}
+
+// The key of the first binding in a coroutine's storage, which nobody looks up. The runtime frees a storage with its
+// last binding. Where the last one's value binds and unbinds something in its `deinit`, that frees the storage while
+// the outer pop still uses it: it reads freed memory and, where that reads zero, frees it again. With this one at the
+// end, no value with a `deinit` is ever the last.
+static const char floor_key[16] __attribute__((aligned(16)));
+
+// Puts a copy of a value into the storage that is, or will be, a coroutine's.
+static void push_copy(const struct swift_thread_state_offsets *at, struct swift_thread_state *words,
+                      const struct binding *binding, void *source) {
+  const struct value_witnesses *witnesses = witnesses_of(binding->type);
+  size_t alignment = alignment_mask_of(binding->type) + 1;
+  if (alignment < sizeof(void *)) alignment = sizeof(void *);
+  void *copy;
+  if (posix_memalign(&copy, alignment, witnesses->size) != 0) abort();
+  witnesses->initialize_with_copy(copy, source, binding->type);
+
+  coroutine_thread_state_exchange_at(at, words);
+  if (coroutine_thread_word_load(at->locals) == 0) {
+    intptr_t nothing = 0;
+    swift_task_localValuePush(floor_key, &nothing, swift_int_type);
+  }
+  swift_task_localValuePush(binding->key, copy, binding->type);
+  coroutine_thread_state_exchange_at(at, words);
+  free(copy);
+}
+
+void coroutine_thread_state_capture_at(struct swift_thread_state_offsets *at, struct swift_thread_state *words) {
+  *words = (struct swift_thread_state){0};
+  if (!(at->found & COROUTINE_THREAD_STATE_BINDINGS)) return;
+  const struct binding *binding = latest_binding(at);
+  for (; binding != NULL; binding = binding_next(binding)) {
+    if (binding->next & BINDING_MARKER || binding->key == floor_key) continue;
+    // What a newer binding of the same key or a stop hides, the runtime's lookup does not give.
+    void *value = (char *)binding + binding_value_offset(binding->type);
+    if (swift_task_localValueGet(binding->key) == value) push_copy(at, words, binding, value);
+  }
+}
+
+uintptr_t coroutine_thread_state_capture_slowly(void) {
+  struct swift_thread_state words;
+  coroutine_thread_state_capture_at(probed(), &words);
+  return words.locals;
+}
+
+void coroutine_thread_state_release_slowly(struct swift_thread_state *words) {
+  const struct swift_thread_state_offsets *at = probed();
+  // Without a task, as the bindings were made: the runtime then pops them off the storage, and not off a task.
+  coroutine_thread_state_exchange_at(at, words);
+  while (coroutine_thread_word_load(at->locals) != 0) swift_task_localValuePop();
+  coroutine_thread_state_exchange_at(at, words);
+}

@@ -1,0 +1,162 @@
+#define _GNU_SOURCE 1
+#include "parts.h"
+
+#include <elf.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+
+// The executables and libraries of a target, by the ELF headers that lie in its memory.
+
+enum { most_headers = 64, longest_list = 10000, longest_name = 4096 };
+
+#if defined(__x86_64__)
+enum { this_machine = EM_X86_64 };
+#elif defined(__aarch64__)
+enum { this_machine = EM_AARCH64 };
+#else
+#error "CCoroutineInspection does not know this architecture's number in ELF files: add it here."
+#endif
+
+bool coroutine_target_is_of_this_machine(const Elf64_Ehdr *header) {
+  return header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB &&
+         header->e_machine == this_machine;
+}
+
+static bool is_header(const Elf64_Ehdr *header) {
+  return memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 && coroutine_target_is_of_this_machine(header) &&
+         header->e_phentsize == sizeof(Elf64_Phdr) && header->e_phnum <= most_headers;
+}
+
+// The program headers of an image. Returns how many there are; 0: that is no image.
+static size_t read_headers(struct target *target, uint64_t start, Elf64_Phdr headers[most_headers]) {
+  Elf64_Ehdr header;
+  if (!coroutine_target_read(target, start, &header, sizeof header) || !is_header(&header)) return 0;
+  if (!coroutine_target_read(target, start + header.e_phoff, headers, header.e_phnum * sizeof(Elf64_Phdr))) return 0;
+  return header.e_phnum;
+}
+
+bool coroutine_target_add_image(struct target *target, uint64_t start, const char *path, const char *file, enum target_file state) {
+  Elf64_Phdr headers[most_headers];
+  size_t count = read_headers(target, start, headers);
+  if (count == 0) return false;
+  uint64_t low = UINT64_MAX, high = 0, table = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (headers[i].p_type == PT_GNU_EH_FRAME) table = headers[i].p_vaddr;
+    if (headers[i].p_type != PT_LOAD) continue;
+    if (headers[i].p_vaddr < low) low = headers[i].p_vaddr;
+    if (headers[i].p_vaddr + headers[i].p_memsz > high) high = headers[i].p_vaddr + headers[i].p_memsz;
+  }
+  if (low >= high) return false;
+  uint64_t bias = start - (low & ~(uint64_t)(page_size - 1));
+  if (!coroutine_target_make_room(&target->images, &target->image_capacity, target->image_count, sizeof *target->images))
+    return false;
+  struct target_image image = {
+      .start = start, .end = high + bias, .bias = bias, .path = strdup(path),
+      .file = strdup(state == target_file_right ? file : ""), .state = state, .unwind_table = table ? table + bias : 0};
+  if (!image.path || !image.file) {
+    free((char *)image.path);
+    free((char *)image.file);
+    return false;
+  }
+  target->images[target->image_count++] = image;
+  return true;
+}
+
+// MARK: Notes
+
+static bool read_target(void *context, uint64_t address, void *to, size_t count) {
+  return coroutine_target_read(context, address, to, count);
+}
+
+static bool read_file(void *context, uint64_t place, void *to, size_t count) {
+  return pread(*(const int *)context, to, count, (off_t)place) == (ssize_t)count;
+}
+
+struct coroutine_image_build coroutine_target_build(struct target *target, uint64_t start) {
+  Elf64_Phdr headers[most_headers];
+  size_t count = read_headers(target, start, headers);
+  uint64_t low = UINT64_MAX;
+  for (size_t i = 0; i < count; i++)
+    if (headers[i].p_type == PT_LOAD && headers[i].p_vaddr < low) low = headers[i].p_vaddr;
+  return coroutine_image_build(headers, count, false, start - (low & ~(uint64_t)(page_size - 1)), read_target, target);
+}
+
+enum target_file coroutine_target_check_file(const char *path, struct coroutine_image_build build) {
+  int file = coroutine_open_regular_file(path);
+  if (file < 0) return target_file_missing;
+  Elf64_Ehdr header;
+  Elf64_Phdr headers[most_headers];
+  bool is_image = read_file(&file, 0, &header, sizeof header) && is_header(&header) && header.e_phnum > 0 &&
+                  read_file(&file, header.e_phoff, headers, header.e_phnum * sizeof(Elf64_Phdr));
+  bool is_right = is_image && image_build_is(coroutine_image_build(headers, header.e_phnum, true, 0, read_file, &file), build);
+  close(file);
+  return is_right ? target_file_right : is_image ? target_file_other_build : target_file_no_image;
+}
+
+// The place of a part of the executable; 0: it has none of that type.
+static uint64_t part_of_executable(struct target *target, uint32_t type) {
+  for (size_t i = 0; i < target->image_count; i++) {
+    if (!target->images[i].is_executable) continue;
+    Elf64_Phdr headers[most_headers];
+    size_t count = read_headers(target, target->images[i].start, headers);
+    for (size_t j = 0; j < count; j++)
+      if (headers[j].p_type == type) return headers[j].p_vaddr + target->images[i].bias;
+  }
+  return 0;
+}
+
+// Where the loader's list of libraries begins: in the executable's dynamic section it leaves a way there for debuggers.
+static uint64_t loaders_list(struct target *target) {
+  Elf64_Dyn entry;
+  uint64_t place = part_of_executable(target, PT_DYNAMIC);
+  for (size_t i = 0; place != 0 && i < longest_list; i++, place += sizeof entry) {
+    if (!coroutine_target_read(target, place, &entry, sizeof entry) || entry.d_tag == DT_NULL) return 0;
+    if (entry.d_tag != DT_DEBUG) continue;
+    struct r_debug debug;
+    return coroutine_target_read(target, entry.d_un.d_ptr, &debug, sizeof debug) ? (uint64_t)(uintptr_t)debug.r_map : 0;
+  }
+  return 0;
+}
+
+void coroutine_target_name_images(struct target *target) {
+  uint64_t next = loaders_list(target);
+  for (size_t i = 0; next != 0 && i < longest_list; i++) {
+    struct link_map library;
+    if (!coroutine_target_read(target, next, &library, sizeof library)) return;
+    next = (uint64_t)(uintptr_t)library.l_next;
+    char name[longest_name];
+    size_t length = 0;
+    while (length < sizeof name && coroutine_target_read(target, (uint64_t)(uintptr_t)library.l_name + length, &name[length], 1) &&
+           name[length] != 0)
+      length++;
+    if (length == 0 || length == sizeof name || name[length] != 0) continue;
+    for (size_t j = 0; j < target->image_count; j++) {
+      if (target->images[j].bias != library.l_addr || target->images[j].is_executable) continue;
+      char *copy = strdup(name);
+      if (!copy) continue;
+      free((char *)target->images[j].path);
+      target->images[j].path = copy;
+    }
+  }
+}
+
+size_t coroutine_target_image_count(const struct target *target) { return target->image_count; }
+const struct target_image *coroutine_target_image_at(const struct target *target, size_t index) { return &target->images[index]; }
+
+uint64_t coroutine_target_find_note(struct target *target, const char *owner, uint32_t type, size_t *index) {
+  for (; *index < target->image_count; ++*index) {
+    const struct target_image *image = &target->images[*index];
+    Elf64_Phdr headers[most_headers];
+    size_t count = read_headers(target, image->start, headers);
+    for (size_t i = 0; i < count; i++) {
+      if (headers[i].p_type != PT_NOTE) continue;
+      uint64_t distance, place = coroutine_image_find_note(headers[i].p_vaddr + image->bias, headers[i].p_memsz, owner, type,
+                                                 read_target, target);
+      if (!place || !coroutine_target_read(target, place, &distance, sizeof distance)) continue;
+      ++*index;
+      return place + distance;
+    }
+  }
+  return 0;
+}

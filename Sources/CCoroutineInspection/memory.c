@@ -1,0 +1,184 @@
+#define _GNU_SOURCE 1
+#include "parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bool coroutine_target_make_room(void *array, size_t *capacity, size_t count, size_t element_size) {
+  if (count < *capacity) return true;
+  void *elements;
+  memcpy(&elements, array, sizeof elements);
+  size_t larger = *capacity ? *capacity * 2 : 16;
+  elements = realloc(elements, larger * element_size);
+  if (!elements) return false;
+  memcpy(array, &elements, sizeof elements);
+  *capacity = larger;
+  return true;
+}
+
+struct target *coroutine_target_create(void) {
+  struct target *target = calloc(1, sizeof *target);
+  if (!target) return NULL;
+  target->memory = target->page_map = -1;
+  target->cache = malloc(sizeof *target->cache);
+  if (!target->cache) {
+    free(target);
+    return NULL;
+  }
+  for (size_t i = 0; i < cached_pages; i++) target->cache->address[i] = 1;
+  return target;
+}
+
+void coroutine_target_close(struct target *target) {
+  coroutine_threads_resume(target);
+  if (target->walker) coroutine_walker_destroy(target->walker);
+  for (size_t i = 0; i < target->file_count; i++) close(target->files[i]);
+  for (size_t i = 0; i < target->image_count; i++) {
+    free((char *)target->images[i].path);
+    free((char *)target->images[i].file);
+  }
+  if (target->memory >= 0) close(target->memory);
+  if (target->page_map >= 0) close(target->page_map);
+  free(target->threads);
+  free(target->segments);
+  free(target->files);
+  free(target->images);
+  free(target->cache);
+  free(target);
+}
+
+void coroutine_target_resume(struct target *target) {
+  coroutine_threads_resume(target);
+  if (target->memory >= 0) close(target->memory);
+  target->memory = -1;
+}
+
+int coroutine_target_pid(const struct target *target) { return target->pid; }
+
+int coroutine_open_regular_file(const char *path) {
+  // Names come from core files, too: nobody waits here for the other end of a pipe.
+  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  struct stat status;
+  if (file < 0) return -1;
+  if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
+    close(file);
+    errno = EINVAL;
+    return -1;
+  }
+  return file;
+}
+
+int coroutine_target_open_file(struct target *target, const char *path) {
+  if (!coroutine_target_make_room(&target->files, &target->file_capacity, target->file_count, sizeof *target->files)) return -1;
+  int file = coroutine_open_regular_file(path);
+  if (file >= 0) target->files[target->file_count++] = file;
+  return file;
+}
+
+// MARK: Reading
+
+static bool read_file(int file, uint64_t offset, uint8_t *to, size_t count) {
+  while (count > 0) {
+    ssize_t got = pread(file, to, count, (off_t)offset);
+    if (got <= 0) return false;
+    to += got;
+    offset += (uint64_t)got;
+    count -= (size_t)got;
+  }
+  return true;
+}
+
+// The segment among `count` that contains an address.
+static const struct segment *find(const struct segment *segments, size_t count, uint64_t address) {
+  size_t low = 0, high = count;  // the first one that begins behind the address
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (segments[middle].start <= address) low = middle + 1; else high = middle;
+  }
+  return low > 0 && address < segments[low - 1].end ? &segments[low - 1] : NULL;
+}
+
+static bool read_segments(struct target *target, uint64_t address, uint8_t *to, size_t count) {
+  while (count > 0) {
+    const struct segment *found = find(target->segments, target->own_segments, address);
+    if (!found)
+      found = find(target->segments + target->own_segments, target->segment_count - target->own_segments, address);
+    if (!found) return false;
+    size_t part = found->end - address < count ? (size_t)(found->end - address) : count;
+    if (!read_file(found->file, found->offset + (address - found->start), to, part)) return false;
+    address += part;
+    to += part;
+    count -= part;
+  }
+  return true;
+}
+
+static bool read_uncached(struct target *target, uint64_t address, uint8_t *to, size_t count) {
+  if (target->memory >= 0) return read_file(target->memory, address, to, count);
+  return read_segments(target, address, to, count);
+}
+
+bool coroutine_target_read(struct target *target, uint64_t address, void *to, size_t count) {
+  uint8_t *bytes = to;
+  while (count > 0) {
+    uint64_t page = address & ~(uint64_t)(page_size - 1);
+    size_t offset = (size_t)(address - page), part = page_size - offset < count ? page_size - offset : count;
+    size_t slot = (size_t)(page / page_size) % cached_pages;
+    if (target->cache->address[slot] != page) {
+      target->cache->address[slot] = 1;
+      // A page of which only a part is in a file is read as far as it is asked for, and not kept.
+      if (!read_uncached(target, page, target->cache->bytes[slot], page_size)) {
+        if (!read_uncached(target, address, bytes, part)) return false;
+        goto next;
+      }
+      target->cache->address[slot] = page;
+    }
+    memcpy(bytes, target->cache->bytes[slot] + offset, part);
+  next:
+    address += part;
+    bytes += part;
+    count -= part;
+    if (address == 0) return count == 0;
+  }
+  return true;
+}
+
+// MARK: How deep a stack has been
+
+// The first page from `address` on, below `end`, that may have been written to; `end` if there is none. Only what a file has
+// no bytes for, and what a process never touched, can be passed over.
+static uint64_t next_touched_page(struct target *target, uint64_t address, uint64_t end) {
+  enum { most = 512 };
+  uint64_t entries[most];
+  const uint64_t present_or_swapped = (uint64_t)3 << 62;
+  while (target->page_map >= 0 && address < end) {
+    size_t count = (size_t)((end - address) / page_size);
+    if (count > most) count = most;
+    ssize_t got = pread(target->page_map, entries, count * sizeof *entries, (off_t)(address / page_size * sizeof *entries));
+    if (got < (ssize_t)sizeof *entries) return address;
+    for (size_t i = 0; i < (size_t)got / sizeof *entries; i++, address += page_size)
+      if (entries[i] & present_or_swapped) return address;
+  }
+  if (!target->is_core || address >= end) return address;
+  const struct segment *found = find(target->segments, target->own_segments, address);
+  if (!found) return address + page_size;
+  off_t data = lseek(found->file, (off_t)(found->offset + (address - found->start)), SEEK_DATA);
+  if (data < 0) return errno == ENXIO ? end : address;
+  uint64_t next = found->start + ((uint64_t)data - found->offset);
+  return next <= address ? address : next < end ? next & ~(uint64_t)(page_size - 1) : end;
+}
+
+uint64_t coroutine_target_stack_peak(struct target *target, uint64_t limit, uint64_t top) {
+  uint64_t words[page_size / sizeof(uint64_t)];
+  for (uint64_t page = next_touched_page(target, limit, top); page < top;
+       page = next_touched_page(target, page + page_size, top)) {
+    if (!coroutine_target_read(target, page, words, page_size)) continue;
+    for (size_t i = 0; i < page_size / sizeof *words; i++)
+      if (words[i] != 0) return top - page - i * sizeof *words;
+  }
+  return 0;
+}

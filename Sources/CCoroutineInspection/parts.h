@@ -1,0 +1,104 @@
+// What a target is made of: between the files of this folder.
+#pragma once
+
+#include "include/target.h"
+
+#include "image_build.h"
+
+#include <elf.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+// A part of memory in a file: in a core file, or in one that a core file refers to.
+struct segment {
+  uint64_t start, end;
+  int file;         // a descriptor
+  uint64_t offset;  // in that file
+};
+
+// A thread of a process that was stopped, or of a core file.
+struct stopped_thread {
+  pid_t id;
+  int signal;              // that it was about to get
+  uintptr_t registers[4];  // of a core file's: pc, sp, fp, base
+};
+
+enum { page_size = 4096, cached_pages = 1024 };
+
+struct walker;
+
+struct target {
+  int pid;
+  int memory;  // /proc/PID/mem; -1 for a core file
+  bool is_core;
+  int page_map;  // /proc/PID/pagemap, or -1: tells which pages have been touched
+
+  struct stopped_thread *threads;
+  size_t thread_count, thread_capacity;
+
+  // Of a core file: those with its own bytes, then those of other files, each part in the order of the addresses.
+  struct segment *segments;
+  size_t segment_count, segment_capacity, own_segments;
+  int *files;
+  size_t file_count, file_capacity;
+
+  struct target_image *images;
+  size_t image_count, image_capacity;
+
+  // Pages that were read: by the low bits of their number. The address is 1 where there is none.
+  struct {
+    uint64_t address[cached_pages];
+    uint8_t bytes[cached_pages][page_size];
+  } *cache;
+
+  struct walker *walker;
+};
+
+// Makes room for one more element, as CCoroutineUnwind's `make_room` does for its own.
+bool coroutine_target_make_room(void *array, size_t *capacity, size_t count, size_t element_size);
+
+// An empty target; NULL without memory.
+struct target *coroutine_target_create(void);
+
+// Stops all threads of a process. Undone by `coroutine_threads_resume`.
+bool coroutine_threads_stop(struct target *target, enum target_failure *failure);
+void coroutine_threads_resume(struct target *target);
+
+// A thread that was stopped, if possible the process's first: when that has ended, /proc leads to the memory and the files by
+// the others' numbers only.
+pid_t coroutine_threads_standing(const struct target *target);
+
+// Adds a thread; false without memory.
+bool coroutine_threads_add(struct target *target, struct stopped_thread thread);
+
+// Takes what is needed of a thread's general registers, as the kernel writes them to core files and to tracers: pc, sp, fp
+// and the base register.
+struct user_regs_struct;
+void coroutine_threads_pick_registers(const struct user_regs_struct *general, uintptr_t registers[4]);
+
+// Adds the ELF image that begins at `start`, if there is one. Takes over neither string.
+bool coroutine_target_add_image(struct target *target, uint64_t start, const char *path, const char *file, enum target_file state);
+
+// Whether a file with this header is for machines like this one.
+bool coroutine_target_is_of_this_machine(const Elf64_Ehdr *header);
+
+// The build whose image begins in memory at `start`, as far as it can be read.
+struct coroutine_image_build coroutine_target_build(struct target *target, uint64_t start);
+
+// Whether a file is of that build.
+enum target_file coroutine_target_check_file(const char *path, struct coroutine_image_build build);
+
+// Takes away what the kernel puts behind the name of a file that has none any more: another one may have got the name. So may
+// the same one anew.
+void coroutine_target_trim_path(char *path);
+
+// Gives the images the names that the process's own loader has for them, which the kernel may spell differently.
+void coroutine_target_name_images(struct target *target);
+
+// Opens a regular file; -1 on failure.
+int coroutine_open_regular_file(const char *path);
+
+// The same for as long as the target is open; -1 on failure.
+int coroutine_target_open_file(struct target *target, const char *path);
+
+void coroutine_walker_destroy(struct walker *walker);

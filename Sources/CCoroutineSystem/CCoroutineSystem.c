@@ -1,0 +1,113 @@
+#define _GNU_SOURCE  // IOV_MAX, pthread_setname_np, sem_clockwait
+
+#include "CCoroutineSystem.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static const char idle_mark;
+
+const void *coroutine_system_idle_mark(void) { return &idle_mark; }
+
+int coroutine_system_futex_wait(const uint32_t *address, uint32_t expected, const struct timespec *deadline, bool is_idle) {
+  // FUTEX_WAIT takes a relative time; the bitset form an absolute one, which an EINTR does not lengthen.
+  long result = syscall(SYS_futex, address, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, expected, deadline,
+                        is_idle ? coroutine_system_idle_mark() : NULL, FUTEX_BITSET_MATCH_ANY);
+  return result == 0 ? 0 : -errno;
+}
+
+int coroutine_system_futex_wake(const uint32_t *address, uint32_t count) {
+  int most = count > INT_MAX ? INT_MAX : (int)count;
+  long result = syscall(SYS_futex, address, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, most, NULL, NULL, 0);
+  return result >= 0 ? (int)result : -errno;
+}
+
+void coroutine_system_name_thread(const char *name) { (void)pthread_setname_np(pthread_self(), name); }
+
+int coroutine_system_thread_id(void) { return (int)syscall(SYS_gettid); }
+
+void coroutine_system_get_thread_name(char *name) {
+  if (pthread_getname_np(pthread_self(), name, 16) != 0) name[0] = 0;
+}
+
+// 1 ns: 0 would mean the default. A refusal costs precision only.
+void coroutine_system_precise_timeouts(void) { (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); }
+
+int coroutine_system_semaphore_wait(sem_t *semaphore, const struct timespec *deadline) {
+  while (sem_clockwait(semaphore, CLOCK_MONOTONIC, deadline) != 0) {
+    if (errno != EINTR) return -errno;
+  }
+  return 0;
+}
+
+int coroutine_system_membarrier_register(void) {
+  return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0 ? 0 : -errno;
+}
+
+int coroutine_system_membarrier(void) {
+  return syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0 ? 0 : -errno;
+}
+
+// When glibc frees a block that had a mapping of its own, it takes its size for one that comes and goes: it keeps up to
+// twice as much at the end of a heap from then on, where 128 KiB are the default. (Setting that by `mallopt` would also end
+// the adjustment.)
+void coroutine_system_keep_freed_memory(size_t bytes) {
+  void *block = malloc(bytes);
+  __asm__ volatile("" : : "r"(block) : "memory");  // or a compiler leaves out both calls
+  free(block);
+}
+
+// Linux 6.14 takes this in place of a pidfd of the caller. A real pidfd would be one more open file, and after a fork
+// the child's copy of it would name the parent.
+enum { PIDFD_OF_THIS_PROCESS = -10001 };
+
+// Set at the first sign that the kernel or a sandbox refuses process_madvise on oneself: it will not change its mind.
+static _Atomic bool vectorRefused;
+
+int coroutine_system_madvise_ranges(const struct iovec *ranges, size_t count, int advice, size_t *done) {
+  size_t finished = 0;
+  while (finished < count && !atomic_load_explicit(&vectorRefused, memory_order_relaxed)) {
+    size_t batch = count - finished < IOV_MAX ? count - finished : IOV_MAX;
+    long advised = syscall(SYS_process_madvise, PIDFD_OF_THIS_PROCESS, ranges + finished, batch, advice, 0);
+    if (advised < 0) {
+      if (errno == EBADF || errno == ENOSYS || errno == EPERM)
+        atomic_store_explicit(&vectorRefused, true, memory_order_relaxed);
+      break;
+    }
+    // The answer is in bytes and may end early: count the whole ranges, the next one is done again from its beginning.
+    size_t before = finished;
+    for (size_t left = (size_t)advised; finished < count && ranges[finished].iov_len <= left; finished++)
+      left -= ranges[finished].iov_len;
+    if (finished == before) break;
+  }
+  // One at a time: on a kernel without the call above, and to learn why it stopped.
+  for (; finished < count; finished++) {
+    if (madvise(ranges[finished].iov_base, ranges[finished].iov_len, advice) != 0) {
+      *done = finished;
+      return -errno;
+    }
+  }
+  *done = finished;
+  return 0;
+}
+
+// Words of a stack: a sanitizer knows whose they are, and would object.
+#if defined(__clang__)
+__attribute__((disable_sanitizer_instrumentation, noinline))
+#endif
+size_t coroutine_system_zero_words(const uintptr_t *words, size_t count) {
+  const volatile uintptr_t *word = words;
+  size_t zeros = 0;
+  while (zeros < count && word[zeros] == 0) zeros++;
+  return zeros;
+}

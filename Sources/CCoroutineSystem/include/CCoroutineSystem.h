@@ -1,0 +1,95 @@
+/// What Linux offers and Swift cannot call: system calls behind the variadic `syscall`, constants that are newer than
+/// the C library's headers, and one instruction. The functions answer with 0 or a count, or with a negated errno, so that
+/// no caller reads `errno` itself: a compiler may keep its address in a register while a coroutine changes threads.
+
+#ifndef CCOROUTINE_SYSTEM_H
+#define CCOROUTINE_SYSTEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <semaphore.h>
+#include <stdint.h>
+#include <sys/uio.h>
+#include <time.h>
+
+#if !defined(__linux__) || !defined(__LP64__)
+#error "CCoroutineSystem is written for 64-bit Linux"
+#endif
+
+// Clang's words for what Swift imports as optional or not. Other compilers may build the .c file.
+#if !defined(__clang__)
+#define _Nonnull
+#define _Nullable
+#endif
+
+/// `madvise` advice of Linux 6.13: a guard is a mark in the page table and costs no mapping of its own. It survives
+/// MADV_DONTNEED, MADV_FREE and a fork; an access to it is a SIGSEGV with si_code SEGV_MAPERR.
+enum {
+  COROUTINE_SYSTEM_MADV_GUARD_INSTALL = 102,
+  COROUTINE_SYSTEM_MADV_GUARD_REMOVE = 103,
+};
+
+/// Tells the processor that the caller spins, so that a sibling hyperthread gets the execution units.
+static inline void coroutine_system_relax(void) {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  // `yield` is a no-op on most cores; `isb` really takes a few tens of cycles.
+  __asm__ volatile("isb" ::: "memory");
+#endif
+}
+
+/// Lets the processor fetch the line of memory at `address`, which will be wanted soon. A guess: nothing depends on it, and
+/// an address that is not mapped does no harm.
+static inline void coroutine_system_prefetch(const void *_Nonnull address) { __builtin_prefetch(address); }
+
+/// Sleeps while `*address` is `expected`, until a wake or until `deadline` (absolute, CLOCK_MONOTONIC; NULL waits for
+/// ever). Returns 0 after a wake, or -EAGAIN (the value differed), -EINTR, -ETIMEDOUT. A wake may be spurious. `is_idle`:
+/// nothing of the program's happens just because the time is over.
+int coroutine_system_futex_wait(const uint32_t *_Nonnull address, uint32_t expected, const struct timespec *_Nullable deadline,
+                       bool is_idle);
+
+/// An argument that the system call behind `coroutine_system_futex_wait` ignores: it tells whoever looks at a thread from outside
+/// that this is idle.
+const void *_Nonnull coroutine_system_idle_mark(void);
+
+/// How many of these words are 0 before the first that is not. Reads what others may be writing.
+size_t coroutine_system_zero_words(const uintptr_t *_Nonnull words, size_t count);
+
+/// Wakes at most `count` threads that wait on `address` and returns how many. The address is used as a name only: it
+/// may have been freed in the meantime.
+int coroutine_system_futex_wake(const uint32_t *_Nonnull address, uint32_t count);
+
+/// Names the calling thread, for debuggers and `top`: 15 characters at most.
+void coroutine_system_name_thread(const char *_Nonnull name);
+
+/// The calling thread's number, as the kernel counts, and its name: 16 bytes with the zero.
+int coroutine_system_thread_id(void);
+void coroutine_system_get_thread_name(char *_Nonnull name);
+
+/// Has the calling thread's timeouts end when they are due, and not up to 50 us later, which is the kernel's default, so
+/// that it can bundle the wakes of several threads.
+void coroutine_system_precise_timeouts(void);
+
+/// `sem_wait`, but no longer than until `deadline` (absolute, CLOCK_MONOTONIC): then -ETIMEDOUT.
+int coroutine_system_semaphore_wait(sem_t *_Nonnull semaphore, const struct timespec *_Nonnull deadline);
+
+/// Registers this process for `coroutine_system_membarrier`; once is enough, again is harmless. -ENOSYS or -EPERM where the
+/// kernel or a sandbox refuses.
+int coroutine_system_membarrier_register(void);
+
+/// A full memory barrier on every running thread of this process: the dear half of an asymmetric fence, whose cheap
+/// half is a compiler barrier. -EPERM before the registration.
+int coroutine_system_membarrier(void);
+
+/// Has the C library keep twice so many bytes of freed memory at the end of each of its heaps, if it kept less so far,
+/// rather than give them to the kernel and fault them in again. At most 32 MiB; without effect where it is not glibc.
+void coroutine_system_keep_freed_memory(size_t bytes);
+
+/// `madvise(advice)` for each of `count` ranges of this process, in one system call where the kernel allows it
+/// (process_madvise on oneself, Linux 6.14). Returns 0, or the negated errno of the first range that failed; `*done` is
+/// the number of ranges before it.
+int coroutine_system_madvise_ranges(
+    const struct iovec *_Nonnull ranges, size_t count, int advice, size_t *_Nonnull done);
+
+#endif

@@ -1,0 +1,36 @@
+// Where threads stand that run coroutines: each is asked by a signal, and stands still in its handler until its stacks were
+// copied. Nothing is asked of anybody unless a dump asks for it.
+//
+// The signal is SIGURG: nobody needs it but those who read urgent data of sockets, and whoever gets one unasked has to put
+// up with it in any case. What was to happen at it still happens at those of others.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+// Enters the calling thread in the list of those that run coroutines, until it ends, and unblocks the signal there. Once for
+// each thread, before it runs one.
+void coroutine_running_enter_thread(void);
+
+// A thread that runs a coroutine.
+struct running_thread {
+  pid_t id;
+  uintptr_t top;  // the upper end of its own stack; 0: unknown
+};
+
+// Those that run a coroutine at this moment, but the calling one. Writes `capacity` at most and returns how many there are.
+size_t coroutine_running_threads(struct running_thread *threads, size_t capacity);
+
+// Lets a thread stand still where it is, in the handler of a signal. False if it has not done so after `milliseconds`, or
+// has ended: then it will not, and `coroutine_running_release` must not be called. `registers` are its pc, sp, fp and base register.
+//
+// Until `coroutine_running_release` the caller must take no lock and allocate nothing: that thread may be in the middle of it. One
+// thread at a time asks.
+bool coroutine_running_hold(pid_t thread, int milliseconds, uintptr_t registers[4]);
+void coroutine_running_release(void);
+
+// Whether that is the handler of these questions, and no other one is behind it.
+struct sigaction;
+bool coroutine_running_handles(const struct sigaction *action);

@@ -1,0 +1,47 @@
+// What happens in signal handlers, and as little as that is: a thread of its own does the work.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+// MARK: A dump on a signal
+
+// Lets `signal` write its place among those asked for to a pipe. Returns that place; -1 if there are no more places (8), or
+// the system refuses: errno tells.
+int coroutine_signals_notify(int signal);
+
+// Waits for the next signal, and returns its place. -1 after an error that is not to be expected. From here on the calling
+// thread takes those signals, whatever it and all others blocked before.
+int coroutine_signals_wait(void);
+
+// The thread that is inside `coroutine_signals_wait`; 0 without one. It makes dumps, and nothing else.
+pid_t coroutine_signals_waiting_thread(void);
+
+// Whether that is the handler which `coroutine_signals_notify` installs.
+struct sigaction;
+bool coroutine_signals_handles(const struct sigaction *action);
+
+// What a handler is given as its `context`: the pc, sp, fp and base register of whoever was interrupted.
+void coroutine_signals_registers(const void *context, uintptr_t registers[4]);
+
+// MARK: Overflows of coroutines' stacks
+
+// A fault at an address, and the registers there.
+struct overflow {
+  uintptr_t address;
+  uintptr_t pc, sp, fp, base;
+  void *coroutine;  // what `coroutine_current()` was
+};
+
+// Takes over SIGSEGV and SIGBUS, once; what was there before is called afterwards. `is_overflow` says, in the handler,
+// whether a fault comes of a coroutine's stack that is too small: it takes no lock and allocates nothing. `report` writes the
+// report, on a thread that is made here. False if the system refuses, as errno tells.
+bool coroutine_overflow_install(bool (*is_overflow)(const struct overflow *), void (*report)(const struct overflow *));
+
+// Whether that is what the thread reads that makes the report: it lets nobody go on.
+bool coroutine_overflow_waits_at(int descriptor);
+
+// Gives the calling thread a stack for signal handlers, unless it has one that is large enough. Does nothing the second
+// time.
+void coroutine_overflow_prepare_thread(void);

@@ -1,0 +1,138 @@
+#define _GNU_SOURCE 1
+#include "symbols.h"
+
+#include "debug_info.h"
+#include "make_room.h"
+
+#include <link.h>
+#include <unistd.h>
+
+// One executable or library.
+struct image {
+  uintptr_t start, end;  // the addresses that it takes
+  uintptr_t shift;       // an address less this is the address as the file counts
+  char *path;            // as the process knows it; NULL without memory
+  char *file;            // where it can be opened; NULL without memory
+  struct coroutine_image_build build;
+  bool was_read;         // the two that follow
+  struct elf_file elf;
+  struct debug_info info;
+};
+
+struct symbols {
+  struct image *list;
+  size_t count, capacity;
+};
+
+static char *path_of_executable(void) {
+  enum { longest = 4096 };
+  char *path = calloc(1, longest);
+  if (path && readlink("/proc/self/exe", path, longest - 1) > 0) return path;
+  free(path);
+  return NULL;
+}
+
+bool coroutine_symbols_add(struct symbols *symbols, uintptr_t start, uintptr_t end, uintptr_t shift, const char *path,
+                 const char *file, struct coroutine_image_build build) {
+  if (!make_room(&symbols->list, &symbols->capacity, symbols->count, sizeof(struct image))) return false;
+  symbols->list[symbols->count++] = (struct image){
+      .start = start, .end = end, .shift = shift, .path = path ? strdup(path) : NULL, .file = file ? strdup(file) : NULL,
+      .build = build};
+  return true;
+}
+
+// Reads what lies in a library, as it was loaded: not all that its headers tell of need be there.
+static bool read_loaded(void *context, uint64_t address, void *to, size_t count) {
+  const struct dl_phdr_info *loaded = context;
+  for (int i = 0; i < loaded->dlpi_phnum; i++) {
+    const ElfW(Phdr) *part = &loaded->dlpi_phdr[i];
+    uint64_t start = loaded->dlpi_addr + part->p_vaddr;
+    if (part->p_type != PT_LOAD || !(part->p_flags & PF_R) || address < start || count > part->p_filesz ||
+        address - start > part->p_filesz - count)
+      continue;
+    memcpy(to, (const void *)(uintptr_t)address, count);
+    return true;
+  }
+  return false;
+}
+
+static int add_image(struct dl_phdr_info *loaded, size_t size, void *context) {
+  (void)size;
+  struct symbols *symbols = context;
+  uintptr_t first = UINTPTR_MAX, last = 0;
+  for (int i = 0; i < loaded->dlpi_phnum; i++) {
+    if (loaded->dlpi_phdr[i].p_type != PT_LOAD) continue;
+    uintptr_t start = loaded->dlpi_addr + loaded->dlpi_phdr[i].p_vaddr;
+    uintptr_t end = start + loaded->dlpi_phdr[i].p_memsz;
+    if (start < first) first = start;
+    if (end > last) last = end;
+  }
+  struct coroutine_image_build build =
+      coroutine_image_build(loaded->dlpi_phdr, loaded->dlpi_phnum, false, loaded->dlpi_addr, read_loaded, loaded);
+  // Another library may lie there since this one was loaded.
+  if (loaded->dlpi_name && *loaded->dlpi_name)
+    return !coroutine_symbols_add(symbols, first, last, loaded->dlpi_addr, loaded->dlpi_name, loaded->dlpi_name, build);
+  // The executable has no name in the loader's list. This one leads to the file that runs, even if another one has taken
+  // its place since.
+  char *path = path_of_executable();
+  bool added = coroutine_symbols_add(symbols, first, last, loaded->dlpi_addr, path, "/proc/self/exe", build);
+  free(path);
+  return !added;
+}
+
+struct symbols *coroutine_symbols_open_empty(void) { return calloc(1, sizeof(struct symbols)); }
+
+struct symbols *coroutine_symbols_open(void) {
+  struct symbols *symbols = coroutine_symbols_open_empty();
+  if (symbols) dl_iterate_phdr(add_image, symbols);
+  return symbols;
+}
+
+void coroutine_symbols_close(struct symbols *symbols) {
+  for (size_t i = 0; i < symbols->count; i++) {
+    struct image *image = &symbols->list[i];
+    if (image->was_read) {
+      coroutine_debug_info_close(&image->info);
+      coroutine_elf_file_close(&image->elf);
+    }
+    free(image->path);
+    free(image->file);
+  }
+  free(symbols->list);
+  free(symbols);
+}
+
+size_t coroutine_symbols_find(struct symbols *symbols, uintptr_t return_address, struct symbol_image *found_in,
+                    struct symbol found[symbols_most]) {
+  *found_in = (struct symbol_image){0};
+  found[0] = (struct symbol){0};
+  uintptr_t address = return_address - 1;
+  for (size_t i = 0; i < symbols->count; i++) {
+    struct image *image = &symbols->list[i];
+    if (address < image->start || address >= image->end || !image->path) continue;
+    if (!image->was_read) {
+      image->was_read = true;
+      if (image->file) coroutine_elf_file_open(&image->elf, image->file);
+      if (!image_build_is(coroutine_elf_file_build(&image->elf), image->build)) coroutine_elf_file_close(&image->elf);
+      coroutine_debug_info_open(&image->info, &image->elf);
+    }
+    *found_in = (struct symbol_image){image->path, return_address - image->shift};
+    size_t count = coroutine_debug_info_find(&image->info, address - image->shift, found);
+    // Of functions that several object files have copies of, as specialisations of generic ones, the linker keeps all and
+    // names one. Assembly, and what was built without debug information, is in the symbol table alone.
+    const char *name = coroutine_elf_file_function(&image->elf, address - image->shift);
+    if (name) found[count - 1].function = name;
+    return count;
+  }
+  return 1;
+}
+
+bool coroutine_symbols_find_image(const struct symbols *symbols, uintptr_t address, struct symbol_image *found) {
+  for (size_t i = 0; i < symbols->count; i++) {
+    const struct image *image = &symbols->list[i];
+    if (address < image->start || address >= image->end || !image->path) continue;
+    *found = (struct symbol_image){image->path, address - image->shift};
+    return true;
+  }
+  return false;
+}

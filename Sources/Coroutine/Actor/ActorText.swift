@@ -1,0 +1,19 @@
+// What debuggers show of actors and of the askers that wait for an answer: which actor was asked.
+
+extension WaitText {
+  package static func message(forActor name: String, _ operation: WaitOperation) -> String {
+    operation == .send ? "room in the mailbox of \(describeActor(name))" : "a message for \(describeActor(name))"
+  }
+
+  package static func answer(ofActor name: String) -> String { "an answer of \(describeActor(name))" }
+}
+
+extension ActorCore: ShownWaitable {
+  package static var waitKind: WaitKind { .actor }
+  package static var waitFields: [UInt64]? { fieldOffsets("name") }
+}
+
+extension ReplyCore: ShownWaitable {
+  package static var waitKind: WaitKind { .reply }
+  package static var waitFields: [UInt64]? { fieldOffsets(nil, "recipient") }
+}

@@ -1,0 +1,221 @@
+import CCoroutine
+import CCoroutineSystem
+import Context
+import Glibc
+import Synchronization
+
+/// Runs what blocks its thread (reading a file, a query, `sleep`) on a thread of its own, so that the pool's threads go on
+/// with other coroutines. Suspends the calling coroutine until the work is done.
+///
+/// ```swift
+/// let text = try blocking { try String(contentsOfFile: path, encoding: .utf8) }
+/// ```
+///
+/// On a plain thread, where nobody else is kept waiting, it simply calls `work`.
+///
+/// - Parameters:
+///   - pool: whose thread runs it.
+///   - work: runs once, outside of every coroutine and task: it must not suspend. Has none of the caller's task-local values.
+/// - Returns: what `work` returns.
+/// - Throws: what `work` throws; `CancellationError` if the coroutine is cancelled before `work` is done. Work that has not
+///   begun by then never does; what has begun runs to its end, and its result is dropped.
+@_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+public func blocking<Value: Sendable>(
+  on pool: BlockingPool = .shared, _ work: sending @escaping () throws -> Value
+) throws -> Value {
+  guard Coroutine.isInside else { return try work() }
+  try Coroutine.checkCancellation()
+  // Called once, by the thread that it is given to.
+  nonisolated(unsafe) let work = work
+  let isWanted = SharedFlag(true)
+  return try withSuspension { resume in
+    pool.submit {
+      guard isWanted.value.load(ordering: .relaxed) else { return }
+      do { resume(try work()) } catch { resume.throwing(error) }
+    }
+  } onCancel: {
+    isWanted.value.store(false, ordering: .relaxed)
+  }
+}
+
+private final class SharedFlag: Sendable {
+  let value: Atomic<Bool>
+  init(_ value: Bool) { self.value = Atomic(value) }
+}
+
+/// Runs what blocks its thread on a thread of its own, while the calling task is suspended. In `async` code.
+///
+/// As the synchronous form, except that a cancelled task waits until it is the turn of its work, which then isn't begun.
+public func blocking<Value: Sendable>(
+  on pool: BlockingPool = .shared, _ work: sending @escaping () throws -> Value
+) async throws -> Value {
+  // Called once, by the thread that it is given to.
+  nonisolated(unsafe) let work = work
+  let outcome = BlockingOutcome<Value>()
+  let isWanted = SharedFlag(true)
+  await withTaskCancellationHandler {
+    await withUnsafeContinuation { (continuation: UnsafeContinuation<Void, Never>) in
+      pool.submit {
+        let begins = isWanted.value.load(ordering: .relaxed)
+        outcome.set(begins ? Result { try work() } : .failure(CancellationError()))
+        continuation.resume()
+      }
+    }
+  } onCancel: {
+    isWanted.value.store(false, ordering: .relaxed)
+  }
+  return try outcome.get()
+}
+
+/// What work for a task came to. Not left to the continuation, whose hand-over ThreadSanitizer does not see.
+// Unchecked: guarded by the lock.
+private final class BlockingOutcome<Value: Sendable>: @unchecked Sendable {
+  private let lock = Lock()
+  private var result: Result<Value, any Error>?
+
+  func set(_ result: Result<Value, any Error>) {
+    lock.withLock { self.result = result }
+  }
+
+  func get() throws -> Value {
+    guard let result = lock.withLock({ result }) else { fatalError("blocking work was resumed without a result") }
+    return try result.get()
+  }
+}
+
+/// Threads for work that blocks: as many as are needed at a time, up to a limit; beyond it, work waits in line, first in,
+/// first out.
+///
+/// A thread that has had nothing to do for a while ends. One pool serves the whole program; a limited resource (a database
+/// that takes four connections) may have one of its own.
+public final class BlockingPool: Sendable {
+  /// The one that `blocking` uses unless told otherwise.
+  public static let shared = BlockingPool(threadLimit: 64, idleTime: .seconds(10))
+
+  private let lock = Lock()
+  // Guarded by the lock, both.
+  nonisolated(unsafe) private var machine: BlockingStateMachine<BlockingThread, BlockingThread.Work>
+  nonisolated(unsafe) private var timeout: Duration
+
+  /// A pool without threads: they come with the work.
+  ///
+  /// - Parameters:
+  ///   - threadLimit: how many threads at a time, at least 1.
+  ///   - idleTime: how long a thread stays without work; not negative: traps.
+  public init(threadLimit: Int, idleTime: Duration = .seconds(10)) {
+    Self.check(threadLimit)
+    Self.check(idleTime)
+    machine = BlockingStateMachine(limit: threadLimit)
+    timeout = idleTime
+  }
+
+  /// How many threads work at a time, at most. May be changed at any time; threads beyond a lower limit end when they have
+  /// done what they do, or have been idle for long enough.
+  public var threadLimit: Int {
+    get { lock.withLock { machine.limit } }
+    set {
+      Self.check(newValue)
+      let actions = lock.withLock { machine.changeLimit(newValue) }
+      for action in actions { perform(action) }
+    }
+  }
+
+  /// How long a thread stays without work. May be changed at any time; applies to threads that run out of work after that.
+  public var idleTime: Duration {
+    get { lock.withLock { timeout } }
+    set {
+      Self.check(newValue)
+      lock.withLock { timeout = newValue }
+    }
+  }
+
+  /// How many threads it has now.
+  public var threadCount: Int { lock.withLock { machine.threads } }
+
+  private static func check(_ limit: Int) {
+    require(limit > 0, "a BlockingPool needs at least one thread, not \(limit)")
+  }
+
+  private static func check(_ idleTime: Duration) {
+    require(idleTime >= .zero, "a BlockingPool's threads can't stay for a negative time, \(idleTime): use zero")
+  }
+
+  /// Runs `work` on a thread of the pool.
+  func submit(_ work: @escaping @Sendable () -> Void) {
+    perform(lock.withLock { machine.submit(work) })
+  }
+
+  private func perform(_ action: BlockingStateMachine<BlockingThread, BlockingThread.Work>.SubmitAction) {
+    switch action {
+    case .give(let thread, let work):
+      thread.work = work
+      thread.parker.unpark()
+    case .start(let work): start(work)
+    case .wait: break
+    }
+  }
+
+  private func start(_ work: @escaping BlockingThread.Work) {
+    let thread = BlockingThread(of: self, work)
+    var handle = pthread_t()
+    let argument = Unmanaged.passRetained(thread)
+    let code = pthread_create(&handle, nil, runBlockingThread, argument.toOpaque())
+    guard code == 0 else {
+      refused("another thread of a BlockingPool", code, ", or lower its threadLimit")
+    }
+    pthread_detach(handle)
+  }
+
+  /// What a thread does next, when it has done something. `nil`: it ends.
+  fileprivate func next(for thread: BlockingThread) -> BlockingThread.Work? {
+    let (action, timeout) = lock.withLock { (machine.done(thread), self.timeout) }
+    switch action {
+    case .run(let work): return work
+    case .end: return nil
+    case .park:
+      let deadline = ContinuousClock.now + timeout
+      while true {
+        let left = deadline - .now
+        if left > .zero {
+          if thread.parker.park(for: left) { return thread.work.take() }
+        } else if lock.withLock({ machine.timedOut(thread) }) {
+          return nil
+        } else {
+          thread.parker.park()  // it was given something, and the wake is on its way
+          return thread.work.take()
+        }
+      }
+    }
+  }
+}
+
+/// One thread of a `BlockingPool`.
+// Unchecked: what it is given is written before its parker is unparked, and read after that.
+private final class BlockingThread: Equatable, @unchecked Sendable {
+  typealias Work = @Sendable () -> Void
+
+  let pool: BlockingPool
+  let parker = Parker()
+  var work: Work?
+
+  init(of pool: BlockingPool, _ work: @escaping Work) {
+    self.pool = pool
+    self.work = work
+  }
+
+  static func == (one: BlockingThread, other: BlockingThread) -> Bool { one === other }
+
+  func run() {
+    coroutine_system_name_thread("coroutine-block")
+    var next = work.take()
+    while let work = next {
+      work()
+      next = pool.next(for: self)
+    }
+  }
+}
+
+private func runBlockingThread(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+  Unmanaged<BlockingThread>.fromOpaque(argument!).takeRetainedValue().run()
+  return nil
+}

@@ -1,0 +1,76 @@
+/// How many threads an elastic pool of blocking work has, and which of them are idle. Pure: no lock, no thread.
+struct BlockingStateMachine<Thread: Equatable, Work> {
+  /// At most so many threads work at a time; more work waits. There may be idle ones beside them after it was lowered.
+  private(set) var limit: Int
+  private(set) var threads = 0
+  /// The idle ones: who came last is taken first, so that those that are not needed grow old.
+  private(set) var idle: [Thread] = []
+  private(set) var waiting = FIFOQueue<Work>()
+
+  init(limit: Int) {
+    self.limit = limit
+  }
+
+  enum SubmitAction {
+    /// An idle thread, which is to be given the work and woken.
+    case give(Thread, Work)
+    /// A new thread is to begin with it. It counts already.
+    case start(Work)
+    /// It waits for its turn.
+    case wait
+  }
+
+  mutating func submit(_ work: Work) -> SubmitAction {
+    guard busy < limit else {
+      waiting.append(work)
+      return .wait
+    }
+    return assign(work)
+  }
+
+  /// How many threads have work.
+  private var busy: Int { threads - idle.count }
+
+  /// Fewer than the limit are busy.
+  private mutating func assign(_ work: Work) -> SubmitAction {
+    if let thread = idle.popLast() { return .give(thread, work) }
+    threads += 1
+    return .start(work)
+  }
+
+  enum DoneAction {
+    case run(Work)
+    /// It is idle, until it is given something or has waited for long enough.
+    case park
+    /// There are too many of them. It does not count any more.
+    case end
+  }
+
+  /// A thread has done its work.
+  mutating func done(_ thread: Thread) -> DoneAction {
+    // Of a limit that was lowered there may be too many.
+    if busy <= limit, let work = waiting.popFirst() { return .run(work) }
+    guard threads <= limit else {
+      threads -= 1
+      return .end
+    }
+    idle.append(thread)
+    return .park
+  }
+
+  /// Returns what is to be done with work that waited.
+  mutating func changeLimit(_ limit: Int) -> [SubmitAction] {
+    self.limit = limit
+    var actions: [SubmitAction] = []
+    while busy < limit, let work = waiting.popFirst() { actions.append(assign(work)) }
+    return actions
+  }
+
+  /// An idle thread has waited for long enough. Whether it ends; if not, it was given something meanwhile.
+  mutating func timedOut(_ thread: Thread) -> Bool {
+    guard let index = idle.firstIndex(of: thread) else { return false }
+    idle.remove(at: index)
+    threads -= 1
+    return true
+  }
+}

@@ -1,0 +1,70 @@
+import CCoroutine
+import Context
+
+/// The generators' bodies that run at this moment, one on top of the other: first the one that calls, then the one that
+/// has asked that one for an element, up to the code that is no generator's. Their blocks.
+///
+/// Ends where it comes to a stack of somebody else's. Some ten nanoseconds each, but for one that was known.
+struct RunningBodies: Sequence, IteratorProtocol {
+  /// On the next one's stack; `nil` after the last.
+  private var place: UInt?
+  /// The next one, if that is where `place` lies.
+  private var guess: UnsafeMutablePointer<ControlBlock>?
+  /// The running coroutine's own stack, where they end; `nil` without one.
+  private let end = CoroutineCore.currentUncounted?._withUnsafeGuaranteedRef { $0.block?.pointee.stack }
+
+  /// - Parameter block: the one that calls, most likely.
+  init(on block: UnsafeMutablePointer<ControlBlock>? = nil) {
+    place = UInt(bitPattern: coroutine_frame_address())
+    guess = block
+  }
+
+  /// Those that were left when the body on `block`'s stack was suspended: those on top of it, and itself.
+  init(leftBy block: UnsafeMutablePointer<ControlBlock>) {
+    place = SelectedBackend.registers(of: ContextLink.own(ControlBlock.link(of: block)))?.stackPointer
+    guess = block
+  }
+
+  mutating func next() -> UnsafeMutablePointer<ControlBlock>? {
+    guard let place, let block = block(at: place) else { return nil }
+    guess = nil
+    self.place = SelectedBackend.registers(of: ContextLink.resumer(ControlBlock.link(of: block)))?.stackPointer
+    return block
+  }
+
+  private func block(at place: UInt) -> UnsafeMutablePointer<ControlBlock>? {
+    if let guess, guess.pointee.stack.contains(place) { return guess }
+    if let end, end.contains(place) { return nil }
+    guard let stack = StackPool.liveStack(containing: place) else { return nil }
+    let block = ControlBlock.address(on: stack)
+    return block.pointee.state.load(ordering: .relaxed) == .nested ? block : nil
+  }
+
+  /// A region was opened in the body that runs, or was put back: each of the bodies has it open at its next `yield`, if it
+  /// is not closed before.
+  ///
+  /// - Parameter block: the one that calls, if that is known.
+  static func noteRegions(on block: UnsafeMutablePointer<ControlBlock>? = nil) {
+    for block in RunningBodies(on: block) { block.pointee.mode.insert(.regionOpen) }
+  }
+
+  /// How many of the running coroutine's regions were opened in the body on `block`'s stack, or in those on top of it.
+  func regionCount(_ core: CoroutineCore, downTo block: UnsafeMutablePointer<ControlBlock>) -> Int {
+    var count = 0
+    var next = core.regions
+    for body in self {
+      let stack = body.pointee.stack
+      while let region = next, stack.contains(region.place) {
+        count += 1
+        next = region.outer
+      }
+      if body == block { break }
+    }
+    return count
+  }
+}
+
+extension ControlBlock.Mode {
+  /// A generator's body runs, and may have a cancellation region open.
+  @inlinable static var regionOpen: ControlBlock.Mode { ControlBlock.Mode(rawValue: 32) }
+}

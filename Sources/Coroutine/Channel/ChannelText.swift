@@ -1,0 +1,56 @@
+import Context
+
+// What debuggers show of coroutines that wait at a channel. Behind the name: whether it is conflated, its limit, how many
+// elements there are, the senders' and the receivers' queues' counts.
+
+extension WaitText {
+  /// - Parameter limit: of the buffer; 0 for a rendezvous, `.max` for no limit.
+  package static func channel(
+    _ name: String, limit: Int, isConflated: Bool, count: Int, senders: Int, receivers: Int,
+    _ operation: WaitOperation
+  ) -> String {
+    let place = channel(
+      name, limit: limit, isConflated: isConflated, count: count, senders: senders, receivers: receivers)
+    return "\(operation) on \(place)"
+  }
+
+  /// The channel alone, as the one with an operation.
+  static func channel(
+    _ name: String, limit: Int, isConflated: Bool, count: Int, senders: Int, receivers: Int
+  ) -> String {
+    var parts: [String] = []
+    if isConflated {
+      parts.append(limit == 1 ? "conflated" : "newest \(count)/\(limit)")
+    } else if limit == .max {
+      parts.append("buffered \(count)")
+    } else if limit > 0 {
+      parts.append("buffered \(count)/\(limit)")
+    }
+    if senders > 0 { parts.append(senders == 1 ? "1 sender" : "\(senders) senders") }
+    if receivers > 0 { parts.append(receivers == 1 ? "1 receiver" : "\(receivers) receivers") }
+    let place = name.isEmpty ? "an unnamed channel" : "channel \"\(name)\""
+    return place + (parts.isEmpty ? "" : " (\(parts.joined(separator: ", ")))")
+  }
+}
+
+extension ChannelStorage: ShownWaitable where Element: ~Copyable {
+  static var waitKind: WaitKind { .channel }
+  static var waitFields: [UInt64]? {
+    guard let name = fieldOffsets("name"), let machine = fieldOffset("machine", in: Self.self),
+      let fields = ChannelStateMachine<Element>.shownFields
+    else { return nil }
+    return name + fields.map { UInt64(machine + $0) }
+  }
+}
+
+extension ChannelStateMachine where Element: ~Copyable {
+  fileprivate static var shownFields: [UInt]? {
+    guard let isConflated = fieldOffset("isConflated", in: Self.self),
+      let limit = fieldOffset("limit", in: Self.self), let buffer = fieldOffset("buffer", in: Self.self),
+      let filled = fieldOffset("count", in: ElementRing<Element>.self),
+      let senders = fieldOffset("senders", in: Self.self), let receivers = fieldOffset("receivers", in: Self.self),
+      let count = fieldOffset("count", in: WaitQueue.self)
+    else { return nil }
+    return [isConflated, limit, buffer + filled, senders + count, receivers + count]
+  }
+}

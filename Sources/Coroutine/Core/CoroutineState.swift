@@ -1,0 +1,14 @@
+public import Synchronization
+
+/// What a coroutine is doing.
+public enum CoroutineState: UInt8, AtomicRepresentable, Sendable {
+  /// It waits for its turn: new, woken, or having yielded.
+  case ready
+  /// It runs on a thread, or has handed its thread off to what it waits for, and goes on after that: to one that it
+  /// asks, or, in a pool of one thread, to a coroutine that it joins.
+  case running
+  /// It waits for something: `Coroutine.suspension` tells for what, and since when.
+  case suspended
+  /// It has ended.
+  case finished
+}

@@ -1,0 +1,44 @@
+import CCoroutine
+import CCoroutineSystem
+import Context
+
+/// How a debugger of coroutines keeps them as they are while it looks at them.
+///
+/// While it lasts nobody goes on who is suspended or ready; nobody begins who has not begun, and nobody ends who runs. So
+/// whoever is found is alive until it is over. Those that run go on running, suspend, and wake and launch others.
+/// `inspection.h` has the protocol with those who resume.
+enum Freeze {
+  /// Held while it lasts.
+  private static let lock = Lock()
+
+  /// From its return on, whoever resumes, begins or ends a coroutine sees the request, or has published before that it
+  /// does. One at a time: a second caller waits for the first one's end.
+  ///
+  /// - Returns: whether the kernel offers what it needs: membarrier(2), Linux 4.14.
+  static func begin() -> Bool {
+    // Registering again changes nothing: a snapshot is rare, and a system call cheap beside it.
+    guard coroutine_system_membarrier_register() == 0 else { return false }
+    lock.lock()
+    coroutine_request(COROUTINE_REQUEST_FREEZE, true)
+    guard coroutine_system_membarrier() == 0 else {
+      end()
+      return false
+    }
+    return true
+  }
+
+  static func end() {
+    coroutine_request(COROUTINE_REQUEST_FREEZE, false)
+    _ = coroutine_system_futex_wake(coroutine_requests_address(), UInt32(Int32.max))
+    lock.unlock()
+  }
+
+  /// Sleeps until it is over. For those who must not go on meanwhile.
+  static func waitForEnd() {
+    while true {
+      let requests = coroutine_requests_now()
+      guard requests & COROUTINE_REQUEST_FREEZE.rawValue != 0 else { return }
+      _ = coroutine_system_futex_wait(coroutine_requests_address(), requests, nil, true)
+    }
+  }
+}

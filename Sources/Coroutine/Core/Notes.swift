@@ -1,0 +1,75 @@
+import CCoroutine
+import Synchronization
+
+/// What those ask for who set a bit in `coroutine_requests`: times, creators, events for observers. Out of the way of the
+/// others: no function here is inlined. By those who may touch the coroutine's fields at that moment.
+extension CoroutineCore {
+  @inline(never)
+  final func noteCreation() {
+    record.note()
+    if let backtracer = coroutine_get_creation_backtracer() { noteCreators(backtracer) }
+    if coroutine_events_are_observed() { CoroutineObservation.tell(.created, of: self) }
+  }
+
+  /// Its wait has been claimed: it is ready in the next moment.
+  @inline(never)
+  final func noteWake() {
+    record.note()
+    guard coroutine_events_are_observed() else { return }
+    let cause: ReadyCause =
+      switch parking.cause {
+      case .cancelled: .cancelled
+      case .timedOut: .timedOut
+      default: .woken
+      }
+    tellReady(cause)
+  }
+
+  /// Its turn is over, and nobody else knows yet.
+  @inline(never)
+  final func noteTurnEnd(_ afterSwitch: ControlBlock.AfterSwitch) {
+    // A debugger that has found it running relies on it, as on those that are suspended.
+    if case .finish = afterSwitch, coroutine_inspection_requested() { Freeze.waitForEnd() }
+    record.note()
+    guard coroutine_events_are_observed() else { return }
+    switch afterSwitch {
+    case .unlock, .unlockAll:
+      CoroutineObservation.tell(.suspended(waitReason.map { SuspensionReason($0.operation) } ?? .turn), of: self)
+    case .enqueue: tellReady(.yielded)
+    case .finish: CoroutineObservation.tell(.finished, of: self)
+    case .none: break
+    }
+  }
+
+  @inline(never)
+  final func tellReady(_ cause: ReadyCause) {
+    let now = coroutine_exact_time()
+    neededExtras._withUnsafeGuaranteedRef {
+      $0.turn &+= 1
+      $0.readySince = now
+    }
+    let waker = CoroutineCore.currentUncounted?._withUnsafeGuaranteedRef { $0.id } ?? 0
+    CoroutineObservation.tell(.ready(cause, by: cause == .yielded ? id : waker), of: self, at: now)
+  }
+
+  @inline(never)
+  final func tellResumed() {
+    let now = coroutine_exact_time()
+    let since =
+      extras?._withUnsafeGuaranteedRef { extras -> UInt64 in
+        defer { extras.readySince = 0 }
+        return extras.readySince
+      } ?? 0
+    let isKnown = since != 0 && since >= CoroutineObservation.begin.load(ordering: .relaxed)
+    CoroutineObservation.tell(.resumed(queued: isKnown ? now - since : nil), of: self, at: now)
+  }
+
+  @inline(never)
+  final func tellStolen() { CoroutineObservation.tell(.stolen, of: self) }
+}
+
+extension CoroutineCore: ObservedCoroutine {
+  final var schedulerText: String { scheduler.description }
+  final var waitText: String { waitReason?.description ?? "" }
+  final var turn: UInt32 { extras?._withUnsafeGuaranteedRef { $0.turn } ?? 0 }
+}

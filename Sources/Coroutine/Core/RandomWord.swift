@@ -1,0 +1,39 @@
+import Synchronization
+
+/// Marsaglia's xorshift: a word of state, and three shifts a number.
+@usableFromInline
+struct RandomWord {
+  /// Zero: not seeded yet.
+  @usableFromInline var state: UInt32
+
+  @inlinable @inline(__always)
+  init() { state = 0 }
+
+  /// Numbers for one of many users: neighbouring seeds begin far from each other.
+  @inlinable
+  init(seed: UInt64) {
+    state = UInt32(truncatingIfNeeded: ((seed &+ 1) &* 0x9E37_79B9_7F4A_7C15) &>> 32)
+    if state == 0 { state = 1 }
+  }
+
+  /// This one, or, if it is not seeded yet, one that begins with `seed`.
+  @inlinable @inline(__always)
+  func seeded(_ seed: @autoclosure () -> UInt64) -> RandomWord { state == 0 ? RandomWord(seed: seed()) : self }
+
+  /// A number below `bound`, which is less than 2^16. As even as 2^32 states allow.
+  @inlinable @inline(__always)
+  mutating func next(below bound: Int) -> Int {
+    state ^= state &<< 13
+    state ^= state &>> 17
+    state ^= state &<< 5
+    return Int(truncatingIfNeeded: (UInt64(state) &* UInt64(truncatingIfNeeded: bound)) &>> 32)
+  }
+}
+
+extension RandomWord {
+  /// Numbers for one use in `async` code, which has no coroutine to keep a word for the next.
+  @usableFromInline
+  static func unique() -> RandomWord { RandomWord(seed: seeds.wrappingAdd(1, ordering: .relaxed).newValue) }
+
+  private static let seeds = Atomic<UInt64>(0)
+}

@@ -1,0 +1,40 @@
+// Those whose waits a deadline may end.
+
+extension CoroutineCore: TimedWaiter {
+  @usableFromInline package static func isSuspending(_ waiter: UnsafeRawPointer) -> Bool {
+    Unmanaged<CoroutineCore>.fromOpaque(waiter)._withUnsafeGuaranteedRef {
+      $0.parking.word.load(ordering: .relaxed) == Parking.suspending
+    }
+  }
+
+  @usableFromInline package static func claimTimedOut(_ waiter: UnsafeRawPointer) -> Bool {
+    Unmanaged<CoroutineCore>.fromOpaque(waiter)._withUnsafeGuaranteedRef { $0.parking.claim(.timedOut) }
+  }
+
+  @usableFromInline package static func wakeTimedOut(_ waiter: UnsafeRawPointer) { wake(.fromOpaque(waiter)) }
+}
+
+extension WaitingTask: TimedWaiter {
+  /// Its deadline runs before it is parked, and a claim succeeds then too.
+  @usableFromInline package static func isSuspending(_ waiter: UnsafeRawPointer) -> Bool { false }
+
+  @usableFromInline package static func claimTimedOut(_ waiter: UnsafeRawPointer) -> Bool {
+    Unmanaged<WaitingTask>.fromOpaque(waiter)._withUnsafeGuaranteedRef { $0.parking.claimEarly(.timedOut).mustWake }
+  }
+
+  @usableFromInline package static func wakeTimedOut(_ waiter: UnsafeRawPointer) {
+    Unmanaged<WaitingTask>.fromOpaque(waiter)._withUnsafeGuaranteedRef { $0.resume() }
+  }
+}
+
+extension BlockedThread: TimedWaiter {
+  @usableFromInline package static func isSuspending(_ waiter: UnsafeRawPointer) -> Bool { false }
+
+  @usableFromInline package static func claimTimedOut(_ waiter: UnsafeRawPointer) -> Bool {
+    Unmanaged<BlockedThread>.fromOpaque(waiter)._withUnsafeGuaranteedRef { $0.parking.claim(.timedOut) }
+  }
+
+  @usableFromInline package static func wakeTimedOut(_ waiter: UnsafeRawPointer) {
+    Unmanaged<BlockedThread>.fromOpaque(waiter)._withUnsafeGuaranteedRef { $0.unblock() }
+  }
+}

@@ -1,0 +1,31 @@
+import Glibc
+
+/// Ends the program with a message where the runtime is used in a way that it cannot recover from.
+///
+/// In place of `precondition`, whose message release builds drop: what went wrong and what to do must not be lost there.
+@inlinable @inline(__always)
+package func require(
+  _ condition: Bool, _ message: @autoclosure () -> String, file: StaticString = #file, line: UInt = #line
+) {
+  if !condition { fatalError(message(), file: file, line: line) }
+}
+
+/// Ends the program where the system refuses a thread without which nothing would go on.
+func refused(_ thread: String, _ code: CInt, _ advice: String = "") -> Never {
+  fatalError(
+    "\(thread) could not be started: \(String(cString: strerror(code))). Allow more threads (ulimit -u, the container's "
+      + "limit of processes) or more memory (ulimit -v)\(advice).")
+}
+
+/// Ends the program where what one coroutine began ends on another.
+func reportEndElsewhere(of function: StaticString, _ coroutine: String) -> Never {
+  fatalError(
+    "\(function), which \(coroutine) began, ended elsewhere: a generator inside of it was moved to another coroutine")
+}
+
+/// Ends the program where a coroutine has ended in a place that it has not left by itself.
+func reportEndWithThreadPinned(_ coroutine: String) -> Never {
+  fatalError(
+    "\(coroutine) has ended inside withThreadPinned, with its thread still pinned: a generator whose body is inside "
+      + "was moved out of it. Consume such a generator in one coroutine.")
+}

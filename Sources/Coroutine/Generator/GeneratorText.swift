@@ -1,0 +1,13 @@
+// What debuggers show of coroutines that wait for an `AsyncGenerator`.
+
+extension WaitText {
+  package static func generator(_ name: String, _ operation: WaitOperation) -> String {
+    let what = name.isEmpty ? "a generator" : "generator \"\(name)\""
+    return operation == .receive ? "an element of \(what)" : "being asked for an element of \(what)"
+  }
+}
+
+extension AsyncGeneratorStorage: ShownWaitable {
+  package static var waitKind: WaitKind { .generator }
+  package static var waitFields: [UInt64]? { fieldOffsets("name") }
+}

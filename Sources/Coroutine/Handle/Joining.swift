@@ -1,0 +1,159 @@
+extension Coroutine {
+  /// Waits for the end and returns what the body returned. Suspends the calling coroutine.
+  ///
+  /// Any number of coroutines, tasks and threads may wait. Constant time.
+  ///
+  /// - Throws: what the body threw; `StackError` if it never got a stack; `CancellationError` if it was cancelled before
+  ///   it began, or the caller is cancelled while it waits.
+  /// - Precondition: called inside a coroutine, and not the one that is waited for (it would wait for ever): traps.
+  @inlinable
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  public func get() throws -> Success {
+    try storage.get()
+  }
+
+  /// Waits for the end and returns what the body returned. In `async` code.
+  ///
+  /// - Throws: what the body threw; `StackError` if it never got a stack; `CancellationError` if it was cancelled before
+  ///   it began, or the calling task is cancelled while it waits.
+  @inlinable
+  nonisolated(nonsending) public func get() async throws -> Success {
+    try await storage.get()
+  }
+
+  /// Waits for the end, but no longer than `timeout`. Otherwise as `get()`.
+  ///
+  /// - Parameter timeout: zero or less: the result if it is there.
+  /// - Throws: `TimeoutError`, and what `get()` throws.
+  @inlinable
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  public func get(timeout: Duration) throws -> Success {
+    try storage.get(timeout: timeout)
+  }
+
+  /// Waits for the end, but no longer than `timeout`. In `async` code.
+  ///
+  /// - Parameter timeout: zero or less: the result if it is there.
+  /// - Throws: `TimeoutError`, and what `get()` throws.
+  @inlinable
+  nonisolated(nonsending) public func get(timeout: Duration) async throws -> Success {
+    try await storage.get(timeout: timeout)
+  }
+
+  /// The result, as `Task` has it: the same as `await get()`.
+  ///
+  /// For the top level of `main.swift` too, where Swift 6.3 picks the synchronous `get()` even behind `await`.
+  ///
+  /// - Throws: what `get()` throws.
+  @inlinable
+  nonisolated(nonsending) public var value: Success {
+    get async throws { try await storage.get() }
+  }
+
+  /// Waits for the end, in `async` code: the outcome, as `Task` has it. A `CancellationError` if the calling task is
+  /// cancelled while it waits.
+  @inlinable
+  nonisolated(nonsending) public var result: Result<Success, any Error> {
+    get async {
+      do {
+        return .success(try await storage.get())
+      } catch {
+        return .failure(error)
+      }
+    }
+  }
+
+  /// Waits for the end and returns what the body returned. Blocks the calling thread: for plain threads and `main`.
+  ///
+  /// - Throws: what the body threw; `StackError` if it never got a stack.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block, nor on the only thread that could run
+  ///   this one, as the main thread for a coroutine of the main queue: traps.
+  @inlinable
+  @available(*, noasync, message: "use 'await get()' in async code")
+  public func getBlocking() throws -> Success {
+    try storage.getBlocking()
+  }
+
+  /// Waits for the end, but no longer than `timeout`. Blocks the calling thread. Otherwise as `getBlocking()`.
+  ///
+  /// - Parameter timeout: zero or less: the result if it is there.
+  /// - Throws: `TimeoutError`, and what `getBlocking()` throws.
+  @inlinable
+  @available(*, noasync, message: "use 'await get(timeout:)' in async code")
+  public func getBlocking(timeout: Duration) throws -> Success {
+    try storage.getBlocking(timeout: timeout)
+  }
+
+  /// Waits for the end, whatever it is. Suspends the calling coroutine. An error counts as seen.
+  ///
+  /// - Throws: `CancellationError` if the caller is cancelled while it waits.
+  /// - Precondition: as for `get()`.
+  @inlinable
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  public func join() throws {
+    try storage.waitForEnd().check()
+  }
+
+  /// Waits for the end, whatever it is. In `async` code. An error counts as seen.
+  ///
+  /// - Throws: `CancellationError` if the calling task is cancelled while it waits.
+  @inlinable
+  nonisolated(nonsending) public func join() async throws {
+    try await storage.waitForEnd().check()
+  }
+
+  /// Waits for the end, whatever it is, but no longer than `timeout`. Otherwise as `join()`.
+  ///
+  /// - Parameter timeout: zero or less: does not wait.
+  /// - Throws: `TimeoutError`, and what `join()` throws.
+  @inlinable
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  public func join(timeout: Duration) throws {
+    try storage.waitForEnd(until: WaitDeadline.after(timeout)).check(timeout)
+  }
+
+  /// Waits for the end, whatever it is, but no longer than `timeout`. In `async` code.
+  ///
+  /// - Parameter timeout: zero or less: does not wait.
+  /// - Throws: `TimeoutError`, and what `join()` throws.
+  @inlinable
+  nonisolated(nonsending) public func join(timeout: Duration) async throws {
+    try await storage.waitForEnd(until: WaitDeadline.after(timeout)).check(timeout)
+  }
+
+  /// Asks the coroutine to stop and waits until it has. Suspends the calling coroutine.
+  ///
+  /// - Throws: `CancellationError` if the caller is cancelled while it waits.
+  /// - Precondition: as for `get()`.
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  public func cancelAndJoin(reason: (any Error)? = nil) throws {
+    cancel(reason: reason)
+    try join()
+  }
+
+  /// Asks the coroutine to stop and waits until it has. In `async` code.
+  ///
+  /// - Throws: `CancellationError` if the calling task is cancelled while it waits.
+  nonisolated(nonsending) public func cancelAndJoin(reason: (any Error)? = nil) async throws {
+    cancel(reason: reason)
+    try await join()
+  }
+  /// Asks the coroutine to stop and waits until it has, but no longer than `timeout`. Otherwise as `cancelAndJoin(reason:)`.
+  ///
+  /// - Parameter timeout: zero or less: does not wait.
+  /// - Throws: `TimeoutError` if it has not stopped by then: it goes on as before. `CancellationError` as `join()`.
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  public func cancelAndJoin(reason: (any Error)? = nil, timeout: Duration) throws {
+    cancel(reason: reason)
+    try join(timeout: timeout)
+  }
+
+  /// Asks the coroutine to stop and waits until it has, but no longer than `timeout`. In `async` code.
+  ///
+  /// - Parameter timeout: zero or less: does not wait.
+  /// - Throws: `TimeoutError` if it has not stopped by then: it goes on as before. `CancellationError` as `join()`.
+  nonisolated(nonsending) public func cancelAndJoin(reason: (any Error)? = nil, timeout: Duration) async throws {
+    cancel(reason: reason)
+    try await join(timeout: timeout)
+  }
+}

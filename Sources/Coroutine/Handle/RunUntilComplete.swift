@@ -1,0 +1,65 @@
+import CCoroutine
+import Dispatch
+
+/// Runs a coroutine on the calling thread, and returns when it has ended: for `main` and for tests.
+///
+/// ```swift
+/// try runUntilComplete {
+///   let answers = Channel<Int>()
+///   Coroutine { try answers.send(42) }     // on this thread, too
+///   print(try answers.receive())
+/// }
+/// ```
+///
+/// The calling thread becomes a serial scheduler meanwhile: coroutines that are created inside run on it as well, one at a
+/// time, in the order in which they became ready. It sleeps while none is ready; whoever wakes one wakes it. Those that have
+/// not ended with the body go on elsewhere: on the main queue if this is the main thread or a block of the main queue,
+/// otherwise on a global queue.
+///
+/// The main queue does not run while the main thread is here: a coroutine on `DispatchQueue.main`, or a job of the main
+/// actor, has to wait until this returns.
+///
+/// - Parameters:
+///   - name: for backtraces and messages.
+///   - stackSize: usable bytes; `nil` for the default.
+///   - body: what it does. Runs on this thread only, and may use what belongs to it.
+/// - Returns: what the body returned.
+/// - Throws: what the body threw; `StackError` if there is no stack.
+/// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
+@available(*, noasync, message: "in async code use 'try await Coroutine { … }.get()'")
+public func runUntilComplete<Success: Sendable>(
+  name: String = "", stackSize: Int? = nil, _ body: () throws -> Success
+) throws -> Success {
+  require(
+    CoroutineCore.current == nil,
+    "runUntilComplete inside a coroutine would block its whole thread: call the code itself, or get() a new Coroutine")
+  require(
+    coroutine_thread_state_found() & UInt32(COROUTINE_THREAD_STATE_TASK.rawValue) != 0
+      || withUnsafeCurrentTask { $0 == nil },
+    "runUntilComplete inside a task, with a Swift runtime that does not let coroutines leave it: use await")
+  // After `dispatchMain()`, and so in a program with an `async` main, the main queue's blocks run on any thread.
+  let isMain = coroutine_is_main_thread() || DispatchQueue.main.isCurrent
+  let pool = ThreadPool(callingThreadOfMainQueue: isMain)
+  return try withoutActuallyEscaping(body) { body in
+    // Called on this thread only, and gone when the coroutine has ended.
+    nonisolated(unsafe) let body = body
+    let run = InlineRun()
+    let storage = CoroutineStorage<Success, any Error>.create(on: .pool(pool), name: name, stackSize: stackSize) {
+      defer { run.isOver = true }
+      return try body()
+    }
+    pool.core.runInline {
+      storage.schedule()
+    } until: {
+      // Without a stack the body never begins.
+      run.isOver || storage.failure != nil
+    }
+    return try storage.getBlocking()
+  }
+}
+
+/// What the body's coroutine and the loop that runs it share.
+// Unchecked: both are on one thread.
+private final class InlineRun: @unchecked Sendable {
+  var isOver = false
+}

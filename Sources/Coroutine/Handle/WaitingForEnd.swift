@@ -1,0 +1,126 @@
+import CCoroutine
+import Context
+
+/// Waiting for a coroutine's end, behind `Joining.swift`.
+extension CoroutineCore {
+  /// `completion.join` of somebody who wants the result. Under the lock.
+  private final func join(_ node: UnsafeMutablePointer<WaitNode>) -> Attempt {
+    resultIsTaken()
+    return completion.join(node)
+  }
+
+  /// Tells `listener`, who looks at the result, of the end, once; false if it has come already.
+  final func join(_ listener: WaitListener) -> Bool {
+    resultIsTaken()
+    return tellOfEnd(listener)
+  }
+
+  /// The same for one to whom the result is nothing.
+  final func tellOfEnd(_ listener: WaitListener) -> Bool {
+    lock.withLock {
+      guard case .wait = completion.join(listener.node) else { return false }
+      listener.enter()
+      return true
+    }
+  }
+
+  /// Does not tell `listener` any more, if it is not being told this moment.
+  final func leave(_ listener: WaitListener) {
+    lock.lock()
+    let wasQueued = completion.leave(listener.node)
+    lock.unlock()
+    if wasQueued { listener.leave() }
+  }
+
+  /// Runs this coroutine at once, if `joiner`, who is about to wait for its end, would be suspended for nothing else: in a
+  /// serial pool, where nobody but this one is ready. It may suspend before its end, and be waited for then.
+  ///
+  /// For both it is as if this one had been run next and the joiner after it: in two switches instead of four, and past the
+  /// line. Not in a larger pool: there a joiner that is cancelled goes on, though the one that it waits for keeps its thread.
+  /// Not by a joiner that must not wait: it would depend on luck whether it does. Nor by one that a timer is going to
+  /// cancel, should this one wait pinned to the thread; nor by one with a small stack, on which this one's would be fetched
+  /// and given back; nor where somebody takes notes of who waits.
+  @inline(__always)
+  private final func runAhead(of joiner: CoroutineCore) {
+    guard let pool = joiner.pool, joiner.hasStackOfDefaultSize, joiner.isUnrestrained,
+      !joiner.isInterrupted, !joiner.isTimedItself, !coroutine_is_inside_task(), !coroutine_notes_are_taken(),
+      PoolWorker.takeOnlyOne(self, ofPoolAt: pool)
+    else { return }
+    // Not as nested: should it wait pinned to this thread, the pool goes on with another one, as whoever runs this knows.
+    run(isNested: false, isOnTop: true)
+    // Whom it has made ready would have come before the joiner.
+    if PoolWorker.isSerialAndBusy(ofPoolAt: pool) { joiner.yieldTurn() }
+  }
+
+  /// Suspends the calling coroutine until this one has ended, the time is up, or the caller is cancelled.
+  @usableFromInline
+  final func waitForEnd(until deadline: UInt64 = WaitDeadline.never) -> WakeCause {
+    let core = CoroutineCore.runningUncounted(for: "Coroutine.get()")
+    if deadline == WaitDeadline.never, !isFinished { core._withUnsafeGuaranteedRef { runAhead(of: $0) } }
+    // Without the lock, and without a node, as nobody has to be told.
+    if isFinished, !core._withUnsafeGuaranteedRef({ $0.isInterrupted }) {
+      resultIsTaken()
+      return .event
+    }
+    return core._withUnsafeGuaranteedRef { suspend($0, until: deadline) }
+  }
+
+  /// The way of `waitForEnd` on which `core`, the calling coroutine, is suspended.
+  @inline(never)
+  private final func suspend(_ core: CoroutineCore, until deadline: UInt64) -> WakeCause {
+    require(core !== self, "\(core.description) waits for its own end: it would wait for ever")
+    defer { core.hasJoined = true }
+    var node = WaitNode(.coroutine(.passUnretained(core)))
+    return withUnsafeMutablePointer(to: &node) { node in
+      wait(core, .join, until: deadline) {
+        join(node)
+      } withdraw: {
+        completion.leave(node)
+        return .done
+      }
+    }
+  }
+
+  /// Suspends the calling task until this coroutine has ended, the time is up, or the caller is cancelled.
+  @usableFromInline
+  nonisolated(nonsending) final func waitForEnd(until deadline: UInt64 = WaitDeadline.never) async -> WakeCause {
+    if isFinished, !Task.isCancelled {
+      resultIsTaken()
+      return .event
+    }
+    let task = WaitingTask()
+    let node = UnsafeMutablePointer<WaitNode>.allocate(capacity: 1)
+    node.initialize(to: WaitNode(.task(.passUnretained(task))))
+    defer { node.deallocate() }
+    return await wait(task, until: deadline) {
+      join(node)
+    } withdraw: {
+      completion.leave(node)
+      return .done
+    }
+  }
+
+  /// Blocks the calling thread until this coroutine has ended, or the time is up.
+  @usableFromInline
+  final func blockUntilEnd(until deadline: UInt64 = WaitDeadline.never) -> WakeCause {
+    require(CoroutineCore.current == nil, "getBlocking() inside a coroutine would block its whole thread: use get()")
+    require(
+      isFinished || !home.isThisThreadAlone,
+      "getBlocking() blocks the only thread of \(home.description), on which \(description) runs: it would wait for ever. "
+        + "Use 'try await value', or start the coroutine elsewhere: Coroutine(on: .pool) { … }")
+    if isFinished {
+      resultIsTaken()
+      return .event
+    }
+    let thread = BlockedThread()
+    var node = WaitNode(.thread(.passUnretained(thread)))
+    return withUnsafeMutablePointer(to: &node) { node in
+      wait(thread, until: deadline) {
+        join(node)
+      } withdraw: {
+        completion.leave(node)
+        return .done
+      }
+    }
+  }
+}

@@ -1,0 +1,478 @@
+import CCoroutine
+import CCoroutineSystem
+package import Context
+
+/// The coroutines of the process, for debuggers: a snapshot that stays true while it is looked at.
+///
+/// Nothing is registered anywhere: a coroutine that has begun has a stack, the pools know their stacks, and what describes
+/// the coroutine lies at a stack's upper end; one that has not begun lies in its scheduler's queue; one that begins is shown
+/// by its worker. To be listed costs a coroutine that store, and one on a scheduler that is not a pool a place among its
+/// creator's until it begins (`UnstartedCoroutines`). Only the few instructions between a queue and that store can hide a coroutine.
+///
+/// `Freeze` keeps those that are found from going on meanwhile.
+package enum Inspection {
+  /// Why a snapshot cannot be taken.
+  package struct Unavailable: Error, CustomStringConvertible {
+    package var description: String {
+      "suspended coroutines can't be kept from running while they are looked at: membarrier(2) is missing (Linux 4.14) "
+        + "or not allowed here"
+    }
+  }
+
+  /// Passes the coroutines of the process to `body` one by one, in no order, then the generators that are suspended on
+  /// behalf of nobody.
+  ///
+  /// `body` must not suspend, nor wait for a coroutine, nor keep what it is given. One freeze at a time: a second caller
+  /// waits for its end, but not for what the first one does in `between`, which may wait for the second in its turn.
+  ///
+  /// - Parameters:
+  ///   - batch: after so many the freeze ends for a moment, in which `between` is called: that may do what it likes. What
+  ///     is passed before and after that need not have been true at the same time.
+  ///   - last: called when all have been passed, before the freeze ends. Then those of the last batch may still be looked
+  ///     at, and whoever was suspended when it was passed has not gone on.
+  /// - Throws: `Unavailable`, or what the closures throw.
+  package static func visitAll(
+    batch: Int = .max, between: () throws -> Void = {}, last: () throws -> Void = {},
+    _ body: (InspectedCoroutine) throws -> Void
+  ) throws {
+    var isFrozen = true
+    try begin()
+    defer { if isFrozen { end() } }
+    latestPass &+= 1
+    let pass = Pass(number: latestPass, isOneFreeze: batch == .max)
+    var rest = batch
+    var wasThawed = false
+    func visit(_ inspected: InspectedCoroutine) throws {
+      try body(inspected)
+      rest -= 1
+    }
+    func pauseIfDue() throws {
+      guard rest <= 0 else { return }
+      end()
+      isFrozen = false
+      wasThawed = true
+      try between()
+      try begin()
+      isFrozen = true
+      rest = batch
+    }
+    for pool in StackPool.allShared {
+      try pool.forEachLiveStack { stack in
+        if let inspected = InspectedCoroutine(on: stack, pass: pass) { try visit(inspected) }
+        try pauseIfDue()
+      }
+    }
+    // Those that were created after this have nothing to do with the question, and could keep it from ever ending.
+    let newest = CoroutineCore.newestID
+    var latestNew: UInt64 = 0
+    // There is no stack to read, and each part looks at all of them.
+    while try visitUnstarted(after: &latestNew, upTo: newest, limit: max(rest, 1 << 14), pass, visit) {
+      try pauseIfDue()
+    }
+    if wasThawed {
+      // Who began meanwhile may have a stack that was passed before.
+      for pool in StackPool.allShared {
+        try pool.forEachLiveStack { stack in
+          rest -= 1
+          if let late = InspectedCoroutine(on: stack, latecomerOf: pass, upTo: newest) { try visit(late) }
+          try pauseIfDue()
+        }
+      }
+    }
+    try last()
+  }
+
+  /// What one coroutine waits for; `nil` if it isn't suspended, or nobody can be kept from running.
+  static func suspension(of core: CoroutineCore) -> CoroutineSuspension? {
+    guard core.state.load(ordering: .relaxed) == .suspended else { return nil }
+    guard (try? begin()) != nil else { return nil }
+    defer { end() }
+    // Its stack may have become another's since, or nobody's, and empty: whose it is is asked of what lies there.
+    guard let block = unseen({ core.block }), let stack = StackPool.liveStack(containing: UInt(bitPattern: block)),
+      let found = InspectedCoroutine(on: stack), found.id == core.id, !found.isGenerator,
+      let operation = found.operation
+    else { return nil }
+    let since = coroutine_times_are_recorded() && found.since != 0 ? found.since : nil
+    return CoroutineSuspension(
+      SuspensionReason(operation), waitsFor: found.waitsFor, since: since, deadline: found.deadline)
+  }
+
+  private static func begin() throws(Unavailable) {
+    guard Freeze.begin() else { throw Unavailable() }
+  }
+
+  private static func end() { Freeze.end() }
+
+  nonisolated(unsafe) private static var latestPass: UInt32 = 0  // guarded by the freeze, which is one at a time
+
+  /// One look at all coroutines, which marks those that it has seen.
+  fileprivate struct Pass {
+    let number: UInt32
+    /// It marks their stacks, which lasts as long as the freeze. Others, which go on after a thaw, mark the coroutine: they
+    /// would be told by what a detector has looked at meanwhile that they have seen it themselves.
+    let isOneFreeze: Bool
+  }
+
+  /// Those that have not begun, `limit` at most, by their numbers, which are to be greater than `last`: it becomes the
+  /// greatest. Smaller ones only if nobody has seen them: they were in no queue yet. (Of those that were seen nobody can say
+  /// by whom: other snapshots may be taken between two parts of this one.)
+  ///
+  /// - Returns: whether there may be more.
+  private static func visitUnstarted(
+    after last: inout UInt64, upTo newest: UInt64, limit: Int, _ pass: Pass,
+    _ visit: (InspectedCoroutine) throws -> Void
+  ) throws -> Bool {
+    var found = LeastUnstarted(limit: limit)
+    let seen = last
+    func take(_ core: CoroutineCore, isStarting: Bool = false) {
+      let id = core.idOfUnstarted
+      guard id <= newest else { return }
+      // Whoever starts may be seen on its stack already. Who was seen there by a later snapshot has begun since.
+      guard core.hasNotBegun ? id > seen || isUnseen(core, by: pass) : isStarting && isUnseen(core, by: pass) else {
+        return
+      }
+      found.insert(core, id)
+    }
+    // Twice, for those that were moved from where it looked later to where it had looked before.
+    for _ in 1...2 {
+      for pool in PoolCore.all.all {
+        pool.visitReady { take($0) }
+        pool.visitStarting { take($0, isStarting: true) }
+      }
+    }
+    // One in a place has not begun even if it has got its stack meanwhile, where it was looked for too early.
+    UnstartedCoroutines.visit { take(unsafeDowncast($0, to: CoroutineCore.self), isStarting: true) }
+    let isComplete = found.trim()
+    for (id, core) in found.all {
+      try core._withUnsafeGuaranteedRef {
+        note($0, seenBy: pass)
+        try visit(InspectedCoroutine($0))
+      }
+      last = max(last, id)
+    }
+    return !isComplete
+  }
+
+  /// Whether neither this snapshot has seen it nor a later one. (In one freeze whoever has no stack is looked for once.)
+  fileprivate static func isUnseen(_ core: CoroutineCore, by pass: Pass) -> Bool {
+    if pass.isOneFreeze { return unseen { core.block.map { $0.pointee.seenBy != pass.number } ?? false } }
+    return Int32(bitPattern: core.record.seenBy &- pass.number) < 0
+  }
+
+  fileprivate static func note(_ core: CoroutineCore, seenBy pass: Pass) {
+    if !pass.isOneFreeze, isUnseen(core, by: pass) { core.record.seenBy = pass.number }
+  }
+
+  /// Of all that are inserted those with the least numbers, each once: room for as many more is all that it takes.
+  private struct LeastUnstarted {
+    // Alive as long as the freeze lasts.
+    private(set) var all: [(id: UInt64, core: Unmanaged<CoroutineCore>)] = []
+    private let limit: Int
+    private var isComplete = true
+
+    init(limit: Int) { self.limit = limit }
+
+    mutating func insert(_ core: CoroutineCore, _ id: UInt64) {
+      all.append((id, Unmanaged.passUnretained(core)))
+      if all.count / 2 >= max(limit, 512) { _ = trim() }
+    }
+
+    /// Sorts them. Whether nothing was ever left out.
+    mutating func trim() -> Bool {
+      all.sort { $0.id < $1.id }
+      var count = 0
+      for index in all.indices where index == 0 || all[index].id != all[index - 1].id {
+        guard count < limit else {
+          isComplete = false
+          break
+        }
+        all[count] = all[index]
+        count += 1
+      }
+      all.removeSubrange(count...)
+      return isComplete
+    }
+  }
+
+  /// Where a thread stands, and whoever resumed what it stands in, and so on, up to the thread's own stack: that segment has
+  /// no stack. Writes them into `segments`, as many as fit, and returns how many. Shorter where a switch is under way.
+  ///
+  /// The thread must stand still. Takes no lock and allocates nothing.
+  package static func followResumers(
+    from start: ContextRegisters, into segments: UnsafeMutableBufferPointer<InspectedCoroutine.Segment>
+  ) -> Int {
+    unseen {
+      var next: ContextRegisters? = start
+      var count = 0
+      while let registers = next, count < segments.count {
+        let stack = StackPool.liveStack(containing: registers.stackPointer)
+        segments.initializeElement(at: count, to: InspectedCoroutine.Segment(registers: registers, stack: stack))
+        count += 1
+        guard let stack else { break }
+        let block = ControlBlock.address(on: stack)
+        next = SelectedBackend.registers(of: ContextLink.resumer(ControlBlock.link(of: block)))
+      }
+      return count
+    }
+  }
+
+  /// Whether a stack is that of a generator which runs for whoever has `other`, be it through further generators. Takes no lock
+  /// and allocates nothing.
+  package static func isGenerator(on stack: Stack, runningFor other: Stack) -> Bool {
+    unseen {
+      var next = stack
+      // Memory that was overwritten may lead round in circles.
+      for _ in 0..<10_000 {
+        let block = ControlBlock.address(on: next)
+        // As a plain word: without optimisation an atomic one of this type may ask for metadata, which are allocated.
+        let state = UnsafeRawPointer(block).load(fromByteOffset: ControlBlock.stateOffset, as: UInt64.self)
+        guard state == UInt64(ControlBlock.State.nested.rawValue),
+          let resumer = SelectedBackend.registers(of: ContextLink.resumer(ControlBlock.link(of: block))),
+          let outer = StackPool.liveStack(containing: resumer.stackPointer)
+        else { return false }
+        if outer == other { return true }
+        next = outer
+      }
+      return false
+    }
+  }
+
+  /// Reads what others may be writing: words, each of which is either the old or the new one.
+  fileprivate static func unseen<Result>(_ read: () -> Result) -> Result {
+    coroutine_sanitizer_begin_unseen()
+    defer { coroutine_sanitizer_end_unseen() }
+    return read()
+  }
+}
+
+/// One coroutine, or generator, as long as the freeze lasts.
+package struct InspectedCoroutine {
+  package enum State: String, Sendable, Hashable {
+    /// It has not begun: it has no stack.
+    case new
+    /// It could run, and waits for a thread.
+    case ready
+    case running
+    /// Somebody else has to wake it.
+    case suspended
+  }
+
+  /// Unique in the process; a generator has a number of its own.
+  package let id: UInt64
+  package let state: State
+  /// `nil` for a generator, whose owner may be gone in the next moment.
+  private let core: CoroutineCore?
+  /// `nil` without one.
+  package let stack: Stack?
+  /// Its stacks and where each of them stands, from where it is suspended outwards: the generator that it runs, if any,
+  /// then whatever consumes that, at last its own. An unwinder goes through each until it leaves that stack. Empty for one
+  /// that has not begun, or runs.
+  package let segments: [Segment]
+
+  package struct Segment {
+    package let registers: ContextRegisters
+    /// `nil` for a thread's own.
+    package let stack: Stack?
+
+    /// Whether it is a generator's, and so a part of whoever consumes that.
+    package var isGenerators: Bool {
+      guard let stack else { return false }
+      return ControlBlock.address(on: stack).pointee.state.load(ordering: .relaxed) == .nested
+    }
+  }
+
+  package var isGenerator: Bool { core == nil }
+
+  /// One that has not begun.
+  fileprivate init(_ core: CoroutineCore) {
+    (id, state, self.core, stack, segments) = (core.idOfUnstarted, .new, core, nil, [])
+  }
+
+  /// The coroutine on a stack, if neither this pass nor a later one has seen it, and it is not too new.
+  fileprivate init?(on stack: Stack, latecomerOf pass: Inspection.Pass, upTo newest: UInt64) {
+    self.init(on: stack)
+    guard let core, id <= newest, Inspection.isUnseen(core, by: pass) else { return nil }
+    Inspection.note(core, seenBy: pass)
+  }
+
+  /// What is on a stack; `nil` if nothing is, or a generator that runs, which is a part of whoever consumes it; or a
+  /// coroutine that has been seen in this pass.
+  fileprivate init?(on stack: Stack, pass: Inspection.Pass) {
+    self.init(on: stack)
+    guard let core else { return }
+    if pass.isOneFreeze {
+      ControlBlock.address(on: stack).pointee.seenBy = pass.number
+    } else {
+      guard core.record.seenBy != pass.number else { return nil }
+      Inspection.note(core, seenBy: pass)
+    }
+  }
+
+  /// What is on a stack. A block that is being made or taken down at this moment is in none of the states, nor does it enter
+  /// one.
+  fileprivate init?(on stack: Stack) {
+    let block = ControlBlock.address(on: stack)
+    let blockState = block.pointee.state.load(ordering: .acquiring)
+    self.stack = stack
+    switch blockState {
+    case .ready: state = .ready
+    case .suspended: state = .suspended
+    case .running: state = .running
+    case .nested:
+      guard let registers = Inspection.unseen({ Self.registers(ofGenerator: block) }) else { return nil }
+      id = Inspection.unseen { block.pointee.serial }
+      (state, core, segments) = (.suspended, nil, Inspection.unseen { Self.segments(from: registers, to: stack) })
+      return
+    default: return nil
+    }
+    let core = block.pointee.owner._withUnsafeGuaranteedRef { unsafeDowncast($0, to: CoroutineCore.self) }
+    id = core.id
+    self.core = core
+    let registers =
+      state == .running ? nil : SelectedBackend.registers(of: ContextLink.own(ControlBlock.link(of: block)))
+    segments = Self.segments(from: registers, to: stack)
+  }
+
+  /// What is suspended, from where it stands to its own stack. In between are those of generators that run, each on behalf
+  /// of whoever is saved as its resumer.
+  private static func segments(from registers: ContextRegisters?, to own: Stack) -> [Segment] {
+    var segments: [Segment] = []
+    var next = registers
+    while let registers = next, let stack = Self.stack(of: registers, expected: own) {
+      segments.append(Segment(registers: registers, stack: stack))
+      // A generator that changes meanwhile may lead round in circles.
+      guard stack != own, segments.count < mostSegments else { break }
+      let generator = ControlBlock.address(on: stack)
+      next = SelectedBackend.registers(of: ContextLink.resumer(ControlBlock.link(of: generator)))
+    }
+    return segments
+  }
+
+  private static var mostSegments: Int { 10_000 }
+
+  /// One that ran, as it is now: it may have suspended. `nil` if it has ended.
+  package var lookedAtAgain: InspectedCoroutine? { stack.flatMap { InspectedCoroutine(on: $0) } }
+
+  /// The stack on which something stands: mostly the coroutine's own.
+  private static func stack(of registers: ContextRegisters, expected: Stack) -> Stack? {
+    expected.contains(registers.stackPointer) ? expected : StackPool.liveStack(containing: registers.stackPointer)
+  }
+}
+
+extension Inspection {
+  /// Whether a timer might cancel a task.
+  package static var hasTimedTasks: Bool { TaskTimeout.pending.load(ordering: .relaxed) > 0 }
+  /// How many timers are armed, as of now.
+  package static var timerCount: Int { TimerService.shared.count }
+  /// How many coroutines have been created and have not ended.
+  package static var liveCount: Int { CoroutineCore.liveCount }
+}
+
+// MARK: - What is known of it
+
+extension InspectedCoroutine {
+  /// Empty where none was given.
+  package var name: String { core?.name ?? "" }
+
+  /// What a suspended one does there where it waits; `nil` for others, and for generators.
+  package var operation: WaitReason.Operation? { state == .suspended ? core?.waitReason?.operation : nil }
+
+  /// What it waits at, as a mere name; 0: nothing.
+  package var waitsAt: UInt {
+    if case .cases(let wait)? = core?.waitReason?.subject { return UInt(bitPattern: wait) }
+    return UInt(bitPattern: core?.waitReason?.object?.toOpaque())
+  }
+
+  /// Who can end its wait. Looked at anew each time.
+  package var wakers: Wakers { state == .suspended ? core?.waitReason?.wakers ?? .anybody : .anybody }
+
+  /// Whether it is suspended, and nobody has ended its wait yet.
+  package var isParked: Bool {
+    guard state == .suspended, let core else { return false }
+    return core.parking.isParked
+  }
+
+  /// Whether its wait ends by itself in time.
+  package var hasTimeout: Bool { deadline != nil }
+
+  /// Whether a timer is going to cancel what it does, or some part of that.
+  package var isTimed: Bool { core?.isTimed ?? false }
+
+  /// What a suspended one waits for, in words.
+  package var waitsFor: String {
+    guard let core else { return WaitText.nextElement }
+    return core.waitReason?.description ?? WaitText.turn
+  }
+
+  /// When it gives up waiting, in nanoseconds of the timers' clock.
+  package var deadline: UInt64? {
+    guard state == .suspended, let deadline = core?.waitReason?.deadline, deadline != WaitDeadline.never else {
+      return nil
+    }
+    return deadline
+  }
+
+  /// When it became suspended or ready, in nanoseconds of the timers' clock; 0: unknown.
+  package var since: UInt64 { core.map { core in Inspection.unseen { core.record.since } } ?? 0 }
+
+  /// What schedules it, in words.
+  package var scheduler: String {
+    // Where one runs that is just moving elsewhere takes several words.
+    core.map { state == .running ? $0.home.description : $0.scheduler.description } ?? ""
+  }
+
+  /// Who created it; 0: no coroutine.
+  package var parentID: UInt64 { core?.parentID ?? 0 }
+
+  /// The scope that waits for its end.
+  package var scope: (name: String, id: UInt, ownerID: UInt64)? {
+    guard let link = core.flatMap({ core in Inspection.unseen { core.family } }) else { return nil }
+    // There is no other family.
+    let scope = unsafeDowncast(link.takeUnretainedValue(), to: ScopeStorage.self)
+    return (scope.name, UInt(bitPattern: link.toOpaque()), scope.ownerID)
+  }
+
+  /// Return addresses of those who called for its creation, innermost first; empty if they were not asked for.
+  package var creators: UnsafeBufferPointer<UInt> {
+    core?.extras?._withUnsafeGuaranteedRef { $0.creators } ?? UnsafeBufferPointer(start: nil, count: 0)
+  }
+
+  /// The bytes of its stack above where it stands.
+  package var stackUsed: Int? {
+    guard let stack, let last = segments.last, last.stack == stack, stack.contains(last.registers.stackPointer) else {
+      return nil
+    }
+    return Int(UInt(bitPattern: stack.top) - last.registers.stackPointer)
+  }
+
+  /// The bytes of its stack that it, or another one that had the stack before, has ever used. Some microseconds.
+  package var stackPeak: Int? { stack.map { StackMemory.peak(of: $0) } }
+
+  /// Whether a generator still stands where it stood: its consumer need not be a coroutine that is kept from running.
+  package var isStillThere: Bool {
+    guard isGenerator, let stack, let registers = segments.first?.registers else { return true }
+    return Inspection.unseen {
+      let block = ControlBlock.address(on: stack)
+      return block.pointee.serial == id && block.pointee.state.load(ordering: .acquiring) == .nested
+        && Self.registers(ofGenerator: block) == registers
+    }
+  }
+
+  /// Where a generator is suspended; `nil` if it runs.
+  private static func registers(ofGenerator block: UnsafeMutablePointer<ControlBlock>) -> ContextRegisters? {
+    guard !SelectedBackend.isRunning(ControlBlock.link(of: block)) else { return nil }
+    return SelectedBackend.registers(of: ContextLink.own(ControlBlock.link(of: block)))
+  }
+}
+
+extension CoroutineCore {
+  /// Of one in a line, that may have been put there just now, with no lock in between: what it consists of beside its number
+  /// was there before `newestID` came so far.
+  fileprivate final var idOfUnstarted: UInt64 { Inspection.unseen { id } }
+
+  /// Whether it has neither a stack nor an end. During a freeze: one that is about to begin may get its block at this moment,
+  /// and waits then; it is found, as new or on its stack.
+  fileprivate final var hasNotBegun: Bool {
+    Inspection.unseen { block == nil } && state.load(ordering: .relaxed) == .ready
+  }
+}

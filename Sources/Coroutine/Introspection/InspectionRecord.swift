@@ -1,0 +1,14 @@
+import CCoroutine
+
+/// What a coroutine keeps for debuggers alone. Written by those who may touch the coroutine's fields.
+package struct InspectionRecord {
+  /// When it became suspended or ready, in nanoseconds of the timers' clock, as of the kernel's last tick; 0: unknown.
+  private(set) var since: UInt64 = 0
+  /// The number of the latest pass of more than one freeze that has seen it (`Inspection.Pass`). Touched during a freeze alone, by who freezes.
+  var seenBy: UInt32 = 0
+
+  /// It becomes suspended or ready.
+  mutating func note() {
+    if coroutine_times_are_recorded() { since = coroutine_coarse_time() }
+  }
+}

@@ -1,0 +1,191 @@
+import CCoroutine
+import Context
+import Glibc
+import Synchronization
+
+/// The coroutines that have not begun and lie in the queue of a scheduler that can't be looked into: one of Dispatch or of
+/// the program. (Those of pools are found in the pools' own queues: nothing is to be done for them.)
+///
+/// Each thread has places of its own for those that it schedules, and no other thread fills them. A coroutine that begins
+/// empties its place. So both are mere stores: no lock, and nothing that threads which create coroutines would share. The
+/// usual case is as short as it can be: the next place is the thread's, and empty.
+///
+/// Places lie side by side in rows, which are never freed: debuggers read them at any time. The rows of a thread that has
+/// ended go to another one, with whoever is still in them.
+enum UnstartedCoroutines {
+  /// Where one is found: filled by the thread that it belongs to, emptied by the coroutine as it begins.
+  typealias Place = UnsafeMutablePointer<Atomic<Unmanaged<AnyObject>?>>
+
+  /// A number of places, which lie behind it; and behind those one more, which is never empty, to be found by whoever goes on
+  /// from place to place.
+  fileprivate struct Row {
+    typealias Link = UnsafeMutablePointer<Row>
+
+    /// The one of the process that was made before it.
+    let next: Link?
+    let count: Int
+
+    static func places(of row: Link) -> Place {
+      UnsafeMutableRawPointer(row + 1).assumingMemoryBound(to: Atomic<Unmanaged<AnyObject>?>.self)
+    }
+  }
+
+  /// The newest row of the process; the others are linked.
+  // Immutable address, of an atomic that is written under `lock`.
+  nonisolated(unsafe) private static let first: UnsafeMutablePointer<Atomic<Row.Link?>> = {
+    let first = UnsafeMutablePointer<Atomic<Row.Link?>>.allocate(capacity: 1)
+    first.initialize(to: Atomic(nil))
+    return first
+  }()
+
+  private static let lock = Lock()
+  /// What threads have left that have ended.
+  nonisolated(unsafe) private static var left: [ThreadPlaces] = []  // guarded by `lock`
+
+  /// For one that is about to be handed to its scheduler.
+  @inline(__always)
+  static func add(_ coroutine: AnyObject) -> Place {
+    let place = coroutine_unstarted_next().assumingMemoryBound(to: Atomic<Unmanaged<AnyObject>?>.self)
+    guard place.pointee.load(ordering: .relaxed) == nil else { return addElsewhere(coroutine) }
+    coroutine_unstarted_set_next(place + 1)
+    place.pointee.store(.passUnretained(coroutine), ordering: .releasing)
+    return place
+  }
+
+  @inline(never)
+  private static func addElsewhere(_ coroutine: AnyObject) -> Place {
+    let own = coroutine_unstarted().map { Unmanaged<ThreadPlaces>.fromOpaque($0) } ?? moveIn()
+    own._withUnsafeGuaranteedRef { $0.findEmpty() }
+    return add(coroutine)
+  }
+
+  /// By a coroutine that begins, or ends without. After it has looked whether there is a freeze, which might not find it
+  /// elsewhere yet, and before it does again as it ends: whom a freeze finds in a place, it keeps alive.
+  @inline(__always)
+  static func empty(_ place: Place) { place.pointee.store(nil, ordering: .releasing) }
+
+  /// Passes each to `body`. During a freeze.
+  static func visit(_ body: (AnyObject) throws -> Void) rethrows {
+    var next = first.pointee.load(ordering: .acquiring)
+    while let row = next {
+      for index in 0..<row.pointee.count {
+        if let coroutine = (Row.places(of: row) + index).pointee.load(ordering: .acquiring) {
+          try body(coroutine.takeUnretainedValue())
+        }
+      }
+      next = row.pointee.next
+    }
+  }
+
+  // MARK: Threads
+
+  /// Gives the calling thread its places.
+  @inline(never)
+  private static func moveIn() -> Unmanaged<ThreadPlaces> {
+    coroutine_publish_debug_layout()
+    let own = Unmanaged.passRetained(lock.withLock { left.popLast() } ?? ThreadPlaces())
+    coroutine_set_unstarted(own.toOpaque())
+    own._withUnsafeGuaranteedRef { $0.begin() }
+    pthread_setspecific(key, own.toOpaque())
+    return own
+  }
+
+  /// By which a thread that ends leaves its places. Should it create a coroutine after that, it gets others.
+  private static let key: pthread_key_t = {
+    var key = pthread_key_t()
+    let code = pthread_key_create(&key) { places in
+      coroutine_set_unstarted(nil)
+      let places = Unmanaged<ThreadPlaces>.fromOpaque(places!).takeRetainedValue()
+      lock.withLock { left.append(places) }
+    }
+    guard code == 0 else { fatalError("Coroutine has no thread-local: \(String(cString: strerror(code)))") }
+    return key
+  }()
+
+  fileprivate static func makeRow(of count: Int) -> Row.Link {
+    let size = MemoryLayout<Row>.stride + (count + 1) * MemoryLayout<Atomic<Unmanaged<AnyObject>?>>.stride
+    let row = UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 64).bindMemory(to: Row.self, capacity: 1)
+    for index in 0..<count { (Row.places(of: row) + index).initialize(to: Atomic(nil)) }
+    // Never taken for a coroutine: it is none of the row's.
+    (Row.places(of: row) + count).initialize(to: Atomic(.fromOpaque(row)))
+    lock.withLock {
+      row.initialize(to: Row(next: first.pointee.load(ordering: .relaxed), count: count))
+      // Complete before it can be found: a process may be stopped anywhere.
+      first.pointee.store(row, ordering: .releasing)
+    }
+    return row
+  }
+}
+
+/// What a thread has of places: it goes through its rows again and again, for the next one that is empty.
+///
+/// Belongs to its thread, which keeps the next place itself; in between to `UnstartedCoroutines`.
+private final class ThreadPlaces {
+  @exclusivity(unchecked) private var rows: [UnstartedCoroutines.Row.Link]
+  /// In which row it is.
+  @exclusivity(unchecked) private var index = 0
+  @exclusivity(unchecked) private var capacity: Int
+  /// How many it has found full since it was at the beginning.
+  @exclusivity(unchecked) private var full = 0
+
+  private static var smallest: Int { 64 }
+
+  init() {
+    rows = [UnstartedCoroutines.makeRow(of: Self.smallest)]
+    capacity = Self.smallest
+  }
+
+  /// Makes its first place the calling thread's next one.
+  func begin() {
+    (index, full) = (0, 0)
+    coroutine_unstarted_set_next(UnstartedCoroutines.Row.places(of: rows[0]))
+  }
+
+  /// Makes an empty place the calling thread's next one. The present one is not.
+  func findEmpty() {
+    var next = coroutine_unstarted_next().assumingMemoryBound(to: Atomic<Unmanaged<AnyObject>?>.self)
+    while true {
+      let end = UnstartedCoroutines.Row.places(of: rows[index]) + rows[index].pointee.count
+      while next < end {
+        guard next.pointee.load(ordering: .relaxed) != nil else { return coroutine_unstarted_set_next(next) }
+        full += 1
+        next += 1
+      }
+      turn()
+      next = UnstartedCoroutines.Row.places(of: rows[index])
+    }
+  }
+
+  /// Goes to the next row. At the end, if few places were empty, there shall be twice as many: so a search takes four looks
+  /// on average at most, and a coroutine that waits takes three places at most.
+  private func turn() {
+    index += 1
+    if index == rows.count {
+      if full > capacity / 4 * 3 {
+        rows.append(UnstartedCoroutines.makeRow(of: capacity))
+        capacity *= 2
+      } else {
+        (index, full) = (0, 0)
+      }
+    }
+  }
+}
+
+extension UnstartedCoroutines {
+  /// For readers of another process: where the address of the first row lies, and what lies where in a row.
+  struct Layout {
+    let rows: UInt
+    let next: UInt
+    let count: UInt
+    let places: UInt
+
+    /// `nil` without reflection metadata.
+    init?() {
+      guard let next = fieldOffset("next", in: Row.self), let count = fieldOffset("count", in: Row.self) else {
+        return nil
+      }
+      rows = UInt(bitPattern: first)
+      (self.next, self.count, places) = (next, count, UInt(MemoryLayout<Row>.stride))
+    }
+  }
+}

@@ -1,0 +1,7 @@
+/// What a coroutine does that waits, by number: one byte of its `WaitReason`, which readers of another process know too.
+/// Whoever changes the numbers raises `coroutine_debug_version`.
+@usableFromInline
+package enum WaitOperation: UInt8, Sendable {
+  case send, receive, join, suspension, sleep, promise, select, lock, async
+  case permit, condition, barrier, group, once
+}

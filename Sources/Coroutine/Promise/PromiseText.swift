@@ -1,0 +1,20 @@
+// What debuggers show of coroutines that wait for promises, or for several ends at once.
+
+extension WaitText {
+  package static func promise(_ name: String, _ operation: WaitOperation) -> String {
+    let promise = name.isEmpty ? "an unnamed promise" : "promise \"\(name)\""
+    return operation == .promise ? promise : "\(operation) of \(promise)"
+  }
+
+  package static func ends(_ count: Int) -> String { "\(count) ends at once" }
+}
+
+extension PromiseCore: ShownWaitable {
+  package static var waitKind: WaitKind { .promise }
+  package static var waitFields: [UInt64]? { fieldOffsets("name") }
+}
+
+extension BatchStorage: ShownWaitable {
+  package static var waitKind: WaitKind { .batch }
+  package static var waitFields: [UInt64]? { fieldOffsets(nil, "sources") }
+}

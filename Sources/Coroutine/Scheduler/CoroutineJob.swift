@@ -1,0 +1,174 @@
+import CCoroutine
+
+/// The right to run a coroutine once: what a scheduler is given, keeps in its queue and hands back to `run`.
+///
+/// One word, so that queueing allocates nothing; not copyable, so that resuming twice does not compile. Dropping one
+/// without running it would leave a coroutine, and whoever joins it, waiting for ever: that traps.
+public struct CoroutineJob: ~Copyable, Sendable {
+  private let core: Unmanaged<CoroutineCore>
+
+  @usableFromInline
+  init(_ core: Unmanaged<CoroutineCore>) {
+    self.core = core
+  }
+
+  /// Runs the coroutine on the calling thread until it suspends or ends.
+  ///
+  /// For implementations of `Scheduler`. Not under a lock. The calling thread needs no preparation; the coroutine's
+  /// body sees this thread's thread-locals.
+  public consuming func run() {
+    coroutine_prepare_thread()
+    CoroutineCore.run(self)
+  }
+
+  /// Hands the coroutine to its own scheduler; past that, if the calling thread is the one that would put it in line.
+  @inline(__always)
+  consuming func enqueue(_ reason: EnqueueReason) {
+    let core = take()
+    core._withUnsafeGuaranteedRef { coroutine in
+      if let pool = coroutine.pool, let worker = PoolWorker.current(ofPoolAt: pool) {
+        worker._withUnsafeGuaranteedRef { $0.put(CoroutineJob(core), reason) }
+      } else {
+        Self.enqueueElsewhere(core, reason)
+      }
+    }
+  }
+
+  /// The same where inlining would make the scheduler's loop so large that the switch is no longer part of it: see
+  /// `CoroutineCore.run`.
+  @inline(never)
+  consuming func enqueueAgain() { enqueue(.yielded) }
+
+  @inline(never)
+  private static func enqueueElsewhere(_ core: Unmanaged<CoroutineCore>, _ reason: EnqueueReason) {
+    core._withUnsafeGuaranteedRef { coroutine in
+      let scheduler = coroutine.scheduler
+      // Before it may run: from then on the field is its own.
+      coroutine.pool = scheduler.poolAddress
+      scheduler.enqueue(CoroutineJob(core), reason)
+    }
+  }
+
+  /// Whether it has had a turn.
+  var hasBegun: Bool { core._withUnsafeGuaranteedRef { $0.block != nil } }
+
+  /// Gives up the token for what it stands for.
+  consuming func take() -> Unmanaged<CoroutineCore> {
+    let core = self.core
+    discard self
+    return core
+  }
+
+  deinit {
+    let lost = core._withUnsafeGuaranteedRef { $0.description }
+    require(false, "a scheduler dropped \(lost) instead of running it")
+  }
+}
+
+/// Why a coroutine is ready: it decides where it lines up in a pool. Elsewhere all go to the end of one line.
+@usableFromInline
+enum EnqueueReason {
+  /// It is new: behind those that are ready.
+  case launched
+  /// Somebody woke it: next on the waker's worker, if nobody else is.
+  case woken
+  /// It has waited for a coroutine's end, not for the first time: the same if nobody is ready there, else behind those that
+  /// are.
+  case joined
+  /// It lets others run first: behind those that are ready.
+  case yielded
+}
+
+/// Coroutines that wait to run, first in, first out, linked through themselves. Guarded by its owner's lock.
+struct ReadyQueue: ~Copyable {
+  private(set) var first: Unmanaged<CoroutineCore>?
+  private var last: Unmanaged<CoroutineCore>?
+  private(set) var count = 0
+
+  var isEmpty: Bool { first == nil }
+
+  /// Whether the one that came first has had no turn yet.
+  var beginsWithNew: Bool { first?._withUnsafeGuaranteedRef { $0.block == nil } ?? false }
+
+  func holdsOnly(_ core: CoroutineCore) -> Bool {
+    first?.toOpaque() == Unmanaged.passUnretained(core).toOpaque() && count == 1
+  }
+
+  /// Appends one. Constant time, no allocation.
+  mutating func append(_ job: consuming CoroutineJob) {
+    let core = job.take()
+    core._withUnsafeGuaranteedRef { $0.nextReady = nil }
+    if let last { last._withUnsafeGuaranteedRef { $0.nextReady = core } } else { first = core }
+    last = core
+    count += 1
+  }
+
+  /// Appends one, and takes out the one that came first, which is `next`.
+  @inline(__always)
+  mutating func exchange(_ job: consuming CoroutineJob, for next: Unmanaged<CoroutineCore>) -> CoroutineJob {
+    let core = job.take()
+    core._withUnsafeGuaranteedRef { $0.nextReady = nil }
+    last?._withUnsafeGuaranteedRef { $0.nextReady = core }
+    last = core
+    // If there was no other one, that is `core`.
+    first = next._withUnsafeGuaranteedRef { $0.nextReady }
+    return CoroutineJob(next)
+  }
+
+  /// Appends all of another queue, which is empty afterwards. Constant time.
+  mutating func append(_ other: inout ReadyQueue) {
+    guard let otherFirst = other.first else { return }
+    if let last { last._withUnsafeGuaranteedRef { $0.nextReady = otherFirst } } else { first = otherFirst }
+    last = other.last
+    count += other.count
+    other.first = nil
+    other.last = nil
+    other.count = 0
+  }
+
+  /// Takes out the one that came first, for a turn.
+  mutating func popFirst() -> CoroutineJob? {
+    let core = removeFirst()
+    if count > Self.fewForTheCache { prefetchNext() }
+    return core
+  }
+
+  /// Takes out the one that came first, to keep it elsewhere.
+  @inline(__always)
+  mutating func removeFirst() -> CoroutineJob? {
+    guard let core = first else { return nil }
+    first = core._withUnsafeGuaranteedRef { $0.nextReady }
+    if first == nil { last = nil }
+    count -= 1
+    return CoroutineJob(core)
+  }
+
+  /// So many coroutines, with what a turn touches of each, about fit into the nearest cache: nothing to be fetched there.
+  static var fewForTheCache: Int { 32 }
+
+  /// Where very many are ready, each has left the caches since it was last looked at, and a turn would wait for one line of
+  /// memory after the other: object, block, frames. So they are fetched during the turns before: the object two turns ahead,
+  /// as the stack is found by that.
+  @inline(__always)
+  private func prefetchNext() {
+    first?._withUnsafeGuaranteedRef { next in
+      if let then = next.nextReady { CoroutineCore.prefetch(then) }
+      next.prefetchStack()
+    }
+  }
+}
+
+extension ReadyQueue {
+  /// Those from `first` on. For debuggers, during a freeze, without the queue's lock: the list may change meanwhile, but
+  /// nobody in it goes away.
+  static func visit(from first: Unmanaged<CoroutineCore>?, _ body: (CoroutineCore) throws -> Void) rethrows {
+    var next = first
+    while let link = next {
+      let core = link.takeUnretainedValue()
+      coroutine_sanitizer_begin_unseen()
+      next = core.nextReady
+      coroutine_sanitizer_end_unseen()
+      try body(core)
+    }
+  }
+}

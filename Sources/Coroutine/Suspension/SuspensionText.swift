@@ -1,0 +1,12 @@
+// What debuggers show of a coroutine that waits for a callback.
+
+extension WaitText {
+  package static func suspension(_ operation: WaitOperation) -> String {
+    operation == .async ? "async code" : "a callback"
+  }
+}
+
+extension SuspensionStorage: ShownWaitable {
+  package static var waitKind: WaitKind { .suspension }
+  package static var waitFields: [UInt64]? { fieldOffsets() }
+}

@@ -1,0 +1,39 @@
+/// A time was up before what was waited for had happened.
+public struct TimeoutError: Error, Equatable, CustomStringConvertible {
+  /// What was allowed, if it was given as a duration.
+  public let duration: Duration?
+  /// What `async` code threw instead of `CancellationError` when the time was up: an error of its library's for the same.
+  public internal(set) var cause: (any Error)?
+
+  public init(after duration: Duration? = nil) {
+    self.duration = duration
+  }
+
+  /// Whether both were given the same duration; the causes are not compared.
+  public static func == (left: TimeoutError, right: TimeoutError) -> Bool { left.duration == right.duration }
+
+  public var description: String {
+    duration.map { "timed out after \($0)" } ?? "timed out"
+  }
+}
+
+/// Deadlines of waits: nanoseconds on the timers' clock.
+@usableFromInline
+package enum WaitDeadline {
+  /// No deadline.
+  @inlinable package static var never: UInt64 { .max }
+  /// Don't wait at all.
+  @inlinable package static var now: UInt64 { 0 }
+
+  /// When `timeout` will be over; at once if it is zero or less.
+  @usableFromInline
+  package static func after(_ timeout: Duration) -> UInt64 {
+    timeout <= .zero ? now : TimerService.shared.deadline(after: timeout)
+  }
+  /// The same for an operation that need not have a timeout: never without one.
+  @inlinable @inline(__always)
+  package static func after(_ timeout: Duration?) -> UInt64 {
+    guard let timeout else { return never }
+    return after(timeout)
+  }
+}

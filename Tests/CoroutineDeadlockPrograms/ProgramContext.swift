@@ -1,0 +1,94 @@
+import Context
+import Coroutine
+import CoroutineDebug
+
+/// Where a program of the suite runs: knows its coroutines, so that the others can be played after one that hangs.
+final class ProgramContext: Sendable {
+  private let lock = Lock()
+  // Guarded by the lock, all of them.
+  nonisolated(unsafe) private var cores: [CoroutineCore] = []
+  nonisolated(unsafe) private var launched: [Coroutine<Void, any Error>] = []
+  nonisolated(unsafe) private var rescues: [@Sendable () -> Void] = []
+
+  /// The calling coroutine is one of the program's.
+  func enlist() {
+    let core = CoroutineCore.running(for: "enlist()")
+    lock.withLock { cores.append(core) }
+  }
+
+  /// Starts a coroutine where the caller runs, or on `pool`.
+  @discardableResult
+  func launch(
+    _ name: String, on pool: ThreadPool? = nil, _ body: @escaping @Sendable () throws -> Void
+  ) -> Coroutine<Void, any Error> {
+    let enlisting: @Sendable () throws -> Void = { [self] in
+      enlist()
+      try body()
+    }
+    let coroutine =
+      if let pool { Coroutine(on: pool, name: name, enlisting) } else { Coroutine(name: name, enlisting) }
+    lock.withLock { launched.append(coroutine) }
+    return coroutine
+  }
+
+  /// Waits for all that were launched.
+  func joinAll() throws {
+    for coroutine in lock.withLock({ launched }) { try coroutine.join() }
+  }
+
+  /// What has to be done, beside cancelling its coroutines, to end the program.
+  func onRescue(_ rescue: @escaping @Sendable () -> Void) {
+    lock.withLock { rescues.append(rescue) }
+  }
+
+  /// Ends the program.
+  func rescue() {
+    let (cores, rescues) = lock.withLock { (self.cores, self.rescues) }
+    for rescue in rescues { rescue() }
+    // The last one first, so that the one that runs the program ends as the last one.
+    for core in cores.reversed() { core.cancel(reason: nil) }
+  }
+}
+
+/// A program with a fault, and what is to be found.
+struct FaultyProgram: Sendable {
+  enum Verdict: Equatable, Sendable {
+    /// The names of those who wait for each other, in their order.
+    case cycle([String])
+    /// The names of those that are left when nothing can go on.
+    case standstill([String])
+    /// The names of those that are left when the program has ended.
+    case leak([String])
+    /// The error that the runtime throws instead of waiting.
+    case error(String)
+  }
+
+  let name: String
+  let verdict: Verdict
+  let body: @Sendable (ProgramContext) throws -> Void
+
+  init(_ name: String, _ verdict: Verdict, _ body: @escaping @Sendable (ProgramContext) throws -> Void) {
+    (self.name, self.verdict, self.body) = (name, verdict, body)
+  }
+}
+
+/// A program without a fault that looks like one with it.
+struct HealthyProgram: Sendable {
+  let name: String
+  let body: @Sendable (ProgramContext) throws -> Void
+
+  init(_ name: String, _ body: @escaping @Sendable (ProgramContext) throws -> Void) {
+    (self.name, self.body) = (name, body)
+  }
+}
+
+extension FaultyProgram.Verdict {
+  init(_ report: DeadlockReport) {
+    let names = report.coroutines.map(\.name)
+    switch report.kind {
+    case .cycle: self = .cycle(names)
+    case .standstill: self = .standstill(names)
+    case .leak: self = .leak(names)
+    }
+  }
+}

@@ -1,0 +1,88 @@
+import CCoroutineUnwind
+import Context
+import Glibc
+
+/// What must count although a look at the threads hardly shows it.
+enum SingleLooks {
+  // Of the main thread.
+  nonisolated(unsafe) private static var isDone = false
+
+  // MARK: What a thread brings about when the others have been looked at already, and before it waits itself
+
+  /// A handler of a signal, installed by a thread that has ended since.
+  static func handlerCounts() -> Bool {
+    startThread { _ in
+      while pause() != 0 {}
+      return nil
+    }
+    return look(expecting: "signal \(SIGALRM) has a handler") {
+      var thread = pthread_t()
+      pthread_create(
+        &thread, nil,
+        { _ in
+          signal(SIGALRM) { _ in }
+          return nil
+        }, nil)
+      pthread_join(thread, nil)
+      SingleLooks.isDone = true
+      return true
+    }
+  }
+
+  /// A child, which has the same eventfds.
+  static func childCounts() -> Bool {
+    startThread { _ in
+      Outside.waitForEvent(SingleLooks.event)
+      return nil
+    }
+    return look(expecting: "reads from a file or the network") {
+      SingleLooks.child = Outside.makeChild()
+      SingleLooks.isDone = true
+      return true
+    }
+  }
+
+  // MARK: Who waits for the runtime's lock, and looks at it again without being woken
+
+  static func sleeperOfALockCounts() -> Bool {
+    lock.lock()
+    startThread { _ in
+      SingleLooks.lock.lock()
+      return nil
+    }
+    while true {
+      let found = look(Futex.idleMark) { true }
+      print(found ?? quiet)
+      // It also runs, when it comes and with each look that it takes.
+      guard let found, found != "waits until a deadline" else { return found != nil }
+    }
+  }
+
+  // MARK: Looking
+
+  private static let lock = Lock()
+  private static let event = Outside.makeEvent()
+  nonisolated(unsafe) private static var child: pid_t = 0  // the main thread's too
+  private static let quiet = "the process is said to be quiet"
+
+  private static func startThread(_ body: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer?) {
+    var thread = pthread_t()
+    pthread_create(&thread, nil, body, nil)
+  }
+
+  /// Looks until `change` was asked for: not before the thread waits.
+  private static func look(expecting: String, _ change: @convention(c) () -> Bool) -> Bool {
+    var found = ""
+    while !isDone { found = look(nil, change) ?? quiet }
+    if child != 0 { Outside.end(child) }
+    print(found)
+    return found == expecting
+  }
+
+  /// What can still happen; `nil`: nothing.
+  private static func look(_ idleMark: UnsafeRawPointer?, _ isStill: @convention(c) () -> Bool) -> String? {
+    var activity = census_activity()
+    guard !coroutine_census_is_quiet(idleMark, isStill, &activity) else { return nil }
+    return withUnsafeBytes(of: activity.what) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+  }
+}

@@ -1,0 +1,133 @@
+import Coroutine
+import Dispatch
+
+@inline(never)
+private func descend(_ depth: Int, _ channel: Channel<Int>) throws -> Int {
+  guard depth > 0 else { return try channel.receive() }
+  return try descend(depth - 1, channel) + 1
+}
+
+/// A scheduler of the program's own.
+final class PatientScheduler: Scheduler {
+  // Used by one thread: the test's.
+  nonisolated(unsafe) private var held: [() -> Void] = []
+
+  func enqueue(_ job: consuming CoroutineJob) {
+    var job: CoroutineJob? = consume job
+    held.append { job.take()?.run() }
+  }
+
+  var isCurrent: Bool { false }
+  var isSerial: Bool { true }
+}
+
+/// A coroutine for each thing that one can wait for, all suspended, or not begun. They stay so: for a process that ends
+/// with them.
+final class DumpFixture {
+  let food = Channel<Int>(capacity: .buffered(64), name: "food")
+  private let full = Channel<(Int, Int, Int, Int)>(capacity: .buffered(1), name: "a trough with a name of some length")
+  private let single = Channel<UInt8>(capacity: .rendezvous)
+  private let letters = Promise<String>.makePromise(name: "letters")
+  private let mutex = CoroutineMutex(0, name: "gate")
+  private let house = ReadWriteLock(0, name: "house")
+  private let map = Once<Int>(name: "map")
+  private let seats = Semaphore(permits: 0, name: "seats")
+  private let visitors = WaitGroup(count: 3, name: "visitors")
+  private let feeding = Barrier(parties: 2, name: "feeding")
+  private let night = CoroutineMutex(0, name: "night")
+  private let dawn: Condition<Int>
+  private let calls = Channel<Resumption<Void>>(capacity: .buffered(1), name: "calls")
+  private let serial = ThreadPool(threads: 1)
+  private let scheduler = PatientScheduler()
+  private let queue = DispatchQueue(label: "zoo.queue")
+  private let steps = Generator<Int> { yield in
+    while true { try yield(1) }
+  }
+  /// Stands on the stack of the one that it consumes.
+  private let stepsOfSteps = Generator<Int> { yield in
+    let inner = Generator<Int> { _ in try yield(1) }
+    while inner.next() != nil {}
+  }
+
+  /// Each runs on the calling thread until it waits. They get the same numbers each time.
+  init() throws {
+    dawn = Condition(of: night, name: "dawn")
+    _ = Unmanaged.passRetained(self)
+    let (night, dawn, calls) = (night, dawn, calls)
+    let (food, full, single, letters, mutex) = (food, full, single, letters.promise, mutex)
+    let (house, map, seats, visitors, feeding) = (house, map, seats, visitors, feeding)
+    let holder = Coroutine.immediate(name: "keeper of the gate") { try mutex.withLock { $0 = try food.receive() + 1 } }
+    for depth in 0..<3 { Coroutine.immediate(name: "diver \(depth)") { _ = try descend(depth, food) } }
+    for number in 0..<10 {
+      Coroutine.immediate(name: "fish \(number)") { _ = try food.receive(timeout: .seconds(5000)) }
+    }
+    Coroutine.immediate(name: "sender") {
+      try full.send((1, 2, 3, 4))
+      try full.send((5, 6, 7, 8))
+    }
+    Coroutine.immediate { _ = try single.receive() }
+    Coroutine.immediate(name: "a name of more than fifteen bytes: Ä\u{1b}[2J\u{202e}\n") { _ = try letters.get() }
+    Coroutine.immediate(name: "visitor") { try mutex.withLock { $0 += 1 } }
+    Coroutine.immediate(name: "reader") { try house.withReadLock { _ = try food.receive() + $0 } }
+    Coroutine.immediate(name: "writer") { try house.withWriteLock { $0 += 1 } }
+    Coroutine.immediate(name: "maker") { _ = try map.get { try food.receive() + 1 } }
+    Coroutine.immediate(name: "taker") { _ = try map.get { 2 } }
+    Coroutine.immediate(name: "standing") { try seats.withPermit {} }
+    Coroutine.immediate(name: "warden") { try visitors.wait() }
+    Coroutine.immediate(name: "hungry") { try feeding.wait() }
+    Coroutine.immediate(name: "cock") { try night.withLock { try dawn.wait(&$0) } }
+    Coroutine.immediate(name: "patient") { try holder.get() }
+    Coroutine.immediate(name: "undecided between others") {
+      try select {
+        single.onReceive { _ in }
+        full.onSend((9, 9, 9, 9)) {}
+      }
+    }
+    Coroutine.immediate(name: "undecided") {
+      try select {
+        food.onReceive { _ in }
+        single.onReceive { _ in }
+        letters.onValue { _ in }
+        onTimeout(.seconds(5000)) {}
+      }
+    }
+    Coroutine.immediate(name: "collector") { _ = try values(of: holder, holder) }
+    Coroutine.immediate(name: "pipe") {
+      let steps = Generator<Int> { yield in try yield(food.receive()) }
+      _ = steps.next()
+    }
+    Coroutine.immediate(name: "sleeper") { try Coroutine.sleep(for: .seconds(5000)) }
+    Coroutine.immediate(name: "caller") { try withSuspension { _ = calls.trySend($0) } }
+    Coroutine.immediate(name: "awaiting") { try Coroutine.await { try await Task.sleep(for: .seconds(5000)) } }
+    _ = steps.next()
+    _ = stepsOfSteps.next()
+    try addFamily()
+    try addStaff()
+    queue.suspend()
+    Coroutine(on: queue, name: "on a queue") {}
+    Coroutine(on: scheduler, name: "on another scheduler") {}
+  }
+
+  private func addFamily() throws {
+    let born = DispatchSemaphore(value: 0)
+    Coroutine(on: serial, name: "family") { [food] in
+      try withScope(name: "den") { scope in
+        let cub = scope.launch(name: "cub") { try food.receive() }
+        born.signal()
+        _ = try cub.get()
+      }
+    }
+    // The cub lines up before the next one.
+    born.wait()
+    try Coroutine(on: serial) {}.getBlocking()
+  }
+
+  /// An actor that does not answer.
+  private func addStaff() throws {
+    let cook = MessageActor<Reply<Int>>(on: serial, name: "cook") { [food] mailbox in
+      for reply in mailbox { reply.complete(try food.receive()) }
+    }
+    Coroutine.immediate(name: "customer") { [food] in _ = food.trySend(try cook.ask { $0 }) }
+    try Coroutine(on: serial) {}.getBlocking()
+  }
+}

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Which folders of the sources refer to which, and whether that is as scripts/layers.txt has it: each folder to those
+# before it alone. Fails on an arrow that goes the other way, since circles begin so.
+#
+#   scripts/arrows.sh                 the check, as `make lint` runs it
+#   scripts/arrows.sh --print         all arrows, each with the number of references behind it, and their names
+#   scripts/arrows.sh --explain A B   the references of folder A to folder B: file, line, name
+#
+# It goes by names and needs no build: arrows.awk says what counts. What it can't see is a value that is used without a word of
+# its type; the type's name stands where the value comes from.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# Others for the script's own test.
+order=${ARROWS_ORDER:-scripts/layers.txt}
+sources=${ARROWS_SOURCES:-Sources}
+
+mode=check from='' to=''
+case ${1:-} in
+  '') ;;
+  --print) mode=print ;;
+  --explain)
+    mode=explain
+    from=${2:?"--explain <folder> <folder>"} to=${3:?"--explain <folder> <folder>"}
+    ;;
+  *)
+    printf 'arrows: --print, --explain <folder> <folder>, or nothing\n' >&2
+    exit 2
+    ;;
+esac
+
+mapfile -t files < <(find "$sources" -name '*.swift' -type f | sort)
+# Twice: what is declared where must be known before the first reference is judged.
+LC_ALL=C awk -v mode="$mode" -v from="$from" -v to="$to" -v order_file="$order" -f scripts/arrows.awk \
+  "$order" "${files[@]}" "${files[@]}"

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Compiles the files of Tests/Rejected, each of which has to be refused where its comments say `expected-error`, with that
+# message, and nowhere else: what the compiler must not accept of the users of the library.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# The same flags as those of the tests, whose build is used again.
+options=(--scratch-path .build-ASM-debug --traits ASM -Xswiftc -warnings-as-errors -Xcc -Wall -Xcc -Werror)
+built=${1:-}
+if [[ -z $built ]]; then
+  if ! log=$(swift build "${options[@]}" --target Coroutine 2>&1); then
+    printf '%s\n' "$log" >&2
+    exit 1
+  fi
+  built=$(swift build "${options[@]}" --show-bin-path)
+fi
+
+modules=()
+for folder in Sources/*; do
+  map=$built/$(basename "$folder").build/module.modulemap
+  if [[ -e $folder/include/module.modulemap ]]; then map=$folder/include/module.modulemap; fi
+  if [[ -e $map ]]; then modules+=(-Xcc "-fmodule-map-file=$map" -Xcc "-I$folder/include"); fi
+done
+
+failed=0
+passed=0
+for file in Tests/Rejected/*.swift; do
+  if swiftc -frontend -emit-sil -verify -swift-version 6 -parse-as-library -module-name Rejected -o /dev/null \
+    -I "$built/Modules" "${modules[@]}" "$file"; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+  fi
+done
+printf '%d passed, %d failed\n' "$passed" "$failed"
+((failed == 0))
