@@ -21,14 +21,32 @@
 //
 // While this context is suspended nobody is "whoever resumed it": [x29, #8] is 0 then (whoever resumed it destroyed the
 // link after its switch returned), and every unwinder ends at address 0.
+//
+// An exception must not leave the entry function: the frames above are the resumer's, which may have a handler for it, and
+// this stack would never be resumed. The personality ends the search here, so that the thrower terminates the process.
 
 #if defined(__aarch64__) && defined(__linux__)
 
         .text
+        // _Unwind_Reason_Code context_asm_personality(int version, _Unwind_Action actions, ...)
+        .type   context_asm_personality, %function
+        .p2align 4
+        .cfi_startproc
+context_asm_personality:
+        hint    #34                     // bti c: a landing pad for the unwinder's call
+        mov     w0, #8                  // _URC_CONTINUE_UNWIND: a forced unwinding, as pthread_exit does, goes on
+        mov     w2, #3                  // _URC_FATAL_PHASE1_ERROR
+        tst     w1, #1                  // _UA_SEARCH_PHASE
+        csel    w0, w2, w0, ne
+        ret
+        .cfi_endproc
+        .size   context_asm_personality, . - context_asm_personality
+
         .globl  context_asm_trampoline
         .type   context_asm_trampoline, %function
         .p2align 4
         .cfi_startproc
+        .cfi_personality 0x1b, context_asm_personality  // DW_EH_PE_pcrel | DW_EH_PE_sdata4
         // The frame above lies on another stack, higher or lower: gdb only believes that of a signal frame.
         .cfi_signal_frame
         // CFA (the resumer's sp) = *(x29 + 16): DW_CFA_def_cfa_expression, 3 bytes, DW_OP_breg29 16, DW_OP_deref

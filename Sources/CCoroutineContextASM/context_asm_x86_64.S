@@ -23,14 +23,31 @@
 //
 // While this context is suspended nobody is "whoever resumed it": 8(%rbp) is 0 then (whoever resumed it destroyed the
 // link after its switch returned), and an unwinder ends there. libunwind 1.6 does not always: its callers must look.
+//
+// An exception must not leave the entry function: the frames above are the resumer's, which may have a handler for it, and
+// this stack would never be resumed. The personality ends the search here, so that the thrower terminates the process.
 
 #if defined(__x86_64__) && defined(__linux__)
 
         .text
+        // _Unwind_Reason_Code context_asm_personality(int version, _Unwind_Action actions, ...)
+        .type   context_asm_personality, @function
+        .p2align 4
+        .cfi_startproc
+context_asm_personality:
+        movl    $8, %eax                // _URC_CONTINUE_UNWIND: a forced unwinding, as pthread_exit does, goes on
+        movl    $3, %ecx                // _URC_FATAL_PHASE1_ERROR
+        testl   $1, %esi                // _UA_SEARCH_PHASE
+        cmovnzl %ecx, %eax
+        retq
+        .cfi_endproc
+        .size   context_asm_personality, . - context_asm_personality
+
         .globl  context_asm_trampoline
         .type   context_asm_trampoline, @function
         .p2align 4
         .cfi_startproc
+        .cfi_personality 0x1b, context_asm_personality  // DW_EH_PE_pcrel | DW_EH_PE_sdata4
         // The frame above lies on another stack, higher or lower: gdb only believes that of a signal frame.
         .cfi_signal_frame
         // CFA (the resumer's rsp) = *(rbp + 16): DW_CFA_def_cfa_expression, 3 bytes, DW_OP_breg6 16, DW_OP_deref
