@@ -13,8 +13,9 @@ public enum StackError: Error, Hashable, Sendable {
   /// `live` stacks were in use and `reserved` bytes in the pool's arenas.
   case outOfMemory(requested: Int, code: CInt, live: Int, reserved: Int)
 
-  /// Guarding a stack of `requested` bytes by `mprotect` would exceed the `limit` of memory mappings that a process may
-  /// have (`vm.max_map_count`), when `live` stacks of the pool were in use. Each such guard costs two mappings.
+  /// Guarding a stack of `requested` bytes by `mprotect` would come too near to the `limit` of memory mappings that a
+  /// process may have (`vm.max_map_count`), when `live` stacks of the pool were in use. Each such guard costs two mappings,
+  /// and 4,096, or an eighth of a small limit, are left to the rest of the process.
   case mapLimit(limit: Int, requested: Int, live: Int)
 
   /// The kernel refused a guard for another reason, with `code` (an errno).
@@ -43,9 +44,9 @@ extension StackError: CustomStringConvertible {
       """
     case .mapLimit(let limit, let requested, let live):
       """
-      no guard for another stack of \(ByteCount(requested)): with \(live) stacks in use the process has reached \
-      vm.max_map_count (\(limit) memory mappings), and before Linux 6.13 each guard takes two; keep fewer coroutines \
-      alive, raise the limit (sysctl vm.max_map_count=\(2 * limit)), run on Linux 6.13 or later, or do without guards \
+      no guard for another stack of \(ByteCount(requested)): with \(live) stacks in use the process is near \
+      vm.max_map_count (\(limit) memory mappings, of which \(MappingAllowance.headroom(of: limit)) are left to threads \
+      and malloc), and before Linux 6.13 each guard takes two; keep fewer coroutines alive, raise the limit (sysctl vm.max_map_count=\(2 * limit)), run on Linux 6.13 or later, or do without guards \
       by `guards: .none`
       """
     case .guardRefused(let code, .madvise):

@@ -23,6 +23,9 @@ package struct StackMemory: Sendable {
   /// doing more, or 0.
   package var advise: @Sendable (_ ranges: UnsafeBufferPointer<iovec>, _ advice: CInt) -> (done: Int, code: CInt)
 
+  /// How many memory mappings the process has, or nil where that cannot be read.
+  package var countMappings: @Sendable () -> Int?
+
   package static let kernel = StackMemory(
     reserve: { (bytes) throws(Failure) in
       // Unreserved and private: a slot costs nothing until its first page is touched.
@@ -44,6 +47,23 @@ package struct StackMemory: Sendable {
       var done = 0
       let result = coroutine_system_madvise_ranges(first, ranges.count, advice, &done)
       return (done, -result)
+    },
+    countMappings: {
+      let file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC)
+      guard file >= 0 else { return nil }
+      defer { close(file) }
+      return withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 4096) { buffer in
+        var lines = 0
+        while true {
+          let count = read(file, buffer.baseAddress, buffer.count)
+          if count == 0 { return lines }
+          if count < 0 {
+            if errno == EINTR { continue }
+            return nil
+          }
+          for byte in buffer.prefix(count) where byte == 0x0a { lines += 1 }
+        }
+      }
     })
 }
 

@@ -23,7 +23,7 @@ public final class StackPool: Sendable {
     /// By marks in the page table. A million guarded stacks need no more memory mappings than one.
     case madvise
 
-    /// By mappings without access rights, two for each stack: some 32,000 stacks in a process with the usual
+    /// By mappings without access rights, two for each stack: some 30,000 stacks in a process with the usual
     /// `vm.max_map_count`.
     case mprotect
 
@@ -90,6 +90,8 @@ public final class StackPool: Sendable {
   struct Grown: ~Copyable {
     /// What the latest guard was made by; before the first, what was asked for.
     var guards: Guards
+
+    var mappings = MappingAllowance()
 
     /// The arenas whose slots do not all have guards.
     var unfinished: [StackArena.Pointer] = []
@@ -432,7 +434,11 @@ public final class StackPool: Sendable {
 
   private func makeGuardsByMapping(_ slots: Range<Int>, in arena: StackArena.Pointer) throws(StackError) -> Int {
     grown.pointee.guards = .mprotect
-    for (made, slot) in slots.enumerated() {
+    let allowed = grown.pointee.mappings.take(slots.count, in: memory)
+    guard allowed > 0 else {
+      throw .mapLimit(limit: StackMemory.mapLimit(), requested: geometry.stackSize, live: liveCount)
+    }
+    for (made, slot) in slots.prefix(allowed).enumerated() {
       do throws(StackMemory.Failure) {
         try memory.protect(arena.pointee.guardRange(slot), PROT_NONE)
       } catch {
@@ -444,7 +450,7 @@ public final class StackPool: Sendable {
           : .guardRefused(code: error.code, guards: .mprotect)
       }
     }
-    return slots.count
+    return allowed
   }
 
   private func outOfMemory(requested: Int, code: CInt) -> StackError {

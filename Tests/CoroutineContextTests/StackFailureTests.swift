@@ -226,7 +226,7 @@ private final class FaultyMemory: Sendable {
         failure = error
       }
       guard case .mapLimit(limit, pool.stackSize, stacks.count) = failure else { exit(2) }
-      guard stacks.count > limit / 2 - 2000 else { exit(3) }
+      guard stacks.count > limit / 2 - 2000 - 2048 else { exit(3) }
       pool.release(stacks.removeLast())
       stacks.append(try pool.allocate())
       for stack in stacks { stack.touch(depth: 1) }
@@ -235,6 +235,32 @@ private final class FaultyMemory: Sendable {
       pool.trim()
       guard mappingCount() < limit * 2 / 3 else { exit(4) }
       guard pool.brokenInvariant() == nil else { exit(5) }
+    }
+  }
+
+  /// On a kernel without guard marks the process keeps mappings for its threads and `malloc`.
+  @Test(.disabled(if: isSanitized, "sanitizers need mappings for themselves"))
+  func guardsByMappingLeaveSomeToTheRestOfTheProcess() async {
+    await #expect(processExitsWith: .success) {
+      let limit = mapLimit()
+      // On a machine with a raised limit this would take too long and too much memory.
+      guard limit <= 200_000 else { exit(0) }
+      let faulty = FaultyMemory()
+      faulty.guardCode.store(EINVAL, ordering: .relaxed)
+      let pool = try faulty.pool(stackSize: 16 << 10)
+      var stacks: [Stack] = []
+      stacks.reserveCapacity(limit)
+      let error = try #require(throws: StackError.self) {
+        while true { stacks.append(try pool.allocate()) }
+      }
+      guard case .mapLimit(limit, pool.stackSize, stacks.count) = error else { exit(2) }
+      // Mappings that cannot merge: of each pair one has no rights.
+      for index in 0..<2000 {
+        let rights = index.isMultiple(of: 2) ? PROT_READ | PROT_WRITE : PROT_NONE
+        guard mmap(nil, pageSize, rights, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED else { exit(3) }
+      }
+      for stack in stacks { pool.release(stack) }
+      guard pool.brokenInvariant() == nil else { exit(4) }
     }
   }
 
