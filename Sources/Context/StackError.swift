@@ -46,8 +46,8 @@ extension StackError: CustomStringConvertible {
       """
       no guard for another stack of \(ByteCount(requested)): with \(live) stacks in use the process is near \
       vm.max_map_count (\(limit) memory mappings, of which \(MappingAllowance.headroom(of: limit)) are left to threads \
-      and malloc), and before Linux 6.13 each guard takes two; keep fewer coroutines alive, raise the limit (sysctl vm.max_map_count=\(2 * limit)), run on Linux 6.13 or later, or do without guards \
-      by `guards: .none`
+      and malloc), and before Linux 6.13 each guard takes two; keep fewer coroutines alive, raise the limit \
+      (sysctl vm.max_map_count=\(2 * limit)), run on Linux 6.13 or later, or do without guards by `guards: .none`
       """
     case .guardRefused(let code, .madvise):
       """
