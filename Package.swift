@@ -19,6 +19,7 @@ let package = Package(
   name: "Coroutine",
   products: [
     .library(name: "Coroutine", targets: ["Coroutine"]),
+    .library(name: "CoroutineIO", targets: ["CoroutineIO"]),
     .library(name: "CoroutineDebug", targets: ["CoroutineDebug"]),
     .library(name: "CoroutineTracing", targets: ["CoroutineTracing"]),
     .library(name: "CoroutineObservability", targets: ["CoroutineObservability"]),
@@ -70,6 +71,12 @@ let package = Package(
         .define("CONTEXT_BACKEND_BOOST", .when(traits: ["Boost"])),
         .define("CONTEXT_BACKEND_UCONTEXT", .when(traits: ["Ucontext"])),
       ]),
+
+    // Sockets, pipes, files: what coroutines wait for outside of the process.
+    .target(name: "CCoroutineIO"),
+    .target(
+      name: "CoroutineIO", dependencies: ["Coroutine", "Context", "CCoroutine", "CCoroutineIO"],
+      swiftSettings: swiftSettings),
 
     // Traces of what runs when: an observer, and a file.
     .target(
@@ -128,6 +135,9 @@ let package = Package(
       name: "CoroutineTests",
       dependencies: ["CoroutineTestSupport", "CoroutineTracing", "Coroutine", "Context", "CCoroutine"],
       swiftSettings: swiftSettings),
+    .testTarget(
+      name: "CoroutineIOTests",
+      dependencies: ["CoroutineTestSupport", "CoroutineIO", "Coroutine", "CCoroutineIO"], swiftSettings: swiftSettings),
     .testTarget(
       name: "CoroutineDebugTests",
       dependencies: [

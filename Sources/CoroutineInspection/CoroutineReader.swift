@@ -470,6 +470,7 @@ struct CoroutineReader {
     case .condition:
       let mutex = try memory.word(fields[1]) &+ Self.kind(.mutex, in: layout).fields.0
       return WaitText.condition(name, ofMutex: try memory.string(mutex))
+    case .readiness: return WaitText.readiness(name, operation)
     case .actor: return WaitText.message(forActor: name, operation)
     case .reply:
       let actor = try memory.word(fields[1])

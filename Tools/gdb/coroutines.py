@@ -21,7 +21,7 @@ import unicodedata
 import gdb
 import gdb.unwinder
 
-VERSION = 6
+VERSION = 7
 NO_WORD = (1 << 64) - 1
 
 FIELDS = """
@@ -40,10 +40,10 @@ select_targets select_count target_stride target_operation target_tag target_wai
 
 # As Swift's `WaitOperation` and `WaitKind` number them.
 OPERATIONS = """send receive join suspension sleep promise select lock async permit condition barrier group
-once""".split()
+once read write accept connect""".split()
 KINDS = [
     "coroutine", "channel", "promise", "several ends", "generator", "scope", "a callback", "barrier", "wait group", "mutex",
-    "read-write lock", "once", "semaphore", "condition", "actor", "an actor's answer"]
+    "read-write lock", "once", "semaphore", "condition", "actor", "an actor's answer", "descriptor"]
 KIND_FIELDS = 6
 
 

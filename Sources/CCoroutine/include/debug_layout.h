@@ -14,10 +14,10 @@
 #include <stdint.h>
 
 #define COROUTINE_DEBUG_MAGIC "corolay"
-enum { coroutine_debug_version = 6, coroutine_debug_note_type = 1 };
+enum { coroutine_debug_version = 7, coroutine_debug_note_type = 1 };
 
 // The classes that a coroutine can wait at: the order of Swift's `WaitKind`.
-enum { coroutine_debug_kinds = 16, coroutine_debug_kind_fields = 6 };
+enum { coroutine_debug_kinds = 17, coroutine_debug_kind_fields = 6 };
 
 // One of these classes. An object is of it if its class, or one of that class's ancestors, has this type descriptor.
 struct coroutine_debug_kind {

@@ -36,6 +36,8 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) final var hasJoined = false
   /// How often it has handed its thread off to another one; at 0 again, it lets others run. Its own.
   @exclusivity(unchecked) final var handOffs: UInt8 = 0
+  /// How many operations it has made since it last let others run, of those that cost a system call each. Its own.
+  @exclusivity(unchecked) final var systemCalls: UInt8 = 0
   /// The priority of the task that it was created in, or whose coroutine it was; 0 for none. (Not as `TaskPriority`, whose
   /// layout only the Swift runtime knows: each access would be a call.)
   @exclusivity(unchecked) private var rawPriority: UInt8

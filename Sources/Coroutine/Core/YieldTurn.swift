@@ -22,6 +22,15 @@ extension CoroutineCore {
   @inline(__always)
   final func yieldTurn() { Self.yieldTurn(.passUnretained(self)) }
 
+  /// Counts an operation that might have waited, and costs a system call. After so many lets the others run: a connection
+  /// whose peer always has something to say must not keep its thread for ever.
+  package final func countReadyOperation() {
+    systemCalls &+= 1
+    if systemCalls.isMultiple(of: Self.systemCallsPerTurn), isUnrestrained { yieldTurn() }
+  }
+
+  private static var systemCallsPerTurn: UInt8 { 64 }
+
   /// The same for the running coroutine.
   ///
   /// Not inlined: whoever suspends here returns from the same calls as whoever is resumed, which the processor predicts.

@@ -4,4 +4,6 @@
 package enum WaitOperation: UInt8, Sendable {
   case send, receive, join, suspension, sleep, promise, select, lock, async
   case permit, condition, barrier, group, once
+  /// At a descriptor.
+  case read, write, accept, connect
 }

@@ -150,6 +150,8 @@ public enum SuspensionReason: String, Hashable, Sendable, CaseIterable {
   /// A semaphore's.
   case permit
   case condition, barrier, group, once
+  /// A descriptor's readiness: input, room for output, a connection that comes, one that is being made.
+  case read, write, accept, connect
   /// Its turn on a thread to which it is pinned.
   case turn
 
@@ -170,6 +172,10 @@ public enum SuspensionReason: String, Hashable, Sendable, CaseIterable {
       case .barrier: .barrier
       case .group: .group
       case .once: .once
+      case .read: .read
+      case .write: .write
+      case .accept: .accept
+      case .connect: .connect
       }
   }
 }

@@ -1,10 +1,11 @@
 import Context
 import Synchronization
 
-/// Where one thread sleeps, and others wake it up: a futex that remembers one wake.
+/// Where one thread sleeps, and others wake it up: a futex that remembers one wake. It may also sleep in a poller.
 struct Parker: ~Copyable, Sendable {
-  /// 1: it was unparked, and the sleeper has not seen it yet.
+  /// 1: it was unparked, and the sleeper has not seen it yet. 2: it sleeps in the poller, past the futex.
   private let isUnparked = Atomic<UInt32>(0)
+  private static var inPoller: UInt32 { 2 }
 
   /// Sleeps until it is unparked, or returns at once if it has been.
   borrowing func park() {
@@ -17,9 +18,24 @@ struct Parker: ~Copyable, Sendable {
     return isUnparked.exchange(0, ordering: .acquiring) != 0
   }
 
+  /// Sleeps in the poller, for so long at most, until it is unparked or there are events, which it delivers. Whether it was
+  /// unparked; may also wake up for no reason.
+  ///
+  /// - Parameter beforeDelivery: is called once there are events, before the first of them wakes a waiter.
+  borrowing func park(in poller: EventPoller, for duration: Duration?, beforeDelivery: () -> Void) -> Bool {
+    let begin = isUnparked.compareExchange(
+      expected: 0, desired: Self.inPoller, successOrdering: .acquiringAndReleasing, failureOrdering: .acquiring)
+    // From here on a waker interrupts the poller, whether or not the thread is in there already.
+    if begin.exchanged { poller.poll(for: duration, as: .worker, beforeDelivery: beforeDelivery) }
+    return isUnparked.exchange(0, ordering: .acquiringAndReleasing) == 1
+  }
+
   /// Wakes the sleeper, now or when it is about to sleep. The owner of the parker is kept alive meanwhile.
   borrowing func unpark() {
-    isUnparked.store(1, ordering: .releasing)
-    Futex.wake(1, on: isUnparked)
+    if isUnparked.exchange(1, ordering: .acquiringAndReleasing) == Self.inPoller {
+      EventPoller.installed?._withUnsafeGuaranteedRef { $0.interrupt(.worker) }
+    } else {
+      Futex.wake(1, on: isUnparked)
+    }
   }
 }

@@ -38,6 +38,9 @@ import Synchronization
 /// pauses*: until the watcher's next look nobody is woken for what a worker has made ready itself, in its ring or as the
 /// surplus of that in the global list. What comes from outside wakes somebody even then.
 ///
+/// Where a program waits for descriptors, the worker that sleeps last, or watches, sleeps in the `EventPoller`: who polls when is
+/// told there. What an event wakes is ready on that worker, which is awake again before it puts it anywhere.
+///
 /// # Why no wake-up is lost
 ///
 /// 1. A worker parks only when its slot and its ring are empty, and only it can put something there: what is parked holds
@@ -49,7 +52,9 @@ import Synchronization
 /// 3. What lies in the slot or ring of a worker that is awake is run by that worker; that others help is a matter of speed.
 ///    There a worker reads without the lock whether help is wanted, and with no barrier between its store and that load: it
 ///    may miss somebody who has just fallen asleep. Then the watcher sees it a tick later. There is one, or somebody who
-///    searches, whenever one worker is awake and another is parked: the state machine's tests check that after each event.
+///    searches, whenever one worker is awake and another is parked: the state machine's tests check that after each event. But
+///    not where an event has woken the last sleeper: to wake another one each time, just to watch, would cost more than most
+///    of what events bring. If it computes for long, the `PollerThread` appoints a watcher after a tick.
 ///
 /// So a wake on its own pool costs one atomic read-modify-write, when the owner takes it out of the slot or the ring, since a
 /// thief could be about to; and none in a serial pool.
@@ -207,6 +212,7 @@ extension PoolCore {
   @inline(never)
   func takeInTurn() -> WorkRing.Element? {
     if hasJobs.load(ordering: .relaxed) { runJob() }
+    if let poller = EventPoller.installed { poller._withUnsafeGuaranteedRef { $0.lookInTurn() } }
     guard count > 1, hasGlobal else { return nil }
     lock.lock()
     let first = global.removeFirst()?.take()
@@ -302,6 +308,11 @@ extension PoolCore {
   func find(for worker: PoolWorker, isSearching: Bool, sleeps: Bool = true) -> CoroutineJob? {
     var isSearching = isSearching
     var hasSearched = false
+    if let job = lookForEvents(for: worker) {
+      if isSearching { endSearch(moreIsLeft: false) }
+      worker.didTake(isStolen: false)
+      return job
+    }
     var pausesSharing = !isSearching && worker.hasStolenInVain()
     var isStolen = true
     defer { worker.didTake(isStolen: isStolen) }
@@ -346,15 +357,26 @@ extension PoolCore {
       publish()
       lock.unlock()
       guard sleeps else { return nil }
-      switch park {
-      case .sleep: sleep(worker)
-      case .watch: if let job = watch(worker, pausesSharing: pausesSharing) { return job }
-      }
-      // Whoever woke it has counted it as searching.
+      // The waker has counted it as searching, unless it has woken by itself.
       isSearching = true
+      switch park {
+      case .sleep: if sleep(worker) == .delivered { isSearching = false }
+      case .watch: if let job = watch(worker, pausesSharing: pausesSharing, &isSearching) { return job }
+      }
+      if !isSearching, let job = worker.next() {
+        isStolen = false
+        return job
+      }
       hasSearched = false
       pausesSharing = false
     }
+  }
+
+  /// Something that an event has made ready, for a worker that has nothing. The only worker of a pool need not look: it
+  /// sleeps in the poller, or another pool's does.
+  private func lookForEvents(for worker: PoolWorker) -> CoroutineJob? {
+    guard count > 1, let poller = EventPoller.installed else { return nil }
+    return poller._withUnsafeGuaranteedRef { !$0.isWorkerAsleepHere && $0.look() } ? worker.next() : nil
   }
 
   /// Looks for work at the others'. Whoever finds something has ended its search.
@@ -384,12 +406,19 @@ extension PoolCore {
   }
 
   /// Looks at everybody once a tick, until it finds something, is woken, or has nobody to watch and nobody woke it for a
-  /// while. Whoever finds nothing is searching again.
-  private func watch(_ worker: PoolWorker, pausesSharing: Bool) -> CoroutineJob? {
+  /// while. If it finds nothing it is searching again, or not, where events have woken it.
+  private func watch(_ worker: PoolWorker, pausesSharing: Bool, _ isSearching: inout Bool) -> CoroutineJob? {
     var seen = [UInt32](repeating: 0, count: count)
     for index in 0..<count { seen[index] = workers[index].pickCount }
     var tick = pausesSharing ? worker.pause : Self.shortestTick
-    while !worker.parker.park(for: tick) {
+    while true {
+      switch self.park(worker, for: tick) {
+      case .unparked: return nil
+      case .delivered:
+        isSearching = false
+        return nil
+      case .timedOut: break
+      }
       if let found = look(for: worker, seen: &seen) { return found }
       lock.lock()
       let outcome = machine.watched(worker.index, thereIsMore: !global.isEmpty)
@@ -401,11 +430,10 @@ extension PoolCore {
       case .search:
         return nil
       case .sleep, .isOver:
-        sleep(worker)
+        if sleep(worker) == .delivered { isSearching = false }
         return nil
       }
     }
-    return nil
   }
 
   /// The watcher's look: what lies in a ring, or waits in the slot of a worker that has been busy since the last look.
@@ -429,10 +457,65 @@ extension PoolCore {
     return nil
   }
 
-  private func sleep(_ worker: PoolWorker) {
+  private func sleep(_ worker: PoolWorker) -> Rest {
     Self.sleeps.wrappingAdd(1, ordering: .relaxed)
     worker.returnSpareStack()
-    worker.parker.park()
+    return park(worker)
+  }
+
+  /// How a parked worker came to go on.
+  private enum Rest {
+    /// A waker has chosen it.
+    case unparked
+    case timedOut
+    /// Events have woken coroutines: the worker is busy, and they may be ready on it.
+    case delivered
+  }
+
+  /// Parks a worker, for a tick at most if one is given: in the poller, if there is one and no other worker is in there.
+  private func park(_ worker: PoolWorker, for tick: Duration? = nil) -> Rest {
+    guard let poller = EventPoller.installed, poller._withUnsafeGuaranteedRef({ $0.tryTake() }) else {
+      guard let tick else {
+        worker.parker.park()
+        return .unparked
+      }
+      return worker.parker.park(for: tick) ? .unparked : .timedOut
+    }
+    return poller._withUnsafeGuaranteedRef { poller in
+      defer { poller.giveBack() }
+      while true {
+        var wokeByItself: Bool?
+        let isUnparked = worker.parker.park(in: poller, for: tick) { wokeByItself = wakeByItself(worker) }
+        if let wokeByItself {
+          if !wokeByItself {
+            // A waker had chosen it before: then it searches, and the wake is on its way, if it has not come.
+            if !isUnparked { worker.parker.park() }
+            endSearch(moreIsLeft: false)
+          }
+          return .delivered
+        }
+        if isUnparked { return .unparked }
+        if tick != nil { return .timedOut }
+      }
+    }
+  }
+
+  /// A parked worker has got events. False if a waker has chosen it meanwhile.
+  private func wakeByItself(_ worker: PoolWorker) -> Bool {
+    lock.lock()
+    let isFirst = machine.wakeByItself(worker.index)
+    publish()
+    lock.unlock()
+    return isFirst
+  }
+
+  /// Wakes a worker that watches the others, if they have none. For the poller's thread.
+  func appointWatcher() {
+    lock.lock()
+    let worker = machine.lacksWatcher ? machine.workArrived(isOwn: false) : nil
+    publish()
+    lock.unlock()
+    unpark(worker)
   }
 
   /// Takes note of what the calling worker has taken over from another.

@@ -110,6 +110,20 @@ struct PoolStateMachine {
     return true
   }
 
+  /// A parked worker has got something to run by itself, and is busy. False if it was chosen to wake up meanwhile: then it
+  /// searches, and the wake is on its way.
+  ///
+  /// Nobody is woken to watch instead: `lacksWatcher`.
+  mutating func wakeByItself(_ worker: Int) -> Bool {
+    guard !endWatch(worker) else { return true }
+    guard let index = sleeping.lastIndex(of: worker) else { return false }
+    sleeping.remove(at: index)
+    return true
+  }
+
+  /// Whether a worker is awake and another is parked, and none watches or searches. Only after `wakeByItself`.
+  var lacksWatcher: Bool { watcher == nil && searching == 0 && awake > 0 && awake < count }
+
   /// Takes out all that are parked.
   mutating func wakeAll() -> [Int] {
     defer {

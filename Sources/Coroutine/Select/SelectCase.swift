@@ -156,7 +156,7 @@ extension Select {
     @usableFromInline let handler: (Operation.Value) throws -> Output
 
     @inlinable @inline(__always)
-    init(_ source: Operation.Source, _ handler: @escaping (Operation.Value) throws -> Output) {
+    package init(_ source: Operation.Source, _ handler: @escaping (Operation.Value) throws -> Output) {
       self.source = source
       self.handler = handler
     }
@@ -181,7 +181,7 @@ extension Select {
     @usableFromInline let handler: nonisolated(nonsending) (Operation.Value) async throws -> Output
 
     @inlinable
-    init(
+    package init(
       _ source: Operation.Source,
       _ handler: nonisolated(nonsending) @escaping (Operation.Value) async throws -> Output
     ) {

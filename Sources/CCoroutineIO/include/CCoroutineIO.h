@@ -1,0 +1,56 @@
+// System calls of input and output, for CoroutineIO. The functions answer with a result, or with a negated errno, so that no
+// Swift code reads `errno`: a compiler may keep its address in a register while a coroutine changes threads.
+
+#ifndef CCOROUTINE_IO_H
+#define CCOROUTINE_IO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+
+// Clang's words for what Swift imports as optional or not. Other compilers may build the .c files.
+#if !defined(__clang__)
+#define _Nonnull
+#define _Nullable
+#endif
+
+/// A new epoll set, closed on exec.
+int coroutine_io_epoll_create(void);
+
+/// Enters a descriptor: all events, each told once when it comes (EPOLLET), with `data`. Or takes one out.
+int coroutine_io_epoll_add(int set, int descriptor, uint64_t data);
+int coroutine_io_epoll_remove(int set, int descriptor);
+
+/// Enters an eventfd, which is told as long as it is not zero.
+int coroutine_io_epoll_add_wake(int set, int descriptor, uint64_t data);
+
+/// Waits for events, `nanoseconds` at most; a negative number: without a limit. Returns how many there are; 0 also where a
+/// signal came.
+int coroutine_io_epoll_wait(int set, struct epoll_event *_Nonnull events, int limit, int64_t nanoseconds);
+
+/// What an event says.
+static inline uint32_t coroutine_io_event_bits(const struct epoll_event *_Nonnull event) { return event->events; }
+static inline uint64_t coroutine_io_event_data(const struct epoll_event *_Nonnull event) { return event->data.u64; }
+
+/// A new eventfd, not blocking, closed on exec; adding one to it; setting it back to zero.
+int coroutine_io_eventfd(void);
+void coroutine_io_eventfd_add(int descriptor);
+void coroutine_io_eventfd_clear(int descriptor);
+
+/// Prepares a descriptor: not blocking, closed on exec. -EPERM for a regular file or a directory, whose readiness the kernel
+/// does not tell.
+int coroutine_io_adopt(int descriptor);
+
+/// Whether a descriptor can be read from, or written to, without waiting: also at its end, or with an error.
+bool coroutine_io_is_ready(int descriptor, bool to_write);
+
+/// Closes; an interrupted call has closed too.
+void coroutine_io_close(int descriptor);
+
+/// `ECONNRESET` for its number; NULL for what is none.
+const char *_Nullable coroutine_io_error_name(int code);
+
+/// `errno` of the calling thread, after a call that said -1.
+int coroutine_io_errno(void);
+
+#endif

@@ -1,0 +1,74 @@
+/// What a descriptor has become: a set.
+package struct Readiness: OptionSet, Sendable {
+  package let rawValue: UInt32
+  package init(rawValue: UInt32) { self.rawValue = rawValue }
+
+  /// There may be something to read, or the end, or an error.
+  package static var readable: Readiness { Readiness(rawValue: 1) }
+  /// There may be room to write, or an error.
+  package static var writable: Readiness { Readiness(rawValue: 2) }
+  /// The peer will send nothing more, or there is an error: true for good.
+  package static var hungUp: Readiness { Readiness(rawValue: 4) }
+
+  /// What an operation waits for.
+  package init(for operation: WaitOperation) {
+    switch operation {
+    case .write, .connect: self = .writable
+    default: self = .readable
+    }
+  }
+}
+
+/// Who waits for a descriptor, and how often it has become ready. Pure: no lock, no switch, no system call.
+///
+/// The kernel tells each change once (edge-triggered), so a change that comes between a refused system call and the wait
+/// for it must not be missed. Therefore changes are counted. A waiter says which count it has *seen*: it read the count before
+/// it made the call that was refused. If the count has moved since, it does not wait, but calls again.
+struct ReadinessStateMachine {
+  typealias Node = UnsafeMutablePointer<WaitNode>
+
+  private(set) var isClosed = false
+  /// How often it has become readable, and writable. They wrap.
+  private(set) var readEvents: UInt32 = 0
+  private(set) var writeEvents: UInt32 = 0
+  private(set) var readers = WaitQueue()
+  private(set) var writers = WaitQueue()
+
+  /// A waiter comes.
+  ///
+  /// - Parameter seen: the count before the call that was refused. `nil`: the caller has looked under the lock.
+  mutating func wait(_ node: Node, for readiness: Readiness, seen: UInt32?) -> Attempt {
+    guard !isClosed else { return .done }
+    if let seen, seen != events(for: readiness) { return .done }
+    if readiness == .writable { writers.append(node) } else { readers.append(node) }
+    return .wait
+  }
+
+  /// A waiter gives up.
+  mutating func withdraw(_ node: Node, from readiness: Readiness) {
+    if readiness == .writable { writers.remove(node) } else { readers.remove(node) }
+  }
+
+  /// The kernel has told a change. Returns those that are to be woken.
+  mutating func becomeReady(_ readiness: Readiness) -> ClaimedWaiters {
+    var woken = ClaimedWaiters()
+    if readiness.contains(.readable) {
+      readEvents &+= 1
+      while let node = readers.popClaimed() { woken.append(node) }
+    }
+    if readiness.contains(.writable) {
+      writeEvents &+= 1
+      while let node = writers.popClaimed() { woken.append(node) }
+    }
+    return woken
+  }
+
+  /// Nothing more will happen here. Returns those that are to be woken; `nil` if it was closed before.
+  mutating func close() -> ClaimedWaiters? {
+    guard !isClosed else { return nil }
+    isClosed = true
+    return becomeReady([.readable, .writable])
+  }
+
+  private func events(for readiness: Readiness) -> UInt32 { readiness == .writable ? writeEvents : readEvents }
+}

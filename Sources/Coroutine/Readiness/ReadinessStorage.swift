@@ -1,0 +1,116 @@
+import Context
+import Synchronization
+
+/// What coroutines wait at that want to read from a descriptor or to write to it: the waiters, their lock, and the counts of
+/// changes. The descriptor itself is the affair of CoroutineIO; here it has a name, and a look at it.
+// Unchecked: the name and the look are constant, the words are atomic, and the lock guards the machine.
+package final class ReadinessStorage: Waitable, @unchecked Sendable {
+  /// For dumps: `TCP 127.0.0.1:5432`.
+  package let name: String
+  /// Whether it is ready now. Costs a system call, and is made under the lock: does not wait.
+  private let look: @Sendable (Readiness) -> Bool
+  @exclusivity(unchecked) private var machine = ReadinessStateMachine()
+  // The machine's counts, to be read without the lock; written under it.
+  private let readEvents = Atomic<UInt32>(0)
+  private let writeEvents = Atomic<UInt32>(0)
+  private let closed = Atomic<Bool>(false)
+
+  package init(name: String, look: @escaping @Sendable (Readiness) -> Bool) {
+    self.name = name
+    self.look = look
+  }
+
+  package var isClosed: Bool { closed.load(ordering: .acquiring) }
+
+  /// How often it has become ready: to be read before the system call that may be refused.
+  @inline(__always)
+  package func events(for readiness: Readiness) -> UInt32 {
+    readiness == .writable ? writeEvents.load(ordering: .acquiring) : readEvents.load(ordering: .acquiring)
+  }
+
+  /// The kernel has told a change. From any thread; wakes those who wait for it.
+  package func becomeReady(_ readiness: Readiness) {
+    lock.lock()
+    let woken = machine.becomeReady(readiness)
+    publish()
+    lock.unlock()
+    woken.wakeAll()
+  }
+
+  /// Ends all waits, now and from now on. False if it was closed before.
+  package func closeWaits() -> Bool {
+    lock.lock()
+    let woken = machine.close()
+    publish()
+    lock.unlock()
+    guard let woken else { return false }
+    woken.wakeAll()
+    return true
+  }
+
+  private func publish() {
+    readEvents.store(machine.readEvents, ordering: .releasing)
+    writeEvents.store(machine.writeEvents, ordering: .releasing)
+    closed.store(machine.isClosed, ordering: .releasing)
+  }
+
+  /// Suspends the calling coroutine, `core`, until it has become ready, or is closed: then the result is `.event` too.
+  ///
+  /// - Parameter seen: the count of changes before the call that was refused; `nil`: it is looked at first.
+  package func wait(
+    _ core: CoroutineCore, _ operation: WaitOperation, seen: UInt32?, until deadline: UInt64
+  ) -> WakeCause {
+    let readiness = Readiness(for: operation)
+    var node = WaitNode(.coroutine(.passUnretained(core)))
+    return withUnsafeMutablePointer(to: &node) { node in
+      wait(core, operation, until: deadline) {
+        attempt(node, readiness, seen: seen)
+      } withdraw: {
+        machine.withdraw(node, from: readiness)
+        return .done
+      }
+    }
+  }
+
+  /// The same for the calling task.
+  nonisolated(nonsending) package func wait(_ operation: WaitOperation, timeout: Duration?) async throws {
+    let readiness = Readiness(for: operation)
+    _ = try await wait(timeout: timeout) {
+      WaitNode($0)
+    } attempt: {
+      attempt($0, readiness, seen: nil)
+    } withdraw: {
+      machine.withdraw($0, from: readiness)
+      return .done
+    }
+  }
+
+  /// With the lock. A change that comes after the look waits for the lock, and then finds the node.
+  private func attempt(
+    _ node: UnsafeMutablePointer<WaitNode>, _ readiness: Readiness, seen: UInt32?
+  ) -> Attempt {
+    if seen == nil, !machine.isClosed, look(readiness) { return .done }
+    return machine.wait(node, for: readiness, seen: seen)
+  }
+
+  override package func describe(_ operation: WaitReason.Operation) -> String {
+    WaitText.readiness(name, operation)
+  }
+}
+
+// MARK: - As a case of a select
+
+extension ReadinessStorage {
+  /// With the lock: whether a case that waits for it can be chosen at once.
+  func isReadyNow(_ readiness: Readiness) -> Bool { machine.isClosed || look(readiness) }
+
+  /// With the lock.
+  func enqueue(_ node: UnsafeMutablePointer<WaitNode>, _ readiness: Readiness) {
+    _ = machine.wait(node, for: readiness, seen: nil)
+  }
+
+  /// With the lock.
+  func dequeue(_ node: UnsafeMutablePointer<WaitNode>, _ readiness: Readiness) {
+    machine.withdraw(node, from: readiness)
+  }
+}

@@ -1,0 +1,111 @@
+import Synchronization
+
+/// The kernel's queue of events, such as an epoll set.
+package protocol EventQueue: AnyObject, Sendable {
+  /// Waits for events for so long at most, or until there is one if `duration` is `nil`, or until `interrupt`. Delivers them:
+  /// wakes the coroutines that wait for them, on the calling thread.
+  ///
+  /// - Parameter beforeDelivery: called once, if there are events that may wake a waiter, before the first does.
+  /// - Returns: whether there were.
+  func poll(for duration: Duration?, as role: EventPoller.Role, beforeDelivery: () -> Void) -> Bool
+
+  /// Ends the `poll` that waits in this role, or the next one. From any thread.
+  func interrupt(_ role: EventPoller.Role)
+}
+
+/// What an idle worker waits in, in place of its futex: a queue of events, which wake the coroutines that wait for
+/// descriptors. CoroutineIO installs one with its first descriptor; a program without has none.
+///
+/// # Who polls
+///
+/// - A worker that falls asleep as the last one of its pool, or watches the others, sleeps in the poller instead. It is
+///   *the* poller meanwhile: `tryTake` and `giveBack`. What its events wake is ready on its own thread, past any queue.
+/// - A worker that has nothing to run looks for events before it looks for others' work, and one that is busy looks
+///   every so many picks, as at what else comes from outside.
+/// - Where no worker does either (all are inside of long computations, or the coroutines run on Dispatch queues), the
+///   `PollerThread` waits for events instead.
+///
+/// Two threads may poll at once without harm: the kernel gives each event to one of them. That there is one at most who
+/// sleeps there as a worker makes sure that an interrupt reaches the one that is meant.
+package final class EventPoller: Sendable {
+  private static let word = Atomic<Unmanaged<EventPoller>?>(nil)
+
+  /// The process's poller, if there is one. It lives for ever.
+  @inline(__always)
+  static var installed: Unmanaged<EventPoller>? { word.load(ordering: .acquiring) }
+
+  private let isTaken = Atomic<Bool>(false)
+  /// When a busy worker has last looked, on the monotonic clock.
+  private let lastLook = Atomic<UInt64>(0)
+  /// How often a worker has looked for events, or slept here. The thread's measure of whether it is needed.
+  private let looks = Atomic<UInt32>(0)
+  let thread = PollerThread()
+
+  private let queue: any EventQueue
+
+  private init(_ queue: any EventQueue) { self.queue = queue }
+
+  /// Makes `queue` the one that all pools poll, and starts the thread. Once in a process; it lives for ever.
+  package static func install(_ queue: any EventQueue) {
+    let poller = EventPoller(queue)
+    let previous = word.exchange(.passRetained(poller), ordering: .acquiringAndReleasing)
+    require(previous == nil, "a process has one EventPoller")
+    poller.thread.start(for: poller)
+  }
+
+  /// Who polls.
+  package enum Role {
+    /// The worker that has taken the poller.
+    case worker
+    /// The poller's own thread.
+    case thread
+    /// A worker that just looks, and does not wait.
+    case visitor
+  }
+
+  /// As `EventQueue` says.
+  @discardableResult
+  func poll(for duration: Duration?, as role: Role, beforeDelivery: () -> Void) -> Bool {
+    queue.poll(for: duration, as: role, beforeDelivery: beforeDelivery)
+  }
+
+  func interrupt(_ role: Role) { queue.interrupt(role) }
+
+  // MARK: The workers'
+
+  /// Whether the calling worker is now the one that sleeps here.
+  func tryTake() -> Bool {
+    guard !isTaken.load(ordering: .relaxed), !isTaken.exchange(true, ordering: .sequentiallyConsistent) else { return false }
+    looks.wrappingAdd(1, ordering: .relaxed)
+    thread.leaveToWorkers(self)
+    return true
+  }
+
+  /// It does not any more.
+  func giveBack() {
+    isTaken.store(false, ordering: .sequentiallyConsistent)
+    thread.watch()
+  }
+
+  /// Looks for events without waiting. Whether there were any. By a worker that is awake.
+  func look() -> Bool {
+    looks.wrappingAdd(1, ordering: .relaxed)
+    return poll(for: .zero, as: .visitor, beforeDelivery: {})
+  }
+
+  /// The same once in a while. For a worker that never has nothing to run.
+  func lookInTurn() {
+    let now = MonotonicClock.now
+    guard !isWorkerAsleepHere, now &- lastLook.load(ordering: .relaxed) > Self.turn else { return }
+    lastLook.store(now, ordering: .relaxed)
+    _ = look()
+  }
+
+  /// In nanoseconds.
+  private static var turn: UInt64 { 100_000 }
+
+  // MARK: The thread's
+
+  var isWorkerAsleepHere: Bool { isTaken.load(ordering: .sequentiallyConsistent) }
+  var lookCount: UInt32 { looks.load(ordering: .relaxed) }
+}

@@ -1,0 +1,89 @@
+import CCoroutineSystem
+import Context
+import Glibc
+import Synchronization
+
+/// Waits for events while no worker of a pool does.
+///
+///     dormant ──watch──> checking ──no worker has looked for a tick──> polling
+///        ^                   │                                            │
+///        └─ a worker sleeps in the poller ──────────────────────────< leaveToWorkers
+///
+/// While it is dormant it costs nothing, and a worker that comes and goes within a tick does not wake it. While it polls, a
+/// worker that would rather do so interrupts it. So in a program whose pool serves its connections it wakes up once in a
+/// while to see that it is not needed, and in one that has no pool it serves them all.
+final class PollerThread: Sendable {
+  private enum Mode {
+    static var dormant: UInt32 { 0 }
+    static var checking: UInt32 { 1 }
+    static var polling: UInt32 { 2 }
+  }
+
+  /// What it does; the futex that it sleeps on while it is dormant.
+  private let mode = Atomic<UInt32>(Mode.checking)
+
+  private static var tick: Duration { .milliseconds(2) }
+
+  /// A worker has left the poller: nobody else may look for a while.
+  func watch() {
+    guard mode.load(ordering: .sequentiallyConsistent) == Mode.dormant else { return }
+    if mode.compareExchange(expected: Mode.dormant, desired: Mode.checking, ordering: .acquiringAndReleasing).exchanged {
+      Futex.wake(1, on: mode)
+    }
+  }
+
+  /// A worker is about to sleep in the poller: events are for it.
+  func leaveToWorkers(_ poller: EventPoller) {
+    guard mode.load(ordering: .sequentiallyConsistent) == Mode.polling else { return }
+    if mode.compareExchange(expected: Mode.polling, desired: Mode.checking, ordering: .acquiringAndReleasing).exchanged {
+      poller.interrupt(.thread)
+    }
+  }
+
+  func start(for poller: EventPoller) {
+    var thread = pthread_t()
+    // The poller lives for ever, and so does the thread.
+    let argument = Unmanaged.passUnretained(poller).toOpaque()
+    let code = pthread_create(
+      &thread, nil, { Unmanaged<EventPoller>.fromOpaque($0!).takeUnretainedValue().runThread() }, argument)
+    guard code == 0 else { refused("the poller's thread", code) }
+    pthread_detach(thread)
+  }
+
+  fileprivate func run(for poller: EventPoller) -> Never {
+    coroutine_system_name_thread("coroutine-poller")
+    var seen = poller.lookCount
+    while true {
+      switch mode.load(ordering: .acquiring) {
+      case Mode.dormant:
+        Futex.wait(on: mode, while: Mode.dormant)
+      case Mode.polling:
+        poller.poll(for: nil, as: .thread, beforeDelivery: {})
+      default:
+        _ = Futex.wait(on: mode, while: Mode.checking, for: Self.tick)
+        seen = check(poller, seen)
+      }
+    }
+  }
+
+  /// Decides what comes next, after a tick. Returns the count of the workers' looks.
+  private func check(_ poller: EventPoller, _ seen: UInt32) -> UInt32 {
+    let looks = poller.lookCount
+    if poller.isWorkerAsleepHere {
+      mode.store(Mode.dormant, ordering: .sequentiallyConsistent)
+      // Either this sees that the worker has left meanwhile, or that one sees the mode.
+      if !poller.isWorkerAsleepHere { mode.store(Mode.checking, ordering: .relaxed) }
+    } else if looks == seen {
+      // The workers compute for long: what is ready behind them needs a watcher.
+      for pool in PoolCore.all.all { pool.appointWatcher() }
+      mode.store(Mode.polling, ordering: .sequentiallyConsistent)
+      // A worker that has come in between found it checking, and did not interrupt it.
+      if poller.isWorkerAsleepHere { mode.store(Mode.checking, ordering: .relaxed) }
+    }
+    return looks
+  }
+}
+
+extension EventPoller {
+  fileprivate func runThread() -> Never { thread.run(for: self) }
+}

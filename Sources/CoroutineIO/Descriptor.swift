@@ -1,0 +1,138 @@
+public import Coroutine
+
+/// A file descriptor that a coroutine can wait for: a socket, a pipe, a terminal, an eventfd, another epoll set.
+///
+/// It is what makes a C library's client a coroutine's: the library does its reading and writing by itself, without blocking, and
+/// says which descriptor it waits for and in which direction.
+///
+/// ```swift
+/// let socket = try Descriptor(adopting: PQsocket(connection), name: "PostgreSQL")
+/// while PQisBusy(connection) == 1 {
+///   try socket.waitUntilReadable(timeout: .seconds(5))
+///   PQconsumeInput(connection)
+/// }
+/// ```
+///
+/// A wait suspends the coroutine and allocates nothing. Any number of coroutines may wait for one descriptor; each readiness
+/// wakes all of them. Copies are the same descriptor; the last copy's end closes it, as `close` does.
+public struct Descriptor: Sendable {
+  private let handle: DescriptorHandle
+
+  /// Takes a descriptor over: it is not blocking from here on, closed on exec, and belongs to the result. If this fails it stays
+  /// the caller's.
+  ///
+  /// - Parameters:
+  ///   - fileDescriptor: open. Not a regular file or a directory: those are always ready.
+  ///   - name: for dumps and errors: what is at the other end.
+  /// - Throws: `IOError`.
+  public init(adopting fileDescriptor: Int32, name: String = "") throws {
+    let name = name.isEmpty ? "descriptor \(fileDescriptor)" : name
+    handle = DescriptorHandle(try DescriptorStorage.adopt(fileDescriptor, name: name))
+  }
+
+  /// What it was called; `descriptor 7` without a name.
+  public var name: String { handle.storage.name }
+
+  /// Whether it was closed.
+  public var isClosed: Bool { handle.storage.isClosed }
+
+  /// Suspends the calling coroutine until there is something to read, or the end, or an error. At once if there is.
+  ///
+  /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+  /// - Throws: `CancellationError`, `TimeoutError`, `DescriptorClosed`.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  public func waitUntilReadable(timeout: Duration? = nil) throws {
+    try handle.storage.waitUntilReady(.read, WaitLimit(timeout), for: "Descriptor.waitUntilReadable(timeout:)")
+  }
+
+  /// Suspends the calling task until there is something to read, or the end, or an error. At once if there is.
+  ///
+  /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+  /// - Throws: `CancellationError`, `TimeoutError`, `DescriptorClosed`.
+  nonisolated(nonsending) public func waitUntilReadable(timeout: Duration? = nil) async throws {
+    try await handle.storage.waitUntilReady(.read, timeout: timeout)
+  }
+
+  /// Suspends the calling coroutine until there is room to write, or an error. At once if there is.
+  ///
+  /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+  /// - Throws: `CancellationError`, `TimeoutError`, `DescriptorClosed`.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  public func waitUntilWritable(timeout: Duration? = nil) throws {
+    try handle.storage.waitUntilReady(.write, WaitLimit(timeout), for: "Descriptor.waitUntilWritable(timeout:)")
+  }
+
+  /// Suspends the calling task until there is room to write, or an error. At once if there is.
+  ///
+  /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+  /// - Throws: `CancellationError`, `TimeoutError`, `DescriptorClosed`.
+  nonisolated(nonsending) public func waitUntilWritable(timeout: Duration? = nil) async throws {
+    try await handle.storage.waitUntilReady(.write, timeout: timeout)
+  }
+
+  /// Runs `body` with the descriptor's number, which stays this descriptor's until `body` returns, even if it is closed meanwhile.
+  ///
+  /// - Throws: `DescriptorClosed`, without calling `body`, if it was closed before; what `body` throws.
+  public func withFileDescriptor<Result>(_ body: (Int32) throws -> Result) throws -> Result {
+    let number = try handle.storage.beginUse()
+    defer { handle.storage.endUse() }
+    return try body(number)
+  }
+
+  /// Ends all waits by `DescriptorClosed`, and gives the number up, as soon as the last system call under way has come back. A
+  /// second time: nothing. Callable from any thread.
+  public func close() { handle.storage.close() }
+
+  /// Makes a system call until it is done.
+  ///
+  /// `EINTR` repeats it; `EAGAIN` suspends the calling coroutine until the descriptor is ready in the operation's direction.
+  ///
+  /// - Parameters:
+  ///   - operation: `.read`, `.accept`: waits until it is readable; `.write`, `.connect`: writable.
+  ///   - limit: for all waits together.
+  ///   - asked: of a byte stream, how many bytes `call` asks for. If fewer come, the kernel has no more: the next call of this
+  ///     direction waits before it is made. `nil` for all else.
+  ///   - call: gets the number; returns what the system call does, -1 with `errno` set.
+  /// - Throws: `CancellationError`, `TimeoutError`, `DescriptorClosed`, `IOError`.
+  package func perform(
+    _ operation: WaitOperation, _ limit: WaitLimit, asked: Int? = nil, for function: StaticString = #function,
+    _ call: (Int32) -> Int
+  ) throws -> Int {
+    try handle.storage.perform(operation, limit, asked: asked, for: function, call)
+  }
+}
+
+extension Descriptor {
+  /// A case of a `select`: chosen when there is something to read, or the end, or an error. It reads nothing.
+  ///
+  /// If the descriptor is closed the case is chosen, and what `handler` does there throws `DescriptorClosed`.
+  ///
+  /// - Parameter handler: runs after the choice, on the calling coroutine; may suspend and throw.
+  public func onReadable<Output>(
+    _ handler: @escaping () throws -> Output
+  ) -> Select.Case<Select.DescriptorReadiness, Output> {
+    Select.Case(Select.DescriptorReadiness.Source(handle.storage.waits, .read)) { try handler() }
+  }
+
+  /// A case of a `select`: chosen when there is room to write, or an error. It writes nothing.
+  ///
+  /// If the descriptor is closed the case is chosen, and what `handler` does there throws `DescriptorClosed`.
+  ///
+  /// - Parameter handler: runs after the choice, on the calling coroutine; may suspend and throw.
+  public func onWritable<Output>(
+    _ handler: @escaping () throws -> Output
+  ) -> Select.Case<Select.DescriptorReadiness, Output> {
+    Select.Case(Select.DescriptorReadiness.Source(handle.storage.waits, .write)) { try handler() }
+  }
+}
+
+/// Closes its descriptor with the last copy of the `Descriptor`. The poller holds the storage, which therefore can't.
+private final class DescriptorHandle: Sendable {
+  let storage: DescriptorStorage
+
+  init(_ storage: DescriptorStorage) { self.storage = storage }
+
+  deinit { storage.close() }
+}

@@ -1,0 +1,52 @@
+import CCoroutineIO
+import Coroutine
+import Synchronization
+
+/// A descriptor's number, and how many use it at present.
+///
+/// It is given up after the last use: a call that has been handed the number may be about to enter the kernel on another
+/// thread, and would then read from a stranger's descriptor that has got the same number.
+final class DescriptorNumber: Sendable {
+  private let number: CInt
+  /// How many use the number, and the two flags. With `closed`, no further one may.
+  private let uses = Atomic<UInt32>(0)
+  private static var closed: UInt32 { 1 << 31 }
+  private static var givenUp: UInt32 { 1 << 30 }
+
+  init(_ number: CInt) { self.number = number }
+
+  /// The number, which stays the descriptor's until `endUse`; `nil` if it was closed.
+  func beginUse() -> CInt? {
+    if uses.wrappingAdd(1, ordering: .acquiring).oldValue & Self.closed == 0 { return number }
+    endUse()
+    return nil
+  }
+
+  func endUse() {
+    if uses.wrappingSubtract(1, ordering: .acquiringAndReleasing).newValue == Self.closed { giveUp() }
+  }
+
+  /// The number goes with the last use. Once.
+  func close() {
+    if uses.bitwiseOr(Self.closed, ordering: .acquiringAndReleasing).oldValue == 0 { giveUp() }
+  }
+
+  /// Seen at zero after the close. By the last user, and perhaps by one that was refused: the first of them does it.
+  private func giveUp() {
+    guard
+      uses.compareExchange(
+        expected: Self.closed, desired: Self.closed | Self.givenUp, ordering: .acquiringAndReleasing
+      ).exchanged
+    else { return }
+    // The poller exists: the descriptor was entered there. Not so in a child of fork, which has just its copy to close.
+    try? EpollPoller.current().remove(number)
+    coroutine_io_close(number)
+  }
+
+  /// Whether an operation need not wait. A closed one is ready: to be refused.
+  func isReady(_ readiness: Readiness) -> Bool {
+    guard let number = beginUse() else { return true }
+    defer { endUse() }
+    return coroutine_io_is_ready(number, readiness == .writable)
+  }
+}

@@ -1,0 +1,134 @@
+import CCoroutineIO
+import Coroutine
+import Glibc
+import Synchronization
+
+/// A descriptor that coroutines wait for: its number, its waiters, and how a system call waits.
+final class DescriptorStorage: Sendable {
+  private let number: DescriptorNumber
+  let waits: ReadinessStorage
+  /// The peer sends nothing more: the end is to be read again and again, and no event tells it a second time.
+  private let isHungUp = Atomic<Bool>(false)
+  /// The count of changes up to which a stream has been read, or filled: as long as it is the same, a call would be
+  /// refused. `exhausted(_:)`, or 0 while it is not known. Written by the one operation of that direction.
+  private let readExhausted = Atomic<UInt64>(0)
+  private let writeExhausted = Atomic<UInt64>(0)
+
+  /// Takes the descriptor over. If this fails it stays the caller's.
+  static func adopt(_ number: CInt, name: String) throws(IOError) -> DescriptorStorage {
+    let result = coroutine_io_adopt(number)
+    guard result >= 0 else { throw IOError(operation: "adopt", code: -result, subject: name) }
+    let storage = DescriptorStorage(number, name: name)
+    try EpollPoller.current().add(storage, number)
+    return storage
+  }
+
+  private init(_ number: CInt, name: String) {
+    let number = DescriptorNumber(number)
+    self.number = number
+    waits = ReadinessStorage(name: name) { number.isReady($0) }
+  }
+
+  var name: String { waits.name }
+  var isClosed: Bool { waits.isClosed }
+
+  /// Ends all waits; the number goes with the last use. A second time: nothing.
+  func close() {
+    if waits.closeWaits() { number.close() }
+  }
+
+  /// The number, which stays the descriptor's until `endUse`.
+  func beginUse() throws(DescriptorClosed) -> CInt {
+    guard let number = number.beginUse() else { throw DescriptorClosed(name) }
+    return number
+  }
+
+  func endUse() { number.endUse() }
+
+  /// The kernel has told a change.
+  func becomeReady(_ readiness: Readiness) {
+    if readiness.contains(.hungUp) { isHungUp.store(true, ordering: .releasing) }
+    waits.becomeReady(readiness)
+  }
+
+  // MARK: Waiting
+
+  /// Suspends the calling coroutine until the descriptor is ready, by a look or by an event.
+  func waitUntilReady(_ operation: WaitOperation, _ limit: WaitLimit, for function: StaticString) throws {
+    try suspend(CoroutineCore.running(for: function), operation, seen: nil, limit)
+  }
+
+  /// Suspends the calling task until the descriptor is ready, by a look or by an event.
+  nonisolated(nonsending) func waitUntilReady(_ operation: WaitOperation, timeout: Duration?) async throws {
+    try await waits.wait(operation, timeout: timeout)
+    guard !isClosed else { throw DescriptorClosed(name) }
+  }
+
+  private func suspend(_ core: CoroutineCore, _ operation: WaitOperation, seen: UInt32?, _ limit: WaitLimit) throws {
+    try waits.wait(core, operation, seen: seen, until: limit.deadline).check(limit.timeout)
+    guard !isClosed else { throw DescriptorClosed(name) }
+  }
+
+  // MARK: System calls
+
+  /// Makes a system call, which does not wait by itself, until it is done. See `Descriptor.perform`.
+  func perform(
+    _ operation: WaitOperation, _ limit: WaitLimit, asked: Int?, for function: StaticString, _ call: (CInt) -> Int
+  ) throws -> Int {
+    let core = CoroutineCore.running(for: function)
+    let readiness = Readiness(for: operation)
+    while true {
+      // Before the call: what changes from here on is another count.
+      let seen = waits.events(for: readiness)
+      if asked == nil || !isExhausted(readiness, at: seen) {
+        let number = try beginUse()
+        let result = call(number)
+        let code = result < 0 ? coroutine_io_errno() : 0
+        endUse()
+        if result >= 0 {
+          if let asked, 0 < result, result < asked { noteExhausted(readiness, at: seen) }
+          core.countReadyOperation()
+          return result
+        }
+        if code == EINTR { continue }
+        guard code == EAGAIN || code == EINPROGRESS || code == EALREADY else {
+          throw IOError(operation: "\(operation)", code: code, subject: name)
+        }
+      }
+      try suspend(core, operation, seen: seen, limit)
+    }
+  }
+
+  /// Whether a stream was read to the last byte that had come, or filled, and nothing has changed since. Not at its end, which
+  /// is there all the time.
+  private func isExhausted(_ readiness: Readiness, at count: UInt32) -> Bool {
+    let exhausted = (readiness == .writable ? writeExhausted.load(ordering: .relaxed) : readExhausted.load(ordering: .relaxed))
+    return exhausted == Self.exhausted(count) && !isHungUp.load(ordering: .acquiring)
+  }
+
+  private func noteExhausted(_ readiness: Readiness, at count: UInt32) {
+    let exhausted = Self.exhausted(count)
+    if readiness == .writable {
+      writeExhausted.store(exhausted, ordering: .relaxed)
+    } else {
+      readExhausted.store(exhausted, ordering: .relaxed)
+    }
+  }
+
+  /// A count of changes, told from "not known".
+  private static func exhausted(_ count: UInt32) -> UInt64 { UInt64(count) | 1 << 32 }
+}
+
+/// How long an operation may wait, all its steps together.
+package struct WaitLimit: Sendable {
+  /// As it was given, for the error.
+  package let timeout: Duration?
+  /// On the timers' clock.
+  package let deadline: UInt64
+
+  /// - Parameter timeout: from now; zero or less: not at all; `nil`: for ever.
+  package init(_ timeout: Duration?) {
+    self.timeout = timeout
+    deadline = WaitDeadline.after(timeout)
+  }
+}

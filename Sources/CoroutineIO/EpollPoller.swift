@@ -1,0 +1,157 @@
+import CCoroutineIO
+import Context
+import Coroutine
+import Glibc
+import Synchronization
+
+/// The process's epoll set, and which descriptors are in it.
+///
+/// An event carries a descriptor's number and a generation, not an address: between the moment in which the kernel hands an
+/// event over and the one in which it is delivered, the descriptor may be closed and its number given to another one. Then
+/// the generation differs, and the event is dropped.
+// Unchecked: the lock guards the table; all else is constant.
+final class EpollPoller: EventQueue, @unchecked Sendable {
+  /// Made with the first descriptor.
+  private static let shared = Result { () throws(IOError) in try EpollPoller() }
+
+  /// The poller of this process.
+  static func current() throws(IOError) -> EpollPoller {
+    let poller = try shared.get()
+    guard poller.process == getpid() else {
+      throw IOError(operation: "adopt", code: EBADF, subject: "a child of fork, which has no poller of its own")
+    }
+    return poller
+  }
+
+  private struct Entry {
+    var generation: UInt32 = 0
+    var storage: DescriptorStorage?
+  }
+
+  private let set: CInt
+  /// What interrupts the worker that polls, and the thread.
+  private let workerWake: CInt
+  private let threadWake: CInt
+  private let process = getpid()
+  private let lock = Lock()
+  /// By number. Guarded by the lock. An entry keeps its descriptor's storage alive until it is closed.
+  @exclusivity(unchecked) private var entries: [Entry] = []
+
+  private static var eventLimit: Int { 256 }
+  // No descriptor has these numbers.
+  private static var workerWakeData: UInt64 { .max }
+  private static var threadWakeData: UInt64 { .max - 1 }
+
+  private init() throws(IOError) {
+    set = try Self.check(coroutine_io_epoll_create(), "epoll_create")
+    workerWake = try Self.check(coroutine_io_eventfd(), "eventfd")
+    threadWake = try Self.check(coroutine_io_eventfd(), "eventfd")
+    try Self.check(coroutine_io_epoll_add_wake(set, workerWake, Self.workerWakeData), "epoll_ctl")
+    try Self.check(coroutine_io_epoll_add_wake(set, threadWake, Self.threadWakeData), "epoll_ctl")
+    EventPoller.install(self)
+  }
+
+  @discardableResult
+  private static func check(_ result: CInt, _ operation: String) throws(IOError) -> CInt {
+    guard result >= 0 else { throw IOError(operation: operation, code: -result, subject: "the poller") }
+    return result
+  }
+
+  // MARK: Descriptors
+
+  /// Enters a descriptor. Its events go to `storage` from here on.
+  func add(_ storage: DescriptorStorage, _ number: CInt) throws(IOError) {
+    let generation: UInt32 = lock.withLock {
+      if entries.count <= Int(number) {
+        entries.append(contentsOf: repeatElement(Entry(), count: Int(number) + 1 - entries.count))
+      }
+      entries[Int(number)].generation &+= 1
+      entries[Int(number)].storage = storage
+      return entries[Int(number)].generation
+    }
+    let result = coroutine_io_epoll_add(set, number, UInt64(generation) << 32 | UInt64(number))
+    guard result >= 0 else {
+      let entry = lock.withLock { entries[Int(number)].storage.take() }
+      withExtendedLifetime(entry) {}
+      throw IOError(operation: "adopt", code: -result, subject: storage.name)
+    }
+  }
+
+  /// Takes one out, before its number is given up.
+  func remove(_ number: CInt) {
+    // The set has it for as long as any copy of the descriptor is open, which another process may have.
+    _ = coroutine_io_epoll_remove(set, number)
+    // What this lets go of may run code: not under the lock.
+    let entry = lock.withLock { entries[Int(number)].storage.take() }
+    withExtendedLifetime(entry) {}
+  }
+
+  // MARK: Polling
+
+  func interrupt(_ role: EventPoller.Role) {
+    coroutine_io_eventfd_add(role == .thread ? threadWake : workerWake)
+  }
+
+  func poll(for duration: Duration?, as role: EventPoller.Role, beforeDelivery: () -> Void) -> Bool {
+    withUnsafeTemporaryAllocation(of: epoll_event.self, capacity: Self.eventLimit) { events in
+      let count = Int(
+        coroutine_io_epoll_wait(
+          set, events.baseAddress!, CInt(Self.eventLimit), duration.map { Int64(clamping: $0.nanosecondsRoundedUp) } ?? -1))
+      guard count > 0 else { return false }
+      return withUnsafeTemporaryAllocation(of: Delivery.self, capacity: count) { deliveries in
+        let found = collect(UnsafeMutableBufferPointer(rebasing: events[..<count]), into: deliveries, as: role)
+        guard found > 0 else { return false }
+        beforeDelivery()
+        for index in 0..<found {
+          let delivery = deliveries[index]
+          delivery.storage._withUnsafeGuaranteedRef { $0.becomeReady(delivery.readiness) }
+          delivery.storage.release()
+        }
+        return true
+      }
+    }
+  }
+
+  /// A descriptor, retained, and what it has become.
+  private struct Delivery {
+    let storage: Unmanaged<DescriptorStorage>
+    let readiness: Readiness
+  }
+
+  /// Finds the descriptors of the events. Returns how many deliveries there are.
+  private func collect(
+    _ events: UnsafeMutableBufferPointer<epoll_event>, into deliveries: UnsafeMutableBufferPointer<Delivery>, as role: EventPoller.Role
+  ) -> Int {
+    var found = 0
+    lock.lock()
+    for index in events.indices {
+      let event = events.baseAddress! + index
+      let data = coroutine_io_event_data(event)
+      switch data {
+      // Each is for the one that it interrupts, and stays until that one has seen it.
+      case Self.workerWakeData: if role == .worker { coroutine_io_eventfd_clear(workerWake) }
+      case Self.threadWakeData: if role == .thread { coroutine_io_eventfd_clear(threadWake) }
+      default:
+        let number = Int(data & 0xffff_ffff)
+        guard entries[number].generation == UInt32(data >> 32), let storage = entries[number].storage else { continue }
+        deliveries.initializeElement(
+          at: found,
+          to: Delivery(storage: .passRetained(storage), readiness: Readiness(epoll: coroutine_io_event_bits(event))))
+        found += 1
+      }
+    }
+    lock.unlock()
+    return found
+  }
+}
+
+extension Readiness {
+  fileprivate init(epoll bits: UInt32) {
+    let failed = bits & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0
+    var readiness: Readiness = []
+    if failed || bits & (EPOLLIN.rawValue | EPOLLRDHUP.rawValue | EPOLLPRI.rawValue) != 0 { readiness.insert(.readable) }
+    if failed || bits & EPOLLOUT.rawValue != 0 { readiness.insert(.writable) }
+    if failed || bits & EPOLLRDHUP.rawValue != 0 { readiness.insert(.hungUp) }
+    self = readiness
+  }
+}

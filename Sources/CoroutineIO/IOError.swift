@@ -1,0 +1,46 @@
+import CCoroutineIO
+import Glibc
+
+/// A system call of input or output has failed.
+///
+/// ```swift
+/// do {
+///   try connection.write(answer)
+/// } catch let error as IOError where error.code == EPIPE {
+///   // The peer has gone.
+/// }
+/// ```
+public struct IOError: Error, Equatable, CustomStringConvertible {
+  /// What was done: `read`, `connect`, …
+  public let operation: String
+  /// The system's number for the error: `ECONNRESET`, …
+  public let code: Int32
+  /// What it was done at: `TCP 127.0.0.1:5432`.
+  public let subject: String
+
+  public init(operation: String, code: Int32, subject: String) {
+    self.operation = operation
+    self.code = code
+    self.subject = subject
+  }
+
+  public var description: String {
+    let place = subject.isEmpty ? operation : "\(operation) on \(subject)"
+    if operation == "adopt", code == EPERM {
+      return "\(place): a regular file or a directory is always ready, so that nothing tells when it is; read it inside of blocking { }"
+    }
+    let text = String(cString: strerror(code))
+    guard let name = coroutine_io_error_name(code) else { return "\(place): \(text) (\(code))" }
+    return "\(place): \(text) (\(String(cString: name)))"
+  }
+}
+
+/// A descriptor was closed while an operation waited for it, or before it began.
+public struct DescriptorClosed: Error, Equatable, CustomStringConvertible {
+  /// What was closed: `TCP 127.0.0.1:5432`.
+  public let subject: String
+
+  init(_ subject: String) { self.subject = subject }
+
+  public var description: String { "\(subject.isEmpty ? "the descriptor" : subject) is closed" }
+}
