@@ -1,0 +1,21 @@
+// System calls of streams that Swift cannot call, or must not call as they are.
+#ifndef COROUTINE_IO_STREAMS_H
+#define COROUTINE_IO_STREAMS_H
+
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+// accept4: the new socket does not block, and is closed by exec.
+int coroutine_io_accept(int listener, struct sockaddr *address, socklen_t *length);
+
+// pipe2: neither end blocks, and both are closed by exec.
+int coroutine_io_pipe(int ends[2]);
+
+// writev that never raises SIGPIPE, whatever the program does with that signal. For what is no socket: those have a flag.
+ssize_t coroutine_io_write_quietly(int descriptor, const struct iovec *pieces, int count);
+
+// -1, with `errno` set: for what stands in for a system call that has failed.
+int coroutine_io_fail(int code);
+
+#endif

@@ -1,0 +1,268 @@
+import Coroutine
+
+/// A stream of bytes that has no borders between what was written: a connection, one end of a pipe.
+///
+/// `ReadableByteStream` and `WritableByteStream` have its operations. They suspend the coroutine that calls, and no thread.
+/// A stream has one reader and one writer at a time, which may be two coroutines: a third gets `StreamInUse`. No byte is
+/// lost or read twice when an operation is cancelled or its time is up.
+public protocol ByteStream: Sendable {
+  /// What the copies of the stream share.
+  var endpoint: StreamEndpoint { get }
+}
+
+extension ByteStream {
+  /// What it reads and writes: for options of the socket, and for a `select`.
+  public var descriptor: Descriptor { endpoint.descriptor }
+
+  /// Its name in messages and dumps.
+  public var name: String { endpoint.descriptor.name }
+
+  /// Closes it: operations that wait throw `DescriptorClosed`, as all do that come later. Again: without effect. Callable
+  /// from any thread.
+  ///
+  /// A stream is closed, too, when its last copy is gone.
+  public func close() { endpoint.close() }
+
+  /// Whether it was closed on this side.
+  public var isClosed: Bool { endpoint.descriptor.isClosed }
+}
+
+/// A stream of bytes that can be read.
+///
+/// What one operation has read ahead, such as the bytes behind a line, the next one begins with, whichever it is.
+public protocol ReadableByteStream: ByteStream {}
+
+extension ReadableByteStream {
+  /// Reads what has come, as much as fits; suspends while there is nothing.
+  ///
+  /// ```swift
+  /// let count = try withUnsafeTemporaryAllocation(byteCount: 512, alignment: 1) { try connection.read(into: $0) }
+  /// ```
+  ///
+  /// - Parameters:
+  ///   - buffer: where to.
+  ///   - timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+  /// - Returns: how many bytes were read. 0: the stream has ended, or the buffer has no room.
+  /// - Throws: `TimeoutError`, `CancellationError`, and has read nothing; `DescriptorClosed`; `StreamInUse`; `IOError`.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @available(*, noasync, message: "call it in a coroutine")
+  public func read(into buffer: UnsafeMutableRawBufferPointer, timeout: Duration? = nil) throws -> Int {
+    try endpoint.read(into: buffer, timeout: timeout)
+  }
+
+  /// Reads what has come, as much as fits, into a span; suspends while there is nothing. As the form with a buffer.
+  ///
+  /// - Throws: `TimeoutError`, `CancellationError`, and has read nothing; `DescriptorClosed`; `StreamInUse`; `IOError`.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @available(*, noasync, message: "call it in a coroutine")
+  public func read(into span: inout MutableRawSpan, timeout: Duration? = nil) throws -> Int {
+    try span.withUnsafeMutableBytes { try endpoint.read(into: $0, timeout: timeout) }
+  }
+
+  /// Reads what has come, up to a number of bytes; suspends while there is nothing.
+  ///
+  /// ```swift
+  /// while let bytes = try connection.read() { try connection.write(bytes) }
+  /// ```
+  ///
+  /// - Parameters:
+  ///   - count: how many at most; 1 or more: traps.
+  ///   - timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+  /// - Returns: the bytes, one at least; `nil`: the stream has ended.
+  /// - Throws: `TimeoutError`, `CancellationError`, and has read nothing; `DescriptorClosed`; `StreamInUse`; `IOError`.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @available(*, noasync, message: "call it in a coroutine")
+  public func read(upTo count: Int = 16_384, timeout: Duration? = nil) throws -> [UInt8]? {
+    try endpoint.read(upTo: count, timeout: timeout)
+  }
+
+  /// Reads so many bytes; suspends until all are there.
+  ///
+  /// ```swift
+  /// let header = try connection.readExactly(4)
+  /// ```
+  ///
+  /// - Parameters:
+  ///   - count: how many; not negative: traps.
+  ///   - timeout: how long all of it may take; zero or less: only what is there; `nil`: for ever.
+  /// - Throws: `UnexpectedEndOfStream`, which has what had come; `TimeoutError`, `CancellationError`: what had come is not
+  ///   lost, the next read begins with it; `DescriptorClosed`; `StreamInUse`; `IOError`.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @available(*, noasync, message: "call it in a coroutine")
+  public func readExactly(_ count: Int, timeout: Duration? = nil) throws -> [UInt8] {
+    try endpoint.readExactly(count, timeout: timeout)
+  }
+
+  /// Reads a line, without its end ("\n" or "\r\n"); suspends until it is there. What lies behind the last end is a line,
+  /// too, if the stream ends there.
+  ///
+  /// ```swift
+  /// let request = try connection.readLine(timeout: .seconds(30))
+  /// ```
+  ///
+  /// - Parameters:
+  ///   - limit: how many bytes a line may have. Not negative: traps.
+  ///   - timeout: how long all of it may take; zero or less: only what is there; `nil`: for ever.
+  /// - Returns: the line, its bytes taken for UTF-8 and repaired where they are not; `nil`: the stream has ended.
+  /// - Throws: `LineTooLong`, and has read nothing; `TimeoutError`, `CancellationError`: what had come is not lost, the next
+  ///   read begins with it; `DescriptorClosed`; `StreamInUse`; `IOError`.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @available(*, noasync, message: "call it in a coroutine")
+  public func readLine(limit: Int = 65_536, timeout: Duration? = nil) throws -> String? {
+    requireLineLimit(limit)
+    return try endpoint.readLine(limit: limit, timeout: timeout)
+  }
+
+  /// The lines that are still to come, one at a time.
+  ///
+  /// ```swift
+  /// let lines = connection.lines()
+  /// while let line = try lines.next() { try connection.write(line + "\n") }
+  /// ```
+  ///
+  /// - Parameters:
+  ///   - limit: how many bytes a line may have. Not negative: traps.
+  ///   - timeout: how long each may take; `nil`: for ever.
+  public func lines(limit: Int = 65_536, timeout: Duration? = nil) -> ByteStreamLines {
+    requireLineLimit(limit)
+    return ByteStreamLines(endpoint: endpoint, limit: limit, timeout: timeout)
+  }
+
+  /// The bytes that are still to come, so many at a time; the last time the rest.
+  ///
+  /// ```swift
+  /// let blocks = pipe.chunks(of: 512)
+  /// while let block = try blocks.next() { checksum.update(block) }
+  /// ```
+  ///
+  /// - Parameters:
+  ///   - count: how many; 1 or more: traps.
+  ///   - timeout: how long each may take; `nil`: for ever.
+  public func chunks(of count: Int, timeout: Duration? = nil) -> ByteStreamChunks {
+    requireChunkSize(count)
+    return ByteStreamChunks(endpoint: endpoint, count: count, timeout: timeout)
+  }
+}
+
+/// The lines of a stream, as they come. Keeps nothing of its own: other reads of the stream may come between two lines.
+public struct ByteStreamLines: Sendable {
+  let endpoint: StreamEndpoint
+  let limit: Int
+  let timeout: Duration?
+
+  /// The next line, without its end; suspends until it is there. `nil`: the stream has ended.
+  ///
+  /// - Throws: as `ReadableByteStream.readLine(limit:timeout:)`.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @available(*, noasync, message: "call it in a coroutine")
+  public func next() throws -> String? {
+    try endpoint.readLine(limit: limit, timeout: timeout)
+  }
+}
+
+/// The bytes of a stream, as many at a time. Keeps nothing of its own: other reads of the stream may come between two.
+public struct ByteStreamChunks: Sendable {
+  let endpoint: StreamEndpoint
+  let count: Int
+  let timeout: Duration?
+
+  /// The next bytes; suspends until all of them are there, or the stream has ended. `nil`: it has, and there is no rest.
+  ///
+  /// - Throws: `TimeoutError`, `CancellationError`: what had come is not lost, the next read begins with it;
+  ///   `DescriptorClosed`; `StreamInUse`; `IOError`.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @available(*, noasync, message: "call it in a coroutine")
+  public func next() throws -> [UInt8]? {
+    try endpoint.readChunk(of: count, timeout: timeout)
+  }
+}
+
+/// A stream of bytes that can be written to. It never raises SIGPIPE: a peer that has gone is an `IOError` (EPIPE).
+public protocol WritableByteStream: ByteStream {}
+
+extension WritableByteStream {
+  /// Writes all of the bytes; suspends while the kernel has no room for more.
+  ///
+  /// ```swift
+  /// try connection.write([0, 1, 2])
+  /// ```
+  ///
+  /// - Parameters:
+  ///   - bytes: an array, a slice of one, `Data`, an unsafe buffer. What has no contiguous bytes is copied.
+  ///   - timeout: how long all of it may take; zero or less: only what there is room for; `nil`: for ever.
+  /// - Throws: `PartialWrite` if it ended in the middle: it tells how much was written, and why. If nothing was written, the
+  ///   reason itself: `TimeoutError`, `CancellationError`, `DescriptorClosed`, `IOError`. `StreamInUse`.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @available(*, noasync, message: "call it in a coroutine")
+  @inlinable
+  public func write(_ bytes: some Collection<UInt8>, timeout: Duration? = nil) throws {
+    let isWritten: Void? = try bytes.withContiguousStorageIfAvailable {
+      try endpoint.write(contiguous: UnsafeRawBufferPointer($0), timeout: timeout)
+    }
+    if isWritten == nil {
+      try Array(bytes).withUnsafeBytes { try endpoint.write(contiguous: $0, timeout: timeout) }
+    }
+  }
+
+  /// Writes a text, as UTF-8; suspends while the kernel has no room for more.
+  ///
+  /// ```swift
+  /// try connection.write("220 ready\r\n")
+  /// ```
+  ///
+  /// - Throws: as for bytes.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @available(*, noasync, message: "call it in a coroutine")
+  public func write(_ text: String, timeout: Duration? = nil) throws {
+    var text = text
+    try text.withUTF8 { try endpoint.write(UnsafeRawBufferPointer($0), timeout: timeout) }
+  }
+
+  /// Writes the bytes of a span; suspends while the kernel has no room for more.
+  ///
+  /// - Throws: as for bytes.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @available(*, noasync, message: "call it in a coroutine")
+  public func write(_ bytes: RawSpan, timeout: Duration? = nil) throws {
+    try bytes.withUnsafeBytes { try endpoint.write($0, timeout: timeout) }
+  }
+
+  /// Writes pieces one behind the other, in as few system calls as can be (`sendmsg`, `writev`), without a copy.
+  ///
+  /// ```swift
+  /// try connection.write(contentsOf: [header, body])
+  /// ```
+  ///
+  /// - Throws: as for bytes; `PartialWrite` counts through all pieces.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @available(*, noasync, message: "call it in a coroutine")
+  public func write(contentsOf pieces: [[UInt8]], timeout: Duration? = nil) throws {
+    // An array has its elements in one place as long as it is not changed, which nothing does that is kept alive here.
+    let addresses = pieces.map { $0.withUnsafeBytes { $0 } }
+    try withExtendedLifetime(pieces) { try endpoint.write(addresses, timeout: timeout) }
+  }
+
+  /// Writes pieces one behind the other, which the caller keeps in their place. As for arrays.
+  ///
+  /// - Throws: as for bytes; `PartialWrite` counts through all pieces.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @available(*, noasync, message: "call it in a coroutine")
+  public func write(contentsOf pieces: [UnsafeRawBufferPointer], timeout: Duration? = nil) throws {
+    try endpoint.write(pieces, timeout: timeout)
+  }
+}
+
+extension StreamEndpoint {
+  @usableFromInline
+  func write(contiguous bytes: UnsafeRawBufferPointer, timeout: Duration?) throws {
+    try write(bytes, timeout: timeout)
+  }
+}
+
+private func requireLineLimit(_ limit: Int) {
+  require(limit >= 0, "a line can't have \(limit) bytes at most: give zero or more")
+}
+
+private func requireChunkSize(_ count: Int) {
+  require(count > 0, "chunks of \(count) bytes: give one or more")
+}

@@ -1,0 +1,70 @@
+import CCoroutineIO
+import Context
+import Coroutine
+import Glibc
+import Synchronization
+
+/// What the copies of a listener share. The socket is closed with the last one.
+// Unchecked: constant, but for what is atomic.
+final class ListenerStorage: Sendable {
+  let descriptor: Descriptor
+  let address: SocketAddress
+  /// The socket in the file system that belongs to it, if one does.
+  private let file: SocketFile?
+  /// When a shortage was told last, in nanoseconds; 0: never.
+  private let lastTold = Atomic<UInt64>(0)
+
+  init(_ descriptor: Descriptor, at address: SocketAddress, file: SocketFile? = nil) {
+    self.descriptor = descriptor
+    self.address = address
+    self.file = file
+  }
+
+  deinit { close() }
+
+  func close() {
+    guard !descriptor.isClosed else { return }
+    // First the name: a client that finds it finds a listener.
+    file?.remove()
+    descriptor.close()
+  }
+
+  /// Suspends the calling coroutine until there is a connection. `name` gets the peer's address.
+  func accept(_ limit: WaitLimit, name: (SocketAddress) -> String) throws -> (Descriptor, SocketAddress) {
+    while true {
+      do {
+        var peer: SocketAddress?
+        let number = try descriptor.perform(.accept, limit) { listener in
+          let (result, address) = SocketAddress.filled { Int(coroutine_io_accept(listener, $0, $1)) }
+          peer = address
+          return result
+        }
+        let connection = Int32(number)
+        let address = peer ?? SocketAddress(.unix([]))
+        return try SocketSetup.closingOnError(connection) {
+          (try Descriptor(adopting: connection, name: name(address)), address)
+        }
+      } catch let error as IOError {
+        switch error.code {
+        // The peer has gone before its turn, or its network has: accept(2) has the list.
+        case ECONNABORTED, EPROTO, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH, EPERM:
+          try Coroutine.checkCancellation()
+        case EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC:
+          tell(error)
+          try DescriptorShortage.wait(limit)
+        default: throw error
+        }
+      }
+    }
+  }
+
+  private func tell(_ error: IOError) {
+    // Never 0.
+    let now = WaitDeadline.after(.nanoseconds(1))
+    let last = lastTold.load(ordering: .relaxed)
+    guard last == 0 || now &- last > 60_000_000_000,
+      lastTold.compareExchange(expected: last, desired: now, ordering: .relaxed).exchanged
+    else { return }
+    CoroutineErrors.unhandled(AcceptSuspended(cause: error), descriptor.name)
+  }
+}

@@ -1,0 +1,92 @@
+import CCoroutineIO
+import Glibc
+
+/// The end of a pipe, or of something like it (a terminal, a FIFO), that is read.
+///
+/// Copies are the same end, for any thread; with the last one it is closed.
+public struct PipeReader: ReadableByteStream {
+  public let endpoint: StreamEndpoint
+
+  /// Takes over a descriptor that can be read: it no longer blocks, is closed by exec, and is closed with the last copy.
+  ///
+  /// That it does not block is a property of what is open, which other processes may share: for the standard input use
+  /// `standardInput()`, which opens it once more. Callable from any thread.
+  ///
+  /// - Throws: `IOError`: EPERM for a regular file, which never makes its reader wait; EBADF. Then the caller still has it.
+  public init(adopting fileDescriptor: Int32, name: String = "") throws {
+    endpoint = StreamEndpoint(
+      try Descriptor(adopting: fileDescriptor, name: name.isEmpty ? "pipe \(fileDescriptor)" : name))
+  }
+
+  init(_ descriptor: Descriptor) {
+    endpoint = StreamEndpoint(descriptor, socketDomain: nil)
+  }
+
+  /// The program's standard input, if it is a pipe or a terminal, opened once more: processes that share it still block.
+  /// Callable from any thread.
+  ///
+  /// ```swift
+  /// let lines = try PipeReader.standardInput().lines()
+  /// while let line = try lines.next() { … }
+  /// ```
+  ///
+  /// - Throws: `IOError`: EPERM where it is a regular file; ENXIO where it is a socket, which `init(adopting:)` takes.
+  public static func standardInput() throws -> PipeReader {
+    PipeReader(try openOnceMore(STDIN_FILENO, O_RDONLY, name: "standard input"))
+  }
+}
+
+/// The end of a pipe, or of something like it (a terminal, a FIFO), that is written to.
+///
+/// Copies are the same end, for any thread; with the last one it is closed, and the reader gets the end.
+public struct PipeWriter: WritableByteStream {
+  public let endpoint: StreamEndpoint
+
+  /// Takes over a descriptor that can be written to: it no longer blocks, is closed by exec, and is closed with the last
+  /// copy.
+  ///
+  /// That it does not block is a property of what is open, which other processes may share: for the standard output use
+  /// `standardOutput()`, which opens it once more. Callable from any thread.
+  ///
+  /// - Throws: `IOError`: EPERM for a regular file, which never makes its writer wait; EBADF. Then the caller still has it.
+  public init(adopting fileDescriptor: Int32, name: String = "") throws {
+    endpoint = StreamEndpoint(
+      try Descriptor(adopting: fileDescriptor, name: name.isEmpty ? "pipe \(fileDescriptor)" : name))
+  }
+
+  init(_ descriptor: Descriptor) {
+    endpoint = StreamEndpoint(descriptor, socketDomain: nil)
+  }
+
+  /// The program's standard output, if it is a pipe or a terminal, opened once more: processes that share it still block.
+  /// Callable from any thread.
+  ///
+  /// - Throws: `IOError`: EPERM where it is a regular file; ENXIO where it is a socket, which `init(adopting:)` takes.
+  public static func standardOutput() throws -> PipeWriter {
+    PipeWriter(try openOnceMore(STDOUT_FILENO, O_WRONLY, name: "standard output"))
+  }
+}
+
+/// A new pipe: what is written to the one end comes out of the other. Callable from any thread.
+///
+/// ```swift
+/// let (reader, writer) = try makePipe()
+/// Coroutine { try writer.write("hello\n"); writer.close() }
+/// print(try reader.readLine() ?? "")
+/// ```
+///
+/// - Throws: `IOError` if the process has no descriptor left.
+public func makePipe() throws -> (reader: PipeReader, writer: PipeWriter) {
+  var ends: [Int32] = [-1, -1]
+  guard coroutine_io_pipe(&ends) == 0 else { throw IOError(operation: "pipe", code: coroutine_io_errno(), subject: "a new pipe") }
+  let (reader, writer) = try adoptBoth(
+    ends[0], "pipe \(ends[0]) from \(ends[1])", ends[1], "pipe \(ends[1]) to \(ends[0])")
+  return (PipeReader(reader), PipeWriter(writer))
+}
+
+/// What is open, by a new descriptor that does not share whether it blocks.
+private func openOnceMore(_ number: Int32, _ mode: Int32, name: String) throws -> Descriptor {
+  let copy = open("/proc/self/fd/\(number)", mode | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)
+  guard copy >= 0 else { throw IOError(operation: "open", code: coroutine_io_errno(), subject: name) }
+  return try SocketSetup.closingOnError(copy) { try Descriptor(adopting: copy, name: name) }
+}

@@ -1,0 +1,164 @@
+import Context
+import Coroutine
+import Synchronization
+
+extension StreamListener {
+  /// Handles connections, each in a coroutine of its own, until the calling coroutine is cancelled or the listener closed.
+  ///
+  /// ```swift
+  /// let server = Coroutine(name: "echo") {
+  ///   try listener.serve(limit: 10_000) { connection in
+  ///     while let bytes = try connection.read(timeout: .seconds(60)) { try connection.write(bytes) }
+  ///   }
+  /// }
+  /// …
+  /// server.cancel()             // no new connections; those that run have ten seconds to end
+  /// ```
+  ///
+  /// The coroutines run on the caller's scheduler, and are named after their peers. A connection is closed when its handler
+  /// has returned or thrown. An error of one never ends the others.
+  ///
+  /// When it is cancelled, or the listener closed, it accepts nothing more, waits for the connections that run, for as long as
+  /// `grace` at most, then cancels them, and waits for their ends. The listener itself stays open; clients wait in its queue.
+  ///
+  /// - Parameters:
+  ///   - limit: how many connections run at a time, at least 1; more wait to be accepted. `nil`: any number.
+  ///   - grace: how long the connections may go on after the end; zero or less: they are cancelled at once.
+  ///   - stackSize: of each connection's coroutine; `nil` for the default.
+  ///   - onError: told of each error of a handler, in the connection's coroutine, except that of one which was cancelled at
+  ///     the end. `nil`: `CoroutineErrors.unhandled` is told of the first error of each kind, and at the end, how many there
+  ///     were.
+  ///   - handler: what is done with a connection. May suspend, throw, and write and read as it likes.
+  /// - Throws: `CancellationError` when it was cancelled; `IOError` if nothing can be accepted any more. Nothing if the
+  ///   listener was closed.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @available(*, noasync, message: "call it in a coroutine")
+  public func serve(
+    limit: Int? = nil, grace: Duration = .seconds(10), stackSize: Int? = nil,
+    onError: (@Sendable (_ error: any Error, _ peer: SocketAddress) -> Void)? = nil,
+    _ handler: @escaping @Sendable (Connection) throws -> Void
+  ) throws {
+    _ = CoroutineCore.running(for: "serve")
+    require(limit ?? 1 > 0, "serve(limit: \(limit ?? 0)) at \(address): at least one connection has to be allowed")
+    let connections = RunningConnections(limit: limit, name: "\(address)")
+    let errors = ServingErrors(origin: "serving \(address)", onError: onError)
+    defer { errors.reportRest() }
+    var failure: (any Error)?
+    do {
+      while true {
+        try connections.waitForRoom()
+        do {
+          let connection = try accept(timeout: nil)
+          connections.start(name: connection.name, stackSize: stackSize) { isCancelled in
+            defer { connection.close() }
+            do { try handler(connection) } catch {
+              if !(isCancelled() && isCancellation(error)) { errors.report(error, of: connection.remoteAddress) }
+            }
+          }
+        } catch {
+          connections.giveBackRoom()
+          throw error
+        }
+      }
+    } catch is DescriptorClosed {
+    } catch {
+      failure = error
+    }
+    withCancellationShield { connections.end(after: grace) }
+    if let failure { throw failure }
+  }
+}
+
+private func isCancellation(_ error: any Error) -> Bool {
+  error is CancellationError || (error as? PartialWrite)?.cause is CancellationError
+}
+
+/// The coroutines of the connections that are served.
+///
+/// Not a scope's children: a scope ends all of them when one fails, as one does that gets no stack.
+// Unchecked: the lock guards what changes.
+final class RunningConnections: @unchecked Sendable {
+  private let lock = Lock()
+  /// Those that run; `nil` for one that is just being started.
+  private var running: [UInt64: Coroutine<Void, Never>?] = [:]
+  private var started: UInt64 = 0
+  private var isCancelled = false
+  /// The room that is left.
+  private let room: Semaphore?
+  private let all: WaitGroup
+
+  init(limit: Int?, name: String) {
+    room = limit.map { Semaphore(permits: $0, name: "connections at \(name)") }
+    all = WaitGroup(name: "connections at \(name)")
+  }
+
+  /// Suspends the calling coroutine while there are as many as may be.
+  func waitForRoom() throws {
+    try room?.acquire()
+  }
+
+  /// The room that was waited for is not needed.
+  func giveBackRoom() {
+    room?.release()
+  }
+
+  /// Starts one, which takes the room that was waited for. `body` is told whether all are being cancelled.
+  func start(name: String, stackSize: Int?, _ body: @escaping @Sendable (_ isCancelled: () -> Bool) -> Void) {
+    all.add()
+    let number = lock.withLock {
+      started += 1
+      running.updateValue(nil, forKey: started)
+      return started
+    }
+    let run = ConnectionRun(number, of: self)
+    let coroutine = Coroutine(name: name, stackSize: stackSize) {
+      // Also where the body never begins, for want of a stack: with the run's end.
+      defer { run.end() }
+      body { run.isCancelled }
+    }
+    // It may have ended by now.
+    lock.withLock { if running[number] != nil { running[number] = .some(coroutine) } }
+  }
+
+  /// Waits until all have ended, and cancels them when the time is up.
+  func end(after grace: Duration) {
+    do {
+      try all.wait(timeout: grace)
+    } catch {
+      let rest = lock.withLock {
+        isCancelled = true
+        return running.values.compactMap { $0 }
+      }
+      for coroutine in rest { coroutine.cancel() }
+      do { try all.wait() } catch { fatalError("a shielded wait for connections ended early: \(error)") }
+    }
+  }
+
+  fileprivate var isBeingCancelled: Bool { lock.withLock { isCancelled } }
+
+  fileprivate func ended(_ number: UInt64) {
+    // Released after the unlock.
+    let coroutine = lock.withLock { running.removeValue(forKey: number) }
+    guard coroutine != nil else { return }
+    room?.release()
+    all.done()
+  }
+}
+
+/// One connection's place among those that run, until its coroutine has ended or turns out never to begin.
+private final class ConnectionRun: Sendable {
+  private let number: UInt64
+  private let connections: RunningConnections
+
+  init(_ number: UInt64, of connections: RunningConnections) {
+    self.number = number
+    self.connections = connections
+  }
+
+  deinit { end() }
+
+  var isCancelled: Bool { connections.isBeingCancelled }
+
+  /// A second time: nothing.
+  func end() { connections.ended(number) }
+}

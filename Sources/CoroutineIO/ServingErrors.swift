@@ -1,0 +1,59 @@
+import Context
+import Coroutine
+
+/// What becomes of the errors of a server's connections: each goes to the program's handler; without one, the first of
+/// each kind is told, so that a thousand clients that vanish write one line.
+// Unchecked: the lock guards what changes.
+final class ServingErrors: @unchecked Sendable {
+  private let origin: String
+  private let onError: (@Sendable (any Error, SocketAddress) -> Void)?
+  private let lock = Lock()
+  /// How often each kind came after the first time.
+  private var repeated: [String: Int] = [:]
+
+  /// More kinds than a server has; further ones are counted as one.
+  private static var mostKinds: Int { 64 }
+
+  init(origin: String, onError: (@Sendable (any Error, SocketAddress) -> Void)?) {
+    self.origin = origin
+    self.onError = onError
+  }
+
+  func report(_ error: any Error, of peer: SocketAddress) {
+    if let onError { return onError(error, peer) }
+    let isFirst = lock.withLock {
+      var kind = Self.kind(of: error)
+      if repeated[kind] == nil, repeated.count >= Self.mostKinds { kind = "other errors" }
+      let isFirst = repeated[kind] == nil
+      repeated[kind, default: -1] += 1
+      return isFirst
+    }
+    if isFirst { CoroutineErrors.unhandled(error, "\(origin), connection from \(peer)") }
+  }
+
+  /// The server ends: how many there were beside those that were told.
+  func reportRest() {
+    let counts = lock.withLock { repeated.filter { $0.value > 0 } }
+    guard !counts.isEmpty else { return }
+    CoroutineErrors.unhandled(RepeatedErrors(counts: counts), origin)
+  }
+
+  /// What is the same for all clients: no address, no number.
+  private static func kind(of error: any Error) -> String {
+    switch error {
+    case let error as IOError: "\(error.operation), errno \(error.code)"
+    case let error as PartialWrite: "a part written, " + kind(of: error.cause)
+    default: String(reflecting: type(of: error))
+    }
+  }
+}
+
+/// The errors of a server's connections that were not told one by one, when it ends.
+public struct RepeatedErrors: Error, CustomStringConvertible {
+  /// How often each kind came again, after the first that was told.
+  public let counts: [String: Int]
+
+  public var description: String {
+    "errors that came again: " + counts.sorted { $0.key < $1.key }.map { "\($0.key): \($0.value)" }.joined(separator: "; ")
+  }
+}

@@ -1,0 +1,127 @@
+import CCoroutineIO
+import Coroutine
+import Glibc
+
+/// A stream between two sockets: `TCPConnection`, `UnixConnection`.
+public protocol SocketConnection: ReadableByteStream, WritableByteStream {
+  /// The peer's address; that of a Unix socket that is bound to nothing has no name.
+  var remoteAddress: SocketAddress { get }
+}
+
+extension SocketConnection {
+  /// The address of this side.
+  ///
+  /// - Throws: `DescriptorClosed`, `IOError`.
+  public var localAddress: SocketAddress {
+    get throws {
+      try descriptor.withFileDescriptor { try SocketSetup.localAddress(of: $0, name: name) }
+    }
+  }
+
+  /// Ends this side's half of the stream: the peer reads what was written, then the end. Reading goes on. Callable
+  /// inside coroutines, like a write, of which it has the turn.
+  ///
+  /// ```swift
+  /// try connection.write(request)
+  /// try connection.finishWriting()
+  /// while let bytes = try connection.read() { answer += bytes }
+  /// ```
+  ///
+  /// - Throws: `StreamInUse` while another coroutine writes; `DescriptorClosed`; `CancellationError`; `IOError`, such as
+  ///   ENOTCONN where the peer has reset the connection.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @available(*, noasync, message: "call it in a coroutine")
+  public func finishWriting() throws { try endpoint.finishWriting() }
+}
+
+/// What is done to sockets before they are of use. No state.
+enum SocketSetup {
+  /// A new socket that does not block and is closed by exec. The caller closes it.
+  static func make(_ domain: Int32, _ type: __socket_type, name: String) throws -> Int32 {
+    let number = socket(domain, Int32(type.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue), 0)
+    guard number >= 0 else { throw IOError(operation: "socket", code: coroutine_io_errno(), subject: name) }
+    return number
+  }
+
+  /// Gives `number` to `body`, which closes it or hands it on, or to the kernel if `body` throws.
+  static func closingOnError<Result>(_ number: Int32, _ body: () throws -> Result) throws -> Result {
+    do { return try body() } catch {
+      Glibc.close(number)
+      throw error
+    }
+  }
+
+  static func set(_ option: Int32, of level: Int32, to value: Int32 = 1, on number: Int32, name: String) throws {
+    var value = value
+    guard setsockopt(number, level, option, &value, socklen_t(MemoryLayout<Int32>.size)) == 0 else {
+      throw IOError(operation: "setsockopt", code: coroutine_io_errno(), subject: name)
+    }
+  }
+
+  static func bind(_ number: Int32, to address: SocketAddress, name: String) throws {
+    guard address.withSockaddr({ Glibc.bind(number, $0, $1) }) == 0 else {
+      throw IOError(operation: "bind", code: coroutine_io_errno(), subject: name)
+    }
+  }
+
+  static func localAddress(of number: Int32, name: String) throws -> SocketAddress {
+    let (result, address) = SocketAddress.filled { Int(getsockname(number, $0, $1)) }
+    guard result == 0, let address else { throw IOError(operation: "getsockname", code: coroutine_io_errno(), subject: name) }
+    return address
+  }
+
+  /// Connects a new stream socket; suspends until the peer has answered.
+  ///
+  /// - Parameter configure: is given the socket before it connects.
+  static func connect(
+    to address: SocketAddress, name: String, _ limit: WaitLimit, configure: (Int32) throws -> Void = { _ in }
+  ) throws -> Descriptor {
+    try Coroutine.checkCancellation()
+    let number = try make(address.domain, SOCK_STREAM, name: name)
+    // The kernel says of a socket that is not connecting yet that it can be written to: so it is made known to the poller
+    // only when it is.
+    let (descriptor, isConnected) = try closingOnError(number) {
+      try configure(number)
+      let isConnected = try beginToConnect(number, to: address, name: name, limit)
+      return (try Descriptor(adopting: number, name: name), isConnected)
+    }
+    if isConnected { return descriptor }
+    do {
+      _ = try descriptor.perform(.connect, limit) { outcomeOfConnect($0) }
+    } catch {
+      descriptor.close()
+      throw error
+    }
+    return descriptor
+  }
+
+  /// Whether it is connected already; else it is going to be.
+  private static func beginToConnect(
+    _ number: Int32, to address: SocketAddress, name: String, _ limit: WaitLimit
+  ) throws -> Bool {
+    while true {
+      if address.withSockaddr({ Glibc.connect(number, $0, $1) }) == 0 { return true }
+      switch coroutine_io_errno() {
+      // An interrupted one goes on by itself.
+      case EINPROGRESS, EINTR: return false
+      // The queue of a Unix listener is full. The kernel does not tell when it no longer is.
+      case EAGAIN where address.family == .unix: try pause(limit)
+      case let code: throw IOError(operation: "connect", code: code, subject: name)
+      }
+    }
+  }
+
+  private static func pause(_ limit: WaitLimit) throws {
+    guard WaitDeadline.after(.milliseconds(1)) <= limit.deadline else { throw TimeoutError(after: limit.timeout) }
+    try Coroutine.sleep(for: .milliseconds(1))
+  }
+
+  /// 0: connected. -1 with `errno`: it failed, or (EAGAIN) it has not been decided.
+  private static func outcomeOfConnect(_ number: Int32) -> Int {
+    guard coroutine_io_is_ready(number, true) else { return Int(coroutine_io_fail(EAGAIN)) }
+    var code: Int32 = 0
+    var length = socklen_t(MemoryLayout<Int32>.size)
+    guard getsockopt(number, SOL_SOCKET, SO_ERROR, &code, &length) == 0 else { return -1 }
+    return code == 0 ? 0 : Int(coroutine_io_fail(code))
+  }
+}

@@ -1,0 +1,276 @@
+import CCoroutineIO
+import Coroutine
+import Glibc
+import Synchronization
+
+/// What the copies of a stream share: its descriptor, the bytes read ahead, and who reads and writes at this moment.
+///
+/// The streams of this module have one each. A type of yours becomes a stream by having one, such as a serial line:
+///
+/// ```swift
+/// struct SerialLine: ReadableByteStream, WritableByteStream {
+///   let endpoint: StreamEndpoint
+///   init(path: String) throws {
+///     endpoint = StreamEndpoint(try Descriptor(adopting: open(path, O_RDWR | O_NOCTTY), name: path))
+///   }
+/// }
+/// ```
+///
+/// The descriptor is closed when the last copy is gone.
+// Unchecked: the buffer belongs to the coroutine that has the readers' claim; all else is constant or atomic.
+public final class StreamEndpoint: @unchecked Sendable {
+  /// What it reads and writes.
+  public let descriptor: Descriptor
+  /// Sockets write by system calls of their own, which can be told not to raise SIGPIPE.
+  private let isSocket: Bool
+  /// Whether a read that brings less than was asked for has brought all. Not of a Unix socket, which gives the bytes in parts
+  /// where descriptors were sent with them.
+  private let shortReadsAreLast: Bool
+  /// The numbers of the coroutines that read and write at this moment; 0: none. Each holds its claim for a whole
+  /// operation, its waits included.
+  private let reader = Atomic<UInt64>(0)
+  private let writer = Atomic<UInt64>(0)
+  // Of the reader.
+  @exclusivity(unchecked) private var buffer = StreamBuffer()
+
+  /// The endpoint of something that reads and writes bytes as they come: no socket of datagrams.
+  ///
+  /// - Parameter descriptor: is closed together with the endpoint.
+  public convenience init(_ descriptor: Descriptor) {
+    let domain = try? descriptor.withFileDescriptor { number in
+      var domain: Int32 = 0
+      var length = socklen_t(MemoryLayout<Int32>.size)
+      return getsockopt(number, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 ? domain : nil
+    }
+    self.init(descriptor, socketDomain: domain ?? nil)
+  }
+
+  /// - Parameter socketDomain: `nil` for what is no socket.
+  init(_ descriptor: Descriptor, socketDomain: Int32?) {
+    self.descriptor = descriptor
+    isSocket = socketDomain != nil
+    shortReadsAreLast = socketDomain != AF_UNIX
+  }
+
+  deinit { close() }
+
+  func close() {
+    descriptor.close()
+    DescriptorShortage.descriptorWasClosed()
+  }
+
+  // MARK: Reading
+
+  func read(into target: UnsafeMutableRawBufferPointer, timeout: Duration?) throws -> Int {
+    try reading {
+      if target.isEmpty { return 0 }
+      if !buffer.isEmpty { return buffer.take(into: target) }
+      return try descriptor.perform(.read, WaitLimit(timeout), asked: whole(target.count)) { number in
+        Glibc.read(number, target.baseAddress, target.count)
+      }
+    }
+  }
+
+  func read(upTo count: Int, timeout: Duration?) throws -> [UInt8]? {
+    require(count > 0, "read(upTo: \(count)) on \(descriptor.name): ask for one byte or more")
+    return try reading {
+      if !buffer.isEmpty { return buffer.take(min(count, buffer.count)) }
+      var bytes: [UInt8] = []
+      // The array is made when there is something to read: a waiter needs no memory for it.
+      _ = try descriptor.perform(.read, WaitLimit(timeout), asked: whole(count)) { number in
+        var result = 0
+        var code: Int32 = 0
+        bytes = [UInt8](unsafeUninitializedCapacity: count) { target, initialized in
+          result = Glibc.read(number, target.baseAddress, count)
+          code = coroutine_io_errno()
+          initialized = max(result, 0)
+        }
+        return result < 0 ? Int(coroutine_io_fail(code)) : result
+      }
+      if bytes.isEmpty { return nil }
+      // Few bytes in much memory, which the caller may keep.
+      return bytes.count < count / 4 ? bytes.withUnsafeBytes { [UInt8]($0) } : bytes
+    }
+  }
+
+  func readExactly(_ count: Int, timeout: Duration?) throws -> [UInt8] {
+    require(count >= 0, "readExactly(\(count)) on \(descriptor.name): the number of bytes must not be negative")
+    return try reading {
+      guard try gather(count, WaitLimit(timeout)) else {
+        throw UnexpectedEndOfStream(bytes: buffer.take(buffer.count), expected: count, subject: descriptor.name)
+      }
+      return buffer.take(count)
+    }
+  }
+
+  /// As many bytes, or those before the end; `nil` at the end.
+  func readChunk(of count: Int, timeout: Duration?) throws -> [UInt8]? {
+    try reading {
+      _ = try gather(count, WaitLimit(timeout))
+      return buffer.isEmpty ? nil : buffer.take(min(count, buffer.count))
+    }
+  }
+
+  func readLine(limit: Int, timeout: Duration?) throws -> String? {
+    try reading {
+      let waitLimit = WaitLimit(timeout)
+      var looked = 0
+      while true {
+        let bytes = buffer.bytes
+        if looked < bytes.count, let base = bytes.baseAddress,
+          let newline = memchr(base + looked, 10, bytes.count - looked)
+        {
+          let length = UnsafeRawPointer(newline) - base
+          let text = UnsafeRawBufferPointer(rebasing: bytes[..<length]).droppingCarriageReturn
+          guard text.count <= limit else { throw LineTooLong(limit: limit, subject: descriptor.name) }
+          let line = String(decoding: text, as: UTF8.self)
+          buffer.drop(length + 1)
+          return line
+        }
+        guard bytes.droppingCarriageReturn.count <= limit else {
+          throw LineTooLong(limit: limit, subject: descriptor.name)
+        }
+        looked = bytes.count
+        guard try fill(1, waitLimit) else {
+          // The last line need not have an end.
+          guard !buffer.isEmpty else { return nil }
+          let line = String(decoding: buffer.bytes, as: UTF8.self)
+          buffer.drop(buffer.count)
+          return line
+        }
+      }
+    }
+  }
+
+  /// Reads until so many bytes are in the buffer; false if the stream ends before. What has come stays there if it throws:
+  /// the next read begins with it.
+  private func gather(_ count: Int, _ limit: WaitLimit) throws -> Bool {
+    while buffer.count < count {
+      // Not all of it at once: a peer that announces much need not send it.
+      let space = min(count - buffer.count, max(65_536, buffer.count))
+      guard try fill(space, limit) else { return false }
+    }
+    return true
+  }
+
+  /// Reads more into the buffer, which has room for `space` bytes then, or more; false at the end.
+  private func fill(_ space: Int, _ limit: WaitLimit) throws -> Bool {
+    let asked: Int
+    if buffer.isEmpty {
+      asked = max(space, StreamBuffer.usualCapacity)
+    } else {
+      buffer.reserve(space)
+      asked = buffer.room.count
+    }
+    let count = try descriptor.perform(.read, limit, asked: whole(asked)) { number in
+      // An empty buffer gets its memory only now that there may be something, and loses it if there is not.
+      buffer.reserve(asked)
+      let count = Glibc.read(number, buffer.room.baseAddress, asked)
+      guard count <= 0 else { return count }
+      let code = coroutine_io_errno()
+      buffer.releaseIfEmpty()
+      return count == 0 ? 0 : Int(coroutine_io_fail(code))
+    }
+    buffer.add(count)
+    return count > 0
+  }
+
+  /// How many bytes are asked for, if a read of fewer tells that there are no more.
+  private func whole(_ count: Int) -> Int? { shortReadsAreLast ? count : nil }
+
+  private func reading<Result>(_ body: () throws -> Result) throws -> Result {
+    let core = CoroutineCore.running(for: "read")
+    try claim(reader, for: core, "read")
+    defer {
+      buffer.releaseIfEmpty()
+      reader.store(0, ordering: .releasing)
+    }
+    try begin()
+    return try body()
+  }
+
+  // MARK: Writing
+
+  func write(_ bytes: UnsafeRawBufferPointer, timeout: Duration?) throws {
+    try writing {
+      let limit = WaitLimit(timeout)
+      var written = 0
+      while written < bytes.count {
+        let rest = UnsafeRawBufferPointer(rebasing: bytes[written...])
+        do {
+          written += try descriptor.perform(.write, limit, asked: rest.count) { number in
+            if isSocket { return send(number, rest.baseAddress, rest.count, Int32(MSG_NOSIGNAL)) }
+            var piece = iovec(rest)
+            return coroutine_io_write_quietly(number, &piece, 1)
+          }
+        } catch where written > 0 {
+          throw PartialWrite(bytesWritten: written, bytesAsked: bytes.count, cause: error)
+        }
+      }
+    }
+  }
+
+  /// Writes pieces one behind the other, as many at a time as the kernel takes.
+  func write(_ pieces: [UnsafeRawBufferPointer], timeout: Duration?) throws {
+    try writing {
+      let limit = WaitLimit(timeout)
+      var rest = IOPieces(pieces)
+      let asked = rest.count
+      while rest.count > 0 {
+        do {
+          let written = try rest.withNext { next, count in
+            try descriptor.perform(.write, limit, asked: count) { number in
+              if !isSocket { return coroutine_io_write_quietly(number, next.baseAddress, Int32(next.count)) }
+              var message = msghdr()
+              message.msg_iov = next.baseAddress
+              message.msg_iovlen = next.count
+              return sendmsg(number, &message, Int32(MSG_NOSIGNAL))
+            }
+          }
+          rest.drop(written)
+        } catch where rest.count < asked {
+          throw PartialWrite(bytesWritten: asked - rest.count, bytesAsked: asked, cause: error)
+        }
+      }
+    }
+  }
+
+  /// Tells the peer that nothing more will be written.
+  func finishWriting() throws {
+    try writing {
+      try descriptor.withFileDescriptor { number in
+        if shutdown(number, Int32(SHUT_WR)) != 0 {
+          throw IOError(operation: "shutdown", code: coroutine_io_errno(), subject: descriptor.name)
+        }
+      }
+    }
+  }
+
+  private func writing(_ body: () throws -> Void) throws {
+    let core = CoroutineCore.running(for: "write")
+    try claim(writer, for: core, "write")
+    defer { writer.store(0, ordering: .releasing) }
+    try begin()
+    try body()
+  }
+
+  // MARK: Both
+
+  private func claim(_ claim: borrowing Atomic<UInt64>, for core: CoroutineCore, _ operation: String) throws {
+    let (exchanged, holder) = claim.compareExchange(expected: 0, desired: core.id, ordering: .acquiring)
+    if !exchanged { throw StreamInUse(operation: operation, subject: descriptor.name, holder: holder) }
+  }
+
+  /// A cancelled coroutine does not even get what has been read ahead, nor does one get that from a closed stream.
+  private func begin() throws {
+    try Coroutine.checkCancellation()
+    if descriptor.isClosed { try descriptor.withFileDescriptor { _ in } }
+  }
+}
+
+extension UnsafeRawBufferPointer {
+  /// Without a carriage return at its end.
+  fileprivate var droppingCarriageReturn: UnsafeRawBufferPointer {
+    last == 13 ? UnsafeRawBufferPointer(rebasing: dropLast()) : self
+  }
+}

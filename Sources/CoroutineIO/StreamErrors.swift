@@ -1,0 +1,55 @@
+/// A second coroutine began to read a stream, or to write to it, while another one was at it. The second one has touched
+/// nothing; the first one goes on.
+///
+/// One coroutine may read while another writes. Several that write messages take turns, by a `CoroutineMutex` or by one
+/// writing coroutine with a channel.
+public struct StreamInUse: Error, Equatable, CustomStringConvertible {
+  /// "read" or "write".
+  public let operation: String
+  /// The stream's name.
+  public let subject: String
+  /// The number of the coroutine that has it.
+  public let holder: UInt64
+
+  public var description: String {
+    "\(operation) on \(subject): coroutine #\(holder) does that at this moment; "
+      + "a stream has one reader and one writer at a time"
+  }
+}
+
+/// A stream ended before as many bytes had come as were asked for.
+public struct UnexpectedEndOfStream: Error, Equatable, CustomStringConvertible {
+  /// What had come. Nothing follows it.
+  public let bytes: [UInt8]
+  /// How many were asked for.
+  public let expected: Int
+  /// The stream's name.
+  public let subject: String
+
+  public var description: String { "\(subject) ended after \(bytes.count) of \(expected) bytes" }
+}
+
+/// A line is longer than allowed. The stream is as before: its bytes can still be read in another way.
+public struct LineTooLong: Error, Equatable, CustomStringConvertible {
+  /// How many bytes were allowed.
+  public let limit: Int
+  /// The stream's name.
+  public let subject: String
+
+  public var description: String { "\(subject) sent a line of more than \(limit) bytes" }
+}
+
+/// A write ended after a part of its bytes: the time was up, the coroutine was cancelled, the peer has gone.
+///
+/// The peer has got, or will get, the first `bytesWritten` bytes. A write that ends before its first byte throws the
+/// `cause` itself.
+public struct PartialWrite: Error, CustomStringConvertible {
+  /// How many bytes the kernel has taken, from the first on.
+  public let bytesWritten: Int
+  /// How many there were to write.
+  public let bytesAsked: Int
+  /// Why it ended: `TimeoutError`, `CancellationError`, `IOError`, `DescriptorClosed`.
+  public let cause: any Error
+
+  public var description: String { "\(bytesWritten) of \(bytesAsked) bytes were written: \(cause)" }
+}

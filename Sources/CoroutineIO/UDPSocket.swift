@@ -1,0 +1,133 @@
+import CCoroutineIO
+import Coroutine
+import Glibc
+
+/// A socket for datagrams by UDP: each is sent and received as a whole, or not at all.
+///
+/// ```swift
+/// let socket = try UDPSocket(port: 5353)
+/// while true {
+///   let question = try socket.receive()
+///   try socket.send(answer(to: question.bytes), to: question.sender)
+/// }
+/// ```
+///
+/// Copies are the same socket, for any thread; with the last one it is closed. Any number of coroutines may send and
+/// receive: each datagram goes to one of them.
+public struct UDPSocket: Sendable {
+  /// What it sends and receives by.
+  public let descriptor: Descriptor
+
+  /// A socket at an address of this machine. Callable from any thread.
+  ///
+  /// - Parameters:
+  ///   - host: a numeric address: "127.0.0.1", "::1"; "0.0.0.0" and "::" for all of this machine's. It decides between
+  ///     IPv4 and IPv6.
+  ///   - port: 0: one that is free, which `localAddress` tells.
+  ///   - reusePort: lets several sockets have the same port; the kernel spreads the senders (SO_REUSEPORT).
+  /// - Throws: `InvalidAddress`; `IOError`, such as EADDRINUSE.
+  public init(host: String = "127.0.0.1", port: Int = 0, reusePort: Bool = false) throws {
+    let address = try SocketAddress(ip: host, port: port)
+    let name = "UDP \(address)"
+    let number = try SocketSetup.make(address.domain, SOCK_DGRAM, name: name)
+    descriptor = try SocketSetup.closingOnError(number) {
+      if reusePort { try SocketSetup.set(SO_REUSEPORT, of: SOL_SOCKET, on: number, name: name) }
+      try SocketSetup.bind(number, to: address, name: name)
+      let bound = try SocketSetup.localAddress(of: number, name: name)
+      return try Descriptor(adopting: number, name: "UDP \(bound)")
+    }
+  }
+
+  /// Where it is.
+  ///
+  /// - Throws: `DescriptorClosed`, `IOError`.
+  public var localAddress: SocketAddress {
+    get throws { try descriptor.withFileDescriptor { try SocketSetup.localAddress(of: $0, name: descriptor.name) } }
+  }
+
+  /// Gives the socket one peer: `send(_:)` sends to it, and datagrams of others are dropped. That nobody is there is an
+  /// `IOError` (ECONNREFUSED) of a later operation, where the peer's machine says so. Callable from any thread.
+  ///
+  /// - Throws: `InvalidAddress` for that of a Unix socket; `DescriptorClosed`; `IOError`.
+  public func connect(to peer: SocketAddress) throws {
+    try requireInternet(peer)
+    try descriptor.withFileDescriptor { number in
+      if peer.withSockaddr({ Glibc.connect(number, $0, $1) }) != 0 {
+        throw IOError(operation: "connect", code: coroutine_io_errno(), subject: descriptor.name)
+      }
+    }
+  }
+
+  /// Sends a datagram; suspends while the kernel has no room for it.
+  ///
+  /// - Parameters:
+  ///   - bytes: up to 65,507 of them by IPv4; larger than the path takes, some 1,400, they travel in parts.
+  ///   - peer: where to; `nil`: to the one that was given by `connect(to:)`.
+  ///   - timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+  /// - Throws: `TimeoutError`, `CancellationError`, `DescriptorClosed`; `IOError`, such as EMSGSIZE.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @available(*, noasync, message: "call it in a coroutine")
+  public func send(_ bytes: [UInt8], to peer: SocketAddress? = nil, timeout: Duration? = nil) throws {
+    _ = CoroutineCore.running(for: "UDPSocket.send(_:to:)")
+    try Coroutine.checkCancellation()
+    _ = try bytes.withUnsafeBytes { bytes in
+      try descriptor.perform(.write, WaitLimit(timeout)) { number in
+        let flags = Int32(MSG_NOSIGNAL)
+        guard let peer else { return Glibc.send(number, bytes.baseAddress, bytes.count, flags) }
+        return peer.withSockaddr { sendto(number, bytes.baseAddress, bytes.count, flags, $0, $1) }
+      }
+    }
+  }
+
+  /// Receives a datagram; suspends until there is one.
+  ///
+  /// - Parameters:
+  ///   - count: how many bytes at most; not negative: traps. Those behind are lost, which the datagram tells.
+  ///   - timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+  /// - Throws: `TimeoutError`, `CancellationError`, and has received nothing; `DescriptorClosed`; `IOError`.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @available(*, noasync, message: "call it in a coroutine")
+  public func receive(upTo count: Int = 65_535, timeout: Duration? = nil) throws -> Datagram {
+    _ = CoroutineCore.running(for: "UDPSocket.receive(upTo:)")
+    require(count >= 0, "receive(upTo: \(count)) on \(descriptor.name): the number of bytes must not be negative")
+    try Coroutine.checkCancellation()
+    var bytes: [UInt8] = []
+    var sender: SocketAddress?
+    let length = try descriptor.perform(.read, WaitLimit(timeout)) { number in
+      var result = 0
+      var code: Int32 = 0
+      bytes = [UInt8](unsafeUninitializedCapacity: count) { target, initialized in
+        // With MSG_TRUNC the result is how long it was.
+        (result, sender) = SocketAddress.filled {
+          recvfrom(number, target.baseAddress, count, Int32(MSG_TRUNC), $0, $1)
+        }
+        code = coroutine_io_errno()
+        initialized = min(max(result, 0), count)
+      }
+      return result < 0 ? Int(coroutine_io_fail(code)) : result
+    }
+    // Few bytes in much memory, which the caller may keep.
+    if bytes.count < count / 4 { bytes = bytes.withUnsafeBytes { [UInt8]($0) } }
+    guard let sender else { fatalError("\(descriptor.name) has got a datagram of no address") }
+    return Datagram(bytes: bytes, sender: sender, length: length)
+  }
+
+  /// Closes it: operations that wait throw `DescriptorClosed`, as all do that come later. Callable from any thread.
+  public func close() {
+    descriptor.close()
+    DescriptorShortage.descriptorWasClosed()
+  }
+}
+
+/// What a `UDPSocket` has received.
+public struct Datagram: Equatable, Sendable {
+  /// What was sent, or its beginning.
+  public let bytes: [UInt8]
+  /// Who has sent it.
+  public let sender: SocketAddress
+  /// How many bytes were sent.
+  public let length: Int
+
+  /// Whether bytes are missing at the end, as there was no room for them.
+  public var isTruncated: Bool { length > bytes.count }
+}

@@ -1,0 +1,177 @@
+import Coroutine
+import CoroutineIO
+import CoroutineTestSupport
+import Foundation
+import Glibc
+import Synchronization
+import Testing
+
+@Suite(.ownThreads)
+struct ListenerTests {
+  @Test func aPortThatIsTakenIsRefused() throws {
+    let listener = try TCPListener()
+    let error = #expect(throws: IOError.self) { try TCPListener(at: listener.address) }
+    #expect(error?.code == EADDRINUSE)
+    let one = try TCPListener(reusePort: true)
+    let other = try TCPListener(at: one.address, reusePort: true)
+    #expect(one.address == other.address)
+  }
+
+  @Test func acceptEndsByTimeoutCancelAndClose() throws {
+    try runUntilComplete {
+      let listener = try TCPListener()
+      #expect(throws: TimeoutError.self) { try listener.accept(timeout: .milliseconds(1)) }
+      #expect(throws: TimeoutError.self) { try listener.accept(timeout: .zero) }
+      let cancelled = Coroutine { try listener.accept() }
+      let closed = Coroutine { try listener.accept() }
+      Coroutine.yield()
+      cancelled.cancel()
+      #expect(throws: CancellationError.self) { try cancelled.get() }
+      listener.close()
+      #expect(throws: DescriptorClosed.self) { try closed.get() }
+      #expect(throws: DescriptorClosed.self) { try listener.accept() }
+    }
+  }
+
+  @Test func eachWaiterGetsAConnectionOfItsOwn() throws {
+    try runUntilComplete {
+      let listener = try TCPListener()
+      let accepts = (0..<3).map { _ in Coroutine { try listener.accept() } }
+      Coroutine.yield()
+      let clients = try (0..<3).map { _ in try TCPConnection(to: listener.address) }
+      let peers = try accepts.map { try $0.get().remoteAddress }
+      #expect(try Set(peers) == Set(clients.map { try $0.localAddress }))
+    }
+  }
+
+  @Test func aConnectionResetBeforeItsTurnDisturbsNoOther() throws {
+    try runUntilComplete {
+      let listener = try TCPListener()
+      let hasty = try TCPConnection(to: listener.address)
+      try hasty.descriptor.withFileDescriptor { number in
+        var option = linger(l_onoff: 1, l_linger: 0)
+        #expect(setsockopt(number, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size)) == 0)
+      }
+      hasty.close()
+      let patient = try TCPConnection(to: listener.address)
+      try patient.write("hello")
+      var seen: [[UInt8]] = []
+      // Linux hands the first one over all the same, and its first read fails.
+      while seen.isEmpty {
+        let connection = try listener.accept()
+        do { seen.append(try connection.readExactly(5)) } catch let error as IOError { #expect(error.code == ECONNRESET) }
+      }
+      #expect(seen == [bytes("hello")])
+    }
+  }
+
+  @Test func aUnixListenersPathComesAndGoes() throws {
+    let folder = try TemporaryFolder()
+    let path = folder.path + "/socket"
+    let listener = try UnixListener(path: path)
+    #expect(FileManager.default.fileExists(atPath: path))
+    #expect(listener.address.path == path)
+    listener.close()
+    #expect(!FileManager.default.fileExists(atPath: path))
+    _ = try UnixListener(path: path)
+    #expect(!FileManager.default.fileExists(atPath: path))
+  }
+
+  @Test func aLivingListenersPathIsNotTaken() throws {
+    let folder = try TemporaryFolder()
+    let path = folder.path + "/socket"
+    let listener = try UnixListener(path: path)
+    let error = #expect(throws: IOError.self) { try UnixListener(path: path) }
+    #expect(error?.code == EADDRINUSE)
+    try runUntilComplete {
+      let client = try UnixConnection(to: path)
+      // The other one's probe may be first.
+      while true {
+        let connection = try listener.accept()
+        try? client.write("x")
+        if try connection.read() != nil { break }
+      }
+    }
+  }
+
+  @Test func aPathThatWasLeftBehindIsTakenOver() throws {
+    let folder = try TemporaryFolder()
+    let path = folder.path + "/socket"
+    let number = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+    #expect(try SocketAddress.unix(path: path).withSockaddr { bind(number, $0, $1) } == 0)
+    close(number)
+    let listener = try UnixListener(path: path)
+    try runUntilComplete {
+      _ = try UnixConnection(to: path)
+      _ = try listener.accept()
+    }
+  }
+
+  @Test func aPathOfAnotherKindOfFileStays() throws {
+    let folder = try TemporaryFolder()
+    let path = folder.path + "/file"
+    try "text".write(toFile: path, atomically: true, encoding: .utf8)
+    #expect(throws: IOError.self) { try UnixListener(path: path) }
+    #expect(try String(contentsOfFile: path, encoding: .utf8) == "text")
+  }
+
+  @Test func aPathThatOthersHaveTakenStays() throws {
+    let folder = try TemporaryFolder()
+    let path = folder.path + "/socket"
+    let listener = try UnixListener(path: path)
+    unlink(path)
+    let other = try UnixListener(path: path)
+    listener.close()
+    #expect(FileManager.default.fileExists(atPath: path))
+    other.close()
+    #expect(!FileManager.default.fileExists(atPath: path))
+  }
+
+  @Test func anAbstractNameNeedsNoFile() throws {
+    try runUntilComplete {
+      let address = try SocketAddress.unix(abstractName: "coroutine-io-test-\(getpid())")
+      let listener = try UnixListener(at: address)
+      #expect(throws: IOError.self) { try UnixListener(at: address) }
+      let client = try UnixConnection(to: address)
+      #expect(try client.localAddress.description == "unix:(unnamed)")
+      _ = try listener.accept()
+    }
+  }
+
+  @Test func aShortageOfDescriptorsIsToldAndWaitedOut() async {
+    await #expect(processExitsWith: .success) {
+      let told = Channel<AcceptSuspended>(capacity: .unbounded)
+      CoroutineErrors.unhandled = { error, _ in
+        guard let error = error as? AcceptSuspended else { exit(2) }
+        _ = told.trySend(error)
+      }
+      try runInExitTest {
+        let listener = try TCPListener()
+        let clients = try (0..<2).map { _ in try TCPConnection(to: listener.address) }
+        let (reader, writer) = try makePipe()
+        var limit = rlimit()
+        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        limit.rlim_cur = 64
+        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        var taken: [Int32] = []
+        while case let number = dup(0), number >= 0 { taken.append(number) }
+        // One that a stream of the module gives back.
+        let first = Coroutine { try listener.accept() }
+        if try told.receive().cause.code != EMFILE { exit(3) }
+        if first.isFinished { exit(4) }
+        reader.close()
+        let accepted = try first.get()
+        // One that comes back unnoticed; not told again.
+        let second = Coroutine { try listener.accept() }
+        Coroutine.yield()
+        if second.isFinished { exit(5) }
+        close(taken.removeLast())
+        try clients[1].write("x")
+        if try second.get().read() == nil { exit(6) }
+        if case .received = told.tryReceive() { exit(7) }
+        withExtendedLifetime((accepted, writer, clients)) {}
+      }
+      exit(0)
+    }
+  }
+}

@@ -1,0 +1,211 @@
+import Context
+import Coroutine
+import CoroutineIO
+import CoroutineTestSupport
+import Glibc
+import Synchronization
+import Testing
+
+@Suite(.ownThreads)
+struct ServeTests {
+  @Test func aThousandConnectionsAreServed() throws {
+    // Two descriptors each.
+    var limit = rlimit()
+    getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    limit.rlim_cur = min(limit.rlim_max, max(limit.rlim_cur, 8192))
+    setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    let listener = try TCPListener()
+    let server = Coroutine(on: .pool) {
+      try listener.serve(grace: .seconds(60)) { connection in
+        while let line = try connection.readLine() { try connection.write(line + "\n") }
+      }
+    }
+    let clients = (0..<1000).map { number in
+      Coroutine(on: .pool) {
+        let connection = try TCPConnection(to: listener.address)
+        for round in 0..<3 {
+          try connection.write("\(number) \(round)\n")
+          guard try connection.readLine() == "\(number) \(round)" else { return false }
+        }
+        return true
+      }
+    }
+    for client in clients { #expect(try client.getBlocking()) }
+    server.cancel()
+    #expect(throws: CancellationError.self) { try server.getBlocking() }
+  }
+
+  @Test func unixConnectionsAreServedTheSameWay() throws {
+    try runUntilComplete {
+      let folder = try TemporaryFolder()
+      let listener = try UnixListener(path: folder.path + "/socket")
+      let server = Coroutine {
+        try listener.serve { connection in try connection.write(connection.readLine() ?? "") }
+      }
+      for _ in 0..<10 {
+        let client = try UnixConnection(to: folder.path + "/socket")
+        try client.write("hello\n")
+        #expect(try readAll(client) == bytes("hello"))
+      }
+      listener.close()
+      try server.get()
+    }
+  }
+
+  @Test func anErrorOfOneConnectionEndsNoOther() throws {
+    struct Failure: Error {}
+    try runUntilComplete {
+      let listener = try TCPListener()
+      let errors = Channel<SocketAddress>(capacity: .unbounded)
+      let server = Coroutine {
+        try listener.serve(onError: { error, peer in if error is Failure { _ = errors.trySend(peer) } }) { connection in
+          guard try connection.readLine() == "good" else { throw Failure() }
+          try connection.write("fine")
+        }
+      }
+      let good = try TCPConnection(to: listener.address)
+      let bad = try TCPConnection(to: listener.address)
+      try bad.write("bad\n")
+      #expect(try errors.receive() == bad.localAddress)
+      #expect(try bad.read() == nil)
+      try good.write("good\n")
+      #expect(try readAll(good) == bytes("fine"))
+      server.cancel()
+      #expect(throws: CancellationError.self) { try server.get() }
+    }
+  }
+
+  @Test func noMoreConnectionsRunThanAllowed() throws {
+    try runUntilComplete {
+      let listener = try TCPListener()
+      let begun = Channel<Int>(capacity: .unbounded)
+      let running = Atomic<Int>(0)
+      let most = Atomic<Int>(0)
+      let server = Coroutine {
+        try listener.serve(limit: 2) { connection in
+          most.max(running.add(1, ordering: .relaxed).newValue, ordering: .relaxed)
+          defer { running.subtract(1, ordering: .relaxed) }
+          _ = begun.trySend(1)
+          _ = try connection.read()
+        }
+      }
+      let clients = try (0..<6).map { _ in try TCPConnection(to: listener.address) }
+      for client in clients {
+        _ = try begun.receive()
+        client.close()
+      }
+      #expect(most.load(ordering: .relaxed) <= 2)
+      server.cancel()
+      #expect(throws: CancellationError.self) { try server.get() }
+    }
+  }
+
+  @Test func connectionsMayEndWithinTheGrace() throws {
+    try runUntilComplete {
+      let listener = try TCPListener()
+      let begun = Channel<Int>()
+      let server = Coroutine {
+        try listener.serve(grace: .seconds(3600)) { connection in
+          try begun.send(1)
+          while let bytes = try connection.read() { try connection.write(bytes) }
+          try connection.write("bye")
+        }
+      }
+      let client = try TCPConnection(to: listener.address)
+      _ = try begun.receive()
+      server.cancel()
+      Coroutine.yield()
+      #expect(!server.isFinished)
+      try client.write("still here?")
+      #expect(try client.readExactly(11) == bytes("still here?"))
+      try client.finishWriting()
+      #expect(try readAll(client) == bytes("bye"))
+      #expect(throws: CancellationError.self) { try server.get() }
+      // The listener is open, and nobody accepts.
+      let late = try TCPConnection(to: listener.address)
+      #expect(throws: TimeoutError.self) { try late.read(timeout: .milliseconds(1)) }
+    }
+  }
+
+  @Test func connectionsAreCancelledAfterTheGrace() throws {
+    try runUntilComplete {
+      let listener = try TCPListener()
+      let begun = Channel<Int>()
+      let ends = Channel<Bool>(capacity: .unbounded)
+      let server = Coroutine {
+        try listener.serve(grace: .milliseconds(1), onError: { _, _ in Issue.record("a cancel was told") }) { connection in
+          try begun.send(1)
+          do { _ = try connection.read() } catch {
+            _ = ends.trySend(error is CancellationError)
+            throw error
+          }
+        }
+      }
+      let client = try TCPConnection(to: listener.address)
+      _ = try begun.receive()
+      server.cancel()
+      #expect(throws: CancellationError.self) { try server.get() }
+      #expect(ends.tryReceive() == .received(true))
+      #expect(try client.read() == nil)
+    }
+  }
+
+  @Test func aClosedListenerEndsItWithoutAnError() throws {
+    try runUntilComplete {
+      let listener = try TCPListener()
+      let begun = Channel<Int>()
+      let server = Coroutine {
+        try listener.serve(grace: .zero) { connection in
+          try begun.send(1)
+          _ = try connection.read()
+        }
+      }
+      let client = try TCPConnection(to: listener.address)
+      _ = try begun.receive()
+      listener.close()
+      try server.get()
+      #expect(try client.read() == nil)
+    }
+  }
+
+  @Test func aConnectionWithoutAStackIsClosedAndDisturbsNoOther() async {
+    await #expect(processExitsWith: .success) {
+      let told = Channel<Bool>(capacity: .unbounded)
+      CoroutineErrors.unhandled = { error, _ in _ = told.trySend(error is StackError) }
+      try runInExitTest {
+        let listener = try TCPListener()
+        let server = Coroutine { try listener.serve(limit: 1, stackSize: 1 << 50) { _ in exit(2) } }
+        for _ in 0..<3 {
+          let client = try TCPConnection(to: listener.address)
+          guard try client.read() == nil, try told.receive() else { exit(3) }
+        }
+        server.cancel()
+        do { try server.get() } catch is CancellationError { exit(0) }
+      }
+      exit(4)
+    }
+  }
+
+  @Test func errorsOfOneKindAreToldOnceAndCounted() async {
+    await #expect(processExitsWith: .success) {
+      struct Failure: Error {}
+      let told = Channel<String>(capacity: .unbounded)
+      CoroutineErrors.unhandled = { error, _ in _ = told.trySend("\(error)") }
+      try runInExitTest {
+        let listener = try TCPListener()
+        let server = Coroutine { try listener.serve { _ in throw Failure() } }
+        for _ in 0..<5 {
+          let client = try TCPConnection(to: listener.address)
+          guard try client.read() == nil else { exit(2) }
+        }
+        listener.close()
+        try server.get()
+        guard try told.receive() == "Failure()" else { exit(3) }
+        let rest = try told.receive()
+        guard rest.hasPrefix("errors that came again: "), rest.hasSuffix("Failure: 4") else { exit(4) }
+        guard case .empty = told.tryReceive() else { exit(5) }
+      }
+      exit(0)
+    }
+  }
+}

@@ -1,0 +1,259 @@
+import Coroutine
+@testable import CoroutineIO
+import CoroutineTestSupport
+import Glibc
+import Testing
+
+@Suite(.ownThreads)
+struct StreamReadTests {
+  @Test(arguments: StreamKind.allCases)
+  func readsWhatHasComeAndThenTheEnd(_ kind: StreamKind) throws {
+    try runUntilComplete {
+      let (writer, reader) = try kind.make()
+      try writer.write("hello")
+      #expect(try reader.readExactly(5) == bytes("hello"))
+      writer.close()
+      #expect(try reader.read() == nil)
+      #expect(try reader.read() == nil)
+    }
+  }
+
+  @Test(arguments: StreamKind.allCases)
+  func gathersBytesThatComeOneByOne(_ kind: StreamKind) throws {
+    try runUntilComplete {
+      let (writer, reader) = try kind.make()
+      Coroutine {
+        for byte in bytes("hello\nworld") {
+          try writer.write([byte])
+          Coroutine.yield()
+        }
+        writer.close()
+      }
+      #expect(try reader.readLine() == "hello")
+      #expect(try reader.readExactly(5) == bytes("world"))
+      #expect(try reader.readLine() == nil)
+    }
+  }
+
+  @Test func readsIntoABufferAndASpan() throws {
+    try runUntilComplete {
+      let (reader, writer) = try makePipe()
+      try writer.write("abcdef")
+      var storage = [UInt8](repeating: 0, count: 4)
+      #expect(try storage.withUnsafeMutableBytes { try reader.read(into: $0) } == 4)
+      #expect(storage == bytes("abcd"))
+      var span = storage.mutableSpan
+      var raw = span.mutableBytes
+      #expect(try reader.read(into: &raw) == 2)
+      #expect(storage == bytes("efcd"))
+      // No room is no end.
+      #expect(try reader.read(into: UnsafeMutableRawBufferPointer(start: nil, count: 0)) == 0)
+    }
+  }
+
+  @Test func anEndBeforeAllBytesHandsOverThoseThatCame() throws {
+    try runUntilComplete {
+      let (reader, writer) = try makePipe()
+      try writer.write("abc")
+      writer.close()
+      let error = #expect(throws: UnexpectedEndOfStream.self) { try reader.readExactly(5) }
+      #expect(error?.bytes == bytes("abc"))
+      #expect(error?.expected == 5)
+      #expect(try reader.read() == nil)
+    }
+  }
+
+  @Test(arguments: StreamKind.allCases)
+  func aTimeoutInTheMiddleLosesNothing(_ kind: StreamKind) throws {
+    try runUntilComplete {
+      let (writer, reader) = try kind.make()
+      try writer.write("abc")
+      #expect(throws: TimeoutError.self) { try reader.readExactly(5, timeout: .milliseconds(1)) }
+      #expect(throws: TimeoutError.self) { try reader.readLine(timeout: .zero) }
+      try writer.write("de\n")
+      #expect(try reader.readLine() == "abcde")
+    }
+  }
+
+  @Test(arguments: StreamKind.allCases)
+  func aCancelInTheMiddleLosesNothing(_ kind: StreamKind) throws {
+    try runUntilComplete {
+      let (writer, reader) = try kind.make()
+      try writer.write("abc")
+      let first = Coroutine { try reader.readExactly(5) }
+      Coroutine.yield()
+      first.cancel()
+      #expect(throws: CancellationError.self) { try first.get() }
+      try writer.write("de")
+      #expect(try reader.readExactly(5) == bytes("abcde"))
+    }
+  }
+
+  @Test func aCancelledCoroutineReadsNothing() throws {
+    try runUntilComplete {
+      let (reader, writer) = try makePipe()
+      try writer.write("line\nrest")
+      #expect(try reader.readLine() == "line")
+      // "rest" has been read ahead.
+      let late = Coroutine {
+        withCancellationShield { Coroutine.yield() }
+        return try reader.read()
+      }
+      Coroutine.yield()
+      late.cancel()
+      #expect(throws: CancellationError.self) { try late.get() }
+      #expect(try reader.read() == bytes("rest"))
+    }
+  }
+
+  @Test func aLostSelectReadsNothing() throws {
+    try runUntilComplete {
+      let (reader, writer) = try makePipe()
+      let news = Channel<Int>(capacity: .buffered(1))
+      try news.send(1)
+      let chosen = try select {
+        news.onReceive { _ in "news" }
+        reader.descriptor.onReadable { "bytes" }
+      }
+      #expect(chosen == "news")
+      try writer.write("abc")
+      #expect(try reader.readExactly(3) == bytes("abc"))
+    }
+  }
+
+  @Test func linesEndByNewlineWithOrWithoutReturn() throws {
+    try runUntilComplete {
+      let (reader, writer) = try makePipe()
+      try writer.write("a\nb\r\n\nlast")
+      writer.close()
+      let lines = reader.lines()
+      var all: [String] = []
+      while let line = try lines.next() { all.append(line) }
+      #expect(all == ["a", "b", "", "last"])
+      #expect(try lines.next() == nil)
+    }
+  }
+
+  @Test func whatALineReaderReadAheadBelongsToTheNextRead() throws {
+    try runUntilComplete {
+      let (reader, writer) = try makePipe()
+      try writer.write("POST\nbody and more")
+      #expect(try reader.lines().next() == "POST")
+      #expect(try reader.readExactly(4) == bytes("body"))
+      var four = [UInt8](repeating: 0, count: 4)
+      #expect(try four.withUnsafeMutableBytes { try reader.read(into: $0) } == 4)
+      #expect(four == bytes(" and"))
+      #expect(try reader.read(upTo: 2) == bytes(" m"))
+      #expect(try reader.chunks(of: 3).next() == bytes("ore"))
+    }
+  }
+
+  @Test func aLineHasALimit() throws {
+    try runUntilComplete {
+      let (reader, writer) = try makePipe()
+      try writer.write("1234\r\n12345\nx")
+      #expect(try reader.readLine(limit: 4) == "1234")
+      for _ in 0..<2 {
+        #expect(throws: LineTooLong(limit: 4, subject: reader.name)) { try reader.readLine(limit: 4) }
+      }
+      #expect(try reader.readLine(limit: 5) == "12345")
+      // Without an end in sight it does not wait for one.
+      try writer.write("yyyyy")
+      #expect(throws: LineTooLong.self) { try reader.readLine(limit: 5) }
+      #expect(try reader.readExactly(6) == bytes("xyyyyy"))
+    }
+  }
+
+  @Test(arguments: StreamKind.allCases)
+  func longLinesAndLargeBlocksComeWhole(_ kind: StreamKind) throws {
+    try runUntilComplete {
+      let (writer, reader) = try kind.make()
+      let line = String(repeating: "z", count: 60_000)
+      let block = pattern(300_000)
+      Coroutine {
+        try writer.write("short\n" + line + "\n")
+        try writer.write(block)
+        writer.close()
+      }
+      #expect(try reader.readLine() == "short")
+      #expect(try reader.readLine() == line)
+      #expect(try reader.readExactly(block.count) == block)
+      #expect(try reader.read() == nil)
+    }
+  }
+
+  @Test func chunksAreFullButTheLast() throws {
+    try runUntilComplete {
+      let (reader, writer) = try makePipe()
+      try writer.write("0123456789")
+      writer.close()
+      let chunks = reader.chunks(of: 4)
+      #expect(try chunks.next() == bytes("0123"))
+      #expect(try chunks.next() == bytes("4567"))
+      #expect(try chunks.next() == bytes("89"))
+      #expect(try chunks.next() == nil)
+    }
+  }
+
+  @Test func aSecondReaderIsRefused() throws {
+    try runUntilComplete {
+      let (reader, writer) = try makePipe()
+      let first = Coroutine { try reader.readExactly(4) }
+      Coroutine.yield()
+      try writer.write("ab")
+      Coroutine.yield()
+      #expect(throws: StreamInUse(operation: "read", subject: reader.name, holder: first.id)) { try reader.read() }
+      #expect(throws: StreamInUse.self) { try reader.readLine() }
+      try writer.write("cd")
+      #expect(try first.get() == bytes("abcd"))
+      try writer.write("e")
+      #expect(try reader.read() == bytes("e"))
+    }
+  }
+
+  @Test func aCloseEndsTheReadersWait() throws {
+    try runUntilComplete {
+      let (reader, writer) = try makePipe()
+      try writer.write("line\nrest")
+      #expect(try reader.readLine() == "line")
+      let first = Coroutine { try reader.readExactly(10) }
+      Coroutine.yield()
+      reader.close()
+      #expect(reader.isClosed)
+      #expect(throws: DescriptorClosed.self) { try first.get() }
+      #expect(throws: DescriptorClosed.self) { try reader.read() }
+      writer.close()
+    }
+  }
+
+  /// The kernel gives such bytes in parts: a short read is not the last one there.
+  @Test func bytesBehindAPassedDescriptorAreRead() throws {
+    try runUntilComplete {
+      let (sender, receiver) = try UnixConnection.pair()
+      try sender.descriptor.withFileDescriptor { number in
+        // A header for one descriptor, as CMSG_FIRSTHDR would lay it out.
+        var control = [Int32](repeating: 0, count: 6)
+        control[0] = 20
+        control[2] = SOL_SOCKET
+        control[3] = 1  // SCM_RIGHTS
+        control[4] = number
+        var byte: UInt8 = 97
+        withUnsafeMutableBytes(of: &byte) { byte in
+          control.withUnsafeMutableBytes { control in
+            var piece = iovec(iov_base: byte.baseAddress, iov_len: 1)
+            withUnsafeMutablePointer(to: &piece) { piece in
+              var message = msghdr()
+              message.msg_iov = piece
+              message.msg_iovlen = 1
+              message.msg_control = control.baseAddress
+              message.msg_controllen = control.count
+              #expect(sendmsg(number, &message, 0) == 1)
+            }
+          }
+        }
+      }
+      try sender.write("bc")
+      #expect(try receiver.readExactly(3) == bytes("abc"))
+    }
+  }
+}

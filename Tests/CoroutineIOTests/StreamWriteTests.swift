@@ -1,0 +1,202 @@
+import Coroutine
+@testable import CoroutineIO
+import CoroutineTestSupport
+import Glibc
+import Testing
+
+@Suite(.ownThreads)
+struct StreamWriteTests {
+  @Test(arguments: StreamKind.allCases)
+  func writesMoreThanTheKernelHolds(_ kind: StreamKind) throws {
+    let sent = pattern(3_000_000)
+    try runUntilComplete {
+      let (writer, reader) = try kind.make()
+      Coroutine(on: .pool) {
+        try writer.write(sent)
+        writer.close()
+      }
+      #expect(try readAll(reader) == sent)
+    }
+  }
+
+  @Test(arguments: StreamKind.allCases)
+  func writesPiecesInOrder(_ kind: StreamKind) throws {
+    // More than one system call takes, empty ones, and one that fits nowhere.
+    var pieces = (0..<3000).map { pattern($0 % 7) }
+    pieces.insert(pattern(1_000_000), at: 1500)
+    let sent = pieces
+    try runUntilComplete {
+      let (writer, reader) = try kind.make()
+      Coroutine(on: .pool) {
+        try writer.write(contentsOf: sent)
+        try writer.write(contentsOf: [[UInt8]]())
+        writer.close()
+      }
+      #expect(try readAll(reader) == Array(sent.joined()))
+    }
+  }
+
+  @Test func writesAllKindsOfBytes() throws {
+    try runUntilComplete {
+      let (reader, writer) = try makePipe()
+      let array = bytes("0123456789")
+      try writer.write(array[2..<4])
+      try writer.write(array.span.bytes)
+      try writer.write("ü")
+      try writer.write("")
+      try writer.write(array.reversed())
+      try array.withUnsafeBytes {
+        try writer.write($0)
+        try writer.write(contentsOf: [$0, $0])
+      }
+      writer.close()
+      let all = try String(decoding: readAll(reader), as: UTF8.self)
+      #expect(all == "230123456789ü9876543210" + String(repeating: "0123456789", count: 3))
+    }
+  }
+
+  @Test(arguments: StreamKind.allCases)
+  func aTimeoutInTheMiddleTellsHowMuchWasWritten(_ kind: StreamKind) throws {
+    let sent = pattern(20_000_000)
+    try runUntilComplete {
+      let (writer, reader) = try kind.make()
+      let error = #expect(throws: PartialWrite.self) { try writer.write(sent, timeout: .milliseconds(1)) }
+      #expect(error?.cause is TimeoutError)
+      #expect(error?.bytesAsked == sent.count)
+      let written = error?.bytesWritten ?? 0
+      #expect(written > 0 && written < sent.count)
+      // Nothing goes any more: not a part, so the reason itself.
+      #expect(throws: TimeoutError.self) { try writer.write(contentsOf: [sent], timeout: .zero) }
+      writer.close()
+      #expect(try readAll(reader) == Array(sent.prefix(written)))
+    }
+  }
+
+  @Test(arguments: StreamKind.allCases)
+  func aCancelInTheMiddleTellsHowMuchWasWritten(_ kind: StreamKind) throws {
+    let sent = pattern(20_000_000)
+    try runUntilComplete {
+      let (writer, reader) = try kind.make()
+      let write = Coroutine { try writer.write(contentsOf: [sent, sent]) }
+      Coroutine.yield()
+      #expect(throws: StreamInUse(operation: "write", subject: writer.name, holder: write.id)) {
+        try writer.write("intruder")
+      }
+      write.cancel()
+      let error = #expect(throws: PartialWrite.self) { try write.get() }
+      #expect(error?.cause is CancellationError)
+      writer.close()
+      #expect(try readAll(reader) == Array(sent.prefix(error?.bytesWritten ?? 0)))
+    }
+  }
+
+  @Test(arguments: PairKind.allCases)
+  func oneReadsWhileAnotherWrites(_ kind: PairKind) throws {
+    let sent = pattern(2_000_000)
+    try runUntilComplete {
+      let (client, server) = try kind.make()
+      Coroutine(on: .pool) {
+        while let bytes = try server.read() { try server.write(bytes) }
+        server.close()
+      }
+      Coroutine(on: .pool) {
+        try client.write(sent)
+        try client.finishWriting()
+      }
+      #expect(try readAll(client) == sent)
+    }
+  }
+
+  @Test(arguments: PairKind.allCases)
+  func anEndOfWritingLeavesTheOtherDirection(_ kind: PairKind) throws {
+    try runUntilComplete {
+      let (client, server) = try kind.make()
+      try client.write("question")
+      try client.finishWriting()
+      #expect(throws: IOError.self) { try client.write("more") }
+      #expect(try readAll(server) == bytes("question"))
+      try server.write("answer")
+      server.close()
+      #expect(try readAll(client) == bytes("answer"))
+    }
+  }
+
+  @Test func aResetIsAnErrorOfTheReader() throws {
+    try runUntilComplete {
+      let (client, server) = try PairKind.tcp.make()
+      let waiting = Coroutine { try server.read() }
+      Coroutine.yield()
+      try client.descriptor.withFileDescriptor { number in
+        var option = linger(l_onoff: 1, l_linger: 0)
+        #expect(setsockopt(number, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size)) == 0)
+      }
+      client.close()
+      let error = #expect(throws: IOError.self) { try waiting.get() }
+      #expect(error?.code == ECONNRESET)
+      #expect(error?.subject == server.name)
+    }
+  }
+
+  @Test func aPeerThatVanishesInTheMiddleOfALineLeavesItsBeginning() throws {
+    try runUntilComplete {
+      let (client, server) = try PairKind.tcp.make()
+      try client.write("whole\nhalf")
+      client.close()
+      #expect(try server.readLine() == "whole")
+      #expect(try server.readLine() == "half")
+      #expect(try server.readLine() == nil)
+    }
+  }
+
+  /// Writes to what nobody reads any more, until that is an error; what ends the program where SIGPIPE is raised.
+  @Test func noSignalIsRaisedByWritesToNoReader() async {
+    await #expect(processExitsWith: .success) {
+      signal(SIGPIPE, SIG_DFL)
+      try runInExitTest {
+        for kind in StreamKind.allCases {
+          let (writer, reader) = try kind.make()
+          reader.close()
+          for isVectored in [false, true] {
+            let error = #expect(throws: IOError.self) {
+              // The first bytes after a close of TCP are answered by a reset.
+              for _ in 0..<1000 {
+                if isVectored { try writer.write(contentsOf: [[1], [2]]) } else { try writer.write([1]) }
+                try Coroutine.sleep(for: .milliseconds(1))
+              }
+            }
+            guard error?.code == EPIPE || error?.code == ECONNRESET else { exit(2) }
+          }
+        }
+      }
+      var pending = sigset_t()
+      sigpending(&pending)
+      var mask = sigset_t()
+      pthread_sigmask(SIG_SETMASK, nil, &mask)
+      exit(sigismember(&pending, SIGPIPE) == 0 && sigismember(&mask, SIGPIPE) == 0 ? 0 : 3)
+    }
+  }
+
+  /// A signal every millisecond, whose handler does not let system calls go on.
+  @Test func interruptedSystemCallsAreRepeated() async {
+    await #expect(processExitsWith: .success) {
+      var action = sigaction()
+      action.__sigaction_handler.sa_handler = { _ in }
+      sigaction(SIGALRM, &action, nil)
+      var interval = itimerval(
+        it_interval: timeval(tv_sec: 0, tv_usec: 1000), it_value: timeval(tv_sec: 0, tv_usec: 1000))
+      setitimer(__itimer_which_t(ITIMER_REAL.rawValue), &interval, nil)
+      let sent = pattern(4_000_000)
+      try runInExitTest {
+        for kind in StreamKind.allCases {
+          let (writer, reader) = try kind.make()
+          Coroutine(on: .pool) {
+            try writer.write(sent)
+            writer.close()
+          }
+          if try readAll(reader) != sent { exit(2) }
+        }
+      }
+      exit(0)
+    }
+  }
+}
