@@ -102,7 +102,8 @@ final class DescriptorStorage: Sendable {
   /// Whether a stream was read to the last byte that had come, or filled, and nothing has changed since. Not at its end, which
   /// is there all the time.
   private func isExhausted(_ readiness: Readiness, at count: UInt32) -> Bool {
-    let exhausted = (readiness == .writable ? writeExhausted.load(ordering: .relaxed) : readExhausted.load(ordering: .relaxed))
+    let exhausted =
+      (readiness == .writable ? writeExhausted.load(ordering: .relaxed) : readExhausted.load(ordering: .relaxed))
     return exhausted == Self.exhausted(count) && !isHungUp.load(ordering: .acquiring)
   }
 

@@ -96,7 +96,8 @@ final class EpollPoller: EventQueue, @unchecked Sendable {
     withUnsafeTemporaryAllocation(of: epoll_event.self, capacity: Self.eventLimit) { events in
       let count = Int(
         coroutine_io_epoll_wait(
-          set, events.baseAddress!, CInt(Self.eventLimit), duration.map { Int64(clamping: $0.nanosecondsRoundedUp) } ?? -1))
+          set, events.baseAddress!, CInt(Self.eventLimit),
+          duration.map { Int64(clamping: $0.nanosecondsRoundedUp) } ?? -1))
       guard count > 0 else { return false }
       return withUnsafeTemporaryAllocation(of: Delivery.self, capacity: count) { deliveries in
         let found = collect(UnsafeMutableBufferPointer(rebasing: events[..<count]), into: deliveries, as: role)
@@ -120,7 +121,8 @@ final class EpollPoller: EventQueue, @unchecked Sendable {
 
   /// Finds the descriptors of the events. Returns how many deliveries there are.
   private func collect(
-    _ events: UnsafeMutableBufferPointer<epoll_event>, into deliveries: UnsafeMutableBufferPointer<Delivery>, as role: EventPoller.Role
+    _ events: UnsafeMutableBufferPointer<epoll_event>, into deliveries: UnsafeMutableBufferPointer<Delivery>,
+    as role: EventPoller.Role
   ) -> Int {
     var found = 0
     lock.lock()
@@ -149,7 +151,9 @@ extension Readiness {
   fileprivate init(epoll bits: UInt32) {
     let failed = bits & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0
     var readiness: Readiness = []
-    if failed || bits & (EPOLLIN.rawValue | EPOLLRDHUP.rawValue | EPOLLPRI.rawValue) != 0 { readiness.insert(.readable) }
+    if failed || bits & (EPOLLIN.rawValue | EPOLLRDHUP.rawValue | EPOLLPRI.rawValue) != 0 {
+      readiness.insert(.readable)
+    }
     if failed || bits & EPOLLOUT.rawValue != 0 { readiness.insert(.writable) }
     if failed || bits & EPOLLRDHUP.rawValue != 0 { readiness.insert(.hungUp) }
     self = readiness

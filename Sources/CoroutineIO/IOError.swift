@@ -27,7 +27,8 @@ public struct IOError: Error, Equatable, CustomStringConvertible {
   public var description: String {
     let place = subject.isEmpty ? operation : "\(operation) on \(subject)"
     if operation == "adopt", code == EPERM {
-      return "\(place): a regular file or a directory is always ready, so that nothing tells when it is; read it inside of blocking { }"
+      return
+        "\(place): a regular file or a directory is always ready, so that nothing tells when it is; read it inside of blocking { }"
     }
     let text = String(cString: strerror(code))
     guard let name = coroutine_io_error_name(code) else { return "\(place): \(text) (\(code))" }

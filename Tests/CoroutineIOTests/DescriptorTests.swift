@@ -1,29 +1,367 @@
-import CCoroutineIO
-import Coroutine
-import CoroutineIO
+import Context
 import CoroutineTestSupport
+import Dispatch
 import Glibc
+import Synchronization
 import Testing
 
-@Suite(.ownThreads)
-struct DescriptorTests {
-  /// Two ends of a stream.
-  private func makePair() throws -> (Descriptor, Descriptor) {
-    var ends: [Int32] = [0, 0]
-    try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)
-    return (try Descriptor(adopting: ends[0], name: "left"), try Descriptor(adopting: ends[1], name: "right"))
+@testable import Coroutine
+@testable import CoroutineIO
+
+/// Two ends of a stream, as descriptors.
+func makePair() throws -> (Descriptor, Descriptor) {
+  var ends: [Int32] = [0, 0]
+  try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)
+  return (try Descriptor(adopting: ends[0], name: "left"), try Descriptor(adopting: ends[1], name: "right"))
+}
+
+extension Descriptor {
+  /// What is there, at most so many bytes.
+  func take(_ count: Int) throws -> [UInt8] {
+    try withFileDescriptor { number in
+      var bytes = [UInt8](repeating: 0, count: count)
+      let got = recv(number, &bytes, count, Int32(MSG_DONTWAIT))
+      return Array(bytes.prefix(max(got, 0)))
+    }
   }
 
-  @Test func waitsUntilThereIsSomethingToRead() throws {
+  func put(_ bytes: [UInt8]) throws {
+    try withFileDescriptor { number in
+      _ = bytes.withUnsafeBytes { send(number, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+    }
+  }
+
+  /// One transfer, as the streams do it.
+  func readSome(_ count: Int, timeout: Duration? = nil) throws -> [UInt8] {
+    var bytes = [UInt8](repeating: 0, count: count)
+    let got = try bytes.withUnsafeMutableBytes { buffer in
+      let address = buffer.baseAddress
+      return try perform(.read, WaitLimit(timeout), asked: count) { recv($0, address, count, 0) }
+    }
+    return Array(bytes.prefix(got))
+  }
+}
+
+/// The reason why a coroutine is suspended, once it is.
+func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String {
+  while true {
+    if let suspension = job.suspension { return suspension.waitsFor }
+    sched_yield()
+  }
+}
+
+@Suite(.ownThreads) struct DescriptorTests {
+  @Test(arguments: ["pool", "serial", "queue"]) func aWaitEndsOnAnyScheduler(_ kind: String) throws {
     let (left, right) = try makePair()
-    let reader = Coroutine(on: .pool) { () throws -> UInt8 in
+    let body = { @Sendable () throws -> [UInt8] in
       try left.waitUntilReadable()
-      return try left.withFileDescriptor {
-        var byte: UInt8 = 0
-        return read($0, &byte, 1) == 1 ? byte : 0
+      return try left.take(9)
+    }
+    let serial = ThreadPool(threads: 1)
+    let reader =
+      switch kind {
+      case "pool": Coroutine(on: .pool, body)
+      case "serial": Coroutine(on: serial, body)
+      default: Coroutine(on: DispatchQueue(label: "q"), body)
+      }
+    #expect(waitReason(of: reader) == "read on left")
+    try right.put([1, 2, 3])
+    #expect(try reader.getBlocking() == [1, 2, 3])
+    withExtendedLifetime(serial) {}
+  }
+
+  @Test func aWaitEndsOnTheCallingThread() throws {
+    let (left, right) = try makePair()
+    let bytes = try runUntilComplete {
+      // Goes on once the calling thread sleeps, or before: both must do.
+      let writer = Coroutine(on: .pool) { try right.put([4]) }
+      try left.waitUntilReadable()
+      try writer.get()
+      return try left.take(9)
+    }
+    #expect(bytes == [4])
+  }
+
+  @Test func whatIsThereAlreadyNeedsNoWait() throws {
+    let (left, right) = try makePair()
+    try right.put([1, 2])
+    try runUntilComplete {
+      try withoutSuspension {
+        try left.waitUntilReadable()
+        try left.waitUntilWritable()
+      }
+      // Half of it is left there, of which no event tells again.
+      #expect(try left.take(1) == [1])
+      try left.waitUntilReadable(timeout: .zero)
+      #expect(try left.take(1) == [2])
+      #expect(throws: TimeoutError.self) { try left.waitUntilReadable(timeout: .zero) }
+    }
+  }
+
+  @Test func eachReadinessWakesAllWhoWait() throws {
+    let (left, right) = try makePair()
+    let waiters = (0..<5).map { _ in Coroutine(on: .pool) { try left.waitUntilReadable() } }
+    for waiter in waiters { _ = waitReason(of: waiter) }
+    try right.put([1])
+    for waiter in waiters { try waiter.getBlocking() }
+  }
+
+  @Test func aWriterWaitsForRoom() throws {
+    let (left, right) = try makePair()
+    let total = 4 << 20
+    let writer = Coroutine(on: .pool) { () throws -> Int in
+      let block = [UInt8](repeating: 7, count: 64 << 10)
+      var sent = 0
+      while sent < total {
+        sent += try block.withUnsafeBytes { bytes in
+          let address = bytes.baseAddress
+          return try left.perform(.write, WaitLimit(nil), asked: bytes.count) {
+            send($0, address, 64 << 10, Int32(MSG_NOSIGNAL))
+          }
+        }
+      }
+      left.close()
+      return sent
+    }
+    #expect(waitReason(of: writer) == "write on left")
+    let reader = Coroutine(on: .pool) { () throws -> Int in
+      var got = 0
+      while true {
+        let bytes = try right.readSome(100_000)
+        if bytes.isEmpty { return got }
+        got += bytes.count
       }
     }
-    try right.withFileDescriptor { _ = write($0, [7], 1) }
-    #expect(try reader.getBlocking() == 7)
+    #expect(try writer.getBlocking() == reader.getBlocking())
+  }
+
+  @Test func aCloseEndsAllWaitsAndWhatComesLater() throws {
+    let (left, right) = try makePair()
+    let reader = Coroutine(on: .pool) { try left.waitUntilReadable() }
+    let stream = Coroutine(on: .pool) { try left.readSome(10) }
+    _ = (waitReason(of: reader), waitReason(of: stream))
+    left.close()
+    left.close()
+    #expect(throws: DescriptorClosed("left")) { try reader.getBlocking() }
+    #expect(throws: DescriptorClosed("left")) { try stream.getBlocking() }
+    #expect(left.isClosed)
+    try runUntilComplete {
+      #expect(throws: DescriptorClosed.self) { try left.waitUntilWritable() }
+      #expect(throws: DescriptorClosed.self) { try left.readSome(1) }
+      #expect(throws: DescriptorClosed.self) { try left.withFileDescriptor { _ in } }
+      // The other end sees it: the number was given up.
+      let end = try right.readSome(1)
+      #expect(end == [])
+    }
+  }
+
+  @Test func theNumberStaysUntilTheLastUse() throws {
+    let (left, right) = try makePair()
+    try left.withFileDescriptor { number in
+      left.close()
+      #expect(fcntl(number, F_GETFD) != -1)
+      let isOpen = try right.take(1).isEmpty
+      #expect(isOpen)
+    }
+    #expect(try runUntilComplete { try right.readSome(1) } == [])
+  }
+
+  @Test func theLastCopyCloses() throws {
+    var (left, right): (Descriptor?, Descriptor) = try makePair()
+    try runUntilComplete { [copy = left] in
+      _ = #expect(throws: TimeoutError.self) { try copy!.waitUntilReadable(timeout: .zero) }
+    }
+    left = nil
+    #expect(try runUntilComplete { try right.readSome(1) } == [])
+  }
+
+  @Test func aNumberGivenOutAgainIsAnotherDescriptor() throws {
+    for _ in 0..<200 {
+      let (left, right) = try makePair()
+      let waiter = Coroutine(on: .pool) { try left.waitUntilReadable() }
+      _ = waitReason(of: waiter)
+      // The event may be on its way while the number becomes another's.
+      try right.put([1])
+      left.close()
+      let (next, peer) = try makePair()
+      let reader = Coroutine(on: .pool) { try next.readSome(8) }
+      try? waiter.getBlocking()
+      try peer.put([2])
+      #expect(try reader.getBlocking() == [2])
+    }
+  }
+
+  @Test func aDeadlineOrACancelTakesNothingAway() throws {
+    let (left, right) = try makePair()
+    let impatient = Coroutine(on: .pool) { try left.readSome(4, timeout: .milliseconds(1)) }
+    #expect(throws: TimeoutError.self) { try impatient.getBlocking() }
+    for count in 0..<100 {
+      let reader = Coroutine(on: .pool) { try left.readSome(4) }
+      if count.isMultiple(of: 2) { _ = waitReason(of: reader) }
+      let writer = Coroutine(on: .pool) { try right.put([UInt8(count)]) }
+      reader.cancel()
+      try writer.getBlocking()
+      // Read by the one who was cancelled, or still there.
+      let got = try (try? reader.getBlocking()) ?? runUntilComplete { try left.readSome(4) }
+      #expect(got == [UInt8(count)])
+    }
+  }
+
+  @Test func theEndIsReadAgainAndAgain() throws {
+    let (left, right) = try makePair()
+    try right.put([1, 2, 3])
+    right.close()
+    try runUntilComplete {
+      #expect(try left.readSome(100) == [1, 2, 3])
+      #expect(try left.readSome(100) == [])
+      #expect(try left.readSome(100) == [])
+      try left.waitUntilReadable()
+    }
+  }
+
+  @Test func aStreamReadInPiecesIsComplete() throws {
+    let (left, right) = try makePair()
+    let count = 200_000
+    let writer = Coroutine(on: .pool) {
+      for index in 0..<count {
+        var byte = UInt8(truncatingIfNeeded: index)
+        try withUnsafeMutablePointer(to: &byte) { byte in
+          let byte = UnsafeMutableRawPointer(byte)
+          _ = try right.perform(.write, WaitLimit(nil), asked: 1) { send($0, byte, 1, Int32(MSG_NOSIGNAL)) }
+        }
+      }
+      right.close()
+    }
+    let reader = Coroutine(on: .pool) { () throws -> Int in
+      var next = 0
+      while true {
+        let bytes = try left.readSome(7)
+        if bytes.isEmpty { return next }
+        for byte in bytes {
+          guard byte == UInt8(truncatingIfNeeded: next) else { return -next }
+          next += 1
+        }
+      }
+    }
+    #expect(try reader.getBlocking() == count)
+    try writer.getBlocking()
+  }
+
+  @Test func aSelectTakesTheOneThatIsReady() throws {
+    let (left, right) = try makePair()
+    let (other, peer) = try makePair()
+    let chosen = Coroutine(on: .pool) { () throws -> String in
+      try select {
+        left.onReadable { "left" }
+        other.onReadable { "other" }
+      }
+    }
+    #expect(waitReason(of: chosen) == "select: read on left, read on left")
+    try peer.put([1])
+    #expect(try chosen.getBlocking() == "other")
+    try runUntilComplete {
+      let now = try select {
+        left.onReadable { "left" }
+        other.onReadable { "other" }
+        otherwise { "none" }
+      }
+      #expect(now == "other")
+      #expect(
+        try select {
+          left.onReadable { "left" }
+          onTimeout(.zero) { "late" }
+        } == "late")
+      #expect(
+        try select {
+          left.onWritable { "room" }
+          otherwise { "full" }
+        } == "room")
+    }
+    _ = right
+  }
+
+  @Test func asyncCodeWaitsToo() async throws {
+    let (left, right) = try makePair()
+    let task = Task { try await left.waitUntilReadable() }
+    try right.put([1])
+    try await task.value
+    try await left.waitUntilWritable()
+    let cancelled = Task { try await right.waitUntilReadable() }
+    cancelled.cancel()
+    await #expect(throws: CancellationError.self) { try await cancelled.value }
+  }
+
+  @Test func whatIsAlwaysReadyIsRefused() throws {
+    let file = open("/proc/self/exe", O_RDONLY)
+    let error = #expect(throws: IOError.self) { try Descriptor(adopting: file, name: "a file") }
+    #expect(error?.code == EPERM)
+    #expect("\(try #require(error))".hasPrefix("adopt on a file: a regular file"))
+    // It is still the caller's.
+    #expect(close(file) == 0)
+    let bad = #expect(throws: IOError.self) { try Descriptor(adopting: -1) }
+    #expect(bad?.description == "adopt on descriptor -1: Bad file descriptor (EBADF)")
+  }
+
+  @Test func aFailureSaysWhatAndWhere() throws {
+    let (left, right) = try makePair()
+    right.close()
+    try runUntilComplete {
+      let error = #expect(throws: IOError.self) {
+        _ = try left.perform(.write, WaitLimit(nil)) { send($0, "x", 1, Int32(MSG_NOSIGNAL)) }
+      }
+      #expect(error?.description == "write on left: Broken pipe (EPIPE)")
+    }
+  }
+
+  @Test func eventsComeWhileAllWorkersCompute() throws {
+    // The only worker is inside of one long turn; the coroutine that waits belongs to a queue.
+    let (left, right) = try makePair()
+    let isDone = Flag()
+    let pool = ThreadPool(threads: 1)
+    let busy = Coroutine(on: pool) {
+      while !isDone.isSet { sched_yield() }
+    }
+    let reader = Coroutine(on: DispatchQueue(label: "q")) { () throws -> [UInt8] in
+      defer { isDone.set() }
+      return try left.readSome(3)
+    }
+    _ = waitReason(of: reader)
+    try right.put([9])
+    #expect(try reader.getBlocking() == [9])
+    try busy.getBlocking()
+  }
+
+  @Test func aStreamThatIsAlwaysReadyLetsOthersRun() throws {
+    let pool = ThreadPool(threads: 1)
+    let (left, right) = try makePair()
+    let job = Coroutine(on: pool) { () throws -> Int in
+      let isOver = Flag()
+      Coroutine { isOver.set() }
+      var turns = 0
+      // It never has to wait: it writes to itself.
+      while !isOver.isSet {
+        try right.put([1])
+        _ = try left.readSome(1)
+        turns += 1
+      }
+      return turns
+    }
+    #expect(try job.getBlocking() <= 64)
+  }
+
+  private final class Flag: Sendable {
+    private let word = Atomic<Bool>(false)
+    var isSet: Bool { word.load(ordering: .acquiring) }
+    func set() { word.store(true, ordering: .releasing) }
+  }
+
+  @Test func outsideOfCoroutinesAWaitTraps() async {
+    let exit = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let (left, _) = try makePair()
+      let wait: () throws -> Void = { try left.waitUntilReadable() }
+      try wait()
+    }
+    let text = exit.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
+    #expect(text.contains("Descriptor.waitUntilReadable(timeout:)"))
   }
 }

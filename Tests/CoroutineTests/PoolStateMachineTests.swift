@@ -14,6 +14,8 @@ import Testing
   private struct Model {
     var machine = PoolStateMachine(count: 3)
     var workers = [Activity](repeating: .asleep, count: 3)
+    /// An event has woken a worker, and none was woken to watch instead.
+    var mayLackWatcher = false
 
     mutating func woken(_ index: Int?) {
       guard let index else { return }
@@ -64,9 +66,22 @@ import Testing
           break
         }
         workers[worker] = .searching
+      case (6, .asleep), (6, .watching):
+        // It has slept in the poller, which has woken coroutines.
+        expect(machine.wakeByItself(worker), true)
+        workers[worker] = .busy
+        mayLackWatcher = true
+      case (6, .busy), (6, .searching):
+        expect(machine.wakeByItself(worker), false)
+      case (7, _):
+        // The poller's thread sees that they compute for long.
+        let lacked = machine.lacksWatcher
+        if lacked { woken(machine.workArrived(isOwn: false)) }
+        #expect(!machine.lacksWatcher)
       default:
         break
       }
+      if !machine.lacksWatcher { mayLackWatcher = false }
     }
 
     mutating func park(_ worker: Int, pausesSharing: Bool = false) {
@@ -85,20 +100,22 @@ import Testing
         && watching.count <= 1 && (!machine.sharingPauses || machine.watcher != nil)
         && Set(machine.sleeping) == Set(workers.indices.filter { workers[$0] == .asleep })
         // Somebody who works, somebody who rests: then somebody looks at the work.
-        && (awake == 0 || awake == 3 || searching > 0 || !watching.isEmpty)
+        && (awake == 0 || awake == 3 || searching > 0 || !watching.isEmpty || mayLackWatcher && machine.lacksWatcher)
       if !isRight { Issue.record("\(workers) after \(history())") }
     }
   }
 
   @Test func whoeverRestsIsWatchedForByAnother() {
-    let events = 18  // six, by three workers
+    let events = 24  // eight, by three workers
     func extend(_ model: Model, _ history: [Int]) {
-      guard history.count < 6 else { return }
+      guard history.count < 5 else { return }
       for event in 0..<events {
         var next = model
         next.step(event / 3, by: event % 3)
         next.check(history + [event])
-        if next.workers != model.workers || next.machine.sharingPauses != model.machine.sharingPauses {
+        if next.workers != model.workers || next.mayLackWatcher != model.mayLackWatcher
+          || next.machine.sharingPauses != model.machine.sharingPauses
+        {
           extend(next, history + [event])
         }
       }

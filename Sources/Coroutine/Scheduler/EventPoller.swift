@@ -75,7 +75,9 @@ package final class EventPoller: Sendable {
 
   /// Whether the calling worker is now the one that sleeps here.
   func tryTake() -> Bool {
-    guard !isTaken.load(ordering: .relaxed), !isTaken.exchange(true, ordering: .sequentiallyConsistent) else { return false }
+    guard !isTaken.load(ordering: .relaxed), !isTaken.exchange(true, ordering: .sequentiallyConsistent) else {
+      return false
+    }
     looks.wrappingAdd(1, ordering: .relaxed)
     thread.leaveToWorkers(self)
     return true

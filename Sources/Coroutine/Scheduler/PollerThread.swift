@@ -27,7 +27,8 @@ final class PollerThread: Sendable {
   /// A worker has left the poller: nobody else may look for a while.
   func watch() {
     guard mode.load(ordering: .sequentiallyConsistent) == Mode.dormant else { return }
-    if mode.compareExchange(expected: Mode.dormant, desired: Mode.checking, ordering: .acquiringAndReleasing).exchanged {
+    if mode.compareExchange(expected: Mode.dormant, desired: Mode.checking, ordering: .acquiringAndReleasing).exchanged
+    {
       Futex.wake(1, on: mode)
     }
   }
@@ -35,7 +36,8 @@ final class PollerThread: Sendable {
   /// A worker is about to sleep in the poller: events are for it.
   func leaveToWorkers(_ poller: EventPoller) {
     guard mode.load(ordering: .sequentiallyConsistent) == Mode.polling else { return }
-    if mode.compareExchange(expected: Mode.polling, desired: Mode.checking, ordering: .acquiringAndReleasing).exchanged {
+    if mode.compareExchange(expected: Mode.polling, desired: Mode.checking, ordering: .acquiringAndReleasing).exchanged
+    {
       poller.interrupt(.thread)
     }
   }
