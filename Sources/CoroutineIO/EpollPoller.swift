@@ -155,7 +155,8 @@ extension Readiness {
       readiness.insert(.readable)
     }
     if failed || bits & EPOLLOUT.rawValue != 0 { readiness.insert(.writable) }
-    if failed || bits & EPOLLRDHUP.rawValue != 0 { readiness.insert(.hungUp) }
+    // A read of TCP stops before an urgent byte: from there on a short one does not tell that there is no more.
+    if failed || bits & (EPOLLRDHUP.rawValue | EPOLLPRI.rawValue) != 0 { readiness.insert(.hungUp) }
     self = readiness
   }
 }
