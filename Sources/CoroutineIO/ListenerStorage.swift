@@ -47,7 +47,8 @@ final class ListenerStorage: Sendable {
       } catch let error as IOError {
         switch error.code {
         // The peer has gone before its turn, or its network has: accept(2) has the list.
-        case ECONNABORTED, EPROTO, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH, EPERM:
+        case ECONNABORTED, EPROTO, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH,
+          EPERM:
           try Coroutine.checkCancellation()
         case EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC:
           tell(error)

@@ -13,7 +13,9 @@ enum NameResolution {
       throw InvalidAddress(text: "\(host):\(port)", reason: "a port is a number from 0 to 65535")
     }
     if let address = try? SocketAddress(ip: host, port: port) { return [address] }
-    guard !host.isEmpty, !host.utf8.contains(0) else { throw InvalidAddress(text: host, reason: "it is no host's name") }
+    guard !host.isEmpty, !host.utf8.contains(0) else {
+      throw InvalidAddress(text: host, reason: "it is no host's name")
+    }
     let found = try resolving(timeout) { try blocking(on: pool) { try lookUp(host) } }
     return found.map { $0.with(port: number) }
   }

@@ -78,7 +78,9 @@ public struct PipeWriter: WritableByteStream {
 /// - Throws: `IOError` if the process has no descriptor left.
 public func makePipe() throws -> (reader: PipeReader, writer: PipeWriter) {
   var ends: [Int32] = [-1, -1]
-  guard coroutine_io_pipe(&ends) == 0 else { throw IOError(operation: "pipe", code: coroutine_io_errno(), subject: "a new pipe") }
+  guard coroutine_io_pipe(&ends) == 0 else {
+    throw IOError(operation: "pipe", code: coroutine_io_errno(), subject: "a new pipe")
+  }
   let (reader, writer) = try adoptBoth(
     ends[0], "pipe \(ends[0]) from \(ends[1])", ends[1], "pipe \(ends[1]) to \(ends[0])")
   return (PipeReader(reader), PipeWriter(writer))

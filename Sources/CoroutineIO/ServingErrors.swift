@@ -54,6 +54,7 @@ public struct RepeatedErrors: Error, CustomStringConvertible {
   public let counts: [String: Int]
 
   public var description: String {
-    "errors that came again: " + counts.sorted { $0.key < $1.key }.map { "\($0.key): \($0.value)" }.joined(separator: "; ")
+    "errors that came again: "
+      + counts.sorted { $0.key < $1.key }.map { "\($0.key): \($0.value)" }.joined(separator: "; ")
   }
 }

@@ -74,7 +74,8 @@ public struct SocketAddress: Hashable, Sendable, LosslessStringConvertible {
   public init?(_ text: String) {
     if text.hasPrefix("unix:") {
       let name = String(text.dropFirst(5))
-      let address = name.hasPrefix("@") ? try? Self.unix(abstractName: String(name.dropFirst())) : try? Self.unix(path: name)
+      let address =
+        name.hasPrefix("@") ? try? Self.unix(abstractName: String(name.dropFirst())) : try? Self.unix(path: name)
       guard let address else { return nil }
       self = address
       return
@@ -146,7 +147,8 @@ public struct SocketAddress: Hashable, Sendable, LosslessStringConvertible {
     case .unix(let bytes):
       guard let first = bytes.first else { return "unix:(unnamed)" }
       return first == 0
-        ? "unix:@" + String(decoding: bytes.dropFirst(), as: UTF8.self) : "unix:" + String(decoding: bytes, as: UTF8.self)
+        ? "unix:@" + String(decoding: bytes.dropFirst(), as: UTF8.self)
+        : "unix:" + String(decoding: bytes, as: UTF8.self)
     }
   }
 

@@ -66,7 +66,9 @@ enum SocketSetup {
 
   static func localAddress(of number: Int32, name: String) throws -> SocketAddress {
     let (result, address) = SocketAddress.filled { Int(getsockname(number, $0, $1)) }
-    guard result == 0, let address else { throw IOError(operation: "getsockname", code: coroutine_io_errno(), subject: name) }
+    guard result == 0, let address else {
+      throw IOError(operation: "getsockname", code: coroutine_io_errno(), subject: name)
+    }
     return address
   }
 

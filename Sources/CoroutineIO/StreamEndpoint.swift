@@ -203,7 +203,7 @@ public final class StreamEndpoint: @unchecked Sendable {
             var piece = iovec(rest)
             return coroutine_io_write_quietly(number, &piece, 1)
           }
-        } catch where written > 0 {
+        } catch  where written > 0 {
           throw PartialWrite(bytesWritten: written, bytesAsked: bytes.count, cause: error)
         }
       }
@@ -228,7 +228,7 @@ public final class StreamEndpoint: @unchecked Sendable {
             }
           }
           rest.drop(written)
-        } catch where rest.count < asked {
+        } catch  where rest.count < asked {
           throw PartialWrite(bytesWritten: asked - rest.count, bytesAsked: asked, cause: error)
         }
       }

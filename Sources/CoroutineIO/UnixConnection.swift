@@ -57,7 +57,8 @@ public struct UnixConnection: SocketConnection {
     guard socketpair(AF_UNIX, type, 0, &ends) == 0 else {
       throw IOError(operation: "socketpair", code: coroutine_io_errno(), subject: "a pair of Unix sockets")
     }
-    let (one, other) = try adoptBoth(ends[0], "Unix pair \(ends[0])-\(ends[1])", ends[1], "Unix pair \(ends[1])-\(ends[0])")
+    let (one, other) = try adoptBoth(
+      ends[0], "Unix pair \(ends[0])-\(ends[1])", ends[1], "Unix pair \(ends[1])-\(ends[0])")
     let address = SocketAddress(.unix([]))
     return (UnixConnection(one, to: address), UnixConnection(other, to: address))
   }

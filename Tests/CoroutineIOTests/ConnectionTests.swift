@@ -1,8 +1,9 @@
 import Coroutine
-@testable import CoroutineIO
 import CoroutineTestSupport
 import Glibc
 import Testing
+
+@testable import CoroutineIO
 
 @Suite(.ownThreads)
 struct ConnectionTests {
@@ -81,7 +82,10 @@ struct ConnectionTests {
   }
 
   @Test func familiesTakeTurnsBeginningWithTheFirst() throws {
-    let (a, b, c) = (try SocketAddress(ip: "::1", port: 1), try SocketAddress(ip: "::2", port: 1), try SocketAddress(ip: "::3", port: 1))
+    let (a, b, c) = (
+      try SocketAddress(ip: "::1", port: 1), try SocketAddress(ip: "::2", port: 1),
+      try SocketAddress(ip: "::3", port: 1)
+    )
     let (x, y) = (try SocketAddress(ip: "1.1.1.1", port: 1), try SocketAddress(ip: "2.2.2.2", port: 1))
     #expect(ConnectionRace.inTurn([a, b, c, x, y]) == [a, x, b, y, c])
     #expect(ConnectionRace.inTurn([x, a]) == [x, a])

@@ -1,9 +1,10 @@
 import Coroutine
-@testable import CoroutineIO
 import CoroutineTestSupport
 import Foundation
 import Glibc
 import Testing
+
+@testable import CoroutineIO
 
 @Suite(.ownThreads)
 struct DatagramTests {

@@ -59,7 +59,9 @@ struct ListenerTests {
       // Linux hands the first one over all the same, and its first read fails.
       while seen.isEmpty {
         let connection = try listener.accept()
-        do { seen.append(try connection.readExactly(5)) } catch let error as IOError { #expect(error.code == ECONNRESET) }
+        do { seen.append(try connection.readExactly(5)) } catch let error as IOError {
+          #expect(error.code == ECONNRESET)
+        }
       }
       #expect(seen == [bytes("hello")])
     }

@@ -1,4 +1,3 @@
-import Context
 import Coroutine
 import CoroutineIO
 import CoroutineTestSupport
@@ -133,7 +132,8 @@ struct ServeTests {
       let begun = Channel<Int>()
       let ends = Channel<Bool>(capacity: .unbounded)
       let server = Coroutine {
-        try listener.serve(grace: .milliseconds(1), onError: { _, _ in Issue.record("a cancel was told") }) { connection in
+        try listener.serve(grace: .milliseconds(1), onError: { _, _ in Issue.record("a cancel was told") }) {
+          connection in
           try begun.send(1)
           do { _ = try connection.read() } catch {
             _ = ends.trySend(error is CancellationError)
@@ -171,7 +171,7 @@ struct ServeTests {
   @Test func aConnectionWithoutAStackIsClosedAndDisturbsNoOther() async {
     await #expect(processExitsWith: .success) {
       let told = Channel<Bool>(capacity: .unbounded)
-      CoroutineErrors.unhandled = { error, _ in _ = told.trySend(error is StackError) }
+      CoroutineErrors.unhandled = { error, _ in _ = told.trySend(String(describing: type(of: error)) == "StackError") }
       try runInExitTest {
         let listener = try TCPListener()
         let server = Coroutine { try listener.serve(limit: 1, stackSize: 1 << 50) { _ in exit(2) } }

@@ -1,8 +1,9 @@
 import Coroutine
-@testable import CoroutineIO
 import CoroutineTestSupport
 import Glibc
 import Testing
+
+@testable import CoroutineIO
 
 @Suite(.ownThreads)
 struct StreamReadTests {
@@ -254,6 +255,23 @@ struct StreamReadTests {
       }
       try sender.write("bc")
       #expect(try receiver.readExactly(3) == bytes("abc"))
+    }
+  }
+
+  /// A read of TCP stops before an urgent byte, though more has come.
+  @Test func bytesBehindAnUrgentOneAreRead() throws {
+    try runUntilComplete {
+      let (client, server) = try PairKind.tcp.make()
+      let (reader, writer) = try makePipe()
+      let told = Coroutine { try reader.read() }
+      Coroutine.yield()
+      try client.write("abc")
+      try client.descriptor.withFileDescriptor { #expect(send($0, "!", 1, Int32(MSG_OOB)) == 1) }
+      try client.write("def")
+      // What is told later than all of it has been told: a short read would be believed.
+      try writer.write("x")
+      _ = try told.get()
+      #expect(try server.readExactly(6) == bytes("abcdef"))
     }
   }
 }

@@ -1,8 +1,9 @@
 import Coroutine
-@testable import CoroutineIO
 import CoroutineTestSupport
 import Glibc
 import Testing
+
+@testable import CoroutineIO
 
 @Suite(.ownThreads)
 struct StreamWriteTests {
@@ -57,7 +58,7 @@ struct StreamWriteTests {
 
   @Test(arguments: StreamKind.allCases)
   func aTimeoutInTheMiddleTellsHowMuchWasWritten(_ kind: StreamKind) throws {
-    let sent = pattern(20_000_000)
+    let sent = pattern(16_000_000)
     try runUntilComplete {
       let (writer, reader) = try kind.make()
       let error = #expect(throws: PartialWrite.self) { try writer.write(sent, timeout: .milliseconds(1)) }
@@ -74,7 +75,7 @@ struct StreamWriteTests {
 
   @Test(arguments: StreamKind.allCases)
   func aCancelInTheMiddleTellsHowMuchWasWritten(_ kind: StreamKind) throws {
-    let sent = pattern(20_000_000)
+    let sent = pattern(16_000_000)
     try runUntilComplete {
       let (writer, reader) = try kind.make()
       let write = Coroutine { try writer.write(contentsOf: [sent, sent]) }
