@@ -1,4 +1,4 @@
-public import Glibc
+import Glibc
 
 /// An address as the kernel has it.
 extension SocketAddress {
@@ -22,7 +22,7 @@ extension SocketAddress {
   /// ```
   ///
   /// - Throws: what `body` throws.
-  public func withSockaddr<Result, Failure: Error>(
+  func withSockaddr<Result, Failure: Error>(
     _ body: (UnsafePointer<sockaddr>, socklen_t) throws(Failure) -> Result
   ) throws(Failure) -> Result {
     var storage = sockaddr_storage()
@@ -38,7 +38,7 @@ extension SocketAddress {
   /// - Parameters:
   ///   - pointer: `length` bytes that can be read.
   ///   - length: as the call told; a Unix socket without a name has the family only.
-  public init?(_ pointer: UnsafePointer<sockaddr>, length: socklen_t) {
+  init?(_ pointer: UnsafePointer<sockaddr>, length: socklen_t) {
     let bytes = UnsafeRawBufferPointer(start: pointer, count: Int(length))
     guard bytes.count >= Self.pathOffset else { return nil }
     switch Int32(bytes.loadUnaligned(as: sa_family_t.self)) {
