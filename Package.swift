@@ -113,7 +113,8 @@ let package = Package(
 
     // What the tests of deadlock reports run.
     .executableTarget(
-      name: "CoroutineDeadlockPrograms", dependencies: ["CoroutineDebug", "Coroutine", "Context", "CCoroutineUnwind"],
+      name: "CoroutineDeadlockPrograms",
+      dependencies: ["CoroutineDebug", "CoroutineIO", "Coroutine", "Context", "CCoroutineUnwind"],
       path: "Tests/CoroutineDeadlockPrograms", swiftSettings: swiftSettings),
 
     // What the tests of dumps look at.
@@ -141,7 +142,8 @@ let package = Package(
     .testTarget(
       name: "CoroutineDebugTests",
       dependencies: [
-        "CoroutineTestSupport", "CoroutineDebug", "CoroutineInspection", "Coroutine", "CCoroutine", "CCoroutineUnwind",
+        "CoroutineTestSupport", "CoroutineDebug", "CoroutineInspection", "CoroutineIO", "Coroutine", "CCoroutine",
+        "CCoroutineUnwind",
       ],
       swiftSettings: swiftSettings),
   ],

@@ -7,6 +7,7 @@ uint32_t coroutine_requests = 0;
 uint32_t coroutine_measures_stacks = 0;
 coroutine_backtracer coroutine_creation_backtracer = 0;
 void (*coroutine_thread_preparation)(void) = 0;
+int coroutine_poller_wakes[2] = {-1, -1};
 
 static uint64_t nanoseconds(clockid_t clock) {
   struct timespec time;

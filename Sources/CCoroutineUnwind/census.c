@@ -125,7 +125,8 @@ static bool is_private_set(struct census *census, unsigned long descriptor) {
     struct stat file;
     // The number may be another file's by now, while the set still has the one that it was.
     if (sscanf(line, "tfd: %lu events: %*x data: %*x pos:%*d ino:%lx", &member, &node) != 2 ||
-        fstat((int)member, &file) != 0 || file.st_ino != node || !(is_own_eventfd(census, member) || is_idle_timer(member)))
+        fstat((int)member, &file) != 0 || file.st_ino != node ||
+        !(coroutine_is_poller_wake((int)member) || is_own_eventfd(census, member) || is_idle_timer(member)))
       return false;
   }
   return true;

@@ -1,3 +1,4 @@
+import CCoroutine
 import CCoroutineIO
 import Context
 import Coroutine
@@ -48,6 +49,7 @@ final class EpollPoller: EventQueue, @unchecked Sendable {
     threadWake = try Self.check(coroutine_io_eventfd(), "eventfd")
     try Self.check(coroutine_io_epoll_add_wake(set, workerWake, Self.workerWakeData), "epoll_ctl")
     try Self.check(coroutine_io_epoll_add_wake(set, threadWake, Self.threadWakeData), "epoll_ctl")
+    coroutine_note_poller_wakes(workerWake, threadWake)
     EventPoller.install(self)
   }
 

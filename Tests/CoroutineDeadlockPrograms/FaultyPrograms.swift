@@ -1,5 +1,6 @@
 import Coroutine
 import CoroutineDebug
+import CoroutineIO
 import Dispatch
 import Foundation
 
@@ -154,6 +155,20 @@ extension FaultyProgram {
   // MARK: Nobody is left who could
 
   static let standstills: [FaultyProgram] = [
+    FaultyProgram("a receiver without a sender, where sockets have come and gone", .standstill(["main", "receiver"])) {
+      context in
+      // From here on idle threads sleep in the poller, in which there is nothing that could wake them.
+      var ends: [CInt] = [0, 0]
+      guard socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &ends) == 0 else { return }
+      for end in ends {
+        let socket = try Descriptor(adopting: end)
+        try socket.waitUntilWritable()
+        socket.close()
+      }
+      let jobs = Channel<Int>()
+      context.launch("receiver", on: .shared) { _ = try jobs.receive() }
+      try context.joinAll()
+    },
     FaultyProgram("a rendezvous with nobody", .standstill(["main"])) { _ in
       try Channel<Int>(name: "answers").send(1)
     },

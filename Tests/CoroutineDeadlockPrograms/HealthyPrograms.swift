@@ -1,5 +1,6 @@
 import Coroutine
 import CoroutineDebug
+import CoroutineIO
 import Dispatch
 import Foundation
 
@@ -64,6 +65,17 @@ extension HealthyProgram {
     },
 
     // MARK: Somebody outside will wake them
+    HealthyProgram("a socket to which a peer writes") { _ in
+      var ends: [CInt] = [0, 0]
+      guard socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &ends) == 0 else { return }
+      let (socket, peer) = (try Descriptor(adopting: ends[0], name: "socket"), ends[1])
+      Thread.detachNewThread {
+        usleep(longMoment)
+        write(peer, "x", 1)
+      }
+      try socket.waitUntilReadable()
+      close(peer)
+    },
     HealthyProgram("a sender that sleeps") { context in
       let answers = Channel<Int>()
       context.launch("sleeper") {

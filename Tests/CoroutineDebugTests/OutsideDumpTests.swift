@@ -1,5 +1,6 @@
 import CCoroutine
 import Coroutine
+import CoroutineIO
 import CoroutineInspection
 import CoroutineTestSupport
 import Foundation
@@ -29,6 +30,10 @@ struct OutsideDumpTests {
       }
       let numbers = Generator<Int> { yield in try yield(1) }
       _ = numbers.next()
+      var ends: [Int32] = [0, 0]
+      try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)
+      let socket = try Descriptor(adopting: ends[0], name: "TCP 127.0.0.1:5432")
+      let client = Coroutine.immediate(name: "client") { try socket.waitUntilReadable() }
       let copy = ForkedProcess()
       for format in [CoroutineDump.Format.text, .json] {
         for isBrief in [true, false] {
@@ -40,11 +45,14 @@ struct OutsideDumpTests {
             try written { try copy.write(to: $0, options: options) })
           #expect(inside == outside)
           #expect(inside.contains("worker 7"))
+          #expect(inside.contains("read on TCP 127.0.0.1:5432"))
         }
       }
       channel.close()
       for coroutine in coroutines { _ = try? await coroutine.get() }
       numbers.cancel()
+      close(ends[1])
+      try await client.get()
     }
   }
 

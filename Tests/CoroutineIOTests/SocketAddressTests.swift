@@ -1,4 +1,4 @@
-import CoroutineIO
+@testable import CoroutineIO
 import CoroutineTestSupport
 import Glibc
 import Testing

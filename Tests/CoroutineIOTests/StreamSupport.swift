@@ -1,5 +1,5 @@
 import Coroutine
-import CoroutineIO
+@testable import CoroutineIO
 import CoroutineTestSupport
 import Foundation
 import Glibc

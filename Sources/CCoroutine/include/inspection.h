@@ -135,3 +135,20 @@ static inline __attribute__((always_inline)) void coroutine_prepare_thread(void)
 static inline void coroutine_set_thread_preparation(void (*prepare)(void)) {
   __atomic_store_n(&coroutine_thread_preparation, prepare, __ATOMIC_RELAXED);
 }
+
+// MARK: The poller
+
+// The eventfds by which threads of the runtime interrupt a thread that waits for events; -1 without a poller. Nobody else writes
+// to them, also where a child of the process has copies: a thread that waits for nothing else can't go on by itself.
+extern int coroutine_poller_wakes[2];
+
+static inline void coroutine_note_poller_wakes(int first, int second) {
+  __atomic_store_n(&coroutine_poller_wakes[0], first, __ATOMIC_RELEASE);
+  __atomic_store_n(&coroutine_poller_wakes[1], second, __ATOMIC_RELEASE);
+}
+
+static inline bool coroutine_is_poller_wake(int descriptor) {
+  for (int i = 0; i < 2; i++)
+    if (descriptor >= 0 && __atomic_load_n(&coroutine_poller_wakes[i], __ATOMIC_ACQUIRE) == descriptor) return true;
+  return false;
+}
