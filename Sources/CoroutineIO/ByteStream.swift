@@ -181,6 +181,9 @@ public struct ByteStreamChunks: Sendable {
 public protocol WritableByteStream: ByteStream {}
 
 extension WritableByteStream {
+  /// How many bytes the kernel has taken in the stream's life. From any thread; exact for the coroutine that writes.
+  public var bytesWritten: UInt64 { endpoint.bytesWritten }
+
   /// Writes all of the bytes; suspends while the kernel has no room for more.
   ///
   /// ```swift
@@ -191,7 +194,8 @@ extension WritableByteStream {
   ///   - bytes: an array, a slice of one, `Data`, an unsafe buffer. What has no contiguous bytes is copied.
   ///   - timeout: how long all of it may take; zero or less: only what there is room for; `nil`: for ever.
   /// - Throws: `PartialWrite` if it ended in the middle: it tells how much was written, and why. If nothing was written, the
-  ///   reason itself: `TimeoutError`, `CancellationError`, `DescriptorClosed`, `IOError`. `StreamInUse`.
+  ///   reason itself: `TimeoutError`, `DescriptorClosed`, `IOError`. `CancellationError`: `bytesWritten` tells how far it has
+  ///   come. `StreamInUse`.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @available(*, noasync, message: "call it in a coroutine")
   @inlinable

@@ -52,7 +52,7 @@ extension StreamListener {
           connections.start(name: connection.name, stackSize: stackSize) { isCancelled in
             defer { connection.close() }
             do { try handler(connection) } catch {
-              if !(isCancelled() && isCancellation(error)) { errors.report(error, of: connection.remoteAddress) }
+              if !(isCancelled() && error is CancellationError) { errors.report(error, of: connection.remoteAddress) }
             }
           }
         } catch {
@@ -67,10 +67,6 @@ extension StreamListener {
     withCancellationShield { connections.end(after: grace) }
     if let failure { throw failure }
   }
-}
-
-private func isCancellation(_ error: any Error) -> Bool {
-  error is CancellationError || (error as? PartialWrite)?.cause is CancellationError
 }
 
 /// The coroutines of the connections that are served.

@@ -30,6 +30,8 @@ public final class StreamEndpoint: @unchecked Sendable {
   /// operation, its waits included.
   private let reader = Atomic<UInt64>(0)
   private let writer = Atomic<UInt64>(0)
+  /// How many bytes the kernel has taken. Written by the writer.
+  private let total = Atomic<UInt64>(0)
   // Of the reader.
   @exclusivity(unchecked) private var buffer = StreamBuffer()
 
@@ -198,13 +200,15 @@ public final class StreamEndpoint: @unchecked Sendable {
       while written < bytes.count {
         let rest = UnsafeRawBufferPointer(rebasing: bytes[written...])
         do {
-          written += try descriptor.perform(.write, limit, asked: rest.count) { number in
+          let some = try descriptor.perform(.write, limit, asked: rest.count) { number in
             if isSocket { return send(number, rest.baseAddress, rest.count, Int32(MSG_NOSIGNAL)) }
             var piece = iovec(rest)
             return coroutine_io_write_quietly(number, &piece, 1)
           }
-        } catch  where written > 0 {
-          throw PartialWrite(bytesWritten: written, bytesAsked: bytes.count, cause: error)
+          written += some
+          count(some)
+        } catch {
+          throw reason(error, toStopAfter: written, of: bytes.count)
         }
       }
     }
@@ -228,12 +232,32 @@ public final class StreamEndpoint: @unchecked Sendable {
             }
           }
           rest.drop(written)
-        } catch  where rest.count < asked {
-          throw PartialWrite(bytesWritten: asked - rest.count, bytesAsked: asked, cause: error)
+          count(written)
+        } catch {
+          throw reason(error, toStopAfter: asked - rest.count, of: asked)
         }
       }
     }
   }
+
+  /// What a write throws that stops after a part of its bytes. A cancel stays a cancel, as all around take it; how far the
+  /// write had come goes with the `TimeoutError` of a `withTimeout` that is the reason.
+  private func reason(_ error: any Error, toStopAfter written: Int, of asked: Int) -> any Error {
+    guard written > 0 else { return error }
+    let partial = PartialWrite(bytesWritten: written, bytesAsked: asked, cause: error)
+    guard error is CancellationError else { return partial }
+    // Not the coroutine that has begun: a generator's body may have been moved.
+    CoroutineCore.current?.noteCause(partial)
+    return error
+  }
+
+  /// By the writer.
+  private func count(_ written: Int) {
+    total.store(total.load(ordering: .relaxed) &+ UInt64(written), ordering: .relaxed)
+  }
+
+  /// How many bytes the kernel has taken, in all.
+  var bytesWritten: UInt64 { total.load(ordering: .relaxed) }
 
   /// Tells the peer that nothing more will be written.
   func finishWriting() throws {

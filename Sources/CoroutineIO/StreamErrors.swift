@@ -39,16 +39,17 @@ public struct LineTooLong: Error, Equatable, CustomStringConvertible {
   public var description: String { "\(subject) sent a line of more than \(limit) bytes" }
 }
 
-/// A write ended after a part of its bytes: the time was up, the coroutine was cancelled, the peer has gone.
+/// A write ended after a part of its bytes: the time was up, the stream was closed, the peer has gone.
 ///
 /// The peer has got, or will get, the first `bytesWritten` bytes. A write that ends before its first byte throws the
-/// `cause` itself.
+/// `cause` itself. One that is cancelled in the middle throws `CancellationError`, as all that is cancelled; if that was done
+/// by `withTimeout`, the `cause` of its `TimeoutError` is a `PartialWrite`.
 public struct PartialWrite: Error, CustomStringConvertible {
   /// How many bytes the kernel has taken, from the first on.
   public let bytesWritten: Int
   /// How many there were to write.
   public let bytesAsked: Int
-  /// Why it ended: `TimeoutError`, `CancellationError`, `IOError`, `DescriptorClosed`.
+  /// Why it ended: `TimeoutError`, `IOError`, `DescriptorClosed`, `CancellationError`.
   public let cause: any Error
 
   public var description: String { "\(bytesWritten) of \(bytesAsked) bytes were written: \(cause)" }

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 
+#include "processes.h"
+#include "signals.h"
 #include "streams.h"
 
 // Clang's words for what Swift imports as optional or not. Other compilers may build the .c files.

@@ -225,7 +225,7 @@ extension CoroutineCore {
 
   /// What runs now was thrown `error` because it is to stop, and throws `CancellationError` in its place: keeps it for the
   /// regions that are the reason. On the coroutine itself.
-  final func noteCause(_ error: any Error) {
+  package final func noteCause(_ error: any Error) {
     cancellationLock.withLock {
       var next = regions
       while let current = next {

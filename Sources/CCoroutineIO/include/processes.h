@@ -1,0 +1,24 @@
+// Child processes.
+#ifndef COROUTINE_IO_PROCESSES_H
+#define COROUTINE_IO_PROCESSES_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+// A pipe whose ends block, are closed by exec, and are none of the numbers 0, 1, 2. -1 with `errno`.
+int coroutine_io_blocking_pipe(int ends[2]);
+
+// Starts a program, searched in PATH if its name has no slash, with `files` as its descriptors 0, 1, 2 (-1: the caller's
+// own one) and no other. No signal is blocked or ignored in it. Returns the process, or a negated errno.
+pid_t coroutine_io_spawn(
+    const char *program, char *const arguments[], char *const environment[], const char *directory, const int files[3]);
+
+// A descriptor that can be read when the process has ended. -1 with `errno`.
+int coroutine_io_process_open(pid_t process);
+
+int coroutine_io_process_signal(int process_descriptor, int signal);
+
+// 1: it has ended, and is reaped: its exit status, or the signal that has ended it. 0: it runs. -1 with `errno`.
+int coroutine_io_process_reap(int process_descriptor, int *status, bool *is_signal);
+
+#endif

@@ -1,0 +1,26 @@
+// Signals that a program receives as values.
+#ifndef COROUTINE_IO_SIGNALS_H
+#define COROUTINE_IO_SIGNALS_H
+
+#include <stdbool.h>
+
+// Each signal that comes from here on is noted, and a byte written to `wake`, which does not block. Before the first
+// `catch`, once.
+void coroutine_io_signals_begin(int wake);
+
+// Notes a signal instead of what it did before. -1 with `errno`.
+int coroutine_io_signal_catch(int number);
+
+// Lets a signal do again what it did before `catch`.
+void coroutine_io_signal_release(int number);
+
+// Whether a signal has come since the last call.
+bool coroutine_io_signal_take(int number);
+
+// Sends it to the own process.
+void coroutine_io_signal_raise(int number);
+
+// The highest number of a signal.
+int coroutine_io_signal_last(void);
+
+#endif

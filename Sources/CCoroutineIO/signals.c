@@ -1,0 +1,46 @@
+#define _GNU_SOURCE
+#include "signals.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+static atomic_bool come[NSIG];
+static struct sigaction before[NSIG];
+static atomic_int wake_end = -1;
+static atomic_int owner;
+
+// In whichever thread, between any two instructions: atomics and `write` are all that it may use. A full pipe is no loss,
+// since the note is there and its reader has a reason to look already.
+static void note(int number) {
+  int error = errno;
+  atomic_store_explicit(&come[number], true, memory_order_release);
+  // A child of fork has the same pipe, whose reader is its parent.
+  if (getpid() == atomic_load_explicit(&owner, memory_order_relaxed)) {
+    ssize_t written = write(atomic_load_explicit(&wake_end, memory_order_relaxed), "", 1);
+    (void)written;
+  }
+  errno = error;
+}
+
+void coroutine_io_signals_begin(int wake) {
+  atomic_store(&wake_end, wake);
+  atomic_store(&owner, getpid());
+}
+
+int coroutine_io_signal_catch(int number) {
+  struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART | SA_ONSTACK};
+  sigemptyset(&action.sa_mask);
+  return sigaction(number, &action, &before[number]);
+}
+
+void coroutine_io_signal_release(int number) { sigaction(number, &before[number], NULL); }
+
+bool coroutine_io_signal_take(int number) {
+  return atomic_exchange_explicit(&come[number], false, memory_order_acq_rel);
+}
+
+void coroutine_io_signal_raise(int number) { kill(getpid(), number); }
+
+int coroutine_io_signal_last(void) { return NSIG - 1; }

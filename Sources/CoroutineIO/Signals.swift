@@ -1,0 +1,94 @@
+import CCoroutineIO
+import Context
+public import Coroutine
+import Glibc
+
+/// Signals of the process, such as SIGTERM, as values.
+///
+/// Caught by a handler that writes to a pipe. Not by a signalfd: that would need the signal to be blocked in all threads, and
+/// a library can't block it in those that exist already.
+public enum Signals {
+  /// A channel that gets each of these signals when it comes, in place of what the signal did before.
+  ///
+  /// ```swift
+  /// let server = Coroutine { try listener.serve { … } }
+  /// let stop = try Signals.received(SIGTERM, SIGINT)
+  /// _ = try stop.receive()
+  /// server.cancel()
+  /// ```
+  ///
+  /// Several channels may ask for one signal: each gets it. A signal that comes again before it was told is told once, as
+  /// the kernel does it; a channel that is not received from keeps the newest 64. Close the channel, and the signal does
+  /// again what it did before, unless another channel wants it: one that comes first after that is raised anew.
+  ///
+  /// Callable from any thread.
+  ///
+  /// - Parameter numbers: not SIGKILL and SIGSTOP, which can't be caught, and none of those that say that the program can't
+  ///   go on where it is (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS): traps.
+  /// - Throws: `IOError`: EINVAL for what is no signal; EMFILE if there is no descriptor left.
+  public static func received(_ numbers: Int32...) throws -> Channel<Int32> {
+    for number in numbers {
+      require(!uncatchable.contains(number), "signal \(number) can't be received as a value")
+      guard (1...coroutine_io_signal_last()).contains(number) else {
+        throw IOError(operation: "sigaction", code: EINVAL, subject: "signal \(number)")
+      }
+    }
+    let channel = Channel<Int32>(
+      capacity: .newest(64), name: "signals " + numbers.map { "\($0)" }.joined(separator: ", "))
+    try SignalReceivers.shared.get().add(channel, for: numbers)
+    return channel
+  }
+
+  private static var uncatchable: [Int32] {
+    [SIGKILL, SIGSTOP, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS]
+  }
+}
+
+/// Who wants which signals. One for the process, as its signals are.
+// Unchecked: the lock guards the channels.
+private final class SignalReceivers: @unchecked Sendable {
+  static let shared = Result { try SignalReceivers() }
+
+  private let lock = Lock()
+  private var channels: [Int32: [Channel<Int32>]] = [:]
+  /// Kept open, for the handlers.
+  private let writer: PipeWriter
+
+  private init() throws {
+    let (reader, writer) = try makePipe()
+    self.writer = writer
+    coroutine_io_signals_begin(try writer.descriptor.withFileDescriptor { $0 })
+    Coroutine.detached(name: "signals") {
+      // Each byte says that some signal has come; which one, the notes say.
+      while try reader.read() != nil { self.tell() }
+    }
+  }
+
+  func add(_ channel: Channel<Int32>, for numbers: [Int32]) throws {
+    try lock.withLock {
+      for number in Set(numbers) {
+        if channels[number] == nil, coroutine_io_signal_catch(number) != 0 {
+          throw IOError(operation: "sigaction", code: coroutine_io_errno(), subject: "signal \(number)")
+        }
+        channels[number, default: []].append(channel)
+      }
+    }
+  }
+
+  private func tell() {
+    for number in 1...coroutine_io_signal_last() where coroutine_io_signal_take(number) {
+      var isTold = false
+      for channel in lock.withLock({ channels[number] ?? [] }) where !channel.isClosed {
+        if case .sent = channel.trySend(number) { isTold = true }
+      }
+      let isReleased = lock.withLock {
+        channels[number]?.removeAll { $0.isClosed }
+        guard channels[number]?.isEmpty == true else { return false }
+        channels[number] = nil
+        coroutine_io_signal_release(number)
+        return true
+      }
+      if isReleased, !isTold { coroutine_io_signal_raise(number) }
+    }
+  }
+}

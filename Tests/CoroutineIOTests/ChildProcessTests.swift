@@ -1,0 +1,129 @@
+import Coroutine
+import CoroutineIO
+import CoroutineTestSupport
+import Glibc
+import Testing
+
+@Suite(.ownThreads)
+struct ChildProcessTests {
+  /// Neither alive nor a zombie.
+  private func isGone(_ process: Int32) -> Bool { kill(process, 0) == -1 && errno == ESRCH }
+
+  @Test func inputGoesInAndOutputComesOut() throws {
+    let sent = pattern(1_000_000)
+    try runUntilComplete {
+      let result = try ChildProcess.run("cat", input: sent)
+      #expect(result.end == .exited(0))
+      #expect(result.end.isSuccess)
+      #expect(result.output == sent)
+      #expect(result.error.isEmpty)
+    }
+  }
+
+  @Test func bothOutputsAndTheStatusAreTold() throws {
+    try runUntilComplete {
+      let result = try ChildProcess.run("/bin/sh", ["-c", "echo out; echo err >&2; exit 3"])
+      #expect(result.end == .exited(3))
+      #expect(result.output == bytes("out\n"))
+      #expect(result.error == bytes("err\n"))
+    }
+  }
+
+  @Test func aProgramNeedNotReadItsInput() throws {
+    try runUntilComplete {
+      let result = try ChildProcess.run("true", input: pattern(1_000_000))
+      #expect(result.end.isSuccess)
+    }
+  }
+
+  @Test func whatCannotBeStartedThrows() throws {
+    let error = #expect(throws: IOError.self) { try ChildProcess("/no/such/program") }
+    #expect(error == IOError(operation: "spawn", code: ENOENT, subject: "/no/such/program"))
+    #expect(throws: IOError.self) { try ChildProcess("true", directory: "/no/such/folder") }
+  }
+
+  @Test func environmentAndDirectoryAreTheChilds() throws {
+    try runUntilComplete {
+      let folder = try TemporaryFolder()
+      let result = try ChildProcess.run(
+        "/bin/sh", ["-c", "echo $GREETING; pwd"], environment: ["GREETING": "hello"], directory: folder.path)
+      #expect(result.output == bytes("hello\n\(folder.path)\n"))
+    }
+  }
+
+  @Test func theChildHasNoOtherDescriptor() throws {
+    let leaked = fcntl(2, F_DUPFD, 100)
+    defer { close(leaked) }
+    try runUntilComplete {
+      let result = try ChildProcess.run(
+        "/bin/sh", ["-c", "test -e /proc/self/fd/2 && test ! -e /proc/self/fd/\(leaked)"])
+      #expect(result.end.isSuccess)
+    }
+  }
+
+  @Test func aConversationGoesByLines() throws {
+    try runUntilComplete {
+      let child = try ChildProcess("cat", error: .null)
+      for line in ["one", "two"] {
+        try child.standardInput.write(line + "\n")
+        #expect(try child.standardOutput.readLine() == line)
+      }
+      child.standardInput.close()
+      #expect(try child.standardOutput.readLine() == nil)
+      let waits = (0..<3).map { _ in Coroutine { try child.wait() } }
+      for wait in waits { #expect(try wait.get() == .exited(0)) }
+      // After the end, too.
+      #expect(try child.wait(timeout: .zero) == .exited(0))
+      try child.send(signal: SIGTERM)
+    }
+  }
+
+  @Test func aTimeoutLetsItGoOnAndASignalEndsIt() throws {
+    try runUntilComplete {
+      let child = try ChildProcess("sleep", ["1000"], input: .null, output: .null)
+      #expect(throws: TimeoutError.self) { try child.wait(timeout: .milliseconds(1)) }
+      #expect(throws: TimeoutError.self) { try child.wait(timeout: .zero) }
+      try child.send(signal: SIGTERM)
+      #expect(try child.wait() == .signalled(SIGTERM))
+      #expect(isGone(child.processID))
+    }
+  }
+
+  @Test func aCancelledWaitKillsAndReaps() throws {
+    try runUntilComplete {
+      let child = try ChildProcess("sleep", ["1000"], input: .null, output: .null)
+      let wait = Coroutine { try child.wait() }
+      Coroutine.yield()
+      wait.cancel()
+      #expect(throws: CancellationError.self) { try wait.get() }
+      #expect(isGone(child.processID))
+      #expect(try child.wait() == .signalled(SIGKILL))
+    }
+  }
+
+  @Test func aRunEndsByTimeoutAndByCancel() throws {
+    try runUntilComplete {
+      #expect(throws: TimeoutError.self) {
+        try ChildProcess.run("sleep", ["1000"], input: pattern(1_000_000), timeout: .milliseconds(20))
+      }
+      let run = Coroutine { try ChildProcess.run("sleep", ["1000"]) }
+      Coroutine.yield()
+      run.cancel()
+      #expect(throws: CancellationError.self) { try run.get() }
+    }
+  }
+
+  @Test func theLastCopyKillsAndReaps() throws {
+    try runUntilComplete {
+      var child: ChildProcess? = try ChildProcess("sleep", ["1000"], input: .null, output: .null)
+      let process = try #require(child?.processID)
+      #expect(!isGone(process))
+      child = nil
+      while !isGone(process) { try Coroutine.sleep(for: .milliseconds(1)) }
+    }
+  }
+
+  @Test func aStreamThatIsNoPipeTraps() async {
+    await #expect(processExitsWith: .failure) { _ = try ChildProcess("true", output: .null).standardOutput }
+  }
+}

@@ -1,0 +1,77 @@
+import Coroutine
+import CoroutineIO
+import CoroutineTestSupport
+import Glibc
+import Testing
+
+@Suite(.ownThreads)
+struct SignalTests {
+  @Test func allThatAskForASignalGetIt() async {
+    await #expect(processExitsWith: .success) {
+      try runInExitTest {
+        let both = try Signals.received(SIGTERM, SIGINT)
+        let one = try Signals.received(SIGTERM)
+        kill(getpid(), SIGTERM)
+        guard try both.receive() == SIGTERM, try one.receive() == SIGTERM else { exit(2) }
+        kill(getpid(), SIGINT)
+        guard try both.receive() == SIGINT, case .empty = one.tryReceive() else { exit(3) }
+      }
+      exit(0)
+    }
+  }
+
+  @Test func aClosedChannelGivesTheSignalBack() async {
+    await #expect(processExitsWith: .signal(SIGTERM)) {
+      try runInExitTest {
+        let first = try Signals.received(SIGTERM)
+        let second = try Signals.received(SIGTERM)
+        first.close()
+        kill(getpid(), SIGTERM)
+        guard try second.receive() == SIGTERM else { exit(2) }
+        second.close()
+        kill(getpid(), SIGTERM)
+        while true { try Coroutine.sleep(for: .milliseconds(10)) }
+      }
+    }
+  }
+
+  @Test func oneCanAskForASignalAgain() async {
+    await #expect(processExitsWith: .success) {
+      signal(SIGUSR1, SIG_IGN)
+      try runInExitTest {
+        for _ in 0..<3 {
+          let channel = try Signals.received(SIGUSR1)
+          kill(getpid(), SIGUSR1)
+          guard try channel.receive() == SIGUSR1 else { exit(2) }
+          channel.close()
+          // Ignored again, at the latest with this one.
+          kill(getpid(), SIGUSR1)
+        }
+      }
+      exit(0)
+    }
+  }
+
+  @Test func aFloodIsNoLoss() async {
+    await #expect(processExitsWith: .success) {
+      try runInExitTest {
+        let flood = try Signals.received(SIGUSR1)
+        let last = try Signals.received(SIGUSR2)
+        for _ in 0..<100_000 { kill(getpid(), SIGUSR1) }
+        kill(getpid(), SIGUSR2)
+        guard try last.receive() == SIGUSR2, try flood.receive() == SIGUSR1 else { exit(2) }
+      }
+      exit(0)
+    }
+  }
+
+  @Test func whatIsNoSignalIsRefused() {
+    #expect(throws: IOError.self) { try Signals.received(0) }
+    #expect(throws: IOError.self) { try Signals.received(1000) }
+  }
+
+  @Test func whatCannotBeCaughtTraps() async {
+    await #expect(processExitsWith: .failure) { _ = try Signals.received(SIGKILL) }
+    await #expect(processExitsWith: .failure) { _ = try Signals.received(SIGSEGV) }
+  }
+}
