@@ -81,14 +81,16 @@ private final class SignalReceivers: @unchecked Sendable {
       for channel in lock.withLock({ channels[number] ?? [] }) where !channel.isClosed {
         if case .sent = channel.trySend(number) { isTold = true }
       }
-      let isReleased = lock.withLock {
+      let isCaught = lock.withLock {
         channels[number]?.removeAll { $0.isClosed }
-        guard channels[number]?.isEmpty == true else { return false }
-        channels[number] = nil
-        coroutine_io_signal_release(number)
-        return true
+        if channels[number]?.isEmpty == true {
+          channels[number] = nil
+          coroutine_io_signal_release(number)
+        }
+        return channels[number] != nil
       }
-      if isReleased, !isTold { coroutine_io_signal_raise(number) }
+      // Also one that came just before it was released, and is found by the look after that.
+      if !isTold, !isCaught { coroutine_io_signal_raise(number) }
     }
   }
 }
