@@ -19,6 +19,8 @@ static inline const struct access_node *access_next(const struct access_node *no
   return (const struct access_node *)(node->next & ~(uintptr_t)1);
 }
 
+static inline void access_set_next(struct access_node *node, uintptr_t next) { node->next = next | (node->next & 1); }
+
 enum { ACCESS_MODIFY = 1, ACCESS_TRACKED = 0x20 };
 
 extern void swift_beginAccess(const void *address, struct access_node *node, uintptr_t flags, const void *pc);

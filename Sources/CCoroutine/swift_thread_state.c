@@ -1,10 +1,10 @@
 // The words of a coroutine where they are not simply exchanged: see swift_thread_state.h.
 //
 // Where the access word was not found, the runtime's own pair of functions takes the whole list off the thread and puts
-// another one on: slower, in time linear in the number of accesses, and with the same result. There is no such way for
-// the other two: nothing exported sets the running task, or takes the bindings of code outside tasks away. Those words
-// are then left alone, and `coroutine_thread_state_found` says so. That is so where a program without Swift loads all of this
-// as a plug-in: the words then lie elsewhere on each thread.
+// another one on, which may end with the one that was taken: slower, in time linear in the number of accesses, and with
+// the same result. There is no such way for the other two: nothing exported sets the running task, or takes the
+// bindings of code outside tasks away. Those words are then left alone, and `coroutine_thread_state_found` says so.
+// That is so where a program without Swift loads all of this as a plug-in: the words then lie elsewhere on each thread.
 //
 // Bindings are inherited by copying them when a coroutine is created, as the runtime does for a new task. The coroutine
 // then owns a storage of its own, made and freed by the runtime's push and pop, that no other code can see while the
@@ -12,6 +12,7 @@
 #include "swift_thread_state.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "sanitizer.h"
@@ -74,17 +75,65 @@ static uintptr_t exchange_accesses_by_runtime(uintptr_t head) {
   return taken[0];
 }
 
-void coroutine_thread_state_exchange_at(const struct swift_thread_state_offsets *at, struct swift_thread_state *words) {
-  if (at->access != 0) {
-    exchange_word(at->access, &words->access);
-  } else if (runtime_exchanges_accesses()) {
-    words->access = exchange_accesses_by_runtime(words->access);
+// The last access of a list that begins with `head` and goes on with `end`; NULL if there is none, or `end` does not come.
+static struct access_node *last_access_before(uintptr_t head, uintptr_t end) {
+  struct access_node *node = (struct access_node *)head;
+  while (node != NULL && (uintptr_t)access_next(node) != end) node = (struct access_node *)access_next(node);
+  return node;
+}
+
+static uintptr_t exchange_accesses(const struct swift_thread_state_offsets *at, struct swift_thread_state *words,
+                                   uintptr_t head, bool enters) {
+  uintptr_t other = words->access;
+  // Without a known layout there is no tail: the resumer's accesses are then not seen by the coroutine.
+  if ((enters ? head : other) == 0 || !(at->found & COROUTINE_THREAD_STATE_ACCESS_LIST)) {
+    words->access = head;
+    return other;
   }
+  if (enters) {
+    words->access = head;
+    if (other == 0) return head;
+    access_set_next(last_access_before(other, 0), head);
+    return other;
+  }
+  if (head == other) {
+    words->access = 0;
+    return other;
+  }
+  struct access_node *last = last_access_before(head, other);
+  if (last == NULL) {
+    fputs("Fatal error: an access to a variable that the code around a coroutine had open has ended inside of the coroutine\n",
+          stderr);
+    abort();
+  }
+  access_set_next(last, 0);
+  words->access = head;
+  return other;
+}
+
+uintptr_t coroutine_accesses_exchange(struct swift_thread_state *words, uintptr_t head, bool enters) {
+  return exchange_accesses(probed(), words, head, enters);
+}
+
+static void exchange_bindings(const struct swift_thread_state_offsets *at, struct swift_thread_state *words) {
   if (at->task != 0) exchange_word(at->task, &words->task);
   if (at->locals != 0) exchange_word(at->locals, &words->locals);
 }
 
-void coroutine_thread_state_exchange_slowly(struct swift_thread_state *words) { coroutine_thread_state_exchange_at(probed(), words); }
+void coroutine_thread_state_exchange_at(const struct swift_thread_state_offsets *at, struct swift_thread_state *words,
+                                        bool enters) {
+  if (at->access != 0) {
+    uintptr_t head = coroutine_thread_word_load(at->access);
+    coroutine_thread_word_store(at->access, exchange_accesses(at, words, head, enters));
+  } else if (runtime_exchanges_accesses()) {
+    exchange_accesses_by_runtime(exchange_accesses(at, words, exchange_accesses_by_runtime(0), enters));
+  }
+  exchange_bindings(at, words);
+}
+
+void coroutine_thread_state_exchange_slowly(struct swift_thread_state *words, bool enters) {
+  coroutine_thread_state_exchange_at(probed(), words, enters);
+}
 
 // Accesses
 
@@ -219,13 +268,13 @@ static void push_copy(const struct swift_thread_state_offsets *at, struct swift_
   if (posix_memalign(&copy, alignment, witnesses->size) != 0) abort();
   witnesses->initialize_with_copy(copy, source, binding->type);
 
-  coroutine_thread_state_exchange_at(at, words);
+  exchange_bindings(at, words);
   if (coroutine_thread_word_load(at->locals) == 0) {
     intptr_t nothing = 0;
     swift_task_localValuePush(floor_key, &nothing, swift_int_type);
   }
   swift_task_localValuePush(binding->key, copy, binding->type);
-  coroutine_thread_state_exchange_at(at, words);
+  exchange_bindings(at, words);
   free(copy);
 }
 
@@ -250,7 +299,7 @@ uintptr_t coroutine_thread_state_capture_slowly(void) {
 void coroutine_thread_state_release_slowly(struct swift_thread_state *words) {
   const struct swift_thread_state_offsets *at = probed();
   // Without a task, as the bindings were made: the runtime then pops them off the storage, and not off a task.
-  coroutine_thread_state_exchange_at(at, words);
+  exchange_bindings(at, words);
   while (coroutine_thread_word_load(at->locals) != 0) swift_task_localValuePop();
-  coroutine_thread_state_exchange_at(at, words);
+  exchange_bindings(at, words);
 }

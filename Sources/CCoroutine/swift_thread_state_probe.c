@@ -68,9 +68,9 @@ static bool block_has(struct block block, ptrdiff_t offset) { return block.start
 static bool accesses_can_be_exchanged_by_runtime(const struct access_node *latest) {
   const struct swift_thread_state_offsets nothing_found = {0};
   struct swift_thread_state words = {0};
-  coroutine_thread_state_exchange_at(&nothing_found, &words);
+  coroutine_thread_state_exchange_at(&nothing_found, &words, true);
   bool taken = words.access == (uintptr_t)latest && coroutine_access_set_is_empty_at(&nothing_found);
-  coroutine_thread_state_exchange_at(&nothing_found, &words);
+  coroutine_thread_state_exchange_at(&nothing_found, &words, false);
   return taken && words.access == 0;
 }
 

@@ -69,12 +69,66 @@ import Testing
     box.modify { value in
       value = 1
       words.entered {
-        #expect(coroutine_access_set_is_empty())
+        // Lent to it: what it does is done inside of that access.
+        #expect(!coroutine_access_set_is_empty())
         Box().modify { $0 = 2 }
       }
+      #expect(words.isClear)
       #expect(!coroutine_access_set_is_empty())
     }
     #expect(box.value == 1)
+    #expect(coroutine_access_set_is_empty())
+  }
+
+  @Test(arguments: [true, false])
+  func `a lent list comes after the coroutine's own, and is cut off`(_ isFound: Bool) {
+    let words = Words()
+    let (outer, inner, later, other) = (Access(), Access(), Access(), Access())
+    var at = isFound ? Offsets.probed() : Words.noneButTheList
+    words.entered { inner.begin() }
+    outer.begin()
+    words.enter(by: &at)
+    #expect(coroutine_access_set_touches(outer.low, outer.high))
+    #expect(coroutine_access_set_touches(inner.low, inner.high))
+    later.begin()
+    inner.end()
+    words.leave(by: &at)
+    // The tail has changed meanwhile.
+    #expect(!coroutine_access_set_touches(later.low, later.high))
+    #expect(coroutine_access_set_touches(outer.low, outer.high))
+    outer.end()
+    #expect(coroutine_access_set_is_empty())
+    other.begin()
+    words.enter(by: &at)
+    #expect(!coroutine_access_set_touches(outer.low, outer.high))
+    #expect(coroutine_access_set_touches(later.low, later.high))
+    later.end()
+    words.leave(by: &at)
+    #expect(words.isClear)
+    other.end()
+    #expect(coroutine_access_set_is_empty())
+  }
+
+  @Test(arguments: [true, false])
+  func `a list that was lent can be lent again`(_ isFound: Bool) {
+    let (first, second) = (Words(), Words())
+    let (outer, one, two) = (Access(), Access(), Access())
+    var at = isFound ? Offsets.probed() : Words.noneButTheList
+    outer.begin()
+    first.enter(by: &at)
+    second.enter(by: &at)
+    two.begin()
+    second.leave(by: &at)
+    one.begin()
+    second.enter(by: &at)
+    for access in [outer, one, two] { #expect(coroutine_access_set_touches(access.low, access.high)) }
+    second.leave(by: &at)
+    first.leave(by: &at)
+    #expect(!coroutine_access_set_touches(one.low, one.high))
+    outer.end()
+    second.entered { two.end() }
+    first.entered { one.end() }
+    #expect(first.isClear && second.isClear)
     #expect(coroutine_access_set_is_empty())
   }
 
@@ -345,21 +399,21 @@ import Testing
     for access in outer { access.begin() }
     #expect(!coroutine_access_set_is_empty_at(&none))
 
-    words.exchange(by: &none)
+    words.enter(by: &none)
     #expect(coroutine_access_set_is_empty())
     #expect(coroutine_access_set_is_empty_at(&none))
     for access in inner { access.begin() }
-    words.exchange(by: &none)
+    words.leave(by: &none)
 
     #expect(coroutine_access_set_touches(outer[0].low, outer[0].high))
     #expect(!coroutine_access_set_touches(inner[0].low, inner[0].high))
     for access in outer { access.end() }
     #expect(coroutine_access_set_is_empty())
 
-    words.exchange(by: &none)
+    words.enter(by: &none)
     #expect(!coroutine_access_set_is_empty_at(&none))
     for access in inner { access.end() }
-    words.exchange(by: &none)
+    words.leave(by: &none)
     #expect(words.isClear)
   }
 
@@ -382,10 +436,10 @@ import Testing
       await Task {
         var none = Self.none
         let words = Words()
-        words.exchange(by: &none)
+        words.enter(by: &none)
         #expect(withUnsafeCurrentTask { $0 != nil })
         #expect(Local.number == 1)
-        words.exchange(by: &none)
+        words.leave(by: &none)
         #expect(words.isClear)
       }.value
     }
@@ -498,7 +552,19 @@ private final class Words: @unchecked Sendable {
     body()
   }
 
-  func exchange(by offsets: inout swift_thread_state_offsets) { coroutine_thread_state_exchange_at(&offsets, pointer) }
+  /// Nothing but the layout of the list: the runtime has to take it off the thread and put it on.
+  static var noneButTheList: swift_thread_state_offsets {
+    var offsets = swift_thread_state_offsets()
+    offsets.found = COROUTINE_THREAD_STATE_ACCESS_LIST.rawValue
+    return offsets
+  }
+
+  func enter(by offsets: inout swift_thread_state_offsets) {
+    coroutine_thread_state_exchange_at(&offsets, pointer, true)
+  }
+  func leave(by offsets: inout swift_thread_state_offsets) {
+    coroutine_thread_state_exchange_at(&offsets, pointer, false)
+  }
 
   func capture() { pointer.pointee = swift_thread_state(access: 0, task: 0, locals: coroutine_thread_state_capture()) }
 

@@ -129,14 +129,19 @@ COROUTINE_THREAD_STATE_INLINE uintptr_t coroutine_thread_word_peek(ptrdiff_t off
 
 // The ways taken before the first probe and where a word was not found. `at` says what is known: `coroutine_thread_state_at`,
 // or in tests less than that.
-extern void coroutine_thread_state_exchange_slowly(struct swift_thread_state *words);
-extern void coroutine_thread_state_exchange_at(const struct swift_thread_state_offsets *at, struct swift_thread_state *words);
+extern void coroutine_thread_state_exchange_slowly(struct swift_thread_state *words, bool enters);
+extern void coroutine_thread_state_exchange_at(const struct swift_thread_state_offsets *at, struct swift_thread_state *words,
+                                               bool enters);
 extern uintptr_t coroutine_thread_state_capture_slowly(void);
 extern void coroutine_thread_state_capture_at(struct swift_thread_state_offsets *at, struct swift_thread_state *words);
 extern void coroutine_thread_state_release_slowly(struct swift_thread_state *words);
 extern bool coroutine_access_set_is_empty_slowly(void);
 extern bool coroutine_access_set_is_empty_at(const struct swift_thread_state_offsets *at);
 extern bool coroutine_access_set_touches_at(const struct swift_thread_state_offsets *at, const void *low, const void *high);
+
+// The list of accesses that a thread has after a coroutine entered it, or left it, and that had `head` before. `words` has the
+// other one of the two lists. Linear in the number of accesses that are the coroutine's own.
+extern uintptr_t coroutine_accesses_exchange(struct swift_thread_state *words, uintptr_t head, bool enters);
 
 // The union of `coroutine_thread_state_found`; waits for the probe at the first call. From any thread.
 extern uint32_t coroutine_thread_state_found(void);
@@ -150,23 +155,34 @@ extern void coroutine_thread_state_probe(struct swift_thread_state_offsets *resu
 
 // Exchanges the thread's words and those in `words`. Mostly all of them are zero on both sides, so a word is written
 // only where the two differ.
-COROUTINE_THREAD_STATE_INLINE void coroutine_thread_state_exchange(struct swift_thread_state *words) {
+//
+// The list of accesses is not simply exchanged where the resumer has some in progress: they are in progress for the
+// coroutine's code too, which runs on top of them, and must not touch the same variables. So the resumer's list is lent to
+// the coroutine, as the tail of its own, and cut off again when it leaves. In between `words->access` is the lent list's
+// head, which stays as it is: no node of it can end before the resumer goes on. Without one it is 0, and leaving is
+// an exchange. Nothing of the resumer's is in the words of a suspended coroutine.
+COROUTINE_THREAD_STATE_INLINE void coroutine_thread_state_exchange(struct swift_thread_state *words, bool enters) {
   ptrdiff_t access_at = __atomic_load_n(&coroutine_thread_state_at.access, __ATOMIC_RELAXED);
   ptrdiff_t task_at = __atomic_load_n(&coroutine_thread_state_at.task, __ATOMIC_RELAXED);
   ptrdiff_t locals_at = __atomic_load_n(&coroutine_thread_state_at.locals, __ATOMIC_RELAXED);
   uintptr_t access = coroutine_thread_word_load(access_at);
   uintptr_t task = coroutine_thread_word_load(task_at);
   uintptr_t locals = coroutine_thread_word_load(locals_at);
-  if (COROUTINE_THREAD_STATE_LIKELY(access == words->access && task == words->task && locals == words->locals)) {
+  // Not whether the first two are equal: they are, too, where a coroutine leaves with nothing but a lent list.
+  if (COROUTINE_THREAD_STATE_LIKELY((access | words->access) == 0 && task == words->task && locals == words->locals)) {
     if (COROUTINE_THREAD_STATE_NOT_FOUND_DIFFERS || (access_at != 0 && task_at != 0 && locals_at != 0)) return;
   }
   if (!COROUTINE_THREAD_STATE_LIKELY(access_at != 0 && task_at != 0 && locals_at != 0)) {
-    coroutine_thread_state_exchange_slowly(words);
+    coroutine_thread_state_exchange_slowly(words, enters);
     return;
   }
-  if (access != words->access) {
-    coroutine_thread_word_store(access_at, words->access);
-    words->access = access;
+  if ((access | words->access) != 0) {
+    if (COROUTINE_THREAD_STATE_LIKELY((enters ? access : words->access) == 0)) {
+      coroutine_thread_word_store(access_at, words->access);
+      words->access = access;
+    } else {
+      coroutine_thread_word_store(access_at, coroutine_accesses_exchange(words, access, enters));
+    }
   }
   if (task != words->task) {
     coroutine_thread_word_store(task_at, words->task);
@@ -179,11 +195,15 @@ COROUTINE_THREAD_STATE_INLINE void coroutine_thread_state_exchange(struct swift_
 }
 
 // Gives the thread the words of the coroutine that is about to be resumed. On the resumer's side, before the switch.
-COROUTINE_THREAD_STATE_INLINE void coroutine_thread_state_enter(struct swift_thread_state *words) { coroutine_thread_state_exchange(words); }
+COROUTINE_THREAD_STATE_INLINE void coroutine_thread_state_enter(struct swift_thread_state *words) {
+  coroutine_thread_state_exchange(words, true);
+}
 
 // Takes the coroutine's words off the thread again, which gets its own back. On the resumer's side, after the switch,
 // so on the thread that entered.
-COROUTINE_THREAD_STATE_INLINE void coroutine_thread_state_leave(struct swift_thread_state *words) { coroutine_thread_state_exchange(words); }
+COROUTINE_THREAD_STATE_INLINE void coroutine_thread_state_leave(struct swift_thread_state *words) {
+  coroutine_thread_state_exchange(words, false);
+}
 
 // The only word of a new coroutine that is not zero, `locals`: copies of the task-local bindings visible here, as `Task {}`
 // makes them. On the creator's thread, inside or outside a task. Two loads where there are no bindings, otherwise linear in
