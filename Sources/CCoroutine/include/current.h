@@ -11,6 +11,22 @@
 // Where on the running stack the caller is, about.
 const void *coroutine_frame_address(void);
 
+// The same in one instruction. It stays the same for as long as the caller's frame does, whatever thread that goes on on: so a
+// compiler may have it from before a switch.
+static inline __attribute__((always_inline)) uintptr_t coroutine_stack_pointer(void) {
+#if defined(__x86_64__)
+  uintptr_t pointer;
+  __asm__("movq %%rsp, %0" : "=r"(pointer));
+  return pointer;
+#elif defined(__aarch64__)
+  uintptr_t pointer;
+  __asm__("mov %0, sp" : "=r"(pointer));
+  return pointer;
+#else
+  return (uintptr_t)coroutine_frame_address();
+#endif
+}
+
 extern __thread void *coroutine_current_slot __attribute__((tls_model("initial-exec")));
 
 #if defined(__x86_64__) && defined(__linux__)

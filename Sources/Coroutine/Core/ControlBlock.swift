@@ -180,6 +180,16 @@ extension ControlBlock {
     return UnsafeMutablePointer(bitPattern: (tag &<< serialBits) &>> serialBits).unsafelyUnwrapped
   }
 
+  /// Whether the caller's frame lies on `block`'s stack, for sure: so near to the block that it can't be another's, however
+  /// small the stack. False further down, which has to be asked in another way.
+  @inlinable @inline(__always)
+  static func standsNear(_ block: UnsafeMutablePointer<ControlBlock>) -> Bool {
+    UInt(bitPattern: block) &- coroutine_stack_pointer() < leastFrames
+  }
+
+  /// The smallest stack has 16 KiB, of which the color, the block and its alignment take less than 4.
+  @inlinable static var leastFrames: UInt { 12 << 10 }
+
   /// How many bits of an address a program's own memory needs, on all systems that the assembly is for.
   @inlinable static var addressBits: Int { 48 }
 

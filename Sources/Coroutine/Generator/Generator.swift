@@ -102,8 +102,8 @@ public struct Generator<Element>: Sequence, IteratorProtocol {
     ///
     /// - Throws: `GeneratorCancelled` when the generator was cancelled or dropped meanwhile: let it pass, so that the
     ///   body ends. It throws again at once if the body yields all the same.
-    /// - Precondition: called inside the body that it was given to, on its thread, while it runs. Traps while the body is
-    ///   suspended and after its end.
+    /// - Precondition: called inside the body that it was given to, on its thread, while it runs: by the body, or by that of
+    ///   a generator which this one consumes. Traps elsewhere, while the body is suspended, and after its end.
     @inlinable @inline(__always)
     public func callAsFunction(_ element: consuming Element) throws {
       try GeneratorStorage<Element>.yield(element, self)

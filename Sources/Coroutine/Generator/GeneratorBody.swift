@@ -45,6 +45,9 @@ extension GeneratorCore {
     require(
       block.pointee.tag & ~ControlBlock.Mode.all == tag && SelectedBackend.isRunning(ControlBlock.link(of: block)),
       "a Generator's yield was called outside of its body, or after the body's end")
+    require(
+      RunningBodies(on: block).contains(block),
+      "a Generator's yield was called outside of its body: by another coroutine or thread, while the body waits")
   }
 
   /// After a `yield`, where that is not the plain case: the consumer has bindings, resumed it slowly, or wants no more
@@ -92,10 +95,16 @@ func generatorOwner(_ block: UnsafeMutablePointer<ControlBlock>) -> Unmanaged<Ge
   GeneratorCore.owner(of: block) { .passUnretained($0) }
 }
 
-/// A suspension that is not the plain case.
+/// A suspension of a body that has looked whether it may. Without a mode it has left in the plain way nevertheless: it stood
+/// far from its block, or in the body of a generator that it runs.
 @usableFromInline
 func generatorSuspend(_ tag: UInt, _ word: UInt) throws {
-  if ControlBlock.suspend(ControlBlock.tagged(tag), passing: word) != 0 { try generatorDidArrive(tag) }
+  let block = ControlBlock.tagged(tag)
+  let isPlain = block.pointee.mode.isEmpty
+  let answer =
+    isPlain
+    ? SelectedBackend.suspend(ControlBlock.link(of: block), passing: word) : ControlBlock.suspend(block, passing: word)
+  if answer != 0 { try generatorDidArrive(tag) }
 }
 
 /// The first function on a generator's stack.

@@ -150,8 +150,10 @@ class GeneratorStorage<Element>: GeneratorCore {
     let tag = coroutine_afresh(handle.tag)
     let block = ControlBlock.tagged(tag)
     // The serial number and the mode, both at once: any bit that differs is a reason to look. And who is not running has
-    // nobody to go back to.
-    guard _fastPath(block.pointee.tag == tag), _fastPath(SelectedBackend.isRunning(ControlBlock.link(of: block))) else {
+    // nobody to go back to. Nor has who runs elsewhere, while the body waits for something.
+    guard _fastPath(block.pointee.tag == tag), _fastPath(SelectedBackend.isRunning(ControlBlock.link(of: block))),
+      _fastPath(ControlBlock.standsNear(block))
+    else {
       if fitsWord { return try yieldSlowly(Self.word(element), tag) }
       try generatorWillYield(tag)
       return try generatorSuspend(tag, put(element, block))
