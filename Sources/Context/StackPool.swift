@@ -118,8 +118,8 @@ public final class StackPool: Sendable {
   ///
   /// - Parameters:
   ///   - stackSize: usable bytes, up to 1 TiB; less than 16 KiB is 16 KiB. Address space only: memory is what is touched.
-  ///   - guardSize: bytes of the guard, up to 1 GiB. A frame larger than the guard can step over it. Ignored if `guards`
-  ///     is `.none`.
+  ///   - guardSize: bytes of the guard, up to 1 GiB; by default 64 KiB, or what `COROUTINE_STACK_GUARD` says. A frame larger
+  ///     than the guard can step over it. Ignored if `guards` is `.none`.
   ///   - guards: how overflows are caught.
   ///   - residentIdle: how many idle stacks keep their memory; the pool moves between the bounds (not negative) with what
   ///     the program does. By default 256...131,072 for stacks of up to 256 KiB, fewer if they are larger; no more than an

@@ -5,14 +5,18 @@ extension StackPool {
   /// Usable bytes of a stack unless said otherwise: 256 KiB. Memory is only what is touched.
   public static let defaultStackSize = 256 << 10
 
+  /// The least that a coroutine gets: 64 KiB. The Swift runtime makes the metadata of generic types on the stack of whoever
+  /// looks at them first: 16 KiB for nested ones, 25 KiB for printing such a value, 40 KiB for a type's description.
+  package static let leastCoroutineStackSize = 64 << 10
+
   /// The shared pool of stacks of `defaultStackSize` bytes.
   public static let `default` = StackPool(
     geometry: StackGeometry(
       allowedStackSize: defaultStackSize, allowedGuardSize: StackGeometry.defaultGuardSize, isGuarded: true),
     guards: .automatic)
 
-  /// The shared pool of stacks of `stackSize` bytes, rounded up to whole pages, with the default guard. The same pool for
-  /// sizes that round to the same. Takes a lock where that pool is not among those that `known(stackSize:)` finds.
+  /// The shared pool of stacks of `stackSize` bytes, rounded up to whole pages, with the default guard: 64 KiB, or what the
+  /// environment variable `COROUTINE_STACK_GUARD` says (`256K`, `1M`). The same pool for sizes that round to the same. Takes a lock where that pool is not among those that `known(stackSize:)` finds.
   ///
   /// - Throws: `StackError.impossibleSize`.
   public static func shared(stackSize: Int) throws(StackError) -> StackPool {

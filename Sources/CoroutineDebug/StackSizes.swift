@@ -1,3 +1,5 @@
+import Context
+
 extension CoroutineDump {
   /// What size of stack would do for the coroutines of one kind.
   public struct StackSize: Sendable, Hashable, CustomStringConvertible {
@@ -11,11 +13,11 @@ extension CoroutineDump {
     /// The bytes that each has now, or at most.
     public let size: Int
 
-    /// The deepest and half of that again, 8 KiB at least, as far as the next 16 KiB: for `stackSize:`. What none of them has
-    /// called yet is not in it.
+    /// The deepest and half of that again, 8 KiB at least, as far as the next 16 KiB, 64 KiB at least: for `stackSize:`. What
+    /// none of them has called yet is not in it.
     public var suggestion: Int {
       let wanted = peak + max(peak / 2, 8 << 10)
-      return (wanted + (16 << 10) - 1) & ~((16 << 10) - 1)
+      return max(StackPool.leastCoroutineStackSize, (wanted + (16 << 10) - 1) & ~((16 << 10) - 1))
     }
 
     /// As a dump's text has it.
@@ -32,7 +34,7 @@ extension CoroutineDump {
   /// CoroutineDump.measuresStacks = true              // before the work, so that no stack tells of earlier users
   /// // ... the work ...
   /// for size in try CoroutineDump.capture(stackPeaks: true).stackSizes { print(size) }
-  /// // "worker *": 32 KiB (64 coroutines, 9.2 of 256 KiB at most)
+  /// // "worker *": 64 KiB (64 coroutines, 9.2 of 256 KiB at most)
   /// ```
   public var stackSizes: [StackSize] {
     var peaks = StackPeaks()

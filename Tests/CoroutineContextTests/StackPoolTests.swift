@@ -1,10 +1,31 @@
 import Context
 import CoroutineTestSupport
+import Glibc
 import Synchronization
 import Testing
 
 @Suite(.ownThreads) struct StackPoolTests {
   // MARK: Sizes
+
+  @Test func theGuardsSizeCanBeSetFromOutside() async {
+    await #expect(processExitsWith: .success) {
+      setenv("COROUTINE_STACK_GUARD", "256K", 1)
+      let pool = StackPool.default
+      #expect((256 << 10...260 << 10).contains(pool.guardSize))
+      pool.release(try pool.allocate())
+    }
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      setenv("COROUTINE_STACK_GUARD", "2G", 1)
+      _ = StackPool.default
+    }
+    let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+    #expect(text.contains("COROUTINE_STACK_GUARD must be the size of a stack's guard"))
+  }
+
+  @Test func framesOfSixtyThousandBytesDoNotStepOverTheUsualGuard() throws {
+    #expect(StackPool.default.guardSize >= 64 << 10)
+    #expect(try StackPool.shared(stackSize: 64 << 10).guardSize >= 64 << 10)
+  }
 
   @Test(arguments: [
     (1, 16 << 10), ((16 << 10) - 1, 16 << 10), (16 << 10, 16 << 10), ((16 << 10) + 1, 20 << 10), (100_000, 102_400),

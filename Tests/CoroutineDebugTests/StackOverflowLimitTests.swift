@@ -18,7 +18,7 @@ private func recurse(_ depth: Int) -> Int {
 @inline(never)
 private func recurseWidely(_ depth: Int) -> Int {
   guard depth >= 0 else { return 0 }
-  var frame = InlineArray<6144, Int>(repeating: depth)
+  var frame = InlineArray<12288, Int>(repeating: depth)
   frame[depth & 1023] = depth &* 3
   return recurseWidely(depth + 1) &+ frame[(depth &* 5) & 4095]
 }
@@ -103,6 +103,50 @@ struct StackOverflowLimitTests {
 
   // MARK: Large frames
 
+  /// The first thing that a function with a frame of 60,000 bytes does may be a store into its lowest bytes. It is done here
+  /// by hand: how large a frame gets is the optimizer's choice.
+  @Test func aFrameJustUnderTheGuardsSizeDoesNotStepOverIt() async {
+    let result = await #expect(processExitsWith: .signal(SIGSEGV), observing: [\.standardErrorContent]) {
+      let channel = Channel<Int>()
+      let neighbour = Coroutine.immediate { try channel.receive() }
+      let wide = Coroutine(name: "wide") { () throws -> Int in
+        let frame = UInt(bitPattern: coroutine_frame_address())
+        guard let own = StackPool.default.stack(containing: frame) else { exit(3) }
+        return storeBelow(own.limit, frame: 60_000)
+      }
+      _ = try await wide.value
+      withExtendedLifetime(neighbour) { exit(4) }
+    }
+    let text = report(result)
+    #expect(text.contains("stack overflow in coroutine 2 \"wide\" (256 KiB stack)"), "\(text)")
+    #expect(text.contains("storeBelow("))
+  }
+
+  @Test func whatTheRuntimeNeedsFitsOnTheLeastStack() async {
+    await #expect(processExitsWith: .success) {
+      let described = try await Coroutine(stackSize: 16 << 10) { () -> String in
+        typealias Inner = Nested<[String: Set<Int>]>.Part<Result<[Int], any Error>>
+        let value: Any = Inner.Kind<(Int, String)>.none
+        return "\(type(of: value)) \(value as? [String: [Inner]] == nil)"
+      }.value
+      #expect(described.hasSuffix("true"))
+    }
+  }
+
+  @Test func anOverflowInsideTheSwiftRuntimeIsTold() async {
+    let result = await #expect(processExitsWith: .signal(SIGSEGV), observing: [\.standardErrorContent]) {
+      let coroutine = Coroutine(name: "looks", stackSize: 64 << 10) { () -> Int in
+        let frame = UInt(bitPattern: coroutine_frame_address())
+        guard let own = try StackPool.shared(stackSize: 64 << 10).stack(containing: frame) else { exit(3) }
+        return lookNear(own.limit)
+      }
+      _ = try await coroutine.value
+    }
+    let text = report(result)
+    #expect(text.contains("stack overflow in coroutine 1 \"looks\" (64 KiB stack)"), "\(text)")
+    #expect(text.contains("lookNear("))
+  }
+
   @Test func aFrameThatStepsOverTheGuardIsTold() async {
     let result = await #expect(processExitsWith: .signal(SIGSEGV), observing: [\.standardErrorContent]) {
       // Who has the stack below.
@@ -155,6 +199,33 @@ struct StackOverflowLimitTests {
       _ = try await consumer.get()
     }
     #expect(!report(result).contains("stack overflow"))
+  }
+}
+
+/// Goes down to just above `limit`, and stores into the lowest byte of what would be a frame of so many bytes there.
+@inline(never)
+private func storeBelow(_ limit: UnsafeMutableRawPointer, frame: Int) -> Int {
+  let here = UnsafeMutableRawPointer(mutating: coroutine_frame_address()!)
+  if here - limit > 4096 { return storeBelow(limit, frame: frame) &* 3 ^ frame }
+  (here - frame).storeBytes(of: 0xff, as: UInt8.self)
+  return frame
+}
+
+/// Goes down to just above `limit`, and looks at types there that were never looked at before.
+@inline(never)
+private func lookNear(_ limit: UnsafeMutableRawPointer) -> Int {
+  let here = UnsafeMutableRawPointer(mutating: coroutine_frame_address()!)
+  if here - limit > 4096 { return lookNear(limit) &* 3 ^ 1 }
+  let value: Any = Nested<[String: Set<Int>]>.Part<Result<[Int], any Error>>.Kind<(Int, String)>.none
+  return "\(type(of: value))".utf8.count
+}
+
+private struct Nested<One> {
+  var one: One?
+  struct Part<Two> {
+    var one: One?
+    var two: Two?
+    enum Kind<Three> { case one(One), two([Two].Type), three(Three), none }
   }
 }
 

@@ -6,7 +6,9 @@ enum StackSupply {
   /// The pool of stacks with at least `size` usable bytes, or of the default size. Not counted: pools live for ever.
   static func pool(_ size: Int?) throws(StackError) -> Unmanaged<StackPool> {
     guard sanitizersActive else {
-      guard let size else { return standard }
+      guard var size else { return standard }
+      // What is no size stays one that is refused.
+      if size > 0 { size = max(size, StackPool.leastCoroutineStackSize) }
       if let known = StackPool.known(stackSize: size) { return known }
       return .passUnretained(try .shared(stackSize: size))
     }

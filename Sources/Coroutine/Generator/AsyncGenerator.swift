@@ -25,7 +25,7 @@ public struct AsyncGenerator<Element: Sendable>: AsyncSequence, Sendable {
   ///
   /// - Parameters:
   ///   - name: of the body's coroutine, for backtraces and messages.
-  ///   - stackSize: usable bytes, rounded up to pages and to 16 KiB; `nil` for the default (256 KiB).
+  ///   - stackSize: usable bytes, rounded up to pages and to 64 KiB; `nil` for the default (256 KiB).
   ///   - body: yields. Its error comes out of `next()`; where nobody asks any more, it is reported through
   ///     `CoroutineErrors.unhandled` when the last copy goes.
   public init(name: String = "", stackSize: Int? = nil, _ body: sending @escaping (Yield) throws -> Void) {

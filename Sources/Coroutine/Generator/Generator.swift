@@ -45,7 +45,7 @@ public struct Generator<Element>: Sequence, IteratorProtocol {
   /// A generator over what `body` yields. Nothing of it runs before the first `next()`.
   ///
   /// - Parameters:
-  ///   - stackSize: usable bytes, rounded up to pages and to 16 KiB; `nil` for the default (256 KiB).
+  ///   - stackSize: usable bytes, rounded up to pages and to 64 KiB; `nil` for the default (256 KiB).
   ///   - body: yields. An error that it throws, other than `GeneratorCancelled`, ends the sequence, is kept in `failure`
   ///     and reported through `CoroutineErrors.unhandled` (a `Sequence` can't throw).
   @inlinable

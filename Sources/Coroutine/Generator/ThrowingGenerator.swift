@@ -20,7 +20,7 @@ public struct ThrowingGenerator<Element> {
   /// A generator over what `body` yields. Nothing of it runs before the first `next()`.
   ///
   /// - Parameters:
-  ///   - stackSize: usable bytes, rounded up to pages and to 16 KiB; `nil` for the default (256 KiB).
+  ///   - stackSize: usable bytes, rounded up to pages and to 64 KiB; `nil` for the default (256 KiB).
   ///   - body: yields. Its error, other than `GeneratorCancelled`, comes out of `next()`; where nobody asks any more, it
   ///     is reported through `CoroutineErrors.unhandled` when the last copy goes.
   @inlinable

@@ -47,8 +47,9 @@ public struct Coroutine<Success: Sendable, Failure: Error>: Sendable {
   ///
   /// - Parameters:
   ///   - name: for backtraces and messages.
-  ///   - stackSize: usable bytes, rounded up to pages and to 16 KiB; `nil` for the default (256 KiB). A size that cannot be had, or no
-  ///     memory when it first runs, ends the coroutine with a `StackError`, which `get()` throws.
+  ///   - stackSize: usable bytes, rounded up to pages and to 64 KiB; `nil` for the default (256 KiB). What the Swift runtime
+  ///     needs is in it: up to 40 KiB at the first look at a nested generic type, its printing or its name. A size that cannot
+  ///     be had, or no memory when it first runs, ends the coroutine with a `StackError`, which `get()` throws.
   ///   - body: what it does. Runs on several threads, one after another. To hand over an object that is not `Sendable`,
   ///     name the scheduler: `init(on:name:stackSize:_:)`.
   /// - Precondition: `body` is not isolated to an actor, except the main actor: traps.
