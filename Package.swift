@@ -134,7 +134,9 @@ let package = Package(
       swiftSettings: swiftSettings + [.define("CONTEXT_BACKEND_BOOST", .when(traits: ["Boost"]))]),
     .testTarget(
       name: "CoroutineTests",
-      dependencies: ["CoroutineTestSupport", "CoroutineTracing", "Coroutine", "Context", "CCoroutine"],
+      dependencies: [
+        "CoroutineTestSupport", "CoroutineTracing", "Coroutine", "Context", "CCoroutine", "CCoroutineSystem",
+      ],
       swiftSettings: swiftSettings),
     .testTarget(
       name: "CoroutineIOTests",

@@ -1,8 +1,28 @@
 #include "worker.h"
 
+#include <pthread.h>
+#include <stdbool.h>
+
 __thread void *coroutine_worker_slot __attribute__((tls_model("initial-exec")));
 
 void coroutine_set_worker(void *worker) { coroutine_worker_slot = worker; }
+
+static pthread_key_t lost_key;
+static bool has_key;
+
+static void call(void *lost) { ((void (*)(void))lost)(); }
+
+static void make_key(void) { has_key = pthread_key_create(&lost_key, call) == 0; }
+
+void coroutine_pool_thread_begins(void (*lost)(void)) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, make_key);
+  if (has_key) (void)pthread_setspecific(lost_key, (void *)lost);
+}
+
+void coroutine_pool_thread_returns(void) {
+  if (has_key) (void)pthread_setspecific(lost_key, NULL);
+}
 
 #if !defined(__linux__) || !(defined(__x86_64__) || defined(__aarch64__))
 

@@ -15,6 +15,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+static _Atomic uint32_t refusals;
+
+void coroutine_system_refuse_threads(uint32_t count) { atomic_store(&refusals, count); }
+
+int coroutine_system_create_thread(pthread_t *thread, void *(*body)(void *), void *argument) {
+  uint32_t left = atomic_load_explicit(&refusals, memory_order_relaxed);
+  while (left > 0) {
+    if (atomic_compare_exchange_weak(&refusals, &left, left - 1)) return EAGAIN;
+  }
+  return pthread_create(thread, NULL, body, argument);
+}
+
 static const char idle_mark;
 
 const void *coroutine_system_idle_mark(void) { return &idle_mark; }

@@ -16,7 +16,7 @@ extension StackPool {
     guard starts else { return }
     var thread = pthread_t()
     let pool = Unmanaged.passRetained(self)  // the thread's reference
-    guard pthread_create(&thread, nil, runTrimmer, pool.toOpaque()) == 0 else {
+    guard coroutine_system_create_thread(&thread, runTrimmer, pool.toOpaque()) == 0 else {
       // Only time does not make it sink then; the next inspection tries again.
       pool.release()
       return lock.withLock { idle.pointee.isSinking = false }

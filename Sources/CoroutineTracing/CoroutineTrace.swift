@@ -46,7 +46,7 @@ public final class CoroutineTrace: Sendable {
 
   /// Begins a trace, in a new file. One at a time in a process.
   ///
-  /// - Throws: `CoroutineTraceError` if the file can't be written, or another trace is under way.
+  /// - Throws: `CoroutineTraceError` if the file can't be written, the system refuses a thread, or another trace is under way.
   /// - Precondition: `options.eventsPerThread` is at least 16: traps.
   public static func start(to path: String, options: Options = Options()) throws -> CoroutineTrace {
     guard options.eventsPerThread >= 16 else {

@@ -43,10 +43,13 @@ final class TraceRecorder: CoroutineObserver, @unchecked Sendable {
       throw error
     }
     var thread = pthread_t()
-    let code = pthread_create(
-      &thread, nil, { Unmanaged<TraceRecorder>.fromOpaque($0!).takeUnretainedValue().write() },
+    let code = coroutine_system_create_thread(
+      &thread, { Unmanaged<TraceRecorder>.fromOpaque($0!).takeUnretainedValue().write() },
       Unmanaged.passUnretained(self).toOpaque())
-    guard code == 0 else { fatalError("a coroutine trace can't start its thread: \(String(cString: strerror(code)))") }
+    guard code == 0 else {
+      Self.isBusy.store(false, ordering: .releasing)
+      throw CoroutineTraceError(operation: "a thread that writes it", code: code)
+    }
     writer.store(thread, ordering: .relaxed)
   }
 

@@ -225,7 +225,12 @@ private struct Nested<One> {
   struct Part<Two> {
     var one: One?
     var two: Two?
-    enum Kind<Three> { case one(One), two([Two].Type), three(Three), none }
+    enum Kind<Three> {
+      case one(One)
+      case two([Two].Type)
+      case three(Three)
+      case none
+    }
   }
 }
 

@@ -11,6 +11,10 @@ extern __thread void *coroutine_worker_slot __attribute__((tls_model("initial-ex
 // By a thread that begins or ceases to be a worker.
 void coroutine_set_worker(void *worker);
 
+// Between these two, both by a pool's thread, it does not end unseen: `lost` is called on it should it call pthread_exit.
+void coroutine_pool_thread_begins(void (*lost)(void));
+void coroutine_pool_thread_returns(void);
+
 #if defined(__x86_64__) && defined(__linux__)
 
 static inline __attribute__((always_inline)) void *coroutine_worker(void) {

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <pthread.h>
 #include <semaphore.h>
 #include <stdint.h>
 #include <sys/uio.h>
@@ -28,6 +29,13 @@ enum {
   COROUTINE_SYSTEM_MADV_GUARD_INSTALL = 102,
   COROUTINE_SYSTEM_MADV_GUARD_REMOVE = 103,
 };
+
+/// `pthread_create` without attributes. 0, or an errno.
+int coroutine_system_create_thread(pthread_t *_Nonnull thread, void *_Nullable (*_Nonnull body)(void *_Nullable),
+                                   void *_Nullable argument);
+
+/// For tests: so many calls of the function above, from now on, are refused with EAGAIN.
+void coroutine_system_refuse_threads(uint32_t count);
 
 /// Tells the processor that the caller spins, so that a sibling hyperthread gets the execution units.
 static inline void coroutine_system_relax(void) {

@@ -18,7 +18,8 @@ import Synchronization
 ///   - work: runs once, outside of every coroutine and task: it must not suspend. Has none of the caller's task-local values.
 /// - Returns: what `work` returns.
 /// - Throws: what `work` throws; `CancellationError` if the coroutine is cancelled before `work` is done. Work that has not
-///   begun by then never does; what has begun runs to its end, and its result is dropped.
+///   begun by then never does; what has begun runs to its end, and its result is dropped. `ThreadRefused` if the system
+///   refuses a thread and the pool has none; if it has others, the work waits for one of them.
 @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
 public func blocking<Value: Sendable>(
   on pool: BlockingPool = .shared, _ work: sending @escaping () throws -> Value
@@ -29,12 +30,25 @@ public func blocking<Value: Sendable>(
   nonisolated(unsafe) let work = work
   let isWanted = SharedFlag(true)
   return try withSuspension { resume in
-    pool.submit {
+    pool.submit { refusal in
       guard isWanted.value.load(ordering: .relaxed) else { return }
-      do { resume(try work()) } catch { resume.throwing(error) }
+      do {
+        if let refusal { throw refusal }
+        resume(try work())
+      } catch { resume.throwing(error) }
     }
   } onCancel: {
     isWanted.value.store(false, ordering: .relaxed)
+  }
+}
+
+/// The system refuses a thread for work that blocks, and the pool has no other.
+public struct ThreadRefused: Error, Hashable, CustomStringConvertible {
+  /// The system's number of the reason, such as `EAGAIN`.
+  public let code: CInt
+
+  public var description: String {
+    "a thread of a BlockingPool could not be started: \(String(cString: strerror(code)))"
   }
 }
 
@@ -55,9 +69,13 @@ public func blocking<Value: Sendable>(
   let isWanted = SharedFlag(true)
   await withTaskCancellationHandler {
     await withUnsafeContinuation { (continuation: UnsafeContinuation<Void, Never>) in
-      pool.submit {
+      pool.submit { refusal in
         let begins = isWanted.value.load(ordering: .relaxed)
-        outcome.set(begins ? Result { try work() } : .failure(CancellationError()))
+        if begins, let refusal {
+          outcome.set(.failure(refusal))
+        } else {
+          outcome.set(begins ? Result { try work() } : .failure(CancellationError()))
+        }
         continuation.resume()
       }
     }
@@ -140,8 +158,8 @@ public final class BlockingPool: Sendable {
     require(idleTime >= .zero, "a BlockingPool's threads can't stay for a negative time, \(idleTime): use zero")
   }
 
-  /// Runs `work` on a thread of the pool.
-  func submit(_ work: @escaping @Sendable () -> Void) {
+  /// Runs `work` on a thread of the pool; with an error, perhaps on this one, if there is none and can't be one.
+  func submit(_ work: @escaping @Sendable (ThreadRefused?) -> Void) {
     perform(lock.withLock { machine.submit(work) })
   }
 
@@ -159,11 +177,24 @@ public final class BlockingPool: Sendable {
     let thread = BlockingThread(of: self, work)
     var handle = pthread_t()
     let argument = Unmanaged.passRetained(thread)
-    let code = pthread_create(&handle, nil, runBlockingThread, argument.toOpaque())
+    let code = coroutine_system_create_thread(&handle, runBlockingThread, argument.toOpaque())
     guard code == 0 else {
-      refused("another thread of a BlockingPool", code, ", or lower its threadLimit")
+      argument.release()
+      return goOnWithout(work, code)
     }
     pthread_detach(handle)
+  }
+
+  private func goOnWithout(_ work: @escaping BlockingThread.Work, _ code: CInt) {
+    switch lock.withLock({ machine.startRefused(work) }) {
+    case .give(let thread, let work):
+      thread.work = work
+      thread.parker.unpark()
+    case .wait:
+      tellRefusal(of: "another thread of a BlockingPool", code, "Its work waits for the threads that it has.")
+    case .fail(let all):
+      for work in all { work(ThreadRefused(code: code)) }
+    }
   }
 
   /// What a thread does next, when it has done something. `nil`: it ends.
@@ -192,7 +223,7 @@ public final class BlockingPool: Sendable {
 /// One thread of a `BlockingPool`.
 // Unchecked: what it is given is written before its parker is unparked, and read after that.
 private final class BlockingThread: Equatable, @unchecked Sendable {
-  typealias Work = @Sendable () -> Void
+  typealias Work = @Sendable (ThreadRefused?) -> Void
 
   let pool: BlockingPool
   let parker = Parker()
@@ -209,7 +240,7 @@ private final class BlockingThread: Equatable, @unchecked Sendable {
     coroutine_system_name_thread("coroutine-block")
     var next = work.take()
     while let work = next {
-      work()
+      work(nil)
       next = pool.next(for: self)
     }
   }

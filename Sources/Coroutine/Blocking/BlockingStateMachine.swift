@@ -21,11 +21,30 @@ struct BlockingStateMachine<Thread: Equatable, Work> {
   }
 
   mutating func submit(_ work: Work) -> SubmitAction {
-    guard busy < limit else {
-      waiting.append(work)
-      return .wait
-    }
-    return assign(work)
+    // Some may wait although there is room: the system had no thread for them.
+    waiting.append(work)
+    guard busy < limit, let first = waiting.popFirst() else { return .wait }
+    return assign(first)
+  }
+
+  enum RefusedAction {
+    /// An idle thread, which is to be given the work and woken.
+    case give(Thread, Work)
+    /// It waits for one of the threads that there are.
+    case wait
+    /// There is no thread at all: what can't be done.
+    case fail([Work])
+  }
+
+  /// The system has refused the thread that was to begin with `work`.
+  mutating func startRefused(_ work: Work) -> RefusedAction {
+    threads -= 1
+    waiting.prepend(work)
+    if let thread = idle.popLast(), let first = waiting.popFirst() { return .give(thread, first) }
+    guard threads == 0 else { return .wait }
+    var all: [Work] = []
+    while let work = waiting.popFirst() { all.append(work) }
+    return .fail(all)
   }
 
   /// How many threads have work.

@@ -1,4 +1,5 @@
 import Glibc
+import Synchronization
 
 /// Ends the program with a message where the runtime is used in a way that it cannot recover from.
 ///
@@ -15,6 +16,28 @@ func refused(_ thread: String, _ code: CInt, _ advice: String = "") -> Never {
   fatalError(
     "\(thread) could not be started: \(String(cString: strerror(code))). Allow more threads (ulimit -u, the container's "
       + "limit of processes) or more memory (ulimit -v)\(advice).")
+}
+
+/// Says on the standard error, once in the process, that the system refuses threads, and what that means.
+func tellRefusal(of thread: String, _ code: CInt, _ consequence: String) {
+  guard !refusalWasTold.exchange(true, ordering: .relaxed) else { return }
+  CoroutineErrors.print("\(thread) could not be started: \(String(cString: strerror(code))). \(consequence)")
+}
+
+private let refusalWasTold = Atomic<Bool>(false)
+
+/// How long one waits between two tries for a thread without which nothing would go on: together about a second.
+struct RefusalPauses {
+  private var next: UInt32 = 1000
+  private static var longest: UInt32 { 512_000 }
+
+  /// Sleeps. False, at once, when it has been tried for long enough.
+  mutating func wait() -> Bool {
+    guard next <= Self.longest else { return false }
+    usleep(next)
+    next *= 2
+    return true
+  }
 }
 
 /// Ends the program where what one coroutine began ends on another.

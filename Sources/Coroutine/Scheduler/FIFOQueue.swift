@@ -9,6 +9,16 @@ struct FIFOQueue<Element> {
     elements.append(element)
   }
 
+  /// Puts one back that was taken out.
+  mutating func prepend(_ element: Element) {
+    if first > 0 {
+      first -= 1
+      elements[first] = element
+    } else {
+      elements.insert(element, at: 0)
+    }
+  }
+
   mutating func popFirst() -> Element? {
     guard !isEmpty else { return nil }
     let element = elements[first].take()

@@ -2,6 +2,7 @@ import CCoroutine
 import CCoroutineSystem
 import Context
 import Dispatch
+import Glibc
 import Synchronization
 
 /// A pool's workers and what they share: what became ready outside of them, and who sleeps.
@@ -79,6 +80,8 @@ final class PoolCore: @unchecked Sendable {
   private let globalCount = Atomic<Int>(0)
   private let hasJobs = Atomic<Bool>(false)
   private let wantsWork = Atomic<Bool>(true)
+  /// Until then no worker gets a thread, because the system has refused one.
+  private let startsAgain = Atomic<UInt64>(0)
 
   /// Where the workers run.
   enum Host {
@@ -110,7 +113,7 @@ final class PoolCore: @unchecked Sendable {
     isEnding = true
     let parked = machine.wakeAll()
     lock.unlock()
-    for index in parked { workers[index].unpark(starts: false) }
+    for index in parked { _ = workers[index].unpark(starts: false) }
   }
 }
 
@@ -170,8 +173,72 @@ extension PoolCore {
   }
 
   private func unpark(_ index: Int?) {
-    if let index { workers[index].unpark(starts: true) }
+    guard let index else { return }
+    let worker = workers[index]
+    // Not for each coroutine that becomes ready: a refusal takes longer than a short one.
+    let pauses = !worker.hasThread && MonotonicClock.now < startsAgain.load(ordering: .relaxed)
+    let code = pauses ? EAGAIN : worker.unpark(starts: true)
+    if code != 0 { goOnWithout(index, code, wasSearching: true) }
   }
+}
+
+// MARK: - Without a thread
+
+extension PoolCore {
+  /// A worker's thread keeps a pinned coroutine, and the system refuses another one.
+  func retire(_ worker: PoolWorker, _ code: CInt) {
+    lock.lock()
+    worker.moveAll(to: &global)
+    publish()
+    lock.unlock()
+    goOnWithout(worker.index, code, wasSearching: false)
+  }
+
+  /// The workers that have threads go on with what is ready; this one is tried again when something becomes ready later. Where
+  /// none has a thread, the caller tries again for about a second, and ends the program after that: nothing would ever run.
+  @inline(never)
+  private func goOnWithout(_ refusedIndex: Int, _ refusal: CInt, wasSearching: Bool) {
+    var (index, code, wasSearching) = (refusedIndex, refusal, wasSearching)
+    var pauses = RefusalPauses()
+    while true {
+      lock.lock()
+      var next = machine.startRefused(index, wasSearching: wasSearching)
+      let hasWork = !(global.isEmpty && jobs.isEmpty)
+      // Who has a thread sleeps behind those that have none.
+      if next == nil, hasWork, let last = machine.sleeping.last, workers[last].hasThread {
+        next = machine.workArrived(isOwn: false)
+      }
+      let isLeftAlone = hasWork && machine.awake == 0
+      publish()
+      lock.unlock()
+      let thread = "thread \(index + 1) of a ThreadPool of \(count)"
+      if let next {
+        _ = workers[next].unpark(starts: false)
+      } else if isLeftAlone {
+        tellRefusal(of: thread, code, "It is tried again.")
+        guard pauses.wait() else {
+          refused(thread, code, ", or make the pool smaller: ThreadPool(threads:), the shared one by COROUTINE_THREADS")
+        }
+        lock.lock()
+        // It may be run by now: others that make something ready try too.
+        let isStillAlone = machine.awake == 0 && !(global.isEmpty && jobs.isEmpty)
+        let again = isStillAlone ? machine.workArrived(isOwn: false) : nil
+        publish()
+        lock.unlock()
+        guard let again else { return }
+        code = workers[again].unpark(starts: true)
+        guard code != 0 else { return }
+        (index, wasSearching) = (again, true)
+        continue
+      } else {
+        tellRefusal(of: thread, code, "The pool goes on with those that it has.")
+      }
+      return startsAgain.store(MonotonicClock.now + Self.pauseOfStarts, ordering: .relaxed)
+    }
+  }
+
+  /// Nanoseconds.
+  private static var pauseOfStarts: UInt64 { 100_000_000 }
 }
 
 // MARK: - Jobs of async code
@@ -300,7 +367,7 @@ extension PoolCore {
     }
     publish()
     lock.unlock()
-    if goesOn { worker.start() }
+    if goesOn { _ = worker.start() }  // on a queue, which refuses nothing
   }
 
   /// Something to run for a worker that has nothing, found elsewhere. If there is nothing it sleeps until there is, or

@@ -40,6 +40,17 @@ struct PoolStateMachine {
     return watcher
   }
 
+  /// The system has refused a thread for a worker: one that was chosen to wake up, or a busy one whose thread keeps a
+  /// pinned coroutine. It holds nothing. Returns whom to wake in its place: the watcher, who has a thread. All others that
+  /// have one are chosen before those that have none.
+  mutating func startRefused(_ worker: Int, wasSearching: Bool) -> Int? {
+    sleeping.insert(worker, at: 0)
+    if wasSearching { searching -= 1 }
+    guard searching == 0, let next = takeWatcher() else { return nil }
+    searching += 1
+    return next
+  }
+
   /// A busy worker has run out of work. Whether it may search: half of those awake at most, since they get into each
   /// other's way.
   mutating func beginSearch() -> Bool {

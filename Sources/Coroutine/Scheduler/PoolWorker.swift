@@ -327,24 +327,32 @@ extension PoolWorker {
 // MARK: - The thread
 
 extension PoolWorker {
-  /// Wakes it up, or gives it a thread. By whoever took it out of the sleeping ones; the pool is kept alive meanwhile.
-  func unpark(starts: Bool) {
-    if hasThread {
+  /// Wakes it up, or gives it a thread. By whoever took it out of the sleeping ones; the pool is kept alive meanwhile. 0, or
+  /// why the system refuses a thread.
+  func unpark(starts: Bool) -> CInt {
+    guard !hasThread else {
       parker.unpark()
-    } else if starts {
-      start()
+      return 0
     }
+    return starts ? start() : 0
   }
 
-  /// Lets the pool's host run it. Belongs to whoever took it out of the sleeping ones, or to the thread that ran it so far.
-  func start() {
+  /// Lets the pool's host run it. Belongs to whoever took it out of the sleeping ones, or to the thread that ran it so far. 0,
+  /// or why the system refuses a thread.
+  func start() -> CInt {
     _ = core.retain()  // the thread's reference
     switch core._withUnsafeGuaranteedRef({ $0.host }) {
     case .threads:
       hasThread = true
-      startThread(runWorker)
+      let code = startThread(runWorker)
+      if code != 0 {
+        hasThread = false
+        core.release()
+      }
+      return code
     case .callingThread(then: let queue, isMain: _):
       queue.async { [self] in run(isSearching: true) }
+      return 0
     }
   }
 
@@ -357,19 +365,28 @@ extension PoolWorker {
   /// Gets another thread in place of the calling one, which keeps its coroutine, to go on with what is ready.
   func replaceThread() {
     _ = core.retain()  // the thread's reference
-    startThread(runReplacement)
+    let code = startThread(runReplacement)
+    guard code != 0 else { return }
+    // The owner is still this thread: nobody else can have taken over.
+    hasThread = false
+    returnSpareStack()
+    core._withUnsafeGuaranteedRef { $0.retire(self, code) }
+    core.release()
   }
 
-  private func startThread(_ main: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer?) {
+  private func startThread(
+    _ main: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer?
+  ) -> CInt {
     var thread = pthread_t()
-    let code = pthread_create(&thread, nil, main, Unmanaged.passUnretained(self).toOpaque())
-    guard code == 0 else {
-      let count = core._withUnsafeGuaranteedRef { $0.count }
-      refused(
-        "thread \(index + 1) of a ThreadPool of \(count)", code,
-        ", or make the pool smaller: ThreadPool(threads:), the shared one by COROUTINE_THREADS")
-    }
-    pthread_detach(thread)
+    let code = coroutine_system_create_thread(&thread, main, Unmanaged.passUnretained(self).toOpaque())
+    if code == 0 { pthread_detach(thread) }
+    return code
+  }
+
+  /// Leaves all that is ready here to the others. The owner's.
+  func moveAll(to global: inout ReadyQueue) {
+    guard !isSerial else { return moveLine(to: &global) }
+    while let element = takeSlot() ?? ring.pop() { global.append(CoroutineJob(element)) }
   }
 
   /// On the thread or queue that it was started on.
@@ -405,13 +422,25 @@ extension PoolWorker {
 }
 
 private func runWorker(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+  coroutine_pool_thread_begins(reportLostThread)
   Unmanaged<PoolWorker>.fromOpaque(argument!)._withUnsafeGuaranteedRef { $0.run(isSearching: true) }
+  coroutine_pool_thread_returns()
   return nil
 }
 
 private func runReplacement(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+  coroutine_pool_thread_begins(reportLostThread)
   Unmanaged<PoolWorker>.fromOpaque(argument!)._withUnsafeGuaranteedRef { $0.run(isSearching: false) }
+  coroutine_pool_thread_returns()
   return nil
+}
+
+/// Ends the program: the frames of what ran here are gone, with all that they held.
+private func reportLostThread() {
+  let caller = CoroutineCore.current?.description ?? "what runs on a thread of a ThreadPool"
+  fatalError(
+    "\(caller) has called pthread_exit, which ends the pool's thread and leaves the coroutine running for ever. End a "
+      + "coroutine by returning or throwing.")
 }
 
 // MARK: - For debuggers

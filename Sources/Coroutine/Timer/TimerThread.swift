@@ -47,10 +47,14 @@ final class TimerThread: Sendable {
     var thread = pthread_t()
     // The thread's reference; never released, since the thread never ends.
     let argument = Unmanaged.passRetained(self).toOpaque()
-    let code = pthread_create(
-      &thread, nil, { Unmanaged<TimerThread>.fromOpaque($0!).takeUnretainedValue().run() }, argument)
-    guard code == 0 else {
-      refused("the timers' thread", code)
+    var pauses = RefusalPauses()
+    while true {
+      let code = coroutine_system_create_thread(
+        &thread, { Unmanaged<TimerThread>.fromOpaque($0!).takeUnretainedValue().run() }, argument)
+      if code == 0 { break }
+      // Without it each sleep and each timeout would last for ever.
+      tellRefusal(of: "the timers' thread", code, "It is tried again.")
+      if !pauses.wait() { refused("the timers' thread", code) }
     }
     pthread_detach(thread)
   }
