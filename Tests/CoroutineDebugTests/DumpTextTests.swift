@@ -84,7 +84,7 @@ import Testing
   @Test func namesOfKindsDoNotReachTheTerminalEither() {
     var text = ""
     DumpStyle().write([CoroutineDump.StackSize(label: "\"a\u{1b}[*J\"", count: 2, peak: 9, size: 65536)], to: &text)
-    #expect(text.hasSuffix(#"   "a\u{1b}[*J": 16 KiB (2 coroutines, 0 of 64 KiB at most)\#n"#))
+    #expect(text.hasSuffix(#"   "a\u{1b}[*J": 64 KiB (2 coroutines, 0 of 64 KiB at most)\#n"#))
   }
 
   @Test func aGroupSaysHowMuchTimeTheyHaveLeft() {
