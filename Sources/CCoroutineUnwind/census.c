@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "inspection.h"
 #include "running.h"
 #include "signals.h"
 
