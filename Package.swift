@@ -145,7 +145,7 @@ let package = Package(
       name: "CoroutineDebugTests",
       dependencies: [
         "CoroutineTestSupport", "CoroutineDebug", "CoroutineInspection", "CoroutineIO", "Coroutine", "CCoroutine",
-        "CCoroutineUnwind",
+        "CCoroutineUnwind", "CCoroutineInspection",
       ],
       swiftSettings: swiftSettings),
   ],

@@ -13,30 +13,17 @@
 // A core file: parts of a process's memory, and notes about it. What the memory has from files, as they are there still, the
 // kernel leaves out mostly: it is read from these files.
 
-enum { longest_note = 64 << 20, longest_path = 4096 + 64 };
+// Far more than kernels write: they end at some MiB of notes, and mostly at 65,530 mappings.
+enum { longest_notes = 64 << 20, most_parts = 1 << 22 };
 
 // What the notes tell.
 struct notes {
-  uint8_t *bytes;     // of all mapped files: numbers, then names
-  size_t size;
+  struct mapped_files *files;
   uint64_t program_headers;  // the executable's, in memory
 };
 
 static bool read_exactly(int file, uint64_t offset, void *to, size_t count) {
   return pread(file, to, count, (off_t)offset) == (ssize_t)count;
-}
-
-static bool add_segment(struct target *target, uint64_t start, uint64_t size, int file, uint64_t offset) {
-  if (size == 0) return true;
-  if (!coroutine_target_make_room(&target->segments, &target->segment_capacity, target->segment_count, sizeof *target->segments))
-    return false;
-  target->segments[target->segment_count++] = (struct segment){start, start + size, file, offset};
-  return true;
-}
-
-static int by_start(const void *left, const void *right) {
-  uint64_t first = ((const struct segment *)left)->start, second = ((const struct segment *)right)->start;
-  return (first > second) - (first < second);
 }
 
 // MARK: Notes
@@ -47,9 +34,8 @@ static void read_notes(struct target *target, struct notes *found, const uint8_t
     memcpy(&note, bytes + at, sizeof note);
     size_t name = ((size_t)note.n_namesz + 3) & ~(size_t)3, value = at + sizeof note + name;
     if (value > size || note.n_descsz > size - value) return;
-    if (note.n_type == NT_FILE && !found->bytes && (found->bytes = malloc(note.n_descsz))) {
-      memcpy(found->bytes, bytes + value, note.n_descsz);
-      found->size = note.n_descsz;
+    if (note.n_type == NT_FILE && !found->files) {
+      found->files = coroutine_mapped_files_create(bytes + value, note.n_descsz);
     } else if (note.n_type == NT_PRPSINFO && note.n_descsz >= sizeof(struct elf_prpsinfo)) {
       struct elf_prpsinfo process;
       memcpy(&process, bytes + value, sizeof process);
@@ -73,83 +59,6 @@ static void read_notes(struct target *target, struct notes *found, const uint8_t
   }
 }
 
-// MARK: Mapped files
-
-// One mapping of a file; `path` is NULL behind the last one.
-struct mapping {
-  uint64_t start, end, offset;
-  const char *path;
-};
-
-static struct mapping mapping_at(const struct notes *notes, size_t index) {
-  uint64_t count, page, numbers[3];
-  if (notes->size < 16) return (struct mapping){0};
-  memcpy(&count, notes->bytes, sizeof count);
-  memcpy(&page, notes->bytes + 8, sizeof page);
-  if (index >= count || count > (notes->size - 16) / sizeof numbers) return (struct mapping){0};
-  memcpy(numbers, notes->bytes + 16 + index * sizeof numbers, sizeof numbers);
-  // The names follow all numbers, each with its zero.
-  const uint8_t *name = notes->bytes + 16 + count * sizeof numbers, *end = notes->bytes + notes->size;
-  for (size_t i = 0; i < index && name; i++) {
-    name = memchr(name, 0, (size_t)(end - name));
-    if (name) name++;
-  }
-  if (!name || !memchr(name, 0, (size_t)(end - name))) return (struct mapping){0};
-  return (struct mapping){numbers[0], numbers[1], numbers[2] * page, (const char *)name};
-}
-
-// The file that a mapping was made from: where it can be opened now.
-static void find_file(struct mapping mapping, bool is_executable, const char *executable, char file[longest_path]) {
-  snprintf(file, longest_path, "%s", is_executable ? executable : mapping.path);
-  if (!is_executable) coroutine_target_trim_path(file);
-}
-
-// Adds what is mapped from files, those behind the core file's own bytes, and the images among it. What was an image and is
-// another build now, by the first page of it that the kernel keeps, says nothing of the process.
-static bool add_mapped(struct target *target, const struct notes *notes, const char *executable_path,
-                       const char *executable) {
-  const char *previous = NULL;
-  char path[longest_path];
-  int file = -1;
-  struct mapping mapping;
-  for (size_t i = 0; (mapping = mapping_at(notes, i)).path; i++) {
-    bool is_executable = executable_path && strcmp(mapping.path, executable_path) == 0;
-    if (!previous || strcmp(previous, mapping.path) != 0) {
-      find_file(mapping, is_executable, executable, path);
-      struct coroutine_image_build build = coroutine_target_build(target, mapping.start);
-      bool is_usable = !build.layout || coroutine_target_check_file(path, build) == target_file_right;
-      file = is_usable ? coroutine_target_open_file(target, path) : -1;
-    }
-    previous = mapping.path;
-    if (file >= 0 && !add_segment(target, mapping.start, mapping.end - mapping.start, file, mapping.offset)) return false;
-  }
-  qsort(target->segments + target->own_segments, target->segment_count - target->own_segments, sizeof(struct segment),
-        by_start);
-  for (size_t i = 0; (mapping = mapping_at(notes, i)).path; i++) {
-    if (mapping.offset != 0) continue;
-    bool is_executable = executable_path && strcmp(mapping.path, executable_path) == 0;
-    find_file(mapping, is_executable, executable, path);
-    enum target_file state = coroutine_target_check_file(path, coroutine_target_build(target, mapping.start));
-    char name[longest_path];
-    snprintf(name, sizeof name, "%s", mapping.path);
-    coroutine_target_trim_path(name);
-    if (coroutine_target_add_image(target, mapping.start, name, path, state))
-      target->images[target->image_count - 1].is_executable = is_executable;
-  }
-  return true;
-}
-
-// The mapping that is the start of the executable; its path is NULL if there is none.
-static struct mapping executables_mapping(const struct notes *notes) {
-  const char *path = NULL;
-  struct mapping mapping;
-  for (size_t i = 0; (mapping = mapping_at(notes, i)).path; i++)
-    if (mapping.start <= notes->program_headers && notes->program_headers < mapping.end) path = mapping.path;
-  for (size_t i = 0; path && (mapping = mapping_at(notes, i)).path; i++)
-    if (mapping.offset == 0 && strcmp(mapping.path, path) == 0) return mapping;
-  return (struct mapping){0};
-}
-
 // MARK: The file
 
 // How many program headers there are: more than 65,534 are counted elsewhere.
@@ -157,6 +66,34 @@ static uint64_t header_count(int file, const Elf64_Ehdr *header) {
   if (header->e_phnum != PN_XNUM) return header->e_phnum;
   Elf64_Shdr first;
   return read_exactly(file, header->e_shoff, &first, sizeof first) ? first.sh_info : 0;
+}
+
+static int by_start(const void *left, const void *right) {
+  uint64_t first = ((const struct code *)left)->start, second = ((const struct code *)right)->start;
+  return (first > second) - (first < second);
+}
+
+// Takes one part of memory out of the list. False without memory.
+static bool add_part(struct target *target, const Elf64_Phdr *part, int file) {
+  if (!coroutine_target_add_segment(target, part->p_vaddr, part->p_filesz, file, part->p_offset)) return false;
+  uint64_t end;
+  if (!(part->p_flags & PF_X) || __builtin_add_overflow(part->p_vaddr, part->p_memsz, &end)) return true;
+  if (!coroutine_target_make_room(&target->code, &target->code_capacity, target->code_count, sizeof *target->code)) return false;
+  target->code[target->code_count++] = (struct code){part->p_vaddr, end};
+  return true;
+}
+
+// How far the parts of a file reach, and how many bytes of notes there are. False if that is more than numbers can say, or
+// than notes can be: each byte of theirs is in the file once.
+static bool measure(const Elf64_Phdr *parts, uint64_t count, uint64_t size, uint64_t *wants) {
+  uint64_t notes = 0, end;
+  for (uint64_t i = 0; i < count; i++) {
+    if (__builtin_add_overflow(parts[i].p_offset, parts[i].p_filesz, &end)) return false;
+    if (end > *wants) *wants = end;
+    if (parts[i].p_type != PT_NOTE) continue;
+    if (__builtin_add_overflow(notes, parts[i].p_filesz, &notes) || notes > longest_notes) return false;
+  }
+  return notes <= size || *wants > size;
 }
 
 // Reads the list of what is there, checks that it is, and reads the notes.
@@ -170,25 +107,28 @@ static bool read_core(struct target *target, int file, uint64_t size, struct not
   *failure = target_failed_architecture;
   if (!coroutine_target_is_of_this_machine(&header)) return false;
   uint64_t count = header_count(file, &header);
+  *failure = target_failed_contradiction;
+  if (count > most_parts || __builtin_add_overflow(header.e_phoff, count * sizeof(Elf64_Phdr), wants)) return false;
   *failure = target_failed_cut_short;
-  *wants = header.e_phoff + count * sizeof(Elf64_Phdr);
   if (count == 0 || *wants > size) return false;
   *failure = target_failed_system;
   Elf64_Phdr *parts = calloc(count, sizeof *parts);
   if (!parts) return false;
   bool is_read = read_exactly(file, header.e_phoff, parts, count * sizeof *parts);
-  for (uint64_t i = 0; i < count && is_read; i++) {
-    if (parts[i].p_offset + parts[i].p_filesz > *wants) *wants = parts[i].p_offset + parts[i].p_filesz;
-    if (parts[i].p_type == PT_LOAD) is_read = add_segment(target, parts[i].p_vaddr, parts[i].p_filesz, file, parts[i].p_offset);
-  }
-  target->own_segments = target->segment_count;
-  qsort(target->segments, target->own_segments, sizeof(struct segment), by_start);
-  if (is_read && *wants > size) {
+  if (is_read && !measure(parts, count, size, wants)) {
+    *failure = target_failed_contradiction;
+    is_read = false;
+  } else if (is_read && *wants > size) {
     *failure = target_failed_cut_short;
     is_read = false;
   }
+  for (uint64_t i = 0; i < count && is_read; i++)
+    if (parts[i].p_type == PT_LOAD) is_read = add_part(target, &parts[i], file);
+  target->own_segments = target->segment_count;
+  coroutine_target_sort_segments(target, 0);
+  if (target->code_count > 0) qsort(target->code, target->code_count, sizeof *target->code, by_start);
   for (uint64_t i = 0; i < count && is_read; i++) {
-    if (parts[i].p_type != PT_NOTE || parts[i].p_filesz > longest_note) continue;
+    if (parts[i].p_type != PT_NOTE) continue;
     uint8_t *bytes = malloc(parts[i].p_filesz);
     if (bytes && read_exactly(file, parts[i].p_offset, bytes, parts[i].p_filesz))
       read_notes(target, notes, bytes, parts[i].p_filesz);
@@ -196,6 +136,14 @@ static bool read_core(struct target *target, int file, uint64_t size, struct not
   }
   free(parts);
   return is_read;
+}
+
+// Opens the executable that a core file is of, as the user named it; -1 if it is not that one.
+static int open_executable(struct target *target, const char *path, uint64_t beginning, enum target_failure *failure) {
+  *failure = target_failed_executable;
+  enum target_file state = coroutine_target_check_file(path, coroutine_target_build(target, beginning));
+  if (state == target_file_other_build) *failure = target_failed_other_executable;
+  return state == target_file_right ? coroutine_target_open_file(target, path) : -1;
 }
 
 struct target *coroutine_target_open_core(const char *core, const char *executable, enum target_failure *failure, uint64_t *has,
@@ -211,16 +159,18 @@ struct target *coroutine_target_open_core(const char *core, const char *executab
   bool is_open = file >= 0 && fstat(file, &status) == 0;
   if (is_open) {
     *has = (uint64_t)status.st_size;
+    // Not as long as it says, which may be nothing but a hole.
+    coroutine_target_set_budget(target, (uint64_t)status.st_blocks * 512);
     is_open = read_core(target, file, *has, &notes, failure, wants);
   }
   if (is_open) {
-    struct mapping mapping = executables_mapping(&notes);
-    enum target_file state = coroutine_target_check_file(executable, coroutine_target_build(target, mapping.path ? mapping.start : 0));
-    *failure = state == target_file_other_build ? target_failed_other_executable : target_failed_executable;
-    is_open = state == target_file_right && add_mapped(target, &notes, mapping.path, executable);
+    uint64_t beginning = 0;
+    const char *path = notes.files ? coroutine_mapped_files_at(notes.files, notes.program_headers, &beginning) : NULL;
+    int opened = open_executable(target, executable, path ? beginning : 0, failure);
+    is_open = opened >= 0 && (!notes.files || coroutine_target_add_mapped_files(target, notes.files, path, opened));
   }
   int code = errno;
-  free(notes.bytes);
+  coroutine_mapped_files_destroy(notes.files);
   errno = code;
   if (is_open) {
     coroutine_target_name_images(target);

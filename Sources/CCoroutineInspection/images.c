@@ -36,6 +36,21 @@ static size_t read_headers(struct target *target, uint64_t start, Elf64_Phdr hea
   return header.e_phnum;
 }
 
+// Adds an image with these names.
+static bool add_image(struct target *target, struct target_image image, const char *path, const char *file) {
+  if (!coroutine_target_make_room(&target->images, &target->image_capacity, target->image_count, sizeof *target->images))
+    return false;
+  image.path = strdup(path);
+  image.file = strdup(file);
+  if (!image.path || !image.file) {
+    free((char *)image.path);
+    free((char *)image.file);
+    return false;
+  }
+  target->images[target->image_count++] = image;
+  return true;
+}
+
 bool coroutine_target_add_image(struct target *target, uint64_t start, const char *path, const char *file, enum target_file state) {
   Elf64_Phdr headers[most_headers];
   size_t count = read_headers(target, start, headers);
@@ -49,18 +64,14 @@ bool coroutine_target_add_image(struct target *target, uint64_t start, const cha
   }
   if (low >= high) return false;
   uint64_t bias = start - (low & ~(uint64_t)(page_size - 1));
-  if (!coroutine_target_make_room(&target->images, &target->image_capacity, target->image_count, sizeof *target->images))
-    return false;
-  struct target_image image = {
-      .start = start, .end = high + bias, .bias = bias, .path = strdup(path),
-      .file = strdup(state == target_file_right ? file : ""), .state = state, .unwind_table = table ? table + bias : 0};
-  if (!image.path || !image.file) {
-    free((char *)image.path);
-    free((char *)image.file);
-    return false;
-  }
-  target->images[target->image_count++] = image;
-  return true;
+  return add_image(target, (struct target_image){.start = start, .end = high + bias, .bias = bias, .state = state,
+                                                 .unwind_table = table ? table + bias : 0},
+                   path, state == target_file_right ? file : "");
+}
+
+bool coroutine_target_add_unproven_image(struct target *target, uint64_t start, uint64_t end, uint64_t bias, const char *path) {
+  struct target_image image = {.start = start, .end = end, .bias = bias, .state = target_file_unproven};
+  return add_image(target, image, path, "");
 }
 
 // MARK: Notes
@@ -82,16 +93,30 @@ struct coroutine_image_build coroutine_target_build(struct target *target, uint6
   return coroutine_image_build(headers, count, false, start - (low & ~(uint64_t)(page_size - 1)), read_target, target);
 }
 
-enum target_file coroutine_target_check_file(const char *path, struct coroutine_image_build build) {
-  int file = coroutine_open_regular_file(path);
-  if (file < 0) return target_file_missing;
+// The build of an ELF file. False if it is none.
+static bool build_of_file(int file, struct coroutine_image_build *build) {
   Elf64_Ehdr header;
   Elf64_Phdr headers[most_headers];
   bool is_image = read_file(&file, 0, &header, sizeof header) && is_header(&header) && header.e_phnum > 0 &&
                   read_file(&file, header.e_phoff, headers, header.e_phnum * sizeof(Elf64_Phdr));
-  bool is_right = is_image && image_build_is(coroutine_image_build(headers, header.e_phnum, true, 0, read_file, &file), build);
+  if (is_image) *build = coroutine_image_build(headers, header.e_phnum, true, 0, read_file, &file);
+  return is_image;
+}
+
+enum target_file coroutine_target_check_file(const char *path, struct coroutine_image_build build) {
+  int file = coroutine_open_regular_file(path);
+  if (file < 0) return target_file_missing;
+  struct coroutine_image_build own;
+  bool is_image = build_of_file(file, &own);
   close(file);
-  return is_right ? target_file_right : is_image ? target_file_other_build : target_file_no_image;
+  return !is_image ? target_file_no_image : image_build_is(own, build) ? target_file_right : target_file_other_build;
+}
+
+enum target_file coroutine_target_prove_file(int file, struct coroutine_image_build build) {
+  struct coroutine_image_build own;
+  if (!build_of_file(file, &own)) return target_file_no_image;
+  if (!image_build_is(own, build)) return target_file_other_build;
+  return build.layout == own.layout && build.id == own.id ? target_file_right : target_file_unproven;
 }
 
 // The place of a part of the executable; 0: it has none of that type.
@@ -131,14 +156,32 @@ void coroutine_target_name_images(struct target *target) {
            name[length] != 0)
       length++;
     if (length == 0 || length == sizeof name || name[length] != 0) continue;
-    for (size_t j = 0; j < target->image_count; j++) {
-      if (target->images[j].bias != library.l_addr || target->images[j].is_executable) continue;
-      char *copy = strdup(name);
-      if (!copy) continue;
-      free((char *)target->images[j].path);
-      target->images[j].path = copy;
-    }
+    // Its dynamic section lies in it.
+    const struct target_image *image = coroutine_target_image_around(target, (uint64_t)(uintptr_t)library.l_ld);
+    if (!image || image->bias != library.l_addr || image->is_executable) continue;
+    char *copy = strdup(name);
+    if (!copy) continue;
+    free((char *)image->path);
+    target->images[image - target->images].path = copy;
   }
+}
+
+static int by_start(const void *left, const void *right) {
+  uint64_t first = ((const struct target_image *)left)->start, second = ((const struct target_image *)right)->start;
+  return (first > second) - (first < second);
+}
+
+void coroutine_target_sort_images(struct target *target) {
+  if (target->image_count > 0) qsort(target->images, target->image_count, sizeof *target->images, by_start);
+}
+
+const struct target_image *coroutine_target_image_around(const struct target *target, uint64_t address) {
+  size_t low = 0, high = target->image_count;  // the first one that starts behind the address
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (target->images[middle].start <= address) low = middle + 1; else high = middle;
+  }
+  return low > 0 && address < target->images[low - 1].end ? &target->images[low - 1] : NULL;
 }
 
 size_t coroutine_target_image_count(const struct target *target) { return target->image_count; }

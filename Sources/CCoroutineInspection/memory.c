@@ -8,6 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+// Each coroutine has a page of a stack at least, or some hundred bytes; it takes some thousand bytes of reads, and its
+// walk, should it be unlike all others, some hundred thousand. What was forged may name the same bytes for ever.
+enum { least_budget = 256 << 20, budget_per_byte = 64 };
+
 bool coroutine_target_make_room(void *array, size_t *capacity, size_t count, size_t element_size) {
   if (count < *capacity) return true;
   void *elements;
@@ -24,6 +28,7 @@ struct target *coroutine_target_create(void) {
   struct target *target = calloc(1, sizeof *target);
   if (!target) return NULL;
   target->memory = target->page_map = -1;
+  target->budget = least_budget;
   target->cache = malloc(sizeof *target->cache);
   if (!target->cache) {
     free(target);
@@ -47,6 +52,7 @@ void coroutine_target_close(struct target *target) {
   free(target->segments);
   free(target->files);
   free(target->images);
+  free(target->code);
   free(target->cache);
   free(target);
 }
@@ -59,24 +65,45 @@ void coroutine_target_resume(struct target *target) {
 
 int coroutine_target_pid(const struct target *target) { return target->pid; }
 
-int coroutine_open_regular_file(const char *path) {
-  // Names come from core files, too: nobody waits here for the other end of a pipe.
-  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  struct stat status;
-  if (file < 0) return -1;
-  if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
-    close(file);
-    errno = EINVAL;
-    return -1;
-  }
-  return file;
-}
-
 int coroutine_target_open_file(struct target *target, const char *path) {
   if (!coroutine_target_make_room(&target->files, &target->file_capacity, target->file_count, sizeof *target->files)) return -1;
   int file = coroutine_open_regular_file(path);
   if (file >= 0) target->files[target->file_count++] = file;
   return file;
+}
+
+bool coroutine_target_add_segment(struct target *target, uint64_t start, uint64_t size, int file, uint64_t offset) {
+  uint64_t end;
+  if (size == 0 || __builtin_add_overflow(start, size, &end)) return true;
+  if (!coroutine_target_make_room(&target->segments, &target->segment_capacity, target->segment_count, sizeof *target->segments))
+    return false;
+  target->segments[target->segment_count++] = (struct segment){start, end, file, offset};
+  return true;
+}
+
+static int by_start(const void *left, const void *right) {
+  uint64_t first = ((const struct segment *)left)->start, second = ((const struct segment *)right)->start;
+  return (first > second) - (first < second);
+}
+
+void coroutine_target_sort_segments(struct target *target, size_t first) {
+  if (first < target->segment_count)
+    qsort(target->segments + first, target->segment_count - first, sizeof(struct segment), by_start);
+}
+
+// MARK: How much is read
+
+void coroutine_target_set_budget(struct target *target, uint64_t size) {
+  if (__builtin_mul_overflow(size, (uint64_t)budget_per_byte, &target->budget)) target->budget = UINT64_MAX;
+  if (target->budget < least_budget) target->budget = least_budget;
+}
+
+bool coroutine_target_is_exhausted(const struct target *target) { return target->is_exhausted; }
+
+static bool spend(struct target *target, uint64_t bytes) {
+  target->is_exhausted |= bytes > target->budget;
+  target->budget -= target->is_exhausted ? target->budget : bytes;
+  return !target->is_exhausted;
 }
 
 // MARK: Reading
@@ -124,12 +151,14 @@ static bool read_uncached(struct target *target, uint64_t address, uint8_t *to, 
 
 bool coroutine_target_read(struct target *target, uint64_t address, void *to, size_t count) {
   uint8_t *bytes = to;
+  if (!spend(target, count < sizeof(uint64_t) ? sizeof(uint64_t) : count)) return false;
   while (count > 0) {
     uint64_t page = address & ~(uint64_t)(page_size - 1);
     size_t offset = (size_t)(address - page), part = page_size - offset < count ? page_size - offset : count;
     size_t slot = (size_t)(page / page_size) % cached_pages;
     if (target->cache->address[slot] != page) {
       target->cache->address[slot] = 1;
+      if (!spend(target, page_size)) return false;
       // A page of which only a part is in a file is read as far as it is asked for, and not kept.
       if (!read_uncached(target, page, target->cache->bytes[slot], page_size)) {
         if (!read_uncached(target, address, bytes, part)) return false;
@@ -158,12 +187,14 @@ static uint64_t next_touched_page(struct target *target, uint64_t address, uint6
   while (target->page_map >= 0 && address < end) {
     size_t count = (size_t)((end - address) / page_size);
     if (count > most) count = most;
+    if (!spend(target, count * sizeof *entries)) return end;
     ssize_t got = pread(target->page_map, entries, count * sizeof *entries, (off_t)(address / page_size * sizeof *entries));
     if (got < (ssize_t)sizeof *entries) return address;
     for (size_t i = 0; i < (size_t)got / sizeof *entries; i++, address += page_size)
       if (entries[i] & present_or_swapped) return address;
   }
   if (!target->is_core || address >= end) return address;
+  if (!spend(target, page_size)) return end;
   const struct segment *found = find(target->segments, target->own_segments, address);
   if (!found) return address + page_size;
   off_t data = lseek(found->file, (off_t)(found->offset + (address - found->start)), SEEK_DATA);

@@ -4,6 +4,7 @@
 #include "include/target.h"
 
 #include "image_build.h"
+#include "regular_file.h"
 
 #include <elf.h>
 #include <sys/types.h>
@@ -42,6 +43,10 @@ struct target {
   int *files;
   size_t file_count, file_capacity;
 
+  // Of a core file: where there is code, in the order of the addresses. Whose files are missed is told.
+  struct code *code;
+  size_t code_count, code_capacity;
+
   struct target_image *images;
   size_t image_count, image_capacity;
 
@@ -51,8 +56,15 @@ struct target {
     uint8_t bytes[cached_pages][page_size];
   } *cache;
 
+  // How many bytes may be read still: see `coroutine_target_is_exhausted`.
+  uint64_t budget;
+  bool is_exhausted;
+
   struct walker *walker;
 };
+
+// Sets the budget of a target that has so many bytes: those that a file takes on its disk, or that a process has touched.
+void coroutine_target_set_budget(struct target *target, uint64_t size);
 
 // Makes room for one more element, as CCoroutineUnwind's `make_room` does for its own.
 bool coroutine_target_make_room(void *array, size_t *capacity, size_t count, size_t element_size);
@@ -79,14 +91,24 @@ void coroutine_threads_pick_registers(const struct user_regs_struct *general, ui
 // Adds the ELF image that begins at `start`, if there is one. Takes over neither string.
 bool coroutine_target_add_image(struct target *target, uint64_t start, const char *path, const char *file, enum target_file state);
 
+// Adds one whose headers are not known, only the addresses.
+bool coroutine_target_add_unproven_image(struct target *target, uint64_t start, uint64_t end, uint64_t bias, const char *path);
+
+// Puts the images in order, when all are there. `coroutine_target_image_around` is for afterwards; NULL: there is none.
+void coroutine_target_sort_images(struct target *target);
+const struct target_image *coroutine_target_image_around(const struct target *target, uint64_t address);
+
 // Whether a file with this header is for machines like this one.
 bool coroutine_target_is_of_this_machine(const Elf64_Ehdr *header);
 
 // The build whose image begins in memory at `start`, as far as it can be read.
 struct coroutine_image_build coroutine_target_build(struct target *target, uint64_t start);
 
-// Whether a file is of that build.
+// Whether a file is of that build, as far as both are known.
 enum target_file coroutine_target_check_file(const char *path, struct coroutine_image_build build);
+
+// Whether a file is certainly of that build: both have the same number, or neither has one and the headers are the same.
+enum target_file coroutine_target_prove_file(int file, struct coroutine_image_build build);
 
 // Takes away what the kernel puts behind the name of a file that has none any more: another one may have got the name. So may
 // the same one anew.
@@ -95,10 +117,31 @@ void coroutine_target_trim_path(char *path);
 // Gives the images the names that the process's own loader has for them, which the kernel may spell differently.
 void coroutine_target_name_images(struct target *target);
 
-// Opens a regular file; -1 on failure.
-int coroutine_open_regular_file(const char *path);
-
-// The same for as long as the target is open; -1 on failure.
+// Opens a regular file for as long as the target is open; -1 on failure.
 int coroutine_target_open_file(struct target *target, const char *path);
+
+// Adds a part of memory that lies in a file. False without memory; one of addresses that there are not is left out.
+bool coroutine_target_add_segment(struct target *target, uint64_t start, uint64_t size, int file, uint64_t offset);
+
+// Puts the segments from `first` on in the order of their addresses.
+void coroutine_target_sort_segments(struct target *target, size_t first);
+
+// What the note NT_FILE of a core file says of the files that were mapped: numbers, then names.
+struct mapped_files;
+struct mapped_files *coroutine_mapped_files_create(const uint8_t *bytes, size_t size);  // NULL without memory
+void coroutine_mapped_files_destroy(struct mapped_files *files);
+
+// The name of the file mapped at an address, and where its beginning is mapped; NULL if there is none.
+const char *coroutine_mapped_files_at(const struct mapped_files *files, uint64_t address, uint64_t *beginning);
+
+// Adds what is mapped from files, those behind the core file's own bytes, and the images among it. `executable` is open, and
+// stands for what is called `executable_path`, which may be NULL.
+bool coroutine_target_add_mapped_files(struct target *target, const struct mapped_files *files, const char *executable_path,
+                                       int executable);
+
+// A part of memory that a core file says is code.
+struct code {
+  uint64_t start, end;
+};
 
 void coroutine_walker_destroy(struct walker *walker);

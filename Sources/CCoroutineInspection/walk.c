@@ -42,26 +42,22 @@ enum { encoded_pc_relative_4 = 0x1b, encoded_unsigned_4 = 0x03, encoded_data_rel
 static int find_function(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t *found, int needs_unwind_info,
                          void *context) {
   struct target *target = ((struct walk *)context)->target;
-  for (size_t i = 0; i < target->image_count; i++) {
-    const struct target_image *image = &target->images[i];
-    if (ip < image->start || ip >= image->end) continue;
-    struct table_header header;
-    if (!image->unwind_table || !coroutine_target_read(target, image->unwind_table, &header, sizeof header) ||
-        header.version != 1 || header.frame_encoding != encoded_pc_relative_4 ||
-        header.count_encoding != encoded_unsigned_4 || header.table_encoding != encoded_data_relative_4)
-      return -UNW_ENOINFO;
-    unw_dyn_info_t table;
-    memset(&table, 0, sizeof table);
-    table.start_ip = image->start;
-    table.end_ip = image->end;
-    table.format = UNW_INFO_FORMAT_REMOTE_TABLE;
-    table.u.rti.segbase = image->unwind_table;
-    table.u.rti.table_data = image->unwind_table + sizeof header;
-    // Two numbers of four bytes each, counted in words.
-    table.u.rti.table_len = (unw_word_t)header.count * 8 / sizeof(unw_word_t);
-    return UNW_OBJ(dwarf_search_unwind_table)(space, ip, &table, found, needs_unwind_info, context);
-  }
-  return -UNW_ENOINFO;
+  const struct target_image *image = coroutine_target_image_around(target, ip);
+  struct table_header header;
+  if (!image || !image->unwind_table || !coroutine_target_read(target, image->unwind_table, &header, sizeof header) ||
+      header.version != 1 || header.frame_encoding != encoded_pc_relative_4 ||
+      header.count_encoding != encoded_unsigned_4 || header.table_encoding != encoded_data_relative_4)
+    return -UNW_ENOINFO;
+  unw_dyn_info_t table;
+  memset(&table, 0, sizeof table);
+  table.start_ip = image->start;
+  table.end_ip = image->end;
+  table.format = UNW_INFO_FORMAT_REMOTE_TABLE;
+  table.u.rti.segbase = image->unwind_table;
+  table.u.rti.table_data = image->unwind_table + sizeof header;
+  // Two numbers of four bytes each, counted in words.
+  table.u.rti.table_len = (unw_word_t)header.count * 8 / sizeof(unw_word_t);
+  return UNW_OBJ(dwarf_search_unwind_table)(space, ip, &table, found, needs_unwind_info, context);
 }
 
 // What was found lies in libunwind's own memory, and goes with it.
@@ -167,12 +163,10 @@ static bool is_walkable(struct target *target, uintptr_t pc, bool *is_cut) {
   struct walk walk = {.target = target};
   unw_proc_info_t function;
   if (coroutine_target_read(target, pc, &byte, 1) || find_function(target->walker->space, pc, &function, 0, &walk) == 0) return true;
-  for (size_t i = 0; i < target->image_count; i++) {
-    if (pc < target->images[i].start || pc >= target->images[i].end) continue;
-    *is_cut = true;
-    return false;
-  }
-  return true;  // no code at all, such as a bad pointer that was called: the caller is where a call leaves it
+  // No code at all, such as a bad pointer that was called: the caller is where a call leaves it.
+  if (!coroutine_target_image_around(target, pc)) return true;
+  *is_cut = true;
+  return false;
 }
 
 // Whether a context stands at a function's first instruction: it never ran.

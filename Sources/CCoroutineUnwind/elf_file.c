@@ -1,6 +1,7 @@
 #include "elf_file.h"
 
-#include <fcntl.h>
+#include "regular_file.h"
+
 #include <gelf.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +53,7 @@ const char *coroutine_elf_file_function(const struct elf_file *file, uint64_t ad
 // MARK: The file
 
 static Elf *open_elf(const char *path) {
-  int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+  int descriptor = coroutine_open_regular_file(path);
   if (descriptor < 0) return NULL;
   elf_version(EV_CURRENT);
   Elf *elf = elf_begin(descriptor, ELF_C_READ_MMAP, NULL);

@@ -22,6 +22,7 @@ struct image {
 struct symbols {
   struct image *list;
   size_t count, capacity;
+  bool is_sorted;  // by where they start
 };
 
 static char *path_of_executable(void) {
@@ -35,6 +36,7 @@ static char *path_of_executable(void) {
 bool coroutine_symbols_add(struct symbols *symbols, uintptr_t start, uintptr_t end, uintptr_t shift, const char *path,
                  const char *file, struct coroutine_image_build build) {
   if (!make_room(&symbols->list, &symbols->capacity, symbols->count, sizeof(struct image))) return false;
+  symbols->is_sorted = false;
   symbols->list[symbols->count++] = (struct image){
       .start = start, .end = end, .shift = shift, .path = path ? strdup(path) : NULL, .file = file ? strdup(file) : NULL,
       .build = build};
@@ -102,37 +104,47 @@ void coroutine_symbols_close(struct symbols *symbols) {
   free(symbols);
 }
 
+static int by_start(const void *left, const void *right) {
+  uintptr_t first = ((const struct image *)left)->start, second = ((const struct image *)right)->start;
+  return (first > second) - (first < second);
+}
+
+// The image around an address: of those that overlap, which only a forged core file has, the one that starts last.
+static struct image *image_at(struct symbols *symbols, uintptr_t address) {
+  if (!symbols->is_sorted && symbols->count > 0) qsort(symbols->list, symbols->count, sizeof *symbols->list, by_start);
+  symbols->is_sorted = true;
+  size_t low = 0, high = symbols->count;  // the first one that starts behind the address
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (symbols->list[middle].start <= address) low = middle + 1; else high = middle;
+  }
+  return low > 0 && address < symbols->list[low - 1].end && symbols->list[low - 1].path ? &symbols->list[low - 1] : NULL;
+}
+
 size_t coroutine_symbols_find(struct symbols *symbols, uintptr_t return_address, struct symbol_image *found_in,
                     struct symbol found[symbols_most]) {
   *found_in = (struct symbol_image){0};
   found[0] = (struct symbol){0};
   uintptr_t address = return_address - 1;
-  for (size_t i = 0; i < symbols->count; i++) {
-    struct image *image = &symbols->list[i];
-    if (address < image->start || address >= image->end || !image->path) continue;
-    if (!image->was_read) {
-      image->was_read = true;
-      if (image->file) coroutine_elf_file_open(&image->elf, image->file);
-      if (!image_build_is(coroutine_elf_file_build(&image->elf), image->build)) coroutine_elf_file_close(&image->elf);
-      coroutine_debug_info_open(&image->info, &image->elf);
-    }
-    *found_in = (struct symbol_image){image->path, return_address - image->shift};
-    size_t count = coroutine_debug_info_find(&image->info, address - image->shift, found);
-    // Of functions that several object files have copies of, as specialisations of generic ones, the linker keeps all and
-    // names one. Assembly, and what was built without debug information, is in the symbol table alone.
-    const char *name = coroutine_elf_file_function(&image->elf, address - image->shift);
-    if (name) found[count - 1].function = name;
-    return count;
+  struct image *image = image_at(symbols, address);
+  if (!image) return 1;
+  if (!image->was_read) {
+    image->was_read = true;
+    if (image->file) coroutine_elf_file_open(&image->elf, image->file);
+    if (!image_build_is(coroutine_elf_file_build(&image->elf), image->build)) coroutine_elf_file_close(&image->elf);
+    coroutine_debug_info_open(&image->info, &image->elf);
   }
-  return 1;
+  *found_in = (struct symbol_image){image->path, return_address - image->shift};
+  size_t count = coroutine_debug_info_find(&image->info, address - image->shift, found);
+  // Of functions that several object files have copies of, as specialisations of generic ones, the linker keeps all and
+  // names one. Assembly, and what was built without debug information, is in the symbol table alone.
+  const char *name = coroutine_elf_file_function(&image->elf, address - image->shift);
+  if (name) found[count - 1].function = name;
+  return count;
 }
 
-bool coroutine_symbols_find_image(const struct symbols *symbols, uintptr_t address, struct symbol_image *found) {
-  for (size_t i = 0; i < symbols->count; i++) {
-    const struct image *image = &symbols->list[i];
-    if (address < image->start || address >= image->end || !image->path) continue;
-    *found = (struct symbol_image){image->path, address - image->shift};
-    return true;
-  }
-  return false;
+bool coroutine_symbols_find_image(struct symbols *symbols, uintptr_t address, struct symbol_image *found) {
+  const struct image *image = image_at(symbols, address);
+  if (image) *found = (struct symbol_image){image->path, address - image->shift};
+  return image;
 }

@@ -23,7 +23,8 @@ struct ScopeTree {
   private static let fewest = 4
 
   mutating func insert(_ coroutine: CoroutineBacktrace) {
-    guard !coroutine.isGenerator else { return }
+    // What was overwritten in another process may have the same number twice: it would hang from itself, many times over.
+    guard !coroutine.isGenerator, nodes[coroutine.id] == nil else { return }
     let reason = coroutine.waitsFor.isEmpty ? "" : ", \(coroutine.waitsFor)"
     let state = coroutine.state == .new ? "not begun" : coroutine.state.rawValue
     nodes[coroutine.id] = Node(label: coroutine.label, text: "\(state)\(reason.onOneLine)")

@@ -114,10 +114,11 @@ package struct Symbolicator: ~Copyable {
   private func lookUp(_ address: UInt) -> Place {
     var image = symbol_image()
     guard let symbols else { return Place(image: nil, imageOffset: 0, functions: [(nil, nil, nil, nil)]) }
+    // Of another process the address may be anything: it wraps.
     guard namesFunctions else {
-      _ = coroutine_symbols_find_image(symbols, address - 1, &image)
+      _ = coroutine_symbols_find_image(symbols, address &- 1, &image)
       return Place(
-        image: image.path.map { String(cString: $0) }, imageOffset: image.offset + (image.path == nil ? 0 : 1),
+        image: image.path.map { String(cString: $0) }, imageOffset: image.offset &+ (image.path == nil ? 0 : 1),
         functions: [(nil, nil, nil, nil)])
     }
     let count = coroutine_symbols_find(symbols, address, &image, found.baseAddress!)

@@ -23,6 +23,8 @@ struct CoroutineReader {
   private var arenas: [Arena] = []
   /// Where the threads stand that run coroutines, and those who resumed them.
   private var threads: [[Segment]] = []
+  /// By the limit of a stack: the thread that stands on it, or on what it resumed, and where among that thread's segments.
+  private var threadsOnStacks: [UInt64: (thread: Int, segment: Int)] = [:]
   private var seen: Set<UInt64> = []
   /// What was said of the things that coroutines wait at.
   private var descriptions: [Waited: String] = [:]
@@ -43,6 +45,7 @@ struct CoroutineReader {
     let live: UInt64
 
     var stride: UInt64 { stackSize + gap }
+    var end: UInt64 { base + UInt64(slots) * stride }
 
     /// Whether it can be one: only then its numbers can be reckoned with.
     var isPossible: Bool {
@@ -96,11 +99,16 @@ struct CoroutineReader {
   mutating func readAll(_ body: (CoroutineBacktrace) -> Void) throws(Unreadable) {
     arenas = try findArenas()
     threads = findThreads()
+    for (index, segments) in threads.enumerated() {
+      for (place, segment) in segments.enumerated() {
+        if let stack = segment.stack, threadsOnStacks[stack.limit] == nil { threadsOnStacks[stack.limit] = (index, place) }
+      }
+    }
     for arena in arenas {
-      let live = try liveSlots(of: arena).map { arena.stack($0) }
       // gdb's gcore leaves out the rest of a mapping behind the first guard in it, and says so only in passing.
-      if now == nil, !live.isEmpty, live.allSatisfy({ (try? isBlank($0)) ?? true }) { throw Unreadable() }
-      for stack in live {
+      if now == nil, try isBlank(arena) { throw Unreadable() }
+      var live = LiveSlots(arena)
+      while let stack = try live.next(in: memory) {
         if let found = try? onStack(stack) { body(found) }
       }
     }
@@ -129,30 +137,56 @@ struct CoroutineReader {
         next = try memory.word(next &+ layout.arena_older)
       }
     }
+    arenas.sort { $0.base < $1.base }
+    for (arena, next) in zip(arenas, arenas.dropFirst()) where arena.end > next.base { throw Unreadable() }
     return arenas
   }
 
-  private func liveSlots(of arena: Arena) throws(Unreadable) -> [Int] {
-    var slots: [Int] = []
-    for word in 0..<(arena.slots + 63) / 64 {
-      var bits = try memory.word(arena.live &+ UInt64(word) * 8)
-      while bits != 0 {
-        slots.append(word * 64 + bits.trailingZeroBitCount)
-        bits &= bits - 1
+  /// The stacks of an arena that are in use, one after the other: there may be more of them, in what was overwritten, than
+  /// there is room for.
+  private struct LiveSlots {
+    private let arena: Arena
+    private var word = 0
+    private var bits: UInt64 = 0
+
+    init(_ arena: Arena) { self.arena = arena }
+
+    mutating func next(in memory: TargetMemory) throws(Unreadable) -> Stack? {
+      while bits == 0 {
+        guard word < (arena.slots + 63) / 64 else { return nil }
+        bits = try memory.word(arena.live &+ UInt64(word) * 8)
+        word += 1
       }
+      defer { bits &= bits - 1 }
+      let slot = (word - 1) * 64 + bits.trailingZeroBitCount
+      return slot < arena.slots ? arena.stack(slot) : nil
     }
-    return slots
+  }
+
+  /// Whether stacks of an arena are in use, and none of them has anything on it.
+  private func isBlank(_ arena: Arena) throws(Unreadable) -> Bool {
+    var live = LiveSlots(arena)
+    var isUsed = false
+    while let stack = try live.next(in: memory) {
+      guard (try? isBlank(stack)) ?? true else { return false }
+      isUsed = true
+    }
+    return isUsed
   }
 
   /// The live stack that contains an address.
   private func stack(containing address: UInt64) throws(Unreadable) -> Stack? {
-    for arena in arenas where address >= arena.base && address - arena.base < UInt64(arena.slots) * arena.stride {
-      let slot = Int((address - arena.base) / arena.stride)
-      let bits = try memory.word(arena.live &+ UInt64(slot / 64) * 8)
-      let stack = arena.stack(slot)
-      return bits & 1 << (slot % 64) != 0 && stack.limit <= address && address < stack.top ? stack : nil
+    // They are in the order of their addresses: the last one that begins there or before.
+    var (low, high) = (0, arenas.count)
+    while low < high {
+      let middle = low + (high - low) / 2
+      if arenas[middle].base <= address { low = middle + 1 } else { high = middle }
     }
-    return nil
+    guard low > 0, case let arena = arenas[low - 1], address < arena.end else { return nil }
+    let slot = Int((address - arena.base) / arena.stride)
+    let bits = try memory.word(arena.live &+ UInt64(slot / 64) * 8)
+    let stack = arena.stack(slot)
+    return bits & 1 << (slot % 64) != 0 && stack.limit <= address && address < stack.top ? stack : nil
   }
 
   /// Whether nobody has written to its uppermost part: the block is there.
@@ -236,17 +270,15 @@ struct CoroutineReader {
   /// The coroutine that has this stack, with the generators that it runs, and those who resumed it. Empty if no thread stands
   /// there.
   private func running(on stack: Stack) throws(Unreadable) -> [Segment] {
-    for segments in threads {
-      guard let own = segments.firstIndex(where: { $0.stack == stack }) else { continue }
-      var first = own
-      while first > 0, let below = segments[first - 1].stack,
-        try memory.word(block(on: below) &+ layout.block_state) == layout.state_generator
-      {
-        first -= 1
-      }
-      return Array(segments[first...])
+    guard let (thread, own) = threadsOnStacks[stack.limit] else { return [] }
+    let segments = threads[thread]
+    var first = own
+    while first > 0, let below = segments[first - 1].stack,
+      try memory.word(block(on: below) &+ layout.block_state) == layout.state_generator
+    {
+      first -= 1
     }
-    return []
+    return Array(segments[first...])
   }
 
   private mutating func generator(_ block: UInt64, on stack: Stack) throws(Unreadable) -> CoroutineBacktrace? {

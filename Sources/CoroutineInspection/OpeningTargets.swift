@@ -69,6 +69,8 @@ extension InspectionError {
       self.init(
         .unusableCore,
         "\(core) is cut short: it has \(has) of \(wants) bytes. Was the disk full, or its size limited (ulimit -c)?")
+    case target_failed_contradiction:
+      self.init(.unusableCore, "\(core) contradicts itself: it was overwritten, or forged")
     case target_failed_executable: self.init(.unusableExecutable, "\(executable) is no executable that can be read")
     case target_failed_other_executable:
       self.init(.unusableExecutable, "\(executable) is not the executable that \(core) is of, but another build")

@@ -33,6 +33,7 @@ struct OutsideCapture: DumpSource {
         backend = try memory.cString(layout.backend)
         try reader.readAll { found.append($0) }
       } catch {
+        guard !coroutine_target_is_exhausted(memory.target) else { throw Self.exhausted(isRunning) }
         throw isRunning
           ? InspectionError(
             .noRuntime, "the runtime's lists of coroutines can't be read: memory is missing, or was overwritten")
@@ -41,6 +42,8 @@ struct OutsideCapture: DumpSource {
             "the core file lacks memory of the coroutines, or the program had overwritten it. gdb's gcore leaves it out: "
               + "have the kernel write it (ulimit -c unlimited; kill -SYS), or look at the process while it runs")
       }
+      // What can't be read any more is missing, and was passed over.
+      guard !coroutine_target_is_exhausted(memory.target) else { throw Self.exhausted(isRunning) }
       stacks = reader.stacks
     }
     self.stacks = stacks
@@ -64,6 +67,14 @@ struct OutsideCapture: DumpSource {
     Symbolicator(images: images, namesFunctions: namesFunctions)
   }
 
+  /// What was overwritten, or forged, would be read for ever.
+  private static func exhausted(_ isRunning: Bool) -> InspectionError {
+    InspectionError(
+      isRunning ? .noRuntime : .unusableCore,
+      "the runtime's lists of coroutines lead round in circles, or name more than there is memory for: they were "
+        + "overwritten, or forged")
+  }
+
   /// When it was as it was read: a core file is as old as it looks.
   private static func time(of inspected: InspectedProcess) -> Duration {
     var time = timespec()
@@ -72,7 +83,8 @@ struct OutsideCapture: DumpSource {
       var status = stat()
       if stat(path, &status) == 0 { time = status.st_mtim }
     }
-    return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
+    // A file may be as old as it likes: in milliseconds it is reckoned with.
+    return .seconds(max(0, min(time.tv_sec, 1 << 40))) + .nanoseconds(time.tv_nsec)
   }
 
   /// What the runtime tells of itself, `nil` if nothing has been created yet; and the executable.
@@ -91,8 +103,8 @@ struct OutsideCapture: DumpSource {
     {
       guard let magic = try? memory.load(address, as: UInt64.self),
         withUnsafeBytes(of: magic, { Array($0) }) == Array(COROUTINE_DEBUG_MAGIC.utf8) + [0],
-        let version = try? memory.load(address + 8, as: UInt32.self),
-        let size = try? memory.load(address + 12, as: UInt32.self)
+        let version = try? memory.load(address &+ 8, as: UInt32.self),
+        let size = try? memory.load(address &+ 12, as: UInt32.self)
       else { continue }
       let ourSize = MemoryLayout<coroutine_debug_layout>.size
       guard version == ours, size == ourSize else {
@@ -136,6 +148,7 @@ extension TargetMemory {
       case target_file_missing: problem = "can't be read"
       case target_file_other_build: problem = "is another build than the one that was loaded"
       case target_file_no_image: problem = "is no library any more"
+      case target_file_unproven: problem = "is not read, as the core file has nothing of it to recognise it by"
       default: return nil
       }
       return "\(String(cString: image.path)) \(problem): its functions have no names"

@@ -22,6 +22,7 @@ enum target_failure {
   target_failed_cut_short,     // the file has fewer bytes than it says
   target_failed_executable,    // the executable can't be read, or is no ELF file
   target_failed_other_executable,  // it is not the one that the core file is of
+  target_failed_contradiction,     // the core file's own numbers cannot all be true
 };
 
 // Opens a running process and stops all its threads, until `coroutine_target_resume` or `coroutine_target_close`.
@@ -41,6 +42,10 @@ int coroutine_target_pid(const struct target *target);
 // Copies memory. False if not all of it can be read.
 bool coroutine_target_read(struct target *target, uint64_t address, void *to, size_t count);
 
+// Whether more was read than there is reason for in a target of that size: lists and counts in it lead round in circles, or
+// name the same memory again and again. Nothing can be read any more then.
+bool coroutine_target_is_exhausted(const struct target *target);
+
 // MARK: Executables and libraries
 
 // Whether an image's file is what was loaded.
@@ -49,6 +54,7 @@ enum target_file {
   target_file_missing,      // it can't be read
   target_file_other_build,
   target_file_no_image,     // no ELF file
+  target_file_unproven,     // the core file keeps nothing of it by which it would be recognised: it was not read
 };
 
 struct target_image {

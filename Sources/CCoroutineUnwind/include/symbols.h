@@ -36,7 +36,7 @@ struct symbol_image {
 };
 
 // Which one that is: from the list that was made at the opening, so that no file is read. False if there is none.
-bool coroutine_symbols_find_image(const struct symbols *symbols, uintptr_t address, struct symbol_image *image);
+bool coroutine_symbols_find_image(struct symbols *symbols, uintptr_t address, struct symbol_image *image);
 
 // One function at an address. More than one is there when each but the last was inlined into the next.
 // The strings belong to the `symbols`, and are NULL where nothing is known.
