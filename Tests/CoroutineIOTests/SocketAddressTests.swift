@@ -1,7 +1,8 @@
-@testable import CoroutineIO
 import CoroutineTestSupport
 import Glibc
 import Testing
+
+@testable import CoroutineIO
 
 @Suite(.ownThreads)
 struct SocketAddressTests {

@@ -1,9 +1,10 @@
 import Coroutine
-@testable import CoroutineIO
 import CoroutineTestSupport
 import Foundation
 import Glibc
 import Testing
+
+@testable import CoroutineIO
 
 /// Two ends that are each other's peer, of each kind that reads and writes on one descriptor.
 enum PairKind: CaseIterable {
