@@ -101,7 +101,9 @@ struct CoroutineReader {
     threads = findThreads()
     for (index, segments) in threads.enumerated() {
       for (place, segment) in segments.enumerated() {
-        if let stack = segment.stack, threadsOnStacks[stack.limit] == nil { threadsOnStacks[stack.limit] = (index, place) }
+        if let stack = segment.stack, threadsOnStacks[stack.limit] == nil {
+          threadsOnStacks[stack.limit] = (index, place)
+        }
       }
     }
     for arena in arenas {

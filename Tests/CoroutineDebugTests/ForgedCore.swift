@@ -57,7 +57,9 @@ struct ForgedCore {
     let notes = self.notes
     var data = Self.header(type: 4, parts: UInt16(parts.count + noteHeaders))
     var place = UInt64(64 + 56 * (parts.count + noteHeaders))
-    for _ in 0..<noteHeaders { data.append(part: 4, flags: 0, at: 0, offset: place, size: UInt64(notes.count), memory: 0) }
+    for _ in 0..<noteHeaders {
+      data.append(part: 4, flags: 0, at: 0, offset: place, size: UInt64(notes.count), memory: 0)
+    }
     place += UInt64(notes.count)
     for part in parts {
       data.append(

@@ -20,7 +20,8 @@ private final class Answerer: ChannelInboundHandler {
 
 let answer = ByteBuffer(
   string: "HTTP/1.1 200 OK\r\nContent-Length: 13\r\nContent-Type: text/plain\r\n\r\nHello, world!")
-let group = MultiThreadedEventLoopGroup(numberOfThreads: CommandLine.arguments.count > 2 ? Int(CommandLine.arguments[2])! : 1)
+let group = MultiThreadedEventLoopGroup(
+  numberOfThreads: CommandLine.arguments.count > 2 ? Int(CommandLine.arguments[2])! : 1)
 let server = try await ServerBootstrap(group: group)
   .serverChannelOption(.backlog, value: 4096)
   .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
