@@ -14,10 +14,20 @@ func blockingWait(_ semaphore: DispatchSemaphore) { semaphore.wait() }
     // Each test uses it from one flow of control at a time.
     var values = [1, 2, 3]
 
-    /// Keeps a modifying access open while `body` runs. Not optimised: specialised for a `body` that does not look at the
-    /// value, it would have no access.
-    @inline(never) @_optimize(none)
-    func modify(_ body: (inout [Int]) throws -> Void) rethrows { try body(&values) }
+    /// Keeps a modifying access open while `body` runs.
+    @inline(never)
+    func modify(_ body: (inout [Int]) throws -> Void) rethrows { try Self.hold(&values, body) }
+
+    /// Changes the value behind `body`: an access to what is not looked at may be optimised away.
+    @inline(never)
+    private static func hold(_ values: inout [Int], _ body: (inout [Int]) throws -> Void) rethrows {
+      defer {
+        values.append(0)
+        values.removeLast()
+      }
+      try body(&values)
+    }
+
     @inline(never)
     func append(_ value: Int) { values.append(value) }
   }
