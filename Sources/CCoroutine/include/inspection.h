@@ -138,7 +138,7 @@ static inline void coroutine_set_thread_preparation(void (*prepare)(void)) {
 
 // MARK: The poller
 
-// The eventfds by which threads of the runtime interrupt a thread that waits for events; -1 without a poller. Nobody else writes
+// The eventfds by which threads of the runtime interrupt a thread that waits for events; -1 without a poller. Only they write
 // to them, also where a child of the process has copies: a thread that waits for nothing else can't go on by itself.
 extern int coroutine_poller_wakes[2];
 

@@ -7,7 +7,8 @@ package struct Readiness: OptionSet, Sendable {
   package static var readable: Readiness { Readiness(rawValue: 1) }
   /// There may be room to write, or an error.
   package static var writable: Readiness { Readiness(rawValue: 2) }
-  /// The peer will send nothing more, or there is an error: true for good.
+  /// The peer will send nothing more, or there is an error, or urgent bytes have come: a short read does not tell any more
+  /// that all was read. True for good.
   package static var hungUp: Readiness { Readiness(rawValue: 4) }
 
   /// What an operation waits for.

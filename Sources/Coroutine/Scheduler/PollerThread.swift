@@ -24,7 +24,7 @@ final class PollerThread: Sendable {
 
   private static var tick: Duration { .milliseconds(2) }
 
-  /// A worker has left the poller: nobody else may look for a while.
+  /// A worker has left the poller: it may be long until a worker looks again.
   func watch() {
     guard mode.load(ordering: .sequentiallyConsistent) == Mode.dormant else { return }
     if mode.compareExchange(expected: Mode.dormant, desired: Mode.checking, ordering: .acquiringAndReleasing).exchanged

@@ -124,7 +124,7 @@ struct PoolStateMachine {
   /// A parked worker has got something to run by itself, and is busy. False if it was chosen to wake up meanwhile: then it
   /// searches, and the wake is on its way.
   ///
-  /// Nobody is woken to watch instead: `lacksWatcher`.
+  /// No other worker is woken to watch instead: `lacksWatcher`.
   mutating func wakeByItself(_ worker: Int) -> Bool {
     guard !endWatch(worker) else { return true }
     guard let index = sleeping.lastIndex(of: worker) else { return false }
