@@ -31,8 +31,8 @@ final class EpollPoller: EventQueue, @unchecked Sendable {
 
   private let set: CInt
   /// What interrupts the worker that polls, and the thread.
-  private let workerWake: CInt
-  private let threadWake: CInt
+  let workerWake: CInt
+  let threadWake: CInt
   private let process = getpid()
   private let lock = Lock()
   /// By number. Guarded by the lock. An entry keeps its descriptor's storage alive until it is closed.
@@ -132,8 +132,8 @@ final class EpollPoller: EventQueue, @unchecked Sendable {
       let event = events.baseAddress! + index
       let data = coroutine_io_event_data(event)
       switch data {
-      // Each is for the one that it interrupts, and stays until that one has seen it.
-      case Self.workerWakeData: if role == .worker { coroutine_io_eventfd_clear(workerWake) }
+      case Self.workerWakeData: takeInterruptOfWorker(as: role)
+      // It stays until the thread has seen it.
       case Self.threadWakeData: if role == .thread { coroutine_io_eventfd_clear(threadWake) }
       default:
         let number = Int(data & 0xffff_ffff)
@@ -146,6 +146,17 @@ final class EpollPoller: EventQueue, @unchecked Sendable {
     }
     lock.unlock()
     return found
+  }
+
+  /// An interrupt that is meant for the worker that sleeps here, and stays until that worker has seen it.
+  ///
+  /// One may come too late: the worker has left because of an event. The thread takes that one away, or it would find it
+  /// again at each look, and never wait. If a worker came in while it did so, the interrupt may have been for that one: it
+  /// comes back. A worker that it is not for just falls asleep again.
+  private func takeInterruptOfWorker(as role: EventPoller.Role) {
+    guard role != .visitor else { return }
+    coroutine_io_eventfd_clear(workerWake)
+    if role == .thread, EventPoller.isWorkerAsleep { interrupt(.worker) }
   }
 }
 

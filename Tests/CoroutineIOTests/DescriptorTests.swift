@@ -355,6 +355,19 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
     func set() { word.store(true, ordering: .releasing) }
   }
 
+  /// An interrupt of a worker that has left meanwhile. If it stayed, the poller's thread would find it again and again.
+  @Test func thePollersThreadTakesAnInterruptThatCameTooLate() async {
+    await #expect(processExitsWith: .success) {
+      _ = try makePair()
+      let poller = try EpollPoller.current()
+      poller.interrupt(.worker)
+      // No worker is there that could. It is the thread's as soon as that one polls.
+      while try !String(contentsOfFile: "/proc/self/fdinfo/\(poller.workerWake)", encoding: .utf8)
+        .contains(/eventfd-count:\s+0\n/)
+      { sched_yield() }
+    }
+  }
+
   @Test func outsideOfCoroutinesAWaitTraps() async {
     let exit = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       let (left, _) = try makePair()

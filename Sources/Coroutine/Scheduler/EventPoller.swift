@@ -9,7 +9,8 @@ package protocol EventQueue: AnyObject, Sendable {
   /// - Returns: whether there were.
   func poll(for duration: Duration?, as role: EventPoller.Role, beforeDelivery: () -> Void) -> Bool
 
-  /// Ends the `poll` that waits in this role, or the next one. From any thread.
+  /// Ends the `poll` that waits in this role, or the next one. From any thread. A worker's interrupt that comes when no worker
+  /// waits any more may be forgotten.
   func interrupt(_ role: EventPoller.Role)
 }
 
@@ -62,6 +63,9 @@ package final class EventPoller: Sendable {
     /// A worker that just looks, and does not wait.
     case visitor
   }
+
+  /// Whether a worker sleeps in the process's poller. A waker interrupts that worker only after this has become true.
+  package static var isWorkerAsleep: Bool { installed?._withUnsafeGuaranteedRef { $0.isWorkerAsleepHere } ?? false }
 
   /// As `EventQueue` says.
   @discardableResult

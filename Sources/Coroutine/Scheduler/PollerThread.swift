@@ -53,7 +53,7 @@ final class PollerThread: Sendable {
   }
 
   fileprivate func run(for poller: EventPoller) -> Never {
-    coroutine_system_name_thread("coroutine-poller")
+    coroutine_system_name_thread("coroutine-poll")
     var seen = poller.lookCount
     while true {
       switch mode.load(ordering: .acquiring) {
