@@ -82,6 +82,7 @@ enum DeadlockSearch {
         switch coroutine.operation {
         case .suspension: "waits for a callback"
         case .async: "waits for async code"
+        case .blocking: "waits for work that blocks a thread"
         default: nil
         }
       }

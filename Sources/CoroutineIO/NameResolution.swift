@@ -4,7 +4,7 @@ import Glibc
 
 /// Looks up hosts' names, as the system is set up to: `getaddrinfo`, on threads of its own, since it blocks.
 enum NameResolution {
-  private static let pool = BlockingPool(threadLimit: 16)
+  private static let pool = BlockingPool(threadLimit: 16, name: "the pool of name lookups")
 
   /// The addresses of a host, in the order in which the system wants them used; suspends while it is looked up. Numeric
   /// ones need no thread.

@@ -305,4 +305,27 @@ import Testing
     #expect(taken == expected)
     #expect(queue.isEmpty)
   }
+
+  @Test func itSaysWhatItWaitsFor() async throws {
+    let gate = Gate()
+    let coroutine = Coroutine { try blocking { gate.pass() } }
+    while coroutine.suspension == nil { sched_yield() }
+    #expect(coroutine.suspension?.reason == .blocking)
+    #expect(coroutine.suspension?.waitsFor == "work that blocks a thread")
+    gate.open()
+    try await coroutine.get()
+  }
+
+  @Test func aPoolWhoseThreadsAreAllStuckSaysSoOnce() async {
+    let exit = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
+      let threads = BlockingPool(threadLimit: 1, idleTime: .zero, name: "the only one", standstillTime: .zero)
+      let gate = Gate()
+      // The first takes the thread, the others wait.
+      for _ in 0..<3 { threads.submit { _ in gate.pass() } }
+      gate.open()
+    }
+    let text = exit.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
+    let told = "the only one has given out all of its threads (1), and none has become free for 0 s"
+    #expect(text.components(separatedBy: told).count == 2, "\(text)")
+  }
 }

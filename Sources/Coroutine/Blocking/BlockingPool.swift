@@ -29,7 +29,7 @@ public func blocking<Value: Sendable>(
   // Called once, by the thread that it is given to.
   nonisolated(unsafe) let work = work
   let isWanted = SharedFlag(true)
-  return try withSuspension { resume in
+  return try awaitResumption(as: .blocking) { (resume: Resumption<Value>) in
     pool.submit { refusal in
       guard isWanted.value.load(ordering: .relaxed) else { return }
       do {
@@ -105,26 +105,46 @@ private final class BlockingOutcome<Value: Sendable>: @unchecked Sendable {
 /// first out.
 ///
 /// A thread that has had nothing to do for a while ends. One pool serves the whole program; a limited resource (a database
-/// that takes four connections) may have one of its own.
+/// that takes four connections) may have one of its own, and so should work that holds a thread for long or without an end:
+/// it would take the threads of strangers. Files and hosts' names (CoroutineIO) have pools of their own for that reason.
+///
+/// Where all threads are taken, work waits, and none has become free for five seconds, that is said once on the standard
+/// error.
 public final class BlockingPool: Sendable {
-  /// The one that `blocking` uses unless told otherwise.
-  public static let shared = BlockingPool(threadLimit: 64, idleTime: .seconds(10))
+  /// The one that `blocking` uses unless told otherwise: 512 threads at most, which begin as they are needed.
+  public static let shared = BlockingPool(threadLimit: 512, idleTime: .seconds(10), name: "BlockingPool.shared")
+
+  /// For messages.
+  public let name: String
 
   private let lock = Lock()
-  // Guarded by the lock, both.
+  // Guarded by the lock, all of them.
   nonisolated(unsafe) private var machine: BlockingStateMachine<BlockingThread, BlockingThread.Work>
   nonisolated(unsafe) private var timeout: Duration
+  /// When a thread was last given work or became free.
+  nonisolated(unsafe) private var lastChange = ContinuousClock.now
+  nonisolated(unsafe) private var isStandstillTold = false
+
+  /// How long no thread must have become free before that is said.
+  private let standstillTime: Duration
 
   /// A pool without threads: they come with the work.
   ///
   /// - Parameters:
-  ///   - threadLimit: how many threads at a time, at least 1.
+  ///   - threadLimit: how many threads at a time, at least 1: traps.
   ///   - idleTime: how long a thread stays without work; not negative: traps.
-  public init(threadLimit: Int, idleTime: Duration = .seconds(10)) {
+  ///   - name: for messages.
+  public convenience init(threadLimit: Int, idleTime: Duration = .seconds(10), name: String = "a BlockingPool") {
+    self.init(threadLimit: threadLimit, idleTime: idleTime, name: name, standstillTime: .seconds(5))
+  }
+
+  init(threadLimit: Int, idleTime: Duration, name: String, standstillTime: Duration) {
     Self.check(threadLimit)
     Self.check(idleTime)
     machine = BlockingStateMachine(limit: threadLimit)
     timeout = idleTime
+    self.name = name
+    self.standstillTime = standstillTime
   }
 
   /// How many threads work at a time, at most. May be changed at any time; threads beyond a lower limit end when they have
@@ -160,7 +180,28 @@ public final class BlockingPool: Sendable {
 
   /// Runs `work` on a thread of the pool; with an error, perhaps on this one, if there is none and can't be one.
   func submit(_ work: @escaping @Sendable (ThreadRefused?) -> Void) {
-    perform(lock.withLock { machine.submit(work) })
+    let now = ContinuousClock.now
+    var message: String?
+    lock.lock()
+    let action = machine.submit(work)
+    if case .wait = action {
+      message = isStandstillTold ? nil : standstill(at: now)
+    } else {
+      lastChange = now
+    }
+    lock.unlock()
+    perform(action)
+    if let message { CoroutineErrors.print(message) }
+  }
+
+  /// What there is to say if no thread has become free for too long. Once. Under the lock.
+  private func standstill(at now: ContinuousClock.Instant) -> String? {
+    let time = now - lastChange
+    guard time >= standstillTime else { return nil }
+    isStandstillTold = true
+    return "\(name) has given out all of its threads (\(machine.limit)), and none has become free for "
+      + "\(time.components.seconds) s: more work waits. Give work that blocks for long a BlockingPool of its own, wait "
+      + "for descriptors with CoroutineIO, or raise threadLimit."
   }
 
   private func perform(_ action: BlockingStateMachine<BlockingThread, BlockingThread.Work>.SubmitAction) {
@@ -191,7 +232,7 @@ public final class BlockingPool: Sendable {
       thread.work = work
       thread.parker.unpark()
     case .wait:
-      tellRefusal(of: "another thread of a BlockingPool", code, "Its work waits for the threads that it has.")
+      tellRefusal(of: "another thread of \(name)", code, "Its work waits for the threads that it has.")
     case .fail(let all):
       for work in all { work(ThreadRefused(code: code)) }
     }
@@ -199,12 +240,16 @@ public final class BlockingPool: Sendable {
 
   /// What a thread does next, when it has done something. `nil`: it ends.
   fileprivate func next(for thread: BlockingThread) -> BlockingThread.Work? {
-    let (action, timeout) = lock.withLock { (machine.done(thread), self.timeout) }
+    let now = ContinuousClock.now
+    let (action, timeout) = lock.withLock {
+      lastChange = now
+      return (machine.done(thread), self.timeout)
+    }
     switch action {
     case .run(let work): return work
     case .end: return nil
     case .park:
-      let deadline = ContinuousClock.now + timeout
+      let deadline = now + timeout
       while true {
         let left = deadline - .now
         if left > .zero {

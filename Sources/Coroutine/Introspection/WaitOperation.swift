@@ -6,4 +6,6 @@ package enum WaitOperation: UInt8, Sendable {
   case permit, condition, barrier, group, once
   /// At a descriptor.
   case read, write, accept, connect
+  /// For a thread that is inside of `blocking`.
+  case blocking
 }

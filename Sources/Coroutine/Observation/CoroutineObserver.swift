@@ -147,6 +147,8 @@ public enum SuspensionReason: String, Hashable, Sendable, CaseIterable {
   case lock
   /// `async` code.
   case async
+  /// `blocking`: work on another thread, or a thread for it.
+  case blocking
   /// A semaphore's.
   case permit
   case condition, barrier, group, once
@@ -176,6 +178,7 @@ public enum SuspensionReason: String, Hashable, Sendable, CaseIterable {
       case .write: .write
       case .accept: .accept
       case .connect: .connect
+      case .blocking: .blocking
       }
   }
 }

@@ -2,7 +2,11 @@
 
 extension WaitText {
   package static func suspension(_ operation: WaitOperation) -> String {
-    operation == .async ? "async code" : "a callback"
+    switch operation {
+    case .async: "async code"
+    case .blocking: "work that blocks a thread"
+    default: "a callback"
+    }
   }
 }
 
