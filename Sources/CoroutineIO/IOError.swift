@@ -30,6 +30,9 @@ public struct IOError: Error, Equatable, CustomStringConvertible {
       return
         "\(place): a regular file or a directory is always ready, so that nothing tells when it is; read it inside of blocking { }"
     }
+    if operation == "open", code == ESPIPE {
+      return "\(place): it is no regular file, and has no offsets; open it yourself, and adopt it as a Descriptor"
+    }
     let text = String(cString: strerror(code))
     guard let name = coroutine_io_error_name(code) else { return "\(place): \(text) (\(code))" }
     return "\(place): \(text) (\(String(cString: name)))"

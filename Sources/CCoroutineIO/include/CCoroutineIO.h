@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 
+#include "files.h"
 #include "processes.h"
 #include "signals.h"
 #include "streams.h"

@@ -1,0 +1,123 @@
+#define _GNU_SOURCE 1
+#include "files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int result(int value) { return value < 0 ? -errno : value; }
+
+int coroutine_io_file_open(const char *path, int flags, mode_t mode) {
+  int file;
+  // O_NONBLOCK: the open of a FIFO waits for its other end. Regular files don't know it.
+  do file = open(path, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, mode);
+  while (file < 0 && errno == EINTR);
+  // A FIFO without a reader, opened to write.
+  if (file < 0) return errno == ENXIO ? -ESPIPE : -errno;
+  struct stat status;
+  int error = fstat(file, &status) != 0                                  ? errno
+              : S_ISDIR(status.st_mode)                                  ? EISDIR
+              : S_ISREG(status.st_mode) || S_ISBLK(status.st_mode) ? 0
+                                                                         : ESPIPE;
+  if (error == 0) return file;
+  close(file);
+  return -error;
+}
+
+int64_t coroutine_io_file_read(int file, void *buffer, size_t count, int64_t offset) {
+  size_t done = 0;
+  while (done < count) {
+    ssize_t some = pread(file, (char *)buffer + done, count - done, offset + (off_t)done);
+    if (some > 0) done += (size_t)some;
+    else if (some == 0) break;
+    else if (errno != EINTR) return done > 0 ? (int64_t)done : -errno;
+  }
+  return (int64_t)done;
+}
+
+int64_t coroutine_io_file_write(int file, const void *bytes, size_t count, int64_t offset) {
+  size_t done = 0;
+  while (done < count) {
+    const char *rest = (const char *)bytes + done;
+    ssize_t some = offset < 0 ? write(file, rest, count - done) : pwrite(file, rest, count - done, offset + (off_t)done);
+    if (some >= 0) done += (size_t)some;
+    else if (errno != EINTR) return done > 0 ? (int64_t)done : -errno;
+  }
+  return (int64_t)done;
+}
+
+int64_t coroutine_io_file_size(int file) {
+  struct stat status;
+  if (fstat(file, &status) != 0) return -errno;
+  // A disk says only where its end is.
+  if (!S_ISBLK(status.st_mode)) return status.st_size;
+  off_t end = lseek(file, 0, SEEK_END);
+  return end < 0 ? -errno : end;
+}
+
+int coroutine_io_file_resize(int file, int64_t size) {
+  int value;
+  do value = ftruncate(file, size);
+  while (value != 0 && errno == EINTR);
+  return result(value);
+}
+
+int coroutine_io_file_synchronize(int file) { return result(fsync(file)); }
+
+int coroutine_io_file_copy_rights(int file, const char *path) {
+  struct stat status;
+  if (stat(path, &status) != 0) return errno == ENOENT ? 0 : -errno;
+  return result(fchmod(file, status.st_mode & 07777));
+}
+
+int coroutine_io_file_replace(const char *from, const char *to, bool synchronizes) {
+  if (rename(from, to) != 0) return -errno;
+  if (!synchronizes) return 0;
+  char folder[PATH_MAX];
+  if (strlen(to) >= sizeof folder) return -ENAMETOOLONG;
+  strcpy(folder, to);
+  int file = open(dirname(folder), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0) return -errno;
+  int value = coroutine_io_file_synchronize(file);
+  close(file);
+  // Some file systems know no fsync of a folder.
+  return value == -EINVAL ? 0 : value;
+}
+
+void *coroutine_io_folder_open(const char *path, int *error) {
+  DIR *folder = opendir(path);
+  *error = folder ? 0 : errno;
+  return folder;
+}
+
+void coroutine_io_folder_close(void *folder) { closedir(folder); }
+
+static uint8_t kind_of(DIR *folder, const struct dirent *entry) {
+  struct stat status;
+  if (entry->d_type != DT_UNKNOWN || fstatat(dirfd(folder), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+    return entry->d_type;
+  return IFTODT(status.st_mode);
+}
+
+int coroutine_io_folder_read(void *folder, struct coroutine_io_entry *entries, int count) {
+  int found = 0;
+  while (found < count) {
+    errno = 0;
+    struct dirent *entry = readdir(folder);
+    if (!entry) {
+      if (errno != 0 && found == 0) return -errno;
+      break;
+    }
+    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+    snprintf(entries[found].name, sizeof entries[found].name, "%s", entry->d_name);
+    entries[found].kind = kind_of(folder, entry);
+    found++;
+  }
+  return found;
+}

@@ -1,0 +1,47 @@
+// System calls of files and folders. Each answers with a result, or with a negated errno.
+#ifndef COROUTINE_IO_FILES_H
+#define COROUTINE_IO_FILES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#if !defined(__clang__)
+#define _Nonnull
+#define _Nullable
+#endif
+
+// Opens what must be a regular file or a disk: for others -ESPIPE. It never waits, as for the writer of a FIFO. Closed by exec.
+int coroutine_io_file_open(const char *_Nonnull path, int flags, mode_t mode);
+
+// pread and pwrite, again until all is done, or the file has ended. How many bytes were read or written: if some were, an
+// error waits for the next call. A negative offset writes at the end, to a file that was opened with O_APPEND.
+int64_t coroutine_io_file_read(int file, void *_Nonnull buffer, size_t count, int64_t offset);
+int64_t coroutine_io_file_write(int file, const void *_Nonnull bytes, size_t count, int64_t offset);
+
+int64_t coroutine_io_file_size(int file);
+int coroutine_io_file_resize(int file, int64_t size);
+int coroutine_io_file_synchronize(int file);
+
+// Gives `file` the rights of the file at `path`, if there is one.
+int coroutine_io_file_copy_rights(int file, const char *_Nonnull path);
+
+// rename, and then the folder's new entry is brought to its disk if `synchronizes`.
+int coroutine_io_file_replace(const char *_Nonnull from, const char *_Nonnull to, bool synchronizes);
+
+enum { coroutine_io_name_size = 256 };
+
+struct coroutine_io_entry {
+  char name[coroutine_io_name_size];
+  // DT_REG, DT_DIR, …
+  uint8_t kind;
+};
+
+// A folder that is being read; NULL, with the error's number.
+void *_Nullable coroutine_io_folder_open(const char *_Nonnull path, int *_Nonnull error);
+void coroutine_io_folder_close(void *_Nonnull folder);
+
+// The next entries, `.` and `..` left out; fewer than `count` only at the end.
+int coroutine_io_folder_read(void *_Nonnull folder, struct coroutine_io_entry *_Nonnull entries, int count);
+
+#endif

@@ -1,0 +1,239 @@
+import CCoroutineIO
+import Context
+import Coroutine
+import Glibc
+
+/// A regular file, which is read and written at offsets: operations of several coroutines may go on at the same time.
+///
+/// ```swift
+/// let file = try File(opening: "/etc/services")
+/// defer { file.close() }
+/// let beginning = try file.read(upTo: 512, at: 0)
+/// ```
+///
+/// The kernel does not tell when a disk is ready. So each operation runs on a thread of a pool for files, while the calling
+/// coroutine is suspended; on a plain thread it is a plain call. In `async` code: `try await blocking { try file.read(…) }`.
+///
+/// An operation whose coroutine is cancelled throws `CancellationError`. If it had begun, it goes on to its end in the
+/// background: a write may have been done, or a part of it.
+///
+/// A file is closed when its last reference is gone, and by `close()`.
+public final class File: Sendable {
+  /// What it is opened for.
+  public enum Access: Sendable, Hashable {
+    case reading, writing, readingAndWriting
+    /// Writing at the end, wherever that is at the moment of the write, also beside other programs that do the same.
+    case appending
+  }
+
+  /// Whether a file is made.
+  public enum Creation: Sendable, Hashable {
+    /// No: it must exist.
+    case never
+    /// If there is none.
+    case ifMissing
+    /// Yes: there must be none.
+    case always
+  }
+
+  /// In messages: its path.
+  public let name: String
+
+  private let lock = Lock()
+  // Guarded by the lock. An operation holds on to it while it runs, so that its number is no stranger's by then.
+  nonisolated(unsafe) private var number: FileNumber?
+
+  /// Opens a file.
+  ///
+  /// - Parameters:
+  ///   - path: absolute, or from the process's current folder.
+  ///   - access: what it is opened for.
+  ///   - creation: whether it is made.
+  ///   - truncates: whether it loses what is in it. Only of a file that is opened for writing: traps.
+  ///   - permissions: of a file that is made, less the process's `umask`.
+  /// - Throws: `IOError`, such as `ENOENT`; with `ESPIPE` for what is no regular file (a socket, a FIFO, a terminal: those
+  ///   are waited for as a `Descriptor`). `CancellationError`.
+  @available(*, noasync, message: "in async code use 'try await blocking { … }'")
+  public init(
+    opening path: String, for access: Access = .reading, creating creation: Creation = .never,
+    truncating truncates: Bool = false,
+    permissions: UInt32 = 0o666
+  ) throws {
+    require(
+      !truncates || access != .reading, "File(opening: \"\(path)\"): to lose its bytes it must be opened for writing")
+    let flags = access.flags | creation.flags | (truncates ? O_TRUNC : 0)
+    name = path
+    number = try blocking(on: FilePool.shared) { () throws -> FileNumber in
+      FileNumber(try FilePool.check(coroutine_io_file_open(path, flags, permissions), "open", path))
+    }
+  }
+
+  /// Closes it. Operations that run at this moment end as they would have; later ones throw `DescriptorClosed`. Again: without
+  /// effect. From any thread.
+  public func close() {
+    // What this lets go of makes a system call: not under the lock.
+    let last = lock.withLock { number.take() }
+    withExtendedLifetime(last) {}
+  }
+
+  /// Reads up to a number of bytes, from an offset on.
+  ///
+  /// - Parameters:
+  ///   - count: how many at most; not negative: traps.
+  ///   - offset: where from, in bytes; not negative: traps.
+  /// - Returns: the bytes; fewer than `count` only where the file ends.
+  /// - Throws: `IOError`, `DescriptorClosed`, `CancellationError`.
+  @available(*, noasync, message: "in async code use 'try await blocking { … }'")
+  public func read(upTo count: Int, at offset: Int64) throws -> [UInt8] {
+    require(count >= 0 && offset >= 0, "\(count) bytes can't be read at \(offset): give zero or more")
+    return try run("read") { number in
+      try [UInt8](unsafeUninitializedCapacity: count) { buffer, read in
+        guard count > 0 else { return }
+        read = try FilePool.check(coroutine_io_file_read(number, buffer.baseAddress!, count, offset), "read", self.name)
+      }
+    }
+  }
+
+  /// Writes all of the bytes, from an offset on. A file that is too short for the offset has zeros in between.
+  ///
+  /// - Parameters:
+  ///   - bytes: what is written.
+  ///   - offset: where to, in bytes; not negative: traps.
+  /// - Throws: `IOError`; `PartialWrite` if the disk became full in the middle; `DescriptorClosed`, `CancellationError`.
+  @available(*, noasync, message: "in async code use 'try await blocking { … }'")
+  public func write(_ bytes: [UInt8], at offset: Int64) throws {
+    require(offset >= 0, "bytes can't be written at \(offset): give zero or more")
+    try writeAll(bytes, at: offset)
+  }
+
+  /// Writes all of the bytes at the end of a file that was opened for `.appending`.
+  ///
+  /// - Throws: as `write(_:at:)`; `IOError` with `EBADF` for a file that was opened for reading.
+  @available(*, noasync, message: "in async code use 'try await blocking { … }'")
+  public func append(_ bytes: [UInt8]) throws {
+    try writeAll(bytes, at: -1)
+  }
+
+  private func writeAll(_ bytes: [UInt8], at offset: Int64) throws {
+    try run("write") { number in
+      try bytes.withUnsafeBytes { bytes in
+        guard let base = bytes.baseAddress, bytes.count > 0 else { return }
+        var done = 0
+        while done < bytes.count {
+          let result = coroutine_io_file_write(
+            number, base + done, bytes.count - done, offset < 0 ? offset : offset + Int64(done))
+          if result < 0, done > 0 {
+            let cause = IOError(operation: "write", code: CInt(-result), subject: self.name)
+            throw PartialWrite(bytesWritten: done, bytesAsked: bytes.count, cause: cause)
+          }
+          done += try FilePool.check(result, "write", self.name)
+        }
+      }
+    }
+  }
+
+  /// How many bytes it has.
+  ///
+  /// - Throws: `IOError`, `DescriptorClosed`, `CancellationError`.
+  @available(*, noasync, message: "in async code use 'try await blocking { … }'")
+  public func size() throws -> Int64 {
+    try run("fstat") { number in
+      Int64(try FilePool.check(coroutine_io_file_size(number), "fstat", self.name))
+    }
+  }
+
+  /// Cuts it off, or fills it with zeros, so that it has so many bytes; not negative: traps.
+  ///
+  /// - Throws: `IOError`, `DescriptorClosed`, `CancellationError`.
+  @available(*, noasync, message: "in async code use 'try await blocking { … }'")
+  public func resize(to size: Int64) throws {
+    require(size >= 0, "a file can't have \(size) bytes")
+    try run("ftruncate") { number in
+      try FilePool.check(coroutine_io_file_resize(number, size), "ftruncate", self.name)
+    }
+  }
+
+  /// Waits until all that was written is on the disk (`fsync`).
+  ///
+  /// - Throws: `IOError`, `DescriptorClosed`, `CancellationError`.
+  @available(*, noasync, message: "in async code use 'try await blocking { … }'")
+  public func synchronize() throws {
+    try run("fsync") { number in
+      try FilePool.check(coroutine_io_file_synchronize(number), "fsync", self.name)
+    }
+  }
+
+  /// The bytes, so many at a time, from an offset on; the last time the rest.
+  ///
+  /// ```swift
+  /// var chunks = file.chunks()
+  /// while let chunk = try chunks.next() { checksum.update(chunk) }
+  /// ```
+  ///
+  /// - Parameters:
+  ///   - count: how many; 1 or more: traps.
+  ///   - offset: of the first; not negative: traps.
+  public func chunks(of count: Int = 65_536, from offset: Int64 = 0) -> FileChunks {
+    require(
+      count > 0 && offset >= 0, "chunks of \(count) bytes from \(offset) on: give one byte or more, and an offset")
+    return FileChunks(file: self, count: count, offset: offset)
+  }
+
+  @discardableResult
+  private func run<Value: Sendable>(_ operation: String, _ body: @escaping @Sendable (CInt) throws -> Value) throws
+    -> Value
+  {
+    guard let number = lock.withLock({ number }) else { throw DescriptorClosed(name) }
+    return try blocking(on: FilePool.shared) {
+      try withExtendedLifetime(number) { try body(number.value) }
+    }
+  }
+}
+
+/// The bytes of a file, as many at a time.
+public struct FileChunks: Sendable {
+  let file: File
+  let count: Int
+  /// Of the next ones.
+  public private(set) var offset: Int64
+
+  /// The next bytes; `nil`: the file has ended.
+  ///
+  /// - Throws: `IOError`, `DescriptorClosed`, `CancellationError`: the same bytes come at the next call.
+  @available(*, noasync, message: "in async code use 'try await blocking { … }'")
+  public mutating func next() throws -> [UInt8]? {
+    let bytes = try file.read(upTo: count, at: offset)
+    offset += Int64(bytes.count)
+    return bytes.isEmpty ? nil : bytes
+  }
+}
+
+/// The number of an open file, which is given up with the last reference.
+final class FileNumber: Sendable {
+  let value: CInt
+
+  init(_ value: CInt) { self.value = value }
+
+  deinit { coroutine_io_close(value) }
+}
+
+extension File.Access {
+  fileprivate var flags: CInt {
+    switch self {
+    case .reading: O_RDONLY
+    case .writing: O_WRONLY
+    case .readingAndWriting: O_RDWR
+    case .appending: O_WRONLY | O_APPEND
+    }
+  }
+}
+
+extension File.Creation {
+  fileprivate var flags: CInt {
+    switch self {
+    case .never: 0
+    case .ifMissing: O_CREAT
+    case .always: O_CREAT | O_EXCL
+    }
+  }
+}

@@ -1,0 +1,86 @@
+import CCoroutineIO
+import Coroutine
+import Glibc
+
+extension File {
+  /// All bytes of a file.
+  ///
+  /// ```swift
+  /// let text = String(decoding: try File.contents(of: "/etc/hostname"), as: UTF8.self)
+  /// ```
+  ///
+  /// - Parameter path: absolute, or from the process's current folder.
+  /// - Throws: `IOError`, as `init(opening:)`; `CancellationError`.
+  @available(*, noasync, message: "in async code use 'try await blocking { … }'")
+  public static func contents(of path: String) throws -> [UInt8] {
+    try blocking(on: FilePool.shared) {
+      let number = FileNumber(try FilePool.check(coroutine_io_file_open(path, O_RDONLY, 0), "open", path))
+      return try withExtendedLifetime(number) { try readAll(number.value, path) }
+    }
+  }
+
+  /// Not by the size alone: the files of /proc say that they have none, and others grow.
+  private static func readAll(_ number: CInt, _ path: String) throws -> [UInt8] {
+    var bytes: [UInt8] = []
+    var next = max(4096, try FilePool.check(coroutine_io_file_size(number), "fstat", path) + 1)
+    while true {
+      let part = try [UInt8](unsafeUninitializedCapacity: next) { buffer, count in
+        count = try FilePool.check(
+          coroutine_io_file_read(number, buffer.baseAddress!, next, Int64(bytes.count)), "read", path)
+      }
+      if bytes.isEmpty { bytes = part } else { bytes += part }
+      guard part.count == next else { return bytes }
+      next = max(next, 65_536)
+    }
+  }
+
+  /// Puts a file with these bytes in the place of the one at a path: whoever opens it finds all of the old bytes or all of the
+  /// new ones, also after a crash of the program.
+  ///
+  /// The bytes are written to a new file in the same folder, which then gets the name. It has the rights of the old file. If
+  /// the path is a symbolic link, the file that it leads to is replaced.
+  ///
+  /// - Parameters:
+  ///   - path: absolute, or from the process's current folder.
+  ///   - bytes: what the file has afterwards.
+  ///   - synchronizes: whether this returns only when all is on the disk, so that it outlives a crash of the system.
+  ///   - permissions: where there was no file, less the process's `umask`.
+  /// - Throws: `IOError`: then the old file is untouched. `CancellationError`: then it may have been replaced or not.
+  @available(*, noasync, message: "in async code use 'try await blocking { … }'")
+  public static func replace(
+    _ path: String, with bytes: [UInt8], synchronizing synchronizes: Bool = false, permissions: UInt32 = 0o666
+  ) throws {
+    try blocking(on: FilePool.shared) {
+      let target = resolved(path)
+      let folder = target.lastIndex(of: "/").map { target[...$0] } ?? ""
+      let name = "\(folder).coroutine-\(String(UInt64.random(in: .min ... .max), radix: 16))"
+      let flags = O_WRONLY | O_CREAT | O_EXCL
+      let number = FileNumber(try FilePool.check(coroutine_io_file_open(name, flags, permissions), "open", name))
+      do {
+        try withExtendedLifetime(number) {
+          try FilePool.check(coroutine_io_file_copy_rights(number.value, target), "fchmod", name)
+          try bytes.withUnsafeBytes { try writeAll($0, to: number.value, name) }
+          if synchronizes { try FilePool.check(coroutine_io_file_synchronize(number.value), "fsync", name) }
+        }
+        try FilePool.check(coroutine_io_file_replace(name, target, synchronizes), "rename", target)
+      } catch {
+        unlink(name)
+        throw error
+      }
+    }
+  }
+
+  private static func resolved(_ path: String) -> String {
+    guard let real = realpath(path, nil) else { return path }
+    defer { free(real) }
+    return String(cString: real)
+  }
+
+  private static func writeAll(_ bytes: UnsafeRawBufferPointer, to number: CInt, _ path: String) throws {
+    var done = 0
+    while done < bytes.count {
+      done += try FilePool.check(
+        coroutine_io_file_write(number, bytes.baseAddress! + done, bytes.count - done, Int64(done)), "write", path)
+    }
+  }
+}

@@ -1,0 +1,232 @@
+import CoroutineTestSupport
+import Foundation
+import Testing
+
+@testable import Coroutine
+@testable import CoroutineIO
+
+/// Files and folders: what is read and written, what is no file, cancels and closes in the middle.
+@Suite(.ownThreads, .timeLimit(.minutes(2))) struct FileTests {
+  /// Calls `body` with a new folder, which it removes.
+  private func withFolder<Value: Sendable>(_ body: @escaping @Sendable (String) throws -> Value) throws -> Value {
+    let folder = FileManager.default.temporaryDirectory.appendingPathComponent("files-\(UUID())").path
+    try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
+    defer { try? FileManager.default.removeItem(atPath: folder) }
+    return try Coroutine { try body(folder) }.getBlocking()
+  }
+
+  private func expectError(_ code: CInt, _ body: () throws -> Void, line: Int = #line) {
+    do {
+      try body()
+      Issue.record("no error in line \(line)")
+    } catch { #expect((error as? IOError)?.code == code, "line \(line)") }
+  }
+
+  @Test func whatIsWrittenAtOffsetsIsRead() throws {
+    try withFolder { folder in
+      let file = try File(opening: folder + "/a", for: .readingAndWriting, creating: .always)
+      try file.write([1, 2, 3], at: 0)
+      try file.write([9], at: 5)
+      #expect(try file.read(upTo: 100, at: 0) == [1, 2, 3, 0, 0, 9])
+      #expect(try file.read(upTo: 2, at: 1) == [2, 3])
+      #expect(try file.read(upTo: 2, at: 6) == [])
+      #expect(try file.size() == 6)
+      try file.resize(to: 2)
+      try file.synchronize()
+      #expect(try File.contents(of: folder + "/a") == [1, 2])
+    }
+  }
+
+  @Test func onAPlainThreadItIsAPlainCall() throws {
+    let path = FileManager.default.temporaryDirectory.appendingPathComponent("plain-\(UUID())").path
+    defer { unlink(path) }
+    try File.replace(path, with: [7])
+    #expect(try File.contents(of: path) == [7])
+    #expect(try Folder.entries(of: "/proc/self").next() != nil)
+  }
+
+  @Test func manyWritersOfOneFileDoNotDisturbEachOther() throws {
+    try withFolder { folder in
+      let file = try File(opening: folder + "/a", for: .readingAndWriting, creating: .always)
+      let writers = (0..<32).map { number in
+        Coroutine {
+          for turn in 0..<16 {
+            try file.write([UInt8](repeating: UInt8(number), count: 4), at: Int64(4 * (32 * turn + number)))
+          }
+        }
+      }
+      for writer in writers { try writer.get() }
+      let all = try file.read(upTo: .max >> 40, at: 0)
+      #expect(all == (0..<16).flatMap { _ in (0..<32).flatMap { [UInt8](repeating: UInt8($0), count: 4) } })
+    }
+  }
+
+  @Test func appendedLinesOfTwoOpeningsAreAllThere() throws {
+    try withFolder { folder in
+      let writers = (0..<4).map { _ in
+        Coroutine {
+          let log = try File(opening: folder + "/log", for: .appending, creating: .ifMissing)
+          for _ in 0..<50 { try log.append(Array("a line of it\n".utf8)) }
+        }
+      }
+      for writer in writers { try writer.get() }
+      let lines = String(decoding: try File.contents(of: folder + "/log"), as: UTF8.self).split(separator: "\n")
+      #expect(lines.count == 200 && Set(lines) == ["a line of it"])
+    }
+  }
+
+  @Test func chunksComeInOrderAndTheRestAtTheEnd() throws {
+    try withFolder { folder in
+      let bytes = (0..<1000).map { UInt8(truncatingIfNeeded: $0) }
+      try File.replace(folder + "/a", with: bytes)
+      var chunks = try File(opening: folder + "/a").chunks(of: 300)
+      var sizes: [Int] = []
+      var read: [UInt8] = []
+      while let chunk = try chunks.next() {
+        sizes.append(chunk.count)
+        read += chunk
+      }
+      #expect(sizes == [300, 300, 300, 100])
+      #expect(read == bytes)
+    }
+  }
+
+  // MARK: Whole files
+
+  @Test func filesThatDoNotTellTheirSizeAreReadToTheirEnd() throws {
+    #expect(try File.contents(of: "/proc/self/status").count > 100)
+    try withFolder { folder in
+      let bytes = [UInt8](repeating: 5, count: 200_000)
+      try File.replace(folder + "/a", with: bytes)
+      #expect(try File.contents(of: folder + "/a") == bytes)
+    }
+  }
+
+  @Test func aReplacedFileKeepsItsRightsAndItsLink() throws {
+    try withFolder { folder in
+      try File.replace(folder + "/a", with: [1], permissions: 0o600)
+      chmod(folder + "/a", 0o640)
+      symlink("a", folder + "/link")
+      try File.replace(folder + "/link", with: [2], synchronizing: true)
+      var status = stat()
+      #expect(stat(folder + "/a", &status) == 0 && status.st_mode & 0o7777 == 0o640)
+      #expect(lstat(folder + "/link", &status) == 0 && status.st_mode & S_IFMT == S_IFLNK)
+      #expect(try File.contents(of: folder + "/a") == [2])
+      let names = try FileManager.default.contentsOfDirectory(atPath: folder)
+      #expect(names.sorted() == ["a", "link"])
+    }
+  }
+
+  @Test func aFileThatCanNotBeReplacedLeavesNothingBehind() throws {
+    try withFolder { folder in
+      mkdir(folder + "/a", 0o700)
+      expectError(EISDIR) { try File.replace(folder + "/a", with: [1]) }
+      expectError(ENOENT) { try File.replace(folder + "/none/a", with: [1]) }
+      let names = try FileManager.default.contentsOfDirectory(atPath: folder)
+      #expect(names == ["a"])
+    }
+  }
+
+  /// `/dev/full` is no regular file: a limit of the process stands in for the full disk.
+  @Test func aFullDiskTellsHowMuchWasWritten() async {
+    await #expect(processExitsWith: .success) {
+      signal(SIGXFSZ, SIG_IGN)
+      var limit = rlimit(rlim_cur: 10, rlim_max: 10)
+      let path = FileManager.default.temporaryDirectory.appendingPathComponent("full-\(UUID())").path
+      defer { unlink(path) }
+      let fill = {
+        let file = try File(opening: path, for: .writing, creating: .always)
+        setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit)
+        try file.write([UInt8](repeating: 1, count: 100), at: 0)
+      }
+      do {
+        try fill()
+        fatalError("it was written")
+      } catch let error as PartialWrite {
+        precondition(error.bytesWritten == 10 && (error.cause as? IOError)?.code == EFBIG)
+      }
+    }
+  }
+
+  // MARK: What is no file
+
+  @Test func whatHasNoOffsetsIsRefusedAndNothingWaits() throws {
+    try withFolder { folder in
+      mkfifo(folder + "/fifo", 0o600)
+      expectError(ESPIPE) { _ = try File(opening: folder + "/fifo") }
+      expectError(ESPIPE) { _ = try File(opening: folder + "/fifo", for: .writing) }
+      expectError(ESPIPE) { _ = try File(opening: "/dev/null") }
+      expectError(EISDIR) { _ = try File(opening: folder) }
+      expectError(ENOENT) { _ = try File(opening: folder + "/none") }
+      try File.replace(folder + "/a", with: [])
+      expectError(EEXIST) { _ = try File(opening: folder + "/a", creating: .always) }
+      expectError(EBADF) { try File(opening: folder + "/a").write([1], at: 0) }
+    }
+  }
+
+  // MARK: Closed, cancelled
+
+  @Test func afterTheCloseEachOperationSaysSo() throws {
+    try withFolder { folder in
+      let file = try File(opening: folder + "/a", for: .readingAndWriting, creating: .always)
+      file.close()
+      file.close()
+      #expect(throws: DescriptorClosed.self) { try file.write([1], at: 0) }
+      #expect(throws: DescriptorClosed.self) { _ = try file.read(upTo: 1, at: 0) }
+      #expect(throws: DescriptorClosed.self) { _ = try file.size() }
+    }
+  }
+
+  @Test func aCancelledOperationThrowsAndTheFileStaysUsable() throws {
+    try withFolder { folder in
+      let file = try File(opening: folder + "/a", for: .readingAndWriting, creating: .always)
+      let hasBegun = Channel<Bool>(capacity: .buffered(1))
+      let reader = Coroutine { () -> Bool in
+        try hasBegun.send(true)
+        while !Coroutine.isCancelled { Coroutine.yield() }
+        do {
+          _ = try file.read(upTo: 1, at: 0)
+          return false
+        } catch { return error is CancellationError }
+      }
+      _ = try hasBegun.receive()
+      reader.cancel()
+      #expect(try reader.get())
+      try file.write([3], at: 0)
+      #expect(try file.read(upTo: 1, at: 0) == [3])
+    }
+  }
+
+  // MARK: Folders
+
+  @Test func aFolderOfManyEntriesIsReadToItsEndWithTheirKinds() throws {
+    try withFolder { folder in
+      for number in 0..<200 { try File.replace("\(folder)/\(number)", with: []) }
+      mkdir(folder + "/folder", 0o700)
+      symlink("nowhere", folder + "/link")
+      mkfifo(folder + "/fifo", 0o600)
+      var kinds: [String: Folder.Kind] = [:]
+      let entries = Folder.entries(of: folder)
+      while let entry = try entries.next() { kinds[entry.name] = entry.kind }
+      #expect(kinds.count == 203)
+      #expect(
+        kinds["folder"] == .folder && kinds["link"] == .symbolicLink && kinds["fifo"] == .other && kinds["7"] == .file)
+    }
+  }
+
+  @Test func aFolderThatCanNotBeReadIsAnError() throws {
+    try withFolder { folder in
+      let entries = Folder.entries(of: folder + "/none")
+      expectError(ENOENT) { _ = try entries.next() }
+    }
+  }
+
+  @Test func aFolderLeftInTheMiddleIsClosed() throws {
+    try withFolder { folder in
+      for number in 0..<200 { try File.replace("\(folder)/\(number)", with: []) }
+      // More than a process may have open.
+      for _ in 0..<5000 { #expect(try Folder.entries(of: folder).next() != nil) }
+    }
+    #expect(try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count < 5000)
+  }
+}
