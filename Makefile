@@ -2,7 +2,7 @@
 # they need is installed, or named, by scripts/bootstrap.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo examples test dumps trace docs sanitize bench bench-full bench-check lint cmake assembly
+.PHONY: help demo examples clients test dumps trace docs sanitize bench bench-full bench-check lint cmake assembly
 
 # A directory for the demo to index, and the runs of `make test` and `make sanitize`, see scripts/test.sh.
 DIR ?=
@@ -18,6 +18,7 @@ help:
 	@echo "                coroutine-dump, and of core files"
 	@echo "make trace      load a trace of the demo into Perfetto's own engine, and see what arrives there"
 	@echo "make examples   run the small examples, and compare what they print with what they should"
+	@echo "make clients    run the clients of databases against servers: PostgreSQL by libpq, Redis by hiredis"
 	@echo "make docs       compile the examples of the README and of docs/, and run those that say what they print"
 	@echo "make sanitize   run the tests under ThreadSanitizer and AddressSanitizer, on all backends"
 	@echo "make bench      run the benchmarks, beside Boost, Go, and Swift's own concurrency"
@@ -34,6 +35,10 @@ demo:
 examples:
 	@scripts/bootstrap.sh demo
 	@scripts/examples.sh
+
+clients:
+	@scripts/bootstrap.sh clients
+	@scripts/clients.sh
 
 docs:
 	@scripts/bootstrap.sh test

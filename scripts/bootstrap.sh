@@ -2,7 +2,7 @@
 # Looks for what a command needs beside the Swift toolchain, and installs what is missing where it may:
 # on Debian and its relatives, as root. Otherwise it says what to do and fails. Silent when nothing is missing.
 #
-#   scripts/bootstrap.sh demo|test|dumps|trace|sanitize|bench|peers|cmake|assembly|lint|ci
+#   scripts/bootstrap.sh demo|clients|test|dumps|trace|sanitize|bench|peers|cmake|assembly|lint|ci
 set -euo pipefail
 
 readonly minimum_swift=6.3
@@ -72,6 +72,16 @@ has_pip() { python3 -m pip --version > /dev/null 2>&1; }
 
 need_pip() { need python3-pip "pip, for Python 3" has_pip; }
 
+has_postgres() { compgen -G "/usr/lib/postgresql/*/bin/pg_ctl" > /dev/null || has_file pg_ctl /usr/local/pgsql/bin; }
+
+need_clients() {
+  need libpq-dev "PostgreSQL's client library (libpq), headers" has_file libpq-fe.h /usr/include/postgresql /usr/include
+  need libhiredis-dev "hiredis, headers" has_header hiredis/hiredis.h
+  need postgresql "PostgreSQL's server" has_postgres
+  need redis-server "Redis" has_command redis-server
+  need python3 "Python 3" has_command python3
+}
+
 need_gdb() { need gdb "gdb" has_command gdb; }
 
 need_git() { need git "Git" has_command git; }
@@ -94,6 +104,7 @@ check_needs() {
   local needs name
   case $1 in
     demo) needs=(libunwind libdw boost git) ;;  # Git fetches its dependencies
+    clients) needs=(git clients) ;;
     bench) needs=(libunwind libdw git) ;;
     peers) needs=(boost peers) ;;
     test | sanitize) needs=(libunwind libdw boost) ;;
@@ -102,8 +113,8 @@ check_needs() {
     cmake) needs=(libunwind libdw boost cmake) ;;
     assembly) needs=(boost assembly_tools) ;;
     lint) needs=() ;;
-    ci) needs=(libunwind libdw boost git cmake assembly_tools gdb) ;;  # what tests gdb's commands is left out without it
-    *) fail "unknown command '$1': demo, test, dumps, trace, sanitize, bench, peers, cmake, assembly, lint or ci" ;;
+    ci) needs=(libunwind libdw boost git cmake assembly_tools gdb clients) ;;  # what tests gdb's commands is left out without it
+    *) fail "unknown command '$1': demo, clients, test, dumps, trace, sanitize, bench, peers, cmake, assembly, lint or ci" ;;
   esac
   missing_packages=()
   missing_names=()

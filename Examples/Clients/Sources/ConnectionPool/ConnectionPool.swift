@@ -1,0 +1,29 @@
+import Coroutine
+
+/// A connection that a pool lends to one coroutine at a time.
+public protocol PooledConnection: Sendable {
+  /// Whether it can be lent again. Not after an error in the middle of a query, whose answer may still come.
+  var isUsable: Bool { get }
+}
+
+/// Some connections for many coroutines. Each is made when it is first needed, and again when it has broken.
+public struct ConnectionPool<Connection: PooledConnection>: Sendable {
+  // A channel is all there is to it: who finds it empty waits in line. `nil` is room for a connection that isn't made yet.
+  private let free: Channel<Connection?>
+  private let connect: @Sendable () throws -> Connection
+
+  public init(size: Int, connect: @escaping @Sendable () throws -> Connection) throws {
+    self.connect = connect
+    free = Channel(capacity: .buffered(size), name: "free connections")
+    for _ in 0..<size { try free.send(nil) }
+  }
+
+  /// Lends a connection to `body`; waits while all are lent.
+  public func withConnection<Value>(_ body: (Connection) throws -> Value) throws -> Value {
+    var connection = try free.receive()
+    // There is room for as many as there are, so this never waits: a cancelled coroutine gives back as well.
+    defer { _ = free.trySend(connection.flatMap { $0.isUsable ? $0 : nil }) }
+    if connection?.isUsable != true { connection = try connect() }
+    return try body(connection!)
+  }
+}
