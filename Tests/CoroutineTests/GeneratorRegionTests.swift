@@ -229,7 +229,7 @@ import Testing
     first.cancel()
     let second = Coroutine { try numbers.next() }
     #expect(try await second.get() == 2)
-    let third = Coroutine.immediate { () throws -> Int? in
+    let third = Coroutine.immediate { @Sendable () throws -> Int? in
       try withTimeout(.zero) { try numbers.next() }
     }
     #expect(try await third.get() == 3)

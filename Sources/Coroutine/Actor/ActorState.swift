@@ -15,9 +15,10 @@ extension MessageActor {
   ///   - handle: handles a message. When it throws, and the supervisor says `resume`, the state stays as it is.
   public init<State>(
     name: String = "", stackSize: Int? = nil, mailbox: MailboxPolicy = .unbounded,
-    state makeState: sending @escaping () throws -> State,
-    handle: sending @escaping (_ state: inout State, _ message: Message) throws -> Void
+    state makeState: sending (() throws -> State)?,
+    handle: sending ((_ state: inout State, _ message: Message) throws -> Void)?
   ) {
+    guard let makeState, let handle else { missingFunction() }
     self.init(
       on: .inherited, name, stackSize, mailbox, Supervision(), under: nil, Self.body(makeState, handle))
   }
@@ -25,9 +26,10 @@ extension MessageActor {
   /// Starts an actor that is a state and a function, on a scheduler.
   public init<State>(
     on scheduler: some Scheduler, name: String = "", stackSize: Int? = nil, mailbox: MailboxPolicy = .unbounded,
-    state makeState: sending @escaping () throws -> State,
-    handle: sending @escaping (_ state: inout State, _ message: Message) throws -> Void
+    state makeState: sending (() throws -> State)?,
+    handle: sending ((_ state: inout State, _ message: Message) throws -> Void)?
   ) {
+    guard let makeState, let handle else { missingFunction() }
     self.init(
       on: SchedulerReference(scheduler), name, stackSize, mailbox, Supervision(), under: nil,
       Self.body(makeState, handle))
@@ -47,9 +49,10 @@ extension Mailbox {
   /// Starts a child that is a state and a function. See `MessageActor.init(name:stackSize:mailbox:state:handle:)`.
   public func launch<Other, State>(
     name: String = "", stackSize: Int? = nil, mailbox: MailboxPolicy = .unbounded,
-    state makeState: sending @escaping () throws -> State,
-    handle: sending @escaping (_ state: inout State, _ message: Other) throws -> Void
+    state makeState: sending (() throws -> State)?,
+    handle: sending ((_ state: inout State, _ message: Other) throws -> Void)?
   ) -> MessageActor<Other> {
-    launch(name: name, stackSize: stackSize, mailbox: mailbox, MessageActor<Other>.body(makeState, handle))
+    guard let makeState, let handle else { missingFunction() }
+    return launch(name: name, stackSize: stackSize, mailbox: mailbox, MessageActor<Other>.body(makeState, handle))
   }
 }

@@ -56,18 +56,20 @@ extension Mailbox {
   /// The other parameters are those of `MessageActor.init`.
   public func launch<Other>(
     name: String = "", stackSize: Int? = nil, mailbox: MailboxPolicy = .unbounded,
-    supervision: Supervision = Supervision(), _ body: sending @escaping (Mailbox<Other>) throws -> Void
+    supervision: Supervision = Supervision(), _ body: sending ((Mailbox<Other>) throws -> Void)?
   ) -> MessageActor<Other> {
-    MessageActor(
+    guard let body else { missingFunction() }
+    return MessageActor(
       on: .inherited, name, stackSize, mailbox, supervision, under: parent(), body)
   }
 
   /// Starts a child on another scheduler.
   public func launch<Other>(
     on scheduler: some Scheduler, name: String = "", stackSize: Int? = nil, mailbox: MailboxPolicy = .unbounded,
-    supervision: Supervision = Supervision(), _ body: sending @escaping (Mailbox<Other>) throws -> Void
+    supervision: Supervision = Supervision(), _ body: sending ((Mailbox<Other>) throws -> Void)?
   ) -> MessageActor<Other> {
-    MessageActor(
+    guard let body else { missingFunction() }
+    return MessageActor(
       on: SchedulerReference(scheduler), name, stackSize, mailbox, supervision, under: parent(), body)
   }
 

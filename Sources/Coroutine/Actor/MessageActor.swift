@@ -63,16 +63,18 @@ public struct MessageActor<Message: Sendable>: Sendable {
   ///   - body: takes the messages. Run again, from its beginning, when the actor is started again.
   public init(
     name: String = "", stackSize: Int? = nil, mailbox: MailboxPolicy = .unbounded,
-    supervision: Supervision = Supervision(), _ body: sending @escaping (Mailbox<Message>) throws -> Void
+    supervision: Supervision = Supervision(), _ body: sending ((Mailbox<Message>) throws -> Void)?
   ) {
+    guard let body else { missingFunction() }
     self.init(on: .inherited, name, stackSize, mailbox, supervision, under: nil, body)
   }
 
   /// Starts an actor on a scheduler: a `DispatchQueue`, `.pool`, one of your own.
   public init(
     on scheduler: some Scheduler, name: String = "", stackSize: Int? = nil, mailbox: MailboxPolicy = .unbounded,
-    supervision: Supervision = Supervision(), _ body: sending @escaping (Mailbox<Message>) throws -> Void
+    supervision: Supervision = Supervision(), _ body: sending ((Mailbox<Message>) throws -> Void)?
   ) {
+    guard let body else { missingFunction() }
     self.init(on: SchedulerReference(scheduler), name, stackSize, mailbox, supervision, under: nil, body)
   }
 

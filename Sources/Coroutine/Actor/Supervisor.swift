@@ -28,26 +28,29 @@ public struct Supervisor: Sendable {
   /// Starts an actor. The parameters are those of `MessageActor.init`. After `stop()` it ends before it begins.
   public func launch<Message>(
     name: String = "", stackSize: Int? = nil, mailbox: MailboxPolicy = .unbounded,
-    supervision: Supervision = Supervision(), _ body: sending @escaping (Mailbox<Message>) throws -> Void
+    supervision: Supervision = Supervision(), _ body: sending ((Mailbox<Message>) throws -> Void)?
   ) -> MessageActor<Message> {
-    MessageActor(on: .inherited, name, stackSize, mailbox, supervision, under: node, body)
+    guard let body else { missingFunction() }
+    return MessageActor(on: .inherited, name, stackSize, mailbox, supervision, under: node, body)
   }
 
   /// Starts an actor on a scheduler.
   public func launch<Message>(
     on scheduler: some Scheduler, name: String = "", stackSize: Int? = nil, mailbox: MailboxPolicy = .unbounded,
-    supervision: Supervision = Supervision(), _ body: sending @escaping (Mailbox<Message>) throws -> Void
+    supervision: Supervision = Supervision(), _ body: sending ((Mailbox<Message>) throws -> Void)?
   ) -> MessageActor<Message> {
-    MessageActor(on: SchedulerReference(scheduler), name, stackSize, mailbox, supervision, under: node, body)
+    guard let body else { missingFunction() }
+    return MessageActor(on: SchedulerReference(scheduler), name, stackSize, mailbox, supervision, under: node, body)
   }
 
   /// Starts an actor that is a state and a function. See `MessageActor.init(name:stackSize:mailbox:state:handle:)`.
   public func launch<Message, State>(
     name: String = "", stackSize: Int? = nil, mailbox: MailboxPolicy = .unbounded,
-    state makeState: sending @escaping () throws -> State,
-    handle: sending @escaping (_ state: inout State, _ message: Message) throws -> Void
+    state makeState: sending (() throws -> State)?,
+    handle: sending ((_ state: inout State, _ message: Message) throws -> Void)?
   ) -> MessageActor<Message> {
-    launch(name: name, stackSize: stackSize, mailbox: mailbox, MessageActor<Message>.body(makeState, handle))
+    guard let makeState, let handle else { missingFunction() }
+    return launch(name: name, stackSize: stackSize, mailbox: mailbox, MessageActor<Message>.body(makeState, handle))
   }
 
   /// Stops the actors one after another, the last one first, and waits for each. Suspends the calling coroutine, cancelled

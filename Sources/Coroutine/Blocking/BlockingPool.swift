@@ -22,12 +22,13 @@ import Synchronization
 ///   refuses a thread and the pool has none; if it has others, the work waits for one of them.
 @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
 public func blocking<Value: Sendable>(
-  on pool: BlockingPool = .shared, _ work: sending @escaping () throws -> Value
+  on pool: BlockingPool = .shared, _ work: sending (() throws -> Value)?
 ) throws -> Value {
-  guard Coroutine.isInside else { return try work() }
+  guard let given = work else { missingFunction() }
+  guard Coroutine.isInside else { return try given() }
   try Coroutine.checkCancellation()
   // Called once, by the thread that it is given to.
-  nonisolated(unsafe) let work = work
+  nonisolated(unsafe) let work = given
   let isWanted = SharedFlag(true)
   return try awaitResumption(as: .blocking) { (resume: Resumption<Value>) in
     pool.submit { refusal in
@@ -61,10 +62,11 @@ private final class SharedFlag: Sendable {
 ///
 /// As the synchronous form, except that a cancelled task waits until it is the turn of its work, which then isn't begun.
 public func blocking<Value: Sendable>(
-  on pool: BlockingPool = .shared, _ work: sending @escaping () throws -> Value
+  on pool: BlockingPool = .shared, _ work: sending (() throws -> Value)?
 ) async throws -> Value {
+  guard let given = work else { missingFunction() }
   // Called once, by the thread that it is given to.
-  nonisolated(unsafe) let work = work
+  nonisolated(unsafe) let work = given
   let outcome = BlockingOutcome<Value>()
   let isWanted = SharedFlag(true)
   await withTaskCancellationHandler {

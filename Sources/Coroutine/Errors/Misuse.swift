@@ -11,6 +11,16 @@ package func require(
   if !condition { fatalError(message(), file: file, line: line) }
 }
 
+/// Ends the program where `nil` stands for the function that is to run.
+///
+/// What runs elsewhere than its caller takes its closure as an optional for the compiler's sake: inside of an optional a
+/// function keeps its type until it is checked whether it may be sent, and so one of a global actor is refused. Not in an
+/// optional, Swift 6.3 first converts a method of the caller's own actor to a function of nobody, without a word, and takes it.
+@usableFromInline
+func missingFunction() -> Never {
+  fatalError("nil was given in place of the function that is to run")
+}
+
 /// Ends the program where the system refuses a thread without which nothing would go on.
 func refused(_ thread: String, _ code: CInt, _ advice: String = "") -> Never {
   fatalError(

@@ -28,7 +28,8 @@ public struct AsyncGenerator<Element: Sendable>: AsyncSequence, Sendable {
   ///   - stackSize: usable bytes, rounded up to pages and to 64 KiB; `nil` for the default (256 KiB).
   ///   - body: yields. Its error comes out of `next()`; where nobody asks any more, it is reported through
   ///     `CoroutineErrors.unhandled` when the last copy goes.
-  public init(name: String = "", stackSize: Int? = nil, _ body: sending @escaping (Yield) throws -> Void) {
+  public init(name: String = "", stackSize: Int? = nil, _ body: sending ((Yield) throws -> Void)?) {
+    guard let body else { missingFunction() }
     end = AsyncGeneratorEnd(
       AsyncGeneratorStorage(on: .inherited, name: name, stackSize: stackSize, body: body))
   }
@@ -38,8 +39,9 @@ public struct AsyncGenerator<Element: Sendable>: AsyncSequence, Sendable {
   /// The other parameters are those of `init(name:stackSize:_:)`.
   public init(
     on scheduler: some Scheduler, name: String = "", stackSize: Int? = nil,
-    _ body: sending @escaping (Yield) throws -> Void
+    _ body: sending ((Yield) throws -> Void)?
   ) {
+    guard let body else { missingFunction() }
     end = AsyncGeneratorEnd(
       AsyncGeneratorStorage(on: SchedulerReference(scheduler), name: name, stackSize: stackSize, body: body))
   }

@@ -69,15 +69,17 @@ public struct Coroutine<Success: Sendable, Failure: Error>: Sendable {
 
   /// Starts a coroutine on a scheduler: a `DispatchQueue`, `.pool`, one of your own.
   ///
-  /// The other parameters are those of `init(name:stackSize:_:)`. A function of the main actor may be given here only
-  /// together with `.main`: the compiler takes it anywhere, since Swift 6.3 converts it without a word for a `sending`
-  /// parameter, and it would run on that scheduler, beside the main actor.
+  /// The other parameters are those of `init(name:stackSize:_:)`. A function of the main actor, or of another global actor, is
+  /// refused by the compiler: it would run beside its actor. Give one of the main actor without a scheduler: it runs on the
+  /// main queue by itself. A method of an `actor`, inside of that actor, is not refused, since Swift 6.3 takes it for a
+  /// function of nobody: it would run beside it.
   @discardableResult
   @inlinable
   public init(
     on scheduler: some Scheduler, name: String = "", stackSize: Int? = nil,
-    _ body: sending @escaping () throws(Failure) -> Success
+    _ body: sending (() throws(Failure) -> Success)?
   ) {
+    guard let body else { missingFunction() }
     let storage = CoroutineStorage.create(
       on: SchedulerReference(scheduler), name: name, stackSize: stackSize, body: body)
     storage.schedule()
@@ -106,8 +108,9 @@ extension Coroutine where Success == Never, Failure == Never {
   @inlinable
   public static func detached<Value: Sendable, Problem: Error>(
     on scheduler: some Scheduler = ThreadPool.shared, name: String = "", stackSize: Int? = nil,
-    _ body: sending @escaping () throws(Problem) -> Value
+    _ body: sending (() throws(Problem) -> Value)?
   ) -> Coroutine<Value, Problem> {
+    guard let body else { missingFunction() }
     let reference = SchedulerReference(scheduler)
     let storage = CoroutineStorage.create(on: reference, name: name, stackSize: stackSize, body: body)
     storage.detach()
@@ -122,8 +125,9 @@ extension Coroutine where Success == Never, Failure == Never {
   @discardableResult
   @inlinable
   public static func immediate<Value: Sendable, Problem: Error>(
-    name: String = "", stackSize: Int? = nil, _ body: sending @escaping () throws(Problem) -> Value
+    name: String = "", stackSize: Int? = nil, _ body: sending (() throws(Problem) -> Value)?
   ) -> Coroutine<Value, Problem> {
+    guard let body else { missingFunction() }
     let storage = CoroutineStorage.create(on: .inherited, name: name, stackSize: stackSize, body: body)
     storage.runImmediately()
     return Coroutine<Value, Problem>(storage: storage)
@@ -135,8 +139,9 @@ extension Coroutine where Success == Never, Failure == Never {
   @inlinable
   public static func immediate<Value: Sendable, Problem: Error>(
     on scheduler: some Scheduler, name: String = "", stackSize: Int? = nil,
-    _ body: sending @escaping () throws(Problem) -> Value
+    _ body: sending (() throws(Problem) -> Value)?
   ) -> Coroutine<Value, Problem> {
+    guard let body else { missingFunction() }
     let reference = SchedulerReference(scheduler)
     let storage = CoroutineStorage.create(on: reference, name: name, stackSize: stackSize, body: body)
     if reference.isCurrent { storage.runImmediately() } else { storage.schedule() }

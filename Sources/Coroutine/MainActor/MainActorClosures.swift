@@ -1,7 +1,6 @@
 // What takes a closure to be run later, and no scheduler, has a form for closures of the main actor: those that say
-// `@MainActor in`, and methods. The compiler prefers it for these and no others. Without it they would be converted, which
-// it permits for `sending` parameters, and run on the pool. (Whoever names a scheduler has named it: such a function is
-// converted there, and runs where it was told to.)
+// `@MainActor in`, and methods. The compiler prefers it for these and no others. Where a scheduler is named they are refused,
+// as functions of other global actors are everywhere: `missingFunction` tells how.
 //
 // (`Coroutine { }` has no need of one: its closure inherits the actor and tells at run time. That has to be `@Sendable`,
 // while these can be handed what is not.)
@@ -143,9 +142,10 @@ extension MessageActor {
   /// Starts an actor that is a state and a function of the main actor: both run on the main queue. Otherwise as any actor.
   public init<State>(
     name: String = "", stackSize: Int? = nil, mailbox: MailboxPolicy = .unbounded,
-    state makeState: sending @escaping () throws -> State,
+    state makeState: sending (() throws -> State)?,
     handle: @escaping @MainActor @Sendable (_ state: inout State, _ message: Message) throws -> Void
   ) {
+    guard let makeState else { missingFunction() }
     self.init(
       on: mainActorScheduler, name: name, stackSize: stackSize, mailbox: mailbox, state: makeState,
       handle: withoutMainActor(handle))
@@ -156,10 +156,11 @@ extension Mailbox {
   /// Starts a child that is a state and a function of the main actor: both run on the main queue. Otherwise as any `launch`.
   public func launch<Other, State>(
     name: String = "", stackSize: Int? = nil, mailbox: MailboxPolicy = .unbounded,
-    state makeState: sending @escaping () throws -> State,
+    state makeState: sending (() throws -> State)?,
     handle: @escaping @MainActor @Sendable (_ state: inout State, _ message: Other) throws -> Void
   ) -> MessageActor<Other> {
-    launch(
+    guard let makeState else { missingFunction() }
+    return launch(
       on: mainActorScheduler, name: name, stackSize: stackSize, mailbox: mailbox,
       MessageActor<Other>.body(makeState, withoutMainActor(handle)))
   }
@@ -169,10 +170,11 @@ extension Supervisor {
   /// Starts an actor that is a state and a function of the main actor: both run on the main queue. Otherwise as any `launch`.
   public func launch<Message, State>(
     name: String = "", stackSize: Int? = nil, mailbox: MailboxPolicy = .unbounded,
-    state makeState: sending @escaping () throws -> State,
+    state makeState: sending (() throws -> State)?,
     handle: @escaping @MainActor @Sendable (_ state: inout State, _ message: Message) throws -> Void
   ) -> MessageActor<Message> {
-    launch(
+    guard let makeState else { missingFunction() }
+    return launch(
       on: mainActorScheduler, name: name, stackSize: stackSize, mailbox: mailbox,
       MessageActor<Message>.body(makeState, withoutMainActor(handle)))
   }

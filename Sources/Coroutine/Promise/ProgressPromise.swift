@@ -70,8 +70,9 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
   ///     `cancel()` cancels the coroutine: what it waits for throws.
   public init(
     on scheduler: some Scheduler, name: String = "", keeping policy: Policy = .newest,
-    _ start: sending @escaping (Resolver) throws -> Void
+    _ start: sending ((Resolver) throws -> Void)?
   ) {
+    guard let start else { missingFunction() }
     let (promise, resolver) = Self.makePromise(name: name, keeping: policy)
     self = promise
     storage.work(on: SchedulerReference(scheduler), name: name) { resolver.run(start) }

@@ -57,8 +57,9 @@ public struct Promise<Value: Sendable>: Sendable {
   ///   - start: runs soon, with a waiter for the promise or without. An error that it throws rejects the promise.
   ///     `cancel()` cancels the coroutine: what it waits for throws.
   public init(
-    on scheduler: some Scheduler, name: String = "", _ start: sending @escaping (Resolver) throws -> Void
+    on scheduler: some Scheduler, name: String = "", _ start: sending ((Resolver) throws -> Void)?
   ) {
+    guard let start else { missingFunction() }
     let (promise, resolver) = Self.makePromise(name: name)
     self = promise
     storage.work(on: SchedulerReference(scheduler), name: name) { resolver.run(start) }

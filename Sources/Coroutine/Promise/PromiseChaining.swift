@@ -25,9 +25,10 @@ extension Promise {
   /// - Returns: a promise of the result; rejected with what `transform` throws.
   @discardableResult
   public func then<NewValue: Sendable, Place: Scheduler>(
-    on scheduler: Place = .inherited, _ transform: sending @escaping (Value) throws -> NewValue
+    on scheduler: Place = .inherited, _ transform: sending ((Value) throws -> NewValue)?
   ) -> Promise<NewValue> {
-    derive(on: scheduler) { outcome in
+    guard let transform else { missingFunction() }
+    return derive(on: scheduler) { outcome in
       .settled(outcome.flatMap { value in Result { try transform(value) } })
     }
   }
@@ -41,9 +42,10 @@ extension Promise {
   /// - Returns: a promise that becomes what the returned one becomes; rejected with what `transform` throws.
   @discardableResult
   public func then<NewValue: Sendable, Place: Scheduler>(
-    on scheduler: Place = .inherited, _ transform: sending @escaping (Value) throws -> Promise<NewValue>
+    on scheduler: Place = .inherited, _ transform: sending ((Value) throws -> Promise<NewValue>)?
   ) -> Promise<NewValue> {
-    derive(on: scheduler) { outcome in
+    guard let transform else { missingFunction() }
+    return derive(on: scheduler) { outcome in
       .init(flattening: outcome.flatMap { value in Result { try transform(value) } })
     }
   }
@@ -57,9 +59,10 @@ extension Promise {
   /// - Returns: a promise that is fulfilled when there is nothing left to do; rejected with what `handle` throws.
   @discardableResult
   public func `catch`<Place: Scheduler>(
-    on scheduler: Place = .inherited, _ handle: sending @escaping (any Error) throws -> Void
+    on scheduler: Place = .inherited, _ handle: sending ((any Error) throws -> Void)?
   ) -> Promise<Void> {
-    derive(on: scheduler) { outcome in
+    guard let handle else { missingFunction() }
+    return derive(on: scheduler) { outcome in
       .settled(outcome.map { _ in }.flatMapError { error in Result { try handle(error) } })
     }
   }
@@ -69,9 +72,10 @@ extension Promise {
   /// - Returns: a promise that is settled as this one, after `cleanup`; rejected with what `cleanup` throws.
   @discardableResult
   public func finally<Place: Scheduler>(
-    on scheduler: Place = .inherited, _ cleanup: sending @escaping () throws -> Void
+    on scheduler: Place = .inherited, _ cleanup: sending (() throws -> Void)?
   ) -> Promise {
-    derive(on: scheduler) { outcome in
+    guard let cleanup else { missingFunction() }
+    return derive(on: scheduler) { outcome in
       .settled(Result { try cleanup() }.flatMap { outcome })
     }
   }
@@ -118,9 +122,10 @@ extension PromiseProtocol {
   /// - Returns: a promise of the value, this one's or the other; rejected with what `recover` throws.
   @discardableResult
   public func `catch`<Place: Scheduler>(
-    on scheduler: Place = .inherited, _ recover: sending @escaping (any Error) throws -> Value
+    on scheduler: Place = .inherited, _ recover: sending ((any Error) throws -> Value)?
   ) -> Promise<Value> {
-    promise.derive(on: scheduler) { outcome in
+    guard let recover else { missingFunction() }
+    return promise.derive(on: scheduler) { outcome in
       .settled(outcome.flatMapError { error in Result { try recover(error) } })
     }
   }
@@ -130,9 +135,10 @@ extension PromiseProtocol {
   /// - Returns: a promise that becomes what the returned one becomes; rejected with what `recover` throws.
   @discardableResult
   public func `catch`<Place: Scheduler, Other: PromiseProtocol<Value>>(
-    on scheduler: Place = .inherited, _ recover: sending @escaping (any Error) throws -> Other
+    on scheduler: Place = .inherited, _ recover: sending ((any Error) throws -> Other)?
   ) -> Promise<Value> {
-    promise.derive(on: scheduler) { outcome in
+    guard let recover else { missingFunction() }
+    return promise.derive(on: scheduler) { outcome in
       switch outcome {
       case .success: .settled(outcome)
       case .failure(let error): .init(flattening: Result { try recover(error).promise })

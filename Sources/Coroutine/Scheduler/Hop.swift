@@ -10,7 +10,7 @@
 /// - Throws: what `operation` throws.
 /// - Precondition: called inside a coroutine: traps elsewhere.
 @_disfavoredOverload @available(*, noasync, message: "a task changes its executor otherwise")
-public func on<Result, Failure: Error>(
+public func on<Result: ~Copyable, Failure: Error>(
   _ scheduler: some Scheduler, operation: sending () throws(Failure) -> Result
 ) throws(Failure) -> Result {
   let core = CoroutineCore.running(for: "on(_:operation:)")
@@ -21,6 +21,28 @@ public func on<Result, Failure: Error>(
     core.move(to: before)
   }
   return try operation()
+}
+
+/// Refuses functions of a global actor, such as methods of the main actor: they would run beside their actor.
+///
+/// The compiler prefers this form for them and no others. (The other form would take them in code of the same actor, without
+/// a word. This one is the more special of the two, as it has no results that can't be copied.)
+@available(*, deprecated, message: "a function of an actor can't be moved to another scheduler: pass on what it needs")
+@_disfavoredOverload @FunctionsOfNoActorOnly
+public func on<Result, Failure: Error>(
+  _ scheduler: some Scheduler, operation: @Sendable @isolated(any) () throws(Failure) -> Result
+) throws(Failure) -> Result {
+  fatalError("a function of an actor was to run on another scheduler")
+}
+
+/// Code runs on no such actor: to call one of its functions is an error of the compiler's.
+@globalActor
+public enum FunctionsOfNoActorOnly {
+  public actor NoActor {
+    fileprivate init() {}
+  }
+
+  public static let shared = NoActor()
 }
 
 extension CoroutineCore {

@@ -75,8 +75,9 @@ public struct CoroutineScope: Sendable {
   /// The parameters are those of `Coroutine.init(name:stackSize:_:)`. Callable from any thread.
   @discardableResult @inlinable
   public func launch<Value: Sendable, Failure: Error>(
-    name: String = "", stackSize: Int? = nil, _ body: sending @escaping () throws(Failure) -> Value
+    name: String = "", stackSize: Int? = nil, _ body: sending (() throws(Failure) -> Value)?
   ) -> Coroutine<Value, Failure> {
+    guard let body else { missingFunction() }
     let child = CoroutineStorage.create(on: .inherited, name: name, stackSize: stackSize, body: body)
     storage.adopt(child)
     child.schedule()
@@ -87,8 +88,9 @@ public struct CoroutineScope: Sendable {
   @discardableResult @inlinable
   public func launch<Value: Sendable, Failure: Error>(
     on scheduler: some Scheduler, name: String = "", stackSize: Int? = nil,
-    _ body: sending @escaping () throws(Failure) -> Value
+    _ body: sending (() throws(Failure) -> Value)?
   ) -> Coroutine<Value, Failure> {
+    guard let body else { missingFunction() }
     let reference = SchedulerReference(scheduler)
     let child = CoroutineStorage.create(on: reference, name: name, stackSize: stackSize, body: body)
     storage.adopt(child)

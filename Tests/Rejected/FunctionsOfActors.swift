@@ -1,0 +1,104 @@
+// A function of a global actor does not run where its actor is not: what runs its closure elsewhere refuses it, also in code of
+// that actor, where Swift would convert it without a word. (Methods of an actor as such, `detached(run)` inside of it, are not
+// refused: Swift 6.3 takes them for functions of nobody.)
+
+import Coroutine
+
+@globalActor actor Other {
+  static let shared = Other()
+}
+
+@MainActor final class Model {
+  var count = 0
+  func bump() { count += 1 }
+  func take(_ number: Int) { count = number }
+  func mend(_ problem: any Error) -> Int { count }
+  func settle(_ resolver: Promise<Int>.Resolver) {}
+}
+
+@Other final class Store {
+  var count = 0
+  func bump() { count += 1 }
+  func take(_ number: Int) { count = number }
+  func fill(_ yield: AsyncGenerator<Int>.Yield) {}
+  func serve(_ mailbox: Mailbox<Int>) {}
+  func handle(_ state: inout Int, _ message: Int) {}
+}
+
+// MARK: - Where a scheduler is named
+
+@MainActor func namesAScheduler(_ model: Model, _ scope: CoroutineScope, _ promise: Promise<Int>) throws {
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
+  Coroutine(on: .pool, model.bump)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
+  Coroutine(on: .pool) { @MainActor in model.bump() }
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
+  Coroutine.detached(on: .pool, model.bump)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
+  Coroutine.immediate(on: .pool, model.bump)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
+  scope.launch(on: .pool, model.bump)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
+  try blocking(model.bump)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
+  promise.then(on: .pool, model.take)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
+  promise.catch(on: .pool, model.mend)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
+  promise.finally(on: .pool, model.bump)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
+  _ = Promise(on: .pool, model.settle)
+}
+
+// MARK: - Functions of other global actors
+
+@Other func ofOtherActors(_ store: Store, _ scope: CoroutineScope, _ promise: Promise<Int>) throws {
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing global actor 'Other'-isolated value}}
+  Coroutine(on: .pool, store.bump)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing global actor 'Other'-isolated value}}
+  Coroutine.detached(store.bump)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing global actor 'Other'-isolated value}}
+  Coroutine.immediate(store.bump)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing global actor 'Other'-isolated value}}
+  scope.launch(store.bump)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing global actor 'Other'-isolated value}}
+  promise.then(store.take)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing global actor 'Other'-isolated value}}
+  promise.finally(store.bump)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing global actor 'Other'-isolated value}}
+  _ = AsyncGenerator(store.fill)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing global actor 'Other'-isolated value}}
+  _ = MessageActor(store.serve)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing global actor 'Other'-isolated value}}
+  _ = MessageActor(state: { 0 }, handle: store.handle)
+}
+
+// MARK: - Taken
+
+func takesOthers(_ scope: CoroutineScope, _ promise: Promise<Int>) throws {
+  let list = List()
+  Coroutine(on: .pool) { list.numbers.append(1) }
+  let method = List()
+  Coroutine.detached(method.clear)
+  let inScope = List()
+  scope.launch { inScope.clear() }
+  let worked = List()
+  try blocking { worked.clear() }
+  let moved = List()
+  on(.main) { moved.clear() }
+  promise.then(free).then { print($0) }
+}
+
+@MainActor func takesThoseOfTheMainActor(_ model: Model, _ scope: CoroutineScope, _ promise: Promise<Int>) {
+  Coroutine(model.bump)
+  Coroutine.detached(model.bump)
+  scope.launch(model.bump)
+  promise.then(model.take)
+}
+
+final class List {
+  var numbers: [Int] = []
+  func clear() { numbers = [] }
+}
+
+func free(_ number: Int) -> Int { number + 1 }
