@@ -1,7 +1,9 @@
 #define _GNU_SOURCE 1
 #include "threads.h"
 
+#include <dirent.h>
 #include <sched.h>
+#include <string.h>
 #include <unistd.h>
 
 int coroutine_processor_count(void) {
@@ -13,3 +15,21 @@ int coroutine_processor_count(void) {
 }
 
 _Bool coroutine_is_main_thread(void) { return gettid() == getpid(); }
+
+// Of libdispatch. Weak, since this module does not link it.
+extern const char *dispatch_queue_get_label(void *queue) __attribute__((weak));
+
+// Swift's runtime runs the pool's jobs on queues of its own, one for each priority, all of this name.
+_Bool coroutine_is_cooperative_thread(void) {
+  const char *label = dispatch_queue_get_label ? dispatch_queue_get_label(NULL) : NULL;
+  return label && strcmp(label, "Swift global concurrent queue") == 0;
+}
+
+_Bool coroutine_is_only_thread(void) {
+  DIR *threads = opendir("/proc/self/task");
+  if (!threads) return 0;
+  int count = 0;
+  for (struct dirent *entry; count < 2 && (entry = readdir(threads));) count += entry->d_name[0] != '.';
+  closedir(threads);
+  return count == 1;
+}

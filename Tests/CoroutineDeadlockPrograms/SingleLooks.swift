@@ -1,5 +1,6 @@
 import CCoroutineUnwind
 import Context
+import Coroutine
 import Glibc
 
 /// What must count although a look at the threads hardly shows it.
@@ -40,6 +41,14 @@ enum SingleLooks {
       SingleLooks.isDone = true
       return true
     }
+  }
+
+  // MARK: The only thread, which waits for what it would have to run itself
+
+  static func blockTheMainQueue() throws {
+    let numbers = Channel<Int>()
+    Coroutine(on: .main) { try numbers.send(1) }
+    print(try numbers.receiveBlocking())
   }
 
   // MARK: Who waits for the runtime's lock, and looks at it again without being woken

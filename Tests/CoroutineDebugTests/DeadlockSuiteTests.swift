@@ -13,12 +13,25 @@ import Testing
     "lock-sleeper",
   ])
   func faultsAreFoundAndLookAlikesAreNot(_ which: String) async throws {
+    let (ended, output) = await Self.play(which, .success)
+    #expect(ended, "\(output)")
+  }
+
+  @Test func aMainThreadThatWaitsForItsOwnQueueTrapsByName() async throws {
+    let (ended, output) = await Self.play("main-queue", .failure)
+    #expect(ended, "\(output)")
+    #expect(output.contains("receiveBlocking(timeout:) at CoroutineDeadlockPrograms/SingleLooks.swift:"))
+    #expect(output.contains("it would wait for ever"))
+  }
+
+  /// Plays what the argument says. Returns whether it ended as it should, and what it wrote.
+  private static func play(_ which: String, _ ending: ExitTest.Condition) async -> (ended: Bool, output: String) {
     let output = FileManager.default.temporaryDirectory.appendingPathComponent("deadlocks-\(getpid())-\(which)")
     defer { try? FileManager.default.removeItem(at: output) }
     let program = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
       .deletingLastPathComponent().appendingPathComponent("CoroutineDeadlockPrograms").path
     // The new process becomes that program. As a `Process` it would be waited for by a thread that other tests need.
-    let success = await #expect(processExitsWith: .success) {
+    let result = await #expect(processExitsWith: ending) {
       [program = program as String, which = which as String, output = output.path as String] in
       let file = open(output, O_WRONLY | O_CREAT | O_TRUNC, 0o600)
       _ = (dup2(file, STDOUT_FILENO), dup2(file, STDERR_FILENO))
@@ -30,6 +43,6 @@ import Testing
       execv(program, &arguments)
       exit(EXIT_FAILURE)
     }
-    #expect(success != nil, "\((try? String(contentsOf: output, encoding: .utf8)) ?? "it could not be started")")
+    return (result != nil, (try? String(contentsOf: output, encoding: .utf8)) ?? "it could not be started")
   }
 }

@@ -18,7 +18,7 @@ func everySequence(of count: Int, length: Int, _ check: ([Int]) throws -> Void) 
 
 /// Somebody who waits in a state machine, without a thread or a switch.
 final class ModelWaiter {
-  private let thread = BlockedThread()
+  private let thread = BlockedThread(at: BlockingPlace("a test", #fileID, #line))
 
   init() { thread.parking.park() }
 

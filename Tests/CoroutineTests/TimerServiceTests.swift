@@ -128,7 +128,7 @@ import Testing
 @Suite(.ownThreads) struct TimerWaiterTests {
   @Test func aDeadlineThatWinsWakesTheWaiterOnce() {
     let service = TimerService(startingAt: 0)
-    let thread = BlockedThread()
+    let thread = BlockedThread(at: BlockingPlace("a test", #fileID, #line))
     var node = TimerNode(.wait(TimedWait(.passUnretained(thread))), deadline: 10)
     withUnsafeMutablePointer(to: &node) { node in
       thread.parking.park()
@@ -141,7 +141,7 @@ import Testing
 
   @Test func aDeadlineThatLosesWakesNobody() {
     let service = TimerService(startingAt: 0)
-    let thread = BlockedThread()
+    let thread = BlockedThread(at: BlockingPlace("a test", #fileID, #line))
     let waiter = Waiter.thread(.passUnretained(thread))
     var node = TimerNode(.wait(TimedWait(.passUnretained(thread))), deadline: 10)
     withUnsafeMutablePointer(to: &node) { node in

@@ -221,7 +221,7 @@ import Testing
 private final class TimerModel {
   /// Never told: the wheel does not look at whom a timer is for.
   static var nobody: TimerNode.Target { .wait(TimedWait(.passUnretained(thread))) }
-  private static let thread = BlockedThread()
+  private static let thread = BlockedThread(at: BlockingPlace("a test", #fileID, #line))
 
   var wheel = TimerWheel()
   /// How far time was advanced.

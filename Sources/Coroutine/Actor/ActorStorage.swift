@@ -360,8 +360,10 @@ extension ActorStorage {
   }
 
   @inlinable @inline(never)
-  func waitForRoomBlocking(_ letter: inout Letter<Message>?, until deadline: UInt64) -> WakeCause {
-    let thread = BlockedThread()
+  func waitForRoomBlocking(
+    _ letter: inout Letter<Message>?, until deadline: UInt64, at place: BlockingPlace
+  ) -> WakeCause {
+    let thread = BlockedThread(at: place)
     var node = MailboxNode(.thread(.passUnretained(thread)), letter.take())
     let cause = withUnsafeMutablePointer(to: &node) { node in
       wait(thread, until: deadline) {

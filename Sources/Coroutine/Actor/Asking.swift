@@ -147,17 +147,19 @@ extension ActorStorage {
   }
 
   @inlinable
-  func askBlocking<Value: Sendable>(timeout: Duration?, _ make: (Reply<Value>) -> Message) throws -> Value {
+  func askBlocking<Value: Sendable>(
+    timeout: Duration?, at place: BlockingPlace, _ make: (Reply<Value>) -> Message
+  ) throws -> Value {
     requireThread()
     let deadline = WaitDeadline.after(timeout)
     let storage = ReplyStorage<Value>()
     var letter: Letter<Message>?
     switch send(storage, &letter, make) {
     case .delivered: break
-    case .full: try check(waitForRoomBlocking(&letter, until: deadline), letter == nil, timeout)
+    case .full: try check(waitForRoomBlocking(&letter, until: deadline, at: place), letter == nil, timeout)
     case .refused(let error): throw error
     }
-    let thread = BlockedThread()
+    let thread = BlockedThread(at: place)
     var node = WaitNode(.thread(.passUnretained(thread)))
     let cause = withUnsafeMutablePointer(to: &node) { node in
       storage.wait(thread, until: deadline) {

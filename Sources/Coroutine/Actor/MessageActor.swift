@@ -145,7 +145,9 @@ extension MessageActor {
   /// - Precondition: not called inside a coroutine: traps.
   @inlinable
   @available(*, noasync, message: "use 'await tell()' in async code")
-  public func tellBlocking(_ message: consuming Message, timeout: Duration? = nil) throws {
+  public func tellBlocking(
+    _ message: consuming Message, timeout: Duration? = nil, file: StaticString = #fileID, line: UInt = #line
+  ) throws {
     storage.requireThread()
     var letter: Letter<Message>?
     switch storage.deliver(consume message, nil, &letter) {
@@ -153,7 +155,9 @@ extension MessageActor {
     case .refused(let error): throw error
     case .full:
       try storage.check(
-        storage.waitForRoomBlocking(&letter, until: WaitDeadline.after(timeout)), letter == nil, timeout)
+        storage.waitForRoomBlocking(
+          &letter, until: WaitDeadline.after(timeout), at: BlockingPlace("tellBlocking(_:timeout:)", file, line)),
+        letter == nil, timeout)
     }
   }
 }
@@ -205,9 +209,9 @@ extension MessageActor {
   @inlinable
   @available(*, noasync, message: "use 'await ask()' in async code")
   public func askBlocking<Value: Sendable>(
-    timeout: Duration? = nil, _ message: (Reply<Value>) -> Message
+    timeout: Duration? = nil, file: StaticString = #fileID, line: UInt = #line, _ message: (Reply<Value>) -> Message
   ) throws -> Value {
-    try storage.askBlocking(timeout: timeout, message)
+    try storage.askBlocking(timeout: timeout, at: BlockingPlace("askBlocking(timeout:_:)", file, line), message)
   }
 }
 
@@ -254,8 +258,8 @@ extension MessageActor {
   /// - Throws: what the actor failed with.
   /// - Precondition: not called inside a coroutine: traps.
   @available(*, noasync, message: "use 'await join()' in async code")
-  public func joinBlocking() throws {
-    try storage.coroutine.blockUntilEnd().check()
+  public func joinBlocking(file: StaticString = #fileID, line: UInt = #line) throws {
+    try storage.coroutine.blockUntilEnd(at: BlockingPlace("joinBlocking()", file, line)).check()
     try storage.throwFailure()
   }
 
@@ -284,8 +288,9 @@ extension MessageActor {
   /// - Parameter timeout: zero or less: does not wait.
   /// - Throws: `TimeoutError`, and what `joinBlocking()` throws.
   @available(*, noasync, message: "use 'await join(timeout:)' in async code")
-  public func joinBlocking(timeout: Duration) throws {
-    try storage.coroutine.blockUntilEnd(until: WaitDeadline.after(timeout)).check(timeout)
+  public func joinBlocking(timeout: Duration, file: StaticString = #fileID, line: UInt = #line) throws {
+    let place = BlockingPlace("joinBlocking(timeout:)", file, line)
+    try storage.coroutine.blockUntilEnd(until: WaitDeadline.after(timeout), at: place).check(timeout)
     try storage.throwFailure()
   }
 }

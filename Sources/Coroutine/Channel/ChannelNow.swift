@@ -39,7 +39,9 @@ extension Channel where Element: ~Copyable {
 
   /// Takes the element that was sent first; blocks the calling thread until there is one.
   ///
-  /// For plain threads, such as `main`.
+  /// For plain threads, such as `main`, but not for what coroutines on the main queue send: it is the main thread that runs
+  /// those. Where they wait for it meanwhile, that is said on the standard error after a second, once, with `file` and
+  /// `line`; with no other thread there, it traps.
   ///
   /// - Parameter timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
   /// - Throws: `ChannelClosed` if the channel is closed, and everything that was sent has been received; `TimeoutError` if
@@ -47,11 +49,14 @@ extension Channel where Element: ~Copyable {
   /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
   @inlinable
   @available(*, noasync, message: "use 'await receive()' in async code")
-  public func receiveBlocking(timeout: Duration? = nil) throws -> sending Element {
+  public func receiveBlocking(
+    timeout: Duration? = nil, file: StaticString = #fileID, line: UInt = #line
+  ) throws -> sending Element {
     require(
       CoroutineCore.current == nil, "receiveBlocking() in a coroutine would block its whole thread: use receive()")
     var element: Element?
-    let cause = storage.receiveBlocking(&element, until: WaitDeadline.after(timeout))
+    let place = BlockingPlace("receiveBlocking(timeout:)", file, line)
+    let cause = storage.receiveBlocking(&element, until: WaitDeadline.after(timeout), at: place)
     guard let element = element.take() else { throw storage.failure(cause, timeout) }
     return element
   }
@@ -68,10 +73,13 @@ extension Channel where Element: Sendable {
   /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
   @inlinable
   @available(*, noasync, message: "use 'await send(_:)' in async code")
-  public func sendBlocking(_ element: Element, timeout: Duration? = nil) throws {
+  public func sendBlocking(
+    _ element: Element, timeout: Duration? = nil, file: StaticString = #fileID, line: UInt = #line
+  ) throws {
     require(CoroutineCore.current == nil, "sendBlocking(_:) in a coroutine would block its whole thread: use send(_:)")
     var unsent: Element? = element
-    let cause = storage.sendBlocking(&unsent, until: WaitDeadline.after(timeout))
+    let place = BlockingPlace("sendBlocking(_:timeout:)", file, line)
+    let cause = storage.sendBlocking(&unsent, until: WaitDeadline.after(timeout), at: place)
     if cause == .event, unsent == nil { return }
     try storage.fail(cause, unsent, timeout)
   }
@@ -85,12 +93,14 @@ extension Channel where Element: ~Copyable {
   @inlinable
   @available(*, noasync, message: "use 'await send(orReturn:)' in async code")
   public func sendBlocking(
-    orReturn element: consuming sending Element, timeout: Duration? = nil
+    orReturn element: consuming sending Element, timeout: Duration? = nil, file: StaticString = #fileID,
+    line: UInt = #line
   ) -> sending SendOutcome<Element> {
     require(
       CoroutineCore.current == nil, "sendBlocking in a coroutine would block its whole thread: use send(orReturn:)")
     var unsent: Element? = consume element
-    let cause = storage.sendBlocking(&unsent, until: WaitDeadline.after(timeout))
+    let place = BlockingPlace("sendBlocking(orReturn:timeout:)", file, line)
+    let cause = storage.sendBlocking(&unsent, until: WaitDeadline.after(timeout), at: place)
     return storage.outcome(cause, unsent)
   }
 }

@@ -291,8 +291,8 @@ extension ChannelStorage where Element: ~Copyable {
 extension ChannelStorage where Element: ~Copyable {
   /// As in a coroutine.
   @inlinable
-  func sendBlocking(_ element: inout Element?, until deadline: UInt64) -> WakeCause {
-    let thread = BlockedThread()
+  func sendBlocking(_ element: inout Element?, until deadline: UInt64, at place: BlockingPlace) -> WakeCause {
+    let thread = BlockedThread(at: place)
     var node = ChannelNode(.thread(.passUnretained(thread)), element: element.take())
     let cause = withUnsafeMutablePointer(to: &node) { node in
       wait(thread, until: deadline) {
@@ -307,8 +307,8 @@ extension ChannelStorage where Element: ~Copyable {
 
   /// As in a coroutine.
   @inlinable
-  func receiveBlocking(_ element: inout Element?, until deadline: UInt64) -> WakeCause {
-    let thread = BlockedThread()
+  func receiveBlocking(_ element: inout Element?, until deadline: UInt64, at place: BlockingPlace) -> WakeCause {
+    let thread = BlockedThread(at: place)
     var node = ChannelNode<Element>(.thread(.passUnretained(thread)), element: nil)
     let cause = withUnsafeMutablePointer(to: &node) { node in
       wait(thread, until: deadline) {

@@ -10,17 +10,32 @@ package final class BlockedThread: Sendable {
   /// wait with a deadline by this clock ThreadSanitizer does not see it.
   private let wasUnblocked = Atomic<Bool>(false)
 
+  private let place: BlockingPlace
+
   @usableFromInline
-  init() {}
+  init(at place: BlockingPlace) {
+    self.place = place
+  }
 
   /// Waits until somebody has claimed the wait and unblocks the thread, or until the deadline, if nobody has by then.
   @usableFromInline
   func block(until deadline: UInt64) -> WakeCause {
-    if deadline == WaitDeadline.never || !semaphore.wait(until: deadline) && !parking.claim(.timedOut) {
+    if deadline != WaitDeadline.now { place.tellIfThreadIsCooperative() }
+    if deadline == WaitDeadline.never {
+      if !place.isOnMainQueue || !waitOnMainThread() { semaphore.wait() }
+    } else if !semaphore.wait(until: deadline), !parking.claim(.timedOut) {
       semaphore.wait()
     }
     _ = wasUnblocked.load(ordering: .acquiring)
     return parking.cause
+  }
+
+  /// Waits a second, and looks then whether others wait for the main thread. Whether the wait is over.
+  private func waitOnMainThread() -> Bool {
+    place.requireAnotherThread()
+    if semaphore.wait(until: WaitDeadline.after(.seconds(1))) { return true }
+    place.tellIfMainQueueWaits()
+    return false
   }
 
   /// For the one who has claimed its wait.

@@ -66,8 +66,8 @@ final class CoroutineStorage<Success: Sendable, Failure: Error>: CoroutineCore, 
   }
 
   @inlinable
-  func getBlocking(timeout: Duration? = nil) throws -> Success {
-    try blockUntilEnd(until: WaitDeadline.after(timeout)).check(timeout)
+  func getBlocking(timeout: Duration? = nil, at place: BlockingPlace) throws -> Success {
+    try blockUntilEnd(until: WaitDeadline.after(timeout), at: place).check(timeout)
     return try outcome()
   }
 

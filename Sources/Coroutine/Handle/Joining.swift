@@ -65,13 +65,16 @@ extension Coroutine {
 
   /// Waits for the end and returns what the body returned. Blocks the calling thread: for plain threads and `main`.
   ///
+  /// Swift's cooperative pool, which runs `async` code, has only a few threads: that one of them is blocked is said on the
+  /// standard error, once in the process, with `file` and `line`.
+  ///
   /// - Throws: what the body threw; `StackError` if it never got a stack.
   /// - Precondition: not called inside a coroutine, whose whole thread it would block, nor on the only thread that could run
   ///   this one, as the main thread for a coroutine of the main queue: traps.
   @inlinable
   @available(*, noasync, message: "use 'await get()' in async code")
-  public func getBlocking() throws -> Success {
-    try storage.getBlocking()
+  public func getBlocking(file: StaticString = #fileID, line: UInt = #line) throws -> Success {
+    try storage.getBlocking(at: BlockingPlace("getBlocking()", file, line))
   }
 
   /// Waits for the end, but no longer than `timeout`. Blocks the calling thread. Otherwise as `getBlocking()`.
@@ -80,8 +83,10 @@ extension Coroutine {
   /// - Throws: `TimeoutError`, and what `getBlocking()` throws.
   @inlinable
   @available(*, noasync, message: "use 'await get(timeout:)' in async code")
-  public func getBlocking(timeout: Duration) throws -> Success {
-    try storage.getBlocking(timeout: timeout)
+  public func getBlocking(
+    timeout: Duration, file: StaticString = #fileID, line: UInt = #line
+  ) throws -> Success {
+    try storage.getBlocking(timeout: timeout, at: BlockingPlace("getBlocking(timeout:)", file, line))
   }
 
   /// Waits for the end, whatever it is. Suspends the calling coroutine. An error counts as seen.

@@ -102,7 +102,7 @@ extension CoroutineCore {
 
   /// Blocks the calling thread until this coroutine has ended, or the time is up.
   @usableFromInline
-  final func blockUntilEnd(until deadline: UInt64 = WaitDeadline.never) -> WakeCause {
+  final func blockUntilEnd(until deadline: UInt64 = WaitDeadline.never, at place: BlockingPlace) -> WakeCause {
     require(CoroutineCore.current == nil, "getBlocking() inside a coroutine would block its whole thread: use get()")
     require(
       isFinished || !home.isThisThreadAlone,
@@ -112,7 +112,7 @@ extension CoroutineCore {
       resultIsTaken()
       return .event
     }
-    let thread = BlockedThread()
+    let thread = BlockedThread(at: place)
     var node = WaitNode(.thread(.passUnretained(thread)))
     return withUnsafeMutablePointer(to: &node) { node in
       wait(thread, until: deadline) {

@@ -133,14 +133,20 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
   /// - Throws: what the promise is rejected with.
   /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
   @available(*, noasync, message: "use 'await get()' in async code")
-  public func getBlocking() throws -> Value { try promise.getBlocking() }
+  public func getBlocking(file: StaticString = #fileID, line: UInt = #line) throws -> Value {
+    try promise.getBlocking(file: file, line: line)
+  }
 
   /// Waits for the value, but not longer than `timeout`: see `Promise.getBlocking(timeout:)`. Blocks the calling thread.
   ///
   /// - Throws: `TimeoutError`, and what `getBlocking()` throws.
   /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
   @available(*, noasync, message: "use 'await get(timeout:)' in async code")
-  public func getBlocking(timeout: Duration) throws -> Value { try promise.getBlocking(timeout: timeout) }
+  public func getBlocking(
+    timeout: Duration, file: StaticString = #fileID, line: UInt = #line
+  ) throws -> Value {
+    try promise.getBlocking(timeout: timeout, file: file, line: line)
+  }
 
   /// The writing end: reports progress, and settles the promise. All holds that holds for `Promise.Resolver`.
   public struct Resolver: Sendable {

@@ -169,8 +169,8 @@ extension Promise {
   /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
   @inlinable
   @available(*, noasync, message: "use 'await get()' in async code")
-  public func getBlocking() throws -> Value {
-    try storage.value(after: storage.waitBlocking())
+  public func getBlocking(file: StaticString = #fileID, line: UInt = #line) throws -> Value {
+    try storage.value(after: storage.waitBlocking(at: BlockingPlace("getBlocking()", file, line)))
   }
 
   /// Waits for the settlement, but not longer than `timeout`, and returns the value. Blocks the calling thread.
@@ -180,8 +180,12 @@ extension Promise {
   /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
   @inlinable
   @available(*, noasync, message: "use 'await get(timeout:)' in async code")
-  public func getBlocking(timeout: Duration) throws -> Value {
-    try storage.value(after: storage.waitBlocking(until: WaitDeadline.after(timeout)), timeout: timeout)
+  public func getBlocking(
+    timeout: Duration, file: StaticString = #fileID, line: UInt = #line
+  ) throws -> Value {
+    let place = BlockingPlace("getBlocking(timeout:)", file, line)
+    return try storage.value(
+      after: storage.waitBlocking(until: WaitDeadline.after(timeout), at: place), timeout: timeout)
   }
 }
 

@@ -95,6 +95,8 @@ final class QueueScheduler: Scheduler {
   var isCurrent: Bool { DispatchQueue.getSpecific(key: Self.key) === tag }
   @usableFromInline
   var isSerial: Bool { queue.isSerial }
+  /// Whether there are coroutines that nobody runs at present, though they could go on. Of another moment at once.
+  var hasReady: Bool { lock.withLock { !ready.isEmpty } }
   /// For people.
   var description: String { SchedulerText.queue(label) }
 
@@ -111,6 +113,9 @@ extension QueueScheduler {
 
   private static let key = DispatchSpecificKey<Tag>()
   private static let creation = Lock()
+
+  /// The main queue's.
+  static var main: QueueScheduler { of(.main) }
 
   /// The scheduler of a queue, made when there is none.
   static func of(_ queue: DispatchQueue) -> QueueScheduler {

@@ -83,8 +83,10 @@ public struct WaitGroup: Sendable {
   /// - Throws: `TimeoutError` if the time was up before.
   /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
   @available(*, noasync, message: "use 'await wait()' in async code")
-  public func waitBlocking(timeout: Duration? = nil) throws {
-    try storage.waitBlocking(timeout: timeout)
+  public func waitBlocking(
+    timeout: Duration? = nil, file: StaticString = #fileID, line: UInt = #line
+  ) throws {
+    try storage.waitBlocking(timeout: timeout, at: BlockingPlace("waitBlocking(timeout:)", file, line))
   }
 }
 
@@ -134,10 +136,10 @@ final class WaitGroupStorage: Waitable, @unchecked Sendable {
     }
   }
 
-  func waitBlocking(timeout: Duration?) throws {
+  func waitBlocking(timeout: Duration?, at place: BlockingPlace) throws {
     require(CoroutineCore.current == nil, "waitBlocking() inside a coroutine would block its whole thread: use wait()")
     let deadline = WaitDeadline.after(timeout)
-    let thread = BlockedThread()
+    let thread = BlockedThread(at: place)
     var node = WaitNode(.thread(.passUnretained(thread)))
     let cause = withUnsafeMutablePointer(to: &node) { node in
       wait(thread, until: deadline) {

@@ -1,0 +1,54 @@
+import CCoroutine
+import Synchronization
+
+/// Which operation blocks a plain thread, and where that was written.
+@usableFromInline
+package struct BlockingPlace: Sendable {
+  private let operation: StaticString
+  private let file: StaticString
+  private let line: UInt
+
+  @usableFromInline
+  package init(_ operation: StaticString, _ file: StaticString, _ line: UInt) {
+    self.operation = operation
+    self.file = file
+    self.line = line
+  }
+
+  private var description: String { "\(operation) at \(file):\(line)" }
+
+  /// Says, once in the process, that a thread is blocked of which there are only a few. On the thread that is about to be.
+  func tellIfThreadIsCooperative() {
+    guard coroutine_is_cooperative_thread(), !Self.cooperativeIsTold.exchange(true, ordering: .relaxed) else { return }
+    CoroutineErrors.print(
+      "\(description) blocks a thread of Swift's cooperative pool, which has only as many as there are processors: when all of "
+        + "them are blocked, no async code goes on, nor what waits for it. Use 'await', or a thread of your own.")
+  }
+
+  private static let cooperativeIsTold = Atomic<Bool>(false)
+
+  // MARK: - The main thread
+
+  /// Whether coroutines may be waiting for the calling thread to run them.
+  var isOnMainQueue: Bool { QueueScheduler.main.isCurrent }
+
+  /// Ends the program where the wait can't end: coroutines wait for this thread, and there is no other one.
+  func requireAnotherThread() {
+    require(
+      !QueueScheduler.main.hasReady || !coroutine_is_only_thread(),
+      "\(description) blocks the main thread, the only one of the process, for which coroutines on the main queue wait: it would "
+        + "wait for ever. \(Self.advice)")
+  }
+
+  /// Says, once in the process, that coroutines wait for this thread while it has been blocked for a while: for one of them,
+  /// it may be, though nobody can know.
+  func tellIfMainQueueWaits() {
+    guard QueueScheduler.main.hasReady, !Self.mainQueueIsTold.exchange(true, ordering: .relaxed) else { return }
+    CoroutineErrors.print(
+      "\(description) blocks the main thread, for which coroutines on the main queue wait: if it waits for one of those, it waits "
+        + "for ever. \(Self.advice)")
+  }
+
+  private static let mainQueueIsTold = Atomic<Bool>(false)
+  private static let advice = "Use 'await', or start the coroutine elsewhere: Coroutine(on: .pool) { … }"
+}

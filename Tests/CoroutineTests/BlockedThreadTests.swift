@@ -1,0 +1,76 @@
+import CoroutineTestSupport
+import Glibc
+import Testing
+
+@testable import Coroutine
+
+/// Threads that should not be blocked: it is said where they were.
+@Suite(.ownThreads, .timeLimit(.minutes(10))) struct BlockedThreadTests {
+  /// Calls `told` on a thread of its own when `text` has been written to the standard error.
+  private static func onceTold(_ text: String, _ told: @escaping @Sendable () -> Void) {
+    var ends: [CInt] = [0, 0]
+    precondition(pipe(&ends) == 0)
+    let (reader, errors) = (ends[0], dup(STDERR_FILENO))
+    dup2(ends[1], STDERR_FILENO)
+    _ = PlainThread {
+      var written = ""
+      var bytes = [UInt8](repeating: 0, count: 4096)
+      while true {
+        let count = read(reader, &bytes, bytes.count)
+        guard count > 0 else { return }
+        write(errors, bytes, count)
+        let wasTold = written.contains(text)
+        written += String(decoding: bytes[..<count], as: UTF8.self)
+        if !wasTold, written.contains(text) { told() }
+      }
+    }
+  }
+
+  private static func count(_ text: String, in result: ExitTest.Result?) -> Int {
+    standardError(of: result).components(separatedBy: text).count - 1
+  }
+
+  @Test func aBlockedThreadOfTheCooperativePoolIsToldOnceWithItsPlace() async {
+    let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
+      await Task.detached {
+        @Sendable func block() {
+          let (promise, _) = Promise<Int>.makePromise()
+          _ = try? promise.getBlocking(timeout: .zero)  // blocks nothing
+          _ = try? Channel<Int>().receiveBlocking(timeout: .milliseconds(1))
+          _ = try? promise.getBlocking(timeout: .milliseconds(1))
+        }
+        block()
+      }.value
+    }
+    #expect(Self.count("blocks a thread of Swift's cooperative pool", in: result) == 1)
+    #expect(standardError(of: result).contains("receiveBlocking(timeout:) at CoroutineTests/BlockedThreadTests.swift:"))
+  }
+
+  @Test func otherBlockedThreadsAreNotTold() async {
+    let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
+      let blocked = PlainThread { _ = try? Channel<Int>().receiveBlocking(timeout: .milliseconds(1)) }
+      blocked.join()
+      await MainActor.run {
+        @MainActor func block() { _ = try? Channel<Int>().receiveBlocking(timeout: .milliseconds(1)) }
+        block()
+      }
+    }
+    #expect(Self.count(" blocks ", in: result) == 0)
+  }
+
+  @Test func theMainThreadThatKeepsItsQueuesCoroutinesWaitingIsTold() async {
+    let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
+      await MainActor.run {
+        @MainActor func block() {
+          let elements = Channel<Int>()
+          Coroutine(on: .main) { try elements.send(1) }  // can't begin
+          Self.onceTold("blocks the main thread") { _ = elements.trySend(2) }
+          precondition((try? elements.receiveBlocking()) == 2)
+        }
+        block()
+      }
+    }
+    #expect(standardError(of: result).contains("receiveBlocking(timeout:) at CoroutineTests/BlockedThreadTests.swift:"))
+    #expect(Self.count("blocks the main thread", in: result) == 1)
+  }
+}
