@@ -105,6 +105,36 @@ import Testing
     #expect(try await values(of: promise, coroutine) == (1, 2))
   }
 
+  @Test func aCancelledCallerWhoWantedEachOutcomeHasThoseThatHadCome() async throws {
+    let queue = DispatchQueue(label: "serial")
+    let pairs = (0..<3).map { _ in Promise.makePromise(of: Int.self) }
+    let promises = pairs.map(\.promise)
+    pairs[1].resolver.fulfill(10)
+    @Sendable func name(_ outcome: Result<Int, any Error>) -> String {
+      switch outcome {
+      case .success(let value): "\(value)"
+      case .failure(is CancellationError): "cancelled"
+      case .failure(let error): "\(error)"
+      }
+    }
+    let listed = Coroutine(on: queue) { try results(of: promises).map(name) }
+    let named = Coroutine(on: queue) { () throws -> [String] in
+      let (first, second, third) = try results(of: promises[0], promises[1], promises[2])
+      return [first, second, third].map(name)
+    }
+    try await Coroutine(on: queue) {}.get()
+    pairs[2].resolver.reject(Problem(number: 2))
+    listed.cancel()
+    named.cancel()
+    #expect(try await listed.get() == ["cancelled", "10", "\(Problem(number: 2))"])
+    #expect(try await named.get() == ["cancelled", "10", "\(Problem(number: 2))"])
+    let task = Task { try await results(of: promises).map(name) }
+    task.cancel()
+    #expect(try await task.value == ["cancelled", "10", "\(Problem(number: 2))"])
+    #expect(promises[0].isPending)
+    withExtendedLifetime(pairs) {}
+  }
+
   @Test func theFirstToEndIsTakenAndTheOthersAreCancelled() async throws {
     let pairs = (0..<3).map { _ in Promise.makePromise(of: Int.self) }
     let promises = pairs.map(\.promise)

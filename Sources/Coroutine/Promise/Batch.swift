@@ -1,6 +1,6 @@
 // Waiting for several promises and coroutines at once. They go on side by side in any case: these functions only wait.
 //
-// A caller that is cancelled stops waiting and throws a `CancellationError`; the promises and coroutines go on, as they do
+// A caller that is cancelled stops waiting, and throws a `CancellationError` if nothing is lost by that; the promises and coroutines go on, as they do
 // when a single `get()` is cancelled. Each call takes linear time and allocates an object for each that has not ended yet.
 
 // MARK: - All values, or the first error
@@ -69,7 +69,9 @@ nonisolated(nonsending) public func values<Source: Awaitable>(of sources: [Sourc
 /// The outcomes of several promises and coroutines, values and errors, in the order in which they are named. Suspends the
 /// calling coroutine until all have ended; an error cancels none.
 ///
-/// - Throws: `CancellationError` if the caller is cancelled.
+/// If the caller is cancelled meanwhile, what has come is not lost: the others' outcomes are a `CancellationError`.
+///
+/// - Throws: `CancellationError` if the caller is cancelled before any has ended.
 /// - Precondition: called inside a coroutine: traps elsewhere.
 @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
 public func results<each Source: Awaitable>(
@@ -84,7 +86,9 @@ public func results<each Source: Awaitable>(
 /// The outcomes of several promises and coroutines, values and errors, in the order in which they are named. An error
 /// cancels none. In `async` code.
 ///
-/// - Throws: `CancellationError` if the caller is cancelled.
+/// If the caller is cancelled meanwhile, what has come is not lost: the others' outcomes are a `CancellationError`.
+///
+/// - Throws: `CancellationError` if the caller is cancelled before any has ended.
 nonisolated(nonsending) public func results<each Source: Awaitable>(
   of source: repeat each Source
 ) async throws(CancellationError) -> (repeat Result<(each Source).Value, any Error>) {
@@ -97,7 +101,9 @@ nonisolated(nonsending) public func results<each Source: Awaitable>(
 /// The outcomes of any number of promises or coroutines, values and errors, in their order. Suspends the calling coroutine
 /// until all have ended; an error cancels none.
 ///
-/// - Throws: `CancellationError` if the caller is cancelled.
+/// If the caller is cancelled meanwhile, what has come is not lost: the others' outcomes are a `CancellationError`.
+///
+/// - Throws: `CancellationError` if the caller is cancelled before any has ended.
 /// - Precondition: called inside a coroutine: traps elsewhere.
 @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
 public func results<Source: Awaitable>(
@@ -112,7 +118,9 @@ public func results<Source: Awaitable>(
 /// The outcomes of any number of promises or coroutines, values and errors, in their order. An error cancels none. In
 /// `async` code.
 ///
-/// - Throws: `CancellationError` if the caller is cancelled.
+/// If the caller is cancelled meanwhile, what has come is not lost: the others' outcomes are a `CancellationError`.
+///
+/// - Throws: `CancellationError` if the caller is cancelled before any has ended.
 nonisolated(nonsending) public func results<Source: Awaitable>(
   of sources: [Source]
 ) async throws(CancellationError) -> [Result<Source.Value, any Error>] {

@@ -15,10 +15,13 @@ struct BatchStateMachine {
   private(set) var remaining: Int
   /// The one that decided by its end, so that there is no more to wait for.
   private(set) var decisive: Int?
+  /// Which have ended, until it is over.
+  private(set) var ended: [Bool]
   private var waiters = WaitQueue()
 
   init(_ count: Int, until goal: Goal) {
     remaining = count
+    ended = Array(repeating: false, count: count)
     self.goal = goal
   }
 
@@ -28,6 +31,7 @@ struct BatchStateMachine {
   mutating func end(_ index: Int, hasFailed: Bool) -> Attempt {
     guard !isOver else { return .done }
     remaining -= 1
+    ended[index] = true
     if isDecisive(hasFailed: hasFailed) { decisive = index }
     return isOver ? .wakeAll(waiters.claimAll()) : .done
   }

@@ -7,6 +7,8 @@ final class BatchStorage: Waitable, @unchecked Sendable {
   /// Those that would never end, since what has to settle them waits for the waiter here: they count as failed.
   /// Constant from `begin` on.
   @exclusivity(unchecked) private var circles: [Int: any Error] = [:]
+  /// Those that had not ended when the waiter was cancelled. The waiter's own.
+  @exclusivity(unchecked) private var awaited: Set<Int> = []
 
   // Unchecked: as its superclass; its own fields are constant.
   private final class Listener: WaitListener, @unchecked Sendable {
@@ -29,7 +31,7 @@ final class BatchStorage: Waitable, @unchecked Sendable {
   /// Suspends the calling coroutine until it is over.
   ///
   /// - Returns: the one that decided by its end; `nil` if all have ended and none did.
-  /// - Throws: `CancellationError` if the caller is cancelled before: nothing is stopped then.
+  /// - Throws: `CancellationError` if the caller is cancelled before, and nothing would be lost: nothing is stopped then.
   func run(for operation: StaticString) throws(CancellationError) -> Int? {
     let core = CoroutineCore.running(for: operation)
     for source in sources {
@@ -47,7 +49,7 @@ final class BatchStorage: Waitable, @unchecked Sendable {
         machine.withdraw(node)
       }
     }
-    if cause != .event { throw CancellationError() }
+    if cause != .event { try keepWhatHasCome() }
     return machine.decisive
   }
 
@@ -64,8 +66,16 @@ final class BatchStorage: Waitable, @unchecked Sendable {
     } withdraw: {
       machine.withdraw(node)
     }
-    if cause != .event { throw CancellationError() }
+    if cause != .event { try keepWhatHasCome() }
     return machine.decisive
+  }
+
+  /// The waiter is cancelled. Where the outcome of each was wanted, those that have come are not lost: the others count as
+  /// cancelled.
+  private func keepWhatHasCome() throws(CancellationError) {
+    let ended = lock.withLock { machine.ended }
+    guard machine.goal == .allEnded, ended.contains(true) else { throw CancellationError() }
+    awaited = Set(ended.indices.filter { !ended[$0] })
   }
 
   /// Stops all but the one that decided, and returns that one. Those that have ended don't mind.
@@ -89,9 +99,10 @@ final class BatchStorage: Waitable, @unchecked Sendable {
     return stopOthers(than: decisive)
   }
 
-  /// How one of them has ended. When all have.
+  /// How one of them has ended. When all have, or the waiter was cancelled.
   func outcome<Value>(_ ending: Ending<Value>, of index: Int) -> Result<Value, any Error> {
-    circles[index].map { .failure($0) } ?? ending.outcome
+    if awaited.contains(index) { return .failure(CancellationError()) }
+    return circles[index].map { .failure($0) } ?? ending.outcome
   }
 
   private func failure(of index: Int) -> (any Error)? { circles[index] ?? sources[index].failure }
