@@ -14,6 +14,14 @@ final class ActorCoroutine: CoroutineCore, @unchecked Sendable {
     keepAlive()
     answersMessages = true
   }
+
+  override var owner: (any CoroutineOwner)? { actor }
+}
+
+extension ActorCore: CoroutineOwner {
+  final func cancelCoroutine() { request(.stop) }
+
+  final var isCancelled: Bool { lock.withLock { life.isStopped } }
 }
 
 extension CoroutineCore {

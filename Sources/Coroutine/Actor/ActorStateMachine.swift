@@ -46,6 +46,9 @@ struct ActorStateMachine {
   /// How often in a row it has failed without having taken a message.
   private(set) var failedStarts = 0
 
+  /// Whether it was asked to stop before it had ended.
+  var isStopped: Bool { if case .stop = request { true } else { false } }
+
   /// A request comes. Whether the body is to be interrupted: it runs, and no request came before.
   mutating func request(_ new: Request) -> Bool {
     guard end == nil, new.strength > request?.strength ?? 0 else { return false }

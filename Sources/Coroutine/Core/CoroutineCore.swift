@@ -145,6 +145,9 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @inline(never)
   private static var priorityOfTask: UInt8 { Task.currentPriority.rawValue }
 
+  /// Who is cancelled in its place. On the coroutine itself: its owner is alive then.
+  var owner: (any CoroutineOwner)? { nil }
+
   /// It will not run: lets go of what its body captured, by which somebody may learn of that.
   @usableFromInline
   func dropBody() { body = nil }
