@@ -105,6 +105,21 @@ public struct CoroutineScope: Sendable {
   }
 }
 
+extension CoroutineScope {
+  // As in `AsyncBodies.swift`.
+  @available(
+    *, unavailable,
+    message: "a coroutine's body is not async: wait in it by 'try Coroutine.await { try await … }', or use a Task"
+  )
+  @discardableResult
+  public func launch<Value: Sendable>(
+    on scheduler: some Scheduler = .inherited, name: String = "", stackSize: Int? = nil,
+    _ body: @Sendable @escaping @isolated(any) () async throws -> Value
+  ) -> Coroutine<Value, any Error> {
+    fatalError("unavailable")
+  }
+}
+
 /// Several failures in one scope.
 public struct ScopeError: Error, CustomStringConvertible {
   /// The one that came first, for which the others were cancelled.

@@ -1,0 +1,43 @@
+// A coroutine's body that awaits is refused with what to write instead.
+
+import Coroutine
+
+func fetch() async throws -> Int { 3 }
+
+@MainActor final class Model {
+  var count = 0
+
+  func start() {
+    // expected-error@+1 {{a coroutine's body is not async: wait in it by 'try Coroutine.await { try await … }'}}
+    Coroutine { self.count = try await fetch() }
+  }
+}
+
+func awaits(_ scope: CoroutineScope) {
+  // expected-error@+1 {{a coroutine's body is not async}}
+  Coroutine { try await fetch() }
+  // expected-error@+1 {{a coroutine's body is not async}}
+  Coroutine(on: .pool, name: "fetch") {
+    let number = try await fetch()
+    print(number)
+  }
+  // expected-error@+1 {{a coroutine's body is not async}}
+  Coroutine.detached { try await fetch() }
+  // expected-error@+1 {{a coroutine's body is not async}}
+  Coroutine.immediate { try await fetch() }
+  // expected-error@+1 {{a coroutine's body is not async}}
+  scope.launch { try await fetch() }
+  // expected-error@+1 {{a coroutine's body is not async}}
+  try? runUntilComplete { print(try await fetch()) }
+}
+
+func doesNot(_ scope: CoroutineScope, _ promise: Promise<Int>) async throws {
+  let first = Coroutine { try promise.get() }
+  let second = Coroutine { () throws -> Int in
+    let number = try Coroutine.await { try await fetch() }
+    return number + 1
+  }
+  let third = Coroutine(on: .pool) { 3 }
+  scope.launch { try Coroutine.sleep(for: .seconds(1)) }
+  _ = try await first.get() + second.get() + third.get()
+}
