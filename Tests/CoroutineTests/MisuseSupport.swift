@@ -35,3 +35,7 @@ enum LostErrors {
 func standardError(of result: ExitTest.Result?) -> String {
   result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
 }
+
+func standardOutput(of result: ExitTest.Result?) -> String {
+  result.map { String(decoding: $0.standardOutputContent, as: UTF8.self) } ?? ""
+}

@@ -59,7 +59,10 @@ extension CoroutineCore {
       publishWait(block, afterSwitch)
     }
     worker?._withUnsafeGuaranteedRef { $0.replaceThread() }
-    if let worker = pin.waitForTurn() { coroutine_set_worker(worker) }
+    if let worker = pin.waitForTurn() {
+      coroutine_set_worker(worker)
+      Unmanaged<PoolWorker>.fromOpaque(worker)._withUnsafeGuaranteedRef { $0.noteThread() }
+    }
   }
 
   /// The worker of its own pool on whose thread it runs, if it does, and if another thread can take over.

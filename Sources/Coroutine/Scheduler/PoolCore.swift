@@ -82,6 +82,8 @@ final class PoolCore: @unchecked Sendable {
   private let wantsWork = Atomic<Bool>(true)
   /// Until then no worker gets a thread, because the system has refused one.
   private let startsAgain = Atomic<UInt64>(0)
+  /// What the `PoolWatch` has seen. For its thread alone.
+  @exclusivity(unchecked) var standstill = PoolStandstill()
 
   /// Where the workers run.
   enum Host {
@@ -170,6 +172,7 @@ extension PoolCore {
     globalCount.store(global.count, ordering: .releasing)
     hasJobs.store(!jobs.isEmpty, ordering: .relaxed)
     wantsWork.store(machine.wantsWork, ordering: .relaxed)
+    if machine.awake == count { PoolWatch.begin() }
   }
 
   private func unpark(_ index: Int?) {
@@ -598,6 +601,22 @@ extension PoolCore {
   private static var searchRounds: Int { 32 }
   private static var shortestTick: Duration { .microseconds(50) }
   private static var longestTick: Duration { .microseconds(500) }
+}
+
+// MARK: - For the watch
+
+extension PoolCore {
+  /// What its workers have done by now; `nil` if one of them is parked.
+  func lookAtWorkers() -> PoolStandstill.Look? {
+    lock.lock()
+    let areAllAwake = machine.awake == count
+    let isSomethingLeft = !global.isEmpty || !jobs.isEmpty
+    lock.unlock()
+    guard areAllAwake else { return nil }
+    return PoolStandstill.Look(
+      picks: workers.map(\.pickMark), processorTime: workers.map(\.processorTime),
+      isSomethingWaiting: isSomethingLeft || workers.contains { $0.holdsReady })
+  }
 }
 
 // MARK: - For debuggers

@@ -46,6 +46,8 @@ final class PoolWorker: @unchecked Sendable {
   @exclusivity(unchecked) private var blockNumbers: Range<UInt64> = 0..<0
   /// Where spare stacks come from; lives for ever.
   private let stackPool = Unmanaged.passUnretained(StackPool.default)
+  /// The processor time of its thread, as a clock; 0: it has none yet. Written by the thread that becomes the worker.
+  private let threadClock = Atomic<CInt>(0)
   /// Where its thread sleeps.
   let parker = Parker()
   /// Whether it has a thread, of its own or the calling one. Belongs to the thread, or, while it sleeps or has none, to whoever takes
@@ -402,10 +404,17 @@ extension PoolWorker {
   /// Makes it the calling thread's worker meanwhile.
   func makeCurrent(_ body: () -> Void) {
     coroutine_prepare_thread()
+    noteThread()
     let previous = coroutine_worker()
     coroutine_set_worker(Unmanaged.passUnretained(self).toOpaque())
     body()
     coroutine_set_worker(previous)
+  }
+
+  /// The calling thread becomes this worker.
+  func noteThread() {
+    var clock = clockid_t()
+    if pthread_getcpuclockid(pthread_self(), &clock) == 0 { threadClock.store(clock, ordering: .relaxed) }
   }
 
   /// Whether the calling thread is this worker.
@@ -441,6 +450,34 @@ private func reportLostThread() {
   fatalError(
     "\(caller) has called pthread_exit, which ends the pool's thread and leaves the coroutine running for ever. End a "
       + "coroutine by returning or throwing.")
+}
+
+// MARK: - For the watch
+
+extension PoolWorker {
+  /// Changes whenever it picks something to run.
+  var pickMark: UInt32 {
+    guard isSerial else { return pickCount }
+    // The owner's alone at other times: the old value or the new one.
+    coroutine_sanitizer_begin_unseen()
+    defer { coroutine_sanitizer_end_unseen() }
+    return UInt32(truncatingIfNeeded: picksToGlobal)
+  }
+
+  /// Of its thread, in nanoseconds; `nil` if it has none, or that has ended.
+  var processorTime: UInt64? {
+    let clock = threadClock.load(ordering: .relaxed)
+    var time = timespec()
+    guard clock != 0, clock_gettime(clock, &time) == 0 else { return nil }
+    return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+  }
+
+  /// Whether something is ready here that it does not run.
+  var holdsReady: Bool {
+    coroutine_sanitizer_begin_unseen()
+    defer { coroutine_sanitizer_end_unseen() }
+    return slot.load(ordering: .relaxed) != nil || !ring.isEmpty || line.first != nil
+  }
 }
 
 // MARK: - For debuggers

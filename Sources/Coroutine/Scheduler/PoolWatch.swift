@@ -1,0 +1,152 @@
+import CCoroutine
+import CCoroutineSystem
+import Context
+import Glibc
+import Synchronization
+
+/// The thread that tells, once in a process, when all workers of a pool are blocked and coroutines wait for one of them.
+///
+///     absent ──begin: starts the thread──> watching <──begin── dormant
+///                                             │  └─no pool has all workers awake─┘
+///                                             └─told, turned off, or no thread──> over
+///
+/// A pool's own watcher is one of its workers, and there is none when all are awake. So each pool calls `begin` whenever its
+/// last worker wakes, which is a load of a word while the thread watches. The thread looks about once a second, as long as
+/// some pool has all workers awake. In a program whose pools are idle it sleeps.
+enum PoolWatch {
+  private enum Mode {
+    static var absent: UInt32 { 0 }
+    static var dormant: UInt32 { 1 }
+    static var watching: UInt32 { 2 }
+    static var over: UInt32 { 3 }
+  }
+
+  /// The futex that the thread sleeps on.
+  private static let mode = Atomic<UInt32>(Mode.absent)
+
+  static var isOver: Bool { mode.load(ordering: .relaxed) == Mode.over }
+
+  /// All workers of a pool are awake. Under the pool's lock, by which `lookAtAll` sees what this one has missed.
+  @inline(__always)
+  static func begin() {
+    if mode.load(ordering: .relaxed) < Mode.watching { beginSlowly() }
+  }
+
+  @inline(never)
+  private static func beginSlowly() {
+    let found = mode.load(ordering: .relaxed)
+    guard found < Mode.watching,
+      mode.compareExchange(expected: found, desired: Mode.watching, ordering: .acquiringAndReleasing).exchanged
+    else { return }
+    if found == Mode.dormant {
+      Futex.wake(1, on: mode)
+    } else if limit == .zero || !start() {
+      mode.store(Mode.over, ordering: .relaxed)
+    }
+  }
+
+  /// False if the system refuses a thread: then nothing is told, and nobody suffers.
+  private static func start() -> Bool {
+    var thread = pthread_t()
+    let code = pthread_create(
+      &thread, nil,
+      { _ in
+        PoolWatch.run()
+        return nil
+      }, nil)
+    if code == 0 { pthread_detach(thread) }
+    return code == 0
+  }
+
+  // MARK: The thread
+
+  private static func run() {
+    coroutine_system_name_thread("coroutine-watch")
+    let interval = limit / PoolStandstill.lookCount
+    while true {
+      switch mode.load(ordering: .acquiring) {
+      case Mode.dormant: Futex.wait(on: mode, while: Mode.dormant)
+      case Mode.over: return
+      default:
+        // Until the time is up: a spurious return would make the looks follow each other at once.
+        while Futex.wait(on: mode, while: Mode.watching, for: interval) {}
+        lookAtAll(slack: interval.nanosecondsRoundedUp / 100)
+      }
+    }
+  }
+
+  private static func lookAtAll(slack: UInt64) {
+    var isSomePoolAwake = false
+    // A debugger that keeps coroutines from going on keeps workers from it, too.
+    let isFrozen = coroutine_requests_now() & COROUTINE_REQUEST_FREEZE.rawValue != 0
+    for pool in PoolCore.all.all {
+      let look = pool.lookAtWorkers()
+      if look != nil { isSomePoolAwake = true }
+      guard pool.standstill.takeLook(isFrozen ? nil : look, slack: slack) else { continue }
+      mode.store(Mode.over, ordering: .relaxed)
+      return tell(pool)
+    }
+    guard !isSomePoolAwake else { return }
+    mode.store(Mode.dormant, ordering: .relaxed)
+    // A pool whose last worker has woken before that did not call; from its lock on, which this takes, it sees the mode.
+    if PoolCore.all.all.contains(where: { $0.lookAtWorkers() != nil }) {
+      mode.store(Mode.watching, ordering: .relaxed)
+    }
+  }
+
+  private static func tell(_ pool: PoolCore) {
+    let workers = pool.count == 1 ? "The only thread of" : "All \(pool.count) threads of"
+    let name = pool.description == SchedulerText.callingThread ? "runUntilComplete" : "a ThreadPool"
+    var names = pool.runningCoroutines()
+    let others = names.count - nameLimit
+    if others > 0 { names[nameLimit...] = ["\(others) more"] }
+    let seconds = limit.components.seconds
+    CoroutineErrors.print(
+      "\(workers) \(name) \(pool.count == 1 ? "has" : "have") been blocked for \(seconds) s"
+        + (names.isEmpty ? "" : ", in \(names.joined(separator: ", "))")
+        + ", while others are ready to run there. Call what blocks its thread in blocking { }, and wait by what suspends "
+        + "instead, such as Coroutine.sleep. CoroutineDump shows where they stand. (Told once; \(variable)=0 turns this "
+        + "off, or sets other seconds.)")
+  }
+
+  private static var nameLimit: Int { 8 }
+
+  // MARK: The environment
+
+  private static let variable = "COROUTINE_BLOCKED_SECONDS"
+
+  /// For how long all workers are blocked before it is told. Zero: it never is.
+  private static let limit: Duration = {
+    guard let value = getenv(variable) else { return .seconds(4) }
+    let text = String(cString: value)
+    guard let seconds = Int(text), 0...86_400 ~= seconds else {
+      fatalError(
+        "the environment variable \(variable) must be a number of seconds up to 86400, or 0 to turn the word off, not "
+          + "\"\(text)\"")
+    }
+    return .seconds(seconds)
+  }()
+}
+
+extension PoolCore {
+  /// Those that run on its threads, by number and name. Empty where nobody can be kept from ending meanwhile.
+  fileprivate func runningCoroutines() -> [String] {
+    guard Freeze.begin() else { return [] }
+    defer { Freeze.end() }
+    let address = UnsafeRawPointer(Unmanaged.passUnretained(self).toOpaque())
+    var found: [String] = []
+    for pool in StackPool.allShared {
+      pool.forEachLiveStack { stack in
+        let block = ControlBlock.address(on: stack)
+        guard block.pointee.state.load(ordering: .acquiring) == .running else { return }
+        let core = block.pointee.owner._withUnsafeGuaranteedRef { unsafeDowncast($0, to: CoroutineCore.self) }
+        // A word that the coroutine changes when it moves elsewhere: the old one or the new one.
+        coroutine_sanitizer_begin_unseen()
+        let isHere = core.pool == address
+        coroutine_sanitizer_end_unseen()
+        if isHere { found.append(core.description) }
+      }
+    }
+    return found.sorted()
+  }
+}
