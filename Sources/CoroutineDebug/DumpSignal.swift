@@ -9,7 +9,8 @@ extension CoroutineDump {
     case standardOutput
     /// One that stays open.
     case descriptor(CInt)
-    /// A file, which is made, or appended to: opened for each dump.
+    /// A file, which is made, readable by its owner alone, or appended to: opened for each dump. Only a regular file, or
+    /// `/dev/null`, and no symbolic link; else the dump is lost, and the standard error says why.
     case file(String)
   }
 
@@ -94,8 +95,12 @@ private enum DumpSignals {
     case .standardOutput: try CoroutineDump.write(to: 1, options: request.options)
     case .descriptor(let descriptor): try CoroutineDump.write(to: descriptor, options: request.options)
     case .file(let path):
-      let descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
-      guard descriptor >= 0 else { throw CoroutineDumpError(operation: "open \(path)", code: errno) }
+      let descriptor: CInt
+      do {
+        descriptor = try OutputFile.open(path, appends: true)
+      } catch {
+        throw CoroutineDumpError(operation: error.operation, code: error.code)
+      }
       defer { close(descriptor) }
       try CoroutineDump.write(to: descriptor, options: request.options)
     }

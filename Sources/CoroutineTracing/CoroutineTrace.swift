@@ -44,7 +44,8 @@ public final class CoroutineTrace: Sendable {
 
   private init(_ recorder: TraceRecorder) { self.recorder = recorder }
 
-  /// Begins a trace, in a new file. One at a time in a process.
+  /// Begins a trace. One at a time in a process. A new file is readable by its owner alone; what an old one has is replaced.
+  /// Only a regular file, or `/dev/null`, and no symbolic link.
   ///
   /// - Throws: `CoroutineTraceError` if the file can't be written, the system refuses a thread, or another trace is under way.
   /// - Precondition: `options.eventsPerThread` is at least 16: traps.

@@ -1,3 +1,4 @@
+import Context
 import Glibc
 
 /// The file: complete JSON after each write, since each writes the end of the text too, and the next one over that.
@@ -16,8 +17,11 @@ struct TraceFile: ~Copyable {
 
   init(_ path: String, startedAt start: UInt64) throws(CoroutineTraceError) {
     self.start = start
-    descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
-    guard descriptor >= 0 else { throw CoroutineTraceError(operation: "open \(path)", code: errno) }
+    do {
+      descriptor = try OutputFile.open(path, appends: false)
+    } catch {
+      throw CoroutineTraceError(operation: error.operation, code: error.code)
+    }
     text.append("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")
     text.append("{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":\(getpid()),\"tid\":0,\"args\":{\"name\":")
     text.appendQuoted(CommandLine.arguments.first.map { String($0.split(separator: "/").last ?? "") } ?? "")

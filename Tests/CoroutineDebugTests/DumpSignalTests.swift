@@ -35,6 +35,26 @@ private func awaitSignal(_ channel: Channel<Int>) throws -> Int {
     }
   }
 
+  @Test func aDumpFollowsNoSymbolicLink() async {
+    let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
+      let path = "/tmp/coroutine-dump-test-\(getpid())"
+      defer {
+        unlink(path)
+        unlink(path + ".link")
+      }
+      symlink(path + ".other", path + ".link")
+      try CoroutineDump.onSignal(SIGUSR1, to: .file(path + ".link"))
+      try CoroutineDump.onSignal(SIGUSR2, to: .file(path))
+      kill(getpid(), SIGUSR1)
+      // Dumps are made in the order of the signals.
+      kill(getpid(), SIGUSR2)
+      while access(path, F_OK) != 0 { usleep(1000) }
+      #expect(access(path + ".other", F_OK) != 0)
+    }
+    let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+    #expect(text.contains(".link, a symbolic link, which is not followed"), "\(text)")
+  }
+
   @Test func aSignalInAChildIsNoneOfTheParent() async {
     await #expect(processExitsWith: .success) {
       let path = "/tmp/coroutine-dump-test-\(getpid())"

@@ -189,6 +189,27 @@ private struct Failure: Error {}
     #expect(try Trace(path).traceEvents.contains { $0.name == "before" })
   }
 
+  @Test func aTraceIsItsOwnersAndReplacesNoOtherFile() async {
+    await #expect(processExitsWith: .success) {
+      let path = temporaryPath()
+      let link = path + ".link"
+      defer {
+        unlink(path)
+        unlink(link)
+      }
+      try CoroutineTrace.start(to: path).stop()
+      var status = stat()
+      #expect(stat(path, &status) == 0 && status.st_mode & 0o777 == 0o600)
+      symlink(path, link)
+      #expect {
+        try CoroutineTrace.start(to: link)
+      } throws: {
+        "\($0)".contains("open \(link), a symbolic link, which is not followed")
+      }
+      #expect(try Trace(path).faults == [])
+    }
+  }
+
   @Test func aFileThatCanNotBeWritten() async {
     await #expect(processExitsWith: .success) {
       for (path, code) in [("/nowhere/trace.json", ENOENT), ("/dev/full", ENOSPC)] {

@@ -1,0 +1,54 @@
+import Glibc
+
+/// Opens the files that debuggers and traces write, which tell about a program's data, often in a folder where others may
+/// write as well. A new file belongs to its owner alone. What another user has put in its place is no way to another
+/// file, and keeps nobody waiting.
+package enum OutputFile {
+  /// Why a file was not opened.
+  package struct Refusal: Error {
+    /// What was done, and what is in the way.
+    package let operation: String
+    package let code: CInt
+  }
+
+  /// Opens a regular file, `/dev/null` or `/dev/full`, for writing.
+  ///
+  /// - Parameter appends: to what it has; else that is thrown away.
+  package static func open(_ path: String, appends: Bool) throws(Refusal) -> CInt {
+    // Without O_NONBLOCK a FIFO keeps us until it has a reader, and without O_NOCTTY a terminal may become ours. What a
+    // file has is thrown away when it is known to be one.
+    let flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (appends ? O_APPEND : 0)
+    let descriptor = Glibc.open(path, flags, 0o600)
+    guard descriptor >= 0 else {
+      let code = errno
+      throw Refusal(operation: "open \(path)\(obstacle(at: path, code))", code: code)
+    }
+    var status = stat()
+    guard fstat(descriptor, &status) == 0 else { throw refuse(descriptor, "look at \(path)", errno) }
+    if status.st_mode & S_IFMT == S_IFREG {
+      guard appends || ftruncate(descriptor, 0) == 0 else { throw refuse(descriptor, "truncate \(path)", errno) }
+    } else if status.st_mode & S_IFMT != S_IFCHR || !sinks.contains(status.st_rdev) {
+      throw refuse(descriptor, "open \(path), which is no regular file", EINVAL)
+    }
+    return descriptor
+  }
+
+  /// `/dev/null` and, to try a full disk, `/dev/full`, by the kernel's list of devices.
+  private static var sinks: [dev_t] { [1 << 8 | 3, 1 << 8 | 7] }
+
+  private static func refuse(_ descriptor: CInt, _ operation: String, _ code: CInt) -> Refusal {
+    close(descriptor)
+    return Refusal(operation: operation, code: code)
+  }
+
+  /// In words what the kernel's number says badly.
+  private static func obstacle(at path: String, _ code: CInt) -> String {
+    var status = stat()
+    guard code == ELOOP || code == ENXIO, lstat(path, &status) == 0 else { return "" }
+    return switch status.st_mode & S_IFMT {
+    case S_IFLNK: ", a symbolic link, which is not followed"
+    case S_IFREG: ""
+    default: ", which is no regular file"
+    }
+  }
+}

@@ -1,0 +1,89 @@
+import Context
+import CoroutineTestSupport
+import Foundation
+import Testing
+
+/// What lies in the place of a file that the runtime writes is no way to another file, and keeps nobody waiting.
+@Suite(.ownThreads) struct OutputFileTests {
+  private let folder: String
+
+  init() throws {
+    var template = Array("/tmp/coroutine-output-XXXXXX".utf8CString)
+    folder = try #require(mkdtemp(&template).map { String(cString: $0) })
+  }
+
+  private func inFolder(_ body: (_ path: String) throws -> Void) throws {
+    defer { try? FileManager.default.removeItem(atPath: folder) }
+    try body(folder + "/file")
+  }
+
+  /// The words of the refusal; `nil` if there is none.
+  private func refusal(of path: String, appends: Bool) -> (operation: String, code: CInt)? {
+    do {
+      close(try OutputFile.open(path, appends: appends))
+      return nil
+    } catch {
+      return (error.operation, error.code)
+    }
+  }
+
+  @Test func aNewFileIsItsOwnersAlone() throws {
+    try inFolder { path in
+      for appends in [true, false] {
+        let descriptor = try OutputFile.open(path, appends: appends)
+        var status = stat()
+        #expect(fstat(descriptor, &status) == 0 && status.st_mode & 0o777 == 0o600)
+        #expect(fcntl(descriptor, F_GETFD) & FD_CLOEXEC != 0)
+        close(descriptor)
+        unlink(path)
+      }
+    }
+  }
+
+  @Test(arguments: [true, false]) func whatAFileHasStaysOnlyForThoseWhoAppend(appends: Bool) throws {
+    try inFolder { path in
+      try "old ".write(toFile: path, atomically: false, encoding: .utf8)
+      let descriptor = try OutputFile.open(path, appends: appends)
+      #expect(write(descriptor, "new", 3) == 3)
+      close(descriptor)
+      #expect(try String(contentsOfFile: path, encoding: .utf8) == (appends ? "old new" : "new"))
+    }
+  }
+
+  @Test(arguments: [true, false]) func aSymbolicLinkIsNotFollowed(appends: Bool) throws {
+    try inFolder { path in
+      let target = folder + "/target"
+      try "precious".write(toFile: target, atomically: false, encoding: .utf8)
+      for destination in [target, folder + "/missing"] {
+        symlink(destination, path)
+        let refusal = refusal(of: path, appends: appends)
+        #expect(refusal?.code == ELOOP)
+        #expect(refusal?.operation == "open \(path), a symbolic link, which is not followed")
+        unlink(path)
+      }
+      #expect(try String(contentsOfFile: target, encoding: .utf8) == "precious")
+      #expect(access(folder + "/missing", F_OK) != 0)
+    }
+  }
+
+  @Test(arguments: [true, false]) func aFIFOKeepsNobodyWaiting(appends: Bool) throws {
+    try inFolder { path in
+      #expect(mkfifo(path, 0o600) == 0)
+      #expect(refusal(of: path, appends: appends)?.operation == "open \(path), which is no regular file")
+      // One that has a reader.
+      let reader = open(path, O_RDONLY | O_NONBLOCK)
+      defer { close(reader) }
+      let refusal = refusal(of: path, appends: appends)
+      #expect(refusal?.operation == "open \(path), which is no regular file" && refusal?.code == EINVAL)
+    }
+  }
+
+  @Test func whatIsNoFileIsRefused() throws {
+    try inFolder { path in
+      #expect(refusal(of: folder, appends: true)?.code == EISDIR)
+      #expect(refusal(of: path + "/below", appends: true)?.code == ENOENT)
+      #expect(refusal(of: "/dev/zero", appends: false)?.operation == "open /dev/zero, which is no regular file")
+      #expect(refusal(of: "/dev/null", appends: false) == nil)
+    }
+  }
+}
