@@ -148,9 +148,9 @@ import Testing
 
   @Test func capacities() async throws {
     #expect(Channel<Int>().capacity == .rendezvous)
-    #expect(Channel<Int>(capacity: .buffered(0)).capacity == .rendezvous)
-    #expect(Channel<Int>(capacity: .buffered(.max)).capacity == .unbounded)
-    #expect(Channel<Int>(capacity: .newest(1)).capacity == .conflated)
+    #expect(Channel<Int>(capacity: .buffered(0)).capacity == .buffered(0))
+    #expect(Channel<Int>(capacity: .buffered(.max)).capacity == .buffered(.max))
+    #expect(Channel<Int>(capacity: .newest(1)).capacity == .newest(1))
     #expect(Channel<Int>(capacity: .newest(2)).capacity == .newest(2))
     #expect(Channel<Int>(capacity: .conflated, name: "state").name == "state")
     let rendezvous = Channel<Int>()

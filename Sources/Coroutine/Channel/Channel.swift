@@ -47,6 +47,10 @@ public struct Channel<Element: ~Copyable>: Sendable {
     }
     storage = ChannelStorage(name: name, capacity: capacity)
   }
+
+  init(storage: ChannelStorage<Element>) {
+    self.storage = storage
+  }
 }
 
 // MARK: - Sending
@@ -54,16 +58,27 @@ public struct Channel<Element: ~Copyable>: Sendable {
 extension Channel where Element: Sendable {
   /// Sends an element; suspends the calling coroutine until a receiver takes it, or there is room in the buffer.
   ///
-  /// - Parameters:
-  ///   - timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
-  ///   - onCancel: runs on the caller, before the error is thrown, if it was cancelled: the element was not sent.
+  /// - Parameter timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
   /// - Throws: `ChannelClosed`, with the element in it, if the channel is closed before the element was taken;
   ///   `CancellationError` if the caller is cancelled before that; `TimeoutError` if time is up before that. In none of
   ///   these cases has anybody received it, nor will.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
-  public func send(_ element: Element, timeout: Duration? = nil, onCancel: () -> Void = {}) throws {
+  public func send(_ element: Element, timeout: Duration? = nil) throws {
+    var isEntered = false
+    if timeout == nil, storage.sendBuffered(element, &isEntered) { return }
+    try storage.sendSlowly(element, isEntered: isEntered, timeout: timeout, onCancel: {})
+  }
+
+  /// The same.
+  ///
+  /// (Not by a default of the parameter: a closure behind `send` would be taken for this, and not for the element.)
+  ///
+  /// - Parameter onCancel: runs on the caller, before the error is thrown, if it was cancelled: the element was not sent.
+  @inlinable
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  public func send(_ element: Element, timeout: Duration? = nil, onCancel: () -> Void) throws {
     var isEntered = false
     if timeout == nil, storage.sendBuffered(element, &isEntered) { return }
     try storage.sendSlowly(element, isEntered: isEntered, timeout: timeout, onCancel: onCancel)
@@ -100,9 +115,9 @@ extension Channel where Element: ~Copyable {
   /// - Parameters:
   ///   - timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
   ///   - onCancel: runs on the caller, before the error is thrown, if it was cancelled.
-  /// - Throws: `ChannelClosed` if the channel is closed, and everything that was sent has been received;
-  ///   `CancellationError` if the caller is cancelled; `TimeoutError` if time is up. In none of these cases has it taken an
-  ///   element.
+  /// - Throws: `ChannelClosed`, or what the channel was closed with, if it is closed and everything that was sent has been
+  ///   received; `CancellationError` if the caller is cancelled; `TimeoutError` if time is up. In none of these cases has
+  ///   it taken an element.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
@@ -132,10 +147,24 @@ extension Channel where Element: ~Copyable {
   /// come later, learn that nothing will come any more. Senders that wait get their elements back, as do all that come
   /// later. Callable from any thread, any number of times; linear in the number of those who wait.
   ///
+  /// - Parameter error: what `receive()` throws then in place of `ChannelClosed`; loops just end. The first call counts.
   /// - Returns: whether this call closed it: `false` if it was closed already.
   @discardableResult
-  public func close() -> Bool {
-    storage.close()
+  public func close(throwing error: (any Error)? = nil) -> Bool {
+    storage.close(throwing: error)
+  }
+
+  /// Tells `handler` when the channel is closed, once, with the error that it was closed with; at once if it is closed.
+  ///
+  /// ```swift
+  /// frames.whenClosed { _ in camera.stop() }
+  /// ```
+  ///
+  /// The channel keeps the handler until then.
+  ///
+  /// - Parameter handler: runs on the thread that closes the channel, or on the caller's; must not block, nor suspend.
+  public func whenClosed(_ handler: @escaping @Sendable (_ error: (any Error)?) -> Void) {
+    storage.whenClosed(handler)
   }
 }
 

@@ -3,15 +3,22 @@
 extension Channel where Element: Sendable {
   /// Sends an element; suspends the calling task until a receiver takes it, or there is room in the buffer.
   ///
-  /// - Parameters:
-  ///   - timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
-  ///   - onCancel: runs in the calling task, before the error is thrown, if it was cancelled: the element was not sent.
+  /// - Parameter timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
   /// - Throws: `ChannelClosed`, with the element in it, if the channel is closed before the element was taken;
   ///   `CancellationError` if the task is cancelled before that; `TimeoutError` if time is up before that. In none of these
   ///   cases has anybody received it, nor will.
   @inlinable
+  nonisolated(nonsending) public func send(_ element: Element, timeout: Duration? = nil) async throws {
+    try await send(element, timeout: timeout, onCancel: {})
+  }
+
+  /// The same.
+  ///
+  /// - Parameter onCancel: runs in the calling task, before the error is thrown, if it was cancelled: the element was not
+  ///   sent.
+  @inlinable
   nonisolated(nonsending) public func send(
-    _ element: Element, timeout: Duration? = nil, onCancel: () -> Void = {}
+    _ element: Element, timeout: Duration? = nil, onCancel: () -> Void
   ) async throws {
     var unsent: Element? = element
     let cause = await storage.send(&unsent, until: WaitDeadline.after(timeout))
@@ -40,9 +47,9 @@ extension Channel where Element: ~Copyable {
   /// - Parameters:
   ///   - timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
   ///   - onCancel: runs in the calling task, before the error is thrown, if it was cancelled.
-  /// - Throws: `ChannelClosed` if the channel is closed, and everything that was sent has been received;
-  ///   `CancellationError` if the task is cancelled; `TimeoutError` if time is up. In none of these cases has it taken an
-  ///   element.
+  /// - Throws: `ChannelClosed`, or what the channel was closed with, if it is closed and everything that was sent has been
+  ///   received; `CancellationError` if the task is cancelled; `TimeoutError` if time is up. In none of these cases has it
+  ///   taken an element.
   @inlinable
   nonisolated(nonsending) public func receive(
     timeout: Duration? = nil, onCancel: () -> Void = {}

@@ -8,7 +8,7 @@ extension ChannelStorage where Element: ~Copyable {
       onCancel()
       return CancellationError()
     case .timedOut: return TimeoutError(after: timeout)
-    default: return ChannelClosed<Element>()
+    default: return closingError ?? ChannelClosed<Element>()
     }
   }
 

@@ -5,7 +5,7 @@ extension Channel where Element: ~Copyable {
   /// The name it was given; empty without one.
   public var name: String { storage.name }
 
-  /// How many elements it keeps for receivers that have not come yet. Does not change.
+  /// How many elements it keeps for receivers that have not come yet, as it was given. Does not change.
   public var capacity: ChannelCapacity { storage.capacity }
 
   /// How many elements are in the buffer. Those of senders that wait are not.
@@ -22,4 +22,10 @@ extension Channel where Element: ~Copyable {
 
   /// Whether it was closed. There may still be something in the buffer.
   public var isClosed: Bool { storage.lock.withLock { storage.machine.isClosed } }
+
+  /// How many wait to send: coroutines, tasks and threads. One that was cancelled this moment may still be among them.
+  public var waitingSenderCount: Int { storage.lock.withLock { storage.machine.senders.count } }
+
+  /// How many wait to receive. One that was cancelled this moment may still be among them.
+  public var waitingReceiverCount: Int { storage.lock.withLock { storage.machine.receivers.count } }
 }

@@ -10,9 +10,19 @@ public import Context
 final class ChannelStorage<Element: ~Copyable>: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) @usableFromInline var machine: ChannelStateMachine<Element>
   let name: String
+  /// As it was given.
+  let capacity: ChannelCapacity
+  /// What it was closed with. Written under the lock before the machine is closed, and constant after that: those who have
+  /// learned that it is closed read it without the lock.
+  @exclusivity(unchecked) @usableFromInline private(set) var closingError: (any Error)?
+  /// Who is told when it is closed. Guarded by the lock.
+  @exclusivity(unchecked) private var closeHandlers: [CloseHandler] = []
+
+  typealias CloseHandler = @Sendable ((any Error)?) -> Void
 
   init(name: String, capacity: ChannelCapacity) {
     self.name = name
+    self.capacity = capacity
     machine = ChannelStateMachine(capacity: capacity)
   }
 
@@ -36,15 +46,6 @@ final class ChannelStorage<Element: ~Copyable>: Waitable, @unchecked Sendable {
 
   private var occupancy: (count: Int, senders: Int, receivers: Int) {
     (machine.buffer.count, machine.senders.count, machine.receivers.count)
-  }
-
-  var capacity: ChannelCapacity {
-    if machine.isConflated { return machine.limit == 1 ? .conflated : .newest(machine.limit) }
-    return switch machine.limit {
-    case 0: .rendezvous
-    case .max: .unbounded
-    case let limit: .buffered(limit)
-    }
   }
 }
 
@@ -82,13 +83,26 @@ extension ChannelStorage where Element: ~Copyable {
   }
 
   /// Whether this was the first time.
-  func close() -> Bool {
+  func close(throwing error: (any Error)? = nil) -> Bool {
     lock.lock()
+    if !machine.isClosed { closingError = error }
+    let handlers = closeHandlers
+    closeHandlers = []
     let (isFirst, senders, receivers) = machine.close()
     lock.unlock()
     senders.wakeAll()
     receivers.wakeAll()
+    for handler in handlers { handler(error) }
     return isFirst
+  }
+
+  /// Tells `handler` when it is closed: at once if it is.
+  func whenClosed(_ handler: @escaping CloseHandler) {
+    lock.lock()
+    let isClosed = machine.isClosed
+    if !isClosed { closeHandlers.append(handler) }
+    lock.unlock()
+    if isClosed { handler(closingError) }
   }
 }
 

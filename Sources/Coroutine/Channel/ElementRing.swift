@@ -62,6 +62,11 @@ struct ElementRing<Element: ~Copyable>: ~Copyable {
     return element
   }
 
+  /// Where the element is that has `offset` others before it.
+  func place(_ offset: Int) -> UnsafeMutablePointer<Element> {
+    places.unsafelyUnwrapped + ((head &+ offset) & mask)
+  }
+
   @inlinable @inline(never)
   mutating func grow() {
     let size = max((mask &+ 1) &* 2, Self.smallest)

@@ -3,8 +3,8 @@
 extension Channel {
   /// A case of a `select`: receives, if there is an element before another case is chosen.
   ///
-  /// On a closed channel that has been emptied it is ready: `select` throws `ChannelClosed` if it is chosen. Where the end
-  /// is nothing special, see `onNext(_:)`.
+  /// On a closed channel that has been emptied it is ready: `select` throws `ChannelClosed`, or what it was closed with, if
+  /// it is chosen. Where the end is nothing special, see `onNext(_:)`.
   ///
   /// - Parameter handler: gets the element if this case is chosen. Runs after that, on the calling coroutine, without a
   ///   lock; may suspend and throw.
@@ -17,8 +17,8 @@ extension Channel {
 
   /// A case of a `select` in `async` code: receives, if there is an element before another case is chosen.
   ///
-  /// On a closed channel that has been emptied it is ready: `select` throws `ChannelClosed` if it is chosen. Where the end
-  /// is nothing special, see `onNext(_:)`.
+  /// On a closed channel that has been emptied it is ready: `select` throws `ChannelClosed`, or what it was closed with, if
+  /// it is chosen. Where the end is nothing special, see `onNext(_:)`.
   ///
   /// - Parameter handler: gets the element if this case is chosen. Runs after that, where the caller runs.
   @inlinable
@@ -96,6 +96,10 @@ extension Select {
     public func take(_ node: UnsafeMutableRawPointer) -> Element? {
       ChannelNode<Element>.takeElement(node)
     }
+
+    /// Why there is no element.
+    @inlinable @inline(never)
+    var endingError: any Error { channel._withUnsafeGuaranteedRef { $0.closingError } ?? ChannelClosed<Element>() }
   }
 
   /// What a receive case waits for that must get an element.
@@ -129,7 +133,7 @@ extension Select {
 
     @inlinable @inline(__always)
     public func take(_ node: UnsafeMutableRawPointer) throws -> Element {
-      guard let element = next.take(node) else { throw ChannelClosed<Element>() }
+      guard let element = next.take(node) else { throw next.endingError }
       return element
     }
   }

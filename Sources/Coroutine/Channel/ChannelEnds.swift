@@ -1,0 +1,215 @@
+// A channel's two ends apart: who may only send, and who may only receive. Each closes the channel when its last copy is gone.
+
+extension Channel where Element: ~Copyable {
+  /// A channel by its two ends: the one that sends and the one that receives.
+  ///
+  /// ```swift
+  /// let (sender, receiver) = Channel<Page>.makeEnds(capacity: .buffered(16))
+  /// for url in urls {
+  ///   Coroutine { try sender.send(try fetch(url)) }
+  /// }
+  /// // … and when the last of them has ended, no sender is left: so does the loop.
+  /// for page in receiver.received { show(page) }
+  /// ```
+  ///
+  /// When the last copy of `sender` is gone the channel is closed, as by `close()`; so it is when the last copy of
+  /// `receiver` is gone, so that no one sends for nobody.
+  ///
+  /// - Parameters:
+  ///   - capacity: how many elements it keeps for receivers that have not come yet.
+  ///   - name: for backtraces and messages.
+  public static func makeEnds(
+    capacity: ChannelCapacity = .rendezvous, name: String = ""
+  ) -> (sender: ChannelSender<Element>, receiver: ChannelReceiver<Element>) {
+    let channel = Channel(capacity: capacity, name: name)
+    return (ChannelSender(end: ChannelEnd(channel)), ChannelReceiver(end: ChannelEnd(channel)))
+  }
+}
+
+/// Closes a channel when the last copy of one of its ends is gone.
+@usableFromInline
+final class ChannelEnd<Element: ~Copyable>: Sendable {
+  @usableFromInline let channel: Channel<Element>
+
+  init(_ channel: Channel<Element>) {
+    self.channel = channel
+  }
+
+  deinit { channel.close() }
+}
+
+// MARK: - Sending
+
+/// The end of a channel that sends: `Channel.makeEnds(capacity:name:)`. With its last copy the channel is closed.
+///
+/// All that it does is told at `Channel`, by the same names.
+public struct ChannelSender<Element: ~Copyable>: Sendable {
+  @usableFromInline let end: ChannelEnd<Element>
+}
+
+extension ChannelSender where Element: Sendable {
+  /// Sends an element: `Channel.send(_:timeout:)`.
+  ///
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @inlinable
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  public func send(_ element: Element, timeout: Duration? = nil) throws {
+    try end.channel.send(element, timeout: timeout)
+  }
+
+  /// Sends an element, in `async` code: `Channel.send(_:timeout:)`.
+  @inlinable
+  nonisolated(nonsending) public func send(_ element: Element, timeout: Duration? = nil) async throws {
+    try await end.channel.send(element, timeout: timeout)
+  }
+
+  /// Sends an element from a plain thread: `Channel.sendBlocking(_:timeout:)`.
+  @inlinable
+  @available(*, noasync, message: "use 'await send(_:)' in async code")
+  public func sendBlocking(_ element: Element, timeout: Duration? = nil) throws {
+    try end.channel.sendBlocking(element, timeout: timeout)
+  }
+}
+
+extension ChannelSender where Element: ~Copyable {
+  /// Sends an element, or gives it back: `Channel.send(orReturn:timeout:)`.
+  ///
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @inlinable
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  public func send(
+    orReturn element: consuming sending Element, timeout: Duration? = nil
+  ) -> sending SendOutcome<Element> {
+    end.channel.send(orReturn: element, timeout: timeout)
+  }
+
+  /// Sends an element, or gives it back, in `async` code: `Channel.send(orReturn:timeout:)`.
+  @inlinable
+  nonisolated(nonsending) public func send(
+    orReturn element: consuming sending Element, timeout: Duration? = nil
+  ) async -> sending SendOutcome<Element> {
+    await end.channel.send(orReturn: element, timeout: timeout)
+  }
+
+  /// Sends an element if that can be done at once, from everywhere: `Channel.trySend(_:)`.
+  @inlinable
+  public func trySend(_ element: consuming sending Element) -> sending SendResult<Element> {
+    end.channel.trySend(element)
+  }
+
+  /// Lets no more elements in: `Channel.close(throwing:)`.
+  @discardableResult
+  public func close(throwing error: (any Error)? = nil) -> Bool { end.channel.close(throwing: error) }
+
+  /// Whether the channel was closed: by an end, or because all receivers are gone.
+  public var isClosed: Bool { end.channel.isClosed }
+
+  /// Tells `handler` when the channel is closed: `Channel.whenClosed(_:)`. By this a sender learns that nobody receives
+  /// any more.
+  public func whenClosed(_ handler: @escaping @Sendable (_ error: (any Error)?) -> Void) {
+    end.channel.whenClosed(handler)
+  }
+}
+
+// MARK: - Receiving
+
+/// The end of a channel that receives: `Channel.makeEnds(capacity:name:)`. With its last copy the channel is closed.
+///
+/// All that it does is told at `Channel`, by the same names.
+public struct ChannelReceiver<Element: ~Copyable>: Sendable {
+  @usableFromInline let end: ChannelEnd<Element>
+}
+
+extension ChannelReceiver where Element: ~Copyable {
+  /// Takes the element that was sent first: `Channel.receive(timeout:onCancel:)`.
+  ///
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @inlinable
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  public func receive(timeout: Duration? = nil) throws -> sending Element {
+    try end.channel.receive(timeout: timeout)
+  }
+
+  /// Takes the element that was sent first, in `async` code: `Channel.receive(timeout:onCancel:)`.
+  @inlinable
+  nonisolated(nonsending) public func receive(timeout: Duration? = nil) async throws -> sending Element {
+    try await end.channel.receive(timeout: timeout)
+  }
+
+  /// Takes the element that was sent first, on a plain thread: `Channel.receiveBlocking(timeout:)`.
+  @inlinable
+  @available(*, noasync, message: "use 'await receive()' in async code")
+  public func receiveBlocking(timeout: Duration? = nil) throws -> sending Element {
+    try end.channel.receiveBlocking(timeout: timeout)
+  }
+
+  /// Takes the element that was sent first, if there is one, from everywhere: `Channel.tryReceive()`.
+  @inlinable
+  public func tryReceive() -> sending ReceiveResult<Element> { end.channel.tryReceive() }
+
+  /// What arrives, for `for … in` inside a coroutine: `Channel.received`.
+  @available(*, noasync, message: "use 'for await element in receiver' in async code")
+  public var received: Elements { Elements(receiver: self) }
+
+  /// Lets no more elements in: `Channel.close(throwing:)`.
+  @discardableResult
+  public func close(throwing error: (any Error)? = nil) -> Bool { end.channel.close(throwing: error) }
+
+  /// Whether the channel was closed: by an end, or because all senders are gone. There may still be something in the
+  /// buffer.
+  public var isClosed: Bool { end.channel.isClosed }
+
+  /// The synchronous view of a receiver: `ChannelReceiver.received`. Holds it as long as the loop runs.
+  public struct Elements: Sendable {
+    @usableFromInline let receiver: ChannelReceiver
+
+    @usableFromInline
+    init(receiver: ChannelReceiver) {
+      self.receiver = receiver
+    }
+
+    /// The next element; `nil` once the channel is closed and empty, and when the caller is cancelled.
+    ///
+    /// - Precondition: called inside a coroutine: traps elsewhere.
+    @inlinable
+    @available(*, noasync, message: "use 'receive()' here")
+    public func next() -> sending Element? { receiver.end.channel.received.next() }
+  }
+}
+
+extension ChannelReceiver.Elements: Sequence, IteratorProtocol where Element: Copyable {}
+
+/// What arrives, for `async` code, as of a `Channel`.
+extension ChannelReceiver: AsyncSequence where Element: Copyable {
+  public struct AsyncIterator: AsyncIteratorProtocol {
+    /// Held as long as the loop runs.
+    let receiver: ChannelReceiver
+    var iterator: Channel<Element>.AsyncIterator
+
+    /// The next element; `nil` once the channel is closed and empty, and when the task is cancelled.
+    public mutating func next() async -> sending Element? {
+      await next(isolation: nil)
+    }
+
+    /// The next element; `nil` once the channel is closed and empty, and when the task is cancelled.
+    public mutating func next(isolation actor: isolated (any Actor)?) async -> sending Element? {
+      await iterator.next(isolation: actor)
+    }
+  }
+
+  public func makeAsyncIterator() -> AsyncIterator {
+    AsyncIterator(receiver: self, iterator: end.channel.makeAsyncIterator())
+  }
+}
+
+// MARK: - As values
+
+extension ChannelSender: CustomStringConvertible where Element: ~Copyable {
+  /// That of its channel.
+  public var description: String { "a sender of \(end.channel)" }
+}
+
+extension ChannelReceiver: CustomStringConvertible where Element: ~Copyable {
+  /// That of its channel.
+  public var description: String { "a receiver of \(end.channel)" }
+}

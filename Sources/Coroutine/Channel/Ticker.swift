@@ -1,0 +1,81 @@
+/// A tick in each period, as Go's `time.Ticker`.
+///
+/// ```swift
+/// for _ in Ticker(every: .seconds(10)) {
+///   try connection.send(.ping)
+/// }
+/// ```
+///
+/// The first tick comes after one period. Ticks are due at multiples of the period, so that lateness does not add up. One
+/// tick is kept for a receiver that is not there; those that come meanwhile are dropped. So a receiver that is slower than
+/// the ticks gets them as fast as it can, and never a heap of old ones.
+///
+/// `ticks` is the receiver of a channel: it is a case of a `select`, has a timeout, and is an `AsyncSequence`. The ticker
+/// stops when the last copy of it is gone. Copies are the same ticker. It costs a timer, and no coroutine.
+public struct Ticker: Sendable {
+  /// Where the ticks come: the instants at which they were due. (By the kernel's timers; they may be seen later.)
+  public let ticks: ChannelReceiver<SuspendingClock.Instant>
+
+  /// Starts a ticker.
+  ///
+  /// - Parameters:
+  ///   - period: the time between two ticks. More than zero: traps.
+  ///   - name: for backtraces and messages.
+  public init(every period: Duration, name: String = "") {
+    self.init(every: period, name: name, by: TimerService.shared)
+  }
+
+  init(every period: Duration, name: String, by timers: TimerService) {
+    require(period > .zero, "a ticker can't tick every \(period): give it more than zero")
+    let name = name.isEmpty ? "ticks every \(period)" : name
+    let channel = Channel<SuspendingClock.Instant>(capacity: .buffered(1), name: name)
+    ticks = ChannelReceiver(end: ChannelEnd(channel))
+    TickerTimer(every: period, into: channel, by: timers).start()
+  }
+
+  /// No more ticks: those who receive learn that the channel is closed, and loops end. Callable from any thread, any number
+  /// of times.
+  public func stop() { ticks.close() }
+}
+
+extension Ticker: Sequence {
+  /// The ticks, in a coroutine: a loop ends when the ticker is stopped, or the caller cancelled.
+  ///
+  /// - Precondition: its `next()` is called inside a coroutine: traps elsewhere.
+  @available(*, noasync, message: "use 'for await _ in ticker.ticks' in async code")
+  public func makeIterator() -> ChannelReceiver<SuspendingClock.Instant>.Elements { ticks.received }
+}
+
+/// Sends the ticks into a channel until that is closed.
+///
+/// The timers keep it as long as it is armed. It holds the channel, and not the receivers' end of it, whose end stops it.
+// Unchecked: `schedule` belongs to whoever may arm the timer: `start`, and then whoever it fires on, one at a time.
+private final class TickerTimer: TimerTarget, @unchecked Sendable {
+  private let channel: Channel<SuspendingClock.Instant>
+  private let timers: TimerService
+  private var schedule: TickSchedule
+
+  init(every period: Duration, into channel: Channel<SuspendingClock.Instant>, by timers: TimerService) {
+    self.channel = channel
+    self.timers = timers
+    schedule = TickSchedule(every: period.nanosecondsRoundedUp, from: timers.now)
+  }
+
+  func start() {
+    arm()
+    channel.whenClosed { _ in self.timers.disarm(self) }
+  }
+
+  override func timerFired() {
+    let instant = SuspendingClock().systemEpoch.advanced(by: .nanoseconds(Int64(clamping: schedule.due)))
+    if case .closed = channel.trySend(instant) { return }
+    schedule.advance(past: timers.now)
+    arm()
+    // Closed meanwhile, when there was nothing to disarm.
+    if channel.isClosed { timers.disarm(self) }
+  }
+
+  private func arm() {
+    if schedule.due != .max { timers.arm(self, at: schedule.due) }
+  }
+}

@@ -1,0 +1,116 @@
+import CoroutineTestSupport
+import Testing
+
+@testable import Coroutine
+
+@Suite(.ownThreads) struct TickerTests {
+  private static func instant(_ milliseconds: Int64) -> SuspendingClock.Instant {
+    SuspendingClock().systemEpoch.advanced(by: .milliseconds(milliseconds))
+  }
+
+  /// A ticker of 10 ms that began at 100 ms, by hand.
+  private func makeTicker() -> (Ticker, TimerService) {
+    let timers = TimerService(startingAt: 100_000_000)
+    return (Ticker(every: .milliseconds(10), name: "ticks", by: timers), timers)
+  }
+
+  @Test func everySequenceOfLatenessKeepsToTheMultiples() {
+    // How late each look is, in units of a quarter of the period.
+    everySequence(of: 10, length: 5) { quarters in
+      var schedule = TickSchedule(every: 40, from: 1_000)
+      for late in quarters {
+        let (before, now) = (schedule.due, schedule.due + UInt64(late) * 10)
+        schedule.advance(past: now)
+        #expect((schedule.due - 1_000).isMultiple(of: 40))
+        #expect(schedule.due > now && schedule.due - now <= 40 && schedule.due > before)
+      }
+    }
+    var last = TickSchedule(every: .max / 2, from: .max / 2)
+    last.advance(past: last.due)
+    #expect(last.due == .max)
+  }
+
+  @Test func aTickComesInEachPeriodAndOneIsKept() async throws {
+    let (ticker, timers) = makeTicker()
+    #expect(ticker.ticks.tryReceive() == .empty)
+    timers.advance(to: 109_999_999)
+    #expect(ticker.ticks.tryReceive() == .empty)
+    timers.advance(to: 110_000_000)
+    #expect(ticker.ticks.tryReceive() == .received(Self.instant(110)))
+    // Nobody receives: the first is kept, and the others are dropped.
+    for time in [120, 130, 140] { timers.advance(to: UInt64(time) * 1_000_000) }
+    #expect(ticker.ticks.tryReceive() == .received(Self.instant(120)))
+    #expect(ticker.ticks.tryReceive() == .empty)
+    // A late driver makes up for nothing, and keeps to the multiples.
+    timers.advance(to: 175_000_000)
+    #expect(ticker.ticks.tryReceive() == .received(Self.instant(150)))
+    #expect(ticker.ticks.tryReceive() == .empty && timers.nextDeadline == 180_000_000)
+  }
+
+  @Test func aTickerThatIsStoppedEndsTheLoopAndHasNoTimer() async throws {
+    let (ticker, timers) = makeTicker()
+    let loop = Coroutine { () -> Int in
+      var count = 0
+      for _ in ticker { count += 1 }
+      return count
+    }
+    while ticker.ticks.end.channel.waitingReceiverCount == 0 { await Task.yield() }
+    #expect(loop.suspension?.waitsFor == "receive on channel \"ticks\" (buffered 0/1, 1 receiver)")
+    timers.advance(to: 110_000_000)
+    while ticker.ticks.end.channel.waitingReceiverCount == 0 { await Task.yield() }
+    ticker.stop()
+    ticker.stop()
+    #expect(try await loop.get() == 1)
+    #expect(timers.count == 0)
+  }
+
+  @Test func aTickerThatNobodyHasAnyMoreHasNoTimer() {
+    let timers = TimerService(startingAt: 0)
+    func makeAndDrop() {
+      let ticker = Ticker(every: .seconds(1), name: "", by: timers)
+      #expect(timers.count == 1)
+      _ = ticker.ticks
+    }
+    makeAndDrop()
+    #expect(timers.count == 0)
+  }
+
+  @Test func aSelectChoosesATickAndALoopByTheClockTicks() async throws {
+    let stop = Channel<Void>()
+    let ticking = Coroutine {
+      let ticker = Ticker(every: .milliseconds(1))
+      var count = 0
+      while count < 3 {
+        try select {
+          ticker.ticks.onReceive { _ in count += 1 }
+          stop.onReceive { _ in }
+        }
+      }
+      return count
+    }
+    #expect(try await ticking.get() == 3)
+    var count = 0
+    for await _ in Ticker(every: .milliseconds(1)).ticks {
+      count += 1
+      if count == 3 { break }
+    }
+    #expect(count == 3)
+  }
+
+  @Test func aStopRacesWithATick() async throws {
+    for _ in 0..<amount(300, sanitized: 50) {
+      let ticker = Ticker(every: .microseconds(50))
+      _ = try await ticker.ticks.receive()
+      async let _: Void = ticker.stop()
+      for await _ in ticker.ticks {}
+      #expect(ticker.ticks.isClosed)
+    }
+  }
+
+  @Test func aPeriodOfNothingTraps() async {
+    let exit = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      _ = Ticker(every: .zero)
+    }
+    #expect(standardError(of: exit).contains("a ticker can't tick every"))
+  }
+}
