@@ -9,15 +9,25 @@ import Synchronization
 /// - Throws: `TimeoutError` when the time was up and `body` ended with `CancellationError`; else what `body` throws.
 @discardableResult
 nonisolated(nonsending) public func withTimeout<Result: Sendable>(
-  _ duration: Duration,
+  _ duration: Duration, name: String = "",
   @_inheritActorContext @_implicitSelfCapture _ body: sending @escaping @isolated(any) () async throws -> Result
 ) async throws -> Result {
-  let deadline = WaitDeadline.after(duration)
-  let task = makeTask(body)
-  let timeout = TaskTimeout { task.cancel() }
-  timeout.arm(at: deadline)
-  defer { TimerService.shared.disarm(timeout) }
-  return try await timeout.value(of: task, orThrow: TimeoutError(after: duration))
+  guard let result = try await runTimed(duration, body) else { throw TimeoutError(after: duration, name: name) }
+  return result
+}
+
+/// Runs `body`, and cancels it when it takes longer than `duration`: then the result is `nil`. In `async` code.
+///
+/// As the synchronous form: `nil` stands for this timeout alone. `body` runs as that of the `async` `withTimeout`.
+///
+/// - Returns: what `body` returned; `nil` when the time was up and `body` ended with `CancellationError`.
+/// - Throws: what `body` throws otherwise.
+@discardableResult
+nonisolated(nonsending) public func withTimeoutOrNil<Result: Sendable>(
+  _ duration: Duration,
+  @_inheritActorContext @_implicitSelfCapture _ body: sending @escaping @isolated(any) () async throws -> Result
+) async throws -> Result? {
+  try await runTimed(duration, body)
 }
 
 /// Runs `body`, and cancels it when it takes longer than until an instant of a clock. In `async` code.
@@ -28,9 +38,44 @@ nonisolated(nonsending) public func withTimeout<Result: Sendable>(
 /// - Throws: `TimeoutError` when the time was up and `body` ended with `CancellationError`; else what `body` throws.
 @discardableResult
 nonisolated(nonsending) public func withTimeout<C: Clock, Result: Sendable>(
-  until instant: C.Instant, clock: C,
+  until instant: C.Instant, clock: C, name: String = "",
   @_inheritActorContext @_implicitSelfCapture _ body: sending @escaping @isolated(any) () async throws -> Result
 ) async throws -> Result where C.Duration == Duration {
+  guard let result = try await runTimed(until: instant, clock, body) else { throw TimeoutError(name: name) }
+  return result
+}
+
+/// Runs `body`, and cancels it when it takes longer than until an instant of a clock: then the result is `nil`. In `async`
+/// code.
+///
+/// As `withTimeoutOrNil(_:_:)`, with a deadline as that of `withTimeout(until:clock:name:_:)`.
+///
+/// - Returns: what `body` returned; `nil` when the time was up and `body` ended with `CancellationError`.
+/// - Throws: what `body` throws otherwise.
+@discardableResult
+nonisolated(nonsending) public func withTimeoutOrNil<C: Clock, Result: Sendable>(
+  until instant: C.Instant, clock: C,
+  @_inheritActorContext @_implicitSelfCapture _ body: sending @escaping @isolated(any) () async throws -> Result
+) async throws -> Result? where C.Duration == Duration {
+  try await runTimed(until: instant, clock, body)
+}
+
+/// What `body` returns; `nil` when the time was up.
+nonisolated(nonsending) private func runTimed<Result: Sendable>(
+  _ duration: Duration, _ body: sending @escaping @isolated(any) () async throws -> Result
+) async throws -> Result? {
+  let deadline = WaitDeadline.after(duration)
+  let task = makeTask(body)
+  let timeout = TaskTimeout { task.cancel() }
+  timeout.arm(at: deadline)
+  defer { TimerService.shared.disarm(timeout) }
+  return try await timeout.value(of: task)
+}
+
+/// What `body` returns; `nil` when the time was up.
+nonisolated(nonsending) private func runTimed<C: Clock, Result: Sendable>(
+  until instant: C.Instant, _ clock: C, _ body: sending @escaping @isolated(any) () async throws -> Result
+) async throws -> Result? where C.Duration == Duration {
   let task = makeTask(body)
   let timeout = TaskTimeout { task.cancel() }
   guard let deadline = TimerService.shared.deadline(at: instant, of: clock) else {
@@ -38,11 +83,11 @@ nonisolated(nonsending) public func withTimeout<C: Clock, Result: Sendable>(
       if (try? await clock.sleep(until: instant, tolerance: nil)) != nil { timeout.timerFired() }
     }
     defer { sleeper.cancel() }
-    return try await timeout.value(of: task, orThrow: TimeoutError())
+    return try await timeout.value(of: task)
   }
   timeout.arm(at: deadline > TimerService.shared.now ? deadline : WaitDeadline.now)
   defer { TimerService.shared.disarm(timeout) }
-  return try await timeout.value(of: task, orThrow: TimeoutError())
+  return try await timeout.value(of: task)
 }
 
 /// A task that runs where its caller does. One that is no child leaves the executor that its creator prefers; this one
@@ -74,10 +119,10 @@ final class TaskTimeout: TimerTarget, @unchecked Sendable {
     if deadline == WaitDeadline.now { timerFired() } else { TimerService.shared.arm(self, at: deadline) }
   }
 
-  /// What the task comes to, which this cancels, and so does the task that calls.
+  /// What the task comes to, which this cancels, and so does the task that calls; `nil` if the time was up.
   fileprivate nonisolated(nonsending) func value<Value: Sendable>(
-    of task: Task<Value, any Error>, orThrow timeoutError: TimeoutError
-  ) async throws -> Value {
+    of task: Task<Value, any Error>
+  ) async throws -> Value? {
     Self.pending.wrappingAdd(1, ordering: .relaxed)
     defer { Self.pending.wrappingSubtract(1, ordering: .relaxed) }
     return try await withTaskCancellationHandler {
@@ -85,7 +130,7 @@ final class TaskTimeout: TimerTarget, @unchecked Sendable {
         return try await task.value
       } catch {
         guard error is CancellationError, hasFired, !Task.isCancelled else { throw error }
-        throw timeoutError
+        return nil
       }
     } onCancel: {
       task.cancel()

@@ -20,10 +20,33 @@
 /// - Precondition: called inside a coroutine: traps elsewhere.
 @discardableResult
 @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
-public func withTimeout<Result>(_ duration: Duration, _ body: () throws -> Result) throws -> Result {
+public func withTimeout<Result>(
+  _ duration: Duration, name: String = "", _ body: () throws -> Result
+) throws -> Result {
   let core = CoroutineCore.running(for: "withTimeout")
   let deadline = WaitDeadline.after(duration)
-  return try core.run(body, until: deadline, orThrow: TimeoutError(after: duration))
+  return try core.run(body, until: deadline, TimeoutError(after: duration, name: name)) { throw $0 }
+}
+
+/// Runs `body`, and cancels it when it takes longer than `duration`: then the result is `nil`.
+///
+/// ```swift
+/// let quote = try withTimeoutOrNil(.milliseconds(200)) { try quotes.receive() } ?? lastQuote
+/// ```
+///
+/// `nil` stands for this timeout alone. What another one throws goes through: one around this, one inside of `body`, that
+/// of an operation (`receive(timeout:)`), and be it of the same duration.
+///
+/// Otherwise as `withTimeout(_:name:_:)`.
+///
+/// - Returns: what `body` returned; `nil` when the time was up and `body` ended with `CancellationError`.
+/// - Throws: what `body` throws otherwise.
+/// - Precondition: called inside a coroutine: traps elsewhere.
+@discardableResult
+@_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+public func withTimeoutOrNil<Result>(_ duration: Duration, _ body: () throws -> Result) throws -> Result? {
+  let core = CoroutineCore.running(for: "withTimeoutOrNil")
+  return try core.run(body, until: WaitDeadline.after(duration), TimeoutError(after: duration)) { _ in nil }
 }
 
 /// Runs `body`, and cancels it when it takes longer than until an instant of a clock. One that has passed is as if the time
@@ -48,33 +71,63 @@ public func withTimeout<Result>(_ duration: Duration, _ body: () throws -> Resul
 @discardableResult
 @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
 public func withTimeout<C: Clock, Result>(
-  until instant: C.Instant, clock: C, _ body: () throws -> Result
+  until instant: C.Instant, clock: C, name: String = "", _ body: () throws -> Result
 ) throws -> Result where C.Duration == Duration {
   let core = CoroutineCore.running(for: "withTimeout(until:clock:)")
-  if let deadline = TimerService.shared.deadline(at: instant, of: clock) {
-    return try core.run(body, until: deadline > TimerService.shared.now ? deadline : WaitDeadline.now)
-  }
-  let region = CancellationRegion(of: core, isTimed: true)
-  let sleeper = Task(priority: core.priority) {
-    guard (try? await clock.sleep(until: instant, tolerance: nil)) != nil else { return }
-    region.cancel(reason: TimeoutError())
-  }
-  return try core.run(body, in: region) { sleeper.cancel() }
+  return try core.run(body, until: instant, of: clock, TimeoutError(name: name)) { throw $0 }
+}
+
+/// Runs `body`, and cancels it when it takes longer than until an instant of a clock: then the result is `nil`.
+///
+/// As `withTimeoutOrNil(_:_:)`, with a deadline as that of `withTimeout(until:clock:name:_:)`.
+///
+/// - Returns: what `body` returned; `nil` when the time was up and `body` ended with `CancellationError`.
+/// - Throws: what `body` throws otherwise.
+/// - Precondition: called inside a coroutine: traps elsewhere.
+@discardableResult
+@_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+public func withTimeoutOrNil<C: Clock, Result>(
+  until instant: C.Instant, clock: C, _ body: () throws -> Result
+) throws -> Result? where C.Duration == Duration {
+  let core = CoroutineCore.running(for: "withTimeoutOrNil(until:clock:)")
+  return try core.run(body, until: instant, of: clock, TimeoutError()) { _ in nil }
 }
 
 extension CoroutineCore {
   fileprivate final func run<Result>(
-    _ body: () throws -> Result, until deadline: UInt64, orThrow error: TimeoutError = TimeoutError()
+    _ body: () throws -> Result, until deadline: UInt64, _ error: TimeoutError,
+    timedOut: (TimeoutError) throws -> Result
   ) throws -> Result {
     let region = CancellationRegion(of: self, isTimed: true)
     let timeout = Timeout(error, region)
     if deadline == WaitDeadline.now { timeout.timerFired() } else { TimerService.shared.arm(timeout, at: deadline) }
-    return try run(body, in: region) { TimerService.shared.disarm(timeout) }
+    return try run(body, in: region, timedOut: timedOut) { TimerService.shared.disarm(timeout) }
   }
 
-  /// Runs it, and closes the region. `stop`: nothing has to cancel that any more.
+  fileprivate final func run<C: Clock, Result>(
+    _ body: () throws -> Result, until instant: C.Instant, of clock: C, _ error: TimeoutError,
+    timedOut: (TimeoutError) throws -> Result
+  ) throws -> Result where C.Duration == Duration {
+    if let deadline = TimerService.shared.deadline(at: instant, of: clock) {
+      let deadline = deadline > TimerService.shared.now ? deadline : WaitDeadline.now
+      return try run(body, until: deadline, error, timedOut: timedOut)
+    }
+    let region = CancellationRegion(of: self, isTimed: true)
+    let sleeper = Task(priority: priority) {
+      guard (try? await clock.sleep(until: instant, tolerance: nil)) != nil else { return }
+      region.cancel(reason: error)
+    }
+    return try run(body, in: region, timedOut: timedOut) { sleeper.cancel() }
+  }
+
+  /// Runs it, and closes the region, which nothing else but the timeout cancels.
+  ///
+  /// - Parameters:
+  ///   - timedOut: what becomes of it where the region was cancelled.
+  ///   - stop: nothing has to cancel that any more.
   fileprivate final func run<Result>(
-    _ body: () throws -> Result, in region: CancellationRegion, stop: () -> Void
+    _ body: () throws -> Result, in region: CancellationRegion, timedOut: (TimeoutError) throws -> Result,
+    stop: () -> Void
   ) throws -> Result {
     do {
       let result = try body()
@@ -85,12 +138,11 @@ extension CoroutineCore {
       stop()
       let reason = region.close()
       // What is cancelled around it as well goes on unwinding as that. Not `self`: a generator's body may have been moved.
-      guard error is CancellationError, CoroutineCore.current?.isInterrupted != true, let reason else { throw error }
-      if var timeout = reason as? TimeoutError {
-        timeout.cause = region.cause
-        throw timeout
-      }
-      throw reason
+      guard error is CancellationError, CoroutineCore.current?.isInterrupted != true,
+        var timeout = reason as? TimeoutError
+      else { throw error }
+      timeout.cause = region.cause
+      return try timedOut(timeout)
     }
   }
 }
