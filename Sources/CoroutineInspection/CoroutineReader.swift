@@ -505,6 +505,10 @@ struct CoroutineReader {
       let mutex = try memory.word(fields[1]) &+ Self.kind(.mutex, in: layout).fields.0
       return WaitText.condition(name, ofMutex: try memory.string(mutex))
     case .readiness: return WaitText.readiness(name, operation)
+    case .broadcast:
+      return WaitText.broadcast(
+        name, isValue: try memory.byte(fields[1]) & 1 == 1, limit: try memory.int(fields[2]),
+        behind: try memory.int(fields[3]), readers: try memory.int(fields[4]), operation)
     case .actor: return WaitText.message(forActor: name, operation)
     case .reply:
       let actor = try memory.word(fields[1])

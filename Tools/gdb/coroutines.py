@@ -21,7 +21,7 @@ import unicodedata
 import gdb
 import gdb.unwinder
 
-VERSION = 7
+VERSION = 8
 NO_WORD = (1 << 64) - 1
 
 FIELDS = """
@@ -43,7 +43,8 @@ OPERATIONS = """send receive join suspension sleep promise select lock async per
 once read write accept connect""".split()
 KINDS = [
     "coroutine", "channel", "promise", "several ends", "generator", "scope", "a callback", "barrier", "wait group", "mutex",
-    "read-write lock", "once", "semaphore", "condition", "actor", "an actor's answer", "descriptor"]
+    "read-write lock", "once", "semaphore", "condition", "actor", "an actor's answer", "descriptor",
+    "broadcast"]
 KIND_FIELDS = 6
 
 

@@ -17,7 +17,7 @@
 enum { coroutine_debug_version = 8, coroutine_debug_note_type = 1 };
 
 // The classes that a coroutine can wait at: the order of Swift's `WaitKind`.
-enum { coroutine_debug_kinds = 17, coroutine_debug_kind_fields = 6 };
+enum { coroutine_debug_kinds = 18, coroutine_debug_kind_fields = 6 };
 
 // One of these classes. An object is of it if its class, or one of that class's ancestors, has this type descriptor.
 struct coroutine_debug_kind {

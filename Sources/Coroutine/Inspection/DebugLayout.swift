@@ -207,7 +207,7 @@ enum DebugLayout {
       AsyncGeneratorStorage<Int>.self,
       ScopeStorage.self, SuspensionStorage<Int>.self, BarrierStorage.self, WaitGroupStorage.self, MutexCore.self,
       ReadWriteLockCore.self, OnceCore.self, SemaphoreStorage.self, ConditionStorage.self, ActorCore.self,
-      ReplyCore.self, ReadinessStorage.self,
+      ReplyCore.self, ReadinessStorage.self, BroadcastStorage<Int>.self,
     ]
   }
 

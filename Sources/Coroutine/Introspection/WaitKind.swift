@@ -3,7 +3,7 @@ import Context
 /// The classes that coroutines wait at, by number: the order is that of `coroutine_debug_layout.kinds`.
 package enum WaitKind: Int, CaseIterable, Sendable {
   case coroutine, channel, promise, batch, generator, scope, suspension, barrier, group, mutex, readWriteLock, once
-  case semaphore, condition, actor, reply, readiness
+  case semaphore, condition, actor, reply, readiness, broadcast
 
   /// Where a field is told that a kind does not have.
   package static var noField: UInt64 { .max }

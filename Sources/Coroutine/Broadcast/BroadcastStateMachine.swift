@@ -1,0 +1,302 @@
+/// What was sent to many, how far each of them has come, and who waits. Pure: no lock, no switch.
+///
+/// Elements are numbered. The buffer holds those from `base` on: those that some reader has not read yet, and the last
+/// `replay` ones, for readers that come later. Each element counts those who have still to read it.
+///
+/// Invariants:
+/// - No reader is more than `limit` elements behind.
+/// - A reader has waiters only where it has read all; senders wait only where the slowest reader is `limit` behind.
+/// - The first of the elements that are not read by all has somebody who has not read it.
+/// - Nobody waits when it is closed.
+///
+/// In the queues there may also be those whose wait was ended otherwise and who have not left yet.
+struct BroadcastStateMachine<Element: Sendable>: ~Copyable {
+  typealias Node = UnsafeMutablePointer<BroadcastNode<Element>>
+
+  /// How far a reader may be behind.
+  let limit: Int
+  /// How many elements a new reader finds.
+  let replay: Int
+  /// Whether a sender that finds the slowest reader so far behind makes it skip an element, and does not wait.
+  let dropsOldest: Bool
+  private(set) var isClosed = false
+  /// How far the slowest reader is behind.
+  private(set) var behind = 0
+  private var buffer = ElementRing<Slot>()
+  /// The number of the first element in the buffer.
+  private var base: UInt64 = 0
+  private(set) var readers: [BroadcastReader] = []
+  /// How many those are. A plain word, that debuggers may read without the lock.
+  private(set) var readerCount = 0
+  private(set) var senders = WaitQueue()
+
+  private struct Slot {
+    let element: Element
+    /// How many have not read it.
+    var unread: Int
+  }
+
+  /// - Parameters:
+  ///   - limit: at least 1.
+  ///   - replay: at most `limit`.
+  init(limit: Int, replay: Int, dropsOldest: Bool) {
+    self.limit = limit
+    self.replay = replay
+    self.dropsOldest = dropsOldest
+  }
+
+  /// The number of the next element.
+  private(set) var end: UInt64 {
+    get { base &+ UInt64(buffer.count) }
+    set { base = newValue &- UInt64(buffer.count) }
+  }
+  /// The number of the first element that somebody has not read; `end` if all have read all.
+  private var firstUnread: UInt64 { end &- UInt64(behind) }
+
+  /// The newest element, if it is still there: always where there is a replay, and something was sent.
+  var newest: Element? { buffer.count == 0 ? nil : buffer.place(buffer.count - 1).pointee.element }
+
+  private func slot(_ number: UInt64) -> UnsafeMutablePointer<Slot> { buffer.place(Int(number &- base)) }
+}
+
+// MARK: - Sending
+
+extension BroadcastStateMachine {
+  /// What came of an element that somebody wants to send without waiting.
+  enum SendAttempt { case sent, closed, full }
+
+  /// Somebody sends, if it need not wait. Appends whom to wake to `woken`, and what has gone to `released`.
+  mutating func sendNow(
+    _ element: Element, _ woken: inout ClaimedWaiters, _ released: inout ReleasedElements<Element>
+  ) -> SendAttempt {
+    if isClosed { return .closed }
+    if behind == limit {
+      guard dropsOldest else { return .full }
+      skipOldest()
+    }
+    append(element, &woken)
+    trim(&released)
+    return .sent
+  }
+
+  /// Somebody sends what is in `node`, which is taken out of it. Over with the element still there: it is closed.
+  mutating func send(_ node: Node) -> Attempt {
+    guard let element = node.pointee.element else { return .done }
+    var woken = ClaimedWaiters()
+    switch sendNow(element, &woken, &node.pointee.released) {
+    case .closed: return .done
+    case .full:
+      senders.append(Self.place(node))
+      return .wait
+    case .sent:
+      node.pointee.element = nil
+      return .wakeAll(woken)
+    }
+  }
+
+  /// A sender gives up.
+  mutating func withdrawSender(_ node: Node) { senders.remove(Self.place(node)) }
+
+  /// Those who have not read the oldest element that all must read never will.
+  private mutating func skipOldest() {
+    let oldest = firstUnread
+    for reader in readers where reader.position == oldest { reader.skip() }
+    slot(oldest).pointee.unread = 0
+    advanceOverRead()
+  }
+
+  private mutating func append(_ element: Element, _ woken: inout ClaimedWaiters) {
+    let number = end
+    var unread = 0
+    for reader in readers {
+      if reader.position == number, let waiter = reader.waiters.popClaimed() {
+        Self.node(waiter).pointee.element = element
+        reader.position &+= 1
+        woken.append(waiter)
+      } else {
+        unread += 1
+      }
+    }
+    if unread > 0 || replay > 0 {
+      buffer.append(Slot(element: element, unread: unread))
+      if unread > 0 || behind > 0 { behind += 1 }
+    } else {
+      // Nobody needs it any more; then the buffer is empty.
+      end &+= 1
+    }
+  }
+
+  /// Somebody has read an element, or will not: lets go of what nobody needs, and lets senders in that wait for room.
+  private mutating func makeRoom(_ woken: inout ClaimedWaiters, _ released: inout ReleasedElements<Element>) {
+    advanceOverRead()
+    trim(&released)
+    while behind < limit, !senders.isEmpty, let sender = senders.popClaimed() {
+      guard let element = Self.node(sender).pointee.element.take() else { fatalError("a sender waits with no element") }
+      append(element, &woken)
+      woken.append(sender)
+    }
+    trim(&released)
+  }
+
+  /// Those that all have read are behind nobody's place any more.
+  private mutating func advanceOverRead() {
+    while behind > 0, slot(firstUnread).pointee.unread == 0 { behind -= 1 }
+  }
+
+  /// Lets go of what nobody needs.
+  private mutating func trim(_ released: inout ReleasedElements<Element>) {
+    while buffer.count > max(behind, replay) {
+      released.append(buffer.removeFirst().element)
+      base &+= 1
+    }
+  }
+}
+
+// MARK: - Receiving
+
+extension BroadcastStateMachine {
+  /// What came of somebody's wish to receive without waiting.
+  enum ReceiveAttempt {
+    case received(Element)
+    case closed
+    case empty
+  }
+
+  /// Somebody begins to read: with the elements that are replayed, and then what comes from now on.
+  mutating func subscribe() -> BroadcastReader {
+    let count = min(replay, buffer.count)
+    let reader = BroadcastReader(position: end &- UInt64(count))
+    for number in reader.position..<end { slot(number).pointee.unread += 1 }
+    behind = max(behind, count)
+    readers.append(reader)
+    readerCount = readers.count
+    return reader
+  }
+
+  /// A reader for whom nobody waits goes. Returns whom to wake.
+  mutating func unsubscribe(
+    _ reader: BroadcastReader, _ released: inout ReleasedElements<Element>
+  ) -> ClaimedWaiters {
+    for number in reader.position..<end { slot(number).pointee.unread -= 1 }
+    readers.removeAll { $0 === reader }
+    readerCount = readers.count
+    var woken = ClaimedWaiters()
+    makeRoom(&woken, &released)
+    return woken
+  }
+
+  /// Somebody receives the next element of `reader`, if it is there.
+  mutating func receiveNow(
+    for reader: BroadcastReader, _ woken: inout ClaimedWaiters, _ released: inout ReleasedElements<Element>
+  ) -> ReceiveAttempt {
+    guard reader.position != end else { return isClosed ? .closed : .empty }
+    let place = slot(reader.position)
+    let element = place.pointee.element
+    place.pointee.unread -= 1
+    reader.position &+= 1
+    if place.pointee.unread == 0 { makeRoom(&woken, &released) }
+    return .received(element)
+  }
+
+  /// Somebody receives into `node`. Over with nothing there: it is closed.
+  mutating func receive(_ node: Node, for reader: BroadcastReader) -> Attempt {
+    var woken = ClaimedWaiters()
+    switch receiveNow(for: reader, &woken, &node.pointee.released) {
+    case .received(let element):
+      node.pointee.element = element
+      return .wakeAll(woken)
+    case .closed: return .done
+    case .empty:
+      reader.waiters.append(Self.place(node))
+      return .wait
+    }
+  }
+
+  /// A receiver gives up.
+  mutating func withdrawReceiver(_ node: Node, of reader: BroadcastReader) { reader.waiters.remove(Self.place(node)) }
+}
+
+// MARK: - Closing
+
+extension BroadcastStateMachine {
+  /// No more elements. Returns whether it was open, and those whose wait is over; senders keep their elements.
+  mutating func close() -> (isFirst: Bool, woken: ClaimedWaiters) {
+    let isFirst = !isClosed
+    isClosed = true
+    var woken = ClaimedWaiters()
+    while let sender = senders.popClaimed() { woken.append(sender) }
+    for reader in readers {
+      while let receiver = reader.waiters.popClaimed() { woken.append(receiver) }
+    }
+    return (isFirst, woken)
+  }
+
+  /// Whether the invariants hold, as far as they can be seen without knowing who has given up; for tests.
+  func checkInvariants() -> Bool {
+    guard behind <= limit, readerCount == readers.count, buffer.count <= max(limit, replay), buffer.count >= behind
+    else { return false }
+    if isClosed, !senders.isEmpty || readers.contains(where: { !$0.waiters.isEmpty }) { return false }
+    if behind > 0, slot(firstUnread).pointee.unread == 0 { return false }
+    for number in base..<end {
+      // Each reader has read a part from the beginning.
+      guard slot(number).pointee.unread == readers.count(where: { $0.position <= number }) else { return false }
+    }
+    return readers.allSatisfy { $0.position >= firstUnread && ($0.position == end || $0.waiters.isEmpty) }
+  }
+
+  private static func place(_ node: Node) -> UnsafeMutablePointer<WaitNode> {
+    UnsafeMutableRawPointer(node).assumingMemoryBound(to: WaitNode.self)
+  }
+
+  private static func node(_ place: UnsafeMutablePointer<WaitNode>) -> Node {
+    UnsafeMutableRawPointer(place).assumingMemoryBound(to: BroadcastNode<Element>.self)
+  }
+}
+
+// MARK: - Parts
+
+/// How far one who reads has come. Guarded by the lock of what it reads.
+// Unchecked: guarded as said.
+final class BroadcastReader: @unchecked Sendable {
+  /// The number of the next element.
+  @exclusivity(unchecked) var position: UInt64
+  /// How many it had to skip, because it was too slow.
+  @exclusivity(unchecked) private(set) var missedCount = 0
+  @exclusivity(unchecked) var waiters = WaitQueue()
+
+  init(position: UInt64) {
+    self.position = position
+  }
+
+  func skip() {
+    position &+= 1
+    missedCount += 1
+  }
+}
+
+/// One party of an operation: a place in a queue, and what is handed over.
+struct BroadcastNode<Element> {
+  /// First, so that a node's address is also its place's.
+  var place: WaitNode
+  /// A sender's element until it is sent; a receiver's once it has come. Guarded by the lock while it waits.
+  var element: Element?
+  var released = ReleasedElements<Element>()
+
+  init(_ waiter: Waiter, element: Element?, cause: WakeCause = .event) {
+    place = WaitNode(waiter, cause: cause)
+    self.element = element
+  }
+}
+
+/// Elements that nobody needs any more. They go where no lock is held: their end may run code of the user's.
+struct ReleasedElements<Element> {
+  /// Mostly it is one.
+  private var first: Element?
+  private var others: [Element] = []
+
+  var isEmpty: Bool { first == nil }
+
+  mutating func append(_ element: Element) {
+    if first == nil { first = element } else { others.append(element) }
+  }
+}

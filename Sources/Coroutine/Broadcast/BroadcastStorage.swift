@@ -1,0 +1,206 @@
+import CCoroutine
+import Context
+
+/// A broadcast's lock, and what its state machine decides.
+// Unchecked: the name is constant, and the lock guards the machine.
+final class BroadcastStorage<Element: Sendable>: Waitable, @unchecked Sendable {
+  @exclusivity(unchecked) private var machine: BroadcastStateMachine<Element>
+  let name: String
+  /// Whether it is one value that is watched: for its text.
+  private let isValue: Bool
+  /// What it was closed with. Written under the lock before the machine is closed, and constant after that: those who have
+  /// learned that it is closed read it without the lock.
+  @exclusivity(unchecked) private var closingError: (any Error)?
+
+  init(_ machine: consuming BroadcastStateMachine<Element>, name: String, isValue: Bool) {
+    self.machine = machine
+    self.name = name
+    self.isValue = isValue
+  }
+
+  /// Why there is no element.
+  func failure(_ cause: WakeCause, _ timeout: Duration?) -> any Error {
+    switch cause {
+    case .cancelled: CancellationError()
+    case .timedOut: TimeoutError(after: timeout)
+    default: closingError ?? ChannelClosed<Element>()
+    }
+  }
+
+  /// Called without the lock: plain words that may be of different moments, and nothing else, are read.
+  override func describe(_ operation: WaitReason.Operation) -> String {
+    coroutine_sanitizer_begin_unseen()
+    let (behind, count) = (machine.behind, machine.readerCount)
+    coroutine_sanitizer_end_unseen()
+    return WaitText.broadcast(
+      name, isValue: isValue, limit: machine.limit, behind: behind, readers: count, operation)
+  }
+
+  /// In words, for users.
+  var description: String {
+    lock.withLock {
+      WaitText.broadcast(
+        name, isValue: isValue, limit: machine.limit, behind: machine.behind, readers: machine.readerCount)
+    }
+  }
+}
+
+// MARK: - Without waiting
+
+extension BroadcastStorage {
+  var isClosed: Bool { lock.withLock { machine.isClosed } }
+
+  var readerCount: Int { lock.withLock { machine.readerCount } }
+
+  /// The newest element, and its number.
+  var newest: (element: Element, number: UInt64)? { lock.withLock { machine.newest.map { ($0, machine.end) } } }
+
+  /// - Parameter number: only if the newest element is the one with this number; `nil`: in any case.
+  func sendNow(_ element: Element, ifNewest number: UInt64? = nil) -> BroadcastStateMachine<Element>.SendAttempt {
+    var (woken, released) = (ClaimedWaiters(), ReleasedElements<Element>())
+    defer { withExtendedLifetime(released) {} }
+    lock.lock()
+    if let number, number != machine.end {
+      lock.unlock()
+      return .full
+    }
+    let attempt = machine.sendNow(element, &woken, &released)
+    lock.unlock()
+    woken.wakeAll()
+    return attempt
+  }
+
+  func tryReceive(for reader: BroadcastReader) -> BroadcastStateMachine<Element>.ReceiveAttempt {
+    var (woken, released) = (ClaimedWaiters(), ReleasedElements<Element>())
+    defer { withExtendedLifetime(released) {} }
+    lock.lock()
+    let attempt = machine.receiveNow(for: reader, &woken, &released)
+    lock.unlock()
+    woken.wakeAll()
+    return attempt
+  }
+
+  func subscribe() -> BroadcastReader { lock.withLock { machine.subscribe() } }
+
+  func unsubscribe(_ reader: BroadcastReader) {
+    var released = ReleasedElements<Element>()
+    defer { withExtendedLifetime(released) {} }
+    lock.lock()
+    let woken = machine.unsubscribe(reader, &released)
+    lock.unlock()
+    woken.wakeAll()
+  }
+
+  func missedCount(of reader: BroadcastReader) -> Int { lock.withLock { reader.missedCount } }
+
+  /// Whether this was the first time.
+  func close(throwing error: (any Error)?) -> Bool {
+    lock.lock()
+    if !machine.isClosed { closingError = error }
+    let (isFirst, woken) = machine.close()
+    lock.unlock()
+    woken.wakeAll()
+    return isFirst
+  }
+}
+
+// MARK: - In coroutines
+
+extension BroadcastStorage {
+  /// `.event` with the element still there means that it is closed.
+  func send(_ element: inout Element?, until deadline: UInt64) -> WakeCause {
+    let core = CoroutineCore.running(for: "BroadcastChannel.send(_:)")
+    var node = BroadcastNode(.coroutine(.passUnretained(core)), element: element.take())
+    defer { element = node.element }
+    return withUnsafeMutablePointer(to: &node) { node in
+      wait(core, .send, until: deadline) {
+        machine.send(node)
+      } withdraw: {
+        machine.withdrawSender(node)
+        return .done
+      }
+    }
+  }
+
+  /// `.event` without an element means that it is closed.
+  func receive(
+    _ element: inout Element?, for reader: BroadcastReader, until deadline: UInt64, _ operation: StaticString
+  ) -> WakeCause {
+    let core = CoroutineCore.running(for: operation)
+    var node = BroadcastNode<Element>(.coroutine(.passUnretained(core)), element: nil)
+    defer { element = node.element }
+    return withUnsafeMutablePointer(to: &node) { node in
+      wait(core, .receive, until: deadline) {
+        machine.receive(node, for: reader)
+      } withdraw: {
+        machine.withdrawReceiver(node, of: reader)
+        return .done
+      }
+    }
+  }
+}
+
+// MARK: - In async code
+
+// The node lies on the heap, since a task has no stack to wait on.
+extension BroadcastStorage {
+  /// As in a coroutine.
+  nonisolated(nonsending) func send(_ element: inout Element?, until deadline: UInt64) async -> WakeCause {
+    let task = WaitingTask()
+    let node = UnsafeMutablePointer<BroadcastNode<Element>>.allocate(capacity: 1)
+    node.initialize(to: BroadcastNode(.task(.passUnretained(task)), element: element.take()))
+    let cause = await wait(task, until: deadline) {
+      machine.send(node)
+    } withdraw: {
+      machine.withdrawSender(node)
+      return .done
+    }
+    element = node.pointee.element
+    node.deinitialize(count: 1).deallocate()
+    return cause
+  }
+
+  /// As in a coroutine.
+  nonisolated(nonsending) func receive(
+    _ element: inout Element?, for reader: BroadcastReader, until deadline: UInt64
+  ) async -> WakeCause {
+    let task = WaitingTask()
+    let node = UnsafeMutablePointer<BroadcastNode<Element>>.allocate(capacity: 1)
+    node.initialize(to: BroadcastNode(.task(.passUnretained(task)), element: nil))
+    let cause = await wait(task, until: deadline) {
+      machine.receive(node, for: reader)
+    } withdraw: {
+      machine.withdrawReceiver(node, of: reader)
+      return .done
+    }
+    element = node.pointee.element
+    node.deinitialize(count: 1).deallocate()
+    return cause
+  }
+}
+
+// MARK: - As a case of a select
+
+extension BroadcastStorage {
+  /// With the lock.
+  func attempt(_ node: UnsafeMutablePointer<BroadcastNode<Element>>, for reader: BroadcastReader) -> Attempt {
+    var woken = ClaimedWaiters()
+    switch machine.receiveNow(for: reader, &woken, &node.pointee.released) {
+    case .received(let element):
+      node.pointee.element = element
+      return .wakeAll(woken)
+    case .closed: return .done
+    case .empty: return .wait
+    }
+  }
+
+  /// With the lock: it was looked at before.
+  func enqueue(_ node: UnsafeMutablePointer<BroadcastNode<Element>>, for reader: BroadcastReader) {
+    _ = machine.receive(node, for: reader)
+  }
+
+  /// With the lock.
+  func dequeue(_ node: UnsafeMutablePointer<BroadcastNode<Element>>, of reader: BroadcastReader) {
+    machine.withdrawReceiver(node, of: reader)
+  }
+}

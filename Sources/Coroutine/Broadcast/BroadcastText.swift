@@ -1,0 +1,33 @@
+import Context
+
+// What debuggers show of coroutines that wait at a broadcast or at a watched value. Behind the name: which of the two it is,
+// the capacity, how far the slowest subscription is behind, the subscriptions.
+
+extension WaitText {
+  package static func broadcast(
+    _ name: String, isValue: Bool, limit: Int, behind: Int, readers: Int, _ operation: WaitOperation
+  ) -> String {
+    let place = broadcast(name, isValue: isValue, limit: limit, behind: behind, readers: readers)
+    return isValue ? "a change of \(place)" : "\(operation) on \(place)"
+  }
+
+  /// It alone, as the one with an operation.
+  static func broadcast(_ name: String, isValue: Bool, limit: Int, behind: Int, readers: Int) -> String {
+    let kind = isValue ? "watched value" : "broadcast"
+    var parts = [readers == 1 ? "1 subscription" : "\(readers) subscriptions"]
+    if !isValue { parts.insert("\(behind)/\(limit) behind", at: 0) }
+    return "\(named(kind, name)) (\(parts.joined(separator: ", ")))"
+  }
+}
+
+extension BroadcastStorage: ShownWaitable {
+  static var waitKind: WaitKind { .broadcast }
+  static var waitFields: [UInt64]? {
+    guard let own = fieldOffsets("name", "isValue"), let machine = fieldOffset("machine", in: Self.self),
+      let limit = fieldOffset("limit", in: BroadcastStateMachine<Element>.self),
+      let behind = fieldOffset("behind", in: BroadcastStateMachine<Element>.self),
+      let readers = fieldOffset("readerCount", in: BroadcastStateMachine<Element>.self)
+    else { return nil }
+    return own + [limit, behind, readers].map { UInt64(machine + $0) }
+  }
+}

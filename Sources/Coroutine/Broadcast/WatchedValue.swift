@@ -1,0 +1,107 @@
+/// A value that is watched: whoever wants to know waits for its changes, and sees the newest. Kotlin's `StateFlow`, tokio's
+/// `watch`.
+///
+/// ```swift
+/// let state = WatchedValue(ConnectionState.idle, name: "connection")
+/// Coroutine {
+///   for state in state.changes().received { show(state) }      // the present one first
+/// }
+/// state.value = .connecting
+/// try state.wait { $0 == .connected }
+/// ```
+///
+/// Nobody who watches holds up those who change it: a slow watcher sees the newest value, and not those in between. The
+/// value may be read and changed from any thread. Copies are the same value.
+public struct WatchedValue<Value: Sendable>: Sendable {
+  private let storage: BroadcastStorage<Value>
+
+  /// A value to be watched.
+  ///
+  /// - Parameter name: for backtraces and messages.
+  public init(_ value: Value, name: String = "") {
+    // A broadcast of the newest element, which whoever comes later gets too.
+    storage = BroadcastStorage(
+      BroadcastStateMachine(limit: 1, replay: 1, dropsOldest: true), name: name, isValue: true)
+    _ = storage.sendNow(value)
+  }
+
+  /// The name it was given; empty without one.
+  public var name: String { storage.name }
+
+  /// The value now. Each assignment is a change, also of what is equal; after `close()` it has no effect.
+  public var value: Value {
+    get { newest.element }
+    nonmutating set { _ = storage.sendNow(newValue) }
+  }
+
+  /// Changes the value by what it is now, so that no change of another is lost.
+  ///
+  /// - Parameter change: runs at once, without a lock, and again on the newer value if another was faster meanwhile. So it
+  ///   should do nothing but compute.
+  /// - Throws: what `change` throws: the value is as it was.
+  public func update<Failure: Error>(_ change: (inout Value) throws(Failure) -> Void) throws(Failure) {
+    while true {
+      var (value, number) = newest
+      try change(&value)
+      if case .full = storage.sendNow(value, ifNewest: number) { continue }
+      return
+    }
+  }
+
+  private var newest: (element: Value, number: UInt64) {
+    guard let newest = storage.newest else { fatalError("a watched value has none") }
+    return newest
+  }
+
+  /// The value now, and then each time that it has changed the newest. From any thread.
+  public func changes() -> BroadcastSubscription<Value> { BroadcastSubscription(of: storage) }
+
+  /// Suspends the calling coroutine until the value is as wanted: not at all if it is. What was so for a moment only may not
+  /// be seen.
+  ///
+  /// - Parameters:
+  ///   - timeout: how long to wait at most; zero or less: not at all; `nil`: without a limit.
+  ///   - isWanted: runs on the caller, without a lock.
+  /// - Returns: the value that is as wanted.
+  /// - Throws: `CancellationError`, `TimeoutError` if the caller is cancelled or time is up; `ChannelClosed`, or what it was
+  ///   closed with, if it is closed; what `isWanted` throws.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @discardableResult
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  public func wait(timeout: Duration? = nil, until isWanted: (Value) throws -> Bool) throws -> Value {
+    let (end, deadline) = (changes().end, WaitDeadline.after(timeout))
+    while true {
+      var value: Value?
+      let cause = storage.receive(&value, for: end.reader, until: deadline, "WatchedValue.wait(until:)")
+      guard let value else { throw storage.failure(cause, timeout) }
+      if try isWanted(value) { return value }
+    }
+  }
+
+  /// Suspends the calling task until the value is as wanted: as in a coroutine.
+  @discardableResult
+  nonisolated(nonsending) public func wait(
+    timeout: Duration? = nil, until isWanted: (Value) throws -> Bool
+  ) async throws -> Value {
+    let (end, deadline) = (changes().end, WaitDeadline.after(timeout))
+    while true {
+      var value: Value?
+      let cause = await storage.receive(&value, for: end.reader, until: deadline)
+      guard let value else { throw storage.failure(cause, timeout) }
+      if try isWanted(value) { return value }
+    }
+  }
+
+  /// No more changes: those who watch get the newest value, if they have not seen it, and then the end. Callable from any
+  /// thread, any number of times.
+  ///
+  /// - Parameter error: what `receive()` and `wait(timeout:until:)` throw then in place of `ChannelClosed`.
+  /// - Returns: whether this call closed it.
+  @discardableResult
+  public func close(throwing error: (any Error)? = nil) -> Bool { storage.close(throwing: error) }
+}
+
+extension WatchedValue: CustomStringConvertible {
+  /// The name it was given, and how many watch: true at one moment during the call.
+  public var description: String { storage.description }
+}

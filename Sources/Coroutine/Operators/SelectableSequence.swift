@@ -1,0 +1,38 @@
+/// A sequence in a coroutine whose next element can be waited for together with others: `Channel.received`, and the same of
+/// a `ChannelReceiver`, of a `BroadcastSubscription`. What `merge`, `combineLatest`, `debounce` and `chunks` work on; there is
+/// nothing to conform to. (`zip` is that of Swift's library, which takes any two sequences.)
+public protocol SelectableSequence<Element>: Sequence, IteratorProtocol {
+  associatedtype NextOperation: SelectOperation where NextOperation.Value == Element?
+
+  /// A case of a `select`: the next element, or `nil` at the end.
+  func onNext<Output>(
+    _ handler: @escaping (Element?) throws -> Output
+  ) -> Select.Case<NextOperation, Output>
+}
+
+extension ReceivedElements: SelectableSequence where Element: Copyable {
+  /// A case of a `select`: `Channel.onNext(_:)`.
+  public func onNext<Output>(
+    _ handler: @escaping (Element?) throws -> Output
+  ) -> Select.Case<Select.Next<Element>, Output> {
+    Channel(storage: storage).onNext(handler)
+  }
+}
+
+extension ChannelReceiver.Elements: SelectableSequence where Element: Copyable {
+  /// A case of a `select`: `Channel.onNext(_:)`.
+  public func onNext<Output>(
+    _ handler: @escaping (Element?) throws -> Output
+  ) -> Select.Case<Select.Next<Element>, Output> {
+    receiver.onNext(handler)
+  }
+}
+
+extension BroadcastSubscription.Elements: SelectableSequence {
+  /// A case of a `select`: `BroadcastSubscription.onNext(_:)`.
+  public func onNext<Output>(
+    _ handler: @escaping (Element?) throws -> Output
+  ) -> Select.Case<Select.BroadcastNext<Element>, Output> {
+    subscription.onNext(handler)
+  }
+}

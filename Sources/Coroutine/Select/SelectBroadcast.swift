@@ -1,0 +1,109 @@
+extension BroadcastSubscription {
+  /// A case of a `select`: receives, if there is an element before another case is chosen.
+  ///
+  /// When it is closed and all was received it is ready: `select` throws `ChannelClosed`, or what it was closed with, if it
+  /// is chosen. Where the end is nothing special, see `onNext(_:)`.
+  ///
+  /// - Parameter handler: gets the element. Runs after the choice, on the calling coroutine; may suspend and throw.
+  public func onReceive<Output>(
+    _ handler: @escaping (Element) throws -> Output
+  ) -> Select.Case<Select.BroadcastNext<Element>, Output> {
+    onNext { [end] element in
+      guard let element else { throw end.storage.failure(.event, nil) }
+      return try handler(element)
+    }
+  }
+
+  /// A case of a `select` in `async` code: receives, if there is an element before another case is chosen.
+  ///
+  /// When it is closed and all was received it is ready: `select` throws `ChannelClosed`, or what it was closed with, if it
+  /// is chosen. Where the end is nothing special, see `onNext(_:)`.
+  ///
+  /// - Parameter handler: gets the element. Runs after the choice, where the caller runs.
+  public func onReceive<Output>(
+    _ handler: nonisolated(nonsending) @escaping (Element) async throws -> Output
+  ) -> Select.AsyncCase<Select.BroadcastNext<Element>, Output> {
+    onNext { [end] element in
+      guard let element else { throw end.storage.failure(.event, nil) }
+      return try await handler(element)
+    }
+  }
+
+  /// A case of a `select`: receives, and takes the end for an event like others.
+  ///
+  /// - Parameter handler: gets the element, or `nil` once it is closed and all was received: from then on this case is
+  ///   always ready. Runs after the choice, on the calling coroutine; may suspend and throw.
+  public func onNext<Output>(
+    _ handler: @escaping (Element?) throws -> Output
+  ) -> Select.Case<Select.BroadcastNext<Element>, Output> {
+    Select.Case(self, handler)
+  }
+
+  /// A case of a `select` in `async` code: receives, and takes the end for an event like others.
+  ///
+  /// - Parameter handler: gets the element, or `nil` once it is closed and all was received: from then on this case is
+  ///   always ready. Runs after the choice, where the caller runs.
+  public func onNext<Output>(
+    _ handler: nonisolated(nonsending) @escaping (Element?) async throws -> Output
+  ) -> Select.AsyncCase<Select.BroadcastNext<Element>, Output> {
+    Select.AsyncCase(self, handler)
+  }
+}
+
+extension Select {
+  /// What a case waits for that receives from a subscription: an element, or `nil` at the end.
+  public struct BroadcastNext<Element: Sendable>: SelectOperation {
+    private typealias Node = BroadcastNode<Element>
+
+    private let storage: Unmanaged<BroadcastStorage<Element>>
+    private let reader: Unmanaged<BroadcastReader>
+
+    public init(_ source: BroadcastSubscription<Element>) {
+      storage = .passUnretained(source.end.storage)
+      reader = .passUnretained(source.end.reader)
+    }
+
+    public var layout: Layout { Layout(of: Node.self) }
+
+    public var target: Target { Target(.waitable(.fromOpaque(storage.toOpaque()), .receive)) }
+
+    public func attempt(_ node: UnsafeMutableRawPointer, for party: Party) -> Attempt {
+      let node = initialize(node, for: party)
+      let attempt = reader._withUnsafeGuaranteedRef { reader in
+        storage._withUnsafeGuaranteedRef { $0.attempt(node, for: reader) }
+      }
+      // Nothing is in it: that it goes under the lock runs no code.
+      if case .wait = attempt { node.deinitialize(count: 1) }
+      return Attempt(attempt)
+    }
+
+    public func enqueue(_ node: UnsafeMutableRawPointer, for party: Party) {
+      let node = initialize(node, for: party)
+      reader._withUnsafeGuaranteedRef { reader in
+        storage._withUnsafeGuaranteedRef { $0.enqueue(node, for: reader) }
+      }
+    }
+
+    public func dequeue(_ node: UnsafeMutableRawPointer) -> Attempt {
+      reader._withUnsafeGuaranteedRef { reader in
+        storage._withUnsafeGuaranteedRef { $0.dequeue(node.assumingMemoryBound(to: Node.self), of: reader) }
+      }
+      return Attempt(.done)
+    }
+
+    public func discard(_ node: UnsafeMutableRawPointer) {
+      node.assumingMemoryBound(to: Node.self).deinitialize(count: 1)
+    }
+
+    public func take(_ node: UnsafeMutableRawPointer) -> Element? {
+      let node = node.assumingMemoryBound(to: Node.self)
+      let element = node.pointee.element
+      node.deinitialize(count: 1)
+      return element
+    }
+
+    private func initialize(_ node: UnsafeMutableRawPointer, for party: Party) -> UnsafeMutablePointer<Node> {
+      node.initializeMemory(as: Node.self, to: Node(party.waiter, element: nil, cause: party.cause))
+    }
+  }
+}

@@ -1,0 +1,132 @@
+import CoroutineTestSupport
+import Dispatch
+import Testing
+
+@testable import Coroutine
+
+@Suite(.ownThreads) struct OperatorTests {
+  private func filled<Element: Sendable>(_ elements: [Element]) -> Channel<Element> {
+    let channel = Channel<Element>(capacity: .unbounded)
+    for element in elements { _ = channel.trySend(element) }
+    channel.close()
+    return channel
+  }
+
+  @Test func mergedElementsComeFromAllInTheOrderOfEach() async throws {
+    let (odd, even) = (filled([1, 3, 5]), filled([2, 4, 6, 8]))
+    let merged = try await Coroutine { Array(merge(odd.received, even.received)) }.get()
+    #expect(merged.sorted() == [1, 2, 3, 4, 5, 6, 8])
+    #expect(merged.filter { !$0.isMultiple(of: 2) } == [1, 3, 5])
+    let channels = (0..<20).map { filled([$0]) }
+    let all = try await Coroutine { Array(merge(channels.map(\.received))) }.get()
+    #expect(all.sorted() == Array(0..<20))
+    #expect(try await Coroutine { Array(merge([ReceivedElements<Int>]())) }.get() == [])
+  }
+
+  @Test func aMergeTakesNothingAhead() async throws {
+    let log = Log()
+    try await serially {
+      let (first, second) = (Channel<Int>(capacity: .buffered(3)), Channel<Int>())
+      for element in 1...3 { try first.send(element) }
+      var merged = merge(first.received, second.received)
+      log.add("\(merged.next()!) \(first.count)")
+      let sender = Coroutine { try second.send(9) }
+      var rest = [merged.next()!, merged.next()!, merged.next()!]
+      try sender.get()
+      first.close()
+      second.close()
+      if let more = merged.next() { rest.append(more) }
+      log.add("\(rest.sorted())")
+    }
+    #expect(log.all == ["1 2", "[2, 3, 9]"])
+  }
+
+  @Test func aCancelEndsEachAndLosesNothing() async throws {
+    let log = Log()
+    try await serially {
+      let (numbers, never) = (Channel<Int>(), Channel<Int>())
+      let waiting = [
+        Coroutine { log.add("\(Array(merge(numbers.received, never.received)))") },
+        Coroutine { log.add("\(Array(combineLatest(numbers.received, never.received)).count)") },
+        Coroutine { log.add("\(Array(numbers.received.debounce(for: .seconds(1000))))") },
+        Coroutine { log.add("\(Array(numbers.received.chunks(ofCount: 2)))") },
+        Coroutine { log.add("\(zip(numbers.received, never.received).map(\.0))") },
+      ]
+      Coroutine.yield()
+      for coroutine in waiting { coroutine.cancel() }
+      for coroutine in waiting { try coroutine.get() }
+      log.add("\(numbers.waitingReceiverCount) \(never.waitingReceiverCount)")
+    }
+    #expect(log.all == ["[]", "0", "[]", "[]", "[]", "0 0"])
+  }
+
+  @Test func theLatestOfBothComeAsPairs() async throws {
+    let log = Log()
+    try await serially {
+      let (numbers, names) = (Channel<Int>(), Channel<String>())
+      Coroutine {
+        try numbers.send(1)
+        try numbers.send(2)
+        try names.send("a")
+        try numbers.send(3)
+        numbers.close()
+        try names.send("b")
+        names.close()
+      }
+      for (number, name) in combineLatest(numbers.received, names.received) { log.add("\(number)\(name)") }
+      let (ended, open) = (Channel<Int>(), Channel<Int>())
+      ended.close()
+      log.add("\(Array(combineLatest(ended.received, open.received)).count)")
+    }
+    #expect(log.all == ["2a", "3a", "3b", "0"])
+  }
+
+  @Test func anElementThatIsFollowedByAnotherIsDropped() async throws {
+    let elements = try await Coroutine { () throws -> [Int] in
+      let channel = Channel<Int>()
+      Coroutine {
+        // In one burst, as the receiver is not asked for before.
+        for element in 1...3 { try channel.send(element) }
+        channel.close()
+      }
+      return Array(channel.received.debounce(for: .seconds(1000)))
+    }.get()
+    #expect(elements == [3])
+    let quiet = Channel<Int>()
+    let debounced = Coroutine { () -> Int? in
+      var elements = quiet.received.debounce(for: .milliseconds(1))
+      return elements.next()
+    }
+    try await quiet.send(7)
+    #expect(try await debounced.get() == 7)
+  }
+
+  @Test func elementsComeInChunks() async throws {
+    let all = filled(Array(1...7))
+    let chunks = try await Coroutine { Array(all.received.chunks(ofCount: 3)) }.get()
+    #expect(chunks == [[1, 2, 3], [4, 5, 6], [7]])
+    let slow = Channel<Int>()
+    let late = Coroutine { () -> [[Int]] in
+      var chunks = slow.received.chunks(ofCount: 3, within: .milliseconds(1))
+      return [chunks.next() ?? [], chunks.next() ?? []]
+    }
+    try await slow.send(1)
+    slow.close()
+    #expect(try await late.get().first == [1])
+  }
+
+  @Test func operatorsTakeSubscriptionsEndsAndTickers() async throws {
+    let broadcast = BroadcastChannel<Int>()
+    let (sender, receiver) = Channel<Int>.makeEnds(capacity: .unbounded)
+    let subscription = broadcast.subscribe()
+    try await broadcast.send(1)
+    _ = sender.trySend(2)
+    broadcast.close()
+    sender.close()
+    #expect(
+      try await Coroutine { Array(merge(subscription.received, receiver.received)).sorted() }.get() == [1, 2])
+    let ticker = Ticker(every: .milliseconds(1))
+    let pairs = Coroutine { zip(ticker, 1...3).map(\.1) }
+    #expect(try await pairs.get() == [1, 2, 3])
+  }
+}
