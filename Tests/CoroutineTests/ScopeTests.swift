@@ -1,10 +1,8 @@
-import Coroutine
 import CoroutineTestSupport
 import Dispatch
 import Testing
 
-@testable import struct Coroutine.ScopeStateMachine
-@testable import struct Coroutine.WaitNode
+@testable import Coroutine
 
 @Suite(.ownThreads) struct ScopeTests {
   private struct First: Error {}
@@ -378,7 +376,7 @@ import Testing
       for event in events {
         switch event {
         case 0:
-          #expect(machine.launch() == !isClosed)
+          #expect(machine.launch() == (isClosed ? .refuse : .start))
           if !isClosed { live += 1 }
         case 1 where live > 0, 2 where live > 0:
           live -= 1
@@ -387,7 +385,7 @@ import Testing
           let result = machine.childEnded(event == 2 ? First() : nil)
           if event == 2 { failures += 1 }
           #expect(result.isFirstFailure == isFirst)
-          if case .wake = result.woken { #expect(live == 0 && waits) } else { #expect(live > 0 || !waits) }
+          #expect(result.woken.nodes == (live == 0 && waits ? [node] : []))
         case 3 where !bodyHasFailed:
           machine.bodyFailed(Second())
           bodyHasFailed = true
@@ -403,7 +401,7 @@ import Testing
           }
         case 5 where model != nil && model?.cause == nil:
           #expect(model!.giveUp())
-          _ = machine.stopJoining()
+          _ = machine.stopJoining(node)
           model = nil
         case 6 where model == nil:
           isClosed = machine.close()

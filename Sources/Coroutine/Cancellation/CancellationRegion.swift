@@ -187,6 +187,8 @@ extension CoroutineCore {
     let reason = reason ?? CancellationError()
     cancellationReason = reason
     interrupt(downTo: nil, reason)
+    // One that nobody has started would never end.
+    startHeld(.outOfTurn)
   }
 
   /// Lets what runs inside of all regions down to `end`, itself not one of them, know of a reason that is new there.

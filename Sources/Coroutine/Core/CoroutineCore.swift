@@ -38,6 +38,8 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) final var handOffs: UInt8 = 0
   /// How many operations it has made since it last let others run, of those that cost a system call each. Its own.
   @exclusivity(unchecked) final var systemCalls: UInt8 = 0
+  /// A `StartMode`: 0 for most. Written before it is known, and then by whoever claims its start.
+  @usableFromInline final let startMode = Atomic<UInt8>(0)
   /// The priority of the task that it was created in, or whose coroutine it was; 0 for none. (Not as `TaskPriority`, whose
   /// layout only the Swift runtime knows: each access would be a call.)
   @exclusivity(unchecked) private var rawPriority: UInt8
@@ -136,9 +138,29 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   /// Not part of the initialiser, in which the compiler counts a reference up and down around whatever uses `self`.
   @usableFromInline
   final func keepAlive() {
+    noteOrigin()
+    coroutine_retain_unshared(Unmanaged.passUnretained(self).toOpaque())
+  }
+
+  @inline(__always)
+  private final func noteOrigin() {
     if coroutine_is_inside_task() { rawPriority = Self.priorityOfTask }
     if coroutine_creation_is_noted() { noteCreation() }
-    coroutine_retain_unshared(Unmanaged.passUnretained(self).toOpaque())
+  }
+
+  /// In place of `keepAlive`: it is not scheduled before somebody wants it, and goes if nobody does. Once, before anybody
+  /// else knows of it.
+  @usableFromInline
+  final func holdOnDemand() {
+    noteOrigin()
+    startMode.store(StartMode([.held, .onDemand]).rawValue, ordering: .relaxed)
+  }
+
+  /// It is not scheduled before somebody does that who has claimed its start. After `keepAlive`, before anybody else knows
+  /// of it. Debuggers find it as one that has not begun.
+  final func holdInQueue() {
+    startMode.store(StartMode.held.rawValue, ordering: .relaxed)
+    place = UnstartedCoroutines.add(self)
   }
 
   // A function of its own, as `report`: the types of the library that it uses are looked up at the beginning.
@@ -153,8 +175,16 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   func dropBody() { body = nil }
 
   deinit {
+    if startMode.load(ordering: .relaxed) & StartMode.held.rawValue != 0 { leaveUnstarted() }
     if case .failure(let failure) = outcome, !wasObserved.load(ordering: .relaxed) { report(failure) }
     extras?.release()
+  }
+
+  /// It was held for whoever wants it, and nobody did.
+  @inline(never)
+  private final func leaveUnstarted() {
+    dropInheritedBindings()
+    Self.addEndings(1)
   }
 
   @inline(never)
@@ -364,7 +394,7 @@ extension CoroutineCore {
   private final func start() -> UnsafeMutablePointer<ControlBlock>? {
     // Out of its queue by now, and not yet on a stack: this is where a debugger finds it.
     if place == nil { PoolWorker.showStarting(self) }
-    guard !isInterrupted else { return endWithoutRunning(CancellationError()) }
+    guard !isInterrupted || startsAtomically else { return endWithoutRunning(CancellationError()) }
     do throws(StackError) {
       let block = try ControlBlock.create(
         stackSize: hasStackOfDefaultSize ? nil : stackSize, owner: self
@@ -490,9 +520,22 @@ extension CoroutineCore {
   @usableFromInline
   final func schedule() {
     if coroutine_events_are_observed() { tellReady(.launched) }
-    if let pool = home.poolAddress { self.pool = pool } else { place = UnstartedCoroutines.add(self) }
+    if let pool = home.poolAddress {
+      self.pool = pool
+    } else if place == nil {
+      place = UnstartedCoroutines.add(self)
+    }
     CoroutineJob(.passUnretained(self)).enqueue(.launched)
   }
+
+  /// Whether it begins even if it was cancelled before.
+  private final var startsAtomically: Bool {
+    StartMode(rawValue: startMode.load(ordering: .relaxed)).contains(.atomic)
+  }
+
+  /// It begins even if it is cancelled before. Before anybody else knows of it.
+  @usableFromInline
+  final func beginsAtomically() { startMode.store(StartMode.atomic.rawValue, ordering: .relaxed) }
 
   /// Has nothing of its creator. Before it is scheduled.
   @usableFromInline

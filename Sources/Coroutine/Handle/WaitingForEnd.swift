@@ -9,8 +9,15 @@ extension CoroutineCore {
     return completion.join(node)
   }
 
+  /// Somebody wants the result: now it has to begin.
+  @usableFromInline
+  final func startOnDemand() {
+    if isHeldOnDemand { startHeld() }
+  }
+
   /// Tells `listener`, who looks at the result, of the end, once; false if it has come already.
   final func join(_ listener: WaitListener) -> Bool {
+    startOnDemand()
     resultIsTaken()
     return tellOfEnd(listener)
   }
@@ -69,6 +76,7 @@ extension CoroutineCore {
   @inline(never)
   private final func suspend(_ core: CoroutineCore, until deadline: UInt64) -> WakeCause {
     require(core !== self, "\(core.description) waits for its own end: it would wait for ever")
+    startOnDemand()
     defer { core.hasJoined = true }
     var node = WaitNode(.coroutine(.passUnretained(core)))
     return withUnsafeMutablePointer(to: &node) { node in
@@ -88,6 +96,7 @@ extension CoroutineCore {
       resultIsTaken()
       return .event
     }
+    startOnDemand()
     let task = WaitingTask()
     let node = UnsafeMutablePointer<WaitNode>.allocate(capacity: 1)
     node.initialize(to: WaitNode(.task(.passUnretained(task))))
@@ -112,6 +121,7 @@ extension CoroutineCore {
       resultIsTaken()
       return .event
     }
+    startOnDemand()
     let thread = BlockedThread(at: place)
     var node = WaitNode(.thread(.passUnretained(thread)))
     return withUnsafeMutablePointer(to: &node) { node in

@@ -17,15 +17,39 @@
 ///
 /// - Parameters:
 ///   - name: for backtraces and messages.
-///   - body: runs at once, on the calling coroutine.
+///   - limit: how many children may run at once; `nil`: all. At least 1: traps. Those beyond it are queued, and start in
+///     the order of their launches as others end: `launch` itself never waits, since it may be called from anywhere. One
+///     that is queued is an object, without a stack; where that is too much, let a `Semaphore` hold up whoever launches.
+///   - onChildFailure: gets the error of each child that fails, which then concerns nobody else: the other children and
+///     `body` go on, and the scope does not throw it. (Kotlin's `supervisorScope`.) Runs on the thread on which the child
+///     ended, before the scope ends; must not block, nor suspend. `nil`: a failure cancels the others, as said above.
+///   - body: runs at once, on the calling coroutine. Its own error cancels the children in any case.
 /// - Returns: what `body` returned.
 /// - Throws: the first failure, of a child or of `body`; `ScopeError` if there were others beside it; `CancellationError`
 ///   if the coroutine was cancelled before its children had ended.
 /// - Precondition: called inside a coroutine: traps elsewhere.
 @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
-public func withScope<Result>(name: String = "", _ body: (CoroutineScope) throws -> Result) throws -> Result {
+public func withScope<Result>(
+  name: String = "", limit: Int? = nil, onChildFailure: (@Sendable (any Error) -> Void)? = nil,
+  _ body: (CoroutineScope) throws -> Result
+) throws -> Result {
+  try runScope(ScopeStorage(name: name, limit: limit, onChildFailure: onChildFailure), body)
+}
+
+/// The same for a body that returns nothing, also where all that it does is to launch.
+///
+/// (Swift 6.3 crashes where such a `withScope` is all that is in the body of a coroutine whose type is told, if it can be
+/// generic only.)
+@_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+public func withScope(
+  name: String = "", limit: Int? = nil, onChildFailure: (@Sendable (any Error) -> Void)? = nil,
+  _ body: (CoroutineScope) throws -> Void
+) throws {
+  try runScope(ScopeStorage(name: name, limit: limit, onChildFailure: onChildFailure), body)
+}
+
+private func runScope<Result>(_ storage: ScopeStorage, _ body: (CoroutineScope) throws -> Result) throws -> Result {
   let core = CoroutineCore.running(for: "withScope")
-  let storage = ScopeStorage(name: name)
   let region = CancellationRegion(of: core) { storage.cancelChildren(reason: $0) }
   storage.open(region)
   var result: Result?
@@ -44,9 +68,10 @@ public func withScope<Result>(name: String = "", _ body: (CoroutineScope) throws
 ///
 /// As the synchronous form, except that a child's failure cancels its siblings, but not what `body` itself awaits.
 nonisolated(nonsending) public func withScope<Result>(
-  name: String = "", _ body: nonisolated(nonsending) (CoroutineScope) async throws -> Result
+  name: String = "", limit: Int? = nil, onChildFailure: (@Sendable (any Error) -> Void)? = nil,
+  _ body: nonisolated(nonsending) (CoroutineScope) async throws -> Result
 ) async throws -> Result {
-  let storage = ScopeStorage(name: name)
+  let storage = ScopeStorage(name: name, limit: limit, onChildFailure: onChildFailure)
   return try await withTaskCancellationHandler {
     var result: Result?
     do { result = try await body(CoroutineScope(storage)) } catch { storage.bodyFailed(error) }
@@ -61,13 +86,17 @@ nonisolated(nonsending) public func withScope<Result>(
   }
 }
 
-/// Where coroutines are launched that `withScope` waits for. Copies are the same scope; it may be handed to the children,
-/// who may launch more. Launching after its end traps.
+/// Where coroutines are launched that belong together: those that `withScope` waits for, or those of an object of its own
+/// (`init(name:limit:onChildFailure:)`). Copies are the same scope; it may be handed to the children, who may launch more.
+/// Launching after the end of `withScope` traps.
 public struct CoroutineScope: Sendable {
   @usableFromInline let storage: ScopeStorage
+  /// Cancels the children when the last copy is gone; none for the scope of a `withScope`.
+  let owner: ScopeOwner?
 
-  init(_ storage: ScopeStorage) {
+  init(_ storage: ScopeStorage, owner: ScopeOwner? = nil) {
     self.storage = storage
+    self.owner = owner
   }
 
   /// Starts a child: a coroutine that the scope waits for. On the scheduler of the calling coroutine, or on the pool.
@@ -79,8 +108,7 @@ public struct CoroutineScope: Sendable {
   ) -> Coroutine<Value, Failure> {
     guard let body else { missingFunction() }
     let child = CoroutineStorage.create(on: .inherited, name: name, stackSize: stackSize, body: body)
-    storage.adopt(child)
-    child.schedule()
+    if storage.adopt(child) { child.schedule() }
     return Coroutine(storage: child)
   }
 
@@ -93,8 +121,7 @@ public struct CoroutineScope: Sendable {
     guard let body else { missingFunction() }
     let reference = SchedulerReference(scheduler)
     let child = CoroutineStorage.create(on: reference, name: name, stackSize: stackSize, body: body)
-    storage.adopt(child)
-    child.schedule()
+    if storage.adopt(child) { child.schedule() }
     return Coroutine(storage: child)
   }
 

@@ -1,37 +1,58 @@
-/// How many children a scope has, what failed in it, and who waits for the last child. Pure: no lock, no switch.
+/// How many children a scope has, how many of them may run, what failed in it, and who waits for the last child. Pure: no
+/// lock, no switch.
 ///
-/// Invariants: the owner waits only while children live; a scope that has closed has none.
+/// Invariants: somebody waits only while children live; a scope that has closed has none; no more than `limit` children have
+/// a place, and one is free only while none is queued.
 struct ScopeStateMachine {
+  /// How many children may run at once.
+  let limit: Int
   /// How many children have not ended.
   private(set) var liveCount = 0
+  /// How many children have a place among those that run. Not counted where there is no limit.
+  private(set) var placesTaken = 0
   /// What children threw, in the order in which they ended.
   private(set) var childFailures: [any Error] = []
   /// What the body threw, and whether a child had failed before that.
   private(set) var bodyFailure: (error: any Error, isFirst: Bool)?
   private(set) var isClosed = false
-  private var owner: UnsafeMutablePointer<WaitNode>?
+  private(set) var joiners = WaitQueue()
 
-  /// A child is being launched. Whether the scope still takes one.
-  mutating func launch() -> Bool {
-    guard !isClosed else { return false }
+  init(limit: Int = .max) {
+    self.limit = limit
+  }
+
+  enum LaunchAction { case start, queue, refuse }
+
+  /// A child is being launched. Whether it starts at once, has to wait for a place, or comes too late.
+  mutating func launch() -> LaunchAction {
+    guard !isClosed else { return .refuse }
     liveCount += 1
+    guard limit != .max else { return .start }
+    return takePlace() ? .start : .queue
+  }
+
+  /// A child that was queued would start. Whether there is a place for it, which it has now.
+  mutating func takePlace() -> Bool {
+    guard placesTaken < limit else { return false }
+    placesTaken += 1
     return true
   }
 
+  /// A child that has a place has ended: the place is for another one.
+  mutating func givePlaceBack() { placesTaken -= 1 }
+
   /// A child has ended.
   ///
-  /// - Parameter failure: what it threw, unless that tells of its own cancellation only.
+  /// - Parameter failure: what it threw, unless that tells of its own cancellation only, or is somebody else's affair.
   /// - Returns: whether this is the scope's first failure, so that the others are to be cancelled; whom to wake.
-  mutating func childEnded(_ failure: (any Error)?) -> (isFirstFailure: Bool, woken: Attempt) {
+  mutating func childEnded(_ failure: (any Error)?) -> (isFirstFailure: Bool, woken: ClaimedWaiters) {
     liveCount -= 1
     var isFirst = false
     if let failure {
       isFirst = childFailures.isEmpty && bodyFailure == nil
       childFailures.append(failure)
     }
-    guard liveCount == 0, let owner else { return (isFirst, .done) }
-    self.owner = nil
-    return (isFirst, owner.pointee.waiter.claim(owner.pointee.cause) ? .wake(owner.pointee.waiter) : .done)
+    return (isFirst, liveCount == 0 ? joiners.claimAll() : ClaimedWaiters())
   }
 
   /// The body threw.
@@ -39,16 +60,16 @@ struct ScopeStateMachine {
     bodyFailure = (error, childFailures.isEmpty)
   }
 
-  /// The owner waits for the children that still live.
+  /// Somebody waits for the children that still live.
   mutating func join(_ node: UnsafeMutablePointer<WaitNode>) -> Attempt {
     guard liveCount > 0 else { return .done }
-    owner = node
+    joiners.append(node)
     return .wait
   }
 
-  /// The owner's wait has ended otherwise.
-  mutating func stopJoining() -> Attempt {
-    owner = nil
+  /// Somebody's wait has ended otherwise.
+  mutating func stopJoining(_ node: UnsafeMutablePointer<WaitNode>) -> Attempt {
+    joiners.remove(node)
     return .done
   }
 
@@ -60,6 +81,7 @@ struct ScopeStateMachine {
 
   /// Whether the invariants hold; for tests.
   func checkInvariants() -> Bool {
-    liveCount >= 0 && (owner == nil || liveCount > 0) && (!isClosed || liveCount == 0)
+    liveCount >= 0 && 0...limit ~= placesTaken && placesTaken <= liveCount && (joiners.isEmpty || liveCount > 0)
+      && (!isClosed || liveCount == 0)
   }
 }

@@ -5,8 +5,10 @@ import Context
 // Unchecked: the lock guards what changes.
 package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
   // Guarded by the lock, all of them.
-  @exclusivity(unchecked) private var machine = ScopeStateMachine()
+  @exclusivity(unchecked) private var machine: ScopeStateMachine
   @exclusivity(unchecked) private var children = ChildList()
+  /// Those that have no place yet among those that run, in the order of their launches. Some may have ended since, cancelled.
+  @exclusivity(unchecked) private var queue = ChildQueue()
   /// Why the children are cancelled, if they are: those that come later are from the start.
   private var reason: (any Error)?
   /// Whether one of them was cancelled so that had not ended.
@@ -18,9 +20,20 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
   /// The coroutine that it belongs to, by number; 0 in `async` code.
   let ownerID: UInt64
 
-  init(name: String) {
+  /// Whether it is there as long as it has children, and not only as long as a function runs that waits for them.
+  private let outlivesOwner: Bool
+  /// Gets the failures of children, which are no failures of the scope then.
+  private let onChildFailure: FailureHandler?
+
+  package typealias FailureHandler = @Sendable (any Error) -> Void
+
+  init(name: String, limit: Int?, outlivesOwner: Bool = false, onChildFailure: FailureHandler?) {
+    require(limit ?? 1 > 0, "at least 1 child of \(WaitText.scope(name)) has to run, not \(limit ?? 0)")
     self.name = name
-    ownerID = CoroutineCore.current?.id ?? 0
+    ownerID = outlivesOwner ? 0 : CoroutineCore.current?.id ?? 0
+    self.outlivesOwner = outlivesOwner
+    self.onChildFailure = onChildFailure
+    machine = ScopeStateMachine(limit: limit ?? .max)
   }
 
   /// The scope's body runs in `region` from here on.
@@ -28,48 +41,84 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     lock.withLock { self.region = region }
   }
 
-  /// Takes in a coroutine that is not scheduled yet.
+  /// Takes in a coroutine that is not scheduled yet. Whether the caller is to schedule it; if not, the scope will.
   @usableFromInline
-  func adopt(_ child: CoroutineCore) {
+  func adopt(_ child: CoroutineCore) -> Bool {
+    // Before another thread could start it.
+    child.willEnd(in: self)
     lock.lock()
+    let action = machine.launch()
     require(
-      machine.launch(), "\(child.description) was launched in \(description), which has ended. Launch before it ends.")
+      action != .refuse,
+      "\(child.description) was launched in \(description), which has ended. Launch before it ends.")
     children.append(child)
+    if action == .queue {
+      child.holdInQueue()
+      queue.append(child)
+    }
     let reason = self.reason
     if reason != nil { isCutShort = true }
     lock.unlock()
-    child.willEnd(in: self)
+    if outlivesOwner { _ = Unmanaged.passRetained(self) }
     if let reason { child.cancel(reason: reason) }
+    return action == .start
   }
 
   /// A child has ended, and has left its stack. With the last of them the scope may go.
   override func childEnded(_ child: CoroutineCore) {
     if let failure = child.failure { return childFailed(child, failure) }
+    let outlivesOwner = self.outlivesOwner
     lock.lock()
     children.remove(child)
     let (_, woken) = machine.childEnded(nil)
+    let next = machine.limit == .max ? nil : startNext(after: child)
     // After the last child the owner may let the scope go at once: nothing of it is touched behind this.
     lock.unlock()
-    woken.wakeOthers()
+    woken.wakeAll()
+    next?.schedule()
+    if outlivesOwner { Unmanaged.passUnretained(self).release() }
   }
 
   @inline(never)
   private func childFailed(_ child: CoroutineCore, _ error: any Error) {
     // That a child which was cancelled says so is no failure.
-    let failure = error is CancellationError && child.isCancelled ? nil : error
+    var failure = error is CancellationError && child.isCancelled ? nil : error
     // It is used after the unlock.
     let kept = Unmanaged.passRetained(self)
-    defer { kept.release() }
+    defer {
+      kept.release()
+      if outlivesOwner { kept.release() }
+    }
+    // As long as the child counts as one that lives: so the scope's end comes behind this.
+    if let error = failure, let onChildFailure {
+      onChildFailure(error)
+      failure = nil
+    }
     lock.lock()
     children.remove(child)
     let (isFirstFailure, woken) = machine.childEnded(failure)
+    let next = machine.limit == .max ? nil : startNext(after: child)
     let region = region
     lock.unlock()
     if isFirstFailure, let failure {
       cancelChildren(reason: failure)
       region?.cancel(reason: failure)
     }
-    woken.wakeOthers()
+    woken.wakeAll()
+    next?.schedule()
+  }
+
+  /// Gives the place of a child that has ended to the next one in the queue, which the caller schedules after the unlock.
+  private func startNext(after child: CoroutineCore) -> CoroutineCore? {
+    guard !child.wasStartedOutOfTurn else { return nil }
+    machine.givePlaceBack()
+    while let next = queue.popFirst() {
+      // One that was cancelled in the queue has been started by that.
+      guard next.claimStart() else { continue }
+      guard machine.takePlace() else { fatalError("a place was given back, and there is none") }
+      return next
+    }
+    return nil
   }
 
   /// The body has ended with an error, perhaps that of a child that it waited for.
@@ -114,29 +163,44 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     var node = WaitNode(.coroutine(.passUnretained(core)))
     withUnsafeMutablePointer(to: &node) { node in
       while !lock.withLock({ machine.close() }) {
-        let cause = wait(core, .join) {
-          machine.join(node)
-        } withdraw: {
-          machine.stopJoining()
-        }
         // Whoever cancelled has cancelled the children too: they end soon, and are waited for all the same.
-        if cause == .cancelled { shield = CancellationRegion(of: core, isShield: true) }
+        if join(core, node) == .cancelled { shield = CancellationRegion(of: core, isShield: true) }
       }
     }
   }
 
   /// The same for a task, which nobody cancels.
   nonisolated(nonsending) func joinChildren() async {
-    while !lock.withLock({ machine.close() }) {
-      let task = WaitingTask()
-      let node = UnsafeMutablePointer<WaitNode>.allocate(capacity: 1)
-      node.initialize(to: WaitNode(.task(.passUnretained(task))))
-      defer { node.deallocate() }
-      _ = await wait(task) {
-        machine.join(node)
-      } withdraw: {
-        machine.stopJoining()
-      }
+    while !lock.withLock({ machine.close() }) { _ = await join() }
+  }
+
+  /// Suspends the running coroutine until no child lives, or it is cancelled. More may be launched after that.
+  func join(until deadline: UInt64) -> WakeCause {
+    let core = CoroutineCore.running(for: "CoroutineScope.join()")
+    var node = WaitNode(.coroutine(.passUnretained(core)))
+    return withUnsafeMutablePointer(to: &node) { join(core, $0, until: deadline) }
+  }
+
+  /// The same for the calling task.
+  nonisolated(nonsending) func join(until deadline: UInt64 = WaitDeadline.never) async -> WakeCause {
+    let task = WaitingTask()
+    let node = UnsafeMutablePointer<WaitNode>.allocate(capacity: 1)
+    node.initialize(to: WaitNode(.task(.passUnretained(task))))
+    defer { node.deallocate() }
+    return await wait(task, until: deadline) {
+      machine.join(node)
+    } withdraw: {
+      machine.stopJoining(node)
+    }
+  }
+
+  private func join(
+    _ core: CoroutineCore, _ node: UnsafeMutablePointer<WaitNode>, until deadline: UInt64 = WaitDeadline.never
+  ) -> WakeCause {
+    wait(core, .join, until: deadline) {
+      machine.join(node)
+    } withdraw: {
+      machine.stopJoining(node)
     }
   }
 
@@ -200,5 +264,27 @@ private struct ChildList {
   /// A reference to each, oldest first: they may end as soon as the lock is gone.
   var all: [CoroutineCore] {
     places.compactMap { $0?.takeUnretainedValue() }.sorted { $0.id < $1.id }
+  }
+}
+
+/// Children that wait for their turn, in order.
+private struct ChildQueue {
+  private var children: [CoroutineCore?] = []
+  private var first = 0
+
+  mutating func append(_ child: CoroutineCore) { children.append(child) }
+
+  mutating func popFirst() -> CoroutineCore? {
+    guard first < children.count else { return nil }
+    defer {
+      children[first] = nil
+      first += 1
+      // Half of it is empty: it is moved for as many as have gone.
+      if first * 2 > children.count {
+        children.removeSubrange(..<first)
+        first = 0
+      }
+    }
+    return children[first]
   }
 }

@@ -53,7 +53,10 @@ extension Select {
     @usableFromInline let coroutine: Unmanaged<CoroutineStorage<Success, Failure>>
 
     @inlinable @inline(__always)
-    public init(_ source: Coroutine<Success, Failure>) { coroutine = .passUnretained(source.storage) }
+    public init(_ source: Coroutine<Success, Failure>) {
+      coroutine = .passUnretained(source.storage)
+      if source.storage.isHeldOnDemand { source.storage.startOnDemand() }
+    }
 
     @inlinable @inline(__always)
     public var layout: Layout { Layout(of: WaitNode.self) }

@@ -1,0 +1,56 @@
+public import Synchronization
+
+/// Whether a coroutine that was created is scheduled, and what else there is to its beginning. One byte, in which the
+/// lowest bit goes once: whoever clears it schedules the coroutine.
+@usableFromInline
+package struct StartMode: OptionSet, Sendable {
+  @usableFromInline package let rawValue: UInt8
+
+  @inlinable
+  package init(rawValue: UInt8) { self.rawValue = rawValue }
+
+  /// It is not scheduled: somebody is still to start it.
+  @inlinable static var held: StartMode { StartMode(rawValue: 1) }
+  /// Whoever waits for its end starts it.
+  @inlinable static var onDemand: StartMode { StartMode(rawValue: 2) }
+  /// It begins even if it was cancelled before.
+  @inlinable static var atomic: StartMode { StartMode(rawValue: 4) }
+  /// It was started, in order to end, by whoever cancelled it, before its turn had come.
+  @inlinable static var outOfTurn: StartMode { StartMode(rawValue: 8) }
+}
+
+extension CoroutineCore {
+  /// Whether it is held for whoever wants its result.
+  @inlinable @inline(__always)
+  final var isHeldOnDemand: Bool { startMode.load(ordering: .relaxed) & 3 == 3 }
+
+  /// Claims the start of one that is held: the first who does schedules it, when it holds no lock.
+  final func claimStart(_ how: StartMode = []) -> Bool {
+    var mode = StartMode(rawValue: startMode.load(ordering: .relaxed))
+    while mode.contains(.held) {
+      let next = mode.subtracting(.held).union(how)
+      let (exchanged, now) = startMode.compareExchange(
+        expected: mode.rawValue, desired: next.rawValue, ordering: .acquiringAndReleasing)
+      if exchanged {
+        // From here on it keeps itself alive, as others do from their creation.
+        if mode.contains(.onDemand) { _ = Unmanaged.passRetained(self) }
+        return true
+      }
+      mode = StartMode(rawValue: now)
+    }
+    return false
+  }
+
+  /// Schedules it, if it is held. Whether it was.
+  @usableFromInline @discardableResult
+  final func startHeld(_ how: StartMode = []) -> Bool {
+    guard claimStart(how) else { return false }
+    schedule()
+    return true
+  }
+
+  /// Whether whoever cancelled it has started it, so that it ends without its turn in its scope.
+  final var wasStartedOutOfTurn: Bool {
+    StartMode(rawValue: startMode.load(ordering: .relaxed)).contains(.outOfTurn)
+  }
+}

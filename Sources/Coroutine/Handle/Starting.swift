@@ -1,0 +1,63 @@
+/// When a coroutine starts, and what a cancel means before it begins: `Coroutine.init(start:name:stackSize:_:)`.
+public enum CoroutineStart: Sendable {
+  /// When somebody wants it: by `start()`, or by waiting for its end. It never runs if nobody does, and goes with its last
+  /// handle.
+  case lazy
+  /// At once, as any other; and its body begins even if it was cancelled before that. Then the first operation in it that
+  /// may suspend throws. For bodies that have to give something back which they were handed.
+  case atomic
+}
+
+extension Coroutine {
+  /// Creates a coroutine that starts in another way than the others. On the scheduler of the coroutine that creates it; else
+  /// on the pool, or on the main queue for code of the main actor.
+  ///
+  /// ```swift
+  /// let index = Coroutine(start: .lazy) { try buildIndex() }
+  /// // …
+  /// let hits = try index.get().hits(for: word)        // starts it, if nobody has before
+  /// ```
+  ///
+  /// The other parameters are those of `init(name:stackSize:_:)`.
+  ///
+  /// - Precondition: `body` is not isolated to an actor, except the main actor: traps.
+  public init(
+    start: CoroutineStart, name: String = "", stackSize: Int? = nil,
+    @_inheritActorContext @_implicitSelfCapture @_eagerMove _ body:
+      @Sendable @escaping @isolated(any) () throws(Failure) -> Success
+  ) {
+    self.init(
+      start, on: .inherited(isolation: body.isolation), name: name, stackSize: stackSize, withoutIsolation(body))
+  }
+
+  /// Creates a coroutine on a scheduler that starts in another way than the others.
+  ///
+  /// The other parameters are those of `init(on:name:stackSize:_:)`.
+  public init(
+    on scheduler: some Scheduler, start: CoroutineStart, name: String = "", stackSize: Int? = nil,
+    _ body: sending @escaping () throws(Failure) -> Success
+  ) {
+    self.init(start, on: SchedulerReference(scheduler), name: name, stackSize: stackSize, body)
+  }
+
+  private init(
+    _ start: CoroutineStart, on scheduler: SchedulerReference, name: String, stackSize: Int?,
+    _ body: sending @escaping () throws(Failure) -> Success
+  ) {
+    switch start {
+    case .lazy:
+      storage = CoroutineStorage(on: scheduler, name: name, stackSize: stackSize, body: body)
+      storage.holdOnDemand()
+    case .atomic:
+      storage = CoroutineStorage.create(on: scheduler, name: name, stackSize: stackSize, body: body)
+      storage.beginsAtomically()
+      storage.schedule()
+    }
+  }
+
+  /// Starts a coroutine that was created with `.lazy`, if nobody has before. Callable from any thread.
+  ///
+  /// - Returns: whether this call started it.
+  @discardableResult
+  public func start() -> Bool { storage.startHeld() }
+}

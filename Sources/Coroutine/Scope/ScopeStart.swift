@@ -1,0 +1,90 @@
+import Synchronization
+
+extension CoroutineScope {
+  /// Starts a child, and suspends the calling coroutine until that says that it is ready. Then the child goes on, as any
+  /// other of the scope. (trio's `nursery.start`.)
+  ///
+  /// ```swift
+  /// let port = try scope.start(name: "server") { ready in
+  ///   let listener = try TCPListener(host: "::", port: 0)
+  ///   ready(listener.port)
+  ///   try listener.serve { connection in … }
+  /// }
+  /// ```
+  ///
+  /// What the child throws before it is ready is thrown here, and is no failure of the scope. If the caller is cancelled
+  /// meanwhile, so is the child.
+  ///
+  /// - Parameter body: what the child does; calls `ready` once.
+  /// - Returns: what `ready` was given.
+  /// - Throws: what the child throws before it is ready; `ChildNotReady` if it ends without a word; `CancellationError` if
+  ///   the caller or the child is cancelled before.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @_disfavoredOverload @available(*, noasync, message: "start children that report when they are ready in coroutines")
+  public func start<Value: Sendable>(
+    name: String = "", stackSize: Int? = nil, _ body: sending @escaping (ReadySignal<Value>) throws -> Void
+  ) throws -> Value {
+    let core = CoroutineCore.running(for: "CoroutineScope.start")
+    let suspension = SuspensionStorage<Value>(of: core)
+    let signal = ReadySignal(Resumption(suspension))
+    let child = CoroutineStorage<Void, any Error>.create(on: .inherited, name: name, stackSize: stackSize) {
+      try signal.run(body)
+    }
+    // Cancelled before it has begun it would not say so.
+    child.beginsAtomically()
+    if storage.adopt(child) { child.schedule() }
+    guard let outcome = suspension.wait(core, .suspension) else {
+      child.cancel(reason: nil)
+      throw CancellationError()
+    }
+    return try outcome.get()
+  }
+}
+
+/// By which a child says that it is ready: `CoroutineScope.start(name:stackSize:_:)`.
+public struct ReadySignal<Value: Sendable>: Sendable {
+  private let state: State
+
+  private final class State: Sendable {
+    let resumption: Resumption<Value>
+    let isGiven = Atomic<Bool>(false)
+
+    init(_ resumption: Resumption<Value>) {
+      self.resumption = resumption
+    }
+  }
+
+  init(_ resumption: Resumption<Value>) {
+    state = State(resumption)
+  }
+
+  /// The child is ready: whoever has started it goes on. From any thread; once, later calls have no effect.
+  public func callAsFunction(_ value: Value) {
+    if claim() { state.resumption.returning(value) }
+  }
+
+  private func claim() -> Bool { !state.isGiven.exchange(true, ordering: .relaxed) }
+
+  /// The child.
+  fileprivate func run(_ body: (ReadySignal) throws -> Void) throws {
+    do {
+      try Coroutine.checkCancellation()
+      try body(self)
+    } catch {
+      guard claim() else { throw error }
+      state.resumption.throwing(error)
+      return
+    }
+    if claim() { state.resumption.throwing(ChildNotReady()) }
+  }
+}
+
+extension ReadySignal where Value == Void {
+  /// The child is ready.
+  public func callAsFunction() { self(()) }
+}
+
+/// A child that was to say when it is ready has ended without.
+public struct ChildNotReady: Error, CustomStringConvertible {
+  public var description: String { "the child has ended without having said that it is ready" }
+}

@@ -1,0 +1,324 @@
+import CoroutineTestSupport
+import Dispatch
+import Synchronization
+import Testing
+
+@testable import Coroutine
+
+/// Scopes whose children fail alone, whose children are limited, that are objects; children that say when they are ready.
+@Suite(.ownThreads) struct ScopeKindsTests {
+  private struct Broken: Error {
+    var number = 0
+  }
+
+  // MARK: Failing alone
+
+  @Test func aChildThatFailsAloneConcernsTheHandlerOnly() async throws {
+    let log = Log()
+    try await serially {
+      let numbers = Channel<Int>()
+      let result = try withScope(onChildFailure: { log.add("failed: \($0)") }) { scope in
+        let failing = scope.launch { throw Broken(number: 1) }
+        let sibling = scope.launch { try numbers.receive() }
+        scope.launch { throw CancellationError() }
+        Coroutine.yield()
+        log.add(outcome { try failing.get() })
+        try numbers.send(7)
+        return try sibling.get()
+      }
+      log.add("\(result)")
+    }
+    #expect(log.all == ["failed: Broken(number: 1)", "failed: CancellationError()", "Broken(number: 1)", "7"])
+  }
+
+  @Test func theScopeEndsBehindItsLastHandler() async throws {
+    let handled = Atomic<Int>(0)
+    let count = amount(200, sanitized: 20)
+    try await Coroutine {
+      for round in 1...count {
+        try withScope(onChildFailure: { _ in handled.add(1, ordering: .relaxed) }) { scope in
+          for _ in 0..<3 { scope.launch { throw Broken() } }
+        }
+        #expect(handled.load(ordering: .relaxed) == 3 * round)
+      }
+    }.get()
+  }
+
+  @Test func anErrorOfTheBodyStillCancelsTheChildren() async throws {
+    let log = Log()
+    let never = Channel<Int>()
+    try await serially {
+      log.add(
+        outcome {
+          try withScope(onChildFailure: { log.add("failed: \($0)") }) { scope in
+            scope.launch { log.add(outcome { _ = try never.receive() }) }
+            Coroutine.yield()
+            throw Broken(number: 2)
+          }
+        })
+    }
+    #expect(log.all == ["cancelled", "Broken(number: 2)"])
+  }
+
+  // MARK: Limited
+
+  @Test func noMoreChildrenRunThanTheLimitAndTheOthersStartInOrder() async throws {
+    let log = Log()
+    try await serially {
+      try withScope(limit: 2) { scope in
+        for number in 0..<5 {
+          scope.launch {
+            log.add("\(number) in")
+            Coroutine.yield()
+            log.add("\(number) out")
+          }
+        }
+        log.add("launched")
+      }
+    }
+    #expect(
+      log.all == [
+        "launched", "0 in", "1 in", "0 out", "1 out", "2 in", "3 in", "2 out", "3 out", "4 in", "4 out",
+      ])
+  }
+
+  @Test func aChildThatIsCancelledInTheQueueEndsAtOnceAndTakesNoPlace() async throws {
+    let log = Log()
+    try await serially {
+      let release = Channel<Void>()
+      try withScope(limit: 1) { scope in
+        scope.launch { try release.receive() }
+        let queued = (0..<3).map { number in scope.launch { log.add("ran \(number)") } }
+        Coroutine.yield()
+        log.add("\(queued[0].state)")
+        queued[0].cancel()
+        log.add(outcome { try queued[0].get() })
+        log.add("\(queued[1].isFinished)")
+        try release.send(())
+        try queued[2].get()
+      }
+    }
+    #expect(log.all == ["ready", "cancelled", "false", "ran 1", "ran 2"])
+  }
+
+  @Test func aFailureEndsThoseInTheQueueToo() async throws {
+    let log = Log()
+    try await serially {
+      log.add(
+        outcome {
+          try withScope(limit: 1) { scope in
+            scope.launch { throw Broken(number: 3) }
+            for _ in 0..<3 { scope.launch { log.add("ran") } }
+          }
+        })
+    }
+    #expect(log.all == ["Broken(number: 3)"])
+  }
+
+  private final class Load: Sendable {
+    let running = Atomic<Int>(0)
+    let most = Atomic<Int>(0)
+
+    func run() {
+      let now = running.add(1, ordering: .relaxed).newValue
+      var before = most.load(ordering: .relaxed)
+      while before < now {
+        let (isExchanged, found) = most.compareExchange(expected: before, desired: now, ordering: .relaxed)
+        before = isExchanged ? now : found
+      }
+      Coroutine.yield()
+      running.subtract(1, ordering: .relaxed)
+    }
+  }
+
+  @Test func manyChildrenOnManyThreadsKeepToTheLimit() async throws {
+    let load = Load()
+    let count = amount(5_000, sanitized: 500)
+    try await Coroutine {
+      try withScope(limit: 3) { scope in
+        for number in 0..<count {
+          let child = scope.launch { load.run() }
+          if number.isMultiple(of: 7) { child.cancel() }
+        }
+      }
+    }.get()
+    #expect(load.running.load(ordering: .relaxed) == 0 && 1...3 ~= load.most.load(ordering: .relaxed))
+  }
+
+  @Test func aLimitOfNothingTraps() async {
+    let exit = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      try await Coroutine { try withScope(name: "s", limit: 0) { _ in } }.get()
+    }
+    #expect(standardError(of: exit).contains("at least 1 child of scope \"s\" has to run, not 0"))
+  }
+
+  @Test func everySequenceOfLaunchesAndEndsKeepsToTheLimit() {
+    // 0: launch, 1: a running child ends, 2: a queued one starts if it may, 3: a queued one ends without its turn
+    everySequence(of: 4, length: amount(8, sanitized: 6)) { events in
+      var machine = ScopeStateMachine(limit: 2)
+      var (running, queued) = (0, 0)
+      for event in events {
+        switch event {
+        case 0:
+          let action = machine.launch()
+          #expect(action == (running < 2 ? .start : .queue))
+          if action == .start { running += 1 } else { queued += 1 }
+        case 1 where running > 0:
+          machine.givePlaceBack()
+          _ = machine.childEnded(nil)
+          running -= 1
+        case 2 where queued > 0:
+          let starts = machine.takePlace()
+          #expect(starts == (running < 2))
+          if starts { (running, queued) = (running + 1, queued - 1) }
+        case 3 where queued > 0:
+          _ = machine.childEnded(nil)
+          queued -= 1
+        default: break
+        }
+        #expect(machine.checkInvariants())
+        #expect(machine.placesTaken == running && machine.liveCount == running + queued)
+      }
+    }
+  }
+
+  // MARK: As an object
+
+  @Test func aScopeAsAnObjectIsJoinedAndCancelledByItsOwner() async throws {
+    let log = Log()
+    let never = Channel<Int>()
+    try await serially {
+      let scope = CoroutineScope(name: "session")
+      scope.launch { log.add("first") }
+      try scope.join()
+      scope.launch { log.add(outcome { _ = try never.receive() }) }
+      let joiners = (0..<2).map { _ in Coroutine { log.add(outcome { try scope.join() }) } }
+      Coroutine.yield()
+      log.add("\(joiners[0].suspension?.waitsFor ?? "")")
+      log.add(outcome { try scope.join(timeout: .zero) })
+      joiners[1].cancel()
+      Coroutine.yield()
+      scope.cancel()
+      for joiner in joiners { try joiner.get() }
+      let late = scope.launch { log.add("ran late") }
+      log.add(outcome { try late.get() })
+    }
+    #expect(
+      log.all == [
+        "first", "the children of scope \"session\"", "timed out", "cancelled", "cancelled", "done", "cancelled",
+      ])
+  }
+
+  @Test func theChildrenAreCancelledWithTheLastHandle() async throws {
+    let log = Log()
+    let never = Channel<Int>()
+    try await serially {
+      func launch() -> Coroutine<Void, any Error> {
+        let scope = CoroutineScope()
+        return scope.launch { log.add(outcome { _ = try never.receive() }) }
+      }
+      let child = launch()
+      try? child.get()
+      log.add("\(child.isCancelled)")
+    }
+    // Before it had begun.
+    #expect(log.all == ["true"])
+  }
+
+  @Test func aFailureIsThrownByJoinAndCancelsTheOthers() async throws {
+    let never = Channel<Int>()
+    let scope = CoroutineScope()
+    scope.launch { throw Broken(number: 4) }
+    let sibling = scope.launch { _ = try never.receive() }
+    let error = await #expect(throws: Broken.self) { try await scope.join() }
+    #expect(error?.number == 4 && sibling.isCancelled)
+    let alone = CoroutineScope(onChildFailure: { _ in })
+    alone.launch { throw Broken() }
+    let other = alone.launch { 1 }
+    try await alone.join()
+    #expect(try await other.get() == 1)
+  }
+
+  @Test func aScopeThatIsDroppedWhileItsChildrenEndIsThereForTheLast() async throws {
+    for _ in 0..<amount(1_000, sanitized: 100) {
+      func launch() -> [Coroutine<Void, Never>] {
+        let scope = CoroutineScope(limit: 2)
+        return (0..<4).map { _ in scope.launch { Coroutine.yield() } }
+      }
+      for child in launch() { _ = try? await child.get() }
+    }
+  }
+
+  // MARK: Ready
+
+  @Test func aStartReturnsWhatTheChildSaysAndTheChildGoesOn() async throws {
+    let log = Log()
+    try await serially {
+      try withScope { scope in
+        let port = try scope.start(name: "server") { (ready: ReadySignal<Int>) in
+          log.add("begins")
+          Coroutine.yield()
+          ready(8080)
+          ready(8081)
+          log.add("goes on")
+        }
+        log.add("port \(port)")
+      }
+      log.add("end")
+    }
+    #expect(
+      log.all == ["begins", "goes on", "port 8080", "end"] || log.all == ["begins", "port 8080", "goes on", "end"])
+  }
+
+  @Test func aChildThatFailsBeforeItIsReadyFailsTheStartOnly() async throws {
+    let log = Log()
+    let never = Channel<Int>()
+    try await serially {
+      try withScope { scope in
+        let sibling = scope.launch { log.add(outcome { _ = try never.receive(timeout: .milliseconds(1)) }) }
+        log.add(outcome { _ = try scope.start { (_: ReadySignal<Int>) in throw Broken(number: 5) } })
+        log.add(outcome { try scope.start { (_: ReadySignal<Void>) in } })
+        try sibling.get()
+      }
+      log.add(
+        outcome {
+          try withScope { scope in
+            try scope.start { ready in
+              ready()
+              throw Broken(number: 6)
+            }
+          }
+        })
+    }
+    #expect(
+      log.all == [
+        "Broken(number: 5)", "the child has ended without having said that it is ready", "timed out",
+        "Broken(number: 6)",
+      ])
+  }
+
+  @Test func aStarterThatIsCancelledCancelsTheChild() async throws {
+    let log = Log()
+    let never = Channel<Int>()
+    try await serially {
+      let starter = Coroutine {
+        try withScope { scope in
+          try scope.start { (_: ReadySignal<Void>) in log.add(outcome { _ = try never.receive() }) }
+        }
+      }
+      Coroutine.yield()
+      Coroutine.yield()
+      starter.cancel()
+      log.add(outcome { try starter.get() })
+      // A scope that is cancelled already: the child begins, and says so.
+      log.add(
+        outcome {
+          try withScope { scope in
+            scope.cancel()
+            try withCancellationShield { try scope.start { (ready: ReadySignal<Void>) in ready() } }
+          }
+        })
+    }
+    #expect(log.all == ["cancelled", "cancelled", "cancelled"])
+  }
+}
