@@ -9,6 +9,10 @@ struct RandomWord {
   @inlinable @inline(__always)
   init() { state = 0 }
 
+  /// No chance: each number is 0.
+  @inlinable @inline(__always)
+  static var none: RandomWord { RandomWord() }
+
   /// Numbers for one of many users: neighbouring seeds begin far from each other.
   @inlinable
   init(seed: UInt64) {

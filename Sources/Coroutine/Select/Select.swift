@@ -63,7 +63,7 @@ public func select<Output>(_ cases: [any SelectCase<Output>]) throws -> Output {
 
 extension Select {
   @inlinable @inline(__always)
-  static func run<Cases: SelectCase>(_ cases: Cases) throws -> Cases.Output {
+  static func run<Cases: SelectCase>(_ cases: Cases, isBiased: Bool = false) throws -> Cases.Output {
     // Not counted: it keeps itself alive while it runs.
     let core = Unmanaged.passUnretained(CoroutineCore.running(for: "select"))
     let operations = cases.operations
@@ -71,7 +71,7 @@ extension Select {
     return try withUnsafeTemporaryAllocation(byteCount: max(layout.size, 1), alignment: layout.alignment) { memory in
       // Not empty: it has an address.
       let memory = memory.baseAddress!
-      guard let index = choose(operations, count, memory, for: core) else {
+      guard let index = choose(operations, count, memory, for: core, isBiased: isBiased) else {
         throw CancellationError()
       }
       // Until here: the operations hold nothing themselves.

@@ -2,7 +2,8 @@ public import Context
 
 // How one of several operations is chosen, after Go's select.
 //
-// 1. Look at them in random order, each under its own lock: the first that can be done is done. Nothing else is touched.
+// 1. Look at them in random order (a biased one: in theirs), each under its own lock: the first that can be done is done.
+//    Nothing else is touched.
 // 2. None can: take the locks of all, and look again. Still none: a node goes into each queue, all for the same wait, so
 //    that a waker that claims it has chosen, and those of other queues can't. With that the coroutine leaves its stack;
 //    whoever resumed it unlocks everything, and only then lets the wait be claimed: see `AfterSwitch.unlockAll`.
@@ -15,23 +16,27 @@ extension Select {
   /// Does one of the operations. Returns which, its node filled; `nil`: the coroutine was cancelled.
   @inlinable @inline(__always)
   static func choose<Operations: SelectOperations>(
-    _ operations: Operations, _ count: Int, _ memory: UnsafeMutableRawPointer, for core: Unmanaged<CoroutineCore>
+    _ operations: Operations, _ count: Int, _ memory: UnsafeMutableRawPointer, for core: Unmanaged<CoroutineCore>,
+    isBiased: Bool
   ) -> Int? {
-    guard count > PollOrder.wordCapacity else { return choose(operations, count, memory, for: core, table: nil) }
+    guard count > PollOrder.wordCapacity else {
+      return choose(operations, count, memory, for: core, table: nil, isBiased: isBiased)
+    }
     return withUnsafeTemporaryAllocation(of: UInt32.self, capacity: count) { table in
-      choose(operations, count, memory, for: core, table: table.baseAddress)
+      choose(operations, count, memory, for: core, table: table.baseAddress, isBiased: isBiased)
     }
   }
 
   @inlinable @inline(__always)
   static func choose<Operations: SelectOperations>(
     _ operations: Operations, _ count: Int, _ memory: UnsafeMutableRawPointer, for core: Unmanaged<CoroutineCore>,
-    table: UnsafeMutablePointer<UInt32>?
+    table: UnsafeMutablePointer<UInt32>?, isBiased: Bool
   ) -> Int? {
     guard !core._withUnsafeGuaranteedRef({ $0.isInterrupted }) else { return nil }
-    var order = PollOrder(of: count, core._withUnsafeGuaranteedRef { $0.random.seeded($0.id) }, table: table)
+    let random = isBiased ? RandomWord.none : core._withUnsafeGuaranteedRef { $0.random.seeded($0.id) }
+    var order = PollOrder(of: count, random, table: table)
     let index = poll(operations, memory, for: .coroutine(core), &order)
-    core._withUnsafeGuaranteedRef { $0.random = order.random }
+    if !isBiased { core._withUnsafeGuaranteedRef { $0.random = order.random } }
     return index ?? core._withUnsafeGuaranteedRef { waitUnlessDefault(operations, memory, for: $0, order) }
   }
 

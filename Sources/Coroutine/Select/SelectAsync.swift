@@ -51,15 +51,28 @@ nonisolated(nonsending) public func select<Output>(_ cases: [any SelectCase<Outp
   try await Select.run(Select.Each(cases.map { Select.Awaited(Select.Erased($0)) }))
 }
 
+/// Waits, in `async` code, until one of several operations can be done, and does that one; of those that can be done at once
+/// the first. As in a coroutine.
+///
+/// - Throws: as `select(_:)`.
+@inlinable
+nonisolated(nonsending) public func selectBiased<Output, Cases: AsyncSelectCase>(
+  @Select.AsyncBuilder<Output> _ cases: () throws -> Cases
+) async throws -> Output where Cases.Output == Output {
+  try await Select.run(cases(), isBiased: true)
+}
+
 extension Select {
   @inlinable
-  nonisolated(nonsending) static func run<Cases: AsyncSelectCase>(_ cases: Cases) async throws -> Cases.Output {
+  nonisolated(nonsending) static func run<Cases: AsyncSelectCase>(
+    _ cases: Cases, isBiased: Bool = false
+  ) async throws -> Cases.Output {
     let operations = cases.operations
     let layout = operations.layout
     // On the heap, since a task has no stack to wait on.
     let memory = UnsafeMutableRawPointer.allocate(byteCount: layout.size, alignment: layout.alignment)
     defer { memory.deallocate() }
-    guard let index = await choose(operations, memory) else { throw CancellationError() }
+    guard let index = await choose(operations, memory, isBiased: isBiased) else { throw CancellationError() }
     // Until here: the operations hold nothing themselves.
     cases.keepAlive()
     return try await cases.finish(index, of: operations, memory)
@@ -68,14 +81,14 @@ extension Select {
   /// Does one of the operations. Returns which, its node filled; `nil`: the task was cancelled.
   @inlinable
   nonisolated(nonsending) static func choose<Operations: SelectOperations>(
-    _ operations: Operations, _ memory: UnsafeMutableRawPointer
+    _ operations: Operations, _ memory: UnsafeMutableRawPointer, isBiased: Bool
   ) async -> Int? {
     let count = operations.count
     require(count > 0, "a select without a case would wait for ever: give it one, or `otherwise`")
     guard !Task.isCancelled else { return nil }
     let table: UnsafeMutablePointer<UInt32>? = count > PollOrder.wordCapacity ? .allocate(capacity: count) : nil
     defer { table?.deallocate() }
-    var order = PollOrder(of: count, .unique(), table: table)
+    var order = PollOrder(of: count, isBiased ? .none : .unique(), table: table)
     let task = WaitingTask()
     if let index = poll(operations, memory, for: .task(.passUnretained(task)), &order) { return index }
     let fallback = fallback(of: operations, memory)

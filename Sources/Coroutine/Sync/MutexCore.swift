@@ -91,9 +91,16 @@ class MutexCore: Waitable, @unchecked Sendable {
 
   /// Under the lock.
   private final func attempt(_ node: MutexStateMachine.Node) -> Attempt {
+    if takeOrMark(node.pointee.holder, node.pointee.place) { return .done }
+    machine.append(node)
+    return .wait
+  }
+
+  /// Under the lock: takes the mutex, if it is free. If not, it is marked: its holder needs the lock to give it back.
+  private final func takeOrMark(_ holder: LockHolder, _ place: HolderPlace) -> Bool {
     var found = word.load(ordering: .relaxed)
     while true {
-      let step = MutexStateMachine.lock(by: node.pointee.holder, found: found)
+      let step = MutexStateMachine.lock(by: holder, found: found)
       let desired =
         switch step {
         case .take(let word), .wait(let word): word
@@ -101,15 +108,13 @@ class MutexCore: Waitable, @unchecked Sendable {
       // A free one is taken, and one without waiters given back, without the lock.
       let (exchanged, now) = word.compareExchange(
         expected: found, desired: desired, successOrdering: .acquiring, failureOrdering: .relaxed)
-      if exchanged, case .take = step {
-        place.store(node.pointee.place.address, ordering: .relaxed)
-        return .done
+      guard exchanged else {
+        found = now
+        continue
       }
-      if exchanged {
-        machine.append(node)
-        return .wait
-      }
-      found = now
+      guard case .take = step else { return false }
+      self.place.store(place.address, ordering: .relaxed)
+      return true
     }
   }
 
@@ -164,9 +169,22 @@ class MutexCore: Waitable, @unchecked Sendable {
     }.value
   }
 
+  // MARK: As a case of a select, with the lock
+
+  /// Takes the mutex, if it is free; if not, it is ready to be waited for, as long as the lock is held.
+  final func tryLockMarking(_ holder: LockHolder, _ place: HolderPlace) -> Bool {
+    requireNotHeld(by: holder)
+    return takeOrMark(holder, place)
+  }
+
+  /// Waits for a mutex that was marked under the same lock.
+  final func enqueue(_ node: MutexStateMachine.Node) { machine.append(node) }
+
+  final func dequeue(_ node: MutexStateMachine.Node) { machine.withdraw(node) }
+
   // MARK: For people
 
-  private final var holder: LockHolder { MutexStateMachine.holder(in: word.load(ordering: .acquiring)) }
+  final var holder: LockHolder { MutexStateMachine.holder(in: word.load(ordering: .acquiring)) }
 
   override package final func wakers(_ operation: WaitReason.Operation) -> Wakers { Wakers(holder: holder.coroutineID) }
 

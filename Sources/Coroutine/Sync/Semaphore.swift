@@ -28,8 +28,17 @@ public struct Semaphore: Sendable {
   /// The name it was given; empty without one.
   public var name: String { storage.name }
 
-  /// How many permits nobody has, at this moment. From any thread.
-  public var available: Int { storage.available }
+  /// How many permits nobody has, at this moment: none where some are still to be taken away. From any thread.
+  public var available: Int { max(0, storage.available) }
+
+  /// Changes how many permits there are in all. Callable from any thread.
+  ///
+  /// ```swift
+  /// connections.changePermits(by: -4)       // four fewer at once, as soon as they come back
+  /// ```
+  ///
+  /// Those that are taken away are the free ones first, and then the next that are released: nobody loses one that he has.
+  public func changePermits(by difference: Int) { storage.changePermits(by: difference) }
 
   /// Takes permits; suspends the calling coroutine until there are enough and nobody is before it.
   ///
@@ -169,12 +178,27 @@ final class SemaphoreStorage: Waitable, @unchecked Sendable {
     woken.wakeAll()
   }
 
+  func changePermits(by difference: Int) {
+    lock.lock()
+    let woken = machine.changePermits(by: difference)
+    lock.unlock()
+    woken.wakeAll()
+  }
+
   var available: Int { lock.withLock { machine.available } }
+
+  // MARK: As a case of a select, with the lock
+
+  func attempt(_ count: Int) -> Bool { machine.tryAcquire(count) }
+
+  func enqueue(_ node: UnsafeMutablePointer<SemaphoreNode>) { _ = machine.acquire(node) }
+
+  func dequeue(_ node: UnsafeMutablePointer<SemaphoreNode>) -> ClaimedWaiters { machine.withdraw(node) }
 
   /// How many wait, those included that have given up but not yet left. Linear.
   var waiterCount: Int { lock.withLock { machine.waiters.count } }
 
-  private func requireNotNegative(_ count: Int) {
+  func requireNotNegative(_ count: Int) {
     require(count >= 0, "\(count) permits of \(named("semaphore", name)): the number must not be negative")
   }
 
@@ -185,7 +209,8 @@ final class SemaphoreStorage: Waitable, @unchecked Sendable {
 
 /// The permits that nobody has, and who waits for how many. Pure: no lock, no switch.
 ///
-/// Invariant: whoever is first in the queue, if its wait has not ended, wants more than there are.
+/// Invariant: whoever is first in the queue, if its wait has not ended, wants more than there are. There may be fewer than
+/// none: so many of those that come back are taken away.
 struct SemaphoreStateMachine {
   typealias Node = UnsafeMutablePointer<SemaphoreNode>
 
@@ -210,12 +235,17 @@ struct SemaphoreStateMachine {
     return true
   }
 
-  /// Permits come back. Returns those who have got theirs.
-  mutating func release(_ count: Int) -> ClaimedWaiters {
-    let (sum, isTooMuch) = available.addingReportingOverflow(count)
+  /// There are more permits, or fewer. Returns those who have got theirs.
+  mutating func changePermits(by difference: Int) -> ClaimedWaiters {
+    let (sum, isTooMuch) = available.addingReportingOverflow(difference)
     require(!isTooMuch, "a Semaphore can't have more than Int.max permits")
     available = sum
     return grant()
+  }
+
+  /// Permits come back. Returns those who have got theirs.
+  mutating func release(_ count: Int) -> ClaimedWaiters {
+    changePermits(by: count)
   }
 
   /// Somebody gives up: those behind it may have been held up by it alone.

@@ -24,7 +24,7 @@ import Synchronization
 /// It may be used again when the count has been zero. All operations take constant time, beside what they wake. Copies are
 /// the same group.
 public struct WaitGroup: Sendable {
-  private let storage: WaitGroupStorage
+  let storage: WaitGroupStorage
 
   /// A group with so many things to be done.
   ///
@@ -150,6 +150,14 @@ final class WaitGroupStorage: Waitable, @unchecked Sendable {
     }
     try cause.check(timeout)
   }
+
+  // MARK: As a case of a select, with the lock
+
+  var isDone: Bool { machine.count == 0 }
+
+  func enqueue(_ node: UnsafeMutablePointer<WaitNode>) { _ = machine.wait(node) }
+
+  func dequeue(_ node: UnsafeMutablePointer<WaitNode>) { _ = machine.withdraw(node) }
 
   override func describe(_ operation: WaitReason.Operation) -> String {
     WaitText.group(name, count: count)

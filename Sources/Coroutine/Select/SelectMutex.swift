@@ -1,0 +1,62 @@
+extension CoroutineMutex {
+  /// A case of a `select`: takes the mutex, if that can be done before another case is chosen. Where it is not chosen it has
+  /// not taken it.
+  ///
+  /// - Parameter handler: runs with the value, after the choice, on the calling coroutine; may suspend and throw. Afterwards
+  ///   the mutex is free.
+  /// - Precondition: the caller does not hold the mutex already: traps.
+  public func onLock<Output>(
+    _ handler: @escaping (inout sending Value) throws -> Output
+  ) -> Select.Case<Select.Locking, Output> {
+    Select.Case(Select.Locking.Source(core: storage)) { [storage] _ in
+      let holder = storage.holder
+      defer { storage.unlock(holder) }
+      return try handler(&storage.value.pointee)
+    }
+  }
+}
+
+extension Select {
+  /// What a case waits for that wants a mutex.
+  public struct Locking: SelectOperation {
+    private let core: Unmanaged<MutexCore>
+
+    /// A mutex, whatever it guards.
+    public struct Source: Sendable {
+      let core: MutexCore
+    }
+
+    public init(_ source: Source) { core = .passUnretained(source.core) }
+
+    public var layout: Layout { Layout(of: MutexNode.self) }
+
+    public var target: Target { Target(.waitable(.fromOpaque(core.toOpaque()), .lock)) }
+
+    public func attempt(_ node: UnsafeMutableRawPointer, for party: Party) -> Attempt {
+      let (holder, place) = Self.holder(for: party)
+      return Attempt(core._withUnsafeGuaranteedRef { $0.tryLockMarking(holder, place) } ? .done : .wait)
+    }
+
+    public func enqueue(_ node: UnsafeMutableRawPointer, for party: Party) {
+      let (holder, place) = Self.holder(for: party)
+      let node = node.initializeMemory(
+        as: MutexNode.self,
+        to: MutexNode(wait: WaitNode(party.waiter, cause: party.cause), holder: holder, place: place))
+      core._withUnsafeGuaranteedRef { $0.enqueue(node) }
+    }
+
+    public func dequeue(_ node: UnsafeMutableRawPointer) -> Attempt {
+      core._withUnsafeGuaranteedRef { $0.dequeue(node.assumingMemoryBound(to: MutexNode.self)) }
+      return Attempt(.done)
+    }
+
+    public func discard(_ node: UnsafeMutableRawPointer) {}
+
+    public func take(_ node: UnsafeMutableRawPointer) {}
+
+    private static func holder(for party: Party) -> (LockHolder, HolderPlace) {
+      guard case .coroutine(let core) = party.waiter else { return (.current, .none) }
+      return core._withUnsafeGuaranteedRef { (LockHolder($0), HolderPlace($0)) }
+    }
+  }
+}
