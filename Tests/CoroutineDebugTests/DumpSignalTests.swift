@@ -45,9 +45,12 @@ private func awaitSignal(_ channel: Channel<Int>) throws -> Int {
       symlink(path + ".other", path + ".link")
       try CoroutineDump.onSignal(SIGUSR1, to: .file(path + ".link"))
       try CoroutineDump.onSignal(SIGUSR2, to: .file(path))
-      kill(getpid(), SIGUSR1)
-      // Dumps are made in the order of the signals.
-      kill(getpid(), SIGUSR2)
+      // Dumps are made in the order of the signals, and both of these come to this thread: one at a time. It may block them.
+      var signals = sigset_t()
+      sigfillset(&signals)
+      pthread_sigmask(SIG_UNBLOCK, &signals, nil)
+      raise(SIGUSR1)
+      raise(SIGUSR2)
       while access(path, F_OK) != 0 { usleep(1000) }
       #expect(access(path + ".other", F_OK) != 0)
     }

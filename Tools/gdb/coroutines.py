@@ -40,7 +40,7 @@ select_targets select_count target_stride target_operation target_tag target_wai
 
 # As Swift's `WaitOperation` and `WaitKind` number them.
 OPERATIONS = """send receive join suspension sleep promise select lock async permit condition barrier group
-once read write accept connect""".split()
+once read write accept connect blocking""".split()
 KINDS = [
     "coroutine", "channel", "promise", "several ends", "generator", "scope", "a callback", "barrier", "wait group", "mutex",
     "read-write lock", "once", "semaphore", "condition", "actor", "an actor's answer", "descriptor",
