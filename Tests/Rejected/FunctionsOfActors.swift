@@ -33,6 +33,8 @@ import Coroutine
   // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
   Coroutine(on: .pool) { @MainActor in model.bump() }
   // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
+  _ = Coroutine(on: .pool, start: .lazy, model.bump)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
   Coroutine.detached(on: .pool, model.bump)
   // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
   Coroutine.immediate(on: .pool, model.bump)

@@ -66,8 +66,10 @@ extension ChannelSender where Element: Sendable {
   /// Sends an element from a plain thread: `Channel.sendBlocking(_:timeout:)`.
   @inlinable
   @available(*, noasync, message: "use 'await send(_:)' in async code")
-  public func sendBlocking(_ element: Element, timeout: Duration? = nil) throws {
-    try end.channel.sendBlocking(element, timeout: timeout)
+  public func sendBlocking(
+    _ element: Element, timeout: Duration? = nil, file: StaticString = #fileID, line: UInt = #line
+  ) throws {
+    try end.channel.sendBlocking(element, timeout: timeout, file: file, line: line)
   }
 }
 
@@ -139,8 +141,10 @@ extension ChannelReceiver where Element: ~Copyable {
   /// Takes the element that was sent first, on a plain thread: `Channel.receiveBlocking(timeout:)`.
   @inlinable
   @available(*, noasync, message: "use 'await receive()' in async code")
-  public func receiveBlocking(timeout: Duration? = nil) throws -> sending Element {
-    try end.channel.receiveBlocking(timeout: timeout)
+  public func receiveBlocking(
+    timeout: Duration? = nil, file: StaticString = #fileID, line: UInt = #line
+  ) throws -> sending Element {
+    try end.channel.receiveBlocking(timeout: timeout, file: file, line: line)
   }
 
   /// Takes the element that was sent first, if there is one, from everywhere: `Channel.tryReceive()`.

@@ -35,8 +35,9 @@ extension Coroutine {
   /// The other parameters are those of `init(on:name:stackSize:_:)`.
   public init(
     on scheduler: some Scheduler, start: CoroutineStart, name: String = "", stackSize: Int? = nil,
-    _ body: sending @escaping () throws(Failure) -> Success
+    _ body: sending (() throws(Failure) -> Success)?
   ) {
+    guard let body else { missingFunction() }
     self.init(start, on: SchedulerReference(scheduler), name: name, stackSize: stackSize, body)
   }
 

@@ -22,8 +22,9 @@ extension CoroutineScope {
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @_disfavoredOverload @available(*, noasync, message: "start children that report when they are ready in coroutines")
   public func start<Value: Sendable>(
-    name: String = "", stackSize: Int? = nil, _ body: sending @escaping (ReadySignal<Value>) throws -> Void
+    name: String = "", stackSize: Int? = nil, _ body: sending ((ReadySignal<Value>) throws -> Void)?
   ) throws -> Value {
+    guard let body else { missingFunction() }
     let core = CoroutineCore.running(for: "CoroutineScope.start")
     let suspension = SuspensionStorage<Value>(of: core)
     let signal = ReadySignal(Resumption(suspension))
