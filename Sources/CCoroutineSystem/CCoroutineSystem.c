@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -25,6 +26,20 @@ int coroutine_system_create_thread(pthread_t *thread, void *(*body)(void *), voi
     if (atomic_compare_exchange_weak(&refusals, &left, left - 1)) return EAGAIN;
   }
   return pthread_create(thread, NULL, body, argument);
+}
+
+uint32_t coroutine_system_forks = 0;
+
+static void count_fork(void) { __atomic_fetch_add(&coroutine_system_forks, 1, __ATOMIC_RELAXED); }
+
+// Before any other handler of the runtime's: those of a child run in the order in which they were given.
+__attribute__((constructor(101))) static void count_forks(void) { (void)pthread_atfork(NULL, NULL, count_fork); }
+
+bool coroutine_system_is_lonely_child(void) {
+  if (coroutine_system_fork_count() == 0) return false;
+  // A folder's links: itself, its name, and one for each folder in it, of which there is one for each thread.
+  struct stat threads;
+  return stat("/proc/self/task", &threads) == 0 && threads.st_nlink == 3;
 }
 
 static const char idle_mark;

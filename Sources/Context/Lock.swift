@@ -65,6 +65,10 @@ package struct Lock: ~Copyable, Sendable {
     return try body()
   }
 
+  /// Gives back what a thread held that this process, a child of `fork`, does not have. For a lock that guards nothing which
+  /// could have been left half done.
+  package borrowing func freeInChild() { state.store(0, ordering: .releasing) }
+
   /// How often a contender looks again before it sleeps, after pauses that grow: some microseconds in all, about what a
   /// sleep and a wake take. The runtime's critical sections take some ten nanoseconds.
   private static var looks: Int { 12 }
@@ -91,7 +95,7 @@ package struct Lock: ~Copyable, Sendable {
     // last of them makes one wake too many.
     while state.exchange(2, ordering: .acquiring) != 0 {
       // Not idle: it goes on by itself.
-      _ = Futex.wait(on: state, while: 2, for: Lock.longestSleep, isIdle: false)
+      if !Futex.wait(on: state, while: 2, for: Lock.longestSleep, isIdle: false) { Fork.requireAnotherThread() }
     }
   }
 

@@ -49,6 +49,11 @@ extension StackPool {
   package static var sharedList: UInt { sharedPools.address }
 
   private static let sharedPools = SharedPools()
+
+  // Around a fork: the child can take and release stacks. (What threads of the parent had is lost to it, and its pools sink
+  // by releases alone: a thread for that may be noted, and is not there.)
+  fileprivate static func lockAllShared() { sharedPools.lockAll() }
+  fileprivate static func unlockAllShared() { sharedPools.unlockAll() }
 }
 
 private final class SharedPools: Sendable {
@@ -64,6 +69,24 @@ private final class SharedPools: Sendable {
 
   init() {
     add(.default)
+    Fork.handle(
+      prepare: { StackPool.lockAllShared() }, parent: { StackPool.unlockAllShared() },
+      child: { StackPool.unlockAllShared() })
+  }
+
+  /// Takes the locks of all pools too: first those that are held for long. Until `unlockAll` no pool is added.
+  func lockAll() {
+    lock.lock()
+    for pool in pools.values { pool.growth.lock() }
+    for pool in pools.values { pool.lock.lock() }
+  }
+
+  func unlockAll() {
+    for pool in pools.values {
+      pool.lock.unlock()
+      pool.growth.unlock()
+    }
+    lock.unlock()
   }
 
   var all: [StackPool] { lock.withLock { Array(pools.values) } }

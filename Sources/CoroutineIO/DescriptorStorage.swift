@@ -60,13 +60,21 @@ final class DescriptorStorage: Sendable {
 
   /// Suspends the calling task until the descriptor is ready, by a look or by an event.
   nonisolated(nonsending) func waitUntilReady(_ operation: WaitOperation, timeout: Duration?) async throws {
+    if waits.isParents { return try lookInChild(operation) }
     try await waits.wait(operation, timeout: timeout)
     guard !isClosed else { throw DescriptorClosed(name) }
   }
 
   private func suspend(_ core: CoroutineCore, _ operation: WaitOperation, seen: UInt32?, _ limit: WaitLimit) throws {
+    if waits.isParents { return try lookInChild(operation) }
     try waits.wait(core, operation, seen: seen, until: limit.deadline).check(limit.timeout)
     guard !isClosed else { throw DescriptorClosed(name) }
+  }
+
+  /// In place of a wait in a child of `fork`, which nobody would end: an error, unless the descriptor is ready.
+  private func lookInChild(_ operation: WaitOperation) throws(IOError) {
+    guard !number.isReady(Readiness(for: operation)) else { return }
+    throw IOError(operation: "\(operation)", code: EBADF, subject: "\(name), the parent's, in a child of fork")
   }
 
   // MARK: System calls

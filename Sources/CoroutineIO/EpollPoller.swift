@@ -18,7 +18,7 @@ final class EpollPoller: EventQueue, @unchecked Sendable {
   /// The poller of this process.
   static func current() throws(IOError) -> EpollPoller {
     let poller = try shared.get()
-    guard poller.process == getpid() else {
+    guard poller.madeIn == Fork.count else {
       throw IOError(operation: "adopt", code: EBADF, subject: "a child of fork, which has no poller of its own")
     }
     return poller
@@ -33,7 +33,8 @@ final class EpollPoller: EventQueue, @unchecked Sendable {
   /// What interrupts the worker that polls, and the thread.
   let workerWake: CInt
   let threadWake: CInt
-  private let process = getpid()
+  /// `Fork.count` of the process that has the poller's thread.
+  private let madeIn = Fork.count
   private let lock = Lock()
   /// By number. Guarded by the lock. An entry keeps its descriptor's storage alive until it is closed.
   @exclusivity(unchecked) private var entries: [Entry] = []

@@ -368,6 +368,79 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
     }
   }
 
+  // MARK: In a child by fork
+
+  @Test(.disabled(if: StackSupply.sanitizersActive, "a sanitizer's locks are not free in a child"))
+  func aChildUsesTheParentsDescriptorsWithoutWaiting() async {
+    await #expect(processExitsWith: .success) {
+      let (left, right) = try makePair()
+      try right.put([1, 2, 3])
+      // What is there is read; to wait for more is an error; closing gives up the child's copy alone.
+      let child = Child {
+        runInChild {
+          guard try left.readSome(8) == [1, 2, 3] else { return 3 }
+          do {
+            _ = try left.readSome(8)
+            return 4
+          } catch let error as IOError {
+            guard error.code == EBADF, error.description.contains("left, the parent's, in a child of fork") else {
+              return 5
+            }
+          }
+          // It is, by a look.
+          try left.waitUntilWritable()
+          do {
+            try left.waitUntilReadable()
+            return 6
+          } catch is IOError {}
+          left.close()
+          do {
+            _ = try Descriptor(adopting: dup(STDERR_FILENO), name: "copy")
+            return 7
+          } catch let error as IOError {
+            return error.description.contains("a child of fork, which has no poller of its own") ? 0 : 8
+          }
+        }
+      }
+      #expect(child.end == .exited(0))
+      // The parent's is as it was, and its events are its own.
+      let reader = Coroutine { try left.readSome(8) }
+      _ = waitReason(of: reader)
+      let bystander = Child {
+        runInChild {
+          let channel = Channel<CInt>()
+          let sender = Coroutine(on: ThreadPool(threads: 1)) { try channel.send(0) }
+          defer { withExtendedLifetime(sender) {} }
+          return try channel.receive()
+        }
+      }
+      try right.put([4])
+      let got = try await reader.get()
+      #expect(got == [4])
+      #expect(bystander.end == .exited(0))
+    }
+  }
+
+  @Test(.disabled(if: StackSupply.sanitizersActive, "a sanitizer's locks are not free in a child"))
+  func aSelectInAChildThatWaitsForTheParentsDescriptorTraps() async {
+    let exit = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
+      let (left, right) = try makePair()
+      let child = Child {
+        runInChild {
+          let channel = Channel<CInt>()
+          return try select {
+            left.onReadable { 3 }
+            channel.onReceive { _ in 4 }
+          }
+        }
+      }
+      #expect(child.end == .trapped)
+      right.close()
+    }
+    let text = exit.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
+    #expect(text.contains("a select waits for left in a child of fork"), "\(text)")
+  }
+
   @Test func outsideOfCoroutinesAWaitTraps() async {
     let exit = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       let (left, _) = try makePair()
@@ -377,4 +450,11 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
     let text = exit.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
     #expect(text.contains("Descriptor.waitUntilReadable(timeout:)"))
   }
+}
+
+/// A child's only thread is that of the coroutine.
+private func runInChild(_ body: sending @escaping () throws -> CInt) -> CInt {
+  do {
+    return try runUntilComplete(body)
+  } catch { return 99 }
 }

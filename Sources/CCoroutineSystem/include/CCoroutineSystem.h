@@ -37,6 +37,15 @@ int coroutine_system_create_thread(pthread_t *_Nonnull thread, void *_Nullable (
 /// For tests: so many calls of the function above, from now on, are refused with EAGAIN.
 void coroutine_system_refuse_threads(uint32_t count);
 
+/// How many forks there were on the way from the first process that had this library loaded to this one. Threads that were
+/// started under another number are none of this process.
+extern uint32_t coroutine_system_forks;
+static inline uint32_t coroutine_system_fork_count(void) { return __atomic_load_n(&coroutine_system_forks, __ATOMIC_RELAXED); }
+
+/// Whether this process came of a fork and has one thread: nobody else will ever give anything back to it. A system call in
+/// such a process, none elsewhere.
+bool coroutine_system_is_lonely_child(void);
+
 /// Tells the processor that the caller spins, so that a sibling hyperthread gets the execution units.
 static inline void coroutine_system_relax(void) {
 #if defined(__x86_64__)

@@ -129,6 +129,8 @@ public final class BlockingPool: Sendable {
 
   /// How long no thread must have become free before that is said.
   private let standstillTime: Duration
+  /// `Fork.count` of the process that has its threads.
+  private let madeIn = Fork.count
 
   /// A pool without threads: they come with the work.
   ///
@@ -182,6 +184,7 @@ public final class BlockingPool: Sendable {
 
   /// Runs `work` on a thread of the pool; with an error, perhaps on this one, if there is none and can't be one.
   func submit(_ work: @escaping @Sendable (ThreadRefused?) -> Void) {
+    if Fork.count != madeIn { reportLeftInParent("a BlockingPool gets work", "make another pool there") }
     let now = ContinuousClock.now
     var message: String?
     lock.lock()

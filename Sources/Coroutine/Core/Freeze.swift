@@ -18,6 +18,7 @@ enum Freeze {
   static func begin() -> Bool {
     // Registering again changes nothing: a snapshot is rare, and a system call cheap beside it.
     guard coroutine_system_membarrier_register() == 0 else { return false }
+    _ = endsInChildren
     lock.lock()
     coroutine_request(COROUTINE_REQUEST_FREEZE, true)
     guard coroutine_system_membarrier() == 0 else {
@@ -26,6 +27,12 @@ enum Freeze {
     }
     return true
   }
+
+  /// A child of `fork` has no thread that would end the freeze, and what it guards is a count of looks.
+  private static let endsInChildren: Void = Fork.handle(child: {
+    coroutine_request(COROUTINE_REQUEST_FREEZE, false)
+    Freeze.lock.freeInChild()
+  })
 
   static func end() {
     coroutine_request(COROUTINE_REQUEST_FREEZE, false)

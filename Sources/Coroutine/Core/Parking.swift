@@ -1,4 +1,5 @@
 import CCoroutineSystem
+import Context
 import Glibc
 public import Synchronization
 
@@ -188,6 +189,8 @@ struct ShortPause {
 
   mutating func pause() {
     spins += 1
-    if spins < 100 { coroutine_system_relax() } else { sched_yield() }
+    guard spins >= 100 else { return coroutine_system_relax() }
+    Fork.requireAnotherThread()
+    sched_yield()
   }
 }

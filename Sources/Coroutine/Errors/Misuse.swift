@@ -50,6 +50,13 @@ struct RefusalPauses {
   }
 }
 
+/// Ends the program where something in a child of `fork` needs threads that its parent has.
+func reportLeftInParent(_ what: String, _ advice: String) -> Never {
+  fatalError(
+    "\(what) in a child of fork, and the threads for it are in the parent: a child has the calling thread only. Call exec or "
+      + "_exit in the child, or \(advice).")
+}
+
 /// Ends the program where what one coroutine began ends on another.
 func reportEndElsewhere(of function: StaticString, _ coroutine: String) -> Never {
   fatalError(

@@ -4,6 +4,8 @@ import Context
 ///
 /// A handler goes in as a struct's property: as a function it would be wrapped once more each time it passes through here,
 /// and programs put back what they have got.
+///
+/// It lives as long as the process.
 // Unchecked: guarded by the lock.
 final class Replaceable<Value: Sendable>: @unchecked Sendable {
   private let lock = Lock()
@@ -11,6 +13,7 @@ final class Replaceable<Value: Sendable>: @unchecked Sendable {
 
   init(_ value: Value) {
     current = value
+    lock.keepFreeInChildren()
   }
 
   var value: Value {

@@ -3,6 +3,8 @@ import Context
 
 /// Objects of which somebody wants to know all, without keeping them alive. For those that come and go seldom.
 ///
+/// The list itself lives as long as the process.
+///
 /// A linked list in memory of its own, for readers of another process: each entry begins with the address of the next one,
 /// and that of the object.
 final class WeakList<Object: AnyObject>: Sendable {
@@ -16,9 +18,10 @@ final class WeakList<Object: AnyObject>: Sendable {
   // Immutable address; guarded by the lock.
   nonisolated(unsafe) private let first = UnsafeMutablePointer<UnsafeMutablePointer<Entry>?>.allocate(capacity: 1)
 
-  init() { first.initialize(to: nil) }
-
-  deinit { first.deallocate() }
+  init() {
+    first.initialize(to: nil)
+    lock.keepFreeInChildren()
+  }
 
   /// Where the address of the first entry lies.
   var address: UInt { UInt(bitPattern: first) }

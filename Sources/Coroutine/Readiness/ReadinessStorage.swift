@@ -14,11 +14,17 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
   private let readEvents = Atomic<UInt32>(0)
   private let writeEvents = Atomic<UInt32>(0)
   private let closed = Atomic<Bool>(false)
+  /// `Fork.count` of the process whose poller knows it.
+  private let madeIn = Fork.count
 
   package init(name: String, look: @escaping @Sendable (Readiness) -> Bool) {
     self.name = name
     self.look = look
   }
+
+  /// Whether this is a child of `fork`, and the parent's poller is told the changes.
+  @inline(__always)
+  package var isParents: Bool { Fork.count != madeIn }
 
   package var isClosed: Bool { closed.load(ordering: .acquiring) }
 
@@ -106,6 +112,7 @@ extension ReadinessStorage {
 
   /// With the lock.
   func enqueue(_ node: UnsafeMutablePointer<WaitNode>, _ readiness: Readiness) {
+    if isParents { reportLeftInParent("a select waits for \(name)", "adopt a descriptor there after an exec") }
     _ = machine.wait(node, for: readiness, seen: nil)
   }
 

@@ -1,3 +1,4 @@
+import Context
 import Synchronization
 
 /// The kernel's queue of events, such as an epoll set.
@@ -51,6 +52,8 @@ package final class EventPoller: Sendable {
     let poller = EventPoller(queue)
     let previous = word.exchange(.passRetained(poller), ordering: .acquiringAndReleasing)
     require(previous == nil, "a process has one EventPoller")
+    // The set is the parent's too: events that a child took would be lost to it.
+    Fork.handle(child: { EventPoller.word.store(nil, ordering: .relaxed) })
     poller.thread.start(for: poller)
   }
 

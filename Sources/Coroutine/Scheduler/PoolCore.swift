@@ -65,6 +65,8 @@ import Synchronization
 final class PoolCore: @unchecked Sendable {
   let count: Int
   let host: Host
+  /// `Fork.count` of the process that has its threads.
+  private let madeIn = Fork.count
   @exclusivity(unchecked) private var workers: [PoolWorker] = []  // constant after the initialiser
 
   private let lock = Lock()
@@ -132,12 +134,21 @@ extension PoolCore {
   /// From a thread that isn't one of the pool's.
   @inline(never)
   private func inject(_ job: consuming CoroutineJob) {
+    requireIsHere()
     // As soon as it is in the list it may run to its end, and the last reference to the pool may go with it.
     let kept = Unmanaged.passRetained(self)
     var queue = ReadyQueue()
     queue.append(job)
     append(&queue, surplusOf: nil)
     kept.release()
+  }
+
+  /// Ends the program if its threads are another process's. (The calling thread of `runUntilComplete` may be here.)
+  @inline(__always)
+  private func requireIsHere() {
+    if Fork.count != madeIn, case .threads = host {
+      reportLeftInParent("a ThreadPool of \(count) has something to run", "make another pool there")
+    }
   }
 
   /// Appends to the global list, what comes from outside, or what one of the workers has too much.
@@ -249,6 +260,7 @@ extension PoolCore {
 extension PoolCore {
   /// Takes a job, from any thread.
   func enqueue(_ job: PoolJob) {
+    requireIsHere()
     let kept = Unmanaged.passRetained(self)
     lock.lock()
     jobs.append(job)
@@ -422,6 +434,10 @@ extension PoolCore {
         // What came from outside meanwhile woke nobody: once more, before it parks.
         hasSearched = true
         continue
+      }
+      if Fork.count != madeIn, case .threads = host {
+        reportLeftInParent(
+          "a coroutine that has called fork, or one after it, suspends", "fork where no coroutine runs")
       }
       let park = machine.park(worker.index, wasSearching: isSearching, pausesSharing: pausesSharing)
       publish()

@@ -46,6 +46,8 @@ final class QueueScheduler: Scheduler {
   /// The queue's, kept where readers of another process find it.
   private let label: String
   private let tag: Tag
+  /// `Fork.count` of the process whose Dispatch runs it.
+  private let madeIn = Fork.count
   private let lock = Lock()
   // Guarded by the lock, both of them: what is ready, and how many drains Dispatch was asked for that have not ended.
   nonisolated(unsafe) private var ready = ReadyQueue()
@@ -59,6 +61,9 @@ final class QueueScheduler: Scheduler {
 
   @usableFromInline
   func enqueue(_ job: consuming CoroutineJob) {
+    if Fork.count != madeIn {
+      reportLeftInParent("\(description) has something to run", "run it there in runUntilComplete")
+    }
     let isNew = !job.hasBegun
     lock.lock()
     self.ready.append(job)

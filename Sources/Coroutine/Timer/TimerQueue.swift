@@ -27,6 +27,9 @@ final class TimerQueue: @unchecked Sendable {
 
   init() {}
 
+  /// For that of the process: its timers are in a child as they were, though nobody drives them there.
+  func keepWholeInChildren() { lock.keepFreeInChildren() }
+
   /// How many timers one critical section may touch: some microseconds, since each may be a cache miss.
   private static var effort: Int { 64 }
 

@@ -26,6 +26,7 @@ package final class TimerService: Sendable {
 
   private init() {
     queue = TimerQueue()
+    queue.keepWholeInChildren()
     driver = .thread(TimerThread(driving: queue))
   }
 
@@ -45,8 +46,12 @@ extension TimerService {
   /// The node must stay where it is until it has been disarmed or has fired: see `TimerQueue` for when that is.
   @usableFromInline
   package func arm(_ node: UnsafeMutablePointer<TimerNode>) {
-    guard queue.arm(node), case .thread(let thread) = driver else { return }
-    thread.ring()
+    guard case .thread(let thread) = driver else {
+      _ = queue.arm(node)
+      return
+    }
+    thread.requireIsHere()
+    if queue.arm(node) { thread.ring() }
   }
 
   /// Disarms a timer. Constant time. Afterwards the node's memory is the caller's.

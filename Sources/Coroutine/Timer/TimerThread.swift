@@ -13,6 +13,8 @@ final class TimerThread: Sendable {
   /// 1: somebody rang, so look before going to sleep. The futex that the thread sleeps on.
   private let rung = Atomic<UInt32>(0)
   private let hasStarted = Atomic<Bool>(false)
+  /// `Fork.count` when it did.
+  private let startedIn = Atomic<UInt32>(0)
 
   init(driving queue: TimerQueue) {
     self.queue = queue
@@ -24,6 +26,18 @@ final class TimerThread: Sendable {
     guard hasStarted.load(ordering: .relaxed) || hasStarted.exchange(true, ordering: .relaxed) else { return start() }
     rung.store(1, ordering: .releasing)
     Futex.wake(1, on: rung)
+  }
+
+  /// Ends the program if the thread was started, and is not in this process.
+  @inline(__always)
+  func requireIsHere() {
+    if Fork.count != 0 { requireIsHereInChild() }
+  }
+
+  @inline(never)
+  private func requireIsHereInChild() {
+    guard hasStarted.load(ordering: .relaxed), startedIn.load(ordering: .relaxed) != Fork.count else { return }
+    reportLeftInParent("a sleep or a timeout begins", "fork before the first of them")
   }
 
   private func run() -> Never {
@@ -44,6 +58,7 @@ final class TimerThread: Sendable {
   }
 
   private func start() {
+    startedIn.store(Fork.count, ordering: .relaxed)
     var thread = pthread_t()
     // The thread's reference; never released, since the thread never ends.
     let argument = Unmanaged.passRetained(self).toOpaque()

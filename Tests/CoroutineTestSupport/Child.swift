@@ -1,0 +1,45 @@
+import Glibc
+
+/// A child by `fork`, which runs `body` on the calling thread and ends. One that hangs is ended by an alarm.
+public struct Child {
+  public enum End: Equatable, Sendable {
+    case exited(CInt)
+    /// By a message of the runtime's.
+    case trapped
+    case hung
+    case killed(CInt)
+  }
+
+  private let id: pid_t
+
+  public init(_ body: () -> CInt) {
+    // Looked up before: the dynamic linker's lock may be another thread's at the moment of the copy.
+    let fork = Self.fork
+    id = fork()
+    precondition(id >= 0, "fork: error \(errno)")
+    if id == 0 {
+      // The thread may be one of Dispatch's, which blocks all signals.
+      var signals = sigset_t()
+      sigemptyset(&signals)
+      sigaddset(&signals, SIGALRM)
+      sigprocmask(SIG_UNBLOCK, &signals, nil)
+      alarm(20)
+      _exit(body())
+    }
+  }
+
+  public var end: End {
+    var status: CInt = 0
+    while waitpid(id, &status, 0) < 0 && errno == EINTR {}
+    return switch status & 0x7f {
+    case 0: .exited(status >> 8 & 0xff)
+    case SIGILL, SIGTRAP: .trapped
+    case SIGALRM: .hung
+    case let signal: .killed(signal)
+    }
+  }
+
+  /// Swift hides it, since little is allowed in a copy.
+  // The C library has it under that name, with that type.
+  private static let fork = unsafeBitCast(dlsym(nil, "fork"), to: (@convention(c) () -> pid_t).self)
+}

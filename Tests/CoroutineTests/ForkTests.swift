@@ -1,0 +1,257 @@
+import CCoroutine
+import Context
+import CoroutineTestSupport
+import Dispatch
+import Glibc
+import Testing
+
+@testable import Coroutine
+
+/// What a child by `fork` may do, and what it is told. In processes of their own, whose other threads are at work meanwhile.
+@Suite(.ownThreads, .disabled(if: coroutine_sanitizers_active(), "a sanitizer's locks are not free in a child"))
+struct ForkTests {
+  // MARK: What goes on
+
+  @Test func aGeneratorGoesOnInAChildWhateverOtherThreadsDid() async {
+    await #expect(processExitsWith: .success) {
+      sumOfGenerators()
+      let load = Load(threads: 3) { _ = sumOfGenerators() }
+      for _ in 0..<forkCount {
+        let end = Child { sumOfGenerators() == 2 * 4950 ? 0 : 3 }.end
+        #expect(end == .exited(0))
+      }
+      load.stop()
+    }
+  }
+
+  @Test func aPoolOfStacksGrowsInAChildWhateverOtherThreadsDid() async {
+    await #expect(processExitsWith: .success) {
+      growAPoolOfStacks()
+      let load = Load(threads: 3) { growAPoolOfStacks() }
+      for _ in 0..<forkCount {
+        let end = Child {
+          growAPoolOfStacks()
+          return 0
+        }.end
+        #expect(end == .exited(0))
+      }
+      load.stop()
+    }
+  }
+
+  @Test func aGeneratorGoesOnInAChildThatWasForkedInAFreeze() async {
+    await #expect(processExitsWith: .success) {
+      sumOfGenerators()
+      let load = Load(threads: 1) { try! Inspection.visitAll { _ in } }
+      for _ in 0..<forkCount {
+        #expect(Child { sumOfGenerators() == 2 * 4950 ? 0 : 3 }.end == .exited(0))
+        #expect(Child { (try? Inspection.visitAll { _ in }) == nil ? 3 : 0 }.end == .exited(0))
+      }
+      load.stop()
+    }
+  }
+
+  @Test func aGeneratorsLostErrorIsToldInAChild() async {
+    await #expect(processExitsWith: .success) {
+      @Sendable func lose() {
+        let generator = Generator<Int> { yield in
+          try yield(1)
+          throw Lost()
+        }
+        for _ in generator {}
+      }
+      CoroutineErrors.unhandled = { _, _ in }
+      lose()
+      let load = Load(threads: 2) { CoroutineErrors.unhandled = { _, _ in } }
+      for _ in 0..<forkCount {
+        let end = Child {
+          lose()
+          return 0
+        }.end
+        #expect(end == .exited(0))
+      }
+      load.stop()
+    }
+  }
+
+  @Test func whatAChildMakesItselfWorks() async {
+    await #expect(processExitsWith: .success) {
+      _ = useOwnObjects()
+      let shared = Channel<Int>(capacity: .newest(8))
+      let load = Load(threads: 2) {
+        _ = useOwnObjects()
+        _ = shared.trySend(1)
+      }
+      for _ in 0..<forkCount { #expect(Child { useOwnObjects() ? 0 : 3 }.end == .exited(0)) }
+      load.stop()
+    }
+  }
+
+  @Test func runUntilCompleteRunsInAChild() async {
+    await #expect(processExitsWith: .success) {
+      #expect(runFamily() == 5)
+      #expect(Child { runFamily() == 5 ? 0 : 3 }.end == .exited(0))
+    }
+  }
+
+  @Test func aPoolThatAChildMakesHasThreads() async {
+    await #expect(processExitsWith: .success) {
+      try await Coroutine(on: ThreadPool(threads: 2)) {}.get()
+      #expect(Child { runOnPoolOfItsOwn() == 5 ? 0 : 3 }.end == .exited(0))
+    }
+  }
+
+  // MARK: What is told
+
+  @Test func aChannelThatAnotherThreadWasUsingTrapsInsteadOfHanging() async {
+    await #expect(processExitsWith: .success) {
+      let channel = Channel<Int>(capacity: .newest(8))
+      for _ in 0..<20 { _ = channel.trySend(1) }
+      let load = Load(threads: 3) { _ = channel.trySend(1) }
+      for _ in 0..<forkCount {
+        let end = Child {
+          _ = channel.trySend(2)
+          return 0
+        }.end
+        #expect(end == .exited(0) || end == .trapped)
+      }
+      load.stop()
+    }
+  }
+
+  @Test func aLockOfAThreadThatIsNotThereTraps() async {
+    let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
+      let holder = HeldLock()
+      holder.lock.lock()
+      let child = Child {
+        holder.lock.lock()
+        return 0
+      }
+      #expect(child.end == .trapped)
+      holder.lock.unlock()
+    }
+    #expect(standardError(of: result).contains("a child of fork waits for a thread that only its parent has"))
+  }
+
+  @Test func whatNeedsTheParentsThreadsTraps() async {
+    let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
+      let pool = ThreadPool(threads: 2)
+      try await Coroutine(on: pool) { try Coroutine.sleep(for: .milliseconds(1)) }.get()
+      let (promise, resolver) = Promise<Int>.makePromise()
+      let queue = DispatchQueue(label: "parent's")
+      let kept = Coroutine(on: queue) { try promise.get() }
+      let threads = BlockingPool(threadLimit: 1)
+      try await blocking(on: threads) {}
+      let waiter = Coroutine(on: pool) { try promise.get() }
+      while waiter.state != .suspended { sched_yield() }
+      let bodies: [@Sendable () -> CInt] = [
+        {
+          Coroutine(on: pool) {}
+          return 0
+        },
+        {
+          // The one that it would wake is on the pool.
+          resolver.fulfill(1)
+          return 0
+        },
+        { sleepInRunUntilComplete() },
+        {
+          Coroutine(on: queue) {}
+          return 0
+        },
+        { blockInRunUntilComplete(on: threads) },
+      ]
+      for body in bodies { #expect(Child(body).end == .trapped) }
+      resolver.fulfill(5)
+      let values = (try await waiter.get(), try await kept.get())
+      #expect(values == (5, 5))
+    }
+    let text = standardError(of: result)
+    for word in [
+      "a ThreadPool of 2 has something to run in a child of fork", "a sleep or a timeout begins in a child of fork",
+      "queue \"parent's\" has something to run in a child of fork", "a BlockingPool gets work in a child of fork",
+      "Call exec or _exit in the child, or",
+    ] { #expect(text.contains(word), "\(word)\n\(text)") }
+  }
+
+  @Test func aCoroutineThatForksAndSuspendsInTheChildTraps() async {
+    let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
+      let end = try await Coroutine(on: ThreadPool(threads: 1)) { () -> Child.End in
+        let channel = Channel<CInt>()
+        // The closure is no body of a coroutine, but runs in one.
+        let child = Child { (try? channel.receive()) ?? 0 > 0 ? 0 : 3 }
+        return child.end
+      }.get()
+      #expect(end == .trapped)
+    }
+    let text = standardError(of: result)
+    #expect(text.contains("a coroutine that has called fork, or one after it, suspends in a child"), "\(text)")
+  }
+}
+
+/// Few enough to be quick, and many enough that nearly each run of them met a lock that was held.
+private let forkCount = 150
+
+private struct Lost: Error {}
+
+private final class HeldLock: Sendable {
+  let lock = Lock()
+}
+
+/// Two generators, one inside of the other.
+@discardableResult
+private func sumOfGenerators() -> Int {
+  let inner = Generator<Int> { yield in
+    for number in 0..<100 { try yield(number) }
+  }
+  let outer = Generator<Int> { yield in
+    for number in inner { try yield(2 * number) }
+  }
+  return outer.reduce(0, +)
+}
+
+/// Takes more stacks than its pool has at first.
+private func growAPoolOfStacks() {
+  guard let pool = try? StackPool.shared(stackSize: 96 << 10) else { return }
+  let stacks = (0..<200).map { _ in try! pool.allocate() }
+  for stack in stacks { pool.release(stack) }
+  pool.trim()
+}
+
+private func useOwnObjects() -> Bool {
+  let channel = Channel<Int>(capacity: .buffered(2))
+  guard case .sent = channel.trySend(1) else { return false }
+  let (promise, resolver) = Promise<Int>.makePromise()
+  let waiter = PlainThread { (try? promise.getBlocking()) ?? 0 }
+  resolver.fulfill(4)
+  guard case .received(1) = channel.tryReceive() else { return false }
+  return waiter.join() == 4
+}
+
+private func runFamily() -> Int {
+  do {
+    return try runUntilComplete {
+      let channel = Channel<Int>()
+      let sender = Coroutine { try channel.send(5) }
+      defer { withExtendedLifetime(sender) {} }
+      return try channel.receive()
+    }
+  } catch { return -1 }
+}
+
+private func runOnPoolOfItsOwn() -> Int {
+  (try? Coroutine(on: ThreadPool(threads: 2)) { 5 }.getBlocking()) ?? -1
+}
+
+private func sleepInRunUntilComplete() -> CInt {
+  do {
+    try runUntilComplete { try Coroutine.sleep(for: .seconds(3600)) }
+  } catch { return 3 }
+  return 0
+}
+
+private func blockInRunUntilComplete(on threads: BlockingPool) -> CInt {
+  do {
+    return try runUntilComplete { try blocking(on: threads) { 0 } }
+  } catch { return 3 }
+}

@@ -1,0 +1,32 @@
+import Synchronization
+
+/// Threads that do the same again and again. Each has done it once before the first is needed: a child by `fork` can't wait
+/// for the Swift runtime's own locks either, and those are taken by who uses a type for the first time.
+final class Load: Sendable {
+  private let flag: Flag
+  private let threads: [PlainThread<Void>]
+
+  init(threads count: Int, _ work: @escaping @Sendable () -> Void) {
+    let flag = Flag()
+    self.flag = flag
+    threads = (0..<count).map { _ in
+      let begun = Gate()
+      let thread = PlainThread {
+        work()
+        begun.open()
+        while !flag.isSet.load(ordering: .relaxed) { work() }
+      }
+      begun.pass()
+      return thread
+    }
+  }
+
+  func stop() {
+    flag.isSet.store(true, ordering: .relaxed)
+    for thread in threads { thread.join() }
+  }
+
+  private final class Flag: Sendable {
+    let isSet = Atomic<Bool>(false)
+  }
+}
