@@ -233,6 +233,14 @@ extension FaultyProgram {
       for job in 0..<10 { try jobs.send(job) }
       for _ in 0..<10 { _ = try results.receive() }
     },
+    FaultyProgram("a broadcast to one that does not receive", .standstill(["main"])) { _ in
+      let news = BroadcastChannel<Int>(capacity: 1, name: "news")
+      let stories = news.subscribe()
+      try withExtendedLifetime(stories) { for story in 0..<2 { try news.send(story) } }
+    },
+    FaultyProgram("a change that nobody makes", .standstill(["main"])) { _ in
+      try WatchedValue(0, name: "level").wait { $0 > 0 }
+    },
     FaultyProgram("a permit asked for twice", .standstill(["main"])) { _ in
       let connections = Semaphore(permits: 1, name: "connections")
       try connections.withPermit { try connections.withPermit {} }

@@ -196,6 +196,9 @@ extension HealthyProgram {
       }
       try context.joinAll()
     },
+    HealthyProgram("a loop over a ticker") { _ in
+      for _ in zip(Ticker(every: pause), 0..<2) {}
+    },
     HealthyProgram("an actor that answers later, and asks meanwhile") { context in
       let replies = Channel<Reply<Int>>(capacity: .unbounded)
       let state = CoroutineMutex(0)

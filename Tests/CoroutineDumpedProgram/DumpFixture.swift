@@ -106,6 +106,26 @@ final class DumpFixture {
     queue.suspend()
     Coroutine(on: queue, name: "on a queue") {}
     Coroutine(on: scheduler, name: "on another scheduler") {}
+    try addListeners()
+  }
+
+  /// What is sent to many, a value that is watched, and a child that its scope has no place for.
+  private func addListeners() throws {
+    let (news, weather) = (BroadcastChannel<Int>(capacity: 1, name: "news"), WatchedValue("sun", name: "weather"))
+    Coroutine.immediate(name: "listener") { [stories = news.subscribe()] in
+      while true { _ = try stories.receive() }
+    }
+    Coroutine.immediate(name: "crier") { [stories = news.subscribe()] in
+      try withExtendedLifetime(stories) { for story in 0..<2 { try news.send(story) } }
+    }
+    Coroutine.immediate(name: "watcher") { try weather.wait { $0 == "rain" } }
+    Coroutine(on: serial, name: "cashier") { [food] in
+      try withScope(name: "shop", limit: 1) { scope in
+        for _ in 0..<2 { scope.launch(name: "customer in the queue") { try food.receive() } }
+      }
+    }
+    // The first one lines up behind this, or before the next one.
+    for _ in 0..<2 { try Coroutine(on: serial) {}.getBlocking() }
   }
 
   private func addFamily() throws {

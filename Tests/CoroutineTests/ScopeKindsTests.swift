@@ -297,6 +297,28 @@ import Testing
       ])
   }
 
+  @Test func aChildOfTheMainActorRunsThereAndSaysThatItIsReady() async throws {
+    let isThere = try await Coroutine {
+      try withScope { scope in
+        try scope.start { @MainActor (ready: ReadySignal<Bool>) in
+          MainActor.preconditionIsolated()
+          ready(true)
+        }
+      }
+    }.get()
+    #expect(isThere)
+    let queue = DispatchQueue(label: "children")
+    let isOnQueue = try await Coroutine {
+      try withScope { scope in
+        try scope.start(on: queue) { (ready: ReadySignal<Bool>) in
+          dispatchPrecondition(condition: .onQueue(queue))
+          ready(true)
+        }
+      }
+    }.get()
+    #expect(isOnQueue)
+  }
+
   @Test func aStarterThatIsCancelledCancelsTheChild() async throws {
     let log = Log()
     let never = Channel<Int>()
@@ -308,6 +330,7 @@ import Testing
       }
       Coroutine.yield()
       Coroutine.yield()
+      log.add("\(starter.suspension?.waitsFor ?? "")")
       starter.cancel()
       log.add(outcome { try starter.get() })
       // A scope that is cancelled already: the child begins, and says so.
@@ -319,6 +342,6 @@ import Testing
           }
         })
     }
-    #expect(log.all == ["cancelled", "cancelled", "cancelled"])
+    #expect(log.all == ["a child to be ready", "cancelled", "cancelled", "cancelled"])
   }
 }

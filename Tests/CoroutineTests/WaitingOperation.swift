@@ -56,6 +56,12 @@ struct WaitingOperations: Sendable {
     _ = semaphore.tryAcquire()
     let barrier = Barrier(parties: 2)
     let group = WaitGroup(count: 1)
+    let (crowded, quiet) = (BroadcastChannel<Int>(capacity: 1), BroadcastChannel<Int>())
+    let (slow, stories) = (crowded.subscribe(), quiet.subscribe())
+    _ = crowded.trySend(1)
+    let level = WatchedValue(0)
+    let family = CoroutineScope()
+    family.launch { try release.receive() }
     let (progress, reporter) = ProgressPromise<Double, Int>.makePromise()
 
     all = [
@@ -187,6 +193,22 @@ struct WaitingOperations: Sendable {
         waitInTask: { try await group.wait(timeout: $0) },
         isUntouched: { group.count == 1 }),
       WaitingOperation(
+        name: "broadcast", reason: .send, wait: { try crowded.send(2, timeout: $0) },
+        waitInTask: { try await crowded.send(2, timeout: $0) },
+        isUntouched: { crowded.trySend(3) == .full(3) && slow.end.storage.senderCount == 0 }),
+      WaitingOperation(
+        name: "subscription", reason: .receive, wait: { _ = try stories.receive(timeout: $0) },
+        waitInTask: { _ = try await stories.receive(timeout: $0) },
+        isUntouched: { stories.tryReceive() == .empty && stories.end.reader.waiters.isEmpty }),
+      WaitingOperation(
+        name: "watched value", reason: .receive, wait: { timeout in try level.wait(timeout: timeout) { $0 > 0 } },
+        waitInTask: { timeout in try await level.wait(timeout: timeout) { $0 > 0 } },
+        isUntouched: { level.value == 0 }),
+      WaitingOperation(
+        name: "scope", reason: .join, wait: { try family.join(timeout: $0) },
+        waitInTask: { try await family.join(timeout: $0) },
+        isUntouched: { family.storage.joinerCount == 0 }),
+      WaitingOperation(
         name: "tell", reason: .send, wait: { timeout in _ = try actor.ask(timeout: timeout) { $0 } },
         waitInTask: { timeout in _ = try await actor.ask(timeout: timeout) { $0 } },
         isUntouched: { actor.storage.machine.senders.isEmpty }),
@@ -199,8 +221,7 @@ struct WaitingOperations: Sendable {
 
   /// Lets all go on that holds them up.
   func finish() async throws {
-    try await release.send(())
-    try await release.send(())
+    for _ in 0..<3 { try await release.send(()) }
     try await holder.get()
     for other in others { try await other.get() }
     actor.cancel()

@@ -21,7 +21,7 @@ import unicodedata
 import gdb
 import gdb.unwinder
 
-VERSION = 8
+VERSION = 9
 NO_WORD = (1 << 64) - 1
 
 FIELDS = """

@@ -52,6 +52,9 @@ extension BroadcastStorage {
 
   var readerCount: Int { lock.withLock { machine.readerCount } }
 
+  /// How many wait to send, those included that have given up but not yet left.
+  var senderCount: Int { lock.withLock { machine.senders.count } }
+
   /// The newest element, and its number.
   var newest: (element: Element, number: UInt64)? { lock.withLock { machine.newest.map { ($0, machine.end) } } }
 

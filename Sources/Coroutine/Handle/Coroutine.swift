@@ -150,6 +150,9 @@ extension Coroutine where Success == Never, Failure == Never {
 
   /// Lets the other coroutines that are ready on this scheduler run first.
   ///
+  /// It does not throw, and so is no point of cancellation: a loop that does nothing but yield outlives its timeout. Let it
+  /// call `try Coroutine.checkCancellation()` too, or `try Coroutine.sleep(for: .zero)` instead.
+  ///
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @available(*, noasync, message: "use 'Task.yield()' in async code")
   public static func yield() {

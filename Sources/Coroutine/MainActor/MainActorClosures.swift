@@ -68,6 +68,15 @@ extension CoroutineScope {
   ) -> Coroutine<Value, Failure> {
     launch(on: mainActorScheduler, name: name, stackSize: stackSize, withoutMainActor(body))
   }
+
+  /// Starts a child that is code of the main actor, on the main queue, and suspends the calling coroutine until that says that
+  /// it is ready. Otherwise as any `start`.
+  @_disfavoredOverload @available(*, noasync, message: "start children that report when they are ready in coroutines")
+  public func start<Value: Sendable>(
+    name: String = "", stackSize: Int? = nil, _ body: @escaping @MainActor @Sendable (ReadySignal<Value>) throws -> Void
+  ) throws -> Value {
+    try start(on: mainActorScheduler, name: name, stackSize: stackSize, withoutMainActor(body))
+  }
 }
 
 extension Coroutine where Success == Never, Failure == Never {

@@ -25,16 +25,33 @@ extension CoroutineScope {
     name: String = "", stackSize: Int? = nil, _ body: sending ((ReadySignal<Value>) throws -> Void)?
   ) throws -> Value {
     guard let body else { missingFunction() }
+    return try start(.inherited, name, stackSize, body)
+  }
+
+  /// Starts a child on a scheduler, and suspends the calling coroutine until that says that it is ready.
+  @_disfavoredOverload @available(*, noasync, message: "start children that report when they are ready in coroutines")
+  public func start<Value: Sendable>(
+    on scheduler: some Scheduler, name: String = "", stackSize: Int? = nil,
+    _ body: sending ((ReadySignal<Value>) throws -> Void)?
+  ) throws -> Value {
+    guard let body else { missingFunction() }
+    return try start(SchedulerReference(scheduler), name, stackSize, body)
+  }
+
+  private func start<Value: Sendable>(
+    _ scheduler: SchedulerReference, _ name: String, _ stackSize: Int?,
+    _ body: sending @escaping (ReadySignal<Value>) throws -> Void
+  ) throws -> Value {
     let core = CoroutineCore.running(for: "CoroutineScope.start")
     let suspension = SuspensionStorage<Value>(of: core)
     let signal = ReadySignal(Resumption(suspension))
-    let child = CoroutineStorage<Void, any Error>.create(on: .inherited, name: name, stackSize: stackSize) {
+    let child = CoroutineStorage<Void, any Error>.create(on: scheduler, name: name, stackSize: stackSize) {
       try signal.run(body)
     }
     // Cancelled before it has begun it would not say so.
     child.beginsAtomically()
     if storage.adopt(child) { child.schedule() }
-    guard let outcome = suspension.wait(core, .suspension) else {
+    guard let outcome = suspension.wait(core, .join) else {
       child.cancel(reason: nil)
       throw CancellationError()
     }

@@ -227,6 +227,9 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     .scope(UInt(bitPattern: Unmanaged.passUnretained(self).toOpaque()))
   }
 
+  /// How many wait for the children, those included that have given up but not yet left.
+  var joinerCount: Int { lock.withLock { machine.joiners.count } }
+
   private var description: String { WaitText.scope(name) }
 }
 

@@ -4,6 +4,7 @@ extension WaitText {
   package static func suspension(_ operation: WaitOperation) -> String {
     switch operation {
     case .async: "async code"
+    case .join: "a child to be ready"
     case .blocking: "work that blocks a thread"
     default: "a callback"
     }

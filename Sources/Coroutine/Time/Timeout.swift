@@ -9,7 +9,8 @@
 ///
 /// When the time is up, whatever `body` waits for, or is about to wait for, throws `CancellationError`, and
 /// `Coroutine.isCancelled` is true inside of it, but not outside. They nest: the nearest deadline wins. Cancellation is
-/// cooperative: a body that ignores it goes on, and what it returns is not thrown away.
+/// cooperative: a body that ignores it goes on, and what it returns is not thrown away. A deadline comes by the timers'
+/// thread, and may be seen late.
 ///
 /// - Parameters:
 ///   - duration: zero or less: as if the time were up before `body` begins. What may suspend throws, even where
