@@ -10,6 +10,7 @@
 steps_folder=${STEPS_FOLDER:-.build-logs}
 steps_limit=${STEP_LIMIT:-1200}  # seconds; a hang is a failure too
 steps_signal=TERM                # what then ends the step
+steps_at_once=${STEPS_AT_ONCE:-1000}  # how many may run at the same time, of those that are started by start_step
 steps_need_tests=no              # yes: a step in whose output there are none has failed
 steps_table=()
 steps_passed=0
@@ -88,10 +89,12 @@ step() {
   end_steps
 }
 
-# start_step <name> <command>...: does not wait for its end. For steps that use few processors.
+# start_step <name> <command>...: does not wait for its end, but for its turn, while as many run as may. For steps that use few
+# processors.
 start_step() {
   local name=$1 log
   shift
+  while ((${#steps_running[@]} >= steps_at_once)); do end_one_step; done
   mkdir -p "$steps_folder"
   log=$steps_folder/$(tr -cs 'A-Za-z0-9\n' - <<< "$name").log
   timeout --signal="$steps_signal" --kill-after=30 "$steps_limit" "$@" > "$log" 2>&1 < /dev/null &
@@ -102,23 +105,29 @@ start_step() {
 
 # Waits for the steps that were started, and reports each when it ends.
 end_steps() {
-  local child status name log seconds
-  while ((${#steps_running[@]} > 0)); do
-    # Before it has ended: so that a log that is cut off says where.
-    if ((${#steps_running[@]} == 1)); then printf '%-32s ' "${steps_running[@]}"; fi
-    status=0 child=
-    wait -n -p child "${!steps_running[@]}" 2> /dev/null || status=$?
-    if [[ -z ${child:-} ]]; then
-      # One that a signal ended while another was reported: only by its number bash still knows of it.
-      for child in "${!steps_running[@]}"; do kill -0 "$child" 2> /dev/null || break; done
-      status=0
-      wait "$child" || status=$?
-    fi
-    if ((${#steps_running[@]} > 1)); then printf '%-32s ' "${steps_running[$child]}"; fi
-    name=${steps_running[$child]} log=${steps_log[$child]} seconds=$((SECONDS - steps_beginning[$child]))
-    unset "steps_running[$child]"  # its number may become another's
-    report_step "$name" "$status" "$log" "$seconds"
-  done
+  while ((${#steps_running[@]} > 0)); do end_one_step; done
+}
+
+# Waits for one of the steps that were started, and reports it.
+end_one_step() {
+  local child status name log seconds is_last=no
+  # Before it has ended: so that a log that is cut off says where.
+  if ((${#steps_running[@]} == 1)); then
+    is_last=yes
+    printf '%-32s ' "${steps_running[@]}"
+  fi
+  status=0 child=
+  wait -n -p child "${!steps_running[@]}" 2> /dev/null || status=$?
+  if [[ -z ${child:-} ]]; then
+    # One that a signal ended while another was reported: only by its number bash still knows of it.
+    for child in "${!steps_running[@]}"; do kill -0 "$child" 2> /dev/null || break; done
+    status=0
+    wait "$child" || status=$?
+  fi
+  if [[ $is_last == no ]]; then printf '%-32s ' "${steps_running[$child]}"; fi
+  name=${steps_running[$child]} log=${steps_log[$child]} seconds=$((SECONDS - steps_beginning[$child]))
+  unset "steps_running[$child]"  # its number may become another's
+  report_step "$name" "$status" "$log" "$seconds"
 }
 
 # report_step <name> <exit code> <log> <seconds>
