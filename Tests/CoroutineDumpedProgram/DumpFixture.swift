@@ -119,13 +119,16 @@ final class DumpFixture {
       try withExtendedLifetime(stories) { for story in 0..<2 { try news.send(story) } }
     }
     Coroutine.immediate(name: "watcher") { try weather.wait { $0 == "rain" } }
+    let launched = DispatchSemaphore(value: 0)
     Coroutine(on: serial, name: "cashier") { [food] in
       try withScope(name: "shop", limit: 1) { scope in
         for _ in 0..<2 { scope.launch(name: "customer in the queue") { try food.receive() } }
+        launched.signal()
       }
     }
-    // The first one lines up behind this, or before the next one.
-    for _ in 0..<2 { try Coroutine(on: serial) {}.getBlocking() }
+    // The first one lines up before the next one.
+    launched.wait()
+    try Coroutine(on: serial) {}.getBlocking()
   }
 
   private func addFamily() throws {

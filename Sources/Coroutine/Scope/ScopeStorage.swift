@@ -85,9 +85,11 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     var failure = error is CancellationError && child.isCancelled ? nil : error
     // It is used after the unlock.
     let kept = Unmanaged.passRetained(self)
+    let outlivesOwner = self.outlivesOwner
     defer {
-      kept.release()
+      // Nothing of it is touched behind its last reference.
       if outlivesOwner { kept.release() }
+      kept.release()
     }
     // As long as the child counts as one that lives: so the scope's end comes behind this.
     if let error = failure, let onChildFailure {
