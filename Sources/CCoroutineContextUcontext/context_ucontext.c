@@ -4,6 +4,9 @@
 #include "context_ucontext.h"
 
 #include <stddef.h>
+#if defined(__aarch64__)
+#include <asm/sigcontext.h>
+#endif
 
 #if !defined(__linux__)
 #error "The ucontext backend reads the registers from glibc's ucontext_t: it supports Linux only."
@@ -35,6 +38,20 @@ void context_ucontext_initialize(struct context_ucontext *context, void *top, ui
   context->state.uc_mcontext.gregs[REG_RBP] = 0;
 #elif defined(__aarch64__)
   context->state.uc_mcontext.regs[29] = 0;
+#endif
+}
+
+void context_ucontext_keep_rounding(struct context_ucontext *to) {
+#if defined(__x86_64__)
+  struct _libc_fpstate *saved = to->state.uc_mcontext.fpregs;
+  __asm__("stmxcsr %0\n\tfnstcw %1" : "=m"(saved->mxcsr), "=m"(saved->cwd));
+#elif defined(__aarch64__)
+  // The first of the records behind the registers, as glibc writes it.
+  struct fpsimd_context *saved = (struct fpsimd_context *)(void *)to->state.uc_mcontext.__reserved;
+  if (saved->head.magic != FPSIMD_MAGIC) return;
+  uint64_t control;
+  __asm__("mrs %0, fpcr" : "=r"(control));
+  saved->fpcr = (uint32_t)control;
 #endif
 }
 

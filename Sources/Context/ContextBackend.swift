@@ -14,9 +14,10 @@
 ///   must have synchronised with the thread that suspended it. A switch to a destroyed context crashes, at address 0 or
 ///   by a trap; one to a context that runs is not detected.
 /// - **Registers.** Stack pointer, frame pointer, and every value of the code around the switch survive, floating-point
-///   and vector registers included. `mxcsr`, `fpcr`, the x87 control word and the signal mask belong to the thread:
-///   they must not differ between suspension and continuation (the Boost and ucontext backends happen to restore some).
-///   So do thread-locals: `errno` must not be expected to survive, nor the address of a thread-local.
+///   and vector registers included. The rounding mode and its like (`mxcsr`, `fpcr`, the x87 control word) belong to the
+///   thread: a switch leaves them alone, and what one side sets the other finds. So do thread-locals: `errno` must not be
+///   expected to survive, nor the address of a thread-local. The signal mask, too, is the thread's: it must not differ
+///   between suspension and continuation (ucontext happens to restore it).
 /// - **The stack.** `initialize` uses a few words below `top`, which must be a multiple of 16, and the entry function's
 ///   frame begins there. The switch itself needs less than 256 bytes of stack. Nothing below the suspended stack pointer
 ///   survives, but for the 128 bytes of red zone that the compiler itself uses.

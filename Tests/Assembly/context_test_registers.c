@@ -291,6 +291,66 @@ static void what_lives_across_a_pass_is_kept(void) {
 }
 #endif
 
+// MARK: What is the thread's
+
+enum rounding { TO_NEAREST, UPWARD };
+
+// Both units of x86-64: the vectors' and the x87.
+static enum rounding rounding(void) {
+#if defined(__x86_64__)
+  unsigned mxcsr;
+  unsigned short control;
+  __asm__ volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(mxcsr), "=m"(control));
+  CHECK((mxcsr >> 13 & 3) == (unsigned)(control >> 10 & 3));
+  return (mxcsr >> 13 & 3) == 2 ? UPWARD : TO_NEAREST;
+#else
+  uint64_t control;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(control));
+  return (control >> 22 & 3) == 1 ? UPWARD : TO_NEAREST;
+#endif
+}
+
+static void round_by(enum rounding mode) {
+#if defined(__x86_64__)
+  unsigned mxcsr;
+  unsigned short control;
+  __asm__ volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(mxcsr), "=m"(control));
+  mxcsr = (mxcsr & ~0x6000u) | (mode == UPWARD ? 0x4000u : 0);
+  control = (unsigned short)((control & ~0x0c00u) | (mode == UPWARD ? 0x0800u : 0));
+  __asm__ volatile("ldmxcsr %0\n\tfldcw %1" : : "m"(mxcsr), "m"(control));
+#else
+  uint64_t control;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(control));
+  control = (control & ~(3ull << 22)) | (mode == UPWARD ? 1ull << 22 : 0);
+  __asm__ volatile("msr fpcr, %0" : : "r"(control));
+#endif
+}
+
+// Answers what it finds, and then sets the other.
+static void rounding_entry(uintptr_t word) {
+  for (;;) {
+    (void)word;
+    enum rounding found = rounding();
+    round_by(found == UPWARD ? TO_NEAREST : UPWARD);
+    word = suspend(&subject, found);
+  }
+}
+
+static void the_rounding_mode_is_the_threads(void) {
+  coroutine_create(&subject, STACK, rounding_entry);
+  // Set after it was made, before it begins.
+  round_by(UPWARD);
+  CHECK(resume(&subject, 0) == UPWARD);
+  for (int time = 0; time < TIMES; time++) {
+    CHECK(rounding() == TO_NEAREST);
+    CHECK(resume(&subject, 0) == TO_NEAREST);
+    CHECK(rounding() == UPWARD);
+    CHECK(resume(&subject, 0) == UPWARD);
+  }
+  round_by(TO_NEAREST);
+  coroutine_free(&subject);
+}
+
 const struct test register_tests[] = {
     {"whole numbers live across a switch", whole_numbers_live_across_a_switch},
     {"floating-point numbers live across a switch", floating_point_numbers_live_across_a_switch},
@@ -302,6 +362,7 @@ const struct test register_tests[] = {
     {"scalable vectors and predicates live across a switch", scalable_vectors_and_predicates_live_across_a_switch},
 #endif
     {"a caller keeps its values across a call that switches", a_caller_keeps_its_values_across_a_call_that_switches},
+    {"the rounding mode is the thread's", the_rounding_mode_is_the_threads},
     {"over-aligned locals beside an alloca are found again", over_aligned_locals_beside_an_alloca_are_found_again},
     {"two frames with base pointers switch to each other", two_frames_with_base_pointers_switch_to_each_other},
 #if defined(CONTEXT_TEST_ASM)

@@ -1,6 +1,7 @@
 import Context
 import CoroutineTestSupport
 import Foundation
+import Glibc
 import Testing
 
 /// The contract of `ContextBackend`, held by every backend.
@@ -190,6 +191,30 @@ struct BackendConformanceTests {
       }
       #expect(result == a + b + Double(c) + d.sum())
       #expect(x.isFinite && y.sum().isFinite && y.sum() > 4)
+    }
+    try check(Backends.named(name))
+  }
+
+  /// One rule for all: it is the thread's, so what one side sets the other finds.
+  @Test(arguments: Backends.names)
+  func theRoundingModeIsTheThreads(_ name: String) throws {
+    func check<B: ContextBackend>(_: B.Type) throws {
+      let mode = fegetround()
+      defer { fesetround(mode) }
+      var found: [Int32] = []
+      let fiber = try TestFiber<B> { fiber, _ in
+        found.append(fegetround())
+        fesetround(FE_DOWNWARD)
+        _ = fiber.suspend()
+        found.append(fegetround())
+      }
+      fiber.start()
+      fesetround(FE_UPWARD)
+      _ = fiber.resume()
+      found.append(fegetround())
+      fesetround(FE_TOWARDZERO)
+      _ = fiber.resume()
+      #expect(found == [FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO])
     }
     try check(Backends.named(name))
   }

@@ -12,7 +12,8 @@
 //     +24  entry                  the entry function, before the first switch to it
 //
 // Boost's two symbols are declared by hand: a build in which this backend is not chosen needs no header of Boost's.
-// Preserved: what the System V ABI preserves across a call, mxcsr and the x87 control word included.
+// Preserved: what the System V ABI preserves across a call, but for the rounding mode and its like (mxcsr, the x87 control
+// word), which are the thread's.
 #pragma once
 
 #include <stdint.h>
@@ -44,12 +45,24 @@ struct context_boost_arrival {
   struct context_boost *departed;
 };
 
+// fcontext saves mxcsr and the x87 control word, in the first two half words of what it saves, and takes over those of the side
+// that it continues. So that side gets the thread's, which are the contract's. Nothing of that on aarch64.
+static inline __attribute__((always_inline)) void context_boost_keep_rounding(struct context_boost *to) {
+#if defined(__x86_64__)
+  uint32_t *saved = (uint32_t *)to->fctx;
+  __asm__("stmxcsr %0\n\tfnstcw %1" : "=m"(saved[0]), "=m"(*(uint16_t *)&saved[1]));
+#else
+  (void)to;
+#endif
+}
+
 // Saves the running side in `from`, goes on where `to` was suspended, and hands `word` over. Returns when somebody
 // switches to `from`. `to` must be suspended; `from` and `to` must differ.
 static inline __attribute__((always_inline)) struct context_boost_arrival context_boost_switch(
     struct context_boost *from, struct context_boost *to, uintptr_t word) {
   to->word = word;
   to->departed = from;
+  context_boost_keep_rounding(to);
   // Arrived again: `data` is the context that was switched to, `from` itself.
   struct context_boost_transfer arrival = jump_fcontext(to->fctx, to);
   struct context_boost *self = (struct context_boost *)arrival.data;

@@ -29,6 +29,10 @@ struct context_ucontext_arrival {
   struct context_ucontext *departed;
 };
 
+// swapcontext saves mxcsr and the x87 control word, or fpcr, and takes over those of the side that it continues: that side
+// gets the thread's, which are the contract's.
+void context_ucontext_keep_rounding(struct context_ucontext *to);
+
 // Saves the running side in `from`, goes on where `to` was suspended, and hands `word` over. Returns when somebody
 // switches to `from`. `to` must be suspended; `from` and `to` must differ.
 static inline __attribute__((always_inline)) struct context_ucontext_arrival context_ucontext_switch(
@@ -37,6 +41,7 @@ static inline __attribute__((always_inline)) struct context_ucontext_arrival con
   to->word = word;
   to->departed = from;
   from->holds_registers = 1;
+  context_ucontext_keep_rounding(to);
   (void)swapcontext(&from->state, &to->state);  // fails only where `makecontext` was given no stack: never here
   return (struct context_ucontext_arrival){from->word, from->departed};
 }
