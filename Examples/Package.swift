@@ -6,7 +6,7 @@
 //     swift run -c release --traits Boost index-files
 //
 // `make demo` runs index-files on each backend; scripts/examples.sh runs all others, and compares what they print with
-// the files in Output/.
+// the files in Output/. It lets the servers talk with clients.
 
 import PackageDescription
 
@@ -15,6 +15,13 @@ func example(_ name: String) -> Target {
   .executableTarget(
     name: name, dependencies: [.product(name: "Coroutine", package: "Coroutine")],
     swiftSettings: [.treatAllWarnings(as: .error)])
+}
+
+/// One that talks over sockets.
+func server(_ name: String) -> Target {
+  let target = example(name)
+  target.dependencies.append(.product(name: "CoroutineIO", package: "Coroutine"))
+  return target
 }
 
 let package = Package(
@@ -53,6 +60,9 @@ let package = Package(
     example("counter"),
     example("pull-xml"),
     example("login"),
+    server("echo-server"),
+    server("chat-server"),
+    server("load-client"),
   ],
   swiftLanguageModes: [.v6]
 )

@@ -18,10 +18,81 @@ expect_output() {  # expect_output <program> <file>
 }
 export -f expect_output
 
+# Starts a server on a free port: sets `server` and `port`.
+start_server() {  # start_server <program> <its output>
+  "$1" 0 > "$2" &
+  server=$!
+  until port=$(sed -n 's/^listening on .*://p' "$2") && [[ -n $port ]]; do
+    kill -0 "$server" || return
+    sleep 0.05
+  done
+}
+export -f start_server
+
+stop_server() {  # stop_server <its output>
+  kill -TERM "$server"
+  wait "$server"
+  [[ $(tail -n 1 "$1") == stopped ]]
+}
+export -f stop_server
+
+# Many connections are answered while another one is open.
+echo_to_many() {  # echo_to_many <folder of the programs>
+  local output
+  output=$(mktemp)
+  start_server "$1/echo-server" "$output"
+  exec 3<> "/dev/tcp/127.0.0.1/$port"
+  printf 'half a line' >&3
+  expect_bytes 3 'half a line' || return
+  [[ $("$1/load-client" "$port" 100 50 2> /dev/null) == "5000 answers over 100 connections" ]] || return
+  exec 3>&-
+  stop_server "$output"
+}
+expect_bytes() {  # expect_bytes <descriptor> <text without a line's end>
+  local text
+  IFS= read -r -t 30 -N "${#2}" -u "$1" text || true
+  [[ $text == "$2" ]]
+}
+export -f echo_to_many expect_bytes
+
+# Two talk; the server stops, and says so to the one that is there.
+chat_of_two() {  # chat_of_two <folder of the programs>
+  local output line
+  output=$(mktemp)
+  start_server "$1/chat-server" "$output"
+  exec 3<> "/dev/tcp/127.0.0.1/$port" 4<> "/dev/tcp/127.0.0.1/$port"
+  printf 'Ann\n' >&3
+  expect_lines 3 "your name?" "Ann comes"
+  printf 'Bob\n' >&4
+  expect_lines 4 "your name?" "Bob comes"
+  printf 'hello\n' >&3
+  expect_lines 4 "Ann: hello"
+  exec 4>&-
+  expect_lines 3 "Bob comes" "Ann: hello" "Bob goes"
+  kill -TERM "$server"
+  expect_lines 3 "the server stops"
+  wait "$server"
+  [[ $(tail -n 1 "$output") == stopped ]]
+}
+expect_lines() {  # expect_lines <descriptor> <line>...
+  local descriptor=$1 line expected
+  shift
+  for expected; do
+    IFS= read -r -t 30 -u "$descriptor" line || true
+    if [[ $line != "$expected" ]]; then
+      printf 'error: expected "%s", and it sent "%s"\n' "$expected" "$line"
+      exit 1
+    fi
+  done
+}
+export -f chat_of_two expect_lines
+
 step "build" swift build "${options[@]}"
 programs=$(swift build "${options[@]}" --show-bin-path)
 for output in Examples/Output/*.txt; do
   name=$(basename "$output" .txt)
   step "$name" bash -c 'expect_output "$@"' bash "$programs/$name" "$output"
 done
+step "echo-server, load-client" bash -c 'echo_to_many "$@"' bash "$programs"
+step "chat-server" bash -c 'chat_of_two "$@"' bash "$programs"
 steps_summary

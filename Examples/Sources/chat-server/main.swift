@@ -1,0 +1,48 @@
+// A chat: what one says, all read. Talk to it with `nc 127.0.0.1 7001`. SIGTERM or Ctrl-C lets it stop.
+//
+//     chat-server 7001
+
+import Coroutine
+import CoroutineIO
+import Glibc
+
+let port = CommandLine.arguments.dropFirst().first.flatMap { Int($0) } ?? 7001
+
+/// Who reads so slowly that 100 messages wait misses the oldest, and holds up nobody.
+let room = BroadcastChannel<String>(capacity: 100, onOverflow: .dropOldest, name: "room")
+
+func talk(_ connection: TCPConnection) throws {
+  try connection.write("your name?\n")
+  guard let name = try connection.readLine(limit: 40, timeout: .seconds(60)) else { return }
+  let messages = room.subscribe()
+  try withScope { scope in
+    scope.launch(name: "writer") {
+      for message in messages.received { try connection.write(message + "\n", timeout: .seconds(5)) }
+      // The room is closed. The end of input is what the reader waits for.
+      try connection.write("the server stops\n", timeout: .seconds(5))
+      connection.close()
+    }
+    _ = room.trySend("\(name) comes")
+    do {
+      while let line = try connection.readLine(limit: 1000) { _ = room.trySend("\(name): \(line)") }
+    } catch is DescriptorClosed {}
+    _ = room.trySend("\(name) goes")
+    scope.cancel()
+  }
+}
+
+try runUntilComplete {
+  let listener = try TCPListener(host: "127.0.0.1", port: port)
+  let signals = try Signals.received(SIGTERM, SIGINT)
+  let server = Coroutine(on: .pool, name: "chat") {
+    try listener.serve(limit: 1000, grace: .seconds(5), talk)
+  }
+  print("listening on \(listener.address)")
+  fflush(nil)
+
+  _ = try signals.receive()
+  server.cancel()
+  room.close()
+  try server.join()
+  print("stopped")
+}
