@@ -90,14 +90,14 @@ struct ForkTests {
   @Test func runUntilCompleteRunsInAChild() async {
     await #expect(processExitsWith: .success) {
       #expect(runFamily() == 5)
-      #expect(Child { runFamily() == 5 ? 0 : 3 }.end == .exited(0))
+      #expect(Child.end { runFamily() == 5 ? 0 : 3 } == .exited(0))
     }
   }
 
   @Test func aPoolThatAChildMakesHasThreads() async {
     await #expect(processExitsWith: .success) {
       try await Coroutine(on: ThreadPool(threads: 2)) {}.get()
-      #expect(Child { runOnPoolOfItsOwn() == 5 ? 0 : 3 }.end == .exited(0))
+      #expect(Child.end { runOnPoolOfItsOwn() == 5 ? 0 : 3 } == .exited(0))
     }
   }
 
@@ -161,7 +161,7 @@ struct ForkTests {
         },
         { blockInRunUntilComplete(on: threads) },
       ]
-      for body in bodies { #expect(Child(body).end == .trapped) }
+      for body in bodies { #expect(Child.end(body) == .trapped) }
       resolver.fulfill(5)
       let values = (try await waiter.get(), try await kept.get())
       #expect(values == (5, 5))
@@ -179,8 +179,7 @@ struct ForkTests {
       let end = try await Coroutine(on: ThreadPool(threads: 1)) { () -> Child.End in
         let channel = Channel<CInt>()
         // The closure is no body of a coroutine, but runs in one.
-        let child = Child { (try? channel.receive()) ?? 0 > 0 ? 0 : 3 }
-        return child.end
+        return Child.end { (try? channel.receive()) ?? 0 > 0 ? 0 : 3 }
       }.get()
       #expect(end == .trapped)
     }
