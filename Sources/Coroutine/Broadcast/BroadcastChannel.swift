@@ -10,10 +10,10 @@
 /// ```
 ///
 /// - **Receivers.** Each calls `subscribe()`, and gets what is sent from then on, and before that the last `replay`
-///   elements. What is sent while nobody has subscribed is seen by nobody, but for the replay.
+///   elements. What is sent while there is no subscription is lost, but for the replay.
 /// - **Slow ones.** A receiver may be `capacity` elements behind. Then the sender waits for it, or, with `.dropOldest`, it
 ///   misses the oldest of those, and is told how many (`BroadcastSubscription.missedCount`): one that does not keep up
-///   holds up nobody.
+///   holds up no other receiver.
 /// - **The end.** `close()` lets no more elements in; what was sent is still received.
 ///
 /// Elements are shared by the receivers, and so they are `Sendable`. Sending takes time proportional to the number of
@@ -66,7 +66,7 @@ public struct BroadcastChannel<Element: Sendable>: Sendable {
   ///
   /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: without a limit.
   /// - Throws: `ChannelClosed`, with the element in it, if it is closed before the element was sent; `CancellationError`,
-  ///   `TimeoutError` if the caller is cancelled or time is up before that. Then nobody has received it.
+  ///   `TimeoutError` if the caller is cancelled or time is up before that. Then no receiver has got it.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func send(_ element: Element, timeout: Duration? = nil) throws {
@@ -78,7 +78,7 @@ public struct BroadcastChannel<Element: Sendable>: Sendable {
   ///
   /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: without a limit.
   /// - Throws: `ChannelClosed`, with the element in it, if it is closed before the element was sent; `CancellationError`,
-  ///   `TimeoutError` if the task is cancelled or time is up before that. Then nobody has received it.
+  ///   `TimeoutError` if the task is cancelled or time is up before that. Then no receiver has got it.
   nonisolated(nonsending) public func send(_ element: Element, timeout: Duration? = nil) async throws {
     var unsent: Element? = element
     try check(await storage.send(&unsent, until: WaitDeadline.after(timeout)), unsent, timeout)

@@ -6,8 +6,8 @@
 /// Invariants:
 /// - No reader is more than `limit` elements behind.
 /// - A reader has waiters only where it has read all; senders wait only where the slowest reader is `limit` behind.
-/// - The first of the elements that are not read by all has somebody who has not read it.
-/// - Nobody waits when it is closed.
+/// - The first of the kept elements has a reader that has not read it.
+/// - No sender and no receiver waits when it is closed.
 ///
 /// In the queues there may also be those whose wait was ended otherwise and who have not left yet.
 struct BroadcastStateMachine<Element: Sendable>: ~Copyable {
@@ -50,7 +50,7 @@ struct BroadcastStateMachine<Element: Sendable>: ~Copyable {
     get { base &+ UInt64(buffer.count) }
     set { base = newValue &- UInt64(buffer.count) }
   }
-  /// The number of the first element that somebody has not read; `end` if all have read all.
+  /// The number of the first element that a reader has not read; `end` if all have read all.
   private var firstUnread: UInt64 { end &- UInt64(behind) }
 
   /// The newest element, if it is still there: always where there is a replay, and something was sent.
@@ -62,10 +62,10 @@ struct BroadcastStateMachine<Element: Sendable>: ~Copyable {
 // MARK: - Sending
 
 extension BroadcastStateMachine {
-  /// What came of an element that somebody wants to send without waiting.
+  /// What came of an element that a sender offers without waiting.
   enum SendAttempt { case sent, closed, full }
 
-  /// Somebody sends, if it need not wait. Appends whom to wake to `woken`, and what has gone to `released`.
+  /// An element is sent, if its sender need not wait. Appends whom to wake to `woken`, and what has gone to `released`.
   mutating func sendNow(
     _ element: Element, _ woken: inout ClaimedWaiters, _ released: inout ReleasedElements<Element>
   ) -> SendAttempt {
@@ -79,7 +79,7 @@ extension BroadcastStateMachine {
     return .sent
   }
 
-  /// Somebody sends what is in `node`, which is taken out of it. Over with the element still there: it is closed.
+  /// A sender sends what is in `node`, which is taken out of it. Over with the element still there: it is closed.
   mutating func send(_ node: Node) -> Attempt {
     guard let element = node.pointee.element else { return .done }
     var woken = ClaimedWaiters()
@@ -121,12 +121,12 @@ extension BroadcastStateMachine {
       buffer.append(Slot(element: element, unread: unread))
       if unread > 0 || behind > 0 { behind += 1 }
     } else {
-      // Nobody needs it any more; then the buffer is empty.
+      // No reader needs it any more; then the buffer is empty.
       end &+= 1
     }
   }
 
-  /// Somebody has read an element, or will not: lets go of what nobody needs, and lets senders in that wait for room.
+  /// A reader has read an element, or will not: lets go of what no reader needs, and lets senders in that wait for room.
   private mutating func makeRoom(_ woken: inout ClaimedWaiters, _ released: inout ReleasedElements<Element>) {
     advanceOverRead()
     trim(&released)
@@ -138,12 +138,12 @@ extension BroadcastStateMachine {
     trim(&released)
   }
 
-  /// Those that all have read are behind nobody's place any more.
+  /// Those that all readers have read are dropped.
   private mutating func advanceOverRead() {
     while behind > 0, slot(firstUnread).pointee.unread == 0 { behind -= 1 }
   }
 
-  /// Lets go of what nobody needs.
+  /// Lets go of what no reader needs.
   private mutating func trim(_ released: inout ReleasedElements<Element>) {
     while buffer.count > max(behind, replay) {
       released.append(buffer.removeFirst().element)
@@ -155,14 +155,14 @@ extension BroadcastStateMachine {
 // MARK: - Receiving
 
 extension BroadcastStateMachine {
-  /// What came of somebody's wish to receive without waiting.
+  /// What came of a receive that does not wait.
   enum ReceiveAttempt {
     case received(Element)
     case closed
     case empty
   }
 
-  /// Somebody begins to read: with the elements that are replayed, and then what comes from now on.
+  /// A reader begins: with the elements that are replayed, and then what comes from now on.
   mutating func subscribe() -> BroadcastReader {
     let count = min(replay, buffer.count)
     let reader = BroadcastReader(position: end &- UInt64(count))
@@ -173,7 +173,7 @@ extension BroadcastStateMachine {
     return reader
   }
 
-  /// A reader for whom nobody waits goes. Returns whom to wake.
+  /// A reader at which no receiver waits goes. Returns whom to wake.
   mutating func unsubscribe(
     _ reader: BroadcastReader, _ released: inout ReleasedElements<Element>
   ) -> ClaimedWaiters {
@@ -185,7 +185,7 @@ extension BroadcastStateMachine {
     return woken
   }
 
-  /// Somebody receives the next element of `reader`, if it is there.
+  /// A receiver takes the next element of `reader`, if it is there.
   mutating func receiveNow(
     for reader: BroadcastReader, _ woken: inout ClaimedWaiters, _ released: inout ReleasedElements<Element>
   ) -> ReceiveAttempt {
@@ -198,7 +198,7 @@ extension BroadcastStateMachine {
     return .received(element)
   }
 
-  /// Somebody receives into `node`. Over with nothing there: it is closed.
+  /// A receiver takes one into `node`. Over with nothing there: it is closed.
   mutating func receive(_ node: Node, for reader: BroadcastReader) -> Attempt {
     var woken = ClaimedWaiters()
     switch receiveNow(for: reader, &woken, &node.pointee.released) {
@@ -288,7 +288,7 @@ struct BroadcastNode<Element> {
   }
 }
 
-/// Elements that nobody needs any more. They go where no lock is held: their end may run code of the user's.
+/// Elements that no reader needs any more. They go where no lock is held: their end may run code of the user's.
 struct ReleasedElements<Element> {
   /// Mostly it is one.
   private var first: Element?

@@ -98,7 +98,7 @@ extension BroadcastSubscription: CustomStringConvertible {
   public var description: String { "a subscription of \(end.storage.description)" }
 }
 
-/// Takes a reader out of its broadcast when the last copy of its subscription is gone. Whoever waits holds it.
+/// Takes a reader out of its broadcast when the last copy of its subscription is gone. A receiver that waits holds it.
 final class SubscriptionEnd<Element: Sendable>: Sendable {
   let storage: BroadcastStorage<Element>
   let reader: BroadcastReader

@@ -10,7 +10,7 @@
 /// try state.wait { $0 == .connected }
 /// ```
 ///
-/// Nobody who watches holds up those who change it: a slow watcher sees the newest value, and not those in between. The
+/// A watcher never holds up those who change it: a slow watcher sees the newest value, and not those in between. The
 /// value may be read and changed from any thread. Copies are the same value.
 public struct WatchedValue<Value: Sendable>: Sendable {
   private let storage: BroadcastStorage<Value>

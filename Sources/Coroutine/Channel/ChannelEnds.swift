@@ -13,7 +13,7 @@ extension Channel where Element: ~Copyable {
   /// ```
   ///
   /// When the last copy of `sender` is gone the channel is closed, as by `close()`; so it is when the last copy of
-  /// `receiver` is gone, so that no one sends for nobody.
+  /// The receiver is gone, so that senders stop.
   ///
   /// - Parameters:
   ///   - capacity: how many elements it keeps for receivers that have not come yet.
@@ -106,7 +106,7 @@ extension ChannelSender where Element: ~Copyable {
   /// Whether the channel was closed: by an end, or because all receivers are gone.
   public var isClosed: Bool { end.channel.isClosed }
 
-  /// Tells `handler` when the channel is closed: `Channel.whenClosed(_:)`. By this a sender learns that nobody receives
+  /// Tells `handler` when the channel is closed: `Channel.whenClosed(_:)`. By this a sender learns that no receiver is left
   /// any more.
   public func whenClosed(_ handler: @escaping @Sendable (_ error: (any Error)?) -> Void) {
     end.channel.whenClosed(handler)

@@ -36,7 +36,7 @@ struct ChannelStateMachine<Element: ~Copyable>: ~Copyable {
 // MARK: - What can be done at once
 
 extension ChannelStateMachine where Element: ~Copyable {
-  /// What came of an element that somebody wants to send without waiting.
+  /// What came of an element that a sender offers without waiting.
   @usableFromInline
   enum SendAttempt {
     /// It is in the buffer.
@@ -77,7 +77,7 @@ extension ChannelStateMachine where Element: ~Copyable {
     element = consume oldest
   }
 
-  /// What came of somebody's wish to receive without waiting.
+  /// What came of a receive that does not wait.
   @usableFromInline
   enum ReceiveAttempt {
     /// An element.
@@ -172,7 +172,7 @@ extension ChannelStateMachine where Element: ~Copyable {
     }
   }
 
-  /// Somebody receives into `node`. Over with nothing there: the channel is closed.
+  /// A receiver takes one into `node`. Over with nothing there: the channel is closed.
   @inlinable
   mutating func receive(_ node: Node) -> Attempt {
     switch receiveNow(&node.pointee.element) {

@@ -38,7 +38,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) final var handOffs: UInt8 = 0
   /// How many operations it has made since it last let others run, of those that cost a system call each. Its own.
   @exclusivity(unchecked) final var systemCalls: UInt8 = 0
-  /// A `StartMode`: 0 for most. Written before it is known, and then by whoever claims its start.
+  /// A `StartMode`: 0 for most. Written before it is known, and then by the claimer of its start.
   @usableFromInline final let startMode = Atomic<UInt8>(0)
   /// The priority of the task that it was created in, or whose coroutine it was; 0 for none. (Not as `TaskPriority`, whose
   /// layout only the Swift runtime knows: each access would be a call.)
@@ -60,7 +60,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   /// Set once; retained.
   @usableFromInline final let extrasWord = Atomic<Unmanaged<CoroutineExtras>?>(nil)
   /// Where debuggers find it until it begins, if its scheduler can't be looked into; `nil` too if it began at once.
-  @exclusivity(unchecked) private final var place: UnstartedCoroutines.Place?
+  @exclusivity(unchecked) final var place: UnstartedCoroutines.Place?
   /// The usable bytes of its stack, or `defaultStackSize`.
   private let stackSize: Int
   private static var defaultStackSize: Int { .min }
@@ -143,24 +143,9 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   }
 
   @inline(__always)
-  private final func noteOrigin() {
+  final func noteOrigin() {
     if coroutine_is_inside_task() { rawPriority = Self.priorityOfTask }
     if coroutine_creation_is_noted() { noteCreation() }
-  }
-
-  /// In place of `keepAlive`: it is not scheduled before somebody wants it, and goes if nobody does. Once, before anybody
-  /// else knows of it.
-  @usableFromInline
-  final func holdOnDemand() {
-    noteOrigin()
-    startMode.store(StartMode([.held, .onDemand]).rawValue, ordering: .relaxed)
-  }
-
-  /// It is not scheduled before somebody does that who has claimed its start. After `keepAlive`, before anybody else knows
-  /// of it. Debuggers find it as one that has not begun.
-  final func holdInQueue() {
-    startMode.store(StartMode.held.rawValue, ordering: .relaxed)
-    place = UnstartedCoroutines.add(self)
   }
 
   // A function of its own, as `report`: the types of the library that it uses are looked up at the beginning.
@@ -178,13 +163,6 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
     if startMode.load(ordering: .relaxed) & StartMode.held.rawValue != 0 { leaveUnstarted() }
     if case .failure(let failure) = outcome, !wasObserved.load(ordering: .relaxed) { report(failure) }
     extras?.release()
-  }
-
-  /// It was held for whoever wants it, and nobody did.
-  @inline(never)
-  private final func leaveUnstarted() {
-    dropInheritedBindings()
-    Self.addEndings(1)
   }
 
   @inline(never)
@@ -528,15 +506,6 @@ extension CoroutineCore {
     CoroutineJob(.passUnretained(self)).enqueue(.launched)
   }
 
-  /// Whether it begins even if it was cancelled before.
-  private final var startsAtomically: Bool {
-    StartMode(rawValue: startMode.load(ordering: .relaxed)).contains(.atomic)
-  }
-
-  /// It begins even if it is cancelled before. Before anybody else knows of it.
-  @usableFromInline
-  final func beginsAtomically() { startMode.store(StartMode.atomic.rawValue, ordering: .relaxed) }
-
   /// Has nothing of its creator. Before it is scheduled.
   @usableFromInline
   final func detach() {
@@ -545,7 +514,7 @@ extension CoroutineCore {
   }
 
   /// Drops the task-local bindings that it has inherited. Before it is scheduled.
-  private final func dropInheritedBindings() {
+  final func dropInheritedBindings() {
     var words = swift_thread_state(access: 0, task: 0, locals: inherited)
     coroutine_thread_state_release(&words)
     inherited = 0

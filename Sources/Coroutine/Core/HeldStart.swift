@@ -1,7 +1,7 @@
 public import Synchronization
 
 /// Whether a coroutine that was created is scheduled, and what else there is to its beginning. One byte, in which the
-/// lowest bit goes once: whoever clears it schedules the coroutine.
+/// lowest bit goes once: the claimer that clears it schedules the coroutine.
 @usableFromInline
 package struct StartMode: OptionSet, Sendable {
   @usableFromInline package let rawValue: UInt8
@@ -9,9 +9,9 @@ package struct StartMode: OptionSet, Sendable {
   @inlinable
   package init(rawValue: UInt8) { self.rawValue = rawValue }
 
-  /// It is not scheduled: somebody is still to start it.
+  /// It is not scheduled: a claimer is still to start it.
   @inlinable static var held: StartMode { StartMode(rawValue: 1) }
-  /// Whoever waits for its end starts it.
+  /// A waiter for its end starts it.
   @inlinable static var onDemand: StartMode { StartMode(rawValue: 2) }
   /// It begins even if it was cancelled before.
   @inlinable static var atomic: StartMode { StartMode(rawValue: 4) }
@@ -20,7 +20,7 @@ package struct StartMode: OptionSet, Sendable {
 }
 
 extension CoroutineCore {
-  /// Whether it is held for whoever wants its result.
+  /// Whether a waiter for its result starts it.
   @inlinable @inline(__always)
   final var isHeldOnDemand: Bool { startMode.load(ordering: .relaxed) & 3 == 3 }
 
@@ -53,4 +53,37 @@ extension CoroutineCore {
   final var wasStartedOutOfTurn: Bool {
     StartMode(rawValue: startMode.load(ordering: .relaxed)).contains(.outOfTurn)
   }
+}
+
+extension CoroutineCore {
+  /// In place of `keepAlive`: it is scheduled by the first that starts it or waits for its end, and goes with its last handle
+  /// otherwise. Once, before another thread can know of it.
+  @usableFromInline
+  final func holdOnDemand() {
+    noteOrigin()
+    startMode.store(StartMode([.held, .onDemand]).rawValue, ordering: .relaxed)
+  }
+
+  /// Its scope schedules it, which claims its start for that. After `keepAlive`, before another thread can know of it.
+  /// Debuggers find it as one that has not begun.
+  final func holdInQueue() {
+    startMode.store(StartMode.held.rawValue, ordering: .relaxed)
+    place = UnstartedCoroutines.add(self)
+  }
+
+  /// It was held on demand, and goes without having been started.
+  @inline(never)
+  final func leaveUnstarted() {
+    dropInheritedBindings()
+    Self.addEndings(1)
+  }
+
+  /// Whether it begins even if it was cancelled before.
+  final var startsAtomically: Bool {
+    StartMode(rawValue: startMode.load(ordering: .relaxed)).contains(.atomic)
+  }
+
+  /// It begins even if it is cancelled before. Before another thread can know of it.
+  @usableFromInline
+  final func beginsAtomically() { startMode.store(StartMode.atomic.rawValue, ordering: .relaxed) }
 }

@@ -9,7 +9,7 @@ extension CoroutineCore {
     return completion.join(node)
   }
 
-  /// Somebody wants the result: now it has to begin.
+  /// A waiter wants the result: now it has to begin.
   @usableFromInline
   final func startOnDemand() {
     if isHeldOnDemand { startHeld() }

@@ -76,7 +76,7 @@ public struct ReadySignal<Value: Sendable>: Sendable {
     state = State(resumption)
   }
 
-  /// The child is ready: whoever has started it goes on. From any thread; once, later calls have no effect.
+  /// The child is ready: its starter goes on. From any thread; once, later calls have no effect.
   public func callAsFunction(_ value: Value) {
     if claim() { state.resumption.returning(value) }
   }
