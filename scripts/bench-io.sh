@@ -13,6 +13,14 @@ programs=$PWD/.build-bench/programs
 mkdir -p "$programs"
 readonly first_port=18080
 
+if ! command -v wrk > /dev/null; then
+  printf 'bench-io: wrk makes the load; install it (Debian: apt-get install wrk).\n' >&2
+  exit 1
+fi
+
+server=
+trap '[[ -z $server ]] || kill "$server" 2> /dev/null || true' EXIT
+
 swift build --package-path Benchmarks/IO --scratch-path .build-bench/IO -c release > .build-bench/io-build.log 2>&1 || {
   tail -n 20 .build-bench/io-build.log >&2
   exit 1
@@ -35,7 +43,7 @@ declare -A samples=() latencies=()
 cpu_ticks() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
 
 measure() {  # measure <name> <connections> <port> <command>...
-  local name=$1 connections=$2 port=$3 server before after output requests
+  local name=$1 connections=$2 port=$3 before after output requests
   shift 3
   taskset -c "${processors[0]}" "$@" > /dev/null 2>&1 &
   server=$!
@@ -49,6 +57,7 @@ measure() {  # measure <name> <connections> <port> <command>...
   after=$(cpu_ticks "$server")
   kill "$server"
   wait "$server" 2> /dev/null || true
+  server=
   if grep -q 'Socket errors\|Non-2xx' <<< "$output"; then
     printf 'bench-io: %s: %s\n' "$name" "$(grep 'Socket errors\|Non-2xx' <<< "$output")" >&2
   fi

@@ -45,19 +45,26 @@ struct context_boost_arrival {
   struct context_boost *departed;
 };
 
-// fcontext saves mxcsr and the x87 control word, in the first two half words of what it saves, and takes over those of the side
-// that it continues. So that side gets the thread's, which are the contract's. Nothing of that on aarch64.
+// fcontext saves mxcsr and the x87 control word, in the first two half words of what it saves, and takes over those of the
+// side that it continues. The contract says that they are the thread's: so where they differ, that side gets the thread's.
+// The control word tells, since `fesetround` and `feenableexcept` change both; to read mxcsr at each switch would take as
+// long as the switch does. Nothing of that on aarch64.
 static inline __attribute__((always_inline)) void context_boost_keep_rounding(struct context_boost *to) {
 #if defined(__x86_64__)
   uint32_t *saved = (uint32_t *)to->fctx;
-  __asm__("stmxcsr %0\n\tfnstcw %1" : "=m"(saved[0]), "=m"(*(uint16_t *)&saved[1]));
+  uint16_t *saved_control = (uint16_t *)&saved[1], control;
+  __asm__ volatile("fnstcw %0" : "=m"(control));
+  if (__builtin_expect(control != *saved_control, 0)) {
+    *saved_control = control;
+    __asm__ volatile("stmxcsr %0" : "=m"(saved[0]));
+  }
 #else
   (void)to;
 #endif
 }
 
-// Saves the running side in `from`, goes on where `to` was suspended, and hands `word` over. Returns when somebody
-// switches to `from`. `to` must be suspended; `from` and `to` must differ.
+// Saves the running side in `from`, goes on where `to` was suspended, and hands `word` over. Returns when `from` is
+// switched to. `to` must be suspended; `from` and `to` must differ.
 static inline __attribute__((always_inline)) struct context_boost_arrival context_boost_switch(
     struct context_boost *from, struct context_boost *to, uintptr_t word) {
   to->word = word;
