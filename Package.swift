@@ -15,6 +15,31 @@ import PackageDescription
 /// What a module imports is its own affair unless it says `public import`: the arrows between the modules stay visible.
 let swiftSettings: [SwiftSetting] = [.enableUpcomingFeature("InternalImportsByDefault")]
 
+/// A context backend: the folders Sources/Context<name> and Sources/CCoroutineContext<name>, and a product, a trait and a
+/// definition for Swift's and C's sources, which are named after it.
+struct Backend {
+  let name: String
+  /// What its trait says.
+  let purpose: String
+  /// What is linked where it is chosen, and must be installed.
+  var library: String?
+
+  var isChosen: String { "CONTEXT_BACKEND_\(name.uppercased())" }
+  var swiftTarget: String { "Context\(name)" }
+  var cTarget: String { "CCoroutineContext\(name)" }
+}
+
+/// The one list of them, the default first: `scripts/backends.sh` and CMake read its lines. Where two traits are on, the
+/// later one here wins.
+let backends = [
+  Backend(name: "ASM", purpose: "Switch contexts by hand-written assembly (the default)."),
+  Backend(
+    name: "Boost", purpose: "Switch contexts by Boost.Context's fcontext; needs libboost_context.",
+    library: "boost_context"),
+  Backend(name: "Ucontext", purpose: "Switch contexts by the C library's swapcontext."),
+]
+let optionalBackends = backends.dropFirst()
+
 let package = Package(
   name: "Coroutine",
   products: [
@@ -25,37 +50,21 @@ let package = Package(
     .library(name: "CoroutineObservability", targets: ["CoroutineObservability"]),
     .library(name: "CoroutineInspection", targets: ["CoroutineInspection"]),
     .library(name: "Context", targets: ["Context"]),
-    .library(name: "ContextASM", targets: ["ContextASM"]),
-    .library(name: "ContextBoost", targets: ["ContextBoost"]),
-    .library(name: "ContextUcontext", targets: ["ContextUcontext"]),
-  ],
-  traits: [
-    .trait(name: "ASM", description: "Switch contexts by hand-written assembly (the default)."),
-    .trait(name: "Boost", description: "Switch contexts by Boost.Context's fcontext; needs libboost_context."),
-    .trait(name: "Ucontext", description: "Switch contexts by the C library's swapcontext."),
+  ] + backends.map { .library(name: $0.swiftTarget, targets: [$0.swiftTarget]) },
+  traits: Set(backends.map { .trait(name: $0.name, description: $0.purpose) }).union([
     .trait(name: "Observability", description: "CoroutineObservability: metrics and logs; needs two packages more."),
-    .default(enabledTraits: ["ASM"]),
-  ],
+    .default(enabledTraits: [backends[0].name]),
+  ]),
   // Fetched only with the trait Observability.
   dependencies: [
     .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
     .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
   ],
   targets: [
-    // Contexts: the protocol, and one folder a backend.
+    // Contexts: the protocol. (The backends come last.)
     .target(name: "CCoroutineSystem"),
     // (The C library's types in its package interface belong to no importable module: no explicit import levels here.)
     .target(name: "Context", dependencies: ["CCoroutineSystem"]),
-    .target(name: "CCoroutineContextASM"),
-    .target(
-      name: "CCoroutineContextBoost",
-      cSettings: [.define("CONTEXT_BACKEND_BOOST", .when(traits: ["Boost"]))],
-      linkerSettings: [.linkedLibrary("boost_context", .when(traits: ["Boost"]))]),
-    .target(name: "CCoroutineContextUcontext"),
-    .target(name: "ContextASM", dependencies: ["CCoroutineContextASM", "Context"], swiftSettings: swiftSettings),
-    .target(name: "ContextBoost", dependencies: ["CCoroutineContextBoost", "Context"], swiftSettings: swiftSettings),
-    .target(
-      name: "ContextUcontext", dependencies: ["CCoroutineContextUcontext", "Context"], swiftSettings: swiftSettings),
 
     // The runtime.
     .target(name: "CCoroutine"),
@@ -63,14 +72,9 @@ let package = Package(
       name: "Coroutine",
       dependencies: [
         "Context", "CCoroutineSystem", "CCoroutine",
-        "ContextASM",  // always there, since no trait at all means ASM
-        .target(name: "ContextBoost", condition: .when(traits: ["Boost"])),
-        .target(name: "ContextUcontext", condition: .when(traits: ["Ucontext"])),
-      ],
-      swiftSettings: swiftSettings + [
-        .define("CONTEXT_BACKEND_BOOST", .when(traits: ["Boost"])),
-        .define("CONTEXT_BACKEND_UCONTEXT", .when(traits: ["Ucontext"])),
-      ]),
+        .target(name: backends[0].swiftTarget),  // always there, since no trait at all means this one
+      ] + optionalBackends.map { .target(name: $0.swiftTarget, condition: .when(traits: [$0.name])) },
+      swiftSettings: swiftSettings + optionalBackends.map { .define($0.isChosen, .when(traits: [$0.name])) }),
 
     // Sockets, pipes, files: what coroutines wait for outside of the process.
     .target(name: "CCoroutineIO"),
@@ -125,13 +129,19 @@ let package = Package(
     // What lets tests block.
     .target(name: "CoroutineTestSupport", path: "Tests/CoroutineTestSupport", swiftSettings: swiftSettings),
 
+    // A backend that is wrong on purpose, and what tests must know of registers.
+    .target(name: "CCoroutineContextTests", path: "Tests/CCoroutineContextTests"),
+
     .testTarget(
       name: "CoroutineContextTests",
       dependencies: [
-        "CoroutineTestSupport", "Context", "CCoroutineSystem", "ContextASM", "ContextUcontext",
-        .target(name: "ContextBoost", condition: .when(traits: ["Boost"])),
-      ],
-      swiftSettings: swiftSettings + [.define("CONTEXT_BACKEND_BOOST", .when(traits: ["Boost"]))]),
+        "CoroutineTestSupport", "CCoroutineContextTests", "CCoroutineUnwind", "Context", "CCoroutineSystem",
+      ]
+        // Those that need a library are tested where they are chosen.
+        + backends.map {
+          .target(name: $0.swiftTarget, condition: $0.library == nil ? nil : .when(traits: [$0.name]))
+        },
+      swiftSettings: swiftSettings + backends.map { .define($0.isChosen, .when(traits: [$0.name])) }),
     .testTarget(
       name: "CoroutineTests",
       dependencies: [
@@ -148,6 +158,16 @@ let package = Package(
         "CCoroutineUnwind", "CCoroutineInspection",
       ],
       swiftSettings: swiftSettings),
-  ],
+  ]
+    + backends.flatMap { backend -> [Target] in
+      [
+        .target(
+          name: backend.cTarget, cSettings: [.define(backend.isChosen, .when(traits: [backend.name]))],
+          linkerSettings: backend.library.map { [.linkedLibrary($0, .when(traits: [backend.name]))] } ?? []),
+        .target(
+          name: backend.swiftTarget, dependencies: [.target(name: backend.cTarget), "Context"],
+          swiftSettings: swiftSettings),
+      ]
+    },
   swiftLanguageModes: [.v6]
 )

@@ -5,32 +5,42 @@
 #   CONTEXT_BACKENDS_BUILT      the suffixes of all backends that can be compiled here
 #   BOOST_CONTEXT_LIBRARY       where Boost is chosen
 
-set(CONTEXT_BACKEND asm CACHE STRING "The context backend: asm, boost or ucontext")
-set_property(CACHE CONTEXT_BACKEND PROPERTY STRINGS asm boost ucontext)
+# The list of backends is in Package.swift. Here their names are in small letters, as options of CMake are.
+set(backends)
+set(choices)
+file(STRINGS ${PROJECT_SOURCE_DIR}/Package.swift lines REGEX "name: \"[A-Za-z]+\", purpose: ")
+foreach(line IN LISTS lines)
+  string(REGEX REPLACE ".*name: \"([A-Za-z]+)\", purpose: .*" "\\1" name "${line}")
+  string(TOLOWER ${name} choice)
+  list(APPEND backends ${name})
+  list(APPEND choices ${choice})
+endforeach()
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/Package.swift)
+list(JOIN choices ", " choices_in_words)
 
-if(CONTEXT_BACKEND STREQUAL "asm")
-  set(CONTEXT_BACKEND_TARGET ASM)
-  set(CONTEXT_BACKEND_DEFINITION)
-elseif(CONTEXT_BACKEND STREQUAL "boost")
-  set(CONTEXT_BACKEND_TARGET Boost)
-  set(CONTEXT_BACKEND_DEFINITION CONTEXT_BACKEND_BOOST)
-elseif(CONTEXT_BACKEND STREQUAL "ucontext")
-  set(CONTEXT_BACKEND_TARGET Ucontext)
-  set(CONTEXT_BACKEND_DEFINITION CONTEXT_BACKEND_UCONTEXT)
-else()
-  message(FATAL_ERROR "Unknown context backend '${CONTEXT_BACKEND}'. "
-    "Choose one of the three: -DCONTEXT_BACKEND=asm, -DCONTEXT_BACKEND=boost or -DCONTEXT_BACKEND=ucontext.")
+set(CONTEXT_BACKEND asm CACHE STRING "The context backend: ${choices_in_words}")
+set_property(CACHE CONTEXT_BACKEND PROPERTY STRINGS ${choices})
+
+list(FIND choices "${CONTEXT_BACKEND}" chosen)
+if(chosen EQUAL -1)
+  message(FATAL_ERROR "Unknown context backend '${CONTEXT_BACKEND}'. Choose by -DCONTEXT_BACKEND=: ${choices_in_words}.")
+endif()
+list(GET backends ${chosen} CONTEXT_BACKEND_TARGET)
+set(CONTEXT_BACKEND_DEFINITION)
+if(NOT chosen EQUAL 0)
+  string(TOUPPER "CONTEXT_BACKEND_${CONTEXT_BACKEND_TARGET}" CONTEXT_BACKEND_DEFINITION)
 endif()
 
 # Boost's two symbols are declared by hand and Boost's switch is called, not inlined: compiling that backend needs
 # nothing of Boost's. The assembly has a file per architecture.
-set(CONTEXT_BACKENDS_BUILT Boost Ucontext)
+set(CONTEXT_BACKENDS_BUILT ${backends})
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64|aarch64|arm64)$")
-  list(PREPEND CONTEXT_BACKENDS_BUILT ASM)
+  # It is built.
 elseif(CONTEXT_BACKEND STREQUAL "asm")
   message(FATAL_ERROR "There is no assembly for '${CMAKE_SYSTEM_PROCESSOR}'. "
     "Choose another backend: -DCONTEXT_BACKEND=boost (faster) or -DCONTEXT_BACKEND=ucontext (needs nothing).")
 else()
+  list(REMOVE_ITEM CONTEXT_BACKENDS_BUILT ASM)
   message(STATUS "ContextASM is left out: there is no assembly for '${CMAKE_SYSTEM_PROCESSOR}'")
 endif()
 

@@ -25,10 +25,14 @@ if(COROUTINE_TESTS)
   target_compile_options(coroutine_options INTERFACE "$<$<COMPILE_LANGUAGE:Swift>:-enable-testing>")
 endif()
 
-# coroutine_c_library(<name> [LINK <library>...]): C and assembly, and a module map so that Swift can import <name>.
+# coroutine_c_library(<name> [FOLDER <folder>] [LINK <library>...]): C and assembly in Sources, or in another folder, and a
+# module map so that Swift can import <name>.
 function(coroutine_c_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 library "" "" "LINK")
-  set(folder ${PROJECT_SOURCE_DIR}/Sources/${name})
+  cmake_parse_arguments(PARSE_ARGV 1 library "" "FOLDER" "LINK")
+  if(NOT library_FOLDER)
+    set(library_FOLDER Sources)
+  endif()
+  set(folder ${PROJECT_SOURCE_DIR}/${library_FOLDER}/${name})
   set(include ${folder}/include)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*.c ${folder}/*.S)
 

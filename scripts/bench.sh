@@ -50,7 +50,9 @@ else
   rm -f "$programs/runtime-Boost"
   printf 'bench: libboost_context is not installed: the backend Boost is missing in what follows.\n' >&2
 fi
-build runtime-Ucontext build_runtime Ucontext || exit 1
+for backend in $(scripts/backends.sh | grep -vx -e ASM -e Boost); do
+  build "runtime-$backend" build_runtime "$backend" || exit 1
+done
 
 build_cpp() {  # build_cpp <program> <source> <library>...
   local program=$1 source=$2

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the project with CMake and runs its tests by ctest. Each argument is a context backend; without arguments all
-# three.
+# Builds the project with CMake and runs its tests by ctest. Each argument is a context backend, in small letters;
+# without arguments all of them.
 #
 #   scripts/cmake.sh [asm|boost|ucontext]...
 set -euo pipefail
@@ -16,6 +16,6 @@ build_and_test() {  # build_and_test <backend>
 }
 export -f build_and_test
 
-if (($# == 0)); then set -- asm boost ucontext; fi
+if (($# == 0)); then set -- $(scripts/backends.sh | tr "[:upper:]" "[:lower:]"); fi
 for backend; do step "CMake, $backend" bash -c "build_and_test '$backend'"; done
 steps_summary

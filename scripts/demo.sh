@@ -13,7 +13,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
-readonly backends=(ASM Boost Ucontext)
+mapfile -t backends < <(scripts/backends.sh)
+readonly backends
 
 build() {  # build <backend>: prints the program's path
   local options=(--package-path Examples --scratch-path ".build-demo-$1" --traits "$1" --configuration release)

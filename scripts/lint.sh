@@ -4,12 +4,13 @@
 #
 #   swift format --in-place --recursive Sources Tests
 #
-# And that each suite of tests runs on threads that it may block, see Tests/CoroutineTestSupport/OwnThreads.swift.
+# That each context backend is named where it must be, see scripts/backends.sh. And that each suite of tests runs on threads that it may block, see Tests/CoroutineTestSupport/OwnThreads.swift.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 scripts/arrows.sh
 scripts/test-arrows.sh
+scripts/backends.sh --check
 
 # Builds leave sources of others in hidden folders, and generated ones elsewhere: only these places are ours to judge.
 roots=()

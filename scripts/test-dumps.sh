@@ -145,7 +145,7 @@ check_backend() {  # check_backend <backend> <debug|release>
 
 check_backends() {  # check_backends <debug|release>
   local backend
-  for backend in Boost Ucontext; do
+  for backend in $(scripts/backends.sh | grep -vx ASM); do
     diff <(without_times < "$results/ASM-$1/own.text" | without_addresses) \
       <(without_times < "$results/$backend-$1/own.text" | without_addresses)
   done
@@ -199,7 +199,7 @@ step "coroutine-dump" swift build --package-path Tools --scratch-path .build-too
 part "messages" check_messages
 if (($# == 0)); then set -- debug release; fi
 for configuration; do
-  for backend in ASM Boost Ucontext; do
+  for backend in $(scripts/backends.sh); do
     part "$backend, $configuration, build" build "$backend" "$configuration"
     part "$backend, $configuration" check_backend "$backend" "$configuration"
   done

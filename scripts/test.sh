@@ -42,10 +42,10 @@ run_tests() {  # run_tests <backend> <mode> [one|two]
     thread | address) flags=(--sanitize "$mode" -Xswiftc -use-ld=lld --no-parallel) ;;
     *) printf 'unknown mode "%s": debug, release, thread or address\n' "$mode" >&2; exit 2 ;;
   esac
-  case $backend in
-    ASM | Boost | Ucontext) ;;
-    *) printf 'unknown backend "%s": ASM, Boost or Ucontext\n' "$backend" >&2; exit 2 ;;
-  esac
+  if ! scripts/backends.sh | grep -qx "$backend"; then
+    printf 'unknown backend "%s": one of %s\n' "$backend" "$(scripts/backends.sh | xargs)" >&2
+    exit 2
+  fi
   case $processors in
     "") ;;
     one) confined=(taskset --cpu-list "$(allowed_processors 1)") ;;
@@ -58,7 +58,9 @@ run_tests() {  # run_tests <backend> <mode> [one|two]
 }
 
 if (($# == 0)); then
-  set -- ASM-debug ASM-debug-one Boost-debug Ucontext-debug ASM-release
+  set -- ASM-debug ASM-debug-one
+  for backend in $(scripts/backends.sh | tail -n +2); do set -- "$@" "$backend-debug"; done
+  set -- "$@" ASM-release
   if (($(nproc) > 2)); then set -- "$@" ASM-debug-two; fi
 fi
 for run; do

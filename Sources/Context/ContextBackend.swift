@@ -8,28 +8,33 @@
 /// - **Memory.** The caller owns the records. One must stay at its address, and must not be part of a value that Swift
 ///   considers accessed during the switch (a class's stored property passed `inout` traps): raw memory, best at the
 ///   upper end of the context's own stack.
-/// - **Who may call what, when.** `initialize` and `destroy`: anybody, while the context does not run. `switchContext`:
+/// - **Who may call what, when.** `initialize` and `destroy`: any thread, while the context does not run. `switchContext`:
 ///   the running side, from any thread. `to` must be suspended (initialised, or left by a switch), and must be
-///   continued at most once for each time it was suspended. Continuing it on another thread is allowed; whoever does so
+///   continued at most once for each time it was suspended. Continuing it on another thread is allowed; that thread
 ///   must have synchronised with the thread that suspended it. A switch to a destroyed context crashes, at address 0 or
 ///   by a trap; one to a context that runs is not detected.
 /// - **Registers.** Stack pointer, frame pointer, and every value of the code around the switch survive, floating-point
-///   and vector registers included. The rounding mode and its like (`mxcsr`, `fpcr`, the x87 control word) belong to the
-///   thread: a switch leaves them alone, and what one side sets the other finds. So do thread-locals: `errno` must not be
-///   expected to survive, nor the address of a thread-local. The signal mask, too, is the thread's: it must not differ
-///   between suspension and continuation (ucontext happens to restore it).
+///   and vector registers included. The rounding mode, and which floating-point exceptions
+///   trap (`fesetround`, `feenableexcept`), belong to the thread: a switch leaves them alone, and what one side sets the
+///   other finds. So do thread-locals: `errno` must not be expected to survive, nor the address of a thread-local. Other
+///   modes of the thread must not differ between suspension and continuation, since some backends restore them: the signal
+///   mask (ucontext), flush-to-zero (ucontext, Boost).
 /// - **The stack.** `initialize` uses a few words below `top`, which must be a multiple of 16, and the entry function's
 ///   frame begins there. The switch itself needs less than 256 bytes of stack. Nothing below the suspended stack pointer
 ///   survives, but for the 128 bytes of red zone that the compiler itself uses.
 /// - **The word.** Each switch hands one word over: the continued side's `switchContext` returns it, together with the
 ///   context in which the side that left was saved, or the entry function gets it as its argument when the context runs
-///   for the first time. A coroutine that is left by `leave` may hand a mark over beside it, which need not arrive.
+///   for the first time.
+/// - **Unwinding.** A backtrace that begins in a context, running or suspended, ends at the function that called the entry:
+///   call frame information says so, or nothing is known of that function. Or it goes on in the side that continued the
+///   context. It never shows what lies above `stack`.
 /// - **Sanitizers.** Whoever switches tells AddressSanitizer and ThreadSanitizer, by their fibre interfaces.
-/// - **The end.** An entry function must never return: its last act is a switch that nobody answers. Such a context, one
+/// - **The end.** An entry function must never return: its last act is a switch from which it is never continued. Such a context, one
 ///   that never ran, and one that is suspended for good are `destroy`ed; their stacks may be reused then. Frames that
-///   still lie there are *not* unwound (whoever wants that continues the context and throws into it first).
+///   still lie there are *not* unwound (to unwind them, continue the context and throw in it first).
 /// - **The link.** `resumer` is the record in which the side that continues this context will be saved. It is what makes
-///   a running context's backtrace go on into its resumer. `resume` keeps it right, and destroyed while nobody waits.
+///   a running context's backtrace go on into its resumer. `resume` keeps it right, and destroyed while the
+///   context is suspended.
 public protocol ContextBackend: Sendable {
   /// The record of a suspended side's registers, or what leads to them: plain memory, trivial to copy.
   associatedtype Context
@@ -50,48 +55,20 @@ public protocol ContextBackend: Sendable {
 
   /// Suspends the running side in `from`, continues `to` and hands `word` over. Symmetric: any suspended context will do.
   ///
-  /// - Returns: when somebody continues `from`, perhaps on another thread: what they hand over, and where they are saved.
+  /// - Returns: when `from` is continued, perhaps on another thread: the word, and where the side that left is saved.
   static func switchContext(
     from: UnsafeMutablePointer<Context>, to: UnsafeMutablePointer<Context>, passing word: UInt
   ) -> ContextArrival<Context>
 
-  /// `switchContext` from the second of two contexts that lie side by side to the first: into a coroutine. Its default is
-  /// that; a backend can do with one address what takes two. A pair is entered and left by these two only.
-  static func enter(_ pair: UnsafeMutablePointer<Context>, passing word: UInt) -> ContextArrival<Context>
-
-  /// `switchContext` from the first of such a pair to the second: out of the coroutine. Returns the word.
-  ///
-  /// - Parameter mark: for the side that entered, beside the word; lost unless the backend hands marks over.
-  static func leave(_ pair: UnsafeMutablePointer<Context>, passing word: UInt, mark: UInt) -> UInt
-
-  /// Whether `enter` brings the mark that `leave` was given. It costs nothing where a register is free; the default is no.
-  static var handsMarksOver: Bool { get }
-
-  /// Whether there is `pass`. A constant; `false` by default.
-  static var passes: Bool { get }
-
-  /// From one coroutine right into another: `switchContext` from the first of a pair to the first of another one, which ran
-  /// before and is suspended. Whoever waits for the one waits for the other from then on: what the second of `from` holds
-  /// moves to the second of `to`.
-  ///
-  /// When the one is saved, and its stack left, `value` is stored at `place`, and released. Before would be too early to say
-  /// so to others, and whoever goes on, anywhere in its code, knows nothing of it.
-  ///
-  /// - Precondition: `passes`.
-  static func pass(
-    from: UnsafeMutablePointer<Context>, to: UnsafeMutablePointer<Context>,
-    storing value: UInt, at place: UnsafeMutablePointer<UInt>)
-
   /// The registers of a suspended context, for unwinders: `nil` for a destroyed one. Undefined while it runs.
   static func registers(of context: UnsafeMutablePointer<Context>) -> ContextRegisters?
 
-  /// Whether there are any: 0 in a destroyed context, something else while somebody is suspended in it. A word, which may
-  /// be tested together with others. The default asks for the registers.
-  static func occupancy(of context: UnsafeMutablePointer<Context>) -> UInt
-
-  /// Where a suspended context keeps its registers, for those who read another process's memory; `nil`, the default, where
-  /// offsets don't tell.
+  /// Where a suspended context keeps its registers, for debuggers that read another process's memory. `nil` where offsets
+  /// don't tell: such a process is dumped without backtraces.
   static var layout: ContextLayout? { get }
+
+  /// Which code is the backend's own, so that backtraces can leave it out.
+  static var code: ContextCode { get }
 
   /// Says that `context` holds no registers from now on. Its memory and its stack may be reused.
   static func destroy(_ context: UnsafeMutablePointer<Context>)
@@ -104,14 +81,11 @@ public struct ContextArrival<Context> {
   public let word: UInt
   /// The context in which the side that left is saved: the `from` of its switch.
   public let departed: UnsafeMutablePointer<Context>
-  /// The mark of a coroutine that left, if the backend hands marks over; 0 otherwise.
-  public let mark: UInt
 
   @inlinable @inline(__always)
-  public init(word: UInt, departed: UnsafeMutablePointer<Context>, mark: UInt = 0) {
+  public init(word: UInt, departed: UnsafeMutablePointer<Context>) {
     self.word = word
     self.departed = departed
-    self.mark = mark
   }
 }
 
@@ -186,21 +160,27 @@ public struct ContextLayout: Sendable, Hashable {
   }
 }
 
-extension ContextBackend {
-  public static var layout: ContextLayout? { nil }
+/// Which code of a program is a backend's: what a backtrace leaves out, and what in it means nothing to the program.
+public struct ContextCode: Sendable, Hashable {
+  /// The Swift module, such as "ContextBoost".
+  public var module: String
+  /// How the names of its functions in C and assembly begin, those of a library that it calls included.
+  public var symbolPrefixes: [String]
+  /// How the file name of that library begins. Functions in there that have no name belong to the code that calls them.
+  public var library: String?
 
-  @inlinable @inline(__always)
-  public static func occupancy(of context: UnsafeMutablePointer<Context>) -> UInt {
-    registers(of: context) == nil ? 0 : 1
+  public init(module: String, symbolPrefixes: [String], library: String? = nil) {
+    self.module = module
+    self.symbolPrefixes = symbolPrefixes
+    self.library = library
   }
 
-  @inlinable
-  public static var passes: Bool { false }
+  /// One line, for debuggers in other processes: `init(line:)` reads it there.
+  package var line: String { ([module, library ?? "-"] + symbolPrefixes).joined(separator: " ") }
 
-  public static func pass(
-    from: UnsafeMutablePointer<Context>, to: UnsafeMutablePointer<Context>,
-    storing value: UInt, at place: UnsafeMutablePointer<UInt>
-  ) {
-    preconditionFailure("\(name) can't go from one coroutine right into another")
+  package init?(line: String) {
+    let words = line.split(separator: " ").map(String.init)
+    guard words.count >= 2 else { return nil }
+    self.init(module: words[0], symbolPrefixes: Array(words[2...]), library: words[1] == "-" ? nil : words[1])
   }
 }

@@ -26,23 +26,21 @@ extension ContextLink {
   public static func resumer(_ link: UnsafeMutablePointer<Self>) -> UnsafeMutablePointer<Backend.Context> {
     own(link) + 1
   }
+
+  /// On the resumer's side: the link of the coroutine that has just left by its own context. No resumer waits for it any
+  /// more, so that its backtrace ends at its own first frame.
+  @inlinable @inline(__always)
+  public static func left(by own: UnsafeMutablePointer<Backend.Context>) -> UnsafeMutablePointer<Self> {
+    Backend.destroy(own + 1)
+    return UnsafeMutableRawPointer(own).assumingMemoryBound(to: Self.self)
+  }
 }
 
 /// Asymmetric switching over `switchContext`: into a coroutine, and back to its resumer.
+///
+/// A backend that can do better says so by `PairedContextBackend`: where its type is known, as in the runtime, the compiler
+/// takes the functions of the same names there.
 extension ContextBackend {
-  @inlinable @inline(__always)
-  public static func enter(_ pair: UnsafeMutablePointer<Context>, passing word: UInt) -> ContextArrival<Context> {
-    switchContext(from: pair + 1, to: pair, passing: word)
-  }
-
-  @inlinable @inline(__always)
-  public static func leave(_ pair: UnsafeMutablePointer<Context>, passing word: UInt, mark: UInt) -> UInt {
-    switchContext(from: pair, to: pair + 1, passing: word).word
-  }
-
-  @inlinable
-  public static var handsMarksOver: Bool { false }
-
   /// Makes `link` a coroutine that is suspended before its first step and will call `entry` with the first word.
   ///
   /// - Parameter stack: as in `initialize(_:stack:resumer:entry:)`.
@@ -62,7 +60,7 @@ extension ContextBackend {
   /// The same as a word, to be tested together with others: 0 while it does not run.
   @inlinable @inline(__always)
   public static func runningWord(_ link: UnsafeMutablePointer<ContextLink<Self>>) -> UInt {
-    occupancy(of: ContextLink.resumer(link))
+    registers(of: ContextLink.resumer(link)) == nil ? 0 : 1
   }
 
   /// Runs the coroutine until it suspends, on the calling thread.
@@ -72,34 +70,44 @@ extension ContextBackend {
   @inlinable @inline(__always)
   public static func resume(_ link: UnsafeMutablePointer<ContextLink<Self>>, passing word: UInt) -> UInt {
     // As deep as `suspend`: ThreadSanitizer counts the calls of a fiber, and the two sides count for each other.
-    let arrival = enter(ContextLink.own(link), passing: word)
-    destroy(arrival.departed + 1)
+    let arrival = switchContext(from: ContextLink.resumer(link), to: ContextLink.own(link), passing: word)
+    _ = ContextLink<Self>.left(by: arrival.departed)
     return arrival.word
   }
 
-  /// The same, for callers that need the link again, or the mark: both come in registers. The link need not be kept across
-  /// the switch; the mark is `nil` if the backend hands none over.
+  /// The same, for callers that need the link again: it comes in a register, and need not be kept across the switch.
+  ///
+  /// - Returns: the word; the link of the coroutine that came back, which is another one after a `pass`; the mark that it
+  ///   gave to `suspend`, or `nil` from a backend that hands no marks over.
   @inlinable @inline(__always)
   public static func resumeReturningLink(
     _ link: UnsafeMutablePointer<ContextLink<Self>>, passing word: UInt
   ) -> (word: UInt, link: UnsafeMutablePointer<ContextLink<Self>>, mark: UInt?) {
-    let arrival = enter(ContextLink.own(link), passing: word)
-    // No resumer waits for the coroutine any more: its backtrace ends at its own first frame. It left by its own context, so
-    // that is where the link lies.
-    destroy(arrival.departed + 1)
-    let link = UnsafeMutableRawPointer(arrival.departed).assumingMemoryBound(to: ContextLink<Self>.self)
-    return (arrival.word, link, handsMarksOver ? arrival.mark : nil)
+    let arrival = switchContext(from: ContextLink.resumer(link), to: ContextLink.own(link), passing: word)
+    return (arrival.word, ContextLink<Self>.left(by: arrival.departed), nil)
   }
 
   /// Suspends the running coroutine and goes back to its resumer. The only way back: a coroutine that was resumed
   /// by `resume` and left by `switchContext` from another context would leave its link wrong.
   ///
-  /// - Parameter mark: what `resumeReturningLink` returns beside the word, if the backend hands marks over.
+  /// - Parameter mark: for the resumer, beside the word. It is lost here.
   /// - Returns: the word that the next `resume` is given, perhaps on another thread.
   @inlinable @inline(__always)
   public static func suspend(
     _ link: UnsafeMutablePointer<ContextLink<Self>>, passing word: UInt, mark: UInt = 0
   ) -> UInt {
-    leave(ContextLink.own(link), passing: word, mark: mark)
+    switchContext(from: ContextLink.own(link), to: ContextLink.resumer(link), passing: word).word
+  }
+
+  /// Whether there is `pass`. A constant.
+  @inlinable
+  package static var passes: Bool { false }
+
+  /// From one coroutine right into another one. See `PairedContextBackend`.
+  package static func pass(
+    from link: UnsafeMutablePointer<ContextLink<Self>>, to next: UnsafeMutablePointer<ContextLink<Self>>,
+    storing value: UInt, at place: UnsafeMutablePointer<UInt>
+  ) {
+    preconditionFailure("\(name) can't go from one coroutine right into another")
   }
 }

@@ -2,7 +2,7 @@ public import CCoroutineContextASM
 public import Context
 
 /// The backend in hand-written assembly: three stores, two loads and a jump, inlined into the caller (x86-64, aarch64).
-public enum ASMContext: ContextBackend {
+public enum ASMContext: ContextBackend, PairedContextBackend {
   public typealias Context = context_asm
 
   @inlinable
@@ -25,44 +25,14 @@ public enum ASMContext: ContextBackend {
     return ContextArrival(word: arrival.word, departed: arrival.departed.unsafelyUnwrapped)
   }
 
-  @inlinable @inline(__always)
-  public static func enter(
-    _ pair: UnsafeMutablePointer<context_asm>, passing word: UInt
-  ) -> ContextArrival<context_asm> {
-    let arrival = context_asm_enter(pair, word)
-    // As above.
-    return ContextArrival(word: arrival.word, departed: arrival.departed.unsafelyUnwrapped, mark: arrival.mark)
-  }
-
-  @inlinable @inline(__always)
-  public static func leave(_ pair: UnsafeMutablePointer<context_asm>, passing word: UInt, mark: UInt) -> UInt {
-    context_asm_leave(pair, word, mark)
-  }
-
-  @inlinable
-  public static var handsMarksOver: Bool { true }
-
-  @inlinable
-  public static var passes: Bool { true }
-
-  @inlinable @inline(__always)
-  public static func pass(
-    from: UnsafeMutablePointer<context_asm>, to: UnsafeMutablePointer<context_asm>,
-    storing value: UInt, at place: UnsafeMutablePointer<UInt>
-  ) {
-    context_asm_pass(from, to, place, value)
-  }
-
   @inlinable
   public static func registers(of context: UnsafeMutablePointer<context_asm>) -> ContextRegisters? {
     ContextRegisters { context_asm_registers(context, $0) }
   }
 
-  // A load. To read the registers would bring a stack canary into each function that asks, such as a recursion that yields.
-  @inlinable @inline(__always)
-  public static func occupancy(of context: UnsafeMutablePointer<context_asm>) -> UInt { context.pointee.pc }
-
   public static var layout: ContextLayout? { ContextLayout(reading: context_asm_layout) }
+
+  public static var code: ContextCode { ContextCode(module: "ContextASM", symbolPrefixes: ["context_asm_"]) }
 
   @inlinable @inline(__always)
   public static func destroy(_ context: UnsafeMutablePointer<context_asm>) {

@@ -32,6 +32,12 @@ public enum BoostContext: ContextBackend {
 
   public static var layout: ContextLayout? { ContextLayout(reading: context_boost_layout) }
 
+  public static var code: ContextCode {
+    ContextCode(
+      module: "ContextBoost", symbolPrefixes: ["context_boost_", "jump_fcontext", "make_fcontext"],
+      library: "libboost_context.so")
+  }
+
   @inlinable @inline(__always)
   public static func destroy(_ context: UnsafeMutablePointer<context_boost>) {
     context_boost_destroy(context)

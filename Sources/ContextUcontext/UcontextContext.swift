@@ -32,6 +32,8 @@ public enum UcontextContext: ContextBackend {
 
   public static var layout: ContextLayout? { ContextLayout(reading: context_ucontext_layout) }
 
+  public static var code: ContextCode { ContextCode(module: "ContextUcontext", symbolPrefixes: ["context_ucontext_"]) }
+
   @inlinable @inline(__always)
   public static func destroy(_ context: UnsafeMutablePointer<context_ucontext>) {
     context_ucontext_destroy(context)

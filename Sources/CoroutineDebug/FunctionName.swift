@@ -1,4 +1,5 @@
 import CCoroutineUnwind
+import Context
 import Glibc
 import Runtime
 
@@ -13,18 +14,19 @@ struct FunctionName {
   /// Whom a function belongs to.
   enum Owner {
     case program
-    /// This library, or Boost's part of it.
+    /// This library, or what its backend calls.
     case runtime
-    /// Whoever calls it: a function of a library that everybody uses.
+    /// The code that calls it: a function of a library that everybody uses.
     case caller
   }
 
-  init(mangled: String) {
+  /// - Parameter backend: the code of the context backend of the process that the function is in.
+  init(mangled: String, backend: ContextCode?) {
     // What else belongs to a symbol has nothing to do with its name.
     let symbol = SymbolicatedBacktrace.Symbol(
       imageIndex: 0, imageName: "", rawName: mangled, offset: 0, sourceLocation: nil)
     isThunk = symbol.isSwiftThunk
-    owner = Self.owner(of: mangled)
+    owner = Self.owner(of: mangled, backend)
     var text = Substring(symbol.name)
     // How the compiler came to a function says nothing about the program.
     for prefix in ["partial apply for ", "specialized "] where text.hasPrefix(prefix) {
@@ -39,12 +41,12 @@ struct FunctionName {
 }
 
 extension FunctionName {
-  private static func owner(of mangled: String) -> Owner {
+  private static func owner(of mangled: String, _ backend: ContextCode?) -> Owner {
     guard mangled.hasPrefix("$s") else {
       // Where the process begins.
       if mangled == "_start" { return .runtime }
       if sanitizerFunctions.contains(where: { mangled.hasPrefix($0) }) { return .caller }
-      return runtimeFunctions.contains { mangled.hasPrefix($0) } ? .runtime : .program
+      return backend?.symbolPrefixes.contains { mangled.hasPrefix($0) } == true ? .runtime : .program
     }
     if isInOwnExtension(mangled) { return .runtime }
     let name = mangled.dropFirst(2)
@@ -52,8 +54,9 @@ extension FunctionName {
     if name.hasPrefix("s") || (name.hasPrefix("S") && !name.hasPrefix("SC") && !name.hasPrefix("So")) {
       return .caller
     }
-    guard runtimeModules.contains(where: { name.hasPrefix("\($0.utf8.count)\($0)") }) else { return .program }
-    return extender(of: mangled).map { !runtimeModules.contains($0) } == true ? .program : .runtime
+    let modules = runtimeModules + (backend.map { [$0.module] } ?? [])
+    guard modules.contains(where: { name.hasPrefix("\($0.utf8.count)\($0)") }) else { return .program }
+    return extender(of: mangled).map { !modules.contains($0) } == true ? .program : .runtime
   }
 
   /// Whether a function on a type of others, such as `Task.get()`, is the runtime's.
@@ -77,14 +80,9 @@ extension FunctionName {
     mangled.hasPrefix("$s") && mangled.prefix { $0 != "." }.hasSuffix("Tm")
   }
 
+  /// All but the backend's.
   private static let runtimeModules = [
-    "Coroutine", "CoroutineDebug", "CoroutineTracing", "CoroutineObservability", "Context", "ContextASM",
-    "ContextBoost", "ContextUcontext",
-  ]
-
-  /// Of the C part: the switches, and where a stack begins.
-  private static let runtimeFunctions = [
-    "context_asm_", "context_boost_", "context_ucontext_", "jump_fcontext", "make_fcontext",
+    "Coroutine", "CoroutineDebug", "CoroutineTracing", "CoroutineObservability", "Context",
   ]
 
   /// A sanitizer's own forms of functions of the C library, which have two names, and where its threads begin.

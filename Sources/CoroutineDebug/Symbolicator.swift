@@ -1,4 +1,6 @@
 import CCoroutineUnwind
+package import Context
+import Coroutine
 import Runtime
 
 /// Turns stacks of addresses into frames. Equal stacks are looked up once, and share one array; so are equal addresses.
@@ -22,8 +24,13 @@ package struct Symbolicator: ~Copyable {
   /// Whether names and lines are looked up: takes some MiB of memory for each large executable.
   private let namesFunctions: Bool
 
+  /// What of the process is its context backend's.
+  private let backend: ContextCode?
+
+  /// For this process.
   init(namesFunctions: Bool = true) {
     symbols = coroutine_symbols_open()
+    backend = SelectedBackend.code
     self.namesFunctions = namesFunctions
   }
 
@@ -44,8 +51,9 @@ package struct Symbolicator: ~Copyable {
   }
 
   /// For another process.
-  package init(images: [Image], namesFunctions: Bool) {
+  package init(images: [Image], backend: ContextCode?, namesFunctions: Bool) {
     symbols = coroutine_symbols_open_empty()
+    self.backend = backend
     self.namesFunctions = namesFunctions
     guard let symbols else { return }
     for image in images {
@@ -73,7 +81,7 @@ package struct Symbolicator: ~Copyable {
         if Self.isGlue(function.name, in: function.file) {
           isRuntime = true
         } else {
-          switch Self.owner(of: function.name, in: place.image) {
+          switch owner(of: function.name, in: place.image) {
           case .program: isRuntime = false
           case .runtime: isRuntime = true
           case .caller: isRuntime = calledByRuntime
@@ -98,10 +106,10 @@ package struct Symbolicator: ~Copyable {
   }
 
   /// Whom a function belongs to, which may have no name: where a stack begins, the C library's has none.
-  private static func owner(of function: FunctionName?, in image: String?) -> FunctionName.Owner {
+  private func owner(of function: FunctionName?, in image: String?) -> FunctionName.Owner {
     if let function, function.owner != .program { return function.owner }
     let file = image?.split(separator: "/").last ?? ""
-    return file.hasPrefix("libc.so") || file.hasPrefix("libboost_context.so") ? .caller : .program
+    return file.hasPrefix("libc.so") || backend?.library.map(file.hasPrefix) == true ? .caller : .program
   }
 
   private mutating func place(at address: UInt) -> Place {
@@ -125,7 +133,7 @@ package struct Symbolicator: ~Copyable {
     return Place(
       image: image.path.map { String(cString: $0) }, imageOffset: image.offset,
       functions: found[..<count].map { symbol in
-        let name = symbol.function.map { FunctionName(mangled: String(cString: $0)) }
+        let name = symbol.function.map { FunctionName(mangled: String(cString: $0), backend: backend) }
         guard symbol.line > 0, let file = Self.path(of: symbol) else { return (name, nil, nil, nil) }
         return (name, file, Int(symbol.line), symbol.column > 0 ? Int(symbol.column) : nil)
       })

@@ -1,5 +1,6 @@
 import CCoroutine
 import CCoroutineInspection
+import Context
 import Coroutine
 import CoroutineDebug
 import Glibc
@@ -12,6 +13,8 @@ struct OutsideCapture: DumpSource {
   private(set) var stacks: StackTable
   private let coroutines: [CoroutineBacktrace]
   private let images: [Symbolicator.Image]
+  /// `nil` if the process does not say: its backend's functions count as the program's.
+  private let backendCode: ContextCode?
   /// Keeps what the images' names lead to.
   private let memory: TargetMemory
 
@@ -26,11 +29,13 @@ struct OutsideCapture: DumpSource {
     var stacks = StackTable()
     var found: [CoroutineBacktrace] = []
     var backend = ""
+    var backendCode: ContextCode?
     if let layout {
       var reader = CoroutineReader(
         memory, layout, frameLimit: frameLimit, stackPeaks: stackPeaks, knowsTime: isRunning)
       do throws(TargetMemory.Unreadable) {
         backend = try memory.cString(layout.backend)
+        backendCode = ContextCode(line: try memory.cString(layout.backend_code))
         try reader.readAll { found.append($0) }
       } catch {
         guard !coroutine_target_is_exhausted(memory.target) else { throw Self.exhausted(isRunning) }
@@ -49,6 +54,7 @@ struct OutsideCapture: DumpSource {
     self.stacks = stacks
     coroutines = found
     images = memory.images
+    self.backendCode = backendCode
     process = DumpedProcess(
       id: coroutine_target_pid(memory.target), executable: executable, backend: backend, time: Self.time(of: inspected))
   }
@@ -64,7 +70,7 @@ struct OutsideCapture: DumpSource {
   }
 
   func symbolicator(namesFunctions: Bool) -> Symbolicator {
-    Symbolicator(images: images, namesFunctions: namesFunctions)
+    Symbolicator(images: images, backend: backendCode, namesFunctions: namesFunctions)
   }
 
   /// What was overwritten, or forged, would be read for ever.

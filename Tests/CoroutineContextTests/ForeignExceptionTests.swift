@@ -14,7 +14,7 @@ struct ForeignExceptionTests {
     let symbol = try #require(dlsym(nil, "_Unwind_RaiseException"))
     // Right because that is how the platform's ABI declares it.
     let raise = unsafeBitCast(symbol, to: Raise.self)
-    func check<B: ContextBackend>(_: B.Type) throws {
+    func check<B: TestedBackend>(_: B.Type) throws {
       // A class of nobody's, no cleanup, the unwinder's own words: it outlives the search, which nobody ends by catching.
       let exception = UnsafeMutableRawPointer.allocate(byteCount: 64, alignment: 16)
       exception.initializeMemory(as: UInt8.self, repeating: 0, count: 64)

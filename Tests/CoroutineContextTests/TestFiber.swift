@@ -6,9 +6,56 @@ import ContextUcontext
   import ContextBoost
 #endif
 
+/// A backend as the runtime uses it: where it has better ways into a coroutine and out of it, by those.
+protocol TestedBackend: ContextBackend {
+  static func isRunning(_ link: UnsafeMutablePointer<ContextLink<Self>>) -> Bool
+  static func resume(_ link: UnsafeMutablePointer<ContextLink<Self>>, passing word: UInt) -> UInt
+  static func suspend(_ link: UnsafeMutablePointer<ContextLink<Self>>, passing word: UInt, mark: UInt) -> UInt
+
+  /// For C: it resumes the link that it is given; it suspends that. Nothing else, lest it preserve what the switch loses.
+  static var resuming: @convention(c) (UnsafeMutableRawPointer?) -> Void { get }
+  static var suspending: @convention(c) (UnsafeMutableRawPointer?) -> Void { get }
+}
+
+extension ContextLink {
+  /// What C has of a link.
+  static func at(_ place: UnsafeMutableRawPointer?) -> UnsafeMutablePointer<Self> {
+    place.unsafelyUnwrapped.assumingMemoryBound(to: Self.self)
+  }
+}
+
+extension ASMContext: TestedBackend {
+  static var resuming: @convention(c) (UnsafeMutableRawPointer?) -> Void {
+    { _ = ASMContext.resume(ContextLink<ASMContext>.at($0), passing: 0) }
+  }
+  static var suspending: @convention(c) (UnsafeMutableRawPointer?) -> Void {
+    { _ = ASMContext.suspend(ContextLink<ASMContext>.at($0), passing: 0) }
+  }
+}
+
+extension UcontextContext: TestedBackend {
+  static var resuming: @convention(c) (UnsafeMutableRawPointer?) -> Void {
+    { _ = UcontextContext.resume(ContextLink<UcontextContext>.at($0), passing: 0) }
+  }
+  static var suspending: @convention(c) (UnsafeMutableRawPointer?) -> Void {
+    { _ = UcontextContext.suspend(ContextLink<UcontextContext>.at($0), passing: 0) }
+  }
+}
+
+#if CONTEXT_BACKEND_BOOST
+  extension BoostContext: TestedBackend {
+    static var resuming: @convention(c) (UnsafeMutableRawPointer?) -> Void {
+      { _ = BoostContext.resume(ContextLink<BoostContext>.at($0), passing: 0) }
+    }
+    static var suspending: @convention(c) (UnsafeMutableRawPointer?) -> Void {
+      { _ = BoostContext.suspend(ContextLink<BoostContext>.at($0), passing: 0) }
+    }
+  }
+#endif
+
 /// The backends that this build can test: all of them when the Boost trait is on.
 enum Backends {
-  static var all: [any ContextBackend.Type] {
+  static var all: [any TestedBackend.Type] {
     #if CONTEXT_BACKEND_BOOST
       [ASMContext.self, UcontextContext.self, BoostContext.self]
     #else
@@ -18,14 +65,14 @@ enum Backends {
 
   static var names: [String] { all.map { $0.name } }
 
-  static func named(_ name: String) -> any ContextBackend.Type {
+  static func named(_ name: String) -> any TestedBackend.Type {
     all.first { $0.name == name }!
   }
 }
 
 /// The smallest coroutine over a backend: a stack, a link at its top, a body. Not for two threads at once.
-final class TestFiber<Backend: ContextBackend> {
-  private let link: UnsafeMutablePointer<ContextLink<Backend>>
+final class TestFiber<Backend: TestedBackend> {
+  let link: UnsafeMutablePointer<ContextLink<Backend>>
   private let stack: Stack
   private let body: (TestFiber, UInt) throws -> Void
   private(set) var error: (any Error)?
@@ -62,12 +109,14 @@ final class TestFiber<Backend: ContextBackend> {
   }
 
   /// On the fiber's side.
-  func suspend(_ word: UInt = 0) -> UInt { Backend.suspend(link, passing: word) }
+  func suspend(_ word: UInt = 0) -> UInt { Backend.suspend(link, passing: word, mark: 0) }
 
   var registers: ContextRegisters? { Backend.registers(of: ContextLink.own(link)) }
   var resumerRegisters: ContextRegisters? { Backend.registers(of: ContextLink.resumer(link)) }
   var isRunning: Bool { Backend.isRunning(link) }
   var memory: Stack { stack }
+  /// Where the stack that the body runs on ends.
+  var upperBound: UInt { UInt(bitPattern: link) }
 }
 
 private protocol Runnable {

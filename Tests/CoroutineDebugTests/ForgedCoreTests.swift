@@ -138,7 +138,7 @@ struct ForgedCoreTests {
     await #expect(processExitsWith: .success) {
       for namesFunctions in [false, true] {
         let image = Symbolicator.Image(addresses: 1..<UInt.max, shift: 8, path: "/nowhere", file: "")
-        var symbolicator = Symbolicator(images: [image], namesFunctions: namesFunctions)
+        var symbolicator = Symbolicator(images: [image], backend: nil, namesFunctions: namesFunctions)
         #expect(symbolicator.frames(of: [0, 1, 2, 8, .max]).count == 5)
       }
     }

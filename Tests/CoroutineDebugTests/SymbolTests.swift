@@ -1,4 +1,5 @@
 import CCoroutineUnwind
+import Context
 import CoroutineTestSupport
 import Foundation
 import Testing
@@ -48,25 +49,44 @@ import Testing
 
 /// What is made of the linker's names.
 @Suite(.ownThreads) struct FunctionNameTests {
+  private let backend = ContextCode(module: "ContextToy", symbolPrefixes: ["toy_", "jump_toy"], library: "libtoy.so")
+
+  private func name(_ mangled: String) -> FunctionName { FunctionName(mangled: mangled, backend: backend) }
+
+  @Test func whatIsTheBackendsTheBackendSays() {
+    #expect(name("toy_trampoline").owner == .runtime && name("jump_toy").owner == .runtime)
+    #expect(name("$s10ContextToy4jumpyyF").owner == .runtime)
+    #expect(name("a_toy").owner == .program && name("$s11ContextToys4jumpyyF").owner == .program)
+    #expect(FunctionName(mangled: "toy_trampoline", backend: nil).owner == .program)
+  }
+
+  /// As another process says it.
+  @Test func aBackendsCodeFitsIntoALine() {
+    #expect(ContextCode(line: backend.line) == backend)
+    let withoutLibrary = ContextCode(module: "ContextToy", symbolPrefixes: [])
+    #expect(ContextCode(line: withoutLibrary.line) == withoutLibrary)
+    #expect(ContextCode(line: "") == nil && ContextCode(line: "ContextToy") == nil)
+  }
+
   /// One function stands for several that differ in what they call only: it may be another one of them that was called.
   @Test func aMergedFunctionIsSaidToBeOne() {
     let closure = "$s3app3runyySiF"
-    #expect(FunctionName(mangled: closure).text == "run(_:)")
-    #expect(FunctionName(mangled: closure + "Tm").text == "merged run(_:)")
-    #expect(FunctionName(mangled: closure + "yycfU17_TATm").text == "merged closure #19 in run(_:)")
-    #expect(FunctionName(mangled: closure + "yycfU17_TA").text == "closure #19 in run(_:)")
-    #expect(FunctionName(mangled: closure + "Tm.llvm.7").text.hasPrefix("merged "))
-    #expect(FunctionName(mangled: "main_Tm").text == "main_Tm")
+    #expect(name(closure).text == "run(_:)")
+    #expect(name(closure + "Tm").text == "merged run(_:)")
+    #expect(name(closure + "yycfU17_TATm").text == "merged closure #19 in run(_:)")
+    #expect(name(closure + "yycfU17_TA").text == "closure #19 in run(_:)")
+    #expect(name(closure + "Tm.llvm.7").text.hasPrefix("merged "))
+    #expect(name("main_Tm").text == "main_Tm")
   }
 
   /// As the compiler puts them in front of closures that C calls: in some builds with a line.
   @Test func whatHasAPlaceInNoFileOfTheSourceIsGlue() {
-    let thunk = FunctionName(mangled: "$s3app3runyySiFyycfU17_To")
+    let thunk = name("$s3app3runyySiFyycfU17_To")
     #expect(thunk.isThunk)
     #expect(Symbolicator.isGlue(thunk, in: nil) && Symbolicator.isGlue(thunk, in: "/project/<compiler-generated>"))
     // An initializer that only calls another one may be written by hand.
     #expect(!Symbolicator.isGlue(thunk, in: "/project/main.swift"))
-    let closure = FunctionName(mangled: "$s3app3runyySiFyycfU17_")
+    let closure = name("$s3app3runyySiFyycfU17_")
     #expect(!Symbolicator.isGlue(closure, in: nil) && !Symbolicator.isGlue(closure, in: "<compiler-generated>"))
   }
 }

@@ -21,11 +21,11 @@ import unicodedata
 import gdb
 import gdb.unwinder
 
-VERSION = 9
+VERSION = 10
 NO_WORD = (1 << 64) - 1
 
 FIELDS = """
-is_complete backend stack_pools thread_pools unstarted_rows row_next row_count row_places
+is_complete backend backend_code stack_pools thread_pools unstarted_rows row_next row_count row_places
 context_size context_is_known context_live context_indirect context_pc context_sp context_fp context_base block_size
 block_color block_serial block_state block_owner state_generator state_ready state_running state_suspended
 pool_newest_arena arena_stack_size arena_gap arena_base arena_slots arena_older arena_live core_id core_name core_block

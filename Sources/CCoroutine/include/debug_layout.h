@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define COROUTINE_DEBUG_MAGIC "corolay"
-enum { coroutine_debug_version = 9, coroutine_debug_note_type = 1 };
+enum { coroutine_debug_version = 10, coroutine_debug_note_type = 1 };
 
 // The classes that a coroutine can wait at: the order of Swift's `WaitKind`.
 enum { coroutine_debug_kinds = 18, coroutine_debug_kind_fields = 6 };
@@ -31,6 +31,7 @@ struct coroutine_debug_layout {
   uint32_t size;         // of the structure
   uint64_t is_complete;  // 0: not filled in, there is nothing to be found yet
   uint64_t backend;      // a string's address
+  uint64_t backend_code;  // the same: its module, its library or "-", how the names of its functions begin
 
   // What everything is found from: addresses.
   uint64_t stack_pools;       // where the first entry of a list lies: a pool, and the next entry

@@ -44,7 +44,7 @@ extension ControlBlock {
   static func pass(from block: UnsafeMutablePointer<ControlBlock>, to next: UnsafeMutablePointer<ControlBlock>) {
     let state = UnsafeMutableRawPointer(block) + stateOffset
     SelectedBackend.pass(
-      from: ContextLink.own(link(of: block)), to: ContextLink.own(link(of: next)),
+      from: link(of: block), to: link(of: next),
       storing: UInt(State.ready.rawValue), at: state.assumingMemoryBound(to: UInt.self))
   }
 

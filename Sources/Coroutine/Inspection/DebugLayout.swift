@@ -28,8 +28,9 @@ enum DebugLayout {
 
   private static func fillRoots(_ layout: inout coroutine_debug_layout) -> Bool {
     guard let unstarted = UnstartedCoroutines.Layout() else { return false }
-    // Never freed: it is needed as long as the process lives.
+    // Never freed: they are needed as long as the process lives.
     layout.backend = UInt64(UInt(bitPattern: strdup(SelectedBackend.name)))
+    layout.backend_code = UInt64(UInt(bitPattern: strdup(SelectedBackend.code.line)))
     layout.stack_pools = UInt64(StackPool.sharedList)
     layout.thread_pools = UInt64(PoolCore.all.address)
     layout.unstarted_rows = UInt64(unstarted.rows)

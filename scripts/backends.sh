@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# The context backends, which Package.swift lists: prints their names, one a line, the default first.
+#   scripts/backends.sh           ASM, Boost, ...
+#   scripts/backends.sh --check   fails, and says where, if a place that must name each of them does not
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+names() { sed -n 's/^ *\(Backend(\)\?name: "\([A-Za-z]*\)", purpose: .*/\2/p' Package.swift; }
+
+if [[ ${1:-} != --check ]]; then
+  names
+  exit
+fi
+
+missing=0
+# demand <name> <text> <file>...
+demand() {
+  local file
+  for file in "${@:3}"; do
+    grep -q -- "$2" "$file" || {
+      printf 'backends: %s does not name the backend %s: no "%s" in it\n' "$file" "$1" "$2" >&2
+      missing=1
+    }
+  done
+}
+
+while read -r name; do
+  demand "$name" "Context$name" Sources/Coroutine/Core/SelectedBackend.swift scripts/layers.txt
+  demand "$name" "${name}Context" Tests/CoroutineContextTests/TestFiber.swift
+  demand "$name" "\"$name\"" docs/dump-schema.json
+  # What hands its traits on to the package.
+  demand "$name" "\"$name\"" Examples/Package.swift Benchmarks/Package.swift
+done < <(names)
+exit "$missing"
