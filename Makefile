@@ -2,7 +2,7 @@
 # they need is installed, or named, by scripts/bootstrap.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo examples clients test dumps trace docs sanitize bench bench-full bench-check lint cmake assembly
+.PHONY: help demo examples clients load test dumps trace docs sanitize bench bench-full bench-check lint cmake assembly
 
 # A directory for the demo to index, and the runs of `make test` and `make sanitize`, see scripts/test.sh.
 DIR ?=
@@ -21,6 +21,7 @@ help:
 	@echo "make clients    run the clients of databases against servers: PostgreSQL by libpq, Redis by hiredis"
 	@echo "make docs       compile the examples of the README and of docs/, and run those that say what they print"
 	@echo "make sanitize   run the tests under ThreadSanitizer and AddressSanitizer, on all backends"
+	@echo "make load       10,000 idle connections, then 2,000 connects a second: what they leave in a server"
 	@echo "make bench      run the benchmarks, beside Boost, Go, and Swift's own concurrency"
 	@echo "make bench-full   the same with more and longer rounds, and what takes too long for the quick form"
 	@echo "make bench-check  hold the runtime's ratios to its peers against Benchmarks/thresholds.json"
@@ -35,6 +36,9 @@ demo:
 examples:
 	@scripts/bootstrap.sh demo
 	@scripts/examples.sh
+
+load:
+	@scripts/load-io.sh
 
 clients:
 	@scripts/bootstrap.sh clients

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# An HTTP server with keep-alive and a fixed answer, by coroutines and by their peers: the server on one processor, the load
-# (wrk) on another, the server's CPU time per request, interleaved rounds, the median of them.
+# Servers by coroutines and by their peers: HTTP with keep-alive and a fixed answer (the load is wrk), and an echo of 64 bytes
+# and of 64 KiB (the load is Peers/c/load.c). The server on one processor, the load on another, the server's CPU time per
+# request, interleaved rounds, the median of them. `coroutines-2` is the same server on both processors.
 #
 #   scripts/bench-io.sh [rounds] [seconds a round]
 #
@@ -27,6 +28,7 @@ swift build --package-path Benchmarks/IO --scratch-path .build-bench/IO -c relea
 }
 swift_programs=$(swift build --package-path Benchmarks/IO --scratch-path .build-bench/IO -c release --show-bin-path)
 clang -O2 -Wall -Werror Benchmarks/Peers/c/epoll_server.c -o "$programs/epoll-server"
+clang -O2 -Wall -Werror Benchmarks/Peers/c/load.c -o "$programs/load"
 if command -v go > /dev/null; then (cd Benchmarks/Peers/go-net && go build -o "$programs/go-net" .); fi
 
 # The processors that this process may use: the server's, and the load's.
@@ -42,57 +44,73 @@ declare -A samples=() latencies=()
 
 cpu_ticks() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
 
-measure() {  # measure <name> <connections> <port> <command>...
-  local name=$1 connections=$2 port=$3 before after output requests
-  shift 3
-  taskset -c "${processors[0]}" "$@" > /dev/null 2>&1 &
+# load_http <connections> <port> <seconds>, load_echo_64 and load_echo_65536 likewise: print how many requests, and the 99th
+# percentile of their times.
+load_http() {
+  local output
+  output=$(taskset -c "${processors[1]}" wrk -t1 -c"$1" -d"$3s" --latency "http://127.0.0.1:$2/")
+  if grep -q 'Socket errors\|Non-2xx' <<< "$output"; then printf 'bench-io: %s\n' "$output" >&2; fi
+  awk '/requests in/ { requests = $1 } / 99%/ { time = $2 } END { print requests, time }' <<< "$output"
+}
+load_echo() { taskset -c "${processors[1]}" "$programs/load" echo "$2" "$1" "$4" "$3" | awk '{ print $3, $5 "us" }'; }
+load_echo_64() { load_echo "$@" 64; }
+load_echo_65536() { load_echo "$@" 65536; }
+
+measure() {  # measure <name> <workload> <connections> <port> <processors> <command>...
+  local name=$1 workload=$2 connections=$3 port=$4 on=$5 before after requests time
+  shift 5
+  taskset -c "$on" "$@" > /dev/null 2>&1 &
   server=$!
   for _ in $(seq 100); do
     if (: < "/dev/tcp/127.0.0.1/$port") 2> /dev/null; then break; fi
     sleep 0.05
   done
-  taskset -c "${processors[1]}" wrk -t1 -c"$connections" -d1s "http://127.0.0.1:$port/" > /dev/null
+  "load_$workload" "$connections" "$port" 1 > /dev/null
   before=$(cpu_ticks "$server")
-  output=$(taskset -c "${processors[1]}" wrk -t1 -c"$connections" -d"${seconds}s" --latency "http://127.0.0.1:$port/")
+  read -r requests time < <("load_$workload" "$connections" "$port" "$seconds")
   after=$(cpu_ticks "$server")
   kill "$server"
   wait "$server" 2> /dev/null || true
   server=
-  if grep -q 'Socket errors\|Non-2xx' <<< "$output"; then
-    printf 'bench-io: %s: %s\n' "$name" "$(grep 'Socket errors\|Non-2xx' <<< "$output")" >&2
-  fi
-  requests=$(awk '/requests in/ { print $1 }' <<< "$output")
-  samples["$name $connections"]+="$(awk -v t=$((after - before)) -v hz="$ticks" -v n="$requests" 'BEGIN { printf "%.3f", t / hz / n * 1e6 }') "
-  latencies["$name $connections"]+="$(awk '/ 99%/ { print $2 }' <<< "$output") "
+  samples["$name $workload $connections"]+="$(awk -v t=$((after - before)) -v hz="$ticks" -v n="$requests" 'BEGIN { printf "%.3f", t / hz / n * 1e6 }') "
+  latencies["$name $workload $connections"]+="$time "
 }
 
 median() { tr ' ' '\n' <<< "$1" | grep . | sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
 
-names=(epoll-in-C coroutines nio-handlers)
+names=(epoll-in-C coroutines coroutines-2 nio-handlers)
 if [[ -x $programs/go-net ]]; then names+=(go-net); fi
+workloads=("http 64" "http 256" "echo_64 64" "echo_65536 64")
 port=$first_port
+one=${processors[0]} both=${processors[0]},${processors[1]}
 for ((round = 0; round < rounds; round++)); do
-  for connections in 64 256; do
+  for entry in "${workloads[@]}"; do
+    read -r workload connections <<< "$entry"
+    mode=()
+    if [[ $workload == echo_* ]]; then mode=(echo); fi
     for name in "${names[@]}"; do
       port=$((port + 1))
       case $name in
-        epoll-in-C) measure "$name" "$connections" "$port" "$programs/epoll-server" "$port" ;;
-        coroutines) measure "$name" "$connections" "$port" env COROUTINE_THREADS=1 "$swift_programs/coroutine-server" "$port" ;;
-        nio-handlers) measure "$name" "$connections" "$port" "$swift_programs/nio-server" "$port" ;;
-        go-net) measure "$name" "$connections" "$port" env GOMAXPROCS=1 "$programs/go-net" "$port" ;;
+        epoll-in-C) on=$one command=("$programs/epoll-server") ;;
+        coroutines) on=$one command=(env COROUTINE_THREADS=1 "$swift_programs/coroutine-server") ;;
+        coroutines-2) on=$both command=(env COROUTINE_THREADS=2 "$swift_programs/coroutine-server") ;;
+        nio-handlers) on=$one command=("$swift_programs/nio-server") ;;
+        go-net) on=$one command=(env GOMAXPROCS=1 "$programs/go-net") ;;
       esac
+      measure "$name" "$workload" "$connections" "$port" "$on" "${command[@]}" "$port" "${mode[@]}"
     done
   done
 done
 
 {
-  printf '%-14s %12s %16s %14s   %s\n' server connections "us CPU/request" "coroutines' is" "99th percentile, by round"
-  for connections in 64 256; do
-    own=$(median "${samples["coroutines $connections"]}")
+  printf '%-11s %-13s %5s %16s %14s   %s\n' workload server conn. "us CPU/request" "coroutines' is" "99th percentile, by round"
+  for entry in "${workloads[@]}"; do
+    read -r workload connections <<< "$entry"
+    own=$(median "${samples["coroutines $entry"]}")
     for name in "${names[@]}"; do
-      value=$(median "${samples["$name $connections"]}")
-      printf '%-14s %12d %16s %14s   %s\n' "$name" "$connections" "$value" \
-        "$(awk -v a="$own" -v b="$value" 'BEGIN { printf "%.2f of it", a / b }')" "${latencies["$name $connections"]}"
+      value=$(median "${samples["$name $entry"]}")
+      printf '%-11s %-13s %5d %16s %14s   %s\n' "$workload" "$name" "$connections" "$value" \
+        "$(awk -v a="$own" -v b="$value" 'BEGIN { printf "%.2f of it", a / b }')" "${latencies["$name $entry"]}"
     done
   done
 } | tee .build-bench/io.txt

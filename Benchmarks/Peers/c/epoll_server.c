@@ -1,11 +1,15 @@
 // The least that an HTTP server with keep-alive and a fixed answer costs: one thread, a level-triggered epoll set, one read and
-// one write a request. What other servers take beyond this is theirs; the rest is the kernel's TCP.
+// one write a request. What other servers take beyond this is theirs; the rest is the kernel's TCP. With the word `echo`
+// behind the port it sends back what it reads.
 #define _GNU_SOURCE 1
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -24,8 +28,25 @@ static int listen_at(int port) {
   return listener;
 }
 
+// All of it: where there is no room, it waits, which a server of one thread pays for with all its connections.
+static int send_all(int descriptor, const char *bytes, ssize_t count) {
+  while (count > 0) {
+    ssize_t sent = send(descriptor, bytes, (size_t)count, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EAGAIN) {
+      struct pollfd room = {.fd = descriptor, .events = POLLOUT};
+      poll(&room, 1, -1);
+      continue;
+    }
+    if (sent < 0) return 0;
+    bytes += sent;
+    count -= sent;
+  }
+  return 1;
+}
+
 int main(int count, char **arguments) {
   int listener = listen_at(count > 1 ? atoi(arguments[1]) : 8080), set = epoll_create1(EPOLL_CLOEXEC), one = 1;
+  int echoes = count > 2 && strcmp(arguments[2], "echo") == 0;
   struct epoll_event event = {.events = EPOLLIN, .data.fd = listener}, events[256];
   epoll_ctl(set, EPOLL_CTL_ADD, listener, &event);
   for (;;) {
@@ -41,9 +62,9 @@ int main(int count, char **arguments) {
         }
         continue;
       }
-      char request[4096];
-      if (recv(descriptor, request, sizeof request, 0) <= 0 ||
-          send(descriptor, answer, sizeof answer - 1, MSG_NOSIGNAL) != sizeof answer - 1)
+      static char request[65536];
+      ssize_t got = recv(descriptor, request, echoes ? sizeof request : 4096, 0);
+      if (got <= 0 || !send_all(descriptor, echoes ? request : answer, echoes ? got : (ssize_t)sizeof answer - 1))
         close(descriptor);
     }
   }

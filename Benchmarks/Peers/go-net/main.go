@@ -1,4 +1,5 @@
 // An HTTP server with keep-alive and a fixed answer on Go's net: a goroutine a connection, one read and one write a request.
+// With the word `echo` behind the port it sends back what it reads.
 package main
 
 import (
@@ -22,7 +23,25 @@ func serve(connection net.Conn) {
 	}
 }
 
+func echo(connection net.Conn) {
+	defer connection.Close()
+	bytes := make([]byte, 65536)
+	for {
+		count, err := connection.Read(bytes)
+		if err != nil {
+			return
+		}
+		if _, err := connection.Write(bytes[:count]); err != nil {
+			return
+		}
+	}
+}
+
 func main() {
+	handle := serve
+	if len(os.Args) > 2 && os.Args[2] == "echo" {
+		handle = echo
+	}
 	listener, err := net.Listen("tcp4", "127.0.0.1:"+os.Args[1])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -33,6 +52,6 @@ func main() {
 		if err != nil {
 			return
 		}
-		go serve(connection)
+		go handle(connection)
 	}
 }
