@@ -129,7 +129,7 @@ final class EpollPoller: EventQueue, @unchecked Sendable {
   ) -> Int {
     var found = 0
     lock.lock()
-    for index in events.indices {
+    for index in 0..<events.count {
       let event = events.baseAddress! + index
       let data = coroutine_io_event_data(event)
       switch data {
@@ -164,13 +164,10 @@ final class EpollPoller: EventQueue, @unchecked Sendable {
 extension Readiness {
   fileprivate init(epoll bits: UInt32) {
     let failed = bits & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0
-    var readiness: Readiness = []
-    if failed || bits & (EPOLLIN.rawValue | EPOLLRDHUP.rawValue | EPOLLPRI.rawValue) != 0 {
-      readiness.insert(.readable)
-    }
-    if failed || bits & EPOLLOUT.rawValue != 0 { readiness.insert(.writable) }
+    self.init(rawValue: 0)
+    if failed || bits & (EPOLLIN.rawValue | EPOLLRDHUP.rawValue | EPOLLPRI.rawValue) != 0 { self = union(.readable) }
+    if failed || bits & EPOLLOUT.rawValue != 0 { self = union(.writable) }
     // A read of TCP stops before an urgent byte: from there on a short one does not tell that there is no more.
-    if failed || bits & (EPOLLRDHUP.rawValue | EPOLLPRI.rawValue) != 0 { readiness.insert(.hungUp) }
-    self = readiness
+    if failed || bits & (EPOLLRDHUP.rawValue | EPOLLPRI.rawValue) != 0 { self = union(.hungUp) }
   }
 }

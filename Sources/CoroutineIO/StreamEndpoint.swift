@@ -68,7 +68,7 @@ public final class StreamEndpoint: @unchecked Sendable {
       if target.isEmpty { return 0 }
       if !buffer.isEmpty { return buffer.take(into: target) }
       return try descriptor.perform(.read, WaitLimit(timeout), asked: whole(target.count)) { number in
-        Glibc.read(number, target.baseAddress, target.count)
+        receive(number, target.baseAddress, target.count)
       }
     }
   }
@@ -83,7 +83,7 @@ public final class StreamEndpoint: @unchecked Sendable {
         var result = 0
         var code: Int32 = 0
         bytes = [UInt8](unsafeUninitializedCapacity: count) { target, initialized in
-          result = Glibc.read(number, target.baseAddress, count)
+          result = receive(number, target.baseAddress, count)
           code = coroutine_io_errno()
           initialized = max(result, 0)
         }
@@ -167,7 +167,7 @@ public final class StreamEndpoint: @unchecked Sendable {
     let count = try descriptor.perform(.read, limit, asked: whole(asked)) { number in
       // An empty buffer gets its memory only now that there may be something, and loses it if there is not.
       buffer.reserve(asked)
-      let count = Glibc.read(number, buffer.room.baseAddress, asked)
+      let count = receive(number, buffer.room.baseAddress, asked)
       guard count <= 0 else { return count }
       let code = coroutine_io_errno()
       buffer.releaseIfEmpty()
@@ -175,6 +175,11 @@ public final class StreamEndpoint: @unchecked Sendable {
     }
     buffer.add(count)
     return count > 0
+  }
+
+  /// Takes what has come. (`recv` spares sockets the layer of files: a thirtieth of a request of HTTP.)
+  private func receive(_ number: CInt, _ target: UnsafeMutableRawPointer?, _ count: Int) -> Int {
+    isSocket ? recv(number, target, count, 0) : Glibc.read(number, target, count)
   }
 
   /// How many bytes are asked for, if a read of fewer tells that there are no more.

@@ -1,15 +1,18 @@
 /// What a descriptor has become: a set.
+///
+/// Its operations are inlinable: in another module those of `OptionSet` would be generic calls, at each event of a descriptor.
+@usableFromInline
 package struct Readiness: OptionSet, Sendable {
-  package let rawValue: UInt32
-  package init(rawValue: UInt32) { self.rawValue = rawValue }
+  @usableFromInline package let rawValue: UInt32
+  @inlinable package init(rawValue: UInt32) { self.rawValue = rawValue }
 
   /// There may be something to read, or the end, or an error.
-  package static var readable: Readiness { Readiness(rawValue: 1) }
+  @inlinable package static var readable: Readiness { Readiness(rawValue: 1) }
   /// There may be room to write, or an error.
-  package static var writable: Readiness { Readiness(rawValue: 2) }
+  @inlinable package static var writable: Readiness { Readiness(rawValue: 2) }
   /// The peer will send nothing more, or there is an error, or urgent bytes have come: a short read does not tell any more
   /// that all was read. True for good.
-  package static var hungUp: Readiness { Readiness(rawValue: 4) }
+  @inlinable package static var hungUp: Readiness { Readiness(rawValue: 4) }
 
   /// What an operation waits for.
   package init(for operation: WaitOperation) {
@@ -18,6 +21,10 @@ package struct Readiness: OptionSet, Sendable {
     default: self = .readable
     }
   }
+
+  @inlinable package func contains(_ other: Readiness) -> Bool { rawValue & other.rawValue == other.rawValue }
+  @inlinable package func union(_ other: Readiness) -> Readiness { Readiness(rawValue: rawValue | other.rawValue) }
+  @inlinable package static func == (one: Readiness, other: Readiness) -> Bool { one.rawValue == other.rawValue }
 }
 
 /// Who waits for a descriptor, and how often it has become ready. Pure: no lock, no switch, no system call.
