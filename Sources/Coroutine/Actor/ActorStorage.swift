@@ -100,6 +100,7 @@ extension ActorStorage {
   func takeFromInbox() -> Message? {
     guard !runsOnHandOff, !coroutine.isInterrupted else { return nil }
     endCurrent()
+    coroutine.countOperation()
     return begin(inbox.removeFirst())
   }
 
@@ -107,6 +108,7 @@ extension ActorStorage {
   @inlinable @inline(never)
   func takeFromMailbox(_ isEntered: inout Bool) -> Message? {
     endCurrent()
+    coroutine.countOperation()
     guard enterIfFree(coroutine) else { return nil }
     guard !isCancelled(coroutine), !runsOnHandOff, let letter = machine.takeKept() else {
       isEntered = true

@@ -115,7 +115,7 @@ extension ChannelStateMachine where Element: ~Copyable {
   /// The first element, if there is one, nobody waits for the room that it leaves, and the ring stays as it is.
   @inlinable @inline(__always)
   mutating func takeBuffered() -> Element? {
-    guard buffer.count > 0, senders.isEmpty, !buffer.isReleasedByNext else { return nil }
+    guard buffer.count > 0, senders.isEmpty, !buffer.isReleasedByNext, !buffer.countsAtRemoval else { return nil }
     return buffer.removeNext()
   }
 }
@@ -124,7 +124,9 @@ extension ChannelStateMachine {
   /// Puts an element into the buffer, if there is room in the ring as it is, and nobody waits for it. Whether it did.
   @inlinable @inline(__always)
   mutating func appendBuffered(_ element: Element) -> Bool {
-    guard !isClosed, receivers.isEmpty, buffer.count < limit, buffer.hasRoom else { return false }
+    guard !isClosed, receivers.isEmpty, buffer.count < limit, buffer.hasRoom, !buffer.countsAtAppend else {
+      return false
+    }
     buffer.appendIntoRoom(element)
     return true
   }

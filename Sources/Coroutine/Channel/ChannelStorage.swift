@@ -115,7 +115,8 @@ extension ChannelStorage where Element: ~Copyable {
     _ element: inout Element?, until deadline: UInt64, _ operation: StaticString, isEntered: Bool = false
   ) -> WakeCause {
     CoroutineCore.runningUncounted(for: operation)._withUnsafeGuaranteedRef { core in
-      guard isEntered ? staysEntered(core) : enter(core) else { return .cancelled }
+      let isDue = isEntered && machine.buffer.countsAtAppend
+      guard enterCounted(core, isEntered: isEntered, isDue: isDue) else { return .cancelled }
       switch machine.sendNow(&element) {
       case .full: return waitToSend(core, &element, until: deadline)
       case .handed(let receiver):
@@ -129,6 +130,21 @@ extension ChannelStorage where Element: ~Copyable {
       }
       return .event
     }
+  }
+
+  /// Takes the lock, if the short way has not; false, and not locked, if the coroutine was cancelled. Before that the others
+  /// have their turn, if the short way has come to one of its places where that is due, or it is due anyway.
+  @inlinable @inline(__always)
+  func enterCounted(_ core: CoroutineCore, isEntered: Bool, isDue: Bool) -> Bool {
+    guard core.hasOperationLeft(), !isDue else { return enterAfterOthers(core, isEntered: isEntered) }
+    return isEntered ? staysEntered(core) : enter(core)
+  }
+
+  @usableFromInline @inline(never)
+  func enterAfterOthers(_ core: CoroutineCore, isEntered: Bool) -> Bool {
+    if isEntered { leave(core) }
+    core.yieldForOthers()
+    return enter(core)
   }
 
   /// The lock is held.
@@ -154,7 +170,8 @@ extension ChannelStorage where Element: ~Copyable {
     _ element: inout Element?, until deadline: UInt64, _ operation: StaticString, isEntered: Bool = false
   ) -> WakeCause {
     CoroutineCore.runningUncounted(for: operation)._withUnsafeGuaranteedRef { core in
-      guard isEntered ? staysEntered(core) : enter(core) else { return .cancelled }
+      let isDue = isEntered && machine.buffer.countsAtRemoval
+      guard enterCounted(core, isEntered: isEntered, isDue: isDue) else { return .cancelled }
       switch machine.receiveNow(&element) {
       case .empty: return waitToReceive(core, &element, until: deadline)
       case .admitted(let sender):
@@ -186,7 +203,8 @@ extension ChannelStorage where Element: ~Copyable {
 
 // Where there is a buffer, it mostly has an element, or room for one, and nobody waits. Then an operation is some forty
 // instructions, with no call among them, so that nothing has to be kept in memory. Whatever else there may be is a call at
-// the end, which begins where this has come to: `isEntered` says that the lock is held, and no more.
+// the end, which begins where this has come to: `isEntered` says that the lock is held, and no more. Not even a counter of the
+// operations has room here: each place of so many is left to the call, where the others then have their turn.
 extension ChannelStorage where Element: ~Copyable {
   /// Takes an element out of the buffer, if that is all there is to do.
   @inlinable @inline(__always)

@@ -8,7 +8,7 @@ struct ElementRing<Element: ~Copyable>: ~Copyable {
   @usableFromInline var places: UnsafeMutablePointer<Element>?
   /// The number of places, a power of two, less one.
   @usableFromInline var mask = -1
-  /// The place of the first element.
+  /// The number of the first element, since the ring was made: its place but for the mask.
   @usableFromInline var head = 0
   @usableFromInline var count = 0
 
@@ -56,11 +56,23 @@ struct ElementRing<Element: ~Copyable>: ~Copyable {
   /// Takes out the element that came first, and leaves the ring as it is.
   @inlinable @inline(__always)
   mutating func removeNext() -> Element {
-    let element = (places.unsafelyUnwrapped + head).move()
-    head = (head &+ 1) & mask
+    let element = (places.unsafelyUnwrapped + (head & mask)).move()
+    head &+= 1
     count &-= 1
     return element
   }
+
+  /// Whether the next element to be appended, or taken out, is one of every so many: thus whoever uses the ring counts what
+  /// passes, for no more than a test of a number that it needs anyway.
+  @inlinable @inline(__always)
+  var countsAtAppend: Bool { UInt8(truncatingIfNeeded: head &+ count) == .max }
+
+  @inlinable @inline(__always)
+  var countsAtRemoval: Bool { UInt8(truncatingIfNeeded: head) == .max }
+
+  /// Twice as many as elsewhere (`CoroutineCore.operationsPerTurn`), as none of these costs more than some nanoseconds. A
+  /// byte's: one comparison tells. Not the first one, which in many a channel is the only one.
+  static var countInterval: Int { 256 }
 
   /// Where the element is that has `offset` others before it.
   func place(_ offset: Int) -> UnsafeMutablePointer<Element> {
@@ -73,9 +85,10 @@ struct ElementRing<Element: ~Copyable>: ~Copyable {
     let larger = UnsafeMutablePointer<Element>.allocate(capacity: size)
     if let places {
       // Full: from the head to the end, and from the beginning to the head.
-      let upper = mask &+ 1 &- head
-      larger.moveInitialize(from: places + head, count: upper)
-      (larger + upper).moveInitialize(from: places, count: head)
+      let lower = head & mask
+      let upper = mask &+ 1 &- lower
+      larger.moveInitialize(from: places + lower, count: upper)
+      (larger + upper).moveInitialize(from: places, count: lower)
       places.deallocate()
     }
     places = larger

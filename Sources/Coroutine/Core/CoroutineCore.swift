@@ -38,6 +38,8 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) final var handOffs: UInt8 = 0
   /// How many operations it has made since it last let others run, of those that cost a system call each. Its own.
   @exclusivity(unchecked) final var systemCalls: UInt8 = 0
+  /// How many operations that may wait it may still make before it lets others run. Its own.
+  @exclusivity(unchecked) @usableFromInline final var operationsLeft = CoroutineCore.operationsPerTurn
   /// A `StartMode`: 0 for most. Written before it is known, and then by the claimer of its start.
   @usableFromInline final let startMode = Atomic<UInt8>(0)
   /// The priority of the task that it was created in, or whose coroutine it was; 0 for none. (Not as `TaskPriority`, whose
@@ -603,6 +605,7 @@ extension CoroutineCore {
   final func prepare(_ afterSwitch: ControlBlock.AfterSwitch) -> UnsafeMutablePointer<ControlBlock> {
     guard let block, !coroutine_is_inside_task(), restraint.bans == 0 else { reportImpossibleSuspension() }
     block.pointee.afterSwitch = afterSwitch
+    operationsLeft = Self.operationsPerTurn
     return block
   }
 

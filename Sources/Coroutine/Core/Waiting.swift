@@ -39,6 +39,7 @@ extension Waitable {
     _ core: CoroutineCore, _ operation: WaitReason.Operation, until deadline: UInt64 = WaitDeadline.never,
     attempt: () -> Attempt, withdraw: () -> Attempt
   ) -> WakeCause {
+    core.countOperation()
     guard enter(core) else { return .cancelled }
     let result = attempt()
     guard case .wait = result else {

@@ -289,6 +289,9 @@ extension PoolCore {
   @inline(__always)
   var hasGlobal: Bool { globalCount.load(ordering: .acquiring) != 0 }
 
+  /// The same, or jobs of `async` code.
+  var hasFromOutside: Bool { hasGlobal || hasJobs.load(ordering: .relaxed) }
+
   /// What came from outside, once in a while: runs one job of `async` code, and takes one coroutine from the global list.
   /// Not in a serial pool, which moves the whole list to its line.
   @inline(never)

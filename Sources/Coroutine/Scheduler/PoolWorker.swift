@@ -228,6 +228,12 @@ extension PoolWorker {
     isSerial && (!line.isEmpty || core._withUnsafeGuaranteedRef { $0.hasGlobal })
   }
 
+  /// Whether somebody is ready here, or has come from outside. The owner's.
+  var othersAreReady: Bool {
+    isSerialAndBusy || slot.load(ordering: .relaxed) != nil || !ring.isEmpty
+      || core._withUnsafeGuaranteedRef { $0.hasFromOutside }
+  }
+
   /// Takes `core` out of the line of the calling thread's worker, if that is its pool's only one, and nobody else is ready
   /// there. It counts as a pick.
   @inline(__always)

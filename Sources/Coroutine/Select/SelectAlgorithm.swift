@@ -32,6 +32,7 @@ extension Select {
     _ operations: Operations, _ count: Int, _ memory: UnsafeMutableRawPointer, for core: Unmanaged<CoroutineCore>,
     table: UnsafeMutablePointer<UInt32>?, isBiased: Bool
   ) -> Int? {
+    core._withUnsafeGuaranteedRef { $0.countOperation() }
     guard !core._withUnsafeGuaranteedRef({ $0.isInterrupted }) else { return nil }
     let random = isBiased ? RandomWord.none : core._withUnsafeGuaranteedRef { $0.random.seeded($0.id) }
     var order = PollOrder(of: count, random, table: table)

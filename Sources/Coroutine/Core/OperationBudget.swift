@@ -1,0 +1,43 @@
+import CCoroutine
+
+/// How many operations that might have waited a coroutine makes in one turn.
+///
+/// Where a channel always has an element, or a semaphore a permit, nothing suspends the coroutine, and the others of its thread
+/// would not get a turn. So each operation that may wait counts, and after so many the coroutine yields once, if others are
+/// ready there. It counts before it has claimed or locked anything.
+///
+/// A channel's buffer has no time for that: there each place of so many ends the turn (`ElementRing.countsAtAppend`). And a
+/// mutex that is free is like computation, which nobody interrupts either.
+extension CoroutineCore {
+  /// As many as with tokio: no other coroutine waits long for the thread, and a yield costs little in comparison.
+  @inlinable static var operationsPerTurn: UInt8 { 128 }
+
+  /// Counts an operation that may wait. Without a lock.
+  @inlinable @inline(__always)
+  package final func countOperation() {
+    if !hasOperationLeft() { yieldForOthers() }
+  }
+
+  /// Counts an operation that may wait: false if `yieldForOthers` is to come first.
+  @inlinable @inline(__always)
+  final func hasOperationLeft() -> Bool {
+    operationsLeft &-= 1
+    return operationsLeft != 0
+  }
+
+  /// Lets the others run, if there are any, and it may suspend here.
+  @usableFromInline @inline(never)
+  final func yieldForOthers() {
+    operationsLeft = Self.operationsPerTurn
+    guard isUnrestrained, !coroutine_is_inside_task(), let block, othersAreReady else { return }
+    // One that was begun at once runs to its first wait before its creator goes on, and this is none.
+    guard pool != nil || !block.pointee.mode.contains(.onTop) else { return }
+    yieldTurn()
+  }
+
+  /// Whether others are ready where it runs, as far as that is known: of a pool it is.
+  private final var othersAreReady: Bool {
+    guard let pool, let worker = PoolWorker.current(ofPoolAt: pool) else { return true }
+    return worker._withUnsafeGuaranteedRef { $0.othersAreReady }
+  }
+}

@@ -1,0 +1,174 @@
+import CoroutineTestSupport
+import Dispatch
+import Synchronization
+import Testing
+
+@testable import Coroutine
+
+/// A coroutine whose operations are always ready lets the others of its thread run.
+@Suite(.ownThreads, .timeLimit(.minutes(2))) struct OperationBudgetTests {
+  /// More than any budget; as long as nobody else has had a turn.
+  private static let many = 100_000
+
+  /// Always ready, each of them.
+  enum Operation: CaseIterable {
+    case channel, received, unbounded, sendOrReturn, timed, select, semaphore, promise, readLock, broadcast
+  }
+
+  @Test(arguments: Operation.allCases) func readyOperationsLetTheOthersRun(_ operation: Operation) throws {
+    let perform = Self.make(operation)
+    let count = try Coroutine(on: ThreadPool(threads: 1)) { try Self.countUntilAnotherRuns(perform) }.getBlocking()
+    #expect(count < 3 * ElementRing<Int>.countInterval)
+  }
+
+  @Test func theyLetTheOthersOfAPoolsWorkerRun() throws {
+    let pool = ThreadPool(threads: 2)
+    // The other worker is kept busy, so that nobody steals.
+    let (isBusy, ends) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+    let other = Coroutine(on: pool) {
+      isBusy.signal()
+      ends.wait()
+    }
+    isBusy.wait()
+    defer { ends.signal() }
+    let count = try Coroutine(on: pool) { try Self.countUntilAnotherRuns(Self.make(.channel)) }.getBlocking()
+    #expect(count < 3 * ElementRing<Int>.countInterval)
+    withExtendedLifetime(other) {}
+  }
+
+  @Test func theyLetTheOthersOfAQueueRun() throws {
+    let queue = DispatchQueue(label: "budget")
+    let count = try Coroutine(on: queue) { try Self.countUntilAnotherRuns(Self.make(.channel)) }.getBlocking()
+    #expect(count < 3 * ElementRing<Int>.countInterval)
+  }
+
+  @Test func anActorWhoseMailboxIsNeverEmptyLetsTheOthersRun() throws {
+    let pool = ThreadPool(threads: 1)
+    let handled = try Coroutine(on: pool) {
+      let (hasRun, handled) = (Flag(), Counter())
+      let actor = MessageActor<Int>(on: pool) { mailbox in
+        for _ in mailbox where !hasRun.isSet { handled.add() }
+      }
+      for number in 1...10_000 { actor.send(number) }
+      // Behind the actor, which has its first turn before.
+      try Coroutine { hasRun.set() }.get()
+      return handled.value
+    }.getBlocking()
+    #expect(handled < 3 * ElementRing<Int>.countInterval)
+  }
+
+  // MARK: Who does not yield
+
+  @Test func nobodyYieldsWithoutSuspension() throws {
+    let perform = Self.make(.channel)
+    let hasRun = Flag()
+    try Coroutine(on: ThreadPool(threads: 1)) {
+      let other = Coroutine { hasRun.set() }
+      try withoutSuspension {
+        for _ in 0..<1_000 { try perform() }
+        #expect(!hasRun.isSet)
+      }
+      try other.get()
+    }.getBlocking()
+  }
+
+  @Test func oneThatIsBegunAtOnceRunsToItsFirstWait() throws {
+    let perform = Self.make(.channel)
+    let ended = Flag()
+    let coroutine = Coroutine.immediate {
+      for _ in 0..<1_000 { try perform() }
+      ended.set()
+    }
+    #expect(ended.isSet)
+    try coroutine.getBlocking()
+  }
+
+  @Test func nobodyYieldsWhereNobodyElseIsReady() throws {
+    let perform = Self.make(.channel)
+    try Coroutine(on: ThreadPool(threads: 1)) {
+      let worker = try #require(CoroutineCore.current?.pool.flatMap { PoolWorker.current(ofPoolAt: $0) })
+      let before = worker.takeUnretainedValue().pickMark
+      for _ in 0..<1_000 { try perform() }
+      #expect(worker.takeUnretainedValue().pickMark == before)
+    }.getBlocking()
+  }
+
+  // MARK: -
+
+  /// How many operations the calling coroutine makes until another one, launched before, has had a turn.
+  private static func countUntilAnotherRuns(_ perform: () throws -> Void) throws -> Int {
+    let hasRun = Flag()
+    let other = Coroutine { hasRun.set() }
+    var count = 0
+    while !hasRun.isSet && count < many {
+      try perform()
+      count += 1
+    }
+    try other.get()
+    return count
+  }
+
+  private static func make(_ operation: Operation) -> @Sendable () throws -> Void {
+    let channel = Channel<Int>(capacity: .buffered(4))
+    switch operation {
+    case .channel:
+      return {
+        try channel.send(1)
+        _ = try channel.receive()
+      }
+    case .received:
+      return {
+        try channel.send(1)
+        _ = channel.received.next()
+      }
+    case .unbounded:
+      let unbounded = Channel<Int>(capacity: .unbounded)
+      return { try unbounded.send(1) }
+    case .sendOrReturn:
+      return {
+        _ = channel.send(orReturn: 1)
+        _ = channel.tryReceive()
+      }
+    case .timed:
+      return {
+        try channel.send(1, timeout: .seconds(60))
+        _ = try channel.receive(timeout: .seconds(60))
+      }
+    case .select:
+      return {
+        try select {
+          channel.onReceive { _ in }
+          channel.onSend(1) {}
+        }
+      }
+    case .semaphore:
+      let semaphore = Semaphore(permits: 1)
+      return { try semaphore.withPermit {} }
+    case .promise:
+      let promise = Promise(value: 1)
+      return { _ = try promise.get() }
+    case .readLock:
+      let lock = ReadWriteLock(0)
+      return { _ = try lock.withReadLock { $0 } }
+    case .broadcast:
+      let broadcast = BroadcastChannel<Int>(capacity: 4)
+      let subscription = broadcast.subscribe()
+      return {
+        try broadcast.send(1)
+        _ = try subscription.receive()
+      }
+    }
+  }
+}
+
+private final class Flag: Sendable {
+  private let value = Atomic<Bool>(false)
+  var isSet: Bool { value.load(ordering: .acquiring) }
+  func set() { value.store(true, ordering: .releasing) }
+}
+
+private final class Counter: Sendable {
+  private let count = Atomic<Int>(0)
+  var value: Int { count.load(ordering: .relaxed) }
+  func add() { count.wrappingAdd(1, ordering: .relaxed) }
+}
