@@ -92,3 +92,13 @@ static inline size_t binding_value_offset(const void *type) {
   size_t mask = alignment_mask_of(type);
   return (sizeof(struct binding) + mask) & ~mask;
 }
+
+// Two words of a thread: the exceptions that are being handled there, newest first, and how many were thrown and not caught yet,
+// in the lower half of a word.
+struct exceptions {
+  uintptr_t caught;
+  uintptr_t uncaught;
+};
+
+// The calling thread's, NULL where there is no C++. Of the C++ library's binary interface.
+extern struct exceptions *coroutine_exceptions_of_thread(void);

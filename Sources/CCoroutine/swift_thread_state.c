@@ -25,6 +25,7 @@ static void probe_into_place(void) {
   coroutine_thread_state_probe(&at);
   coroutine_thread_state_at.found = at.found;
   __atomic_store_n(&coroutine_thread_state_at.task_head, at.task_head, __ATOMIC_RELAXED);
+  __atomic_store_n(&coroutine_thread_state_at.exceptions, at.exceptions, __ATOMIC_RELAXED);
   __atomic_store_n(&coroutine_thread_state_at.access, at.access, __ATOMIC_RELAXED);
   __atomic_store_n(&coroutine_thread_state_at.task, at.task, __ATOMIC_RELAXED);
   __atomic_store_n(&coroutine_thread_state_at.locals, at.locals, __ATOMIC_RELAXED);
@@ -120,8 +121,22 @@ static void exchange_bindings(const struct swift_thread_state_offsets *at, struc
   if (at->locals != 0) exchange_word(at->locals, &words->locals);
 }
 
+// Exceptions of C++. The place is asked for anew each time: that is a call, and only those who handle an exception make it.
+
+uintptr_t coroutine_exceptions_exchange(struct swift_thread_state *words) {
+  struct exceptions *thread = coroutine_exceptions_of_thread();
+  if (thread == NULL) return 0;
+  struct exceptions taken = *thread;
+  *thread = (struct exceptions){words->caught_exceptions, words->uncaught_exceptions};
+  words->caught_exceptions = taken.caught;
+  words->uncaught_exceptions = taken.uncaught;
+  return (taken.caught | taken.uncaught) != 0 ? COROUTINE_EXCEPTIONS_SAVED : 0;
+}
+
 void coroutine_thread_state_exchange_at(const struct swift_thread_state_offsets *at, struct swift_thread_state *words,
                                         bool enters) {
+  words->access &= ~COROUTINE_EXCEPTIONS_SAVED;
+  uintptr_t saved = coroutine_exceptions_exchange(words);
   if (at->access != 0) {
     uintptr_t head = coroutine_thread_word_load(at->access);
     coroutine_thread_word_store(at->access, exchange_accesses(at, words, head, enters));
@@ -129,6 +144,7 @@ void coroutine_thread_state_exchange_at(const struct swift_thread_state_offsets 
     exchange_accesses_by_runtime(exchange_accesses(at, words, exchange_accesses_by_runtime(0), enters));
   }
   exchange_bindings(at, words);
+  words->access |= saved;
 }
 
 void coroutine_thread_state_exchange_slowly(struct swift_thread_state *words, bool enters) {

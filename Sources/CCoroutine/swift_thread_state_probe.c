@@ -14,6 +14,7 @@
 
 #include "swift_thread_state.h"
 
+#include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
 #include <signal.h>
@@ -182,6 +183,30 @@ static bool bindings_look_as_expected(ptrdiff_t locals) {
          lookup_gives(locals, &link, &last.value) && lookup_gives(locals, &stop, NULL);
 }
 
+// Weak: Swift's runtime needs the library, but a program that is linked with that need not see its symbols.
+extern struct exceptions *__cxa_get_globals(void) __attribute__((weak));
+
+struct exceptions *coroutine_exceptions_of_thread(void) {
+  typedef struct exceptions *(*get_globals)(void);
+  static get_globals found;
+  static bool has_looked;
+  if (__cxa_get_globals != NULL) return __cxa_get_globals();
+  if (!__atomic_load_n(&has_looked, __ATOMIC_ACQUIRE)) {
+    __atomic_store_n(&found, (get_globals)dlsym(RTLD_DEFAULT, "__cxa_get_globals"), __ATOMIC_RELAXED);
+    __atomic_store_n(&has_looked, true, __ATOMIC_RELEASE);
+  }
+  get_globals get = __atomic_load_n(&found, __ATOMIC_RELAXED);
+  return get == NULL ? NULL : get();
+}
+
+// Where there is no C++. Always 0.
+static __thread struct exceptions no_exceptions __attribute__((tls_model("initial-exec")));
+
+static ptrdiff_t exceptions_offset(void) {
+  const struct exceptions *here = coroutine_exceptions_of_thread();
+  return (ptrdiff_t)((uintptr_t)(here == NULL ? &no_exceptions : here) - (uintptr_t)__builtin_thread_pointer());
+}
+
 // Leaves in `at` the offsets of those words only that work on this thread too.
 static void *verify(void *context) {
   struct swift_thread_state_offsets *at = context;
@@ -191,6 +216,7 @@ static void *verify(void *context) {
   block = block_of((const void *)swift_task_getCurrent);
   if (!(outside_tasks && block_has(block, at->task) && task_lies_at(at->task))) at->task = 0;
   if (!(outside_tasks && locals_word_works(at->locals))) at->locals = 0;
+  if (exceptions_offset() != at->exceptions) at->exceptions = 0;
   return NULL;
 }
 
@@ -210,6 +236,7 @@ static void *find(void *context) {
   find_access(&found);
   find_task(&found);
   find_locals(&found);
+  found.exceptions = exceptions_offset();
   // Started from here, so that its memory is not this thread's used again.
   if (!run_on_new_thread(verify, &found)) return NULL;
   if (found.task != 0 && found.locals != 0 && bindings_look_as_expected(found.locals)) {
@@ -229,10 +256,12 @@ void coroutine_thread_state_probe(struct swift_thread_state_offsets *result) {
   if (!access_word_works(at.access)) at.access = 0;
   if (!block_has(block, at.task) || coroutine_thread_word_load(at.task) != task) at.task = 0;
   if (!block_has(block, at.locals)) at.locals = 0;
+  if (exceptions_offset() != at.exceptions) at.exceptions = 0;
 
   if (at.access != 0) at.found |= COROUTINE_THREAD_STATE_ACCESS;
   if (at.task != 0) at.found |= COROUTINE_THREAD_STATE_TASK;
   if (at.locals != 0) at.found |= COROUTINE_THREAD_STATE_LOCALS;
+  at.found |= COROUTINE_THREAD_STATE_EXCEPTIONS;
   if (at.task == 0 || at.locals == 0) at.found &= ~(uint32_t)COROUTINE_THREAD_STATE_BINDINGS;
   at.bindings = at.task != 0 && at.locals == at.task + COROUTINE_LOCALS_AFTER_TASK ? at.task : 0;
   at.task_head = at.found & COROUTINE_THREAD_STATE_BINDINGS ? 0 : -1;

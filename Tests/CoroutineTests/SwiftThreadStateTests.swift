@@ -12,6 +12,7 @@ import Testing
       COROUTINE_THREAD_STATE_ACCESS.rawValue | COROUTINE_THREAD_STATE_ACCESS_LIST.rawValue
       | COROUTINE_THREAD_STATE_TASK.rawValue
       | COROUTINE_THREAD_STATE_LOCALS.rawValue | COROUTINE_THREAD_STATE_BINDINGS.rawValue
+      | COROUTINE_THREAD_STATE_EXCEPTIONS.rawValue
     #expect(coroutine_thread_state_found() == all)
   }
 
@@ -566,7 +567,7 @@ private final class Words: @unchecked Sendable {
     coroutine_thread_state_exchange_at(&offsets, pointer, false)
   }
 
-  func capture() { pointer.pointee = swift_thread_state(access: 0, task: 0, locals: coroutine_thread_state_capture()) }
+  func capture() { pointer.pointee = coroutine_thread_state_with_locals(coroutine_thread_state_capture()) }
 
   func release() { coroutine_thread_state_release(pointer) }
 

@@ -4,6 +4,9 @@
 //     task     libswift_Concurrency  the running task
 //     locals   libswift_Concurrency  the task-local bindings of code that runs outside every task
 //
+// and two of the library of C++, which Swift's runtime is linked with: the exceptions that are being handled, newest first, and
+// how many are on their way to a handler.
+//
 // The runtime takes for granted that code ends on the thread, and inside the task, that it began on. A coroutine keeps
 // to neither, so it has words of its own, exchanged for the thread's whenever it is resumed and whenever it suspends.
 // An access begun on one thread can then be ended on another, a binding made around a suspension does not leak into
@@ -43,6 +46,8 @@ enum coroutine_thread_state_found {
   COROUTINE_THREAD_STATE_LOCALS = 8,
   // A binding has the known layout: coroutines inherit their creator's. Without it, they inherit nothing.
   COROUTINE_THREAD_STATE_BINDINGS = 16,
+  // A coroutine's C++ exceptions stay with it, or there is no C++.
+  COROUTINE_THREAD_STATE_EXCEPTIONS = 32,
 };
 
 // Offsets in bytes from the thread pointer, 0 for a word that was not found. Each is written once and stands by itself,
@@ -53,6 +58,8 @@ struct swift_thread_state_offsets {
   ptrdiff_t locals;
   // The same as `task` where `locals` lies COROUTINE_LOCALS_AFTER_TASK above it, so that one load tells both places.
   ptrdiff_t bindings;
+  // Of the two words of C++; where there is no C++, of two words that are always 0.
+  ptrdiff_t exceptions;
   // Where a task object has the head of its bindings: 0 while nobody has looked, -1 if it cannot be known. Looked for
   // when a coroutine is first created inside a task.
   ptrdiff_t task_head;
@@ -77,10 +84,22 @@ extern struct swift_thread_state_offsets coroutine_thread_state_at;
 // every task, no bindings. To be touched by one thread at a time, as the coroutine itself. To Swift code it must be raw
 // memory: a stored property passed `inout` is an access in progress, begun before the exchange and ended after it.
 struct swift_thread_state {
+  // A list's head; a bit of it (COROUTINE_EXCEPTIONS_SAVED) says whether one of the last two is not zero.
   uintptr_t access;
   uintptr_t task;
   uintptr_t locals;
+  // Where a coroutine suspends while it handles a C++ exception, or where its resumer does.
+  uintptr_t caught_exceptions;
+  uintptr_t uncaught_exceptions;
 };
+
+// A coroutine's that has bindings, and nothing else.
+COROUTINE_THREAD_STATE_INLINE struct swift_thread_state coroutine_thread_state_with_locals(uintptr_t locals) {
+  return (struct swift_thread_state){.locals = locals};
+}
+
+// Nodes of the list are aligned for a word. The bit is with their head, which is looked at anyway.
+#define COROUTINE_EXCEPTIONS_SAVED ((uintptr_t)1)
 
 #if defined(__x86_64__) && !defined(__ILP32__)
 
@@ -153,6 +172,15 @@ extern ptrdiff_t coroutine_bindings_place(void);
 // use. Takes two short-lived threads and changes nothing on the caller's. From any thread.
 extern void coroutine_thread_state_probe(struct swift_thread_state_offsets *result);
 
+// Whether C++ exceptions are handled, or on their way, on this thread: not 0 if so, or if that is not known.
+COROUTINE_THREAD_STATE_INLINE uintptr_t coroutine_exceptions_on_thread(void) {
+  ptrdiff_t at = __atomic_load_n(&coroutine_thread_state_at.exceptions, __ATOMIC_RELAXED);
+  return coroutine_thread_word_load(at) | coroutine_thread_word_load(at + (ptrdiff_t)sizeof(uintptr_t));
+}
+
+// Exchanges the exceptions. Returns COROUTINE_EXCEPTIONS_SAVED if `words` has some now. `words->access` is not touched.
+extern uintptr_t coroutine_exceptions_exchange(struct swift_thread_state *words);
+
 // Exchanges the thread's words and those in `words`. Mostly all of them are zero on both sides, so a word is written
 // only where the two differ.
 //
@@ -161,21 +189,30 @@ extern void coroutine_thread_state_probe(struct swift_thread_state_offsets *resu
 // the coroutine, as the tail of its own, and cut off again when it leaves. In between `words->access` is the lent list's
 // head, which stays as it is: no node of it can end before the resumer goes on. Without one it is 0, and leaving is
 // an exchange. Nothing of the resumer's is in the words of a suspended coroutine.
-COROUTINE_THREAD_STATE_INLINE void coroutine_thread_state_exchange(struct swift_thread_state *words, bool enters) {
+//
+// Exceptions are looked for on the thread only if `looks_for_exceptions`: a scheduler's loop, which resumes most coroutines,
+// handles none.
+COROUTINE_THREAD_STATE_INLINE void coroutine_thread_state_exchange(struct swift_thread_state *words, bool enters,
+                                                                   bool looks_for_exceptions) {
   ptrdiff_t access_at = __atomic_load_n(&coroutine_thread_state_at.access, __ATOMIC_RELAXED);
   ptrdiff_t task_at = __atomic_load_n(&coroutine_thread_state_at.task, __ATOMIC_RELAXED);
   ptrdiff_t locals_at = __atomic_load_n(&coroutine_thread_state_at.locals, __ATOMIC_RELAXED);
   uintptr_t access = coroutine_thread_word_load(access_at);
   uintptr_t task = coroutine_thread_word_load(task_at);
   uintptr_t locals = coroutine_thread_word_load(locals_at);
+  uintptr_t exceptions = looks_for_exceptions ? coroutine_exceptions_on_thread() : 0;
   // Not whether the first two are equal: they are, too, where a coroutine leaves with nothing but a lent list.
-  if (COROUTINE_THREAD_STATE_LIKELY((access | words->access) == 0 && task == words->task && locals == words->locals)) {
+  if (COROUTINE_THREAD_STATE_LIKELY((access | words->access | exceptions) == 0 && task == words->task &&
+                                    locals == words->locals)) {
     if (COROUTINE_THREAD_STATE_NOT_FOUND_DIFFERS || (access_at != 0 && task_at != 0 && locals_at != 0)) return;
   }
   if (!COROUTINE_THREAD_STATE_LIKELY(access_at != 0 && task_at != 0 && locals_at != 0)) {
     coroutine_thread_state_exchange_slowly(words, enters);
     return;
   }
+  uintptr_t saved = words->access & COROUTINE_EXCEPTIONS_SAVED;
+  words->access -= saved;
+  if ((exceptions | saved) != 0) saved = coroutine_exceptions_exchange(words);
   if ((access | words->access) != 0) {
     if (COROUTINE_THREAD_STATE_LIKELY((enters ? access : words->access) == 0)) {
       coroutine_thread_word_store(access_at, words->access);
@@ -192,17 +229,23 @@ COROUTINE_THREAD_STATE_INLINE void coroutine_thread_state_exchange(struct swift_
     coroutine_thread_word_store(locals_at, words->locals);
     words->locals = locals;
   }
+  words->access |= saved;
 }
 
 // Gives the thread the words of the coroutine that is about to be resumed. On the resumer's side, before the switch.
 COROUTINE_THREAD_STATE_INLINE void coroutine_thread_state_enter(struct swift_thread_state *words) {
-  coroutine_thread_state_exchange(words, true);
+  coroutine_thread_state_exchange(words, true, true);
+}
+
+// The same in a pool's loop, which handles no exception.
+COROUTINE_THREAD_STATE_INLINE void coroutine_thread_state_enter_from_loop(struct swift_thread_state *words) {
+  coroutine_thread_state_exchange(words, true, false);
 }
 
 // Takes the coroutine's words off the thread again, which gets its own back. On the resumer's side, after the switch,
 // so on the thread that entered.
 COROUTINE_THREAD_STATE_INLINE void coroutine_thread_state_leave(struct swift_thread_state *words) {
-  coroutine_thread_state_exchange(words, false);
+  coroutine_thread_state_exchange(words, false, true);
 }
 
 // The only word of a new coroutine that is not zero, `locals`: copies of the task-local bindings visible here, as `Task {}`
@@ -221,6 +264,11 @@ COROUTINE_THREAD_STATE_INLINE uintptr_t coroutine_thread_state_capture(void) {
     }
   }
   return coroutine_thread_state_capture_slowly();
+}
+
+// Whether a coroutine has left the thread with an access open.
+COROUTINE_THREAD_STATE_INLINE bool coroutine_thread_state_has_access(const struct swift_thread_state *words) {
+  return (words->access & ~COROUTINE_EXCEPTIONS_SAVED) != 0;
 }
 
 // Ends the bindings of a coroutine that has finished, or that never ran. From any thread, at the coroutine's end; not
@@ -294,7 +342,7 @@ COROUTINE_THREAD_STATE_INLINE bool coroutine_thread_states_are_plain(const struc
   ptrdiff_t bindings_at = __atomic_load_n(&at->bindings, __ATOMIC_RELAXED);
   uintptr_t words = one->access | one->task | one->locals | other->access | other->task | other->locals;
   words |= coroutine_thread_word_peek(access_at) | coroutine_thread_word_peek(bindings_at)
-           | coroutine_thread_word_peek(bindings_at + COROUTINE_LOCALS_AFTER_TASK);
+           | coroutine_thread_word_peek(bindings_at + COROUTINE_LOCALS_AFTER_TASK) | coroutine_exceptions_on_thread();
   return words == 0 && (COROUTINE_THREAD_STATE_NOT_FOUND_DIFFERS || (access_at != 0 && bindings_at != 0));
 }
 

@@ -255,21 +255,22 @@ extension CoroutineCore {
   /// returns after a switch is another coroutine's call, of the same functions more often than not. A return of this
   /// function in between would shift all of them, and make a round trip between two coroutines a third slower.
   @inline(__always)
-  static func run(_ job: consuming CoroutineJob, isOnTop: Bool = false) {
+  static func run(_ job: consuming CoroutineJob, isInPool: Bool = false) {
     let core = job.take()
     core._withUnsafeGuaranteedRef { core in
-      if core.restraint.pins == 0 { core.run(isNested: false, isOnTop: isOnTop) } else { core.runPinned() }
+      if core.restraint.pins == 0 { core.run(isNested: false, isInPool: isInPool) } else { core.runPinned() }
     }
   }
 
   /// - Parameters:
   ///   - isNested: not by its scheduler, but inside of what that runs.
   ///   - isOnTop: not in its scheduler's loop, but on top of code that goes on when it suspends.
+  ///   - isInPool: by a thread of a pool's own: around it no C++ exception is being handled.
   @inline(__always)
-  final func run(isNested: Bool, isOnTop: Bool = false) {
+  final func run(isNested: Bool, isOnTop: Bool = false, isInPool: Bool = false) {
     guard var block = block ?? start() else { return }
     Self.requireReady(block)
-    while let pinned = Self.runTurn(block, isNested: isNested, isOnTop: isOnTop) {
+    while let pinned = Self.runTurn(block, isNested: isNested, isOnTop: isOnTop, isInPool: isInPool) {
       Self.requireReady(pinned)
       block = pinned
     }
@@ -279,12 +280,16 @@ extension CoroutineCore {
   /// between (`yieldTurn`). Returns `nil` if that one is off this thread; its block if it is pinned to it, and ready again.
   @inline(__always)
   private static func runTurn(
-    _ first: UnsafeMutablePointer<ControlBlock>, isNested: Bool, isOnTop: Bool
+    _ first: UnsafeMutablePointer<ControlBlock>, isNested: Bool, isOnTop: Bool, isInPool: Bool = false
   ) -> UnsafeMutablePointer<ControlBlock>? {
     let resumer = coroutine_current()
     owner(of: first)._withUnsafeGuaranteedRef { $0.beginTurn(first) }
     if isOnTop { first.pointee.mode.insert(.onTop) }
-    coroutine_thread_state_enter(&first.pointee.threadState)
+    if isInPool {
+      coroutine_thread_state_enter_from_loop(&first.pointee.threadState)
+    } else {
+      coroutine_thread_state_enter(&first.pointee.threadState)
+    }
     let block = ControlBlock.resumeTurn(first)
     coroutine_thread_state_leave(&block.pointee.threadState)
     if isOnTop { block.pointee.mode.remove(.onTop) }
@@ -393,7 +398,7 @@ extension CoroutineCore {
         block.pointee.state.store(.none, ordering: .releasing)
         ControlBlock.leave(block)
       }
-      block.pointee.threadState = swift_thread_state(access: 0, task: 0, locals: inherited)
+      block.pointee.threadState = coroutine_thread_state_with_locals(inherited)
       // In this order: a debugger that finds it on its stack does not take it for one that has not begun, too.
       self.block = block
       block.pointee.state.store(.ready, ordering: .releasing)
@@ -439,9 +444,9 @@ extension CoroutineCore {
   #if DEBUG
     /// Says once that a coroutine suspends in the middle of an access: another's overlap with it can't be detected.
     private final func reportOpenAccess(_ block: UnsafeMutablePointer<ControlBlock>) {
-      guard block.pointee.threadState.access != 0, !Self.hasReportedOpenAccess.exchange(true, ordering: .relaxed) else {
-        return
-      }
+      guard coroutine_thread_state_has_access(&block.pointee.threadState),
+        !Self.hasReportedOpenAccess.exchange(true, ordering: .relaxed)
+      else { return }
       CoroutineErrors.print(
         "\(description) suspends while it has an access to a variable open (inside a mutating call, or an inout "
           + "argument): if another coroutine uses the variable meanwhile, Swift can't detect it. Said once.")
@@ -517,7 +522,7 @@ extension CoroutineCore {
 
   /// Drops the task-local bindings that it has inherited. Before it is scheduled.
   final func dropInheritedBindings() {
-    var words = swift_thread_state(access: 0, task: 0, locals: inherited)
+    var words = coroutine_thread_state_with_locals(inherited)
     coroutine_thread_state_release(&words)
     inherited = 0
   }

@@ -343,13 +343,13 @@ extension PoolCore {
     while true {
       if !isSearching {
         while let job = worker.next() {
-          CoroutineCore.run(job)
+          CoroutineCore.run(job, isInPool: true)
           guard worker.isCurrent || PoolWorker.change(&worker) else { return }
         }
       }
       guard let job = find(for: worker, isSearching: isSearching, sleeps: sleeps) else { return }
       isSearching = false
-      CoroutineCore.run(job)
+      CoroutineCore.run(job, isInPool: true)
       guard worker.isCurrent || PoolWorker.change(&worker) else { return }
     }
   }

@@ -1,0 +1,199 @@
+import CCoroutine
+import CoroutineTestSupport
+import Dispatch
+import Glibc
+import Synchronization
+import Testing
+
+@testable import Coroutine
+
+/// A coroutine that waits while it handles an exception of C++: which ones are handled, the C++ library keeps by thread.
+@Suite(.ownThreads) struct ForeignExceptionTests {
+  /// As a `catch` in a function that calls back, and in the callback a wait.
+  private static func catching(_ kind: Exception.Kind, _ body: () throws -> Void) rethrows {
+    let exception = Exception(kind)
+    exception.beginCatch()
+    #expect(Exception.current == kind)
+    try body()
+    #expect(Exception.current == kind)
+    exception.endCatch()
+  }
+
+  @Test func twoThatWaitInACatchKeepTheirOwn() throws {
+    try Coroutine(on: ThreadPool(threads: 1)) {
+      let (first, second) = (Channel<Void>(), Channel<Void>())
+      let one = Coroutine {
+        try Self.catching(.int) {
+          try first.receive()
+          Self.catching(.double) { Coroutine.yield() }
+        }
+        #expect(Exception.current == nil)
+      }
+      let other = Coroutine {
+        #expect(Exception.current == nil)
+        try Self.catching(.double) { try second.receive() }
+        #expect(Exception.current == nil)
+      }
+      Coroutine.yield()
+      // The older one first: not as calls would return.
+      try first.send(())
+      try second.send(())
+      try one.get()
+      try other.get()
+      #expect(Exception.current == nil)
+    }.getBlocking()
+  }
+
+  @Test func whoYieldsInACatchDoesNotLendItToTheNext() throws {
+    try Coroutine(on: ThreadPool(threads: 1)) {
+      let others = (0..<3).map { _ in
+        Coroutine {
+          for _ in 0..<100 {
+            #expect(Exception.current == nil)
+            Coroutine.yield()
+          }
+        }
+      }
+      Self.catching(.int) { for _ in 0..<100 { Coroutine.yield() } }
+      for other in others { try other.get() }
+    }.getBlocking()
+  }
+
+  @Test func itGoesWithTheCoroutineToAnotherThread() throws {
+    let held = Held()
+    let channel = Channel<Int>()
+    let coroutine = Coroutine(on: held) {
+      try Self.catching(.int) {
+        let number = try channel.receive()
+        #expect(number == 1)
+        #expect(Exception.uncaughtCount == 0)
+      }
+    }
+    let runsNext: @Sendable () -> Void = {
+      held.runOne()
+      #expect(Exception.current == nil)
+      #expect(Exception.uncaughtCount == 0)
+    }
+    PlainThread(runsNext).join()
+    #expect(channel.trySend(1).isSent)
+    PlainThread(runsNext).join()
+    try coroutine.getBlocking()
+  }
+
+  @Test func anExceptionOnItsWayIsCountedWithTheCoroutine() throws {
+    try Coroutine(on: ThreadPool(threads: 1)) {
+      let other = Coroutine { #expect(Exception.uncaughtCount == 0) }
+      // As in a destructor, while the stack is unwound.
+      Exception.uncaughtCount += 1
+      Coroutine.yield()
+      #expect(Exception.uncaughtCount == 1)
+      Exception.uncaughtCount -= 1
+      try other.get()
+    }.getBlocking()
+  }
+
+  // MARK: The resumer handles one
+
+  @Test func oneThatIsBegunInACatchHasNone() throws {
+    try PlainThread {
+      let channel = Channel<Void>()
+      var coroutine: Coroutine<Void, any Error>?
+      Self.catching(.int) {
+        coroutine = Coroutine.immediate {
+          #expect(Exception.current == nil)
+          try Self.catching(.double) { try channel.receive() }
+          #expect(Exception.current == nil)
+        }
+        #expect(Exception.current == .int)
+      }
+      #expect(Exception.current == nil)
+      #expect(channel.trySend(()).isSent)
+      return Result { try coroutine?.getBlocking() }
+    }.join().get()
+  }
+
+  @Test func whatRunsOnTheCallingThreadInACatchHasNone() throws {
+    try PlainThread {
+      Result {
+        try Self.catching(.int) {
+          try runUntilComplete {
+            #expect(Exception.current == nil)
+            let other = Coroutine { #expect(Exception.current == nil) }
+            Self.catching(.double) { Coroutine.yield() }
+            try other.get()
+          }
+        }
+        #expect(Exception.current == nil)
+      }
+    }.join().get()
+  }
+}
+
+/// One that is ready, until somebody runs it.
+private final class Held: Scheduler {
+  private let job = Guarded<CoroutineJob?>(nil)
+
+  func enqueue(_ job: consuming CoroutineJob) {
+    let box = Guarded<CoroutineJob?>(job)
+    self.job.withLock { $0 = box.withLock { $0.take() } }
+  }
+
+  var isCurrent: Bool { false }
+  var isSerial: Bool { true }
+
+  func runOne() { job.withLock { $0.take() }?.run() }
+}
+
+/// An exception by the functions that compiled C++ calls, which the Swift runtime is linked with.
+private struct Exception {
+  enum Kind: String {
+    case int = "_ZTIi"
+    case double = "_ZTId"
+  }
+
+  // What is thrown: its header lies in front of it, and that ends with the unwinder's part.
+  private let object: UnsafeMutableRawPointer
+  private static let unwindersPart = 32
+
+  init(_ kind: Kind) {
+    object = Self.allocate(8)
+    _ = Self.initialize(object, dlsym(nil, kind.rawValue), nil)
+  }
+
+  func beginCatch() {
+    Self.uncaughtCount += 1
+    _ = Self.begin(object - Self.unwindersPart)
+  }
+
+  func endCatch() { Self.end() }
+
+  /// Which one is being handled here: what `throw;` would throw again.
+  static var current: Kind? {
+    guard let type = currentType() else { return nil }
+    return type == dlsym(nil, Kind.int.rawValue) ? .int : .double
+  }
+
+  static var uncaughtCount: UInt32 {
+    get { globals().load(fromByteOffset: MemoryLayout<UInt>.size, as: UInt32.self) }
+    set { globals().storeBytes(of: newValue, toByteOffset: MemoryLayout<UInt>.size, as: UInt32.self) }
+  }
+
+  // Right because these are their types in the C++ library's binary interface.
+  private static let allocate = function(
+    "__cxa_allocate_exception", as: (@convention(c) (Int) -> UnsafeMutableRawPointer).self)
+  private static let initialize = function(
+    "__cxa_init_primary_exception",
+    as: (@convention(c) (UnsafeMutableRawPointer, UnsafeMutableRawPointer?, UnsafeMutableRawPointer?)
+      -> UnsafeMutableRawPointer).self)
+  private static let begin = function(
+    "__cxa_begin_catch", as: (@convention(c) (UnsafeMutableRawPointer) -> UnsafeMutableRawPointer).self)
+  private static let end = function("__cxa_end_catch", as: (@convention(c) () -> Void).self)
+  private static let currentType = function(
+    "__cxa_current_exception_type", as: (@convention(c) () -> UnsafeMutableRawPointer?).self)
+  private static let globals = function(
+    "__cxa_get_globals", as: (@convention(c) () -> UnsafeMutableRawPointer).self)
+
+  private static func function<Function>(_ name: String, as type: Function.Type) -> Function {
+    unsafeBitCast(dlsym(nil, name), to: type)
+  }
+}
