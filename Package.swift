@@ -46,6 +46,7 @@ let package = Package(
     .library(name: "Coroutine", targets: ["Coroutine"]),
     .library(name: "CoroutineIO", targets: ["CoroutineIO"]),
     .library(name: "CoroutineDebug", targets: ["CoroutineDebug"]),
+    .library(name: "CoroutineTesting", targets: ["CoroutineTesting"]),
     .library(name: "CoroutineTracing", targets: ["CoroutineTracing"]),
     .library(name: "CoroutineObservability", targets: ["CoroutineObservability"]),
     .library(name: "CoroutineInspection", targets: ["CoroutineInspection"]),
@@ -81,6 +82,10 @@ let package = Package(
     .target(
       name: "CoroutineIO", dependencies: ["Coroutine", "Context", "CCoroutine", "CCoroutineIO"],
       swiftSettings: swiftSettings),
+
+    // Tests of what runs in coroutines: a virtual time, schedules that are explored.
+    .target(
+      name: "CoroutineTesting", dependencies: ["Coroutine", "Context", "CCoroutine"], swiftSettings: swiftSettings),
 
     // Traces of what runs when: an observer, and a file.
     .target(
@@ -147,6 +152,10 @@ let package = Package(
       dependencies: [
         "CoroutineTestSupport", "CoroutineTracing", "Coroutine", "Context", "CCoroutine", "CCoroutineSystem",
       ],
+      swiftSettings: swiftSettings),
+    .testTarget(
+      name: "CoroutineTestingTests",
+      dependencies: ["CoroutineTestSupport", "CoroutineTesting", "CoroutineIO", "Coroutine"],
       swiftSettings: swiftSettings),
     .testTarget(
       name: "CoroutineIOTests",

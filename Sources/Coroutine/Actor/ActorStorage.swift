@@ -110,7 +110,7 @@ extension ActorStorage {
     endCurrent()
     coroutine.countOperation()
     guard enterIfFree(coroutine) else { return nil }
-    guard !isCancelled(coroutine), !runsOnHandOff, let letter = machine.takeKept() else {
+    guard !isHeldUp(coroutine), !runsOnHandOff, let letter = machine.takeKept() else {
       isEntered = true
       return nil
     }

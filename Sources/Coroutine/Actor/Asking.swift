@@ -11,7 +11,7 @@ extension ActorStorage {
   func ask<Value: Sendable>(timeout: Duration?, _ make: (Reply<Value>) -> Message) throws -> Value {
     let core = CoroutineCore.runningUncounted(for: "MessageActor.ask(_:)")
     return try core._withUnsafeGuaranteedRef { core in
-      guard !core.isInterrupted else { throw CancellationError() }
+      guard !core.isHeldUp || core.mayGoOn() else { throw CancellationError() }
       let deadline = WaitDeadline.after(timeout)
       let end = ReplyEnd.make(for: core, Value.self)
       // The message's, and the mailbox's.

@@ -206,7 +206,8 @@ extension CoroutineCore {
 
   /// Under `cancellationLock`.
   final func refreshInterruption() {
-    interruption.store(effectiveReason == nil ? 0 : 1, ordering: .relaxed)
+    let kept = interruption.load(ordering: .relaxed) & ~Interruption.cancelled
+    interruption.store(kept | (effectiveReason == nil ? 0 : Interruption.cancelled), ordering: .relaxed)
   }
 
   /// Why what runs now is to stop, if it is: the innermost reason. Under `cancellationLock`.

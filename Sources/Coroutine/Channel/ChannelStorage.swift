@@ -211,7 +211,7 @@ extension ChannelStorage where Element: ~Copyable {
   func receiveBuffered(_ isEntered: inout Bool) -> Element? {
     guard machine.limit > 0, let core = CoroutineCore.currentUncounted else { return nil }
     isEntered = core._withUnsafeGuaranteedRef { enterIfFree($0) }
-    guard isEntered, !core._withUnsafeGuaranteedRef({ isCancelled($0) }), let element = machine.takeBuffered() else {
+    guard isEntered, !core._withUnsafeGuaranteedRef({ isHeldUp($0) }), let element = machine.takeBuffered() else {
       return nil
     }
     core._withUnsafeGuaranteedRef { leave($0) }
@@ -240,7 +240,7 @@ extension ChannelStorage where Element: Sendable {
   func sendBuffered(_ element: Element, _ isEntered: inout Bool) -> Bool {
     guard machine.limit > 0, let core = CoroutineCore.currentUncounted else { return false }
     isEntered = core._withUnsafeGuaranteedRef { enterIfFree($0) }
-    guard isEntered, !core._withUnsafeGuaranteedRef({ isCancelled($0) }), machine.appendBuffered(element) else {
+    guard isEntered, !core._withUnsafeGuaranteedRef({ isHeldUp($0) }), machine.appendBuffered(element) else {
       return false
     }
     core._withUnsafeGuaranteedRef { leave($0) }

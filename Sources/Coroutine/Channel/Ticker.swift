@@ -22,7 +22,7 @@ public struct Ticker: Sendable {
   ///   - period: the time between two ticks. More than zero: traps.
   ///   - name: for backtraces and messages.
   public init(every period: Duration, name: String = "") {
-    self.init(every: period, name: name, by: TimerService.shared)
+    self.init(every: period, name: name, by: TimerService.virtual ?? TimerService.shared)
   }
 
   init(every period: Duration, name: String, by timers: TimerService) {

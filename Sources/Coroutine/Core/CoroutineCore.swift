@@ -16,7 +16,8 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   // The fields lie in the order in which they are declared. First what is needed to begin, end, and be joined: that happens
   // on different threads, and each cache line that it needs has to travel between them.
 
-  /// 1 if what runs is asked to stop. See `CancellationRegion`. The other half of the word that begins with `lock`.
+  /// 0 as long as an operation may simply be done; otherwise bits of `Interruption`. The other half of the word that begins
+  /// with `lock`.
   @usableFromInline final let interruption = Atomic<UInt32>(0)
   /// Where it runs, unless it has hopped elsewhere. Fixed.
   let home: SchedulerReference
@@ -196,7 +197,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
 
   /// Whether it has ended: then what it has left may be read.
   @usableFromInline
-  final var isFinished: Bool { state.load(ordering: .acquiring) == .finished }
+  package final var isFinished: Bool { state.load(ordering: .acquiring) == .finished }
 
   /// Somebody has asked for the result, or it goes another way: a failure needs no report.
   @usableFromInline
@@ -540,6 +541,7 @@ extension CoroutineCore {
     // Where the running task can't be hidden from it, a coroutine must not begin inside one: it would take it with it.
     let hidesTask = coroutine_thread_state_found() & UInt32(COROUTINE_THREAD_STATE_TASK.rawValue) != 0
     guard hidesTask || withUnsafeCurrentTask(body: { $0 == nil }) else { return schedule() }
+    if case .other(let other) = home { other.explorer?.willBegin(self) }
     run(isNested: true, isOnTop: true)
   }
 }
@@ -549,7 +551,12 @@ extension CoroutineCore {
 extension CoroutineCore {
   /// Whether an operation that may wait has to throw instead. On the coroutine itself.
   @inlinable @inline(__always)
-  package final var isInterrupted: Bool { interruption.load(ordering: .relaxed) != 0 }
+  package final var isInterrupted: Bool { interruption.load(ordering: .relaxed) & Interruption.cancelled != 0 }
+
+  /// Whether an operation that may wait can't simply be done: it has to throw, or is a point of a schedule that is explored.
+  /// On the coroutine itself. Then `mayGoOn` or `Waitable.staysEntered` decides.
+  @inlinable @inline(__always)
+  final var isHeldUp: Bool { interruption.load(ordering: .relaxed) != 0 }
 
   /// Suspends the running coroutine until somebody claims its wait. `waitable.lock` is held, and is released when the
   /// context is saved. On the coroutine's own stack or on a nested one; may return on another thread.

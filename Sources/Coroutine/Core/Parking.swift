@@ -177,6 +177,12 @@ package struct Parking: ~Copyable, Sendable {
   @inlinable
   package var isAwake: Bool { word.load(ordering: .acquiring) == Self.awake }
 
+  /// Whether a wait is being begun: the context is still to be saved.
+  var isBeginning: Bool {
+    let found = word.load(ordering: .relaxed)
+    return found == Self.suspending || found == Self.suspendingIdle
+  }
+
   /// Why the last wait ended. For whoever waited, once it goes on.
   @inlinable @inline(__always)
   package var cause: WakeCause { WakeCause(rawValue: word.load(ordering: .acquiring) &- Self.claimed) }

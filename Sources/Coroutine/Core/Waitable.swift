@@ -75,7 +75,7 @@ package struct WaitReason: Sendable {
 
 extension WaitReason {
   /// In words: the operation and what it is done at. For debuggers, while the coroutine can't run.
-  var description: String {
+  package var description: String {
     switch subject {
     case .object(let object): object._withUnsafeGuaranteedRef { $0.describe(operation) }
     case .cases(let wait): wait.pointee.description

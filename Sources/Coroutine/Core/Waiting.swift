@@ -94,19 +94,28 @@ extension Waitable {
   /// With the lock: false, and not locked, if the coroutine was cancelled.
   @inlinable @inline(__always)
   package final func staysEntered(_ core: CoroutineCore) -> Bool {
-    guard !isCancelled(core) else {
-      leave(core)
-      return false
-    }
-    return true
+    !isHeldUp(core) || entersAgain(core)
   }
 
-  /// With the lock.
+  /// With the lock: whether the operation can't simply go on. Then `staysEntered` decides.
   @inlinable @inline(__always)
-  package final func isCancelled(_ core: CoroutineCore) -> Bool {
+  package final func isHeldUp(_ core: CoroutineCore) -> Bool {
     // Either a cancel sees the word that says "suspending", or this sees the cancel's flag.
     coroutine_store_load_barrier_after_locking()
-    return core.isInterrupted
+    return core.isHeldUp
+  }
+
+  /// The rest of `staysEntered` for one that is held up.
+  @usableFromInline @inline(never)
+  final func entersAgain(_ core: CoroutineCore) -> Bool {
+    leave(core)
+    guard core.mayGoOn() else { return false }
+    core.parking.prepare()
+    lock.lock()
+    coroutine_store_load_barrier_after_locking()
+    guard core.isInterrupted else { return true }
+    leave(core)
+    return false
   }
 
   /// Gives the lock back after an operation that did not wait.

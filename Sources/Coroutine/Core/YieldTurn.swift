@@ -35,7 +35,7 @@ extension CoroutineCore {
   ///
   /// Not inlined: whoever suspends here returns from the same calls as whoever is resumed, which the processor predicts.
   @inline(never)
-  static func yieldTurn(_ core: Unmanaged<CoroutineCore>) {
+  package static func yieldTurn(_ core: Unmanaged<CoroutineCore>) {
     // A function with a name, as that of a closure is one of its own in the program, too.
     @inline(__always)
     func yieldTurn(_ core: CoroutineCore) {

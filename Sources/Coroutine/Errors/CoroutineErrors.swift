@@ -11,7 +11,11 @@ public enum CoroutineErrors {
     set { handler.value = Handler(call: newValue) }
   }
 
+  /// Who takes the errors of the code that runs here, before anybody else is told: returns whether it has.
+  @TaskLocal package static var taker: (@Sendable (_ error: any Error, _ origin: String) -> Bool)?
+
   static func report(_ error: any Error, of origin: String) {
+    if let taker, taker(error, origin) { return }
     unhandled(error, origin)
   }
 

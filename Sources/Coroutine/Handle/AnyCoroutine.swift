@@ -18,8 +18,8 @@ public struct AnyCoroutine: Sendable {
     owner = nil
   }
 
-  /// On the coroutine itself.
-  fileprivate init(current core: CoroutineCore) {
+  /// On the coroutine itself, or while it is known not to run and not to have ended.
+  package init(current core: CoroutineCore) {
     self.core = core
     owner = core.owner
   }

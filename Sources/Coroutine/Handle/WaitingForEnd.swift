@@ -65,7 +65,7 @@ extension CoroutineCore {
     let core = CoroutineCore.runningUncounted(for: "Coroutine.get()")
     if deadline == WaitDeadline.never, !isFinished { core._withUnsafeGuaranteedRef { runAhead(of: $0) } }
     // Without the lock, and without a node, as nobody has to be told.
-    if isFinished, !core._withUnsafeGuaranteedRef({ $0.isInterrupted }) {
+    if isFinished, !core._withUnsafeGuaranteedRef({ $0.isHeldUp }) {
       resultIsTaken()
       return .event
     }

@@ -8,7 +8,7 @@ public struct CoroutineJob: ~Copyable, Sendable {
   private let core: Unmanaged<CoroutineCore>
 
   @usableFromInline
-  init(_ core: Unmanaged<CoroutineCore>) {
+  package init(_ core: Unmanaged<CoroutineCore>) {
     self.core = core
   }
 
@@ -53,7 +53,7 @@ public struct CoroutineJob: ~Copyable, Sendable {
   var hasBegun: Bool { core._withUnsafeGuaranteedRef { $0.block != nil } }
 
   /// Gives up the token for what it stands for.
-  consuming func take() -> Unmanaged<CoroutineCore> {
+  package consuming func take() -> Unmanaged<CoroutineCore> {
     let core = self.core
     discard self
     return core

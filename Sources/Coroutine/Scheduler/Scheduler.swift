@@ -109,9 +109,12 @@ enum SchedulerReference: Sendable {
 @usableFromInline
 final class ForeignScheduler: Sendable {
   let scheduler: any Scheduler
+  /// The same, if it is one that explores schedules.
+  let explorer: (any ExploringScheduler)?
 
   init(_ scheduler: any Scheduler) {
     self.scheduler = scheduler
+    explorer = scheduler as? any ExploringScheduler
   }
 }
 

@@ -2,11 +2,11 @@ import CCoroutineSystem
 import Glibc
 
 /// A count that threads wait for: POSIX's semaphore, which the sanitizers know, in memory that does not move.
-final class ThreadSemaphore: Sendable {
+package final class ThreadSemaphore: Sendable {
   // The semaphore's own atomics synchronise every use.
   nonisolated(unsafe) private let semaphore = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
 
-  init() {
+  package init() {
     sem_init(semaphore, 0, 0)
   }
 
@@ -15,17 +15,17 @@ final class ThreadSemaphore: Sendable {
     semaphore.deallocate()
   }
 
-  func signal() {
+  package func signal() {
     sem_post(semaphore)
   }
 
   /// Blocks the thread until somebody signals.
-  func wait() {
+  package func wait() {
     while sem_wait(semaphore) != 0 {}  // interrupted by a signal
   }
 
   /// Blocks the thread until somebody signals, or until `deadline`, in nanoseconds of CLOCK_MONOTONIC. Whether somebody did.
-  func wait(until deadline: UInt64) -> Bool {
+  package func wait(until deadline: UInt64) -> Bool {
     var time = timespec(nanoseconds: deadline)
     return coroutine_system_semaphore_wait(semaphore, &time) == 0
   }

@@ -33,8 +33,9 @@ extension Select {
     table: UnsafeMutablePointer<UInt32>?, isBiased: Bool
   ) -> Int? {
     core._withUnsafeGuaranteedRef { $0.countOperation() }
-    guard !core._withUnsafeGuaranteedRef({ $0.isInterrupted }) else { return nil }
-    let random = isBiased ? RandomWord.none : core._withUnsafeGuaranteedRef { $0.random.seeded($0.id) }
+    guard core._withUnsafeGuaranteedRef({ !$0.isHeldUp || $0.mayGoOn() }) else { return nil }
+    let random =
+      isBiased ? RandomWord.none : core._withUnsafeGuaranteedRef { $0.random.seeded($0.seed(forCases: count)) }
     var order = PollOrder(of: count, random, table: table)
     let index = poll(operations, memory, for: .coroutine(core), &order)
     if !isBiased { core._withUnsafeGuaranteedRef { $0.random = order.random } }

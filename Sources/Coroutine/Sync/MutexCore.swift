@@ -27,7 +27,7 @@ class MutexCore: Waitable, @unchecked Sendable {
   final func lock(timeout: Duration? = nil) throws -> LockHolder {
     return try CoroutineCore.runningUncounted(for: "CoroutineMutex.withLock(_:)")._withUnsafeGuaranteedRef { core in
       let holder = LockHolder(core)
-      guard !core.isInterrupted, tryLock(holder, HolderPlace(core)) else {
+      guard !core.isHeldUp, tryLock(holder, HolderPlace(core)) else {
         try lockSlowly(core, holder, timeout)
         return holder
       }

@@ -12,6 +12,10 @@ package struct TimerNode {
   /// Where it is linked, or `TimerWheel.nowhere`: it is not armed. Guarded by the queue's lock.
   var place = TimerWheel.nowhere
 
+  /// The service that it was armed in last, if that was not the process's own. Written by the owner when it arms, and kept
+  /// alive by what made that service.
+  var elsewhere: Unmanaged<TimerService>?
+
   /// Nanoseconds on the clock of the service. Changed by the owner, only while the node is not armed.
   @usableFromInline package var deadline: UInt64
   /// Who is told.

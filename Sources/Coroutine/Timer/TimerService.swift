@@ -6,6 +6,9 @@ import Synchronization
 /// until somebody advances it: what tests use.
 ///
 /// Deadlines are nanoseconds on the service's clock; that of `shared` is CLOCK_MONOTONIC, Swift's `SuspendingClock`.
+///
+/// Whoever asks `shared` inside of `withVirtualTime` asks that service instead: what tests with a clock of their own use.
+/// A program without such a test has one flag for it, which is looked at where the service has to know its clock anyway.
 @usableFromInline
 package final class TimerService: Sendable {
   /// The timers of the process. Its thread starts with the first timer.
@@ -13,6 +16,12 @@ package final class TimerService: Sendable {
 
   private let queue: TimerQueue
   private let driver: Driver
+  /// Whether it is not simply the kernel's time: it is moved by hand, or, of `shared`, some code has a service of its own.
+  /// Never taken back: timers that were armed in the other service may still be there.
+  private let isUnusual: Atomic<Bool>
+
+  /// The service that `shared` stands for in the code that runs here, if that is another one.
+  @TaskLocal private static var substitute: TimerService?
 
   private enum Driver: Sendable {
     case thread(TimerThread)
@@ -21,19 +30,44 @@ package final class TimerService: Sendable {
 
   private final class ManualTime: Sendable {
     let now: Atomic<UInt64>
-    init(_ now: UInt64) { self.now = Atomic(now) }
+    /// Told of each timer that is armed.
+    let whenArmed: @Sendable () -> Void
+    init(_ now: UInt64, _ whenArmed: @escaping @Sendable () -> Void) {
+      self.now = Atomic(now)
+      self.whenArmed = whenArmed
+    }
   }
 
   private init() {
     queue = TimerQueue()
     queue.keepWholeInChildren()
     driver = .thread(TimerThread(driving: queue))
+    isUnusual = Atomic(false)
   }
 
   /// A service whose time only `advance(to:)` moves.
-  package init(startingAt now: UInt64) {
+  ///
+  /// - Parameter whenArmed: called after each `arm`, on the thread of that.
+  package init(startingAt now: UInt64, whenArmed: @escaping @Sendable () -> Void = {}) {
     queue = TimerQueue()
-    driver = .manual(ManualTime(now))
+    driver = .manual(ManualTime(now, whenArmed))
+    isUnusual = Atomic(true)
+  }
+}
+
+// MARK: - In place of the process's
+
+extension TimerService {
+  /// Runs `body`, in which this service stands for `shared`, as in the coroutines and tasks that are created in it. It has to
+  /// live as long as any of them.
+  package func withVirtualTime<Result>(_ body: () throws -> Result) rethrows -> Result {
+    Self.shared.isUnusual.store(true, ordering: .relaxed)
+    return try Self.$substitute.withValue(self, operation: body)
+  }
+
+  /// The service that stands for `shared` in the code that runs here; `nil`: itself.
+  package static var virtual: TimerService? {
+    shared.isUnusual.load(ordering: .relaxed) ? substitute : nil
   }
 }
 
@@ -46,12 +80,30 @@ extension TimerService {
   /// The node must stay where it is until it has been disarmed or has fired: see `TimerQueue` for when that is.
   @usableFromInline
   package func arm(_ node: UnsafeMutablePointer<TimerNode>) {
-    guard case .thread(let thread) = driver else {
-      _ = queue.arm(node)
-      return
-    }
+    guard !isUnusual.load(ordering: .relaxed) else { return armUnusually(node) }
+    armByThread(node)
+  }
+
+  @inline(__always)
+  private func armByThread(_ node: UnsafeMutablePointer<TimerNode>) {
+    guard case .thread(let thread) = driver else { fatalError("a service that is moved by hand has no thread") }
     thread.requireIsHere()
     if queue.arm(node) { thread.ring() }
+  }
+
+  @inline(never)
+  private func armUnusually(_ node: UnsafeMutablePointer<TimerNode>) {
+    switch driver {
+    case .manual(let time):
+      // It is disarmed by whoever armed it, here or, through `shared`, where this stands for that.
+      node.pointee.elsewhere = .passUnretained(self)
+      _ = queue.arm(node)
+      time.whenArmed()
+    case .thread:
+      if let substitute = Self.substitute { return substitute.armUnusually(node) }
+      node.pointee.elsewhere = nil
+      armByThread(node)
+    }
   }
 
   /// Disarms a timer. Constant time. Afterwards the node's memory is the caller's.
@@ -59,7 +111,14 @@ extension TimerService {
   /// - Returns: whether it was still armed. `false`: it fired, is firing on another thread, or was never armed.
   @usableFromInline @discardableResult
   package func disarm(_ node: UnsafeMutablePointer<TimerNode>) -> Bool {
-    queue.disarm(node)
+    guard !isUnusual.load(ordering: .relaxed) else { return disarmUnusually(node) }
+    return queue.disarm(node)
+  }
+
+  @inline(never)
+  private func disarmUnusually(_ node: UnsafeMutablePointer<TimerNode>) -> Bool {
+    guard let elsewhere = node.pointee.elsewhere else { return queue.disarm(node) }
+    return elsewhere._withUnsafeGuaranteedRef { $0.queue.disarm(node) }
   }
 
   /// Has the object told at `deadline`, and keeps it alive until then. It must not be armed already.
@@ -85,11 +144,19 @@ extension TimerService {
   /// The time on the service's clock, in nanoseconds.
   @usableFromInline
   package var now: UInt64 {
+    isUnusual.load(ordering: .relaxed) ? unusualNow : MonotonicClock.now
+  }
+
+  @inline(never)
+  private var unusualNow: UInt64 {
     switch driver {
-    case .thread: MonotonicClock.now
+    case .thread: Self.substitute?.now ?? MonotonicClock.now
     case .manual(let time): time.now.load(ordering: .acquiring)
     }
   }
+
+  /// The kernel's time, whatever stands for `shared`.
+  package var realTime: UInt64 { MonotonicClock.now }
 
   /// The deadline of a wait that begins now. So long that it doesn't fit: never. Now if it is negative.
   @usableFromInline
@@ -105,6 +172,7 @@ extension TimerService {
   /// that. Equal instants are equal deadlines, and later ones are later.
   @usableFromInline
   package func deadline<C: Clock>(at instant: C.Instant, of clock: C) -> UInt64? where C.Duration == Duration {
+    if isUnusual.load(ordering: .relaxed), let deadline = virtualDeadline(at: instant, of: clock) { return deadline }
     if let clock = clock as? ContinuousClock, let instant = instant as? ContinuousClock.Instant {
       let time = clock.systemEpoch.duration(to: instant).nanosecondsRoundedUp
       // So far away that it is never.
@@ -114,6 +182,16 @@ extension TimerService {
       return clock.systemEpoch.duration(to: instant).nanosecondsRoundedUp
     }
     return nil
+  }
+
+  /// The same for code that has a service of its own; `nil` elsewhere. The kernel's clocks do not stand still with that:
+  /// what counts is how far away an instant is.
+  @inline(never)
+  private func virtualDeadline<C: Clock>(at instant: C.Instant, of clock: C) -> UInt64? where C.Duration == Duration {
+    guard let substitute = Self.substitute else { return nil }
+    if let clock = clock as? any VirtualClock { return clock.deadline(at: instant) }
+    guard clock is ContinuousClock || clock is SuspendingClock else { return nil }
+    return substitute.deadline(after: clock.now.duration(to: instant))
   }
 
   /// Moves the time of a service that `init(startingAt:)` made, never back, and tells everybody whose time has come, on
@@ -136,4 +214,10 @@ extension TimerService {
   /// Nothing is due before; `nil`: nothing is armed. Exact, unless the earliest timer was disarmed: then it may be too
   /// early, and advancing to it brings a better answer.
   package var nextDeadline: UInt64? { queue.nextDeadline }
+}
+
+/// A clock that shows the time of the service that stands for `shared`.
+package protocol VirtualClock {
+  /// The deadline that stands for an instant of it.
+  func deadline(at instant: Any) -> UInt64
 }

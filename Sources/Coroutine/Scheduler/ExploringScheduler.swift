@@ -1,0 +1,67 @@
+import CCoroutine
+import Synchronization
+
+/// A scheduler that decides who goes on not only where a coroutine suspends: CoroutineTesting's, which explores schedules.
+///
+/// Nothing asks whether there is one. Its coroutines have a bit of their own in the word that each operation looks at
+/// anyway, because a cancel is told by it: so it costs the others nothing.
+package protocol ExploringScheduler: Scheduler {
+  /// A coroutine of its own begins on the calling thread at once, without having been enqueued.
+  func willBegin(_ core: CoroutineCore)
+
+  /// A coroutine of its own is about to begin an operation that may suspend it. On that coroutine, without a lock: may let
+  /// others run first.
+  func reachOperation(_ core: CoroutineCore)
+
+  /// Which of so many cases a select of a coroutine of its own looks at first.
+  func chooseCase(of count: Int, _ core: CoroutineCore) -> Int
+}
+
+/// The bits of `CoroutineCore.interruption`.
+@usableFromInline
+enum Interruption {
+  /// What runs is asked to stop. See `CancellationRegion`.
+  @inlinable static var cancelled: UInt32 { 1 }
+  /// Its scheduler decides at each operation who goes on. Set before its first turn, and for ever.
+  @inlinable static var explored: UInt32 { 2 }
+}
+
+extension CoroutineCore {
+  /// Its operations are points of a schedule that is explored. Before its first turn, by its scheduler, an `ExploringScheduler`.
+  package final func beExplored() {
+    interruption.bitwiseOr(Interruption.explored, ordering: .relaxed)
+  }
+
+  /// An operation begins that is held up (`isHeldUp`), without a lock: whether it may be done. On the coroutine itself.
+  @usableFromInline @inline(never)
+  final func mayGoOn() -> Bool {
+    if let explorer, isInterruptible {
+      random = RandomWord()  // the next select asks for its order
+      explorer.reachOperation(self)
+    }
+    return !isInterrupted
+  }
+
+  /// Whether it could let others run here, as far as its state goes: it is not in the middle of a wait's beginning, which
+  /// others would have to wait for, and nothing keeps it on its thread. On the coroutine itself.
+  package final var isInterruptible: Bool {
+    isUnrestrained && !parking.isBeginning && !coroutine_is_inside_task() && coroutine_access_set_is_empty()
+  }
+
+  /// What a select of so many cases draws its order from that is the first, or whose order is explored.
+  @usableFromInline @inline(never)
+  final func seed(forCases count: Int) -> UInt64 {
+    guard count > 1, let explorer else { return id }
+    let first = explorer.chooseCase(of: count, self)
+    var seed: UInt64 = 0
+    while true {
+      var random = RandomWord(seed: seed)
+      if random.next(below: count) == first { return seed }
+      seed &+= 1
+    }
+  }
+
+  private final var explorer: (any ExploringScheduler)? {
+    if case .other(let scheduler) = scheduler { scheduler.explorer } else { nil }
+  }
+}

@@ -1,0 +1,89 @@
+/// Runs a body again and again, each time by another schedule of its coroutines, and throws the first failure.
+///
+/// ```swift
+/// try explore(seeds: 0..<1000) {
+///   let queue = JobQueue()
+///   let worker = Coroutine { try queue.runNext() }
+///   try queue.add(job)
+///   try worker.get()
+/// }
+/// ```
+///
+/// All coroutines that are created in it run on the calling thread, one at a time; who has the next turn is decided by the
+/// seed, at each point that `ExplorationOptions.Preemption` tells. So are the order in which a select looks at its cases,
+/// and the time, which is virtual (`TestClock`). The same seed is the same run, as long as the body depends on nothing else.
+///
+/// A run fails if the body throws; if nobody can go on; if coroutines are left that wait when the body has ended; if an
+/// error is lost; if there is no end. What a failed run has left over is cancelled.
+///
+/// A coroutine that names its scheduler (`on: .pool`, `Coroutine.detached`) is not a part of it: give what is tested its
+/// scheduler as a parameter. Nor is what comes from other threads explored.
+///
+/// - Parameters:
+///   - seeds: one run each.
+///   - strategy: what a seed means.
+///   - body: makes all that it needs anew: it is called for each run.
+/// - Throws: `ScheduleFailure`, with the shortest schedule that was found to fail in this way.
+/// - Precondition: not called inside a coroutine: traps.
+/// - Complexity: the runs share nothing; each takes about as long as its operations, and some microseconds a decision.
+@discardableResult
+@_disfavoredOverload @available(*, noasync, message: "use 'await'")
+public func explore(
+  seeds: Range<Int>, by strategy: ExplorationStrategy = .mixed, options: ExplorationOptions = ExplorationOptions(),
+  _ body: @escaping () throws -> Void
+) throws -> ExplorationReport {
+  try explore(.seeds(seeds, strategy), options, body)
+}
+
+/// Runs a body by all schedules of its coroutines, and throws the first failure. For small bodies: their number grows
+/// exponentially with the decisions.
+///
+/// As `explore(seeds:by:options:_:)`.
+///
+/// - Parameters:
+///   - bound: which ones are meant by all.
+///   - limit: after so many it stops: `ExplorationReport.isComplete` is false then.
+@discardableResult
+@_disfavoredOverload @available(*, noasync, message: "use 'await'")
+public func explore(
+  exhaustively bound: ExhaustiveBound, limit: Int = 100_000, options: ExplorationOptions = ExplorationOptions(),
+  _ body: @escaping () throws -> Void
+) throws -> ExplorationReport {
+  try explore(.exhaustively(bound, limit: limit), options, body)
+}
+
+/// Runs a body by the schedule that a `ScheduleFailure` has shown: it fails in the same way.
+///
+/// - Throws: `ScheduleFailure`; `ForeignSchedule` if the schedule is not one of this body.
+/// - Precondition: `schedule` is the text of one; not called inside a coroutine: traps.
+@_disfavoredOverload @available(*, noasync, message: "use 'await'")
+public func replay(_ schedule: String, turnLimit: Int = 100_000, _ body: @escaping () throws -> Void) throws {
+  try explore(.replay(schedule), ExplorationOptions(turnLimit: turnLimit), body)
+}
+
+// MARK: - In async code
+
+/// As the synchronous form; the runs have a thread of their own meanwhile.
+@discardableResult
+public func explore(
+  seeds: Range<Int>, by strategy: ExplorationStrategy = .mixed, options: ExplorationOptions = ExplorationOptions(),
+  _ body: @escaping @Sendable () throws -> Void
+) async throws -> ExplorationReport {
+  try await RunThread.call { try explore(.seeds(seeds, strategy), options, body) }
+}
+
+/// As the synchronous form; the runs have a thread of their own meanwhile.
+@discardableResult
+public func explore(
+  exhaustively bound: ExhaustiveBound, limit: Int = 100_000, options: ExplorationOptions = ExplorationOptions(),
+  _ body: @escaping @Sendable () throws -> Void
+) async throws -> ExplorationReport {
+  try await RunThread.call { try explore(.exhaustively(bound, limit: limit), options, body) }
+}
+
+/// As the synchronous form; the run has a thread of its own meanwhile.
+public func replay(
+  _ schedule: String, turnLimit: Int = 100_000, _ body: @escaping @Sendable () throws -> Void
+) async throws {
+  _ = try await RunThread.call { try explore(.replay(schedule), ExplorationOptions(turnLimit: turnLimit), body) }
+}

@@ -1,0 +1,82 @@
+import CCoroutine
+import Coroutine
+
+/// Runs a body in a coroutine with a virtual time: sleeps, timeouts and tickers take none.
+///
+/// ```swift
+/// try runTest {
+///   let cache = Cache(lifetime: .seconds(3600))
+///   cache["a"] = 1
+///   try Coroutine.sleep(for: .seconds(3601))
+///   #expect(cache["a"] == nil)
+/// }
+/// ```
+///
+/// All coroutines that are created in it run on the calling thread, one at a time, in the order in which they became ready.
+/// When none can go on the time does (`TestClock`), to the next moment for which one waits. For work that blocks
+/// (`blocking { }`) it stands still; for tasks and descriptors that somebody waits for, for 20 real milliseconds.
+///
+/// In a test with a trait such as `.exploringSchedules(seeds: 0..<1000)` it runs the body by many schedules, as `explore`.
+///
+/// When the body has ended the others go on as far as they can, but the time does not: who still waits then was left over.
+///
+/// - Parameters:
+///   - limit: so long it waits, in real time, for what comes from outside of the test.
+///   - body: what is tested.
+/// - Returns: what the body returned.
+/// - Throws: what the body threw; `ScheduleFailure` if it comes to no end, if an error is lost, or coroutines are left over.
+/// - Precondition: not called inside a coroutine: traps.
+@discardableResult
+@_disfavoredOverload @available(*, noasync, message: "use 'await'")
+public func runTest<Result>(
+  upTo limit: Duration = .seconds(60), _ body: @escaping () throws -> Result
+) throws -> Result {
+  try run(upTo: limit, body)
+}
+
+/// As the synchronous form; the test has a thread of its own meanwhile.
+@discardableResult
+public func runTest<Result: Sendable>(
+  upTo limit: Duration = .seconds(60), _ body: @escaping @Sendable () throws -> Result
+) async throws -> Result {
+  try await RunThread.call { try run(upTo: limit, body) }
+}
+
+private func run<Result>(upTo limit: Duration, _ body: @escaping () throws -> Result) throws -> Result {
+  requireOutside(of: "runTest")
+  var result: Result?
+  if let plan = ExplorationPlan.current {
+    try explore(plan.exploration, plan.options) { result = try body() }
+    guard let result else { preconditionFailure("no schedule was explored") }
+    return result
+  }
+  let run = TestRun(
+    OrdinarySource(), ExplorationOptions(preemption: .atSuspensions, turnLimit: .max),
+    patience: TestRun.Patience(awaitsCallbacks: true, limit: limit))
+  let outcome = run.run { result = try body() }
+  if let problem = outcome.problem {
+    if problem.kind == .thrown, let error = problem.error { throw error }
+    throw ScheduleFailure(
+      problem, Schedule([:], ExplorationOptions(preemption: .atSuspensions)), run: 1, seed: nil, isRepeatable: true)
+  }
+  guard let result else { preconditionFailure("a body has ended without a result") }
+  return result
+}
+
+/// What the trait of a test makes of `runTest`.
+struct ExplorationPlan: Sendable {
+  let exploration: Exploration
+  let options: ExplorationOptions
+
+  @TaskLocal static var current: ExplorationPlan?
+}
+
+/// Ends the program where the thread that a run needs for itself is a coroutine's.
+func requireOutside(of function: StaticString) {
+  precondition(
+    CoroutineCore.current == nil, "\(function) inside a coroutine would block its whole thread: call it outside of one")
+  precondition(
+    coroutine_thread_state_found() & UInt32(COROUTINE_THREAD_STATE_TASK.rawValue) != 0
+      || withUnsafeCurrentTask { $0 == nil },
+    "\(function) inside a task, with a Swift runtime that does not let coroutines leave it: call it on a plain thread")
+}

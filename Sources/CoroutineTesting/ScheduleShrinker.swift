@@ -1,0 +1,45 @@
+/// Makes a schedule that fails shorter, as long as it fails: after Zeller's delta debugging, decisions become ordinary ones,
+/// many at once and then one by one; and what is left takes the smallest choice that will do.
+enum ScheduleShrinker {
+  /// - Parameters:
+  ///   - choices: those of the latest run that failed. It may have made fewer than it was told.
+  ///   - fails: whether a run by these choices fails in the same way.
+  static func shrink(from choices: () -> [Int: Int], _ fails: ([Int: Int]) -> Bool) {
+    var budget = 300
+    func attempt(_ candidate: [Int: Int]) -> Bool {
+      guard budget > 0 else { return false }
+      budget -= 1
+      return fails(candidate)
+    }
+    var size = choices().count
+    while size > 0, budget > 0 {
+      var start = 0
+      var hasShrunk = false
+      while true {
+        let places = choices().keys.sorted()
+        guard start < places.count else { break }
+        let end = min(start + size, places.count)
+        let candidate = choices().filter { !places[start..<end].contains($0.key) }
+        if attempt(candidate) { hasShrunk = true } else { start = end }
+        if budget == 0 { return }
+      }
+      if size == 1, !hasShrunk { break }
+      size = size == 1 ? 1 : (size + 1) / 2
+    }
+    // Without one of them the numbers of those behind it may be others.
+    for place in choices().keys.sorted() where choices()[place] != nil {
+      for shift in [1, -1, 2, -2] {
+        let candidate = choices().filter { $0.key != place }
+        let shifted = candidate.map { ($0.key > place ? $0.key + shift : $0.key, $0.value) }
+        if attempt(Dictionary(shifted) { first, _ in first }) { break }
+      }
+    }
+    for place in choices().keys.sorted() {
+      for choice in 1..<max(1, choices()[place] ?? 1) {
+        var candidate = choices()
+        candidate[place] = choice
+        if attempt(candidate) { break }
+      }
+    }
+  }
+}

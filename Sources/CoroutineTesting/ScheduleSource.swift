@@ -1,0 +1,152 @@
+/// What is to be decided in a run.
+enum Decision {
+  /// Which of those that are ready has the next turn: in the order in which they became ready; the last may be the time.
+  case turn
+  /// The same, where the first is the one that has the turn, and could go on.
+  case preemption
+  /// Which case a select looks at first.
+  case selectCase
+}
+
+/// Where the decisions of a run come from. One for each run.
+protocol ScheduleSource: AnyObject {
+  /// One of so many possibilities, at least two.
+  ///
+  /// - Parameter numbers: the coroutines that may be chosen; of a decision about them.
+  func choose(_ decision: Decision, of count: Int, _ numbers: () -> [Int]) -> Int
+
+  /// A coroutine lets others run first, by itself.
+  func didYield(_ number: Int)
+}
+
+extension ScheduleSource {
+  func didYield(_ number: Int) {}
+}
+
+/// The first possibility, always: turns in the order in which coroutines became ready, as in a pool of one thread.
+final class OrdinarySource: ScheduleSource {
+  func choose(_ decision: Decision, of count: Int, _ numbers: () -> [Int]) -> Int { 0 }
+}
+
+/// A schedule that is known.
+final class ReplaySource: ScheduleSource {
+  private let choices: [Int: Int]
+  private var place = 0
+  /// Whether it asked for a possibility that there was not: it is one of another body.
+  private(set) var isForeign = false
+
+  init(_ choices: [Int: Int]) { self.choices = choices }
+
+  func choose(_ decision: Decision, of count: Int, _ numbers: () -> [Int]) -> Int {
+    let choice = choices[place] ?? 0
+    place += 1
+    if choice >= count { isForeign = true }
+    return min(choice, count - 1)
+  }
+}
+
+/// Chance.
+final class RandomSource: ScheduleSource {
+  private var random: SplitMix
+
+  init(seed: UInt64) { random = SplitMix(seed: seed) }
+
+  func choose(_ decision: Decision, of count: Int, _ numbers: () -> [Int]) -> Int { random.next(below: count) }
+}
+
+/// Priorities that change a few times: see `ExplorationStrategy.pct`.
+final class PrioritySource: ScheduleSource {
+  private var random: SplitMix
+  /// By coroutine; the time is one, with the number -1. Those that come later get theirs when they are first seen.
+  private var priorities: [Int: Int] = [:]
+  /// At which of its decisions the highest becomes the lowest.
+  private var changes: Set<Int> = []
+  private var decisions = 0
+  /// Below all that were given by chance, and each below the one before.
+  private var lowest = 0
+
+  /// - Parameter length: how many decisions a run is expected to take.
+  init(seed: UInt64, depth: Int, length: Int) {
+    random = SplitMix(seed: seed)
+    for _ in 1..<max(1, depth) { changes.insert(random.next(below: max(1, length))) }
+  }
+
+  func choose(_ decision: Decision, of count: Int, _ numbers: () -> [Int]) -> Int {
+    guard decision != .selectCase else { return random.next(below: count) }
+    let numbers = numbers()
+    for number in numbers where priorities[number] == nil { priorities[number] = 1 + random.next(below: 1 << 30) }
+    func highest() -> Int { numbers.indices.max { priorities[numbers[$0]]! < priorities[numbers[$1]]! }! }
+    if changes.contains(decisions) { lower(numbers[highest()]) }
+    decisions += 1
+    return highest()
+  }
+
+  // One that yields in a loop would be the only one to run.
+  func didYield(_ number: Int) { lower(number) }
+
+  private func lower(_ number: Int) {
+    lowest -= 1
+    priorities[number] = lowest
+  }
+}
+
+/// All schedules, one after another: depth first. One object for all runs.
+final class ExhaustiveSource: ScheduleSource {
+  private struct Step {
+    var choice: Int
+    let count: Int
+  }
+
+  private let maximum: Int?
+  /// The decisions of the present run so far, and, behind `place`, those that it has to begin with.
+  private var path: [Step] = []
+  private var place = 0
+  private var preemptions = 0
+
+  init(_ bound: ExhaustiveBound) {
+    maximum = if case .preemptions(let maximum) = bound { maximum } else { nil }
+  }
+
+  func choose(_ decision: Decision, of count: Int, _ numbers: () -> [Int]) -> Int {
+    if place == path.count {
+      // One more preemption would be too many: there is nothing to choose.
+      let isBound = decision == .preemption && maximum.map { preemptions >= $0 } ?? false
+      path.append(Step(choice: 0, count: isBound ? 1 : count))
+    }
+    let choice = path[place].choice
+    place += 1
+    if decision == .preemption, choice > 0 { preemptions += 1 }
+    return choice
+  }
+
+  /// Goes on to the next run; false: there is none.
+  func advance() -> Bool {
+    // A run that ended earlier than the one before would have left something behind: the same body takes the same way.
+    path.removeSubrange(place...)
+    while let last = path.popLast() {
+      guard last.choice + 1 < last.count else { continue }
+      path.append(Step(choice: last.choice + 1, count: last.count))
+      place = 0
+      preemptions = 0
+      return true
+    }
+    return false
+  }
+}
+
+/// Vigna's SplitMix64: every seed is as good as any other.
+struct SplitMix: Sendable {
+  private var state: UInt64
+
+  init(seed: UInt64) { state = seed }
+
+  mutating func next() -> UInt64 {
+    state &+= 0x9E37_79B9_7F4A_7C15
+    var word = state
+    word = (word ^ (word >> 30)) &* 0xBF58_476D_1CE4_E5B9
+    word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
+    return word ^ (word >> 31)
+  }
+
+  mutating func next(below bound: Int) -> Int { Int(next().multipliedFullWidth(by: UInt64(bound)).high) }
+}

@@ -1,0 +1,301 @@
+import Context
+import Coroutine
+import Glibc
+import Synchronization
+
+/// One run of a body: the scheduler of its coroutines, whose every decision comes from a `ScheduleSource`, and their time.
+///
+/// The thread that calls `run` runs them all, one at a time. What comes from other threads (callbacks, work that blocks,
+/// tasks) is put in line when the thread next looks; then the run can't be repeated exactly.
+// Unchecked: all but the inbox, which has a lock, belongs to the thread of the run.
+final class TestRun: ExploringScheduler, @unchecked Sendable {
+  /// The run's time.
+  let timers: TimerService
+
+  private let source: any ScheduleSource
+  private let options: ExplorationOptions
+  /// Whether it waits, in real time, for what is not a part of it: so long at most.
+  private let patience: Patience
+  private let thread: pthread_t
+
+  /// Who could go on, in the order in which they became ready.
+  private var ready: [Member] = []
+  /// Who has the next turn, where that is decided already.
+  private var next: Member?
+  /// Those that have not ended, by their numbers in the process, and how many there have been.
+  private var members: [UInt64: Member] = [:]
+  private var memberCount = 0
+  /// Whose turn it is.
+  private var running: Member?
+
+  private var decisions = 0
+  /// Those that were not the first possibility.
+  private var choices: [Int: Int] = [:]
+  private var turns = 0
+  private var problem: ScheduleProblem?
+  /// The run is over, as far as it counts: what is left is cancelled.
+  private var isOver = false
+  /// Whether somebody was woken from another thread.
+  private var hadHelp = false
+
+  private let lock = Lock()
+  private var inbox: [Unmanaged<CoroutineCore>] = []  // guarded by the lock
+  private let arrival = ThreadSemaphore()
+
+  struct Patience {
+    /// For callbacks that may come from anywhere.
+    var awaitsCallbacks: Bool
+    var limit: Duration
+  }
+
+  /// A coroutine of the run.
+  private struct Member {
+    let core: CoroutineCore
+    /// Counted from 1 in the order in which they were launched: the same in each run by the same schedule.
+    let number: Int
+  }
+
+  struct Result {
+    var problem: ScheduleProblem?
+    var choices: [Int: Int]
+    var decisions: Int
+    var hadHelp: Bool
+  }
+
+  // Unchecked: called on the thread of the run only.
+  private struct Body: @unchecked Sendable {
+    let call: () throws -> Void
+  }
+
+  init(_ source: any ScheduleSource, _ options: ExplorationOptions, patience: Patience) {
+    self.source = source
+    self.options = options
+    self.patience = patience
+    let thread = pthread_self()
+    self.thread = thread
+    // A task's timer: then the time has somewhere to go.
+    timers = TimerService(startingAt: TestClock.beginning) { [arrival] in
+      if pthread_equal(pthread_self(), thread) == 0 { arrival.signal() }
+    }
+  }
+
+  // MARK: The run
+
+  /// Runs the body in the first coroutine, and all that it launches, until everybody has ended or nobody can go on.
+  func run(_ body: @escaping () throws -> Void) -> Result {
+    let root = timers.withVirtualTime {
+      CoroutineErrors.$taker.withValue({ [weak self] in self?.take($0, $1) ?? false }) {
+        Self.$current.withValue(self) { runToEnd(Body(call: body)) }
+      }
+    }
+    withExtendedLifetime(root) {}
+    return Result(problem: problem, choices: choices, decisions: decisions, hadHelp: hadHelp)
+  }
+
+  private func runToEnd(_ body: Body) -> Coroutine<Void, any Error> {
+    let root = Coroutine(on: self, name: "body") { try body.call() }
+    while problem == nil, takeTurn(isBodyOver: root.isFinished) {}
+    if root.isFinished {
+      // Its error is the run's, and nobody else's.
+      do { try root.getBlocking() } catch { fail(.thrown, error) }
+    }
+    if problem == nil, !members.isEmpty { fail(root.isFinished ? .leftOver : .deadlock) }
+    endRemaining()
+    return root
+  }
+
+  /// The run that the calling code is a part of.
+  @TaskLocal static var current: TestRun?
+
+  /// Somebody else has found out that the run has failed: a test's expectation. From any of the run's coroutines.
+  func noteFailure(_ text: String) {
+    if isCurrent, problem == nil, !isOver { problem = ScheduleProblem(kind: .expectation, text: text, waiting: []) }
+  }
+
+  /// Whether somebody had a turn, or time went on.
+  private func takeTurn(isBodyOver: Bool) -> Bool {
+    emptyInbox()
+    // When the body has ended its time stands still: who waits for it then was left over.
+    let due = isBodyOver ? nil : timers.nextDeadline
+    if let member = chooseNext(due) {
+      run(member)
+    } else if !ready.isEmpty || !waitOutside(hasTimers: due != nil) {
+      guard let due else { return false }
+      timers.advance(to: due)
+    }
+    return true
+  }
+
+  private func run(_ member: Member) {
+    turns += 1
+    guard turns <= options.turnLimit else { return fail(.endless) }
+    running = member
+    CoroutineJob(.passUnretained(member.core)).run()
+    running = nil
+    removeEnded()
+  }
+
+  private func removeEnded() {
+    for (id, member) in members where member.core.isFinished { members[id] = nil }
+  }
+
+  /// Lets go of whoever has not ended: each is cancelled, and goes on for a while as in an ordinary run.
+  private func endRemaining() {
+    isOver = true
+    next = nil
+    for member in sortedMembers { AnyCoroutine(current: member.core).cancel() }
+    var rest = 10_000
+    while !members.isEmpty, rest > 0 {
+      rest -= 1
+      if !ready.isEmpty {
+        let member = ready.removeFirst()
+        CoroutineJob(.passUnretained(member.core)).run()
+        removeEnded()
+      } else if let due = timers.nextDeadline {
+        timers.advance(to: due)
+      } else {
+        break
+      }
+    }
+    // Some ignore it, or wait shielded, for ever: they stay suspended, and what they refer to has to stay, too.
+    if !members.isEmpty { Self.abandoned.withLock { $0.append(self) } }
+  }
+
+  private static let abandoned = Mutex<[TestRun]>([])
+
+  private var sortedMembers: [Member] { members.values.sorted { $0.number < $1.number } }
+
+  // MARK: What went wrong
+
+  private func fail(_ kind: ScheduleFailure.Kind, _ error: (any Error)? = nil, _ text: String = "") {
+    guard problem == nil, !isOver else { return }
+    problem = ScheduleProblem(kind: kind, error: error, text: text, waiting: sortedMembers.map(describe))
+  }
+
+  private func describe(_ member: Member) -> String {
+    let name = member.core.name
+    let text: String =
+      if ready.contains(where: { $0.number == member.number }) {
+        "could go on"
+      } else if let reason = member.core.waitReason {
+        reason.description
+      } else {
+        "not known"
+      }
+    return "coroutine \(member.number)\(name.isEmpty ? "" : " \"\(name)\""): \(text)"
+  }
+
+  /// An error that nobody has got.
+  private func take(_ error: any Error, _ origin: String) -> Bool {
+    // Those that were cancelled at the end may end as they like.
+    guard !isOver else { return true }
+    fail(.unhandledError, error, origin)
+    return true
+  }
+
+  // MARK: Decisions
+
+  /// Takes one out of those that are ready; `nil`: nobody is, or it is the time's turn.
+  private func chooseNext(_ due: UInt64?) -> Member? {
+    if let next {
+      self.next = nil
+      return next
+    }
+    guard !ready.isEmpty else { return nil }
+    let timeIsOne = options.time == .anytime && due != nil
+    let count = ready.count + (timeIsOne ? 1 : 0)
+    let choice = choose(.turn, of: count) { ready.map(\.number) + (timeIsOne ? [-1] : []) }
+    return choice < ready.count ? ready.remove(at: choice) : nil
+  }
+
+  private func choose(_ decision: Decision, of count: Int, _ numbers: () -> [Int]) -> Int {
+    guard count > 1, !isOver, problem == nil else { return 0 }
+    let choice = source.choose(decision, of: count, numbers)
+    if choice > 0 { choices[decisions] = choice }
+    decisions += 1
+    return choice
+  }
+
+  /// `core`, which runs, could go on, but need not.
+  private func decide(whether core: CoroutineCore) {
+    guard options.preemption == .atOperations, !ready.isEmpty, next == nil, !isOver, problem == nil,
+      let member = members[core.id], core.isInterruptible
+    else { return }
+    let choice = choose(.preemption, of: ready.count + 1) { [member.number] + ready.map(\.number) }
+    guard choice > 0 else { return }
+    next = ready.remove(at: choice - 1)
+    CoroutineCore.yieldTurn(.passUnretained(core))
+  }
+
+  // MARK: As a scheduler
+
+  var isCurrent: Bool { pthread_equal(pthread_self(), thread) != 0 }
+
+  var isSerial: Bool { true }
+
+  func enqueue(_ job: consuming CoroutineJob) {
+    let core = job.take()
+    guard isCurrent else {
+      lock.withLock { inbox.append(core) }
+      return arrival.signal()
+    }
+    let member = member(core.takeUnretainedValue())
+    ready.append(member)
+    if let current = CoroutineCore.current {
+      decide(whether: current)
+    } else if next == nil, running?.number == member.number {
+      source.didYield(member.number)
+    }
+  }
+
+  func reachOperation(_ core: CoroutineCore) { decide(whether: core) }
+
+  func chooseCase(of count: Int, _ core: CoroutineCore) -> Int {
+    isCurrent ? choose(.selectCase, of: count) { [] } : 0
+  }
+
+  func willBegin(_ core: CoroutineCore) {
+    if isCurrent { _ = member(core) }
+  }
+
+  private func member(_ core: CoroutineCore) -> Member {
+    if let known = members[core.id] { return known }
+    memberCount += 1
+    let member = Member(core: core, number: memberCount)
+    members[core.id] = member
+    core.beExplored()
+    return member
+  }
+
+  // MARK: Other threads
+
+  private func emptyInbox() {
+    let arrived = lock.withLock {
+      defer { inbox = [] }
+      return inbox
+    }
+    for core in arrived {
+      hadHelp = true
+      ready.append(member(core.takeUnretainedValue()))
+    }
+  }
+
+  /// Nobody in the run can go on. Whether somebody was woken from outside, for which this waits if somebody waits for that.
+  private func waitOutside(hasTimers: Bool) -> Bool {
+    var limit = Duration.zero
+    for member in members.values {
+      switch member.core.waitReason?.operation {
+      case .blocking: limit = patience.limit
+      // It may be over soon, or wait for the run's time.
+      case .async, .read, .write, .accept, .connect: limit = max(limit, hasTimers ? Self.grace : patience.limit)
+      case .suspension where patience.awaitsCallbacks && !hasTimers: limit = patience.limit
+      default: break
+      }
+    }
+    guard limit > .zero else { return false }
+    return arrival.wait(until: TimerService.shared.realTime + limit.nanosecondsRoundedUp)
+  }
+
+  /// How long, in real time, the run's time stands still for what happens outside.
+  private static var grace: Duration { .milliseconds(20) }
+}

@@ -1,0 +1,230 @@
+import Coroutine
+import CoroutineTestSupport
+import CoroutineTesting
+import Testing
+
+@Suite(.ownThreads) struct ExplorationTests {
+  /// A counter that is read, and written after another operation.
+  @Test func exploringFindsALostUpdateAndReplaysIt() throws {
+    let failure = try #require(throws: ScheduleFailure.self) { try explore(seeds: 0..<100, loseUpdate) }
+    #expect(failure.kind == .thrown)
+    #expect(failure.error is LostUpdate)
+    #expect(failure.isRepeatable)
+    // One preemption is what it takes.
+    #expect(failure.schedule.split(separator: " ").count == 1, "\(failure)")
+    let again = try #require(throws: ScheduleFailure.self) { try replay(failure.schedule, loseUpdate) }
+    #expect(again.schedule == failure.schedule)
+    #expect(again.error is LostUpdate)
+    #expect("\(failure)".split(separator: "\n").last == "replay(\"\(failure.schedule)\")")
+  }
+
+  @Test(arguments: [ExplorationStrategy.random, .pct(depth: 2), .mixed])
+  func eachStrategyFindsIt(strategy: ExplorationStrategy) {
+    #expect(throws: ScheduleFailure.self) { try explore(seeds: 0..<100, by: strategy, loseUpdate) }
+  }
+
+  @Test func theSameSeedIsTheSameRun() throws {
+    func orders(_ seeds: Range<Int>, _ strategy: ExplorationStrategy) throws -> [[Int]] {
+      let orders = Log<[Int]>()
+      try explore(seeds: seeds, by: strategy) {
+        let steps = Log<Int>()
+        let all = (0..<4).map { number in
+          Coroutine {
+            for _ in 0..<3 {
+              steps.add(number)
+              Coroutine.yield()
+            }
+          }
+        }
+        for coroutine in all { try coroutine.join() }
+        orders.add(steps.all)
+      }
+      return orders.all
+    }
+    for strategy in [ExplorationStrategy.random, .pct(depth: 3)] {
+      let first = try orders(0..<20, strategy)
+      #expect(try orders(0..<20, strategy) == first)
+      #expect(Set(first).count > 10)
+    }
+  }
+
+  /// Two coroutines of two steps each, beside a body that waits for both: the merges of two sequences.
+  @Test func allSchedulesAreAllMerges() throws {
+    let orders = Log<[String]>()
+    let report = try explore(exhaustively: .everything) {
+      let steps = Log<String>()
+      let all = ["a", "b"].map { name in
+        Coroutine {
+          for _ in 0..<2 {
+            steps.add(name)
+            Coroutine.yield()
+          }
+        }
+      }
+      for coroutine in all { try coroutine.join() }
+      orders.add(steps.all)
+    }
+    #expect(report.isComplete)
+    #expect(report.schedules == orders.all.count)
+    #expect(Set(orders.all).count == 6)
+  }
+
+  @Test func aBoundOfPreemptionsLeavesFewerSchedules() throws {
+    func count(_ bound: ExhaustiveBound) throws -> Int {
+      let report = try explore(exhaustively: bound) {
+        let channel = Channel<Int>(capacity: .unbounded)
+        let all = (0..<2).map { number in Coroutine { for _ in 0..<2 { try channel.send(number) } } }
+        for coroutine in all { try coroutine.get() }
+      }
+      #expect(report.isComplete)
+      return report.schedules
+    }
+    let counts = try [count(.preemptions(atMost: 0)), count(.preemptions(atMost: 1)), count(.everything)]
+    #expect(counts == counts.sorted() && Set(counts).count == 3, "\(counts)")
+    #expect(throws: ScheduleFailure.self) { try explore(exhaustively: .preemptions(atMost: 1), loseUpdate) }
+    #expect(throws: Never.self) { try explore(exhaustively: .preemptions(atMost: 0), loseUpdate) }
+  }
+
+  @Test func aSelectLooksAtEachCaseFirst() throws {
+    let chosen = Log<Int>()
+    let report = try explore(exhaustively: .everything) {
+      let channels = (0..<3).map { _ in Channel<Int>(capacity: .buffered(1)) }
+      for (number, channel) in channels.enumerated() { _ = channel.trySend(number) }
+      try select {
+        for channel in channels { channel.onReceive { chosen.add($0) } }
+      }
+    }
+    #expect(report.isComplete)
+    #expect(Set(chosen.all) == [0, 1, 2])
+  }
+
+  @Test func aReadySelectCanBeReplayed() throws {
+    let failure = try #require(throws: ScheduleFailure.self) {
+      try explore(seeds: 0..<20, selectSecond)
+    }
+    #expect(throws: ScheduleFailure.self) { try replay(failure.schedule, selectSecond) }
+  }
+}
+
+@Suite(.ownThreads) struct ScheduleFailureTests {
+  @Test func aDeadlockShowsWhoWaitsForWhat() throws {
+    let failure = try #require(throws: ScheduleFailure.self) {
+      try explore(seeds: 0..<100) {
+        let (left, right) = (CoroutineMutex((), name: "left"), CoroutineMutex((), name: "right"))
+        let other = Coroutine(name: "other") { try right.withLock { _ in try left.withLock { _ in } } }
+        try left.withLock { _ in try right.withLock { _ in } }
+        try other.get()
+      }
+    }
+    #expect(failure.kind == .deadlock)
+    #expect(failure.waiting.count == 2)
+    #expect(failure.waiting[0].hasPrefix("coroutine 1 \"body\": ") && failure.waiting[0].contains("\"right\""))
+    #expect(failure.waiting[1].hasPrefix("coroutine 2 \"other\": ") && failure.waiting[1].contains("\"left\""))
+  }
+
+  @Test func whoIsLeftOverIsShownAndCancelled() throws {
+    let ends = Log<String>()
+    let failure = try #require(throws: ScheduleFailure.self) {
+      try explore(seeds: 0..<1, options: ExplorationOptions(shrinks: false)) {
+        let channel = Channel<Int>(name: "jobs")
+        Coroutine(name: "worker") {
+          defer { ends.add("ended") }
+          _ = try channel.receive()
+        }
+      }
+    }
+    #expect(failure.kind == .leftOver)
+    #expect(failure.waiting.count == 1 && failure.waiting[0].contains("\"worker\""))
+    #expect(failure.waiting[0].contains("\"jobs\""))
+    // The run, and the one that makes sure that it repeats itself.
+    #expect(ends.all == ["ended", "ended"])
+  }
+
+  @Test func oneThatBeganAtOnceIsLeftOverToo() throws {
+    let failure = try #require(throws: ScheduleFailure.self) {
+      try explore(seeds: 0..<1) {
+        let channel = Channel<Int>()
+        Coroutine.immediate { _ = try channel.receive() }
+      }
+    }
+    #expect(failure.kind == .leftOver)
+  }
+
+  @Test func anErrorThatNobodyGetsIsAFailure() throws {
+    let failure = try #require(throws: ScheduleFailure.self) {
+      try explore(seeds: 0..<1) {
+        Coroutine(name: "careless") { throw LostUpdate() }
+        Coroutine.yield()
+      }
+    }
+    #expect(failure.kind == .unhandledError)
+    #expect(failure.error is LostUpdate)
+    #expect("\(failure)".contains("careless"))
+  }
+
+  @Test func aRunWithoutAnEndIsAFailure() throws {
+    let failure = try #require(throws: ScheduleFailure.self) {
+      try explore(seeds: 0..<1, options: ExplorationOptions(turnLimit: 1000, shrinks: false)) {
+        while !Coroutine.isCancelled { Coroutine.yield() }
+      }
+    }
+    #expect(failure.kind == .endless)
+  }
+
+  /// It waits shielded, for ever: the run ends nevertheless.
+  @Test func oneThatIgnoresItsCancelIsAbandoned() throws {
+    let failure = try #require(throws: ScheduleFailure.self) {
+      try explore(seeds: 0..<1, options: ExplorationOptions(shrinks: false)) {
+        let channel = Channel<Int>()
+        try withCancellationShield { _ = try channel.receive() }
+      }
+    }
+    #expect(failure.kind == .deadlock)
+  }
+
+  @Test func aScheduleOfAnotherBodyIsTold() throws {
+    #expect(throws: ForeignSchedule.self) { try replay("3:1 1000:1", loseUpdate) }
+  }
+
+  @Test func lateTimeoutsAndCalmRunsAreToldByTheSchedule() throws {
+    let failure = try #require(throws: ScheduleFailure.self) {
+      try explore(seeds: 0..<100, options: ExplorationOptions(preemption: .atSuspensions, time: .anytime), timeOut)
+    }
+    #expect(failure.schedule.hasPrefix("calm late "))
+    #expect(throws: ScheduleFailure.self) { try replay(failure.schedule, timeOut) }
+    // Nothing else takes time.
+    #expect(throws: Never.self) { try explore(seeds: 0..<100, timeOut) }
+  }
+}
+
+/// A timeout that is generous.
+private func timeOut() throws {
+  let channel = Channel<Int>()
+  let sender = Coroutine { try channel.send(1) }
+  try withTimeout(.seconds(1)) { _ = try channel.receive() }
+  try sender.get()
+}
+
+private func selectSecond() throws {
+  let channels = (0..<2).map { _ in Channel<Int>(capacity: .buffered(1)) }
+  for (number, channel) in channels.enumerated() { _ = channel.trySend(number) }
+  let chosen = Counter()
+  try select {
+    for channel in channels { channel.onReceive { chosen.value = $0 } }
+  }
+  if chosen.value == 1 { throw LostUpdate() }
+}
+
+private func loseUpdate() throws {
+  let turns = Channel<Int>(capacity: .unbounded)
+  let counter = Counter()
+  let all = (0..<2).map { _ in
+    Coroutine {
+      let before = counter.value
+      try turns.send(before)
+      counter.value = before + 1
+    }
+  }
+  for coroutine in all { try coroutine.get() }
+  if counter.value != 2 { throw LostUpdate() }
+}

@@ -1,0 +1,15 @@
+struct LostUpdate: Error {}
+
+/// What coroutines of one thread share without a lock.
+// Unchecked: a run has one thread.
+final class Counter: @unchecked Sendable {
+  var value = 0
+}
+
+/// What was noted, in order.
+// Unchecked: a run has one thread.
+final class Log<Element>: @unchecked Sendable {
+  private(set) var all: [Element] = []
+
+  func add(_ element: Element) { all.append(element) }
+}

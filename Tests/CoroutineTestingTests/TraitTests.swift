@@ -1,0 +1,63 @@
+import Coroutine
+import CoroutineTestSupport
+import CoroutineTesting
+import Synchronization
+import Testing
+
+@Suite(.ownThreads) struct TraitTests {
+  private static let runs = Atomic<Int>(0)
+
+  @Test(.exploringSchedules(seeds: 0..<50)) func aTestIsRunByEachSeed() throws {
+    let before = Self.runs.load(ordering: .relaxed)
+    try runTest { Self.runs.wrappingAdd(1, ordering: .relaxed) }
+    #expect(Self.runs.load(ordering: .relaxed) - before == 50)
+  }
+
+  @Test(.exploringSchedules(exhaustively: .everything)) func aTestIsRunByAllSchedules() async throws {
+    try await runTest {
+      let channel = Channel<Int>(capacity: .buffered(1))
+      let sender = Coroutine { for number in 0..<2 { try channel.send(number) } }
+      #expect(try channel.receive() == 0)
+      #expect(try channel.receive() == 1)
+      try sender.get()
+    }
+  }
+
+  @Test(.exploringSchedules(seeds: 0..<100))
+  func anExpectationThatFailsIsAFailureOfItsScheduleAndOnce() throws {
+    let failure = try #require(throws: ScheduleFailure.self) {
+      try runTest {
+        let turns = Channel<Int>(capacity: .unbounded)
+        let counter = Counter()
+        let all = (0..<2).map { _ in
+          Coroutine {
+            let before = counter.value
+            try turns.send(before)
+            counter.value = before + 1
+          }
+        }
+        for coroutine in all { try coroutine.get() }
+        #expect(counter.value == 2)
+      }
+    }
+    #expect(failure.kind == .expectation)
+    #expect("\(failure)".contains("counter.value"))
+    #expect(failure.schedule.split(separator: " ").count == 1)
+  }
+
+  @Test(.replaying("0:1")) func aTestIsRunByOneSchedule() throws {
+    let order = Log<Int>()
+    try runTest {
+      let first = Coroutine { order.add(1) }
+      order.add(2)
+      try first.get()
+    }
+    #expect(order.all == [1, 2])
+  }
+
+  @Test func inAsyncCodeARunHasItsOwnThread() async throws {
+    let report = try await explore(seeds: 0..<10) { try Coroutine.sleep(for: .seconds(1)) }
+    #expect(report.schedules == 10)
+    try await runTest { #expect(TestClock().now.offset == .zero) }
+  }
+}

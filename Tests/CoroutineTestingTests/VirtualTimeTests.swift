@@ -1,0 +1,133 @@
+import Coroutine
+import CoroutineTestSupport
+import CoroutineTesting
+import Testing
+
+@Suite(.ownThreads) struct VirtualTimeTests {
+  @Test func aSleepTakesItsTimeAndNoOther() throws {
+    let real = ContinuousClock.now
+    try runTest {
+      let start = TestClock().now
+      try Coroutine.sleep(for: .seconds(86_400))
+      #expect(start.duration(to: TestClock().now) == .seconds(86_400))
+    }
+    #expect(ContinuousClock.now - real < .seconds(3600))
+  }
+
+  @Test func sleepersWakeInTheOrderOfTheirDeadlines() throws {
+    let order = Log<Int>()
+    try runTest {
+      let all = [5, 3, 8, 1].map { seconds in
+        Coroutine {
+          try Coroutine.sleep(for: .seconds(seconds))
+          order.add(seconds)
+        }
+      }
+      for coroutine in all { try coroutine.get() }
+      #expect(TestClock().now.offset == .seconds(8))
+    }
+    #expect(order.all == [1, 3, 5, 8])
+  }
+
+  @Test func timeoutsAndWaitsWithDeadlinesGoByIt() throws {
+    try runTest {
+      let channel = Channel<Int>()
+      #expect(throws: TimeoutError.self) { try channel.receive(timeout: .seconds(100)) }
+      #expect(TestClock().now.offset == .seconds(100))
+      #expect(throws: TimeoutError.self) { try withTimeout(.seconds(10)) { _ = try channel.receive() } }
+      #expect(TestClock().now.offset == .seconds(110))
+      let wasLate = Counter()
+      try select {
+        channel.onReceive { _ in }
+        onTimeout(.seconds(5)) { wasLate.value = 1 }
+      }
+      #expect(wasLate.value == 1 && TestClock().now.offset == .seconds(115))
+    }
+  }
+
+  @Test func aTimeoutThatIsNotNeededTakesNoTime() throws {
+    try runTest {
+      try withTimeout(.seconds(10)) { try Coroutine.sleep(for: .seconds(1)) }
+      #expect(TestClock().now.offset == .seconds(1))
+    }
+  }
+
+  @Test func tickersTickByIt() throws {
+    try runTest {
+      let ticker = Ticker(every: .seconds(10))
+      var count = 0
+      for _ in ticker {
+        count += 1
+        if count == 3 { break }
+      }
+      ticker.stop()
+      #expect(TestClock().now.offset == .seconds(30))
+    }
+  }
+
+  @Test func sleepsByItsClockAndByTheKernels() throws {
+    try runTest {
+      try Coroutine.sleep(until: TestClock().now.advanced(by: .seconds(7)), clock: .test)
+      #expect(TestClock().now.offset == .seconds(7))
+      try Coroutine.sleep(until: .now + .seconds(3600), clock: .continuous)
+      #expect(TestClock().now.offset > .seconds(3600))
+    }
+  }
+
+  /// A timer of the process and one of a run don't meet.
+  @Test func aTimeoutAroundIsOfTheProcess() throws {
+    let ticker = Ticker(every: .seconds(3600))
+    try runTest {
+      try Coroutine.sleep(for: .seconds(1))
+      ticker.stop()
+    }
+  }
+
+  @Test func timeStandsStillForWorkThatBlocks() throws {
+    try runTest {
+      let value = try withTimeout(.seconds(1)) { try blocking { 42 } }
+      #expect(value == 42)
+      #expect(TestClock().now.offset == .zero)
+    }
+  }
+
+  @Test func tasksOfTheRunSleepByIt() throws {
+    try runTest {
+      let offset = try Coroutine.await {
+        try await TestClock().sleep(for: .seconds(60))
+        return TestClock().now.offset
+      }
+      #expect(offset == .seconds(60))
+    }
+  }
+
+  @Test func aTaskThatWaitsForACoroutineTimesOutByIt() throws {
+    try runTest {
+      let sleeper = Coroutine { try Coroutine.sleep(for: .seconds(100)) }
+      _ = try Coroutine.await {
+        await #expect(throws: TimeoutError.self) { try await sleeper.get(timeout: .seconds(10)) }
+      }
+      try sleeper.get()
+      #expect(TestClock().now.offset == .seconds(100))
+    }
+  }
+
+  @Test func callbacksFromElsewhereAreWaitedFor() throws {
+    let value = try runTest {
+      try withSuspension { (resume: Resumption<Int>) in Task.detached { resume.returning(7) } }
+    }
+    #expect(value == 7)
+  }
+
+  @Test func whoSleepsAfterTheBodyIsLeftOver() throws {
+    let failure = try #require(throws: ScheduleFailure.self) {
+      try runTest { Coroutine(name: "late") { try Coroutine.sleep(for: .seconds(1)) } }
+    }
+    #expect(failure.kind == .leftOver)
+    #expect(failure.waiting.first?.contains("\"late\"") == true)
+  }
+
+  @Test func theBodysErrorIsThrownAsItIs() throws {
+    #expect(throws: LostUpdate.self) { try runTest { throw LostUpdate() } }
+  }
+}
