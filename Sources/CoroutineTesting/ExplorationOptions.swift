@@ -48,14 +48,18 @@ public struct ExplorationOptions: Sendable {
   public var turnLimit: Int
   /// Whether a schedule that fails is made shorter, by up to some hundred more runs.
   public var shrinks: Bool
+  /// Errors that nobody gets and that are no failure of the run; such as `SettledTwice`, where a second call is meant to lose.
+  public var isExpected: @Sendable (any Error) -> Bool
 
   public init(
-    preemption: Preemption = .atOperations, time: Time = .whenIdle, turnLimit: Int = 100_000, shrinks: Bool = true
+    preemption: Preemption = .atOperations, time: Time = .whenIdle, turnLimit: Int = 100_000, shrinks: Bool = true,
+    isExpected: @escaping @Sendable (any Error) -> Bool = { _ in false }
   ) {
     self.preemption = preemption
     self.time = time
     self.turnLimit = turnLimit
     self.shrinks = shrinks
+    self.isExpected = isExpected
   }
 }
 

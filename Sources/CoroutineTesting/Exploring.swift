@@ -1,3 +1,5 @@
+import Coroutine
+
 /// Runs a body again and again, each time by another schedule of its coroutines, and throws the first failure.
 ///
 /// ```swift
@@ -86,4 +88,11 @@ public func replay(
   _ schedule: String, turnLimit: Int = 100_000, _ body: @escaping @Sendable () throws -> Void
 ) async throws {
   _ = try await RunThread.call { try explore(.replay(schedule), ExplorationOptions(turnLimit: turnLimit), body) }
+}
+
+/// A point at which a run may go on with another coroutine, where there is none otherwise: between two accesses to memory
+/// that several coroutines share, in models of locks and queues. Does nothing outside of runs that are explored.
+public func schedulingPoint() {
+  guard let core = CoroutineCore.current, let run = TestRun.current, run.isCurrent else { return }
+  run.reachOperation(core)
 }

@@ -208,7 +208,7 @@ private func timeOut() throws {
 private func selectSecond() throws {
   let channels = (0..<2).map { _ in Channel<Int>(capacity: .buffered(1)) }
   for (number, channel) in channels.enumerated() { _ = channel.trySend(number) }
-  let chosen = Counter()
+  let chosen = Counter(0)
   try select {
     for channel in channels { channel.onReceive { chosen.value = $0 } }
   }
@@ -217,7 +217,7 @@ private func selectSecond() throws {
 
 private func loseUpdate() throws {
   let turns = Channel<Int>(capacity: .unbounded)
-  let counter = Counter()
+  let counter = Counter(0)
   let all = (0..<2).map { _ in
     Coroutine {
       let before = counter.value

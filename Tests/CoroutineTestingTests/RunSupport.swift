@@ -2,8 +2,10 @@ struct LostUpdate: Error {}
 
 /// What coroutines of one thread share without a lock.
 // Unchecked: a run has one thread.
-final class Counter: @unchecked Sendable {
-  var value = 0
+final class Counter<Value>: @unchecked Sendable {
+  var value: Value
+
+  init(_ value: Value) { self.value = value }
 }
 
 /// What was noted, in order.

@@ -1,0 +1,77 @@
+import Coroutine
+import CoroutineTestSupport
+import CoroutineTesting
+import Testing
+
+/// Closing against sending against selecting.
+@Suite(.ownThreads) struct CloseTests {
+  @Test(arguments: [0, 1, 2]) func whatIsSentBeforeAChannelIsClosedIsReceived(capacity: Int) throws {
+    let body: () throws -> Void = {
+      let channel = Channel<Int>(capacity: .buffered(capacity))
+      let other = Channel<Int>()
+      let (sent, received) = (Log<Int>(), Log<Int>())
+      let senders = (0..<2).map { number in
+        Coroutine(name: "sender") {
+          for step in 0..<2 {
+            let value = 10 * number + step
+            do { try channel.send(value) } catch is ChannelClosed<Int> { return }
+            sent.add(value)
+          }
+        }
+      }
+      let selecting = Coroutine(name: "selecting") {
+        while true {
+          let isOpen = Counter(true)
+          do {
+            try select {
+              channel.onReceive { received.add($0) }
+              other.onReceive { _ in }
+            }
+          } catch is ChannelClosed<Int> { isOpen.value = false }
+          if !isOpen.value { return }
+        }
+      }
+      let closer = Coroutine(name: "closer") { channel.close() }
+      for sender in senders { try sender.get() }
+      let isFirst = channel.close()
+      try selecting.get()
+      guard try closer.get() != isFirst, received.all.sorted() == sent.all.sorted() else { throw Broken(line: #line) }
+      // Of one sender in order.
+      for number in 0..<2 {
+        let own = received.all.filter { $0 / 10 == number }
+        guard own == own.sorted() else { throw Broken(line: #line) }
+      }
+    }
+    try explore(seeds: 0..<500, body)
+    try explore(exhaustively: .preemptions(atMost: 1), limit: 1000, body)
+  }
+
+  @Test func theLastSendersEndClosesOnce() throws {
+    try explore(seeds: 0..<500) {
+      let (sender, receiver) = Channel<Int>.makeEnds(capacity: .buffered(1))
+      let received = Log<Int>()
+      let senders = (0..<3).map { number in
+        Coroutine { [sender] in try sender.send(number) }
+      }
+      let reader = Coroutine { for value in receiver.received { received.add(value) } }
+      for sender in senders { try sender.get() }
+      _ = consume sender
+      _ = consume senders
+      try reader.get()
+      guard received.all.sorted() == [0, 1, 2] else { throw Broken(line: #line) }
+    }
+  }
+
+  @Test func aPromiseOfNobodyIsRejectedOnce() throws {
+    try explore(seeds: 0..<300) {
+      let (promise, resolver) = Promise<Int>.makePromise()
+      let holders = (0..<2).map { _ in Coroutine { [resolver] in withExtendedLifetime(resolver) { schedulingPoint() } }
+      }
+      let waiters = (0..<2).map { _ in Coroutine { (try? promise.get()) == nil } }
+      _ = consume resolver
+      for holder in holders { try holder.get() }
+      _ = consume holders
+      for waiter in waiters { guard try waiter.get() else { throw Broken(line: #line) } }
+    }
+  }
+}

@@ -1,0 +1,97 @@
+/// What a concurrent object would do if its operations came one after another.
+protocol SequentialSpecification: Hashable, SendableMetatype {
+  associatedtype Operation: Hashable & Sendable
+  associatedtype Outcome: Hashable & Sendable
+
+  /// Whether the operation, if it came now, could end so; then it has.
+  mutating func apply(_ operation: Operation, _ outcome: Outcome) -> Bool
+
+  /// It has happened, though nobody was told.
+  mutating func applyUnseen(_ operation: Operation)
+}
+
+extension SequentialSpecification {
+  mutating func applyUnseen(_ operation: Operation) {}
+}
+
+/// The operations of a run: when each began, when it ended, and how.
+// Unchecked: a run has one thread.
+final class History<Specification: SequentialSpecification>: @unchecked Sendable {
+  struct Entry {
+    let operation: Specification.Operation
+    let begin: Int
+    var end = Int.max
+    var outcome: Specification.Outcome?
+  }
+
+  private(set) var entries: [Entry] = []
+  private var now = 0
+
+  private func tick() -> Int {
+    now += 1
+    return now
+  }
+
+  /// Notes an operation around what does it; `nil`: it was given up, and may still happen, or not.
+  func note(_ operation: Specification.Operation, _ body: () -> Specification.Outcome?) {
+    let index = entries.count
+    entries.append(Entry(operation: operation, begin: tick()))
+    guard let outcome = body() else { return }
+    entries[index].outcome = outcome
+    entries[index].end = tick()
+  }
+
+  private struct Point: Hashable {
+    let rest: Set<Int>
+    let state: Specification
+  }
+
+  /// Whether there is an order of the operations, one that keeps those apart of which one ended before the other began, in
+  /// which each could end as it did. After Wing and Gong: each first one in turn, with what was tried remembered.
+  func isLinearizable(from specification: Specification) -> Bool {
+    var tried: Set<Point> = []
+    func search(_ rest: Set<Int>, _ state: Specification) -> Bool {
+      let firstEnd = rest.lazy.map { self.entries[$0].end }.min() ?? .max
+      guard firstEnd < .max else { return true }
+      guard tried.insert(Point(rest: rest, state: state)).inserted else { return false }
+      for index in rest where entries[index].begin < firstEnd {
+        var next = state
+        if let outcome = entries[index].outcome {
+          guard next.apply(entries[index].operation, outcome) else { continue }
+        } else {
+          next.applyUnseen(entries[index].operation)
+        }
+        if search(rest.subtracting([index]), next) { return true }
+      }
+      return false
+    }
+    return search(Set(entries.indices), specification)
+  }
+
+  struct NotLinearizable: Error, CustomStringConvertible {
+    let description: String
+  }
+
+  func check(from specification: Specification) throws {
+    guard !isLinearizable(from: specification) else { return }
+    let lines = entries.map { "\($0.begin)-\($0.end): \($0.operation) -> \($0.outcome.map { "\($0)" } ?? "?")" }
+    throw NotLinearizable(
+      description: "no order of these operations explains their outcomes:\n" + lines.joined(separator: "\n"))
+  }
+}
+
+/// Numbers for programs of operations: the same for the same seed.
+struct ProgramRandom {
+  private var state: UInt64
+
+  init(_ seed: Int) { state = UInt64(seed) &* 0x9E37_79B9_7F4A_7C15 &+ 1 }
+
+  mutating func below(_ bound: Int) -> Int {
+    state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+    return Int((state >> 33) % UInt64(bound))
+  }
+
+  mutating func list<Element>(of count: Int, _ make: (inout ProgramRandom) -> Element) -> [Element] {
+    (0..<count).map { _ in make(&self) }
+  }
+}
