@@ -25,7 +25,7 @@ fi
 
 # The same flags as those of the tests, whose build is used again.
 options=(--scratch-path .build-ASM-debug --traits ASM -Xswiftc -warnings-as-errors -Xcc -Wall -Xcc -Werror)
-for target in CoroutineInspection CoroutineTracing CoroutineIO; do
+for target in CoroutineInspection CoroutineTesting CoroutineTracing CoroutineIO; do
   if ! log=$(swift build "${options[@]}" --target "$target" 2>&1); then
     printf '%s\n' "$log" >&2
     exit 1

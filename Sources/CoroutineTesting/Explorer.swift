@@ -43,7 +43,7 @@ struct Explorer {
   }
 
   private func once(_ source: any ScheduleSource) -> TestRun.Result {
-    let patience = TestRun.Patience(awaitsCallbacks: false, limit: .seconds(10))
+    let patience = TestRun.Patience(awaitsCallbacks: false, limit: .seconds(10), grace: .zero)
     return TestRun(source, options, patience: patience).run(body)
   }
 
@@ -59,7 +59,8 @@ struct Explorer {
       return true
     }
     let isRepeatable = !result.hadHelp && fails(by: result.choices)
-    if isRepeatable, options.shrinks { ScheduleShrinker.shrink(from: { found.choices }, fails) }
+    // One that waits in real time does so each time.
+    if isRepeatable, options.shrinks, !result.hasWaited { ScheduleShrinker.shrink(from: { found.choices }, fails) }
     return ScheduleFailure(
       found.problem, Schedule(found.choices, options), run: run, seed: seed, isRepeatable: isRepeatable)
   }

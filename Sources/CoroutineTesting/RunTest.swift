@@ -42,6 +42,15 @@ public func runTest<Result: Sendable>(
   try await RunThread.call { try run(upTo: limit, body) }
 }
 
+/// Runs `async` code with a virtual time, as the form for coroutines: the task of the body, and those that it begins, run on
+/// the thread of the run, where they don't belong to another executor.
+@discardableResult
+public func runTest<Result: Sendable>(
+  upTo limit: Duration = .seconds(60), _ body: @escaping @Sendable () async throws -> Result
+) async throws -> Result {
+  try await RunThread.call { try run(upTo: limit) { try Coroutine.await(body) } }
+}
+
 private func run<Result>(upTo limit: Duration, _ body: @escaping () throws -> Result) throws -> Result {
   requireOutside(of: "runTest")
   var result: Result?
@@ -52,7 +61,7 @@ private func run<Result>(upTo limit: Duration, _ body: @escaping () throws -> Re
   }
   let run = TestRun(
     OrdinarySource(), ExplorationOptions(preemption: .atSuspensions, turnLimit: .max),
-    patience: TestRun.Patience(awaitsCallbacks: true, limit: limit))
+    patience: TestRun.Patience(awaitsCallbacks: true, limit: limit, grace: .milliseconds(20)))
   let outcome = run.run { result = try body() }
   if let problem = outcome.problem {
     if problem.kind == .thrown, let error = problem.error { throw error }

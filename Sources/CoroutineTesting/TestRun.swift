@@ -5,7 +5,7 @@ import Synchronization
 
 /// One run of a body: the scheduler of its coroutines, whose every decision comes from a `ScheduleSource`, and their time.
 ///
-/// The thread that calls `run` runs them all, one at a time. What comes from other threads (callbacks, work that blocks,
+/// The thread that calls `run` runs them all, one at a time, and the tasks that they wait for. What comes from other threads (callbacks, work that blocks,
 /// tasks) is put in line when the thread next looks; then the run can't be repeated exactly.
 // Unchecked: all but the inbox, which has a lock, belongs to the thread of the run.
 final class TestRun: ExploringScheduler, @unchecked Sendable {
@@ -19,9 +19,9 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   private let thread: pthread_t
 
   /// Who could go on, in the order in which they became ready.
-  private var ready: [Member] = []
+  private var ready: [Ready] = []
   /// Who has the next turn, where that is decided already.
-  private var next: Member?
+  private var next: Ready?
   /// Those that have not ended, by their numbers in the process, and how many there have been.
   private var members: [UInt64: Member] = [:]
   private var memberCount = 0
@@ -37,15 +37,19 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   private var isOver = false
   /// Whether somebody was woken from another thread.
   private var hadHelp = false
+  /// Whether it waited in real time, to no avail.
+  private var hasWaited = false
 
   private let lock = Lock()
-  private var inbox: [Unmanaged<CoroutineCore>] = []  // guarded by the lock
+  private var inbox: [Arrival] = []  // guarded by the lock
   private let arrival = ThreadSemaphore()
 
   struct Patience {
     /// For callbacks that may come from anywhere.
     var awaitsCallbacks: Bool
     var limit: Duration
+    /// How long the run's time stands still for what may be over soon.
+    var grace: Duration
   }
 
   /// A coroutine of the run.
@@ -55,11 +59,31 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     let number: Int
   }
 
+  /// Somebody who could go on.
+  private enum Ready {
+    case coroutine(Member)
+    case task(UnownedJob)
+
+    /// Tasks have none of their own.
+    var number: Int {
+      switch self {
+      case .coroutine(let member): member.number
+      case .task: -2
+      }
+    }
+  }
+
+  private enum Arrival {
+    case coroutine(Unmanaged<CoroutineCore>)
+    case task(UnownedJob)
+  }
+
   struct Result {
     var problem: ScheduleProblem?
     var choices: [Int: Int]
     var decisions: Int
     var hadHelp: Bool
+    var hasWaited: Bool
   }
 
   // Unchecked: called on the thread of the run only.
@@ -89,7 +113,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
       }
     }
     withExtendedLifetime(root) {}
-    return Result(problem: problem, choices: choices, decisions: decisions, hadHelp: hadHelp)
+    return Result(problem: problem, choices: choices, decisions: decisions, hadHelp: hadHelp, hasWaited: hasWaited)
   }
 
   private func runToEnd(_ body: Body) -> Coroutine<Void, any Error> {
@@ -117,8 +141,9 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     emptyInbox()
     // When the body has ended its time stands still: who waits for it then was left over.
     let due = isBodyOver ? nil : timers.nextDeadline
-    if let member = chooseNext(due) {
-      run(member)
+    if let ready = chooseNext(due) {
+      turns += 1
+      if turns > options.turnLimit { fail(.endless) } else { run(ready) }
     } else if !ready.isEmpty || !waitOutside(hasTimers: due != nil) {
       guard let due else { return false }
       timers.advance(to: due)
@@ -126,12 +151,15 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     return true
   }
 
-  private func run(_ member: Member) {
-    turns += 1
-    guard turns <= options.turnLimit else { return fail(.endless) }
-    running = member
-    CoroutineJob(.passUnretained(member.core)).run()
-    running = nil
+  private func run(_ ready: Ready) {
+    switch ready {
+    case .coroutine(let member):
+      running = member
+      CoroutineJob(.passUnretained(member.core)).run()
+      running = nil
+    case .task(let job):
+      job.runSynchronously(on: asUnownedTaskExecutor())
+    }
     removeEnded()
   }
 
@@ -148,9 +176,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     while !members.isEmpty, rest > 0 {
       rest -= 1
       if !ready.isEmpty {
-        let member = ready.removeFirst()
-        CoroutineJob(.passUnretained(member.core)).run()
-        removeEnded()
+        run(ready.removeFirst())
       } else if let due = timers.nextDeadline {
         timers.advance(to: due)
       } else {
@@ -198,7 +224,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   // MARK: Decisions
 
   /// Takes one out of those that are ready; `nil`: nobody is, or it is the time's turn.
-  private func chooseNext(_ due: UInt64?) -> Member? {
+  private func chooseNext(_ due: UInt64?) -> Ready? {
     if let next {
       self.next = nil
       return next
@@ -237,17 +263,19 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
 
   func enqueue(_ job: consuming CoroutineJob) {
     let core = job.take()
-    guard isCurrent else {
-      lock.withLock { inbox.append(core) }
-      return arrival.signal()
-    }
+    guard isCurrent else { return arrive(.coroutine(core)) }
     let member = member(core.takeUnretainedValue())
-    ready.append(member)
+    ready.append(.coroutine(member))
     if let current = CoroutineCore.current {
       decide(whether: current)
     } else if next == nil, running?.number == member.number {
       source.didYield(member.number)
     }
+  }
+
+  func enqueue(_ job: consuming ExecutorJob) {
+    let job = UnownedJob(job)
+    if isCurrent { ready.append(.task(job)) } else { arrive(.task(job)) }
   }
 
   func reachOperation(_ core: CoroutineCore) { decide(whether: core) }
@@ -271,14 +299,22 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
 
   // MARK: Other threads
 
+  private func arrive(_ newcomer: Arrival) {
+    lock.withLock { inbox.append(newcomer) }
+    arrival.signal()
+  }
+
   private func emptyInbox() {
     let arrived = lock.withLock {
       defer { inbox = [] }
       return inbox
     }
-    for core in arrived {
+    for newcomer in arrived {
       hadHelp = true
-      ready.append(member(core.takeUnretainedValue()))
+      switch newcomer {
+      case .coroutine(let core): ready.append(.coroutine(member(core.takeUnretainedValue())))
+      case .task(let job): ready.append(.task(job))
+      }
     }
   }
 
@@ -289,15 +325,17 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
       switch member.core.waitReason?.operation {
       case .blocking: limit = patience.limit
       // It may be over soon, or wait for the run's time.
-      case .async, .read, .write, .accept, .connect: limit = max(limit, hasTimers ? Self.grace : patience.limit)
+      case .async: limit = max(limit, hasTimers ? patience.grace : patience.limit)
+      case .read, .write, .accept, .connect:
+        if EventPoller.deliverEvents() { return true }
+        limit = max(limit, hasTimers ? patience.grace : patience.limit)
       case .suspension where patience.awaitsCallbacks && !hasTimers: limit = patience.limit
       default: break
       }
     }
     guard limit > .zero else { return false }
-    return arrival.wait(until: TimerService.shared.realTime + limit.nanosecondsRoundedUp)
+    let hasArrived = arrival.wait(until: TimerService.shared.realTime + limit.nanosecondsRoundedUp)
+    if !hasArrived { hasWaited = true }
+    return hasArrived
   }
-
-  /// How long, in real time, the run's time stands still for what happens outside.
-  private static var grace: Duration { .milliseconds(20) }
 }

@@ -1,4 +1,5 @@
 import Coroutine
+import CoroutineIO
 import CoroutineTestSupport
 import CoroutineTesting
 import Testing
@@ -109,6 +110,55 @@ import Testing
       }
       try sleeper.get()
       #expect(TestClock().now.offset == .seconds(100))
+    }
+  }
+
+  @Test func anAsyncBodyAndItsTasksGoByIt() async throws {
+    try await runTest {
+      let sleeper = Coroutine { try Coroutine.sleep(for: .seconds(100)) }
+      async let late: Void = TestClock().sleep(for: .seconds(50))
+      await #expect(throws: TimeoutError.self) { try await sleeper.get(timeout: .seconds(10)) }
+      #expect(TestClock().now.offset == .seconds(10))
+      try await late
+      #expect(TestClock().now.offset == .seconds(50))
+      try await sleeper.get()
+      #expect(TestClock().now.offset == .seconds(100))
+    }
+  }
+
+  @Test func tasksHaveTurnsOfASchedule() throws {
+    let orders = Log<[Int]>()
+    try explore(seeds: 0..<20) {
+      let order = Log<Int>()
+      let all = (0..<3).map { number in
+        Coroutine {
+          try Coroutine.await {
+            for _ in 0..<2 {
+              order.add(number)
+              await Task.yield()
+            }
+          }
+        }
+      }
+      for coroutine in all { try coroutine.get() }
+      orders.add(order.all)
+    }
+    #expect(Set(orders.all).count > 5)
+  }
+
+  /// What is written arrives, though there is a timeout; and nobody waits in real time for one that comes.
+  @Test func deadlinesOfDescriptorsGoByIt() throws {
+    try runTest {
+      let (reader, writer) = try makePipe()
+      #expect(throws: TimeoutError.self) { try reader.read(upTo: 1, timeout: .seconds(3600)) }
+      #expect(TestClock().now.offset == .seconds(3600))
+      let sender = Coroutine {
+        try Coroutine.sleep(for: .seconds(10))
+        try writer.write([7])
+      }
+      #expect(try reader.read(upTo: 1, timeout: .seconds(3600)) == [7])
+      try sender.get()
+      #expect(TestClock().now.offset == .seconds(3610))
     }
   }
 

@@ -18,7 +18,7 @@ extension Coroutine where Success == Never, Failure == Never {
     _ operation: sending @escaping @isolated(any) () async throws -> Value
   ) throws -> Value {
     let core = CoroutineCore.running(for: "Coroutine.await")
-    let task = Task(priority: core.priority, operation: operation)
+    let task = Task(executorPreference: core.taskExecutor, priority: core.priority, operation: operation)
     do {
       return try withCancellationHandler {
         try withCancellationShield { try task.get() }
@@ -45,7 +45,7 @@ extension Task {
   public func get() throws -> Success {
     let core = CoroutineCore.running(for: "Task.get()")
     return try awaitResumption(as: .async) { resume in
-      Task<Void, Never>(priority: core.priority) {
+      Task<Void, Never>(executorPreference: core.taskExecutor, priority: core.priority) {
         switch await result {
         case .success(let value): resume.returning(value)
         case .failure(let error): resume.throwing(error)

@@ -70,6 +70,9 @@ package final class EventPoller: Sendable {
   /// Whether a worker sleeps in the process's poller. A waker interrupts that worker only after this has become true.
   package static var isWorkerAsleep: Bool { installed?._withUnsafeGuaranteedRef { $0.isWorkerAsleepHere } ?? false }
 
+  /// Delivers what has happened by now, on the calling thread, without waiting. Whether there was anything.
+  package static func deliverEvents() -> Bool { installed?._withUnsafeGuaranteedRef { $0.look() } ?? false }
+
   /// As `EventQueue` says.
   @discardableResult
   func poll(for duration: Duration?, as role: Role, beforeDelivery: () -> Void) -> Bool {

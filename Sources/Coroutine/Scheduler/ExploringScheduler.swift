@@ -5,7 +5,9 @@ import Synchronization
 ///
 /// Nothing asks whether there is one. Its coroutines have a bit of their own in the word that each operation looks at
 /// anyway, because a cancel is told by it: so it costs the others nothing.
-package protocol ExploringScheduler: Scheduler {
+///
+/// It runs the tasks that its coroutines wait for, too.
+package protocol ExploringScheduler: Scheduler, TaskExecutor {
   /// A coroutine of its own begins on the calling thread at once, without having been enqueued.
   func willBegin(_ core: CoroutineCore)
 
@@ -64,4 +66,7 @@ extension CoroutineCore {
   private final var explorer: (any ExploringScheduler)? {
     if case .other(let scheduler) = scheduler { scheduler.explorer } else { nil }
   }
+
+  /// Where tasks run that it begins and waits for: beside it, if its scheduler explores.
+  final var taskExecutor: (any TaskExecutor)? { explorer }
 }
