@@ -114,7 +114,7 @@ func explore(
     try explorer.explore(exhaustively: bound, limit: limit)
     return explorer.report
   case .replay(let text):
-    guard let schedule = Schedule(text: text) else { preconditionFailure("not a schedule: \"\(text)\"") }
+    guard let schedule = Schedule(text: text) else { fatalError("not a schedule: \"\(text)\"") }
     options.preemption = schedule.preemption
     options.time = schedule.time
     var explorer = Explorer(options, body)

@@ -56,7 +56,7 @@ private func run<Result>(upTo limit: Duration, _ body: @escaping () throws -> Re
   var result: Result?
   if let plan = ExplorationPlan.current {
     try explore(plan.exploration, plan.options) { result = try body() }
-    guard let result else { preconditionFailure("no schedule was explored") }
+    guard let result else { fatalError("no schedule was explored") }
     return result
   }
   let run = TestRun(
@@ -68,7 +68,7 @@ private func run<Result>(upTo limit: Duration, _ body: @escaping () throws -> Re
     throw ScheduleFailure(
       problem, Schedule([:], ExplorationOptions(preemption: .atSuspensions)), run: 1, seed: nil, isRepeatable: true)
   }
-  guard let result else { preconditionFailure("a body has ended without a result") }
+  guard let result else { fatalError("a body has ended without a result") }
   return result
 }
 
@@ -82,9 +82,9 @@ struct ExplorationPlan: Sendable {
 
 /// Ends the program where the thread that a run needs for itself is a coroutine's.
 func requireOutside(of function: StaticString) {
-  precondition(
+  require(
     CoroutineCore.current == nil, "\(function) inside a coroutine would block its whole thread: call it outside of one")
-  precondition(
+  require(
     coroutine_thread_state_found() & UInt32(COROUTINE_THREAD_STATE_TASK.rawValue) != 0
       || withUnsafeCurrentTask { $0 == nil },
     "\(function) inside a task, with a Swift runtime that does not let coroutines leave it: call it on a plain thread")

@@ -1,3 +1,4 @@
+import Coroutine
 import Glibc
 
 /// Runs each job on a thread of its own: a run takes its thread for itself, and those of Swift's pool are for others.
@@ -21,7 +22,7 @@ final class RunThread: TaskExecutor {
         turn.job.runSynchronously(on: turn.executor.asUnownedTaskExecutor())
         return nil
       }, turn.toOpaque())
-    precondition(code == 0, "no thread for a test's run: error \(code)")
+    require(code == 0, "a run of a test needs a thread, and gets none: error \(code)")
     pthread_attr_destroy(&attributes)
   }
 

@@ -48,10 +48,9 @@ public struct TestClock: Clock {
   static let beginning: UInt64 = 1_000_000_000
 
   private static var service: TimerService {
-    guard let service = TimerService.virtual else {
-      preconditionFailure("a TestClock shows the time of a run: use it in runTest { } or explore { }")
-    }
-    return service
+    let service = TimerService.virtual
+    require(service != nil, "a TestClock shows the time of a run: use it in runTest { } or explore { }")
+    return service!
   }
 
   private func deadline(of instant: Instant) -> UInt64 { Self.service.deadline(after: instant.offset - now.offset) }
@@ -64,7 +63,7 @@ extension Clock where Self == TestClock {
 
 extension TestClock: VirtualClock {
   package func deadline(at instant: Any) -> UInt64 {
-    guard let instant = instant as? Instant else { preconditionFailure("an instant of another clock") }
+    guard let instant = instant as? Instant else { fatalError("an instant of another clock") }
     return deadline(of: instant)
   }
 }

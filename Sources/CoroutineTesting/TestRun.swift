@@ -25,6 +25,8 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   /// Those that have not ended, by their numbers in the process, and how many there have been.
   private var members: [UInt64: Member] = [:]
   private var memberCount = 0
+  /// Those that began at once, on top of another's turn, and may end there.
+  private var beginners: Set<UInt64> = []
   /// Whose turn it is.
   private var running: Member?
 
@@ -157,14 +159,14 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
       running = member
       CoroutineJob(.passUnretained(member.core)).run()
       running = nil
+      if member.core.isFinished { members[member.core.id] = nil }
     case .task(let job):
       job.runSynchronously(on: asUnownedTaskExecutor())
     }
-    removeEnded()
-  }
-
-  private func removeEnded() {
-    for (id, member) in members where member.core.isFinished { members[id] = nil }
+    for id in beginners where members[id]?.core.isFinished ?? true {
+      beginners.remove(id)
+      members[id] = nil
+    }
   }
 
   /// Lets go of whoever has not ended: each is cancelled, and goes on for a while as in an ordinary run.
@@ -285,7 +287,8 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   }
 
   func willBegin(_ core: CoroutineCore) {
-    if isCurrent { _ = member(core) }
+    guard isCurrent else { return }
+    beginners.insert(member(core).core.id)
   }
 
   private func member(_ core: CoroutineCore) -> Member {
