@@ -60,6 +60,7 @@ let package = Package(
     example("counter"),
     example("pull-xml"),
     example("login"),
+    example("event-loop"),
     server("echo-server"),
     server("chat-server"),
     server("load-client"),

@@ -1,5 +1,5 @@
 import Context
-import Coroutine
+package import Coroutine
 import Synchronization
 
 extension StreamListener {
@@ -41,7 +41,7 @@ extension StreamListener {
     _ = CoroutineCore.running(for: "serve")
     require(limit ?? 1 > 0, "serve(limit: \(limit ?? 0)) at \(address): at least one connection has to be allowed")
     let connections = RunningConnections(limit: limit, name: "\(address)")
-    let errors = ServingErrors(origin: "serving \(address)", onError: onError)
+    let errors = ServingErrors<SocketAddress>(origin: "serving \(address)", onError: onError)
     defer { errors.reportRest() }
     var failure: (any Error)?
     do {
@@ -73,7 +73,7 @@ extension StreamListener {
 ///
 /// Not a scope's children: a scope ends all of them when one fails, as one does that gets no stack.
 // Unchecked: the lock guards what changes.
-final class RunningConnections: @unchecked Sendable {
+package final class RunningConnections: @unchecked Sendable {
   private let lock = Lock()
   /// Those that run; `nil` for one that is just being started.
   private var running: [UInt64: Coroutine<Void, Never>?] = [:]
@@ -83,23 +83,26 @@ final class RunningConnections: @unchecked Sendable {
   private let room: Semaphore?
   private let all: WaitGroup
 
-  init(limit: Int?, name: String) {
+  package init(limit: Int?, name: String) {
     room = limit.map { Semaphore(permits: $0, name: "connections at \(name)") }
     all = WaitGroup(name: "connections at \(name)")
   }
 
   /// Suspends the calling coroutine while there are as many as may be.
-  func waitForRoom() throws {
+  package func waitForRoom() throws {
     try room?.acquire()
   }
 
   /// The room that was waited for is not needed.
-  func giveBackRoom() {
+  package func giveBackRoom() {
     room?.release()
   }
 
   /// Starts one, which takes the room that was waited for. `body` is told whether all are being cancelled.
-  func start(name: String, stackSize: Int?, _ body: @escaping @Sendable (_ isCancelled: () -> Bool) -> Void) {
+  package func start(
+    on scheduler: some Scheduler = .inherited, name: String, stackSize: Int?,
+    _ body: @escaping @Sendable (_ isCancelled: () -> Bool) -> Void
+  ) {
     all.add()
     let number = lock.withLock {
       started += 1
@@ -107,7 +110,7 @@ final class RunningConnections: @unchecked Sendable {
       return started
     }
     let run = ConnectionRun(number, of: self)
-    let coroutine = Coroutine(name: name, stackSize: stackSize) {
+    let coroutine = Coroutine(on: scheduler, name: name, stackSize: stackSize) {
       // Also where the body never begins, for want of a stack: with the run's end.
       defer { run.end() }
       body { run.isCancelled }
@@ -117,7 +120,7 @@ final class RunningConnections: @unchecked Sendable {
   }
 
   /// Waits until all have ended, and cancels them when the time is up.
-  func end(after grace: Duration) {
+  package func end(after grace: Duration) {
     do {
       try all.wait(timeout: grace)
     } catch {

@@ -4,9 +4,9 @@ import Coroutine
 /// What becomes of the errors of a server's connections: each goes to the program's handler; without one, the first of
 /// each kind is told, so that a thousand clients that vanish write one line.
 // Unchecked: the lock guards what changes.
-final class ServingErrors: @unchecked Sendable {
+package final class ServingErrors<Peer: Sendable>: @unchecked Sendable {
   private let origin: String
-  private let onError: (@Sendable (any Error, SocketAddress) -> Void)?
+  private let onError: (@Sendable (any Error, Peer) -> Void)?
   private let lock = Lock()
   /// How often each kind came after the first time.
   private var repeated: [String: Int] = [:]
@@ -14,12 +14,12 @@ final class ServingErrors: @unchecked Sendable {
   /// More kinds than a server has; further ones are counted as one.
   private static var mostKinds: Int { 64 }
 
-  init(origin: String, onError: (@Sendable (any Error, SocketAddress) -> Void)?) {
+  package init(origin: String, onError: (@Sendable (any Error, Peer) -> Void)?) {
     self.origin = origin
     self.onError = onError
   }
 
-  func report(_ error: any Error, of peer: SocketAddress) {
+  package func report(_ error: any Error, of peer: Peer) {
     if let onError { return onError(error, peer) }
     let isFirst = lock.withLock {
       var kind = Self.kind(of: error)
@@ -32,7 +32,7 @@ final class ServingErrors: @unchecked Sendable {
   }
 
   /// The server ends: how many there were beside those that were told.
-  func reportRest() {
+  package func reportRest() {
     let counts = lock.withLock { repeated.filter { $0.value > 0 } }
     guard !counts.isEmpty else { return }
     CoroutineErrors.unhandled(RepeatedErrors(counts: counts), origin)

@@ -320,18 +320,14 @@ nonisolated(unsafe) private var pendingComparison: (() -> Void)?
 
 /// Runs a coroutine at once where `Coroutine.immediate` asks for it, and then when it is told to.
 private final class HeldScheduler: Scheduler {
-  // Used by one thread: the test's.
-  nonisolated(unsafe) private var held: [() -> Void] = []
+  private let held = CoroutineJobQueue()
 
-  func enqueue(_ job: consuming CoroutineJob) {
-    var job: CoroutineJob? = consume job
-    held.append { job.take()?.run() }
-  }
+  func enqueue(_ job: consuming CoroutineJob) { _ = held.append(job) }
 
   var isCurrent: Bool { true }
   var isSerial: Bool { true }
 
   func runAll() {
-    while !held.isEmpty { held.removeFirst()() }
+    while held.run() {}
   }
 }

@@ -23,19 +23,15 @@ private func wait(_ channel: Channel<Int>, _ depth: Int) throws -> Int {
 
 /// A program's own scheduler, into whose queue nobody can look.
 private final class OwnScheduler: Scheduler {
-  // Used by one thread: the test's.
-  nonisolated(unsafe) private var held: [() -> Void] = []
+  private let held = CoroutineJobQueue()
 
-  func enqueue(_ job: consuming CoroutineJob) {
-    var job: CoroutineJob? = consume job
-    held.append { job.take()?.run() }
-  }
+  func enqueue(_ job: consuming CoroutineJob) { _ = held.append(job) }
 
   var isCurrent: Bool { false }
   var isSerial: Bool { true }
 
   func runAll() {
-    while !held.isEmpty { held.removeFirst()() }
+    while held.run() {}
   }
 }
 

@@ -9,13 +9,9 @@ private func descend(_ depth: Int, _ channel: Channel<Int>) throws -> Int {
 
 /// A scheduler of the program's own.
 final class PatientScheduler: Scheduler {
-  // Used by one thread: the test's.
-  nonisolated(unsafe) private var held: [() -> Void] = []
+  private let held = CoroutineJobQueue()
 
-  func enqueue(_ job: consuming CoroutineJob) {
-    var job: CoroutineJob? = consume job
-    held.append { job.take()?.run() }
-  }
+  func enqueue(_ job: consuming CoroutineJob) { _ = held.append(job) }
 
   var isCurrent: Bool { false }
   var isSerial: Bool { true }

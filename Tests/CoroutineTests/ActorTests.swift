@@ -411,37 +411,34 @@ import Testing
 
 /// A thread that runs what is ready, and nothing else.
 private final class OneThread: Scheduler {
-  // `nil`: no more.
-  private let ready = Guarded<[Guarded<CoroutineJob?>?]>([])
-  private let count = DispatchSemaphore(value: 0)
+  private let ready = CoroutineJobQueue()
+  /// Whether there is something to run, or it is to stop.
+  private let isTold = DispatchSemaphore(value: 0)
+  private let isStopped = Guarded(false)
   private let identity = Guarded<pthread_t?>(nil)
   private let end = Gate()
 
   init() {
     Thread.detachNewThread { [self] in
       identity.withLock { $0 = pthread_self() }
-      while let next = next() { next.withLock { $0.take() }?.run() }
+      while !isStopped.withLock({ $0 }) {
+        isTold.wait()
+        while ready.run() {}
+      }
       end.open()
     }
   }
 
-  private func next() -> Guarded<CoroutineJob?>? {
-    count.wait()
-    return ready.withLock { $0.removeFirst() }
-  }
-
   func enqueue(_ job: consuming CoroutineJob) {
-    let box = Guarded<CoroutineJob?>(job)
-    self.ready.withLock { $0.append(box) }
-    count.signal()
+    if ready.append(job) { isTold.signal() }
   }
 
   var isCurrent: Bool { identity.withLock { $0.map { pthread_equal($0, pthread_self()) != 0 } ?? false } }
   var isSerial: Bool { true }
 
   func stop() {
-    ready.withLock { $0.append(nil) }
-    count.signal()
+    isStopped.withLock { $0 = true }
+    isTold.signal()
     end.pass()
   }
 }

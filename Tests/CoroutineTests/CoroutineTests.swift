@@ -130,12 +130,11 @@ final class Gate: Sendable {
   @Test func aUsersSchedulerRunsIt() async throws {
     final class Loop: Scheduler {
       private let queue = DispatchQueue(label: "loop")
+      private let ready = CoroutineJobQueue()
       let runs = Atomic<Int>(0)
       func enqueue(_ job: consuming CoroutineJob) {
         runs.add(1, ordering: .relaxed)
-        // A closure can't consume a capture more than once: the box carries the token over.
-        let box = Guarded<CoroutineJob?>(job)
-        queue.async { box.withLock { $0.take() }?.run() }
+        if ready.append(job) { queue.async { [ready] in while ready.run() {} } }
       }
       var isCurrent: Bool { false }
       var isSerial: Bool { true }
@@ -259,11 +258,12 @@ final class Gate: Sendable {
       let log: Log
       init(_ log: Log) { self.log = log }
       func enqueue(_ job: consuming CoroutineJob) {
-        let token = Guarded<CoroutineJob?>(job)
+        let ready = CoroutineJobQueue()
+        _ = ready.append(job)
         let done = DispatchSemaphore(value: 0)
         // The coroutine ends, and lets go of its scheduler, before this returns.
         Thread {
-          token.withLock { $0.take() }?.run()
+          _ = ready.run()
           done.signal()
         }.start()
         done.wait()
@@ -333,11 +333,8 @@ final class Gate: Sendable {
     // A loop of the program's, on this thread, that nobody lets go on.
     final class Loop: Scheduler {
       private let thread = pthread_self()
-      private let kept = Guarded<[Guarded<CoroutineJob?>]>([])
-      func enqueue(_ job: consuming CoroutineJob) {
-        let box = Guarded<CoroutineJob?>(job)
-        kept.withLock { $0.append(box) }
-      }
+      private let kept = CoroutineJobQueue()
+      func enqueue(_ job: consuming CoroutineJob) { _ = kept.append(job) }
       var isCurrent: Bool { pthread_equal(thread, pthread_self()) != 0 }
       var isSerial: Bool { true }
     }

@@ -7,21 +7,14 @@ import Testing
 
 /// A program's own scheduler, which runs nobody until it is told to.
 private final class HeldScheduler: Scheduler {
-  // Used by one thread after another.
-  nonisolated(unsafe) private var held: [() -> Void] = []
+  private let held = CoroutineJobQueue()
 
-  func enqueue(_ job: consuming CoroutineJob) {
-    var job: CoroutineJob? = consume job
-    held.append { job.take()?.run() }
-  }
+  func enqueue(_ job: consuming CoroutineJob) { _ = held.append(job) }
 
   var isCurrent: Bool { false }
   var isSerial: Bool { true }
 
-  func run(_ count: Int) {
-    for next in held.prefix(count) { next() }
-    held.removeFirst(count)
-  }
+  func run(_ count: Int) { _ = held.run(limit: count) }
 
   static func beginAndRun(_ count: Int, rounds: Int) {
     let scheduler = HeldScheduler()

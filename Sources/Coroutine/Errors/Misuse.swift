@@ -51,7 +51,7 @@ struct RefusalPauses {
 }
 
 /// Ends the program where something in a child of `fork` needs threads that its parent has.
-func reportLeftInParent(_ what: String, _ advice: String) -> Never {
+package func reportLeftInParent(_ what: String, _ advice: String) -> Never {
   fatalError(
     "\(what) in a child of fork, and the threads for it are in the parent: a child has the calling thread only. Call exec or "
       + "_exit in the child, or \(advice).")

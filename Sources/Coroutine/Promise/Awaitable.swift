@@ -29,6 +29,24 @@ public struct Ending<Value: Sendable>: Sendable {
 
   /// How it ended. After the end.
   var outcome: Result<Value, any Error> { readOutcome() }
+
+  /// Calls `handler` once, when it has ended; at once if it has. On the thread that ends it, not under a lock: the handler must
+  /// neither wait nor call foreign code.
+  package func whenEnded(_ handler: @escaping @Sendable (Result<Value, any Error>) -> Void) {
+    if !source.join(EndingListener { handler(self.outcome) }) { handler(outcome) }
+  }
+}
+
+/// Calls a function at the end of something.
+// Unchecked: as its superclass; its own field is constant.
+private final class EndingListener: WaitListener, @unchecked Sendable {
+  private let handler: @Sendable () -> Void
+
+  init(_ handler: @escaping @Sendable () -> Void) {
+    self.handler = handler
+  }
+
+  override func notify() { handler() }
 }
 
 /// What several waits at once need of a thing that ends.

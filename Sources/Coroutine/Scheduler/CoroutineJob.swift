@@ -2,8 +2,9 @@ import CCoroutine
 
 /// The right to run a coroutine once: what a scheduler is given, keeps in its queue and hands back to `run`.
 ///
-/// One word, so that queueing allocates nothing; not copyable, so that resuming twice does not compile. Dropping one
-/// without running it would leave a coroutine, and whoever joins it, waiting for ever: that traps.
+/// One word, so that queueing allocates nothing; not copyable, so that resuming twice does not compile. Therefore no closure
+/// that escapes can capture one: it waits in a `CoroutineJobQueue`. Dropping one without running it would leave a coroutine,
+/// and whoever joins it, waiting for ever: that traps.
 public struct CoroutineJob: ~Copyable, Sendable {
   private let core: Unmanaged<CoroutineCore>
 

@@ -36,8 +36,8 @@ extension Scheduler where Self == DispatchQueue {
 /// they were given to it. Each launch has a drain of its own, which takes one new coroutine, the first in the list, and
 /// those that go on around it; it leaves the next new one to the next launch's.
 ///
-/// Invariants, under the lock: as many drains still owe the list a new coroutine as there are new ones in it; and while it
-/// is not empty there is a drain that has not ended. So one that stops before a new one leaves it to another.
+/// Invariants: as many drains still owe the list a new coroutine as there are new ones in it; and while it is not empty there
+/// is a drain that has not ended. So one that stops before a new one leaves it to another.
 ///
 /// It lives as long as a coroutine of its queue, and keeps the queue alive; the queue knows it by a tag, weakly.
 @usableFromInline
@@ -48,10 +48,8 @@ final class QueueScheduler: Scheduler {
   private let tag: Tag
   /// `Fork.count` of the process whose Dispatch runs it.
   private let madeIn = Fork.count
-  private let lock = Lock()
-  // Guarded by the lock, both of them: what is ready, and how many drains Dispatch was asked for that have not ended.
-  nonisolated(unsafe) private var ready = ReadyQueue()
-  nonisolated(unsafe) private var drains = 0
+  /// What is ready. A run is a drain that Dispatch was asked for.
+  private let ready = CoroutineJobQueue(width: ThreadPool.processorCount)
 
   private init(_ queue: DispatchQueue, tag: Tag) {
     self.queue = queue
@@ -65,12 +63,7 @@ final class QueueScheduler: Scheduler {
       reportLeftInParent("\(description) has something to run", "run it there in runUntilComplete")
     }
     let isNew = !job.hasBegun
-    lock.lock()
-    self.ready.append(job)
-    let asks = isNew || drains < width
-    if asks { drains += 1 }
-    lock.unlock()
-    if asks { queue.async { self.drain(owesNew: isNew) } }
+    if ready.append(job, asks: isNew) { queue.async { self.drain(owesNew: isNew) } }
   }
 
   /// Runs what is ready. After so many it lets the queue's other blocks run.
@@ -80,15 +73,8 @@ final class QueueScheduler: Scheduler {
     coroutine_prepare_thread()
     var owesNew = owesNew
     for _ in 0..<Self.batch {
-      lock.lock()
-      let isNew = ready.beginsWithNew
-      guard owesNew || !isNew, let next = ready.popFirst() else {
-        drains -= 1
-        lock.unlock()
-        return
-      }
-      lock.unlock()
-      if isNew { owesNew = false }
+      guard let next = ready.takeNext(mayBegin: owesNew) else { return }
+      if !next.hasBegun { owesNew = false }
       // Here, and not in a function that returns after the switch: see `run`.
       CoroutineCore.run(next)
     }
@@ -101,11 +87,10 @@ final class QueueScheduler: Scheduler {
   @usableFromInline
   var isSerial: Bool { queue.isSerial }
   /// Whether there are coroutines that nobody runs at present, though they could go on. Of another moment at once.
-  var hasReady: Bool { lock.withLock { !ready.isEmpty } }
+  var hasReady: Bool { !ready.isEmpty }
   /// For people.
   var description: String { SchedulerText.queue(label) }
 
-  private let width = ThreadPool.processorCount
   private static let batch = 256
 }
 

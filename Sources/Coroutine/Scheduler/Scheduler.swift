@@ -2,12 +2,20 @@ import Dispatch
 
 /// Where coroutines run: something that takes ready coroutines and runs each of them, on a thread of its choice.
 ///
-/// A `DispatchQueue` is one, and the default thread pool (`.pool`). One of your own needs a queue and a thread:
+/// A `DispatchQueue` is one, and the default thread pool (`.pool`). One of your own needs a queue, which is there, and a
+/// thread; here that of some event loop:
 ///
 /// ```swift
-/// final class RunLoopScheduler: Scheduler {
-///   func enqueue(_ job: consuming CoroutineJob) { … }   // keep it; later, on the loop's thread: job.run()
-///   var isCurrent: Bool { … }                      // is the calling thread the loop's?
+/// final class LoopScheduler: Scheduler {
+///   private let loop: MyLoop
+///   private let ready = CoroutineJobQueue()
+///
+///   func enqueue(_ job: consuming CoroutineJob) {
+///     if ready.append(job) { loop.execute { self.turn() } }            // once for all that become ready until then
+///   }
+///   private func turn() { if ready.run() { loop.execute { self.turn() } } }
+///   var isCurrent: Bool { loop.isCurrent }                             // is the calling thread the loop's?
+///   var isSerial: Bool { true }
 /// }
 /// ```
 public protocol Scheduler: AnyObject, Sendable {

@@ -18,16 +18,24 @@ final class SuspensionStorage<Value: Sendable>: Waitable, @unchecked Sendable {
   /// The coroutine's side. Called once. No outcome: it was cancelled before there was one.
   @inlinable
   func wait(_ core: CoroutineCore, _ operation: WaitReason.Operation) -> Result<Value, any Error>? {
+    wait(core, operation, until: WaitDeadline.never).outcome
+  }
+
+  /// The same until a deadline. No outcome: why it ended.
+  @inlinable
+  func wait(
+    _ core: CoroutineCore, _ operation: WaitReason.Operation, until deadline: UInt64
+  ) -> (outcome: Result<Value, any Error>?, cause: WakeCause) {
     var node = WaitNode(.coroutine(.passUnretained(core)))
-    _ = withUnsafeMutablePointer(to: &node) { node in
-      wait(core, operation) {
+    let cause = withUnsafeMutablePointer(to: &node) { node in
+      wait(core, operation, until: deadline) {
         machine.wait(node)
       } withdraw: {
         .done
       }
     }
     // Again under the lock: a late second resume may be looking.
-    return lock.withLock { machine.take() }
+    return (lock.withLock { machine.take() }, cause)
   }
 
   /// The callback's side. Whether it was the first, and somebody gets the outcome.

@@ -6,6 +6,7 @@ extension WaitText {
     case .async: "async code"
     case .join: "a child to be ready"
     case .blocking: "work that blocks a thread"
+    case .promise: "a future"
     default: "a callback"
     }
   }

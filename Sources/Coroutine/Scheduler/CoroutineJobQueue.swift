@@ -1,0 +1,122 @@
+import CCoroutine
+import Context
+
+/// Ready coroutines in the order in which they came: what a scheduler of one's own is made of, together with a thread.
+///
+/// Any thread appends to it, the owner runs what is in it, and is told to do so once, not for each coroutine:
+///
+/// ```swift
+/// final class LoopScheduler: Scheduler {
+///   private let loop: MyLoop
+///   private let ready = CoroutineJobQueue()
+///
+///   func enqueue(_ job: consuming CoroutineJob) {
+///     if ready.append(job) { loop.execute { self.turn() } }
+///   }
+///   private func turn() {
+///     if ready.run(limit: 256) { loop.execute { self.turn() } }     // after what else the loop has to do
+///   }
+///   var isCurrent: Bool { loop.isCurrent }
+///   var isSerial: Bool { true }
+/// }
+/// ```
+///
+/// Coroutines that wake each other while they run are in the same run, up to its limit: a hundred thousand messages between
+/// two of them cost a few hundred calls of `execute`. Queueing allocates nothing. The queue is guarded by a lock of a few
+/// instructions, which is never held while a coroutine runs.
+///
+/// A coroutine in it is one that can go on and does not. So who has appended one has to see to it that it is run: a queue
+/// that is dropped with coroutines in it ends the program with the name of the first, as a dropped `CoroutineJob` does.
+/// Debuggers and dumps see those in it as ready, or as not begun. In a child by `fork` it can be used like any object of one
+/// thread, by a scheduler that needs no other thread.
+// Unchecked: the lock guards what changes.
+public final class CoroutineJobQueue: @unchecked Sendable {
+  private let lock = Lock()
+  @exclusivity(unchecked) private var ready = ReadyQueue()
+  /// How many runs were asked for that have not ended: while something is ready there is at least one.
+  @exclusivity(unchecked) private var runs = 0
+  /// How many are asked for while others have not ended.
+  private let width: Int
+
+  /// An empty queue, for an owner who runs one coroutine at a time.
+  public convenience init() { self.init(width: 1) }
+
+  /// - Parameter width: how many runs at a time are of use.
+  init(width: Int) {
+    self.width = width
+  }
+
+  deinit {
+    // The token that is dropped says so.
+    _ = ready.popFirst()
+  }
+
+  /// Appends a coroutine. Callable from any thread, and from coroutines that the queue runs. Constant time, no allocation.
+  ///
+  /// - Returns: whether the owner has to be told to call `run(limit:)`: the queue had been run empty, and nobody was told
+  ///   since. Where `false` is returned, a run that was asked for before will come to this coroutine. An owner who looks into
+  ///   the queue by itself before it sleeps need not be told by its own thread.
+  public func append(_ job: consuming CoroutineJob) -> Bool { append(job, asks: false) }
+
+  /// - Parameter asks: whether to ask for another run in any case.
+  func append(_ job: consuming CoroutineJob, asks: Bool) -> Bool {
+    lock.lock()
+    ready.append(job)
+    let asks = asks || runs < width
+    if asks { runs += 1 }
+    lock.unlock()
+    return asks
+  }
+
+  /// Runs what is ready on the calling thread, one after another, each until it suspends or ends: also what becomes ready
+  /// meanwhile, up to the limit.
+  ///
+  /// The coroutines' code sees this thread's thread-locals. Not under a lock; not inside of a coroutine. More calls than were
+  /// asked for do no harm; nor do those of several threads at once, but then the scheduler is not serial.
+  ///
+  /// - Parameter limit: how many turns at most. `run(limit: queue.count)`: of those that are ready now.
+  /// - Returns: whether there are some left: then call it again, after what else the thread has to do. Nobody will be told
+  ///   of those.
+  /// - Precondition: the limit is not negative: traps otherwise.
+  public func run(limit: Int = 256) -> Bool {
+    require(limit >= 0, "CoroutineJobQueue.run(limit: \(limit)): no fewer turns than none")
+    coroutine_prepare_thread()
+    for _ in 0..<limit {
+      guard let next = takeNext() else { return false }
+      // Here, and not in a function that returns after the switch: see `run`.
+      CoroutineCore.run(next)
+    }
+    return !endRunIfEmpty()
+  }
+
+  /// How many are ready. Of another moment at once, where other threads append.
+  public var count: Int { lock.withLock { ready.count } }
+
+  /// Whether none is ready. Of another moment at once, where other threads append.
+  public var isEmpty: Bool { lock.withLock { ready.isEmpty } }
+
+  /// The one that came first, for a run. Without one the run has ended.
+  ///
+  /// - Parameter mayBegin: whether it may be one that has had no turn yet.
+  func takeNext(mayBegin: Bool = true) -> CoroutineJob? {
+    lock.lock()
+    defer { lock.unlock() }
+    guard mayBegin || !ready.beginsWithNew, let next = ready.popFirst() else {
+      endRun()
+      return nil
+    }
+    return next
+  }
+
+  /// Whether it has ended.
+  private func endRunIfEmpty() -> Bool {
+    lock.withLock {
+      guard ready.isEmpty else { return false }
+      endRun()
+      return true
+    }
+  }
+
+  // Under the lock. A run that nobody asked for may have ended one that was.
+  private func endRun() { runs = max(0, runs - 1) }
+}
