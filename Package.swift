@@ -5,7 +5,7 @@
 //     swift build --traits Boost        # Boost.Context's fcontext: needs libboost-context-dev
 //     swift build --traits Ucontext     # the C library's ucontext
 //
-// Metrics and logs by another: `--traits ASM,Observability`.
+// Metrics and logs by another: `--traits ASM,Observability`. Coroutines on SwiftNIO's event loops: `--traits ASM,NIO`.
 //
 // Traits add up across a package graph, so that two may be on at once. An explicit choice then wins over the default:
 // Ucontext over Boost over ASM; none at all means ASM.
@@ -49,17 +49,20 @@ let package = Package(
     .library(name: "CoroutineTesting", targets: ["CoroutineTesting"]),
     .library(name: "CoroutineTracing", targets: ["CoroutineTracing"]),
     .library(name: "CoroutineObservability", targets: ["CoroutineObservability"]),
+    .library(name: "CoroutineNIO", targets: ["CoroutineNIO"]),
     .library(name: "CoroutineInspection", targets: ["CoroutineInspection"]),
     .library(name: "Context", targets: ["Context"]),
   ] + backends.map { .library(name: $0.swiftTarget, targets: [$0.swiftTarget]) },
   traits: Set(backends.map { .trait(name: $0.name, description: $0.purpose) }).union([
     .trait(name: "Observability", description: "CoroutineObservability: metrics and logs; needs two packages more."),
+    .trait(name: "NIO", description: "CoroutineNIO: coroutines on SwiftNIO's event loops; needs swift-nio."),
     .default(enabledTraits: [backends[0].name]),
   ]),
-  // Fetched only with the trait Observability.
+  // Fetched only with the traits Observability and NIO.
   dependencies: [
     .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
     .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+    .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
   ],
   targets: [
     // Contexts: the protocol. (The backends come last.)
@@ -99,6 +102,16 @@ let package = Package(
         "Coroutine", "Context",
         .product(name: "Logging", package: "swift-log", condition: .when(traits: ["Observability"])),
         .product(name: "CoreMetrics", package: "swift-metrics", condition: .when(traits: ["Observability"])),
+      ],
+      swiftSettings: swiftSettings),
+
+    // Event loops as schedulers, channels as connections: empty without the trait.
+    .target(
+      name: "CoroutineNIO",
+      dependencies: [
+        "Coroutine", "CoroutineIO", "Context",
+        .product(name: "NIOCore", package: "swift-nio", condition: .when(traits: ["NIO"])),
+        .product(name: "NIOPosix", package: "swift-nio", condition: .when(traits: ["NIO"])),
       ],
       swiftSettings: swiftSettings),
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes packages that depend on this one by path, as a user's would, and runs them: a backend chosen by its trait, two
 # at once, and none at all, which means ASM; a plugin; one with metrics and logs, which the others must not even have
-# fetched; then one whose graph has what servers use: a target's name is global to it.
+# fetched; then one whose graph has what servers use: a target's name is global to it; last, on top of that, coroutines on
+# SwiftNIO's event loops.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/steps.sh
@@ -58,12 +59,12 @@ fetches_nothing() {  # fetches_nothing <package>
   local fetched
   fetched=$(find "$1/.build/checkouts" -mindepth 1 -maxdepth 1)
   if [[ -n $fetched ]]; then
-    printf 'error: without the trait Observability these were fetched:\n%s\n' "$fetched"
+    printf 'error: without the traits Observability and NIO these were fetched:\n%s\n' "$fetched"
     return 1
   fi
 }
 export -f fetches_nothing
-step "nothing is fetched without Observability" bash -c 'fetches_nothing "$@"' bash "$package"
+step "nothing is fetched without Observability and NIO" bash -c 'fetches_nothing "$@"' bash "$package"
 
 # A plugin: the runtime in a shared library, of a program that has none.
 mkdir "$package/Plugin"
@@ -178,4 +179,29 @@ let isOther = (any NIOCore::Channel).self != Coroutine::Channel<Int>.self
 print(try await sum.value, isOther, FilePath("a").appending("b"), ByteBuffer(string: "c").readableBytes)
 END
 step "beside NIO and System in one graph" bash -c 'expect_output "$@"' bash "$package" "6 true a/b 1"
+
+cat > "$package/Package.swift" << END
+// swift-tools-version: 6.3
+import PackageDescription
+
+let package = Package(
+  name: "Dependent",
+  dependencies: [
+    .package(name: "Coroutine", path: "$PWD", traits: ["NIO"]),
+    .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+  ],
+  targets: [
+    .executableTarget(
+      name: "Dependent",
+      dependencies: [
+        .product(name: "CoroutineNIO", package: "Coroutine"),
+        .product(name: "Coroutine", package: "Coroutine"),
+        .product(name: "NIOCore", package: "swift-nio"),
+        .product(name: "NIOPosix", package: "swift-nio"),
+      ], path: "Sources")
+  ]
+)
+END
+cp Tests/NIO/*.swift "$package/Sources/"
+step "traits: [NIO]" bash -c 'expect_output "$@"' bash "$package" "all as expected"
 steps_summary

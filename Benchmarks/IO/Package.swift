@@ -1,12 +1,17 @@
 // swift-tools-version: 6.3
-// HTTP servers with a fixed answer, to be compared by scripts/bench-io.sh: coroutines, and SwiftNIO's handlers.
+// HTTP servers with a fixed answer, to be compared by scripts/bench-io.sh: coroutines, by themselves and on SwiftNIO's event
+// loop, SwiftNIO's handlers, and its NIOAsyncChannel.
 
 import PackageDescription
+
+let nio: [Target.Dependency] = [
+  .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
+]
 
 let package = Package(
   name: "BenchmarksIO",
   dependencies: [
-    .package(name: "Coroutine", path: "../.."),
+    .package(name: "Coroutine", path: "../..", traits: ["ASM", "NIO"]),
     .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
   ],
   targets: [
@@ -15,10 +20,12 @@ let package = Package(
       dependencies: [
         .product(name: "Coroutine", package: "Coroutine"), .product(name: "CoroutineIO", package: "Coroutine"),
       ]),
+    .executableTarget(name: "nio-server", dependencies: nio),
+    .executableTarget(name: "nio-async-server", dependencies: nio),
     .executableTarget(
-      name: "nio-server",
-      dependencies: [
-        .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
+      name: "nio-coroutine-server",
+      dependencies: nio + [
+        .product(name: "Coroutine", package: "Coroutine"), .product(name: "CoroutineNIO", package: "Coroutine"),
       ]),
   ],
   swiftLanguageModes: [.v6]

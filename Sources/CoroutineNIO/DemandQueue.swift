@@ -1,0 +1,67 @@
+#if NIO
+  import Coroutine
+  import NIOCore
+  import Synchronization
+
+  /// What a channel has read and nobody has taken yet, and the gate that keeps it from reading more.
+  ///
+  /// The channel keeps `autoRead`: after each read it asks for the next one, and that passes its handlers. While the gate is
+  /// open it reaches the socket, which stays registered with the kernel; so demand costs no system call. Shut, the request is
+  /// held until the elements have become few.
+  ///
+  /// The gate is shut by the one who appends, on any thread, and opened on the channel's loop.
+  // Unchecked: `held` belongs to the loop's thread.
+  final class DemandQueue<Element: Sendable>: @unchecked Sendable {
+    let elements: Coroutine::Channel<Element>
+    private let eventLoop: any EventLoop
+    private let few: Int
+    private let many: Int
+    private let isShut = Atomic<Bool>(false)
+    /// Who asks to read, and is to wait.
+    private var held: ChannelHandlerContext?
+
+    init(of eventLoop: any EventLoop, readAhead: ClosedRange<Int>, name: String) {
+      self.eventLoop = eventLoop
+      (few, many) = (readAhead.lowerBound, readAhead.upperBound)
+      elements = Coroutine::Channel(capacity: .unbounded, name: name)
+    }
+
+    /// Something was read. On any thread.
+    func append(_ element: Element) {
+      // Refused where nobody wants it any more.
+      _ = elements.trySend(element)
+      guard elements.count >= many else { return }
+      isShut.store(true, ordering: .sequentiallyConsistent)
+      // Who takes elements looks at the gate after that. Either it has seen it shut, or this sees that there are few.
+      openIfFew()
+    }
+
+    /// Something was taken. On any thread.
+    func tookOne() {
+      if isShut.load(ordering: .sequentiallyConsistent) { openIfFew() }
+    }
+
+    private func openIfFew() {
+      guard elements.count <= few else { return }
+      if eventLoop.inEventLoop { open() } else { eventLoop.execute { self.open() } }
+    }
+
+    private func open() {
+      isShut.store(false, ordering: .sequentiallyConsistent)
+      held.take()?.read()
+    }
+
+    // MARK: On the loop's thread
+
+    /// The channel asks for the next read.
+    func read(_ context: ChannelHandlerContext) {
+      if isShut.load(ordering: .sequentiallyConsistent) { held = context } else { context.read() }
+    }
+
+    /// Nothing more will be read.
+    func close(throwing error: (any Error)? = nil) {
+      held = nil
+      elements.close(throwing: error)
+    }
+  }
+#endif

@@ -1,0 +1,120 @@
+#if NIO
+  import Context
+  public import Coroutine
+  public import NIOCore
+
+  // MARK: - Waiting for a future
+
+  extension EventLoopFuture where Value: Sendable {
+    /// Waits for the future and returns its value. Suspends the calling coroutine, which may run anywhere.
+    ///
+    /// ```swift
+    /// let channel = try bootstrap.connect(host: "example.org", port: 80).get(timeout: .seconds(5))
+    /// ```
+    ///
+    /// `wait()` in a coroutine would block the thread of all the others: on an event loop NIO ends the program there, on a
+    /// pool it takes a thread of it, or all of them. This is what to say instead.
+    ///
+    /// (Where a `main.swift` imports this, `try await future.get()` at its top level is taken for this one, by Swift 6.3, and
+    /// refused: it has to be in a function.)
+    ///
+    /// One small object beside NIO's callback. A coroutine of the future's loop is not suspended if the future has its value.
+    ///
+    /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+    /// - Throws: the future's error; `CancellationError`, `TimeoutError`: the wait has ended then, the future goes on.
+    /// - Precondition: called inside a coroutine: traps elsewhere.
+    @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+    public func get(timeout: Duration? = nil) throws -> Value {
+      try get(until: WaitDeadline.after(timeout), timeout: timeout)
+    }
+
+    /// The same with a deadline, that of `timeout`, which the error names.
+    @available(*, noasync)
+    func get(until deadline: UInt64, timeout: Duration?) throws -> Value {
+      let core = CoroutineCore.running(for: "EventLoopFuture.get()")
+      let wait = OutcomeWait<Value>(of: core)
+      whenComplete { _ = wait.settle($0) }
+      return try wait.value(core, as: .promise, until: deadline, timeout: timeout)
+    }
+  }
+
+  extension EventLoopFuture where Value: Sendable {
+    /// A case of a `select`: waits until the future is complete, and gets its value. If it has failed, `select` throws its
+    /// error, should this case be chosen.
+    ///
+    /// - Parameter handler: gets the value. Runs after the choice, on the calling coroutine; may suspend and throw.
+    public func onValue<Output>(
+      _ handler: @escaping (Value) throws -> Output
+    ) -> Select.Case<Select.Settlement<Value>, Output> {
+      Promise(self).onValue(handler)
+    }
+
+    /// A case of a `select`: waits until the future is complete, however it is.
+    ///
+    /// - Parameter handler: gets its value or its error. Runs after the choice, on the calling coroutine; may suspend and
+    ///   throw.
+    public func onEnd<Output>(
+      _ handler: @escaping (Result<Value, any Error>) throws -> Output
+    ) -> Select.Case<Select.Settlement<Value>, Output> {
+      Promise(self).onEnd(handler)
+    }
+  }
+
+  // MARK: - From one to the other
+
+  extension Promise {
+    /// A promise that is settled as the future is: for waits for several at once, for chains (`then`), `async` code.
+    ///
+    /// ```swift
+    /// let (user, page) = try values(of: Promise(users.find(name)), Coroutine { try render(name) })
+    /// ```
+    ///
+    /// Cancelling it ends the waits for it; the future goes on.
+    public init(_ future: EventLoopFuture<Value>) {
+      let (promise, resolver) = Promise.makePromise(of: Value.self)
+      self = promise
+      // One that lost to a cancel is not reported.
+      future.whenComplete { resolver.settle(with: $0) }
+    }
+  }
+
+  extension Awaitable {
+    /// A future of an event loop that is completed as this one ends, a promise or a coroutine: for handlers, and for what
+    /// else is written with futures.
+    ///
+    /// ```swift
+    /// let size = Coroutine(on: .pool) { try folder.size() }.future(on: context.eventLoop)
+    /// ```
+    ///
+    /// Callable from anywhere. An error of the coroutine counts as taken.
+    public func future(on eventLoop: any EventLoop) -> EventLoopFuture<Value> {
+      let promise = eventLoop.makePromise(of: Value.self)
+      ending.whenEnded { outcome in
+        // Not right here: the future's callbacks are not to run in the middle of whoever settles this one.
+        eventLoop.execute { promise.completeWith(outcome) }
+      }
+      return promise.futureResult
+    }
+  }
+
+  extension EventLoop {
+    /// Begins a coroutine on this loop, and returns its result as a future: `makeFutureWithTask`, for coroutines.
+    ///
+    /// ```swift
+    /// func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    ///   let name = unwrapInboundIn(data)
+    ///   let page = context.eventLoop.makeFutureWithCoroutine { try users.find(name).get().page }
+    ///   …
+    /// }
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - name: for backtraces and dumps.
+    ///   - body: runs soon, on the loop's thread. May suspend and throw; must not block.
+    public func makeFutureWithCoroutine<Value: Sendable>(
+      name: String = "", _ body: sending @escaping () throws -> Value
+    ) -> EventLoopFuture<Value> {
+      Coroutine(on: .eventLoop(self), name: name, body).future(on: self)
+    }
+  }
+#endif

@@ -1,0 +1,135 @@
+#if NIO
+  import Context
+  public import Coroutine
+  public import NIOCore
+  import Synchronization
+
+  /// Coroutines run on an event loop of SwiftNIO, one after another, between its handlers: `Coroutine(on: .eventLoop(loop))`.
+  ///
+  /// ```swift
+  /// Coroutine(on: .eventLoop(channel.eventLoop)) {
+  ///   let user = try users.find(name).get()          // an EventLoopFuture: suspends
+  ///   channel.writeAndFlush(user.page, promise: nil)
+  /// }
+  /// ```
+  ///
+  /// The code of such a coroutine is on the loop's thread: it may use what belongs to the loop, `syncOperations` and
+  /// loop-bound values among it, and must not block, nor compute for long. What becomes ready while the loop handles the
+  /// events of one wait runs after them, in one batch. What `NIOConnection`s write in it is flushed at its end, once each.
+  ///
+  /// One for each loop; it lives as long as a coroutine of the loop. A loop that is shut down while coroutines are suspended
+  /// on it can't run them any more (NIO prints that), and those who wait for them wait for ever: join them first.
+  // Unchecked: what changes belongs to the loop's thread.
+  public final class EventLoopScheduler: Scheduler, @unchecked Sendable {
+    /// Where its coroutines run.
+    public let eventLoop: any EventLoop
+    private let ready = CoroutineJobQueue()
+    /// `Fork.count` of the process whose loop it is.
+    private let madeIn = Fork.count
+    /// What has written and was not flushed.
+    private var unflushed: [any Flushable] = []
+    private var isInTurn = false
+    /// Since when it runs without the loop having looked for events.
+    private var busySince: NIODeadline?
+
+    fileprivate init(_ eventLoop: any EventLoop) {
+      self.eventLoop = eventLoop
+    }
+
+    deinit { Self.forget(eventLoop) }
+
+    public func enqueue(_ job: consuming CoroutineJob) {
+      if Fork.count != madeIn {
+        reportLeftInParent("an event loop has a coroutine to run", "run it there on a loop that was made there")
+      }
+      if ready.append(job) { eventLoop.execute { self.turn() } }
+    }
+
+    public var isCurrent: Bool { eventLoop.inEventLoop }
+    public var isSerial: Bool { true }
+
+    /// On the loop's thread.
+    private func turn() {
+      isInTurn = true
+      let isMore = ready.run(limit: Self.batch)
+      isInTurn = false
+      flush()
+      guard isMore else {
+        busySince = nil
+        return
+      }
+      // A loop looks for events only when it has nothing to execute: coroutines that yield to each other would keep it from
+      // that for ever. After a while it gets a moment without them.
+      let now = NIODeadline.now()
+      if let since = busySince, now - since >= Self.slice {
+        busySince = nil
+        eventLoop.scheduleTask(in: Self.moment) { self.turn() }
+      } else {
+        busySince = busySince ?? now
+        eventLoop.execute { self.turn() }
+      }
+    }
+
+    /// Has it flushed at the end of the turn; outside of one, of the loop's present tasks. On the loop's thread, once until it
+    /// is flushed.
+    func flushLater(_ written: any Flushable) {
+      if unflushed.isEmpty, !isInTurn { eventLoop.execute { self.flush() } }
+      unflushed.append(written)
+    }
+
+    private func flush() {
+      // What a flush wakes, or whom its handlers call, may write again.
+      while !unflushed.isEmpty {
+        let written = unflushed
+        unflushed.removeAll(keepingCapacity: true)
+        for next in written { next.flush() }
+      }
+    }
+
+    /// How many turns in a row, before the loop's other tasks.
+    private static var batch: Int { 256 }
+    private static var slice: TimeAmount { .milliseconds(1) }
+    /// Long enough not to be over when the loop looks whether it is.
+    private static var moment: TimeAmount { .microseconds(20) }
+  }
+
+  /// What gathers writes until the end of a turn.
+  protocol Flushable: AnyObject {
+    /// On the loop's thread.
+    func flush()
+  }
+
+  extension EventLoopScheduler {
+    private struct Weak {
+      weak var scheduler: EventLoopScheduler?
+    }
+
+    /// By their loops. A scheduler keeps its loop, so that an address belongs to one loop while it is listed.
+    private static let lock = Lock()
+    nonisolated(unsafe) private static var known: [ObjectIdentifier: Weak] = [:]  // guarded by `lock`
+
+    /// The scheduler of a loop, made when there is none. Callable from any thread.
+    public static func of(_ eventLoop: any EventLoop) -> EventLoopScheduler {
+      lock.withLock {
+        if let scheduler = known[ObjectIdentifier(eventLoop)]?.scheduler { return scheduler }
+        let scheduler = EventLoopScheduler(eventLoop)
+        known[ObjectIdentifier(eventLoop)] = Weak(scheduler: scheduler)
+        return scheduler
+      }
+    }
+
+    private static func forget(_ eventLoop: any EventLoop) {
+      lock.withLock {
+        // Another one may have been made meanwhile.
+        if let entry = known[ObjectIdentifier(eventLoop)], entry.scheduler == nil {
+          known[ObjectIdentifier(eventLoop)] = nil
+        }
+      }
+    }
+  }
+
+  extension Scheduler where Self == EventLoopScheduler {
+    /// An event loop of SwiftNIO: `Coroutine(on: .eventLoop(channel.eventLoop)) { … }`. See `EventLoopScheduler`.
+    public static func eventLoop(_ eventLoop: any EventLoop) -> EventLoopScheduler { .of(eventLoop) }
+  }
+#endif

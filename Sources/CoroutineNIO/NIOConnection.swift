@@ -1,0 +1,175 @@
+#if NIO
+  import Context
+  public import Coroutine
+  public import NIOCore
+
+  /// A channel of SwiftNIO as coroutines use it: reading suspends until the pipeline has delivered a message, writing while
+  /// the peer is slow.
+  ///
+  /// ```swift
+  /// let listener = try NIOListener(bootstrap, host: "127.0.0.1", port: 8080) { channel in
+  ///   try channel.pipeline.syncOperations.configureHTTPServerPipeline()
+  ///   return try NIOConnection<HTTPServerRequestPart, HTTPServerResponsePart>(wrapping: channel)
+  /// }
+  /// try listener.serve { connection in
+  ///   while let part = try connection.read() { … try connection.write(answer) }
+  /// }
+  /// ```
+  ///
+  /// **On which thread.** Its operations may be called in any coroutine. On one of the channel's own loop, where `serve` runs
+  /// them, they touch the pipeline directly; in others each write is a trip to the loop.
+  ///
+  /// **Reading is by demand.** Of what nobody reads, the channel reads a few messages ahead, and then leaves the rest to the
+  /// kernel, so that the peer has to wait. Each message goes to one reader, and none is lost where a read ends otherwise.
+  ///
+  /// **Writing is gathered.** What the coroutines of a loop write is flushed when they have all had their turn, once for each
+  /// connection; `flush()` and `writeAndFlush(_:)` do it now. While more than the channel's high watermark is not sent yet,
+  /// writing suspends.
+  ///
+  /// Copies are the same connection. With the last one the channel is closed.
+  public struct NIOConnection<Inbound: Sendable, Outbound: Sendable>: Sendable {
+    let storage: ConnectionStorage<Inbound, Outbound>
+
+    /// Wraps a channel, at the end of its pipeline. To be called in the channel's initializer, on its loop, before anything
+    /// is read: behind the handlers that make an `Inbound` of bytes.
+    ///
+    /// - Parameters:
+    ///   - channel: what to wrap.
+    ///   - readAhead: from how many messages on that nobody has read the channel stops reading, and from how few on it reads
+    ///     again. (One read of the socket may bring more at once.)
+    /// - Throws: what the pipeline throws, if it is closed already.
+    /// - Precondition: called on the channel's loop, and the channel reads ahead one message at least: traps otherwise.
+    public init(wrapping channel: any NIOCore::Channel, readAhead: ClosedRange<Int> = 2...10) throws {
+      require(
+        readAhead.lowerBound >= 0 && readAhead.upperBound > 0, "NIOConnection(readAhead: \(readAhead)) reads nothing")
+      channel.eventLoop.preconditionInEventLoop()
+      storage = ConnectionStorage(channel, readAhead: readAhead)
+      try channel.pipeline.syncOperations.addHandler(storage.handler)
+    }
+
+    /// What is wrapped: for its options and its `closeFuture`. To write to it past the connection brings the order of messages
+    /// into disorder.
+    public var channel: any NIOCore::Channel { storage.channel }
+
+    /// The loop on which the channel's handlers run.
+    public var eventLoop: any EventLoop { storage.channel.eventLoop }
+
+    /// Its name in messages and dumps: the peer's address, as far as it is known when the channel is wrapped.
+    public var name: String { storage.name }
+  }
+
+  // MARK: - Reading
+
+  extension NIOConnection {
+    /// Takes the next message that the pipeline delivers; suspends the calling coroutine until there is one.
+    ///
+    /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+    /// - Returns: the message; `nil` when the peer sends nothing more, or the channel is closed.
+    /// - Throws: `CancellationError`, `TimeoutError`, and has taken nothing; the error that a handler of the pipeline has
+    ///   reported, once what came before was read.
+    /// - Precondition: called inside a coroutine: traps elsewhere.
+    @available(*, noasync, message: "call it in a coroutine")
+    public func read(timeout: Duration? = nil) throws -> Inbound? {
+      let message: Inbound
+      do {
+        message = try storage.inbound.elements.receive(timeout: timeout)
+      } catch is ChannelClosed<Inbound> {
+        return nil
+      }
+      storage.inbound.tookOne()
+      return message
+    }
+
+    /// A case of a `select`: the next message, or `nil` at the end. If a handler of the pipeline has reported an error, that
+    /// is the end too; `read()` throws it.
+    ///
+    /// - Parameter handler: gets the message. Runs after the choice, on the calling coroutine; may suspend and throw.
+    public func onRead<Output>(
+      _ handler: @escaping (Inbound?) throws -> Output
+    ) -> Select.Case<Select.Next<Inbound>, Output> {
+      storage.inbound.elements.onNext { [storage] message in
+        if message != nil { storage.inbound.tookOne() }
+        return try handler(message)
+      }
+    }
+  }
+
+  // MARK: - Writing
+
+  extension NIOConnection {
+    /// Gives a message to the pipeline, to be flushed at the end of the loop's turn; suspends the calling coroutine while the
+    /// peer is slow.
+    ///
+    /// That it returns does not say that the message was sent: an error of that closes the channel, and the next operation
+    /// tells it. `writeAndFlush(_:timeout:)` waits for that.
+    ///
+    /// - Parameter timeout: how long to wait at most until the channel takes it; zero or less: not at all; `nil`: for ever.
+    /// - Throws: `CancellationError`, `TimeoutError`, and has written nothing; once the channel is closed, what a handler has
+    ///   reported, or `ChannelError.ioOnClosedChannel`.
+    /// - Precondition: called inside a coroutine: traps elsewhere.
+    @available(*, noasync, message: "call it in a coroutine")
+    public func write(_ message: Outbound, timeout: Duration? = nil) throws {
+      try storage.waitUntilWritable(timeout)
+      try storage.onLoop { handler in handler.write(message, promise: nil) }
+    }
+
+    /// Gives a message to the pipeline, and suspends the calling coroutine until the system has taken it, and all before it.
+    ///
+    /// - Parameter timeout: how long to wait at most; `nil`: for ever.
+    /// - Throws: `CancellationError`, `TimeoutError`: then the message may still be sent; the error of the write; once the
+    ///   channel is closed, what a handler has reported, or `ChannelError.ioOnClosedChannel`.
+    /// - Precondition: called inside a coroutine: traps elsewhere.
+    @available(*, noasync, message: "call it in a coroutine")
+    public func writeAndFlush(_ message: Outbound, timeout: Duration? = nil) throws {
+      let deadline = WaitDeadline.after(timeout)
+      try storage.waitUntilWritable(timeout)
+      let written = eventLoop.makePromise(of: Void.self)
+      storage.onLoopSoon { handler in
+        handler.write(message, promise: written)
+        handler.flush()
+      }
+      try written.futureResult.get(until: deadline, timeout: timeout)
+    }
+
+    /// Sends what was written, without waiting for the end of the turn. Callable from any thread.
+    public func flush() { storage.onLoopSoon { $0.flush() } }
+  }
+
+  // MARK: - Ending
+
+  extension NIOConnection {
+    /// Ends this side's half of the connection: the peer reads what was written, then the end. Reading goes on, if the
+    /// channel's option `allowRemoteHalfClosure` is set, until the peer ends its half. Suspends the calling coroutine until
+    /// all is sent.
+    ///
+    /// - Throws: `CancellationError`; `ChannelError.operationUnsupported` where the channel has no halves; other errors of the
+    ///   channel.
+    /// - Precondition: called inside a coroutine: traps elsewhere.
+    @available(*, noasync, message: "call it in a coroutine")
+    public func finishWriting() throws {
+      let ended = eventLoop.makePromise(of: Void.self)
+      storage.onLoopSoon { $0.closeOutput(promise: ended) }
+      try ended.futureResult.get()
+    }
+
+    /// Closes the channel when what was written is sent, and returns at once. Callable from any thread; again: without effect.
+    ///
+    /// A peer that does not read what was written keeps the channel open. `channel.close(promise: nil)` is not so patient.
+    public func close() { storage.onLoopSoon { $0.close() } }
+
+    /// Whether the channel is closed.
+    public var isClosed: Bool { storage.writability.isClosed }
+
+    /// Closes it and waits until that is done. A caller that is cancelled makes short work of it.
+    func closeAndWait() {
+      close()
+      // How it was closed is not asked.
+      do { try channel.closeFuture.get() } catch is CancellationError { channel.close(promise: nil) } catch {}
+    }
+  }
+
+  extension NIOConnection: CustomStringConvertible {
+    /// Its name.
+    public var description: String { name }
+  }
+#endif

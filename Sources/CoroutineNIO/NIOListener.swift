@@ -1,0 +1,228 @@
+#if NIO
+  import Context
+  import Coroutine
+  import CoroutineIO
+  public import NIOCore
+  public import NIOPosix
+
+  /// Where clients connect to, by SwiftNIO: `serve` handles the connections, `accept` gets one.
+  ///
+  /// ```swift
+  /// let bootstrap = ServerBootstrap(group: group).serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+  /// let listener = try NIOListener(bootstrap, host: "127.0.0.1", port: 8080) { channel in
+  ///   try channel.pipeline.syncOperations.configureHTTPServerPipeline()
+  ///   return try NIOConnection<HTTPServerRequestPart, HTTPServerResponsePart>(wrapping: channel)
+  /// }
+  /// try listener.serve { connection in
+  ///   while let part = try connection.read() { … }
+  /// }
+  /// ```
+  ///
+  /// A few connections are accepted ahead of demand; the others wait in the system's queue. Copies are the same listener, for
+  /// any thread; it is closed with the last one.
+  public struct NIOListener<Inbound: Sendable, Outbound: Sendable>: Sendable {
+    private let storage: ListenerStorage<NIOConnection<Inbound, Outbound>>
+
+    /// Listens at an address of this machine. Suspends the calling coroutine until that is so.
+    ///
+    /// The bootstrap's options hold, and its `serverChannelInitializer`; its `childChannelInitializer` is replaced.
+    ///
+    /// - Parameters:
+    ///   - bootstrap: has the loops on which the connections are to be.
+    ///   - host: an address, or a name that is resolved.
+    ///   - port: 0: one that is free, which `localAddress` tells.
+    ///   - initializer: adds the handlers to a new connection's channel, on its loop, and wraps it. If it throws, the
+    ///     connection is closed.
+    /// - Throws: `CancellationError`; `IOError` of NIO, such as EADDRINUSE.
+    /// - Precondition: called inside a coroutine: traps elsewhere.
+    @available(*, noasync, message: "call it in a coroutine")
+    public init(
+      _ bootstrap: ServerBootstrap, host: String, port: Int,
+      initializer: @escaping @Sendable (any NIOCore::Channel) throws -> NIOConnection<Inbound, Outbound>
+    ) throws {
+      try self.init(bootstrap, initializer) { $0.bind(host: host, port: port) }
+    }
+
+    /// Listens at an address of this machine, that of a Unix socket for example. As the form with host and port.
+    ///
+    /// - Throws: `CancellationError`; `IOError` of NIO, such as EADDRINUSE.
+    /// - Precondition: called inside a coroutine: traps elsewhere.
+    @available(*, noasync, message: "call it in a coroutine")
+    public init(
+      _ bootstrap: ServerBootstrap, at address: NIOCore::SocketAddress,
+      initializer: @escaping @Sendable (any NIOCore::Channel) throws -> NIOConnection<Inbound, Outbound>
+    ) throws {
+      try self.init(bootstrap, initializer) { $0.bind(to: address) }
+    }
+
+    private init(
+      _ bootstrap: ServerBootstrap,
+      _ initializer: @escaping @Sendable (any NIOCore::Channel) throws -> NIOConnection<Inbound, Outbound>,
+      bind: (ServerBootstrap) -> EventLoopFuture<any NIOCore::Channel>
+    ) throws {
+      // The loop of the server's channel is known when it is bound; by then clients may have come.
+      let arrivals = Arrivals<NIOConnection<Inbound, Outbound>>()
+      let bound = bind(
+        bootstrap.serverChannelOption(.autoRead, value: false).childChannelInitializer { channel in
+          channel.eventLoop.makeCompletedFuture {
+            let connection = try initializer(channel)
+            // Not before: until then nothing can be written.
+            connection.storage.handler.onActive = { arrivals.queue?.append(connection) }
+          }
+        })
+      // A cancel would leave a bound socket to nobody.
+      let channel = try withCancellationShield { try bound.get() }
+      let storage = ListenerStorage<NIOConnection<Inbound, Outbound>>(channel)
+      arrivals.queue = storage.accepted
+      self.storage = storage
+      try channel.eventLoop.submit {
+        try channel.pipeline.syncOperations.addHandler(AcceptGate(storage.accepted), position: .first)
+      }.flatMap { channel.setOption(.autoRead, value: true) }.get()
+    }
+
+    /// The channel that listens.
+    public var channel: any NIOCore::Channel { storage.channel }
+
+    /// Where it listens; `nil` once it is closed.
+    public var localAddress: NIOCore::SocketAddress? { storage.channel.localAddress }
+
+    /// Suspends the calling coroutine until there is a connection. Several coroutines may wait: each gets another one.
+    ///
+    /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+    /// - Throws: `TimeoutError`, `CancellationError`; `ChannelError.ioOnClosedChannel` if it is closed.
+    /// - Precondition: called inside a coroutine: traps elsewhere.
+    @available(*, noasync, message: "call it in a coroutine")
+    public func accept(timeout: Duration? = nil) throws -> NIOConnection<Inbound, Outbound> {
+      let connection: NIOConnection<Inbound, Outbound>
+      do {
+        connection = try storage.accepted.elements.receive(timeout: timeout)
+      } catch is ChannelClosed<NIOConnection<Inbound, Outbound>> {
+        throw ChannelError.ioOnClosedChannel
+      }
+      storage.accepted.tookOne()
+      return connection
+    }
+
+    /// Stops listening: coroutines that wait in `accept` throw; connections that were accepted go on, but those that nobody
+    /// has taken are closed. Callable from any thread; again: without effect.
+    public func close() { storage.close() }
+
+    /// Handles connections, each in a coroutine of its own on its channel's loop, until the calling coroutine is cancelled or
+    /// the listener closed.
+    ///
+    /// ```swift
+    /// let server = Coroutine(name: "server") {
+    ///   try listener.serve(limit: 10_000) { connection in
+    ///     while let bytes = try connection.read(timeout: .seconds(60)) { try connection.write(bytes) }
+    ///   }
+    /// }
+    /// …
+    /// server.cancel()             // no new connections; those that run have ten seconds to end
+    /// ```
+    ///
+    /// The coroutines are named after their peers. When a handler has returned or thrown, what it has written is sent, and
+    /// the connection closed. An error of one never ends the others.
+    ///
+    /// When it is cancelled, or the listener closed, it takes no more connections, waits for those that run, for as long as
+    /// `grace` at most, then cancels them, and waits for their ends. The listener itself stays open.
+    ///
+    /// - Parameters:
+    ///   - limit: how many connections are handled at a time, at least 1; a few more may be accepted, and wait. `nil`: any
+    ///     number.
+    ///   - grace: how long the connections may go on after the end; zero or less: they are cancelled at once.
+    ///   - stackSize: of each connection's coroutine; `nil` for the default.
+    ///   - onError: told of each error of a handler, in the connection's coroutine, except that of one which was cancelled
+    ///     at the end. `nil`: `CoroutineErrors.unhandled` is told of the first error of each kind, and at the end, how many
+    ///     there were.
+    ///   - handler: what is done with a connection. Runs on the loop's thread: may suspend and throw, must not block.
+    /// - Throws: `CancellationError` when it was cancelled. Nothing if the listener was closed.
+    /// - Precondition: called inside a coroutine: traps elsewhere.
+    @available(*, noasync, message: "call it in a coroutine")
+    public func serve(
+      limit: Int? = nil, grace: Duration = .seconds(10), stackSize: Int? = nil,
+      onError: (@Sendable (_ error: any Error, _ connection: NIOConnection<Inbound, Outbound>) -> Void)? = nil,
+      _ handler: @escaping @Sendable (NIOConnection<Inbound, Outbound>) throws -> Void
+    ) throws {
+      _ = CoroutineCore.running(for: "serve")
+      let name = localAddress.map { "\($0)" } ?? "a closed listener"
+      require(limit ?? 1 > 0, "serve(limit: \(limit ?? 0)) at \(name): at least one connection has to be allowed")
+      let connections = RunningConnections(limit: limit, name: name)
+      let errors = ServingErrors(origin: "serving \(name)", onError: onError)
+      defer { errors.reportRest() }
+      var failure: (any Error)?
+      do {
+        while true {
+          try connections.waitForRoom()
+          do {
+            let connection = try accept()
+            connections.start(
+              on: .eventLoop(connection.eventLoop), name: connection.name, stackSize: stackSize
+            ) { isCancelled in
+              defer { connection.closeAndWait() }
+              do { try handler(connection) } catch {
+                if !(isCancelled() && error is CancellationError) { errors.report(error, of: connection) }
+              }
+            }
+          } catch {
+            connections.giveBackRoom()
+            throw error
+          }
+        }
+      } catch ChannelError.ioOnClosedChannel {
+      } catch {
+        failure = error
+      }
+      withCancellationShield { connections.end(after: grace) }
+      if let failure { throw failure }
+    }
+  }
+
+  /// What the copies of a listener share: when it goes, the channel is closed.
+  private final class ListenerStorage<Connection: Sendable>: Sendable {
+    let channel: any NIOCore::Channel
+    let accepted: DemandQueue<Connection>
+
+    init(_ channel: any NIOCore::Channel) {
+      self.channel = channel
+      let address = channel.localAddress.map { "\($0)" } ?? ""
+      accepted = DemandQueue(of: channel.eventLoop, readAhead: 4...16, name: "connections at \(address)")
+    }
+
+    deinit { channel.close(promise: nil) }
+
+    func close() {
+      channel.close(promise: nil)
+      accepted.elements.close()
+      // With the last copy of each, it is closed.
+      while case .received = accepted.elements.tryReceive() {}
+    }
+  }
+
+  /// Where new connections go, once that is known.
+  // Unchecked: written before the server's channel reads for the first time.
+  private final class Arrivals<Connection: Sendable>: @unchecked Sendable {
+    var queue: DemandQueue<Connection>?
+  }
+
+  /// In the pipeline of the server's channel: has it accept no more than are wanted.
+  // Unchecked: belongs to the loop's thread.
+  private final class AcceptGate<Connection: Sendable>: ChannelDuplexHandler, @unchecked Sendable {
+    typealias InboundIn = Any
+    typealias OutboundIn = Never
+
+    private let accepted: DemandQueue<Connection>
+
+    init(_ accepted: DemandQueue<Connection>) {
+      self.accepted = accepted
+    }
+
+    func read(context: ChannelHandlerContext) { accepted.read(context) }
+
+    func channelInactive(context: ChannelHandlerContext) {
+      accepted.close()
+      context.fireChannelInactive()
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) { accepted.close() }
+  }
+#endif

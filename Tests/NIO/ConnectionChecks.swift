@@ -1,0 +1,208 @@
+import Coroutine
+import CoroutineNIO
+import NIOCore
+import NIOPosix
+import Synchronization
+
+/// Counts the flushes that pass it.
+private final class FlushCounter: ChannelOutboundHandler, Sendable {
+  typealias OutboundIn = ByteBuffer
+  let count = Atomic<Int>(0)
+
+  func flush(context: ChannelHandlerContext) {
+    count.add(1, ordering: .relaxed)
+    context.flush()
+  }
+}
+
+/// Reports an error when a message says so.
+private final class Complaining: ChannelInboundHandler, Sendable {
+  typealias InboundIn = ByteBuffer
+  typealias InboundOut = ByteBuffer
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    let bytes = Self.unwrapInboundIn(data)
+    if String(buffer: bytes).hasSuffix("!") {
+      context.fireChannelRead(data)
+      context.fireErrorCaught(Failure())
+    } else {
+      context.fireChannelRead(data)
+    }
+  }
+}
+
+/// Writes until the peer, who does not read, holds it up, and then lets it read: nothing is lost, nothing written twice.
+private func expectBackPressure(on scheduler: some Scheduler, _ client: Bytes, _ server: Bytes) throws {
+  let piece = ByteBuffer(repeating: 7, count: 1 << 16)
+  let writer = Coroutine(on: scheduler) {
+    var count = 0
+    do {
+      while count < 1 << 30 {
+        try client.write(piece, timeout: .milliseconds(100))
+        count += piece.readableBytes
+      }
+    } catch is TimeoutError {}
+    return count
+  }
+  let written = try writer.get()
+  try expect("held up before it has written a gigabyte", written < 1 << 30)
+  client.close()
+  try expect("bytes that arrive", try server.countToEnd(), written)
+}
+
+let connectionChecks = [
+  Check("messagesComeInTheirOrderAndThenTheEnd") {
+    let (client, server) = try makePair()
+    let sum = Coroutine(on: .eventLoop(server.eventLoop)) { try server.countToEnd() }
+    for number in 0..<1000 { try client.write(text("\(number % 10)")) }
+    client.close()
+    try expect("bytes", try sum.get(), 1000)
+    try expect("nothing after the end", try server.read() == nil)
+  },
+
+  Check("aSlowReaderHoldsUpAWriterOfTheLoop") {
+    let (client, server) = try makePair()
+    try expectBackPressure(on: .eventLoop(client.eventLoop), client, server)
+  },
+
+  Check("aSlowReaderHoldsUpAWriterOfThePool") {
+    let (client, server) = try makePair()
+    try expectBackPressure(on: .pool, client, server)
+  },
+
+  Check("aReadThatIsCancelledLosesNothing") {
+    let (client, server) = try makePair()
+    for number in 0..<200 {
+      let reader = Coroutine { try server.read() }
+      Coroutine { reader.cancel() }
+      try client.write(text("\(number % 10)"))
+      do {
+        try expect("what was read", try reader.get().map { String(buffer: $0) }, "\(number % 10)")
+      } catch is CancellationError {
+        try expect("what was left", try server.readText(1), "\(number % 10)")
+      }
+    }
+    try expectError(TimeoutError.self) { _ = try server.read(timeout: .zero) }
+  },
+
+  Check("whatIsWrittenInATurnIsFlushedOnce") {
+    let counter = FlushCounter()
+    let (client, server) = try makePair { try $0.pipeline.syncOperations.addHandler(counter) }
+    let loop = server.eventLoop
+    // They all begin in one turn: that of the first, which is told to the loop before the others are there.
+    try Coroutine(on: .eventLoop(loop)) {
+      let writers = (0..<5).map { _ in Coroutine { for _ in 0..<3 { try server.write(text("x")) } } }
+      for writer in writers { try writer.get() }
+    }.get()
+    try expect("what arrives", try client.readText(15), "xxxxxxxxxxxxxxx")
+    try expect("flushes", counter.count.load(ordering: .relaxed), 1)
+  },
+
+  Check("aWriteIsFlushedAlsoInAnImmediateCoroutineOfAHandler") {
+    let (client, server) = try makePair()
+    let job = try server.eventLoop.submit {
+      Coroutine.immediate(on: .eventLoop(server.eventLoop)) { try server.write(text("at once")) }
+    }.get()
+    try job.get()
+    try expect("what arrives", try client.readText(7), "at once")
+  },
+
+  Check("aWriteThatIsFlushedIsWithTheSystemWhenItReturns") {
+    let (client, server) = try makePair()
+    for scheduler in [EventLoopScheduler.of(server.eventLoop) as any Scheduler, ThreadPool.shared] {
+      func write(on scheduler: some Scheduler) throws {
+        try Coroutine(on: scheduler) { try server.writeAndFlush(text("now"), timeout: .seconds(30)) }.get()
+      }
+      try write(on: scheduler)
+      try expect("what arrives", try client.readText(3), "now")
+    }
+  },
+
+  Check("aCloseSendsFirstWhatWasWritten") {
+    let (client, server) = try makePair(highWatermark: 64 << 20)
+    let piece = ByteBuffer(repeating: 1, count: 1 << 20)
+    try Coroutine(on: .eventLoop(server.eventLoop)) {
+      for _ in 0..<16 { try server.write(piece) }
+      server.close()
+    }.get()
+    try expect("bytes", try client.countToEnd(), 16 << 20)
+  },
+
+  Check("theLastCopyClosesTheChannel") {
+    let server = try Coroutine { try makePair().server }.get()
+    try expect("the end", try server.read() == nil)
+  },
+
+  Check("afterTheCloseOperationsThrow") {
+    let (client, server) = try makePair()
+    server.close()
+    try expect("the peer's end", try client.read() == nil)
+    try wait { server.isClosed }
+    try expectError(ChannelError.self) { try server.write(text("late")) }
+    try expectError(ChannelError.self) { try server.writeAndFlush(text("late")) }
+    try expectError(ChannelError.self) { try server.finishWriting() }
+    try expect("read", try server.read() == nil)
+    server.close()
+    server.flush()
+  },
+
+  Check("aWriterThatWaitsLearnsOfTheClose") {
+    let (client, server) = try makePair()
+    let writer = Coroutine(on: .eventLoop(client.eventLoop)) {
+      let piece = ByteBuffer(repeating: 7, count: 1 << 16)
+      while true { try client.write(piece) }
+    }
+    try wait { writer.suspension?.waitsFor == "write on NIO connection \(client.name)" }
+    client.channel.close(promise: nil)
+    try expectError(ChannelError.self) { _ = try writer.get() }
+    server.close()
+  },
+
+  Check("anErrorOfAHandlerIsReadAfterWhatCameBefore") {
+    let (client, server) = try makePair { try $0.pipeline.syncOperations.addHandler(Complaining()) }
+    try client.write(text("help!"))
+    try expect("what came before", try server.readText(5), "help!")
+    try expectError(Failure.self) { _ = try server.read() }
+  },
+
+  Check("theHalvesOfAConnectionEndByThemselves") {
+    let (client, server) = try makePair(halves: true)
+    try client.write(text("request"))
+    try client.finishWriting()
+    try expect("request", try server.readText(100), "request")
+    try server.write(text("answer"))
+    try server.finishWriting()
+    try expect("answer", try client.readText(100), "answer")
+  },
+
+  Check("aReadIsACaseOfASelect") {
+    let (client, server) = try makePair()
+    let stop = Coroutine::Channel<Int>()
+    func next() throws -> String {
+      try select {
+        server.onRead { $0.map { String(buffer: $0) } ?? "end" }
+        stop.onReceive { "stop \($0)" }
+      }
+    }
+    try client.writeAndFlush(text("a"))
+    try expect("chosen", try next(), "a")
+    let job = Coroutine { try stop.send(1) }
+    try expect("chosen", try next(), "stop 1")
+    try job.get()
+    client.close()
+    try expect("chosen", try next(), "end")
+  },
+
+  Check("aCancelEndsAWriteBeforeItBegins") {
+    let (client, server) = try makePair()
+    let log = Log()
+    let writer = Coroutine(on: .eventLoop(client.eventLoop)) {
+      Coroutine.current?.cancel()
+      do { try client.write(text("no")) } catch { log.add("\(type(of: error))") }
+    }
+    try writer.join()
+    try expect("error", log.all, ["CancellationError"])
+    client.close()
+    try expect("bytes", try server.countToEnd(), 0)
+  },
+]

@@ -1,0 +1,182 @@
+import Coroutine
+import CoroutineNIO
+import NIOCore
+import NIOPosix
+import Synchronization
+
+private func echo(_ connection: Bytes) throws {
+  while let bytes = try connection.read() { try connection.write(bytes) }
+}
+
+let serverChecks = [
+  Check("manyMoreConnectionsThanAreAcceptedAheadAreAllServed") {
+    let listener = try listen()
+    let server = Coroutine(on: .pool) { try listener.serve(limit: 30, echo) }
+    let clients = (0..<200).map { number in
+      Coroutine(on: .pool) {
+        let client = try connect(listener)
+        try client.write(text("hello"))
+        try expect("echo", try client.readText(5), "hello")
+        client.close()
+        try expect("end", try client.read() == nil)
+      }
+    }
+    for client in clients { try client.get() }
+    server.cancel()
+    try expectError(CancellationError.self) { try server.get() }
+  },
+
+  Check("noMoreRunThanTheLimitAllows") {
+    let listener = try listen()
+    let running = Atomic<Int>(0)
+    let most = Atomic<Int>(0)
+    let gate = Coroutine::Channel<Int>()
+    let server = Coroutine(on: .pool) {
+      try listener.serve(limit: 2) { connection in
+        let now = running.add(1, ordering: .relaxed).newValue
+        _ = most.max(now, ordering: .relaxed)
+        _ = try gate.receive()
+        running.subtract(1, ordering: .relaxed)
+        try connection.write(text("done"))
+      }
+    }
+    let clients = try (0..<10).map { _ in try connect(listener) }
+    for number in 0..<10 { try gate.send(number) }
+    for client in clients { try expect("answer", try client.readText(4), "done") }
+    try expect("at once", most.load(ordering: .relaxed), 2)
+    server.cancel()
+    try server.join()
+  },
+
+  Check("aHandlerRunsOnItsConnectionsLoopAndIsNamedAfterThePeer") {
+    let listener = try listen()
+    let seen = Coroutine::Channel<Bool>(capacity: .unbounded)
+    let server = Coroutine(on: .pool) {
+      try listener.serve { connection in
+        let name = Coroutine.current.map { $0.name } ?? ""
+        try seen.send(connection.eventLoop.inEventLoop && name == connection.name && name.hasPrefix("127.0.0.1:"))
+      }
+    }
+    let client = try connect(listener)
+    try expect("end", try client.read() == nil)
+    try expect("there", try seen.receive())
+    server.cancel()
+    try server.join()
+  },
+
+  Check("aServerThatIsCancelledLetsItsConnectionsEndInTheirTime") {
+    let listener = try listen()
+    let server = Coroutine(on: .pool) { try listener.serve(grace: .seconds(50), echo) }
+    let client = try connect(listener)
+    try client.write(text("one"))
+    try expect("echo", try client.readText(3), "one")
+    server.cancel()
+    try client.write(text("two"))
+    try expect("echo during the grace", try client.readText(3), "two")
+    client.close()
+    try expectError(CancellationError.self) { try server.get() }
+  },
+
+  Check("aServerWithoutGraceCancelsItsConnections") {
+    let listener = try listen()
+    let log = Log()
+    let server = Coroutine(on: .pool) {
+      try listener.serve(grace: .zero, onError: { error, _ in log.add("\(error)") }, echo)
+    }
+    let client = try connect(listener)
+    try client.write(text("one"))
+    try expect("echo", try client.readText(3), "one")
+    server.cancel()
+    try expectError(CancellationError.self) { try server.get() }
+    try expect("end", try client.read() == nil)
+    try expect("errors", log.all, [])
+  },
+
+  Check("aPeerThatDoesNotReadHoldsTheEndUpNoLongerThanTheGrace") {
+    let listener = try listen(highWatermark: 64 << 20)
+    let server = Coroutine(on: .pool) {
+      try listener.serve(grace: .milliseconds(10)) { connection in
+        for _ in 0..<16 { try connection.write(ByteBuffer(repeating: 1, count: 1 << 20)) }
+      }
+    }
+    let client = try connect(listener)
+    // It reads nothing any more beyond what it has read ahead.
+    _ = try client.read()
+    server.cancel()
+    try expectError(CancellationError.self) { try server.get() }
+  },
+
+  Check("anErrorOfOneHandlerIsToldAndEndsNoOther") {
+    let listener = try listen()
+    let log = Log()
+    let server = Coroutine(on: .pool) {
+      try listener.serve(onError: { error, connection in log.add("\(error)") }) { connection in
+        while let bytes = try connection.read() {
+          if String(buffer: bytes) == "fail" { throw Failure() }
+          try connection.write(bytes)
+        }
+      }
+    }
+    let (good, bad) = (try connect(listener), try connect(listener))
+    try bad.write(text("fail"))
+    try expect("end", try bad.read() == nil)
+    try good.write(text("one"))
+    try expect("echo", try good.readText(3), "one")
+    try expect("errors", log.all, ["\(Failure())"])
+    good.close()
+    server.cancel()
+    try server.join()
+  },
+
+  Check("aConnectionWhoseInitializerThrowsIsClosedAndEndsNoOther") {
+    let count = Atomic<Int>(0)
+    let listener = try listen { _ in
+      if count.add(1, ordering: .relaxed).newValue == 1 { throw Failure() }
+    }
+    let server = Coroutine(on: .pool) { try listener.serve(echo) }
+    let bad = try connect(listener)
+    // The system may have told that it was reset.
+    do { try expect("end", try bad.read() == nil) } catch is IOError {}
+    let good = try connect(listener)
+    try good.write(text("one"))
+    try expect("echo", try good.readText(3), "one")
+    good.close()
+    server.cancel()
+    try server.join()
+  },
+
+  Check("aListenerThatIsClosedEndsItsServerWithoutAnError") {
+    let listener = try listen()
+    let server = Coroutine(on: .pool) { try listener.serve(echo) }
+    let client = try connect(listener)
+    try client.write(text("one"))
+    try expect("echo", try client.readText(3), "one")
+    listener.close()
+    try expectError(ChannelError.self) { _ = try listener.accept() }
+    client.close()
+    try server.get()
+  },
+
+  Check("aListenerThatIsGoneListensNoLonger") {
+    let address = try Coroutine { try listen().localAddress }.get()
+    guard let address else { throw Unexpected(description: "no address") }
+    while true {
+      // It is closed in the background.
+      do {
+        let client = try ClientBootstrap(group: group).connect(to: address) { try Bytes(wrapping: $0) }
+        client.close()
+      } catch is IOError { return }
+    }
+  },
+
+  Check("whoCannotConnectLearnsWhy") {
+    let listener = try listen()
+    let port = listener.localAddress?.port ?? 0
+    listener.close()
+    try listener.channel.closeFuture.get()
+    do {
+      _ = try ClientBootstrap(group: group).connect(host: "127.0.0.1", port: port) { try Bytes(wrapping: $0) }
+    } catch is NIOConnectionError { return }
+    throw Unexpected(description: "no NIOConnectionError")
+  },
+]

@@ -1,0 +1,28 @@
+// CoroutineNIO against real event loops and sockets: run by scripts/test-dependent.sh, as a package that depends on this one.
+import Coroutine
+import CoroutineNIO
+import Glibc
+import NIOCore
+import NIOPosix
+
+/// Two loops: a connection's and another one.
+let group = MultiThreadedEventLoopGroup(numberOfThreads: 2)
+
+/// NIO's own way to wait is still that of `async` code.
+func getInAsyncCode() async throws -> Int { try await group.next().submit { 1 }.get() }
+
+let checks = schedulerChecks + futureChecks + connectionChecks + serverChecks
+let chosen = CommandLine.arguments.dropFirst()
+var failures = try await getInAsyncCode() == 1 ? 0 : 1
+for check in checks where chosen.isEmpty || chosen.contains(check.name) {
+  do {
+    try await Coroutine(on: .pool, name: check.name) {
+      try withTimeout(.seconds(60)) { try check.body() }
+    }.value
+  } catch {
+    failures += 1
+    print("\(check.name): \(error)")
+  }
+}
+try await group.shutdownGracefully()
+print(failures == 0 ? "all as expected" : "\(failures) of \(checks.count) failed")
