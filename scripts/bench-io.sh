@@ -3,9 +3,10 @@
 # and of 64 KiB (the load is Peers/c/load.c). The server on one processor, the load on another, the server's CPU time per
 # request, interleaved rounds, the median of them. `coroutines-2` is the same server on both processors.
 #
-#   scripts/bench-io.sh [rounds] [seconds a round]
+#   scripts/bench-io.sh [rounds] [seconds a round] [server...]
 #
-# The report is printed, and kept in .build-bench/io.txt.
+# The servers are epoll-in-C, coroutines, nio-coroutines (on SwiftNIO's event loop), nio-handlers, nio-async (its
+# NIOAsyncChannel), go-net; all of them if none is named. The report is printed, and kept in .build-bench/io.txt.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -78,8 +79,11 @@ measure() {  # measure <name> <workload> <connections> <port> <processors> <comm
 
 median() { tr ' ' '\n' <<< "$1" | grep . | sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
 
-names=(epoll-in-C coroutines coroutines-2 nio-handlers)
-if [[ -x $programs/go-net ]]; then names+=(go-net); fi
+names=("${@:3}")
+if ((${#names[@]} == 0)); then
+  names=(epoll-in-C coroutines coroutines-2 nio-coroutines nio-handlers nio-async)
+  if [[ -x $programs/go-net ]]; then names+=(go-net); fi
+fi
 workloads=("http 64" "http 256" "echo_64 64" "echo_65536 64")
 port=$first_port
 one=${processors[0]} both=${processors[0]},${processors[1]}
@@ -89,12 +93,15 @@ for ((round = 0; round < rounds; round++)); do
     mode=()
     if [[ $workload == echo_* ]]; then mode=(echo); fi
     for name in "${names[@]}"; do
+      if [[ $workload == echo_* && $name == nio-@(coroutines|async) ]]; then continue; fi  # these answer HTTP alone
       port=$((port + 1))
       case $name in
         epoll-in-C) on=$one command=("$programs/epoll-server") ;;
         coroutines) on=$one command=(env COROUTINE_THREADS=1 "$swift_programs/coroutine-server") ;;
         coroutines-2) on=$both command=(env COROUTINE_THREADS=2 "$swift_programs/coroutine-server") ;;
+        nio-coroutines) on=$one command=("$swift_programs/nio-coroutine-server") ;;
         nio-handlers) on=$one command=("$swift_programs/nio-server") ;;
+        nio-async) on=$one command=("$swift_programs/nio-async-server") ;;
         go-net) on=$one command=(env GOMAXPROCS=1 "$programs/go-net") ;;
       esac
       measure "$name" "$workload" "$connections" "$port" "$on" "${command[@]}" "$port" "${mode[@]}"
@@ -102,15 +109,22 @@ for ((round = 0; round < rounds; round++)); do
   done
 done
 
+ratio() {  # ratio <name> <workload and connections> <value>: what that server takes of it
+  local own=${samples["$1 $2"]:-}
+  if [[ -z $own ]]; then return; fi
+  awk -v a="$(median "$own")" -v b="$3" 'BEGIN { printf "%.2f of it", a / b }'
+}
+
 {
-  printf '%-11s %-13s %5s %16s %14s   %s\n' workload server conn. "us CPU/request" "coroutines' is" "99th percentile, by round"
+  printf '%-11s %-14s %5s %16s %14s %18s   %s\n' workload server conn. "us CPU/request" "coroutines' is" \
+    "nio-coroutines' is" "99th percentile, by round"
   for entry in "${workloads[@]}"; do
     read -r workload connections <<< "$entry"
-    own=$(median "${samples["coroutines $entry"]}")
     for name in "${names[@]}"; do
+      if [[ -z ${samples["$name $entry"]:-} ]]; then continue; fi
       value=$(median "${samples["$name $entry"]}")
-      printf '%-11s %-13s %5d %16s %14s   %s\n' "$workload" "$name" "$connections" "$value" \
-        "$(awk -v a="$own" -v b="$value" 'BEGIN { printf "%.2f of it", a / b }')" "${latencies["$name $entry"]}"
+      printf '%-11s %-14s %5d %16s %14s %18s   %s\n' "$workload" "$name" "$connections" "$value" \
+        "$(ratio coroutines "$entry" "$value")" "$(ratio nio-coroutines "$entry" "$value")" "${latencies["$name $entry"]}"
     done
   done
 } | tee .build-bench/io.txt

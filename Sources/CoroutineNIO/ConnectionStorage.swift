@@ -1,23 +1,29 @@
 #if NIO
   import Context
   import Coroutine
-  import NIOCore
+  public import NIOCore
 
   /// What the copies of a connection share: when it goes, the channel is closed.
+  ///
+  /// Neither this nor the handler knows the types of the messages, which are put on and taken off in the caller's code,
+  /// where the compiler knows them: generic code that it does not is slow.
   // Unchecked: constant; the handler is touched on the loop's thread only, but for what it says itself.
-  final class ConnectionStorage<Inbound: Sendable, Outbound: Sendable>: @unchecked Sendable {
+  @usableFromInline
+  final class ConnectionStorage: @unchecked Sendable {
     let channel: any NIOCore::Channel
+    let eventLoop: any EventLoop
     let name: String
-    let handler: ConnectionHandler<Inbound, Outbound>
-
-    var inbound: DemandQueue<Inbound> { handler.inbound }
+    let handler: ConnectionHandler
+    let inbound: DemandQueue<ErasedMessage>
     /// Whom writers wait for.
-    var writability: ReadinessStorage { handler.writability }
+    let writability: ReadinessStorage
 
     init(_ channel: any NIOCore::Channel, readAhead: ClosedRange<Int>) {
       self.channel = channel
+      eventLoop = channel.eventLoop
       name = channel.remoteAddress.map(Self.text) ?? ""
       handler = ConnectionHandler(of: channel, readAhead: readAhead, name: name)
+      (inbound, writability) = (handler.inbound, handler.writability)
     }
 
     deinit {
@@ -25,33 +31,52 @@
     }
 
     /// Does something with the handler, right now or as soon as the loop comes to it. From any thread.
-    func onLoopSoon(_ body: @escaping @Sendable (ConnectionHandler<Inbound, Outbound>) -> Void) {
-      if channel.eventLoop.inEventLoop {
+    func onLoopSoon(_ body: @escaping @Sendable (ConnectionHandler) -> Void) {
+      if eventLoop.inEventLoop {
         body(handler)
       } else {
-        channel.eventLoop.execute { [handler] in body(handler) }
+        eventLoop.execute { [handler] in body(handler) }
       }
     }
 
-    /// The same for a coroutine, which is suspended until it is done. So one that runs elsewhere can't have more on the way
-    /// than the loop has seen, whose `isWritable` it asks.
-    func onLoop(_ body: @escaping @Sendable (ConnectionHandler<Inbound, Outbound>) -> Void) throws {
-      guard !channel.eventLoop.inEventLoop else { return body(handler) }
-      // It is on its way: a cancel would only hide whether it was done.
+    // MARK: In coroutines
+
+    @usableFromInline
+    func read(_ timeout: Duration?) throws -> ErasedMessage? {
+      let message: ErasedMessage
+      do {
+        message = try inbound.elements.receive(timeout: timeout)
+      } catch is ChannelClosed<ErasedMessage> {
+        return nil
+      }
+      inbound.tookOne()
+      return message
+    }
+
+    @usableFromInline
+    func write(_ message: ErasedMessage, _ timeout: Duration?) throws {
+      try waitUntilWritable(timeout)
+      if eventLoop.inEventLoop { return handler.write(message, promise: nil) }
+      // Suspended until it is there: so a coroutine that runs elsewhere can't have more on the way than the loop has seen. A
+      // cancel would only hide whether it was done.
       try withCancellationShield {
-        try channel.eventLoop.submit { [handler] in body(handler) }.get()
+        try eventLoop.submit { [handler] in handler.write(message, promise: nil) }.get()
       }
     }
 
     /// Suspends the calling coroutine while more is written than sent.
     func waitUntilWritable(_ timeout: Duration?) throws {
-      let core = CoroutineCore.running(for: "NIOConnection.write(_:)")
-      guard !core.isInterrupted else { throw CancellationError() }
-      guard !channel.isWritable || writability.isClosed else { return }
+      try CoroutineCore.runningUncounted(for: "NIOConnection.write(_:)")._withUnsafeGuaranteedRef { core in
+        guard !core.isInterrupted else { throw CancellationError() }
+        if handler.isHeldUp || writability.isClosed { try wait(core, timeout) }
+      }
+    }
+
+    private func wait(_ core: CoroutineCore, _ timeout: Duration?) throws {
       let deadline = WaitDeadline.after(timeout)
       while true {
         guard !writability.isClosed else { throw handler.failure ?? ChannelError.ioOnClosedChannel }
-        guard !channel.isWritable else { return }
+        guard handler.isHeldUp else { return }
         try writability.wait(core, .write, seen: nil, until: deadline).check(timeout)
       }
     }
@@ -63,114 +88,26 @@
     }
   }
 
-  /// The last handler of a connection's pipeline: what arrives here, coroutines read.
-  // Unchecked: belongs to the loop's thread, but for `inbound` and `writability`, which are for any thread, and `failure`,
-  // which is written before the waits are ended, and read after.
-  final class ConnectionHandler<Inbound: Sendable, Outbound: Sendable>: ChannelDuplexHandler, Flushable,
-    @unchecked Sendable
-  {
-    typealias InboundIn = Inbound
-    typealias OutboundIn = Never
-    typealias OutboundOut = Outbound
+  /// A message of any type on its way between a pipeline and a coroutine: opaque.
+  // Unchecked: the connection's type says that what is in it may be sent.
+  public struct ErasedMessage: @unchecked Sendable {
+    @usableFromInline let data: NIOAny
 
-    let inbound: DemandQueue<Inbound>
-    let writability: ReadinessStorage
-    private let scheduler: EventLoopScheduler
-    private var context: ChannelHandlerContext?
-    private var isUnflushed = false
-    private var isClosing = false
-    /// What a handler has reported, first.
-    private(set) var failure: (any Error)?
-    /// Told once, when the channel is active.
-    var onActive: (() -> Void)?
-
-    init(of channel: any NIOCore::Channel, readAhead: ClosedRange<Int>, name: String) {
-      let name = "NIO connection \(name)"
-      inbound = DemandQueue(of: channel.eventLoop, readAhead: readAhead, name: name)
-      // Both sides of the circle through the channel are cut when it has closed: it removes its handlers.
-      writability = ReadinessStorage(name: name) { _ in channel.isWritable }
-      scheduler = EventLoopScheduler.of(channel.eventLoop)
+    init(_ data: NIOAny) {
+      self.data = data
     }
 
-    // MARK: Inbound
-
-    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
-
-    func channelActive(context: ChannelHandlerContext) {
-      onActive?()
-      onActive = nil
-      context.fireChannelActive()
+    @inlinable
+    init<Value: Sendable>(_ value: Value) {
+      data = NIOAny(value)
     }
 
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) { inbound.append(unwrapInboundIn(data)) }
-
-    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-      if case .inputClosed = event as? ChannelEvent { inbound.close() }
-      context.fireUserInboundEventTriggered(event)
-    }
-
-    func errorCaught(context: ChannelHandlerContext, error: any Error) {
-      // Not once it is closed: then others may read it.
-      if failure == nil, !writability.isClosed { failure = error }
-      inbound.close(throwing: error)
-    }
-
-    func channelInactive(context: ChannelHandlerContext) {
-      end()
-      context.fireChannelInactive()
-    }
-
-    func handlerRemoved(context: ChannelHandlerContext) {
-      self.context = nil
-      end()
-    }
-
-    private func end() {
-      onActive = nil
-      inbound.close()
-      _ = writability.closeWaits()
-    }
-
-    func channelWritabilityChanged(context: ChannelHandlerContext) {
-      if context.channel.isWritable { writability.becomeReady(.writable) }
-      context.fireChannelWritabilityChanged()
-    }
-
-    // MARK: Outbound
-
-    func read(context: ChannelHandlerContext) { inbound.read(context) }
-
-    func write(_ message: Outbound, promise: EventLoopPromise<Void>?) {
-      guard let context else { return refuse(promise) }
-      context.write(wrapOutboundOut(message), promise: promise)
-      guard !isUnflushed else { return }
-      isUnflushed = true
-      scheduler.flushLater(self)
-    }
-
-    func flush() {
-      isUnflushed = false
-      context?.flush()
-    }
-
-    func closeOutput(promise: EventLoopPromise<Void>?) {
-      guard let context else { return refuse(promise) }
-      flush()
-      context.close(mode: .output, promise: promise)
-    }
-
-    /// It is closed.
-    private func refuse(_ promise: EventLoopPromise<Void>?) {
-      promise?.fail(failure ?? ChannelError.ioOnClosedChannel)
-    }
-
-    func close() {
-      guard let context, !isClosing else { return }
-      isClosing = true
-      // The half that writes is closed when all is sent; where a channel has no halves, at once.
-      let sent = context.eventLoop.makePromise(of: Void.self)
-      sent.futureResult.assumeIsolated().whenComplete { _ in self.context?.close(promise: nil) }
-      closeOutput(promise: sent)
-    }
+    /// Ends the program where the pipeline's handlers deliver another type.
+    @inlinable
+    func unwrapped<Value>(as type: Value.Type) -> Value { Unwrapping<Value>.unwrapInboundIn(data) }
   }
+
+  /// By which NIO tells what is in a message: never in a pipeline.
+  @usableFromInline
+  final class Unwrapping<InboundIn>: ChannelInboundHandler {}
 #endif

@@ -18,7 +18,7 @@
     private let many: Int
     private let isShut = Atomic<Bool>(false)
     /// Who asks to read, and is to wait.
-    private var held: ChannelHandlerContext?
+    @exclusivity(unchecked) private var held: ChannelHandlerContext?
 
     init(of eventLoop: any EventLoop, readAhead: ClosedRange<Int>, name: String) {
       self.eventLoop = eventLoop

@@ -27,10 +27,10 @@
     /// `Fork.count` of the process whose loop it is.
     private let madeIn = Fork.count
     /// What has written and was not flushed.
-    private var unflushed: [any Flushable] = []
-    private var isInTurn = false
+    @exclusivity(unchecked) private var unflushed: [ConnectionHandler] = []
+    @exclusivity(unchecked) private var isInTurn = false
     /// Since when it runs without the loop having looked for events.
-    private var busySince: NIODeadline?
+    @exclusivity(unchecked) private var busySince: NIODeadline?
 
     fileprivate init(_ eventLoop: any EventLoop) {
       self.eventLoop = eventLoop
@@ -72,18 +72,19 @@
 
     /// Has it flushed at the end of the turn; outside of one, of the loop's present tasks. On the loop's thread, once until it
     /// is flushed.
-    func flushLater(_ written: any Flushable) {
+    func flushLater(_ written: ConnectionHandler) {
       if unflushed.isEmpty, !isInTurn { eventLoop.execute { self.flush() } }
       unflushed.append(written)
     }
 
     private func flush() {
-      // What a flush wakes, or whom its handlers call, may write again.
-      while !unflushed.isEmpty {
-        let written = unflushed
-        unflushed.removeAll(keepingCapacity: true)
-        for next in written { next.flush() }
+      var index = 0
+      // A flush, or a handler that it passes, may have others write again, and be flushed then.
+      while index < unflushed.count {
+        unflushed[index].flush()
+        index += 1
       }
+      unflushed.removeAll(keepingCapacity: true)
     }
 
     /// How many turns in a row, before the loop's other tasks.
@@ -91,12 +92,6 @@
     private static var slice: TimeAmount { .milliseconds(1) }
     /// Long enough not to be over when the loop looks whether it is.
     private static var moment: TimeAmount { .microseconds(20) }
-  }
-
-  /// What gathers writes until the end of a turn.
-  protocol Flushable: AnyObject {
-    /// On the loop's thread.
-    func flush()
   }
 
   extension EventLoopScheduler {

@@ -28,7 +28,7 @@
   ///
   /// Copies are the same connection. With the last one the channel is closed.
   public struct NIOConnection<Inbound: Sendable, Outbound: Sendable>: Sendable {
-    let storage: ConnectionStorage<Inbound, Outbound>
+    @usableFromInline let storage: ConnectionStorage
 
     /// Wraps a channel, at the end of its pipeline. To be called in the channel's initializer, on its loop, before anything
     /// is read: behind the handlers that make an `Inbound` of bytes.
@@ -68,16 +68,11 @@
     /// - Throws: `CancellationError`, `TimeoutError`, and has taken nothing; the error that a handler of the pipeline has
     ///   reported, once what came before was read.
     /// - Precondition: called inside a coroutine: traps elsewhere.
+    @inlinable
     @available(*, noasync, message: "call it in a coroutine")
     public func read(timeout: Duration? = nil) throws -> Inbound? {
-      let message: Inbound
-      do {
-        message = try storage.inbound.elements.receive(timeout: timeout)
-      } catch is ChannelClosed<Inbound> {
-        return nil
-      }
-      storage.inbound.tookOne()
-      return message
+      guard let message = try storage.read(timeout) else { return nil }
+      return message.unwrapped(as: Inbound.self)
     }
 
     /// A case of a `select`: the next message, or `nil` at the end. If a handler of the pipeline has reported an error, that
@@ -86,10 +81,11 @@
     /// - Parameter handler: gets the message. Runs after the choice, on the calling coroutine; may suspend and throw.
     public func onRead<Output>(
       _ handler: @escaping (Inbound?) throws -> Output
-    ) -> Select.Case<Select.Next<Inbound>, Output> {
+    ) -> Select.Case<Select.Next<ErasedMessage>, Output> {
       storage.inbound.elements.onNext { [storage] message in
-        if message != nil { storage.inbound.tookOne() }
-        return try handler(message)
+        guard let message else { return try handler(nil) }
+        storage.inbound.tookOne()
+        return try handler(message.unwrapped(as: Inbound.self))
       }
     }
   }
@@ -107,10 +103,10 @@
     /// - Throws: `CancellationError`, `TimeoutError`, and has written nothing; once the channel is closed, what a handler has
     ///   reported, or `ChannelError.ioOnClosedChannel`.
     /// - Precondition: called inside a coroutine: traps elsewhere.
+    @inlinable
     @available(*, noasync, message: "call it in a coroutine")
     public func write(_ message: Outbound, timeout: Duration? = nil) throws {
-      try storage.waitUntilWritable(timeout)
-      try storage.onLoop { handler in handler.write(message, promise: nil) }
+      try storage.write(ErasedMessage(message), timeout)
     }
 
     /// Gives a message to the pipeline, and suspends the calling coroutine until the system has taken it, and all before it.
@@ -124,6 +120,7 @@
       let deadline = WaitDeadline.after(timeout)
       try storage.waitUntilWritable(timeout)
       let written = eventLoop.makePromise(of: Void.self)
+      let message = ErasedMessage(message)
       storage.onLoopSoon { handler in
         handler.write(message, promise: written)
         handler.flush()

@@ -1,0 +1,129 @@
+#if NIO
+  import Context
+  import Coroutine
+  import NIOCore
+  import Synchronization
+
+  /// The last handler of a connection's pipeline: what arrives here, coroutines read.
+  // Unchecked: belongs to the loop's thread, but for `inbound`, `writability` and `isHeldUp`, which are for any thread, and
+  // `failure`, which is written before the waits are ended, and read after.
+  final class ConnectionHandler: ChannelDuplexHandler, @unchecked Sendable {
+    typealias InboundIn = Any
+    typealias OutboundIn = Never
+
+    let inbound: DemandQueue<ErasedMessage>
+    let writability: ReadinessStorage
+    private let heldUp: Flag
+    private let scheduler: EventLoopScheduler
+    // The loop's, all of them.
+    @exclusivity(unchecked) private var context: ChannelHandlerContext?
+    @exclusivity(unchecked) private var isUnflushed = false
+    @exclusivity(unchecked) private var isClosing = false
+    /// What a handler has reported, first.
+    @exclusivity(unchecked) private(set) var failure: (any Error)?
+    /// Told once, when the channel is active.
+    @exclusivity(unchecked) var onActive: (() -> Void)?
+
+    /// Whether more is written than the channel wants to keep. Changed by the loop.
+    private final class Flag: Sendable {
+      let value = Atomic<Bool>(false)
+    }
+
+    init(of channel: any NIOCore::Channel, readAhead: ClosedRange<Int>, name: String) {
+      let name = "NIO connection \(name)"
+      let heldUp = Flag()
+      self.heldUp = heldUp
+      inbound = DemandQueue(of: channel.eventLoop, readAhead: readAhead, name: name)
+      writability = ReadinessStorage(name: name) { _ in !heldUp.value.load(ordering: .acquiring) }
+      scheduler = EventLoopScheduler.of(channel.eventLoop)
+    }
+
+    var isHeldUp: Bool { heldUp.value.load(ordering: .acquiring) }
+
+    // MARK: Inbound
+
+    func handlerAdded(context: ChannelHandlerContext) {
+      self.context = context
+      heldUp.value.store(!context.channel.isWritable, ordering: .releasing)
+    }
+
+    func channelActive(context: ChannelHandlerContext) {
+      onActive?()
+      onActive = nil
+      context.fireChannelActive()
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) { inbound.append(ErasedMessage(data)) }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+      if case .inputClosed = event as? ChannelEvent { inbound.close() }
+      context.fireUserInboundEventTriggered(event)
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+      // Not once it is closed: then others may read it.
+      if failure == nil, !writability.isClosed { failure = error }
+      inbound.close(throwing: error)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+      end()
+      context.fireChannelInactive()
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+      self.context = nil
+      end()
+    }
+
+    private func end() {
+      onActive = nil
+      inbound.close()
+      _ = writability.closeWaits()
+    }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+      let isWritable = context.channel.isWritable
+      heldUp.value.store(!isWritable, ordering: .releasing)
+      if isWritable { writability.becomeReady(.writable) }
+      context.fireChannelWritabilityChanged()
+    }
+
+    // MARK: Outbound
+
+    func read(context: ChannelHandlerContext) { inbound.read(context) }
+
+    func write(_ message: ErasedMessage, promise: EventLoopPromise<Void>?) {
+      guard let context else { return refuse(promise) }
+      context.write(message.data, promise: promise)
+      guard !isUnflushed else { return }
+      isUnflushed = true
+      scheduler.flushLater(self)
+    }
+
+    func flush() {
+      isUnflushed = false
+      context?.flush()
+    }
+
+    func closeOutput(promise: EventLoopPromise<Void>?) {
+      guard let context else { return refuse(promise) }
+      flush()
+      context.close(mode: .output, promise: promise)
+    }
+
+    /// It is closed.
+    private func refuse(_ promise: EventLoopPromise<Void>?) {
+      promise?.fail(failure ?? ChannelError.ioOnClosedChannel)
+    }
+
+    func close() {
+      guard let context, !isClosing else { return }
+      isClosing = true
+      // The half that writes is closed when all is sent; where a channel has no halves, at once.
+      let sent = context.eventLoop.makePromise(of: Void.self)
+      sent.futureResult.assumeIsolated().whenComplete { _ in self.context?.close(promise: nil) }
+      closeOutput(promise: sent)
+    }
+  }
+#endif
