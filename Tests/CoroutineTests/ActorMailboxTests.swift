@@ -342,7 +342,7 @@ import Testing
             _ = machine.withdrawSender(nodes[index])
           default:
             let claimed = machine.close().nodes
-            #expect(claimed.allSatisfy { node in nodes.contains { MailboxStateMachine.place($0) == node } })
+            #expect(claimed.allSatisfy { node in nodes.contains { $0.place == node } })
           }
           let holds = machine.checkInvariants()
           #expect(holds)

@@ -197,7 +197,7 @@ import Testing
       var expected: [ObjectIdentifier: [Int]] = [:]
       var sent: [Int] = []
       var next = 0
-      var (receivers, senders): ([(ModelWaiter, Node, BroadcastReader)], [(ModelWaiter, Node, Int)]) = ([], [])
+      var (receivers, senders): ([(ModelWaiter, Node, BroadcastReader<Int>)], [(ModelWaiter, Node, Int)]) = ([], [])
       var nodes: [Node] = []
       defer { for node in nodes { node.deinitialize(count: 1).deallocate() } }
       func makeNode(_ model: ModelWaiter, _ element: Int?) -> Node {
@@ -210,7 +210,7 @@ import Testing
         sent.append(element)
         for reader in machine.readers { expected[ObjectIdentifier(reader), default: []].append(element) }
       }
-      func expect(_ element: Int, for reader: BroadcastReader) {
+      func expect(_ element: Int, for reader: BroadcastReader<Int>) {
         let first = expected[ObjectIdentifier(reader)]?.first
         #expect(first == element)
         if first != nil { expected[ObjectIdentifier(reader)]?.removeFirst() }

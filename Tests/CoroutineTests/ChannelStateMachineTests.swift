@@ -238,7 +238,7 @@ private final class Comparison {
     machine.receive(into: &elements, upTo: 2, &admitted)
     let expected = (0..<2).map { _ in modelReceive() }
     check(elements == expected.compactMap(\.element))
-    check(admitted.nodes.map { Machine.node($0) } == expected.compactMap(\.admitted?.node))
+    check(admitted.nodes.map { Machine.Node(at: $0) } == expected.compactMap(\.admitted?.node))
   }
 
   private func modelReceive() -> (element: Int?, admitted: Party?) {
@@ -254,8 +254,8 @@ private final class Comparison {
   private func close() {
     let result = machine.close()
     check(result.isFirst == !isClosed)
-    check(result.senders.nodes.map { Machine.node($0) } == senders.map(\.node))
-    check(result.receivers.nodes.map { Machine.node($0) } == receivers.map(\.node))
+    check(result.senders.nodes.map { Machine.Node(at: $0) } == senders.map(\.node))
+    check(result.receivers.nodes.map { Machine.Node(at: $0) } == receivers.map(\.node))
     for party in senders + receivers { party.cause = .event }
     senders = []
     receivers = []

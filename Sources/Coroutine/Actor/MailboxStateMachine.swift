@@ -15,15 +15,14 @@ struct Letter<Message>: ~Copyable {
 
 /// A sender with a letter for which there is no room. On the sender's own stack.
 @usableFromInline
-struct MailboxNode<Message>: ~Copyable {
-  /// First, so that a `MailboxNode` has the address of its `WaitNode`.
-  @usableFromInline var place: WaitNode
+struct MailboxNode<Message>: ~Copyable, WaitingNode {
+  @usableFromInline var wait: WaitNode
   /// Until it is taken. Guarded by the actor's lock while it waits.
   @usableFromInline var letter: Letter<Message>?
 
   @inlinable
   init(_ waiter: Waiter, _ letter: consuming Letter<Message>?) {
-    place = WaitNode(waiter)
+    wait = WaitNode(waiter)
     self.letter = letter
   }
 }
@@ -36,7 +35,7 @@ struct MailboxStateMachine<Message>: ~Copyable {
   @usableFromInline typealias Node = UnsafeMutablePointer<MailboxNode<Message>>
 
   @usableFromInline var letters = ElementRing<Letter<Message>>()
-  @usableFromInline var senders = WaitQueue()
+  @usableFromInline var senders = WaitQueue<MailboxNode<Message>>()
   @usableFromInline var isClosed = false
   @usableFromInline let capacity: Int
   @usableFromInline let overflow: MailboxPolicy.Overflow
@@ -83,13 +82,13 @@ struct MailboxStateMachine<Message>: ~Copyable {
   /// A sender that found no room waits for it.
   @inlinable
   mutating func waitForRoom(_ node: Node) {
-    senders.append(Self.place(node))
+    senders.append(node)
   }
 
   /// A sender gives up.
   @inlinable
   mutating func withdrawSender(_ node: Node) -> Attempt {
-    senders.remove(Self.place(node))
+    senders.remove(node)
     return .done
   }
 
@@ -121,8 +120,8 @@ struct MailboxStateMachine<Message>: ~Copyable {
   @inlinable @inline(never)
   mutating func admit() -> Take {
     guard letters.count < capacity, let sender = senders.popClaimed() else { return .taken }
-    letters.append(Self.node(sender).pointee.letter.take()!)
-    return .admitted(sender.pointee.waiter)
+    letters.append(sender.pointee.letter.take()!)
+    return .admitted(sender.pointee.wait.waiter)
   }
 
   /// No more messages. Returns the senders whose wait is over: they keep their letters. What is in the mailbox stays there.
@@ -135,15 +134,5 @@ struct MailboxStateMachine<Message>: ~Copyable {
   /// Whether the invariants hold; for tests.
   func checkInvariants() -> Bool {
     senders.isEmpty || letters.count >= capacity && !isClosed
-  }
-
-  @inlinable @inline(__always)
-  static func place(_ node: Node) -> UnsafeMutablePointer<WaitNode> {
-    UnsafeMutableRawPointer(node).assumingMemoryBound(to: WaitNode.self)
-  }
-
-  @inlinable @inline(__always)
-  static func node(_ place: UnsafeMutablePointer<WaitNode>) -> Node {
-    UnsafeMutableRawPointer(place).assumingMemoryBound(to: MailboxNode<Message>.self)
   }
 }

@@ -25,10 +25,10 @@ struct BroadcastStateMachine<Element: Sendable>: ~Copyable {
   private var buffer = ElementRing<Slot>()
   /// The number of the first element in the buffer.
   private var base: UInt64 = 0
-  private(set) var readers: [BroadcastReader] = []
+  private(set) var readers: [BroadcastReader<Element>] = []
   /// How many those are. A plain word, that debuggers may read without the lock.
   private(set) var readerCount = 0
-  private(set) var senders = WaitQueue()
+  private(set) var senders = WaitQueue<BroadcastNode<Element>>()
 
   private struct Slot {
     let element: Element
@@ -86,7 +86,7 @@ extension BroadcastStateMachine {
     switch sendNow(element, &woken, &node.pointee.released) {
     case .closed: return .done
     case .full:
-      senders.append(Self.place(node))
+      senders.append(node)
       return .wait
     case .sent:
       node.pointee.element = nil
@@ -95,7 +95,7 @@ extension BroadcastStateMachine {
   }
 
   /// A sender gives up.
-  mutating func withdrawSender(_ node: Node) { senders.remove(Self.place(node)) }
+  mutating func withdrawSender(_ node: Node) { senders.remove(node) }
 
   /// Those who have not read the oldest element that all must read never will.
   private mutating func skipOldest() {
@@ -110,7 +110,7 @@ extension BroadcastStateMachine {
     var unread = 0
     for reader in readers {
       if reader.position == number, let waiter = reader.waiters.popClaimed() {
-        Self.node(waiter).pointee.element = element
+        waiter.pointee.element = element
         reader.position &+= 1
         woken.append(waiter)
       } else {
@@ -131,7 +131,7 @@ extension BroadcastStateMachine {
     advanceOverRead()
     trim(&released)
     while behind < limit, !senders.isEmpty, let sender = senders.popClaimed() {
-      guard let element = Self.node(sender).pointee.element.take() else { fatalError("a sender waits with no element") }
+      guard let element = sender.pointee.element.take() else { fatalError("a sender waits with no element") }
       append(element, &woken)
       woken.append(sender)
     }
@@ -163,9 +163,9 @@ extension BroadcastStateMachine {
   }
 
   /// A reader begins: with the elements that are replayed, and then what comes from now on.
-  mutating func subscribe() -> BroadcastReader {
+  mutating func subscribe() -> BroadcastReader<Element> {
     let count = min(replay, buffer.count)
-    let reader = BroadcastReader(position: end &- UInt64(count))
+    let reader = BroadcastReader<Element>(position: end &- UInt64(count))
     for number in reader.position..<end { slot(number).pointee.unread += 1 }
     behind = max(behind, count)
     readers.append(reader)
@@ -175,7 +175,7 @@ extension BroadcastStateMachine {
 
   /// A reader at which no receiver waits goes. Returns whom to wake.
   mutating func unsubscribe(
-    _ reader: BroadcastReader, _ released: inout ReleasedElements<Element>
+    _ reader: BroadcastReader<Element>, _ released: inout ReleasedElements<Element>
   ) -> ClaimedWaiters {
     for number in reader.position..<end { slot(number).pointee.unread -= 1 }
     readers.removeAll { $0 === reader }
@@ -187,7 +187,7 @@ extension BroadcastStateMachine {
 
   /// A receiver takes the next element of `reader`, if it is there.
   mutating func receiveNow(
-    for reader: BroadcastReader, _ woken: inout ClaimedWaiters, _ released: inout ReleasedElements<Element>
+    for reader: BroadcastReader<Element>, _ woken: inout ClaimedWaiters, _ released: inout ReleasedElements<Element>
   ) -> ReceiveAttempt {
     guard reader.position != end else { return isClosed ? .closed : .empty }
     let place = slot(reader.position)
@@ -199,7 +199,7 @@ extension BroadcastStateMachine {
   }
 
   /// A receiver takes one into `node`. Over with nothing there: it is closed.
-  mutating func receive(_ node: Node, for reader: BroadcastReader) -> Attempt {
+  mutating func receive(_ node: Node, for reader: BroadcastReader<Element>) -> Attempt {
     var woken = ClaimedWaiters()
     switch receiveNow(for: reader, &woken, &node.pointee.released) {
     case .received(let element):
@@ -207,13 +207,13 @@ extension BroadcastStateMachine {
       return .wakeAll(woken)
     case .closed: return .done
     case .empty:
-      reader.waiters.append(Self.place(node))
+      reader.waiters.append(node)
       return .wait
     }
   }
 
   /// A receiver gives up.
-  mutating func withdrawReceiver(_ node: Node, of reader: BroadcastReader) { reader.waiters.remove(Self.place(node)) }
+  mutating func withdrawReceiver(_ node: Node, of reader: BroadcastReader<Element>) { reader.waiters.remove(node) }
 }
 
 // MARK: - Closing
@@ -243,26 +243,18 @@ extension BroadcastStateMachine {
     }
     return readers.allSatisfy { $0.position >= firstUnread && ($0.position == end || $0.waiters.isEmpty) }
   }
-
-  private static func place(_ node: Node) -> UnsafeMutablePointer<WaitNode> {
-    UnsafeMutableRawPointer(node).assumingMemoryBound(to: WaitNode.self)
-  }
-
-  private static func node(_ place: UnsafeMutablePointer<WaitNode>) -> Node {
-    UnsafeMutableRawPointer(place).assumingMemoryBound(to: BroadcastNode<Element>.self)
-  }
 }
 
 // MARK: - Parts
 
 /// How far one who reads has come. Guarded by the lock of what it reads.
 // Unchecked: guarded as said.
-final class BroadcastReader: @unchecked Sendable {
+final class BroadcastReader<Element: Sendable>: @unchecked Sendable {
   /// The number of the next element.
   @exclusivity(unchecked) var position: UInt64
   /// How many it had to skip, because it was too slow.
   @exclusivity(unchecked) private(set) var missedCount = 0
-  @exclusivity(unchecked) var waiters = WaitQueue()
+  @exclusivity(unchecked) var waiters = WaitQueue<BroadcastNode<Element>>()
 
   init(position: UInt64) {
     self.position = position
@@ -275,15 +267,14 @@ final class BroadcastReader: @unchecked Sendable {
 }
 
 /// One party of an operation: a place in a queue, and what is handed over.
-struct BroadcastNode<Element> {
-  /// First, so that a node's address is also its place's.
-  var place: WaitNode
+struct BroadcastNode<Element>: WaitingNode {
+  var wait: WaitNode
   /// A sender's element until it is sent; a receiver's once it has come. Guarded by the lock while it waits.
   var element: Element?
   var released = ReleasedElements<Element>()
 
   init(_ waiter: Waiter, element: Element?, cause: WakeCause = .event) {
-    place = WaitNode(waiter, cause: cause)
+    wait = WaitNode(waiter, cause: cause)
     self.element = element
   }
 }

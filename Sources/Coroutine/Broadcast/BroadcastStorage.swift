@@ -73,7 +73,7 @@ extension BroadcastStorage {
     return attempt
   }
 
-  func tryReceive(for reader: BroadcastReader) -> BroadcastStateMachine<Element>.ReceiveAttempt {
+  func tryReceive(for reader: BroadcastReader<Element>) -> BroadcastStateMachine<Element>.ReceiveAttempt {
     var (woken, released) = (ClaimedWaiters(), ReleasedElements<Element>())
     defer { withExtendedLifetime(released) {} }
     lock.lock()
@@ -83,9 +83,9 @@ extension BroadcastStorage {
     return attempt
   }
 
-  func subscribe() -> BroadcastReader { lock.withLock { machine.subscribe() } }
+  func subscribe() -> BroadcastReader<Element> { lock.withLock { machine.subscribe() } }
 
-  func unsubscribe(_ reader: BroadcastReader) {
+  func unsubscribe(_ reader: BroadcastReader<Element>) {
     var released = ReleasedElements<Element>()
     defer { withExtendedLifetime(released) {} }
     lock.lock()
@@ -94,7 +94,7 @@ extension BroadcastStorage {
     woken.wakeAll()
   }
 
-  func missedCount(of reader: BroadcastReader) -> Int { lock.withLock { reader.missedCount } }
+  func missedCount(of reader: BroadcastReader<Element>) -> Int { lock.withLock { reader.missedCount } }
 
   /// Whether this was the first time.
   func close(throwing error: (any Error)?) -> Bool {
@@ -127,7 +127,7 @@ extension BroadcastStorage {
 
   /// `.event` without an element means that it is closed.
   func receive(
-    _ element: inout Element?, for reader: BroadcastReader, until deadline: UInt64, _ operation: StaticString
+    _ element: inout Element?, for reader: BroadcastReader<Element>, until deadline: UInt64, _ operation: StaticString
   ) -> WakeCause {
     let core = CoroutineCore.running(for: operation)
     var node = BroadcastNode<Element>(.coroutine(.passUnretained(core)), element: nil)
@@ -165,7 +165,7 @@ extension BroadcastStorage {
 
   /// As in a coroutine.
   nonisolated(nonsending) func receive(
-    _ element: inout Element?, for reader: BroadcastReader, until deadline: UInt64
+    _ element: inout Element?, for reader: BroadcastReader<Element>, until deadline: UInt64
   ) async -> WakeCause {
     let task = WaitingTask()
     let node = UnsafeMutablePointer<BroadcastNode<Element>>.allocate(capacity: 1)
@@ -186,7 +186,7 @@ extension BroadcastStorage {
 
 extension BroadcastStorage {
   /// With the lock.
-  func attempt(_ node: UnsafeMutablePointer<BroadcastNode<Element>>, for reader: BroadcastReader) -> Attempt {
+  func attempt(_ node: UnsafeMutablePointer<BroadcastNode<Element>>, for reader: BroadcastReader<Element>) -> Attempt {
     var woken = ClaimedWaiters()
     switch machine.receiveNow(for: reader, &woken, &node.pointee.released) {
     case .received(let element):
@@ -198,12 +198,12 @@ extension BroadcastStorage {
   }
 
   /// With the lock: it was looked at before.
-  func enqueue(_ node: UnsafeMutablePointer<BroadcastNode<Element>>, for reader: BroadcastReader) {
+  func enqueue(_ node: UnsafeMutablePointer<BroadcastNode<Element>>, for reader: BroadcastReader<Element>) {
     _ = machine.receive(node, for: reader)
   }
 
   /// With the lock.
-  func dequeue(_ node: UnsafeMutablePointer<BroadcastNode<Element>>, of reader: BroadcastReader) {
+  func dequeue(_ node: UnsafeMutablePointer<BroadcastNode<Element>>, of reader: BroadcastReader<Element>) {
     machine.withdrawReceiver(node, of: reader)
   }
 }

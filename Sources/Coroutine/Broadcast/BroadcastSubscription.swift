@@ -101,7 +101,7 @@ extension BroadcastSubscription: CustomStringConvertible {
 /// Takes a reader out of its broadcast when the last copy of its subscription is gone. A receiver that waits holds it.
 final class SubscriptionEnd<Element: Sendable>: Sendable {
   let storage: BroadcastStorage<Element>
-  let reader: BroadcastReader
+  let reader: BroadcastReader<Element>
 
   init(of storage: BroadcastStorage<Element>) {
     self.storage = storage

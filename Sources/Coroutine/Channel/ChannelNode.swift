@@ -1,9 +1,8 @@
 /// One party of a channel's operation, on its own stack: a place in the queue, and the element, before or after it was
 /// handed over.
 @usableFromInline
-struct ChannelNode<Element: ~Copyable>: ~Copyable {
-  /// First, so that a node's address is also its place's.
-  @usableFromInline var place: WaitNode
+struct ChannelNode<Element: ~Copyable>: ~Copyable, WaitingNode {
+  @usableFromInline var wait: WaitNode
   /// A sender's element until it is taken; a receiver's once it has come. Guarded by the channel's lock while it waits.
   @usableFromInline var element: Element?
   /// What the element of a sender to a channel of the newest has replaced: goes with the node, not under the lock.
@@ -11,7 +10,7 @@ struct ChannelNode<Element: ~Copyable>: ~Copyable {
 
   @inlinable
   init(_ waiter: Waiter, element: consuming Element?, cause: WakeCause = .event) {
-    place = WaitNode(waiter, cause: cause)
+    wait = WaitNode(waiter, cause: cause)
     self.element = element
     replaced = nil
   }

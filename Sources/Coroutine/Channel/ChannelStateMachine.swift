@@ -18,8 +18,8 @@ struct ChannelStateMachine<Element: ~Copyable>: ~Copyable {
   /// How many elements the buffer may have.
   @usableFromInline let limit: Int
   @usableFromInline var buffer = ElementRing<Element>()
-  @usableFromInline var receivers = WaitQueue()
-  @usableFromInline var senders = WaitQueue()
+  @usableFromInline var receivers = WaitQueue<ChannelNode<Element>>()
+  @usableFromInline var senders = WaitQueue<ChannelNode<Element>>()
 
   @inlinable
   init(capacity: ChannelCapacity = .rendezvous) {
@@ -51,13 +51,13 @@ extension ChannelStateMachine where Element: ~Copyable {
     case full
   }
 
-  /// Somebody sends, and takes it back if nobody wants it now.
+  /// A sender offers an element, and keeps it if it is not wanted now.
   @inlinable @inline(__always)
   mutating func sendNow(_ element: inout Element?) -> SendAttempt {
     if isClosed { return .closed }
     if !receivers.isEmpty, let receiver = receivers.popClaimed() {
-      Self.node(receiver).pointee.element = element.take()
-      return .handed(receiver.pointee.waiter)
+      receiver.pointee.element = element.take()
+      return .handed(receiver.pointee.wait.waiter)
     }
     if buffer.count < limit {
       buffer.append(element.take()!)
@@ -90,19 +90,19 @@ extension ChannelStateMachine where Element: ~Copyable {
     case empty
   }
 
-  /// Somebody receives what is there. `element` is `nil` before.
+  /// A receiver takes what is there. `element` is `nil` before.
   @inlinable @inline(__always)
   mutating func receiveNow(_ element: inout Element?) -> ReceiveAttempt {
     if buffer.count > 0 {
       element = buffer.removeFirst()
       // There is room now: the sender that has waited longest puts its element behind the others.
       guard !senders.isEmpty, let sender = senders.popClaimed() else { return .received }
-      buffer.append(Self.node(sender).pointee.element.take()!)
-      return .admitted(sender.pointee.waiter)
+      buffer.append(sender.pointee.element.take()!)
+      return .admitted(sender.pointee.wait.waiter)
     }
     if !senders.isEmpty, let sender = senders.popClaimed() {
-      element = Self.node(sender).pointee.element.take()
-      return .admitted(sender.pointee.waiter)
+      element = sender.pointee.element.take()
+      return .admitted(sender.pointee.wait.waiter)
     }
     return isClosed ? .closed : .empty
   }
@@ -135,7 +135,7 @@ extension ChannelStateMachine {
 // MARK: - Several at once
 
 extension ChannelStateMachine {
-  /// Somebody receives what is there, until `elements` has `limit`. Appends whom to wake to `admitted`.
+  /// A receiver takes what is there, until `elements` has `limit`. Appends whom to wake to `admitted`.
   ///
   /// The senders that wait are let in one by one, at the end, as if one received after the other.
   @inlinable
@@ -144,10 +144,10 @@ extension ChannelStateMachine {
       if buffer.count > 0 {
         elements.append(buffer.removeFirst())
         guard !senders.isEmpty, let sender = senders.popClaimed() else { continue }
-        buffer.append(Self.node(sender).pointee.element.take()!)
+        buffer.append(sender.pointee.element.take()!)
         admitted.append(sender)
       } else if !senders.isEmpty, let sender = senders.popClaimed() {
-        elements.append(Self.node(sender).pointee.element.take()!)
+        elements.append(sender.pointee.element.take()!)
         admitted.append(sender)
       } else {
         return
@@ -159,7 +159,7 @@ extension ChannelStateMachine {
 // MARK: - What may have to wait
 
 extension ChannelStateMachine where Element: ~Copyable {
-  /// Somebody sends what is in `node`. Over with the element still there: the channel is closed.
+  /// A sender sends what is in `node`. Over with the element still there: the channel is closed.
   @inlinable
   mutating func send(_ node: Node) -> Attempt {
     switch sendNow(&node.pointee.element) {
@@ -169,7 +169,7 @@ extension ChannelStateMachine where Element: ~Copyable {
       node.pointee.replaced = node.pointee.element.take()
       return .done
     case .full:
-      senders.append(Self.place(node))
+      enqueueSender(node)
       return .wait
     }
   }
@@ -181,22 +181,30 @@ extension ChannelStateMachine where Element: ~Copyable {
     case .received, .closed: return .done
     case .admitted(let sender): return .wake(sender)
     case .empty:
-      receivers.append(Self.place(node))
+      enqueueReceiver(node)
       return .wait
     }
   }
 
+  /// A sender waits that has found the channel full; or a select, which waits elsewhere, too.
+  @inlinable @inline(__always)
+  mutating func enqueueSender(_ node: Node) { senders.append(node) }
+
+  /// A receiver waits that has found the channel empty; or a select, which waits elsewhere, too.
+  @inlinable @inline(__always)
+  mutating func enqueueReceiver(_ node: Node) { receivers.append(node) }
+
   /// A sender gives up.
   @inlinable
   mutating func withdrawSender(_ node: Node) -> Attempt {
-    senders.remove(Self.place(node))
+    senders.remove(node)
     return .done
   }
 
   /// A receiver gives up.
   @inlinable
   mutating func withdrawReceiver(_ node: Node) -> Attempt {
-    receivers.remove(Self.place(node))
+    receivers.remove(node)
     return .done
   }
 
@@ -213,15 +221,5 @@ extension ChannelStateMachine where Element: ~Copyable {
   func checkInvariants() -> Bool {
     buffer.count <= limit && buffer.count <= buffer.mask + 1
       && (isClosed ? senders.isEmpty && receivers.isEmpty : true)
-  }
-
-  @inlinable @inline(__always)
-  static func place(_ node: Node) -> UnsafeMutablePointer<WaitNode> {
-    UnsafeMutableRawPointer(node).assumingMemoryBound(to: WaitNode.self)
-  }
-
-  @inlinable @inline(__always)
-  static func node(_ place: UnsafeMutablePointer<WaitNode>) -> Node {
-    UnsafeMutableRawPointer(place).assumingMemoryBound(to: ChannelNode<Element>.self)
   }
 }

@@ -156,7 +156,7 @@ extension ChannelStorage where Element: ~Copyable {
     var node = ChannelNode(.coroutine(.passUnretained(core)), element: element.take())
     @inline(__always)
     func suspend(_ node: ChannelStateMachine<Element>.Node) -> WakeCause {
-      machine.senders.append(ChannelStateMachine.place(node))
+      machine.enqueueSender(node)
       return self.suspend(core, .send, until: deadline) { machine.withdrawSender(node) }
     }
     let cause = withUnsafeMutablePointer(to: &node, suspend)
@@ -190,7 +190,7 @@ extension ChannelStorage where Element: ~Copyable {
     var node = ChannelNode<Element>(.coroutine(.passUnretained(core)), element: nil)
     @inline(__always)
     func suspend(_ node: ChannelStateMachine<Element>.Node) -> WakeCause {
-      machine.receivers.append(ChannelStateMachine.place(node))
+      machine.enqueueReceiver(node)
       return self.suspend(core, .receive, until: deadline) { machine.withdrawReceiver(node) }
     }
     let cause = withUnsafeMutablePointer(to: &node, suspend)

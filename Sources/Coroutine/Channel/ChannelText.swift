@@ -49,7 +49,7 @@ extension ChannelStateMachine where Element: ~Copyable {
       let limit = fieldOffset("limit", in: Self.self), let buffer = fieldOffset("buffer", in: Self.self),
       let filled = fieldOffset("count", in: ElementRing<Element>.self),
       let senders = fieldOffset("senders", in: Self.self), let receivers = fieldOffset("receivers", in: Self.self),
-      let count = fieldOffset("count", in: WaitQueue.self)
+      let count = fieldOffset("count", in: WaitList.self)
     else { return nil }
     return [isConflated, limit, buffer + filled, senders + count, receivers + count]
   }

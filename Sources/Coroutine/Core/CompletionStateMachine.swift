@@ -1,21 +1,25 @@
 /// When a coroutine has ended, and who waits for that. Pure: no lock, no switch.
 @usableFromInline
 struct CompletionStateMachine {
-  @usableFromInline var waiters = WaitQueue()
+  @usableFromInline var waiters = WaitQueue<WaitNode>()
   @usableFromInline var isFinished = false
 
   @inlinable
   init() {}
 
-  /// Somebody wants the result: `done` if it is there.
+  /// A joiner wants the result: `done` if it is there.
   @inlinable
   mutating func join(_ node: UnsafeMutablePointer<WaitNode>) -> Attempt {
     if isFinished { return .done }
-    waiters.append(node)
+    enqueue(node)
     return .wait
   }
 
-  /// Somebody gives up.
+  /// A waiter waits for the end, among other things.
+  @inlinable
+  mutating func enqueue(_ node: UnsafeMutablePointer<WaitNode>) { waiters.append(node) }
+
+  /// A joiner gives up.
   ///
   /// - Returns: whether it still waited.
   @inlinable @discardableResult

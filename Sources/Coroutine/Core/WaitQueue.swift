@@ -1,7 +1,7 @@
 /// One waiter's place in a queue: lies on the stack of the waiting coroutine, so that waiting allocates nothing.
 ///
 /// Guarded by the queue's lock from the moment it is appended until it is out of the queue and its wait was claimed. It
-/// stays where it is until whoever waits goes on.
+/// stays where it is until the waiter goes on.
 @usableFromInline
 package struct WaitNode {
   @usableFromInline package var next: UnsafeMutablePointer<WaitNode>?
@@ -20,7 +20,33 @@ package struct WaitNode {
   }
 }
 
-/// Somebody who waits. Holds nothing alive: whoever waits is alive. Trivial to copy.
+/// What a primitive puts into its queue: a place in the queue, and what the waiter hands over or wants.
+///
+/// `wait` is the first stored property, so that a node has the address of its place.
+@usableFromInline
+package protocol WaitingNode: ~Copyable {
+  var wait: WaitNode { get }
+}
+
+extension WaitNode: WaitingNode {
+  @inlinable package var wait: WaitNode { self }
+}
+
+extension UnsafeMutablePointer where Pointee: WaitingNode & ~Copyable {
+  /// The node's place in a queue.
+  @inlinable @inline(__always)
+  package var place: UnsafeMutablePointer<WaitNode> {
+    UnsafeMutableRawPointer(self).assumingMemoryBound(to: WaitNode.self)
+  }
+
+  /// The node that has its place there.
+  @inlinable @inline(__always)
+  package init(at place: UnsafeMutablePointer<WaitNode>) {
+    self = UnsafeMutableRawPointer(place).assumingMemoryBound(to: Pointee.self)
+  }
+}
+
+/// A waiter. Holds nothing alive: what waits is alive. Trivial to copy.
 @usableFromInline
 package enum Waiter {
   /// A coroutine that is suspended, or will be before a claim succeeds.
@@ -29,7 +55,7 @@ package enum Waiter {
   case task(Unmanaged<WaitingTask>)
   /// A thread that blocks.
   case thread(Unmanaged<BlockedThread>)
-  /// Nobody who stands still: an object that is told.
+  /// An object that is told: nothing stands still for it.
   case listener(Unmanaged<WaitListener>)
 
   /// Ends the wait. Whether the caller has to call `wake()`, once it holds no lock: it was the first.
@@ -40,7 +66,7 @@ package enum Waiter {
     // A task's deadline runs before the task is parked.
     case .task(let task): task._withUnsafeGuaranteedRef { $0.parking.claimEarly(cause).mustWake }
     case .thread(let thread): thread._withUnsafeGuaranteedRef { $0.parking.claim(cause) }
-    // It is in one queue, once: whoever takes it out is the first.
+    // It is in one queue, once: the one who takes it out is the first.
     case .listener: true
     }
   }
@@ -62,12 +88,51 @@ package enum Waiter {
   }
 }
 
-/// Waiters in the order in which they came: a doubly linked list over their own nodes. Guarded by its owner's lock.
+/// Waiters in the order in which they came, each with what it hands over or wants. Guarded by its owner's lock.
 ///
-/// A waiter in it may have been claimed by somebody else (a cancel, a deadline) and not yet have taken itself out: hence
-/// `popClaimed`, and hence a queue that is not empty need not have anybody to wake.
+/// A waiter in it may have been claimed otherwise (by a cancel, by a deadline) and not yet have taken itself out: hence
+/// `popClaimed`, and hence a queue that is not empty may have no waiter to wake.
 @usableFromInline
-package struct WaitQueue {
+package struct WaitQueue<Node: WaitingNode & ~Copyable> {
+  @usableFromInline var list = WaitList()
+
+  @inlinable
+  package init() {}
+
+  @inlinable @inline(__always)
+  package var isEmpty: Bool { list.first == nil }
+  /// How many are in the queue, those included that have given up but not yet left.
+  @inlinable @inline(__always)
+  package var count: Int { list.count }
+  /// The one that came first.
+  @inlinable @inline(__always)
+  package var first: UnsafeMutablePointer<Node>? { list.first.map { UnsafeMutablePointer(at: $0) } }
+
+  /// Appends a waiter. Constant time.
+  @inlinable @inline(__always)
+  package mutating func append(_ node: UnsafeMutablePointer<Node>) { list.append(node.place) }
+
+  /// Takes out a waiter that gives up, unless it is out already. Constant time.
+  ///
+  /// - Returns: whether it was in the queue.
+  @inlinable @inline(__always) @discardableResult
+  package mutating func remove(_ node: UnsafeMutablePointer<Node>) -> Bool { list.remove(node.place) }
+
+  /// Takes out the waiter that came first among those whose wait has not ended, and ends its wait: it is to be woken.
+  @inlinable @inline(__always)
+  package mutating func popClaimed() -> UnsafeMutablePointer<Node>? {
+    guard let place = list.popClaimed() else { return nil }
+    return UnsafeMutablePointer(at: place)
+  }
+
+  /// Ends all waits. Returns those that are to be woken, in their order; the queue is empty afterwards.
+  @inlinable @inline(__always)
+  package mutating func claimAll() -> ClaimedWaiters { list.claimAll() }
+}
+
+/// A queue's doubly linked list, over the waiters' own nodes.
+@usableFromInline
+package struct WaitList {
   @usableFromInline var first: UnsafeMutablePointer<WaitNode>?
   @usableFromInline var last: UnsafeMutablePointer<WaitNode>?
   /// How many are in the queue, those included that have given up but not yet left. A plain word, that debuggers may read
@@ -154,7 +219,7 @@ package struct WaitQueue {
 }
 
 /// Waiters whose waits have been ended, and who are still to be woken: linked through their nodes, which stay valid until
-/// then. Belongs to whoever claimed them.
+/// then. Belongs to the one who claimed them.
 @usableFromInline
 package struct ClaimedWaiters {
   @usableFromInline var first: UnsafeMutablePointer<WaitNode>?
@@ -166,8 +231,11 @@ package struct ClaimedWaiters {
   @inlinable
   package var isEmpty: Bool { first == nil }
 
+  @inlinable @inline(__always)
+  package mutating func append<Node: WaitingNode & ~Copyable>(_ node: UnsafeMutablePointer<Node>) { append(node.place) }
+
   @inlinable
-  package mutating func append(_ node: UnsafeMutablePointer<WaitNode>) {
+  mutating func append(_ node: UnsafeMutablePointer<WaitNode>) {
     node.pointee.next = nil
     if let last { last.pointee.next = node } else { first = node }
     last = node

@@ -13,7 +13,7 @@ struct AsyncGeneratorStateMachine<Element> {
   /// Those who have asked, and do not receive yet.
   @usableFromInline var asking = 0
   /// Those who wait for an element.
-  @usableFromInline var consumers = WaitQueue()
+  @usableFromInline var consumers = WaitQueue<ChannelNode<Element>>()
   /// An element that was offered while nobody waited.
   @usableFromInline var element: Element?
   /// The body, while it waits.
@@ -59,7 +59,7 @@ struct AsyncGeneratorStateMachine<Element> {
       return wakeBody().map(Attempt.wake) ?? .done
     }
     if isEnded { return .done }
-    consumers.append(ChannelStateMachine<Element>.place(node))
+    consumers.append(node)
     return .wait
   }
 
@@ -70,7 +70,7 @@ struct AsyncGeneratorStateMachine<Element> {
   /// One who waits for an element gives up.
   @inlinable
   mutating func withdraw(_ node: Node) -> Attempt {
-    consumers.remove(ChannelStateMachine<Element>.place(node))
+    consumers.remove(node)
     return .done
   }
 
@@ -82,8 +82,8 @@ struct AsyncGeneratorStateMachine<Element> {
       element = offered
       return nil
     }
-    ChannelStateMachine<Element>.node(consumer).pointee.element = offered
-    return consumer.pointee.waiter
+    consumer.pointee.element = offered
+    return consumer.pointee.wait.waiter
   }
 
   /// The body waits until somebody wants an element.

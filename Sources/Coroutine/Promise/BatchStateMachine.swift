@@ -17,7 +17,7 @@ struct BatchStateMachine {
   private(set) var decisive: Int?
   /// Which have ended, until it is over.
   private(set) var ended: [Bool]
-  private var waiters = WaitQueue()
+  private var waiters = WaitQueue<WaitNode>()
 
   init(_ count: Int, until goal: Goal) {
     remaining = count

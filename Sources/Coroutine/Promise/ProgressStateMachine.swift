@@ -13,7 +13,7 @@ struct ProgressStateMachine<Progress> {
   private var kept: [Progress] = []
   /// How many there were.
   private var count = 0
-  private var readers = WaitQueue()
+  private var readers = WaitQueue<WaitNode>()
   private(set) var hasEnded = false
 
   init(keepsAll: Bool) {

@@ -14,7 +14,7 @@ struct PromiseStateMachine {
   }
 
   private(set) var phase = Phase.pending
-  private var waiters = WaitQueue()
+  private var waiters = WaitQueue<WaitNode>()
   private var observers = PromiseObserverQueue()
   private var isTurnTaken = false
   private var cancelHandlers: [@Sendable () -> Void] = []

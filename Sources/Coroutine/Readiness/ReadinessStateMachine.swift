@@ -39,8 +39,8 @@ struct ReadinessStateMachine {
   /// How often it has become readable, and writable. They wrap.
   private(set) var readEvents: UInt32 = 0
   private(set) var writeEvents: UInt32 = 0
-  private(set) var readers = WaitQueue()
-  private(set) var writers = WaitQueue()
+  private(set) var readers = WaitQueue<WaitNode>()
+  private(set) var writers = WaitQueue<WaitNode>()
 
   /// A waiter comes.
   ///

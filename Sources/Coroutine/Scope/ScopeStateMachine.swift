@@ -15,7 +15,7 @@ struct ScopeStateMachine {
   /// What the body threw, and whether a child had failed before that.
   private(set) var bodyFailure: (error: any Error, isFirst: Bool)?
   private(set) var isClosed = false
-  private(set) var joiners = WaitQueue()
+  private(set) var joiners = WaitQueue<WaitNode>()
 
   init(limit: Int = .max) {
     self.limit = limit

@@ -56,7 +56,7 @@ extension Select {
     private typealias Node = BroadcastNode<Element>
 
     private let storage: Unmanaged<BroadcastStorage<Element>>
-    private let reader: Unmanaged<BroadcastReader>
+    private let reader: Unmanaged<BroadcastReader<Element>>
 
     public init(_ source: BroadcastSubscription<Element>) {
       storage = .passUnretained(source.end.storage)

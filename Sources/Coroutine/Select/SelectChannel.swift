@@ -81,7 +81,7 @@ extension Select {
     @inlinable
     public func enqueue(_ node: UnsafeMutableRawPointer, for party: Party) {
       let node = ChannelNode<Element>.initialize(node, for: party, element: nil)
-      channel._withUnsafeGuaranteedRef { $0.machine.receivers.append(ChannelStateMachine<Element>.place(node)) }
+      channel._withUnsafeGuaranteedRef { $0.machine.enqueueReceiver(node) }
     }
 
     @inlinable
@@ -210,7 +210,7 @@ extension Select {
     @inlinable
     public func enqueue(_ node: UnsafeMutableRawPointer, for party: Party) {
       let node = ChannelNode.initialize(node, for: party, element: element)
-      channel._withUnsafeGuaranteedRef { $0.machine.senders.append(ChannelStateMachine<Element>.place(node)) }
+      channel._withUnsafeGuaranteedRef { $0.machine.enqueueSender(node) }
     }
 
     @inlinable

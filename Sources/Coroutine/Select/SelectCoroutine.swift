@@ -76,7 +76,7 @@ extension Select {
           core.toOpaque() != coroutine.toOpaque(), "a coroutine selects on its own end, which can't come: leave it out")
       }
       let place = node.initializeMemory(as: WaitNode.self, to: WaitNode(party.waiter, cause: party.cause))
-      coroutine._withUnsafeGuaranteedRef { $0.completion.waiters.append(place) }
+      coroutine._withUnsafeGuaranteedRef { $0.completion.enqueue(place) }
     }
 
     @inlinable

@@ -100,7 +100,7 @@ struct BarrierStateMachine {
 
   let parties: Int
   private(set) var arrived = 0
-  private(set) var waiters = WaitQueue()
+  private(set) var waiters = WaitQueue<BarrierNode>()
 
   init(parties: Int) {
     self.parties = parties
@@ -110,7 +110,7 @@ struct BarrierStateMachine {
   mutating func arrive(_ node: Node) -> Attempt {
     guard arrived + 1 == parties else {
       arrived += 1
-      waiters.append(UnsafeMutableRawPointer(node).assumingMemoryBound(to: WaitNode.self))
+      waiters.append(node)
       return .wait
     }
     arrived = 0
@@ -120,13 +120,12 @@ struct BarrierStateMachine {
 
   /// Somebody gives up, if its round is not over meanwhile.
   mutating func withdraw(_ node: Node) {
-    if waiters.remove(UnsafeMutableRawPointer(node).assumingMemoryBound(to: WaitNode.self)) { arrived -= 1 }
+    if waiters.remove(node) { arrived -= 1 }
   }
 }
 
 /// Somebody at a barrier.
-struct BarrierNode {
-  /// First, so that a node's address is also its place's.
+struct BarrierNode: WaitingNode {
   var wait: WaitNode
   var isLast = false
 }

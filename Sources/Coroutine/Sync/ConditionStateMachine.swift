@@ -6,11 +6,11 @@
 struct ConditionStateMachine {
   typealias Node = UnsafeMutablePointer<ConditionNode>
 
-  private(set) var waiters = WaitQueue()
+  private(set) var waiters = WaitQueue<ConditionNode>()
 
-  /// First step: somebody who holds the mutex is about to wait.
+  /// First step: the holder of the mutex is about to wait.
   mutating func register(_ node: Node) {
-    waiters.append(Self.place(node))
+    waiters.append(node)
   }
 
   /// Second step: the mutex is given back. Over if the signal has come already.
@@ -19,16 +19,16 @@ struct ConditionStateMachine {
     return node.pointee.isSignalled ? .done : .wait
   }
 
-  /// Lets go on whoever waits longest. Returns whom to wake; nobody if that one has not arrived, or nobody waits.
+  /// Lets the longest waiter go on. Returns whom to wake; `nil` if that one has not arrived, or there is none.
   mutating func signal() -> Waiter? {
-    while let first = waiters.first {
-      waiters.remove(first)
-      let node = UnsafeMutableRawPointer(first).assumingMemoryBound(to: ConditionNode.self)
+    while let node = waiters.first {
+      waiters.remove(node)
       guard node.pointee.hasArrived else {
         node.pointee.isSignalled = true
         return nil
       }
-      if first.pointee.waiter.claim(first.pointee.cause) { return first.pointee.waiter }
+      let wait = node.pointee.wait
+      if wait.waiter.claim(wait.cause) { return wait.waiter }
     }
     return nil
   }
@@ -36,34 +36,28 @@ struct ConditionStateMachine {
   /// Lets all go on that wait now. Returns whom to wake.
   mutating func broadcast() -> ClaimedWaiters {
     var woken = ClaimedWaiters()
-    while let first = waiters.first {
-      waiters.remove(first)
-      let node = UnsafeMutableRawPointer(first).assumingMemoryBound(to: ConditionNode.self)
+    while let node = waiters.first {
+      waiters.remove(node)
       if !node.pointee.hasArrived {
         node.pointee.isSignalled = true
-      } else if first.pointee.waiter.claim(first.pointee.cause) {
-        woken.append(first)
+      } else if node.pointee.wait.waiter.claim(node.pointee.wait.cause) {
+        woken.append(node)
       }
     }
     return woken
   }
 
-  /// Somebody gives up, for the first time or again. A signal that was noted for it goes to the next one.
+  /// A waiter gives up, for the first time or again. A signal that was noted for it goes to the next one.
   mutating func withdraw(_ node: Node) -> Attempt {
-    waiters.remove(Self.place(node))
+    waiters.remove(node)
     guard node.pointee.isSignalled else { return .done }
     node.pointee.isSignalled = false
     return signal().map { .wake($0) } ?? .done
   }
-
-  private static func place(_ node: Node) -> UnsafeMutablePointer<WaitNode> {
-    UnsafeMutableRawPointer(node).assumingMemoryBound(to: WaitNode.self)
-  }
 }
 
-/// Somebody who waits for a signal. Guarded by the condition's lock.
-struct ConditionNode {
-  /// First, so that a node's address is also its place's.
+/// A waiter for a signal. Guarded by the condition's lock.
+struct ConditionNode: WaitingNode {
   var wait: WaitNode
   /// It is suspended, or will be when the lock is released.
   var hasArrived = false

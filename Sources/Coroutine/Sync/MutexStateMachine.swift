@@ -10,7 +10,7 @@
 struct MutexStateMachine {
   typealias Node = UnsafeMutablePointer<MutexNode>
 
-  var waiters = WaitQueue()
+  var waiters = WaitQueue<MutexNode>()
 
   static var mark: UInt64 { 1 }
 
@@ -31,29 +31,23 @@ struct MutexStateMachine {
 
   /// Somebody waits: the word has the mark.
   mutating func append(_ node: Node) {
-    waiters.append(Self.place(node))
+    waiters.append(node)
   }
 
   /// Somebody gives up.
   mutating func withdraw(_ node: Node) {
-    waiters.remove(Self.place(node))
+    waiters.remove(node)
   }
 
   /// The holder gives back a mutex whose word has the mark. Returns the new word, and who holds the mutex now.
   mutating func unlock() -> (word: UInt64, heir: Node?) {
-    guard let place = waiters.popClaimed() else { return (0, nil) }
-    let heir = UnsafeMutableRawPointer(place).assumingMemoryBound(to: MutexNode.self)
+    guard let heir = waiters.popClaimed() else { return (0, nil) }
     return (heir.pointee.holder.word | (waiters.isEmpty ? 0 : Self.mark), heir)
-  }
-
-  private static func place(_ node: Node) -> UnsafeMutablePointer<WaitNode> {
-    UnsafeMutableRawPointer(node).assumingMemoryBound(to: WaitNode.self)
   }
 }
 
 /// Somebody who waits for a mutex.
-struct MutexNode {
-  /// First, so that a node's address is also its place's.
+struct MutexNode: WaitingNode {
   var wait: WaitNode
   /// Who it is, as a holder.
   let holder: LockHolder

@@ -110,13 +110,13 @@ struct OnceStateMachine {
   /// `none` without one.
   private(set) var maker = LockHolder.none
   private(set) var makerPlace = HolderPlace.none
-  private(set) var waiters = WaitQueue()
+  private(set) var waiters = WaitQueue<OnceNode>()
 
   /// Somebody wants the value. Over if it is there, or if it is its turn to make it.
   mutating func begin(_ node: Node) -> Attempt {
     if isMade { return .done }
     guard maker == .none else {
-      waiters.append(UnsafeMutableRawPointer(node).assumingMemoryBound(to: WaitNode.self))
+      waiters.append(node)
       return .wait
     }
     appoint(node)
@@ -133,14 +133,14 @@ struct OnceStateMachine {
   /// The maker has failed. Returns the next one, if anybody waits.
   mutating func fail() -> Waiter? {
     (maker, makerPlace) = (.none, .none)
-    guard let place = waiters.popClaimed() else { return nil }
-    appoint(UnsafeMutableRawPointer(place).assumingMemoryBound(to: OnceNode.self))
-    return place.pointee.waiter
+    guard let next = waiters.popClaimed() else { return nil }
+    appoint(next)
+    return next.pointee.wait.waiter
   }
 
   /// Somebody gives up.
   mutating func withdraw(_ node: Node) -> Attempt {
-    waiters.remove(UnsafeMutableRawPointer(node).assumingMemoryBound(to: WaitNode.self))
+    waiters.remove(node)
     return .done
   }
 
@@ -151,8 +151,7 @@ struct OnceStateMachine {
 }
 
 /// Somebody who wants the value.
-struct OnceNode {
-  /// First, so that a node's address is also its place's.
+struct OnceNode: WaitingNode {
   var wait: WaitNode
   /// Who it is, as the maker.
   let holder: LockHolder

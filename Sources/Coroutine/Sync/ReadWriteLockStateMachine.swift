@@ -11,7 +11,7 @@ struct ReadWriteLockStateMachine {
   /// `none` without one.
   private(set) var writer = LockHolder.none
   private(set) var writerPlace = HolderPlace.none
-  private(set) var waiters = WaitQueue()
+  private(set) var waiters = WaitQueue<ReadWriteLockNode>()
 
   /// Somebody wants the lock: behind those that wait.
   mutating func lock(_ node: Node) -> Attempt {
@@ -19,7 +19,7 @@ struct ReadWriteLockStateMachine {
       enter(node.pointee)
       return .done
     }
-    waiters.append(Self.place(node))
+    waiters.append(node)
     return .wait
   }
 
@@ -54,21 +54,19 @@ struct ReadWriteLockStateMachine {
 
   /// Somebody gives up: those behind it may have been held up by it alone.
   mutating func withdraw(_ node: Node) -> ClaimedWaiters {
-    waiters.remove(Self.place(node))
+    waiters.remove(node)
     return grant()
   }
 
   /// Lets in those who have waited longest, as far as they get on with each other.
   private mutating func grant() -> ClaimedWaiters {
     var granted = ClaimedWaiters()
-    while let first = waiters.first {
-      let node = UnsafeMutableRawPointer(first).assumingMemoryBound(to: ReadWriteLockNode.self)
-      guard admits(node.pointee.kind) else { break }
-      waiters.remove(first)
+    while let node = waiters.first, admits(node.pointee.kind) {
+      waiters.remove(node)
       // One who has given up meanwhile is only taken out.
-      guard first.pointee.waiter.claim(first.pointee.cause) else { continue }
+      guard node.pointee.wait.waiter.claim(node.pointee.wait.cause) else { continue }
       enter(node.pointee)
-      granted.append(first)
+      granted.append(node)
     }
     return granted
   }
@@ -88,19 +86,14 @@ struct ReadWriteLockStateMachine {
     readers += 1
     knownReaders.insert(holder)
   }
-
-  private static func place(_ node: Node) -> UnsafeMutablePointer<WaitNode> {
-    UnsafeMutableRawPointer(node).assumingMemoryBound(to: WaitNode.self)
-  }
 }
 
 /// Somebody who waits for a read-write lock.
-struct ReadWriteLockNode {
+struct ReadWriteLockNode: WaitingNode {
   enum Kind {
     case reader, writer
   }
 
-  /// First, so that a node's address is also its place's.
   var wait: WaitNode
   let kind: Kind
   /// Who it is, as a reader or a writer.

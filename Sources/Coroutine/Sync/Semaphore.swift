@@ -215,7 +215,7 @@ struct SemaphoreStateMachine {
   typealias Node = UnsafeMutablePointer<SemaphoreNode>
 
   private(set) var available: Int
-  private(set) var waiters = WaitQueue()
+  private(set) var waiters = WaitQueue<SemaphoreNode>()
 
   init(permits: Int) {
     available = permits
@@ -224,7 +224,7 @@ struct SemaphoreStateMachine {
   /// Somebody wants permits: behind those that wait.
   mutating func acquire(_ node: Node) -> Attempt {
     if tryAcquire(node.pointee.count) { return .done }
-    waiters.append(UnsafeMutableRawPointer(node).assumingMemoryBound(to: WaitNode.self))
+    waiters.append(node)
     return .wait
   }
 
@@ -250,29 +250,26 @@ struct SemaphoreStateMachine {
 
   /// Somebody gives up: those behind it may have been held up by it alone.
   mutating func withdraw(_ node: Node) -> ClaimedWaiters {
-    waiters.remove(UnsafeMutableRawPointer(node).assumingMemoryBound(to: WaitNode.self))
+    waiters.remove(node)
     return grant()
   }
 
   /// Gives permits to those who have waited longest, as far as they go.
   private mutating func grant() -> ClaimedWaiters {
     var granted = ClaimedWaiters()
-    while let first = waiters.first {
-      let count = UnsafeMutableRawPointer(first).assumingMemoryBound(to: SemaphoreNode.self).pointee.count
-      guard count <= available else { break }
-      waiters.remove(first)
+    while let node = waiters.first, node.pointee.count <= available {
+      waiters.remove(node)
       // One who has given up meanwhile is only taken out.
-      guard first.pointee.waiter.claim(first.pointee.cause) else { continue }
-      available -= count
-      granted.append(first)
+      guard node.pointee.wait.waiter.claim(node.pointee.wait.cause) else { continue }
+      available -= node.pointee.count
+      granted.append(node)
     }
     return granted
   }
 }
 
 /// Somebody who waits for permits.
-struct SemaphoreNode {
-  /// First, so that a node's address is also its place's.
+struct SemaphoreNode: WaitingNode {
   var wait: WaitNode
   let count: Int
 }

@@ -169,7 +169,7 @@ final class WaitGroupStorage: Waitable, @unchecked Sendable {
 /// Invariant: nobody waits at zero. A negative count is a mistake, and final.
 struct WaitGroupStateMachine {
   private(set) var count: Int
-  private(set) var waiters = WaitQueue()
+  private(set) var waiters = WaitQueue<WaitNode>()
 
   init(count: Int) {
     self.count = count
