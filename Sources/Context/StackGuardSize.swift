@@ -19,11 +19,6 @@ enum StackGuardSize {
 
   /// Bytes, or as many KiB (`K`) or MiB (`M`). `nil` if it is no size that a guard can have.
   static func parse(_ text: String) -> Int? {
-    let units: [Character: Int] = ["K": 1 << 10, "M": 1 << 20]
-    let unit = text.last.flatMap { units[$0] }
-    let digits = unit == nil ? text[...] : text.dropLast()
-    guard digits.allSatisfy({ ("0"..."9").contains($0) }), let number = Int(digits) else { return nil }
-    let (size, isTooLarge) = number.multipliedReportingOverflow(by: unit ?? 1)
-    return !isTooLarge && StackGeometry.allowedGuardSizes.contains(size) ? size : nil
+    ByteCount.parse(text).flatMap { StackGeometry.allowedGuardSizes.contains($0) ? $0 : nil }
   }
 }

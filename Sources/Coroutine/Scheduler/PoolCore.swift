@@ -100,16 +100,12 @@ final class PoolCore: @unchecked Sendable {
     self.host = host
     machine = PoolStateMachine(count: count)
     workers = (0..<count).map { PoolWorker(core: self, index: $0) }
-    coroutine_system_keep_freed_memory(Self.comingAndGoing)
+    KeptMemory.choose
     Self.all.add(self)
     coroutine_publish_debug_layout()
   }
 
   deinit { Self.all.remove(self) }
-
-  /// Some 10,000 coroutines, with what their bodies capture: where they begin and end together again and again, page faults
-  /// would cost as much as all the rest.
-  private static var comingAndGoing: Int { 4 << 20 }
 
   /// Lets the threads end when they have nothing left to run. Called once, when no coroutine is left.
   func end() {
