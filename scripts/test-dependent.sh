@@ -102,6 +102,50 @@ run_plugin() {  # run_plugin <package> <expected>
 export -f run_plugin
 step "in a shared library" bash -c 'run_plugin "$@"' bash "$package" "ASM 6"
 
+# The same, of a program in C: the thread-locals of Swift's libraries are elsewhere on each thread then.
+cat > "$package/Plugin/Plugin.swift" << 'END'
+import Coroutine
+
+enum Local {
+  @TaskLocal static var number = 0
+}
+
+@_cdecl("run") public func run() {
+  let pool = ThreadPool(threads: 3)
+  let coroutines = (1...100).map { number in
+    Coroutine(on: pool) {
+      Local.$number.withValue(number) {
+        for _ in 0..<20 { Coroutine.yield() }
+        return Local.number == number
+      }
+    }
+  }
+  let right = coroutines.count { (try? $0.getBlocking()) == true }
+  print(right, Local.number)
+}
+END
+cat > "$package/main.c" << 'END'
+#include <dlfcn.h>
+#include <stdio.h>
+
+int main(int count, char **arguments) {
+  void *library = count > 1 ? dlopen(arguments[1], RTLD_NOW) : NULL;
+  void (*run)(void) = library ? (void (*)(void))dlsym(library, "run") : NULL;
+  if (!run) return puts("the plugin can't be loaded");
+  run();
+  return 0;
+}
+END
+
+run_in_c() {  # run_in_c <package>
+  swift build --package-path "$1" --product Plugin && cc -o "$1/main" "$1/main.c" -ldl || return
+  local output
+  output=$("$1/main" "$(swift build --package-path "$1" --show-bin-path)/libPlugin.so") || return
+  [[ $output == "100 0" ]] || { printf 'error: it printed "%s"\n' "$output"; return 1; }
+}
+export -f run_in_c
+step "in a shared library of a program in C" bash -c 'run_in_c "$@"' bash "$package"
+
 cat > "$package/Package.swift" << END
 // swift-tools-version: 6.3
 import PackageDescription

@@ -7,6 +7,12 @@
 
 #define SWIFT_CC __attribute__((swiftcall))
 
+// Whether a word is known, by its offset or by its place.
+#define COROUTINE_KNOWS_WORD(at, word) ((at)->word != 0 || (at)->word##_place.module != 0)
+
+// Runs `body` if nobody has; `token` was zero before. For the variables that are initialised at their first use.
+extern void swift_once(void *token, void (*body)(void *context), void *context);
+
 // The compiler's scratch space for an access, on the stack of the function that makes it: the node of a list, newest
 // first. The lowest bit of `next` tells reads from modifications. An access that is not tracked has a null `address`.
 struct access_node {

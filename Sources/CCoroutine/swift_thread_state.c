@@ -1,10 +1,13 @@
 // The words of a coroutine where they are not simply exchanged: see swift_thread_state.h.
 //
+// Where a program without Swift loads all of this as a plug-in, the words lie elsewhere on each thread, and the C library says
+// where: a call for each. All is as usual otherwise.
+//
 // Where the access word was not found, the runtime's own pair of functions takes the whole list off the thread and puts
 // another one on, which may end with the one that was taken: slower, in time linear in the number of accesses, and with
 // the same result. There is no such way for the other two: nothing exported sets the running task, or takes the
-// bindings of code outside tasks away. Those words are then left alone, and `coroutine_thread_state_found` says so.
-// That is so where a program without Swift loads all of this as a plug-in: the words then lie elsewhere on each thread.
+// bindings of code outside tasks away. Those words are then left alone, which is said at the first use, and a coroutine that
+// suspends with a binding in force ends the program: the next one on its thread would have it.
 //
 // Bindings are inherited by copying them when a coroutine is created, as the runtime does for a new task. The coroutine
 // then owns a storage of its own, made and freed by the runtime's push and pop, that no other code can see while the
@@ -20,9 +23,45 @@
 
 struct swift_thread_state_offsets coroutine_thread_state_at __attribute__((aligned(64)));
 
+// Of the C library. Makes the calling thread's block where there is none.
+extern void *__tls_get_addr(const struct swift_thread_word_place *place);
+
+static uintptr_t load_word(ptrdiff_t offset, const struct swift_thread_word_place *place) {
+  return offset != 0 ? coroutine_thread_word_load(offset) : *(uintptr_t *)__tls_get_addr(place);
+}
+
+static void store_word(ptrdiff_t offset, const struct swift_thread_word_place *place, uintptr_t word) {
+  if (offset != 0) {
+    coroutine_thread_word_store(offset, word);
+  } else {
+    *(uintptr_t *)__tls_get_addr(place) = word;
+  }
+}
+
+// Of a word that is known.
+#define LOAD(at, word) load_word((at)->word, &(at)->word##_place)
+#define STORE(at, word, value) store_word((at)->word, &(at)->word##_place, value)
+
+static bool knows_bindings(const struct swift_thread_state_offsets *at) {
+  return COROUTINE_KNOWS_WORD(at, task) && COROUTINE_KNOWS_WORD(at, locals);
+}
+
+// Not where the program has switched Swift's checks off, and there are no accesses.
+static void report_missing(uint32_t found) {
+  uint32_t needed = COROUTINE_THREAD_STATE_TASK | COROUTINE_THREAD_STATE_LOCALS;
+  if ((found & needed) == needed) return;
+  fputs("Coroutine: where this process's Swift runtime keeps a thread's task and its task-local values was not found. "
+        "Coroutines inherit no task-local values, and must not suspend inside of TaskLocal.withValue, which ends the program.\n",
+        stderr);
+}
+
 static void probe_into_place(void) {
   struct swift_thread_state_offsets at;
   coroutine_thread_state_probe(&at);
+  report_missing(at.found);
+  coroutine_thread_state_at.access_place = at.access_place;
+  coroutine_thread_state_at.task_place = at.task_place;
+  coroutine_thread_state_at.locals_place = at.locals_place;
   coroutine_thread_state_at.found = at.found;
   __atomic_store_n(&coroutine_thread_state_at.task_head, at.task_head, __ATOMIC_RELAXED);
   __atomic_store_n(&coroutine_thread_state_at.exceptions, at.exceptions, __ATOMIC_RELAXED);
@@ -37,6 +76,16 @@ static struct swift_thread_state_offsets *probed(void) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, probe_into_place);
   return &coroutine_thread_state_at;
+}
+
+void coroutine_thread_state_forget(bool keeps_places) {
+  struct swift_thread_state_offsets *at = probed();
+  at->access = at->task = at->locals = at->bindings = 0;
+  if (keeps_places) return;
+  at->access_place.module = at->task_place.module = at->locals_place.module = 0;
+  at->task_head = -1;
+  at->found &= COROUTINE_THREAD_STATE_ACCESS | COROUTINE_THREAD_STATE_ACCESS_LIST | COROUTINE_THREAD_STATE_EXCEPTIONS;
+  report_missing(at->found);
 }
 
 uint32_t coroutine_thread_state_found(void) { return probed()->found; }
@@ -56,12 +105,6 @@ __attribute__((noinline)) void coroutine_thread_word_store(ptrdiff_t offset, uin
 #endif
 
 // Exchange
-
-static void exchange_word(ptrdiff_t offset, uintptr_t *saved) {
-  uintptr_t word = coroutine_thread_word_load(offset);
-  coroutine_thread_word_store(offset, *saved);
-  *saved = word;
-}
 
 static bool runtime_exchanges_accesses(void) {
   return swift_task_enterThreadLocalContext != NULL && swift_task_exitThreadLocalContext != NULL;
@@ -117,8 +160,33 @@ uintptr_t coroutine_accesses_exchange(struct swift_thread_state *words, uintptr_
 }
 
 static void exchange_bindings(const struct swift_thread_state_offsets *at, struct swift_thread_state *words) {
-  if (at->task != 0) exchange_word(at->task, &words->task);
-  if (at->locals != 0) exchange_word(at->locals, &words->locals);
+  if (COROUTINE_KNOWS_WORD(at, task)) {
+    uintptr_t task = LOAD(at, task);
+    STORE(at, task, words->task);
+    words->task = task;
+  }
+  if (COROUTINE_KNOWS_WORD(at, locals)) {
+    uintptr_t locals = LOAD(at, locals);
+    STORE(at, locals, words->locals);
+    words->locals = locals;
+  }
+}
+
+static uintptr_t latest_binding_by_runtime(void);
+
+// Where they can't be exchanged, what was in force at a coroutine's resume has to be so again when it suspends.
+static void check_bindings(struct swift_thread_state *words, bool enters) {
+  uintptr_t latest = latest_binding_by_runtime();
+  if (enters) {
+    words->locals = latest;
+  } else if (latest != words->locals) {
+    fputs("Fatal error: a coroutine suspends inside of TaskLocal.withValue, and where this process's Swift runtime keeps a "
+          "thread's task-local values was not found: whatever runs next on the thread would have the value\n",
+          stderr);
+    abort();
+  } else {
+    words->locals = 0;
+  }
 }
 
 // Exceptions of C++. The place is asked for anew each time: that is a call, and only those who handle an exception make it.
@@ -137,13 +205,16 @@ void coroutine_thread_state_exchange_at(const struct swift_thread_state_offsets 
                                         bool enters) {
   words->access &= ~COROUTINE_EXCEPTIONS_SAVED;
   uintptr_t saved = coroutine_exceptions_exchange(words);
-  if (at->access != 0) {
-    uintptr_t head = coroutine_thread_word_load(at->access);
-    coroutine_thread_word_store(at->access, exchange_accesses(at, words, head, enters));
+  if (COROUTINE_KNOWS_WORD(at, access)) {
+    STORE(at, access, exchange_accesses(at, words, LOAD(at, access), enters));
   } else if (runtime_exchanges_accesses()) {
     exchange_accesses_by_runtime(exchange_accesses(at, words, exchange_accesses_by_runtime(0), enters));
   }
-  exchange_bindings(at, words);
+  if (COROUTINE_KNOWS_WORD(at, locals)) {
+    exchange_bindings(at, words);
+  } else {
+    check_bindings(words, enters);
+  }
   words->access |= saved;
 }
 
@@ -155,8 +226,8 @@ void coroutine_thread_state_exchange_slowly(struct swift_thread_state *words, bo
 
 static const struct access_node *latest_access(const struct swift_thread_state_offsets *at) {
   uintptr_t head = 0;
-  if (at->access != 0) {
-    head = coroutine_thread_word_load(at->access);
+  if (COROUTINE_KNOWS_WORD(at, access)) {
+    head = LOAD(at, access);
   } else if (runtime_exchanges_accesses()) {
     head = exchange_accesses_by_runtime(0);
     exchange_accesses_by_runtime(head);
@@ -190,6 +261,23 @@ enum { TASK_WORDS = 24 };
 
 static const char probe_key[16] __attribute__((aligned(16)));
 
+bool coroutine_is_inside_task_slowly(void) {
+  const struct swift_thread_state_offsets *at = probed();
+  return COROUTINE_KNOWS_WORD(at, task) && LOAD(at, task) != 0;
+}
+
+// The newest binding here, by one that is put on top of it for a moment. 0 too if a binding does not look as expected.
+static uintptr_t latest_binding_by_runtime(void) {
+  intptr_t value = 1;
+  swift_task_localValuePush(probe_key, &value, swift_int_type);
+  uintptr_t bound = (uintptr_t)swift_task_localValueGet(probe_key);
+  const struct binding *binding = (const struct binding *)(bound - binding_value_offset(swift_int_type));
+  bool is_known = bound != 0 && binding->key == probe_key && binding->type == swift_int_type;
+  uintptr_t latest = is_known ? (uintptr_t)binding_next(binding) : 0;
+  swift_task_localValuePop();
+  return latest;
+}
+
 // Looks for the head of a task's bindings in the task that runs here. While a binding is in force, the head is the one
 // word that points to it. Where the binding lies is for the runtime to say, so nothing unknown is dereferenced.
 static ptrdiff_t find_task_head(const uintptr_t *task) {
@@ -216,9 +304,9 @@ static ptrdiff_t find_task_head(const uintptr_t *task) {
 
 // The newest binding here: the task's, or the thread's outside every task.
 static const struct binding *latest_binding(struct swift_thread_state_offsets *at) {
-  const uintptr_t *task = (const uintptr_t *)coroutine_thread_word_load(at->task);
+  const uintptr_t *task = (const uintptr_t *)LOAD(at, task);
   if (task == NULL) {
-    struct binding *const *storage = (struct binding *const *)coroutine_thread_word_load(at->locals);
+    struct binding *const *storage = (struct binding *const *)LOAD(at, locals);
     return storage == NULL ? NULL : *storage;
   }
   // Several threads may look at once, each in its own task: they find the same.
@@ -243,28 +331,28 @@ static uintptr_t *task_head(struct swift_thread_state_offsets *at, uintptr_t tas
 struct coroutine_bindings coroutine_bindings_load_slowly(void) {
   struct coroutine_bindings bindings = {0, 0, 0};
   struct swift_thread_state_offsets *at = probed();
-  if (at->task == 0 || at->locals == 0) return bindings;
-  uintptr_t task = coroutine_thread_word_load(at->task);
+  if (!knows_bindings(at)) return bindings;
+  uintptr_t task = LOAD(at, task);
   if (task != 0) {
     const uintptr_t *head = task_head(at, task);
     if (head != NULL && *head != 0) bindings = (struct coroutine_bindings){task, 0, *head};
     return bindings;
   }
-  uintptr_t storage = coroutine_thread_word_load(at->locals);
+  uintptr_t storage = LOAD(at, locals);
   if (storage != 0) bindings = (struct coroutine_bindings){0, storage, *(const uintptr_t *)storage};
   return bindings;
 }
 
 void coroutine_bindings_store(struct coroutine_bindings bindings) {
   struct swift_thread_state_offsets *at = probed();
-  if (at->task == 0 || at->locals == 0) return;
-  uintptr_t task = coroutine_thread_word_load(at->task);
+  if (!knows_bindings(at)) return;
+  uintptr_t task = LOAD(at, task);
   if (task != 0) {
     uintptr_t *head = task_head(at, task);
     if (head != NULL) *head = bindings.head;
     return;
   }
-  coroutine_thread_word_store(at->locals, bindings.storage);
+  STORE(at, locals, bindings.storage);
   if (bindings.storage != 0) *(uintptr_t *)bindings.storage = bindings.head;
 }
 
@@ -285,7 +373,7 @@ static void push_copy(const struct swift_thread_state_offsets *at, struct swift_
   witnesses->initialize_with_copy(copy, source, binding->type);
 
   exchange_bindings(at, words);
-  if (coroutine_thread_word_load(at->locals) == 0) {
+  if (LOAD(at, locals) == 0) {
     intptr_t nothing = 0;
     swift_task_localValuePush(floor_key, &nothing, swift_int_type);
   }
@@ -314,8 +402,9 @@ uintptr_t coroutine_thread_state_capture_slowly(void) {
 
 void coroutine_thread_state_release_slowly(struct swift_thread_state *words) {
   const struct swift_thread_state_offsets *at = probed();
+  if (!COROUTINE_KNOWS_WORD(at, locals)) return;  // none was inherited
   // Without a task, as the bindings were made: the runtime then pops them off the storage, and not off a task.
   exchange_bindings(at, words);
-  while (coroutine_thread_word_load(at->locals) != 0) swift_task_localValuePop();
+  while (LOAD(at, locals) != 0) swift_task_localValuePop();
   exchange_bindings(at, words);
 }

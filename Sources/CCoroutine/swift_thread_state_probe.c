@@ -5,9 +5,9 @@
 // change a candidate, ask the runtime what it sees, change it back. All of this happens on a new thread that does
 // nothing else, and in between nothing runs but the function that is asked, which only reads.
 //
-// A second thread, while the first still lives, checks the result with real operations, and so does the calling thread.
-// A library that was loaded later has its thread-locals elsewhere on each thread and does not pass; what does not pass
-// counts as not found.
+// A second thread, while the first still lives, checks the result with real operations, and so does the calling thread. What
+// does not pass counts as not found. A library that was loaded later has its thread-locals elsewhere on each thread: then the
+// place within the library's block passes, and the offset from the thread pointer does not.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -31,6 +31,7 @@
 // The calling thread's thread-local block of one loaded object, as offsets from the thread pointer.
 struct block {
   const void *function;  // one of the object's functions
+  unsigned long module;
   ptrdiff_t start;
   ptrdiff_t end;
 };
@@ -48,6 +49,7 @@ static int match_object(struct dl_phdr_info *object, size_t size, void *context)
   }
   if (!has_function) return 0;
   if (object->dlpi_tls_data != NULL) {
+    block->module = object->dlpi_tls_modid;
     block->start = (ptrdiff_t)((uintptr_t)object->dlpi_tls_data - (uintptr_t)__builtin_thread_pointer());
     // The block is aligned for a word at least; a rest at its end is none.
     block->end = block->start + (ptrdiff_t)(block_size & ~(sizeof(uintptr_t) - 1));
@@ -64,6 +66,24 @@ static struct block block_of(const void *function) {
 
 // Whether it is safe to load and store there at all. An offset taken on another thread can lead anywhere.
 static bool block_has(struct block block, ptrdiff_t offset) { return block.start <= offset && offset < block.end; }
+
+// Of the C library. Makes the calling thread's block where there is none.
+extern void *__tls_get_addr(const struct swift_thread_word_place *place);
+
+// The offset on the calling thread; 0 where the place is not known.
+static ptrdiff_t offset_of(struct swift_thread_word_place place) {
+  if (place.module == 0) return 0;
+  return (ptrdiff_t)((uintptr_t)__tls_get_addr(&place) - (uintptr_t)__builtin_thread_pointer());
+}
+
+// The place that has this offset on the calling thread.
+static struct swift_thread_word_place place_of(struct block block, ptrdiff_t offset) {
+  struct swift_thread_word_place place = {0, 0};
+  if (!block_has(block, offset)) return place;
+  place.module = block.module;
+  place.offset = (unsigned long)(offset - offset_of(place));
+  return place;
+}
 
 // Whether the accesses in progress can be taken off the thread and put back without their word: by the runtime.
 static bool accesses_can_be_exchanged_by_runtime(const struct access_node *latest) {
@@ -96,6 +116,7 @@ static void find_access(struct swift_thread_state_offsets *at) {
     for (ptrdiff_t offset = block.start; offset < block.end; offset += sizeof(uintptr_t)) {
       if (coroutine_thread_word_load(offset) == (uintptr_t)&outer) at->access = offset;
     }
+    at->access_place = place_of(block, at->access);
     if (accesses_can_be_exchanged_by_runtime(&outer)) at->found |= COROUTINE_THREAD_STATE_ACCESS;
     swift_beginAccess(&inner_target, &inner, ACCESS_MODIFY | ACCESS_TRACKED, NULL);
     if (access_next(&inner) == &outer && access_next(&outer) == NULL) at->found |= COROUTINE_THREAD_STATE_ACCESS_LIST;
@@ -121,6 +142,7 @@ static void find_task(struct swift_thread_state_offsets *at) {
   for (ptrdiff_t offset = block.start; offset < block.end && at->task == 0; offset += sizeof(uintptr_t)) {
     if (coroutine_thread_word_load(offset) == 0 && task_lies_at(offset)) at->task = offset;
   }
+  at->task_place = place_of(block, at->task);
 }
 
 static const char key[16] __attribute__((aligned(16)));
@@ -143,6 +165,7 @@ static void find_locals(struct swift_thread_state_offsets *at) {
     for (ptrdiff_t offset = block.start; offset < block.end && at->locals == 0; offset += sizeof(uintptr_t)) {
       if (coroutine_thread_word_load(offset) != 0 && locals_lie_at(offset)) at->locals = offset;
     }
+    at->locals_place = place_of(block, at->locals);
   }
   swift_task_localValuePop();
 }
@@ -207,15 +230,23 @@ static ptrdiff_t exceptions_offset(void) {
   return (ptrdiff_t)((uintptr_t)(here == NULL ? &no_exceptions : here) - (uintptr_t)__builtin_thread_pointer());
 }
 
-// Leaves in `at` the offsets of those words only that work on this thread too.
+// Keeps of a word what is right on this thread, where it lies at `here` by its place, and `works` there or not.
+static void keep_if(bool works, ptrdiff_t here, ptrdiff_t *offset, struct swift_thread_word_place *place) {
+  if (!works) place->module = 0;
+  if (!works || *offset != here) *offset = 0;
+}
+
+#define KEEP_IF(works, at, word) keep_if(works, offset_of((at)->word##_place), &(at)->word, &(at)->word##_place)
+
+// Leaves in `at` what of the words works on this thread too.
 static void *verify(void *context) {
   struct swift_thread_state_offsets *at = context;
-  if (!access_word_works(at->access)) at->access = 0;
-  struct block block;
+  ptrdiff_t access = offset_of(at->access_place), task = offset_of(at->task_place), locals = offset_of(at->locals_place);
+  KEEP_IF(access_word_works(access), at, access);
   bool outside_tasks = swift_task_getCurrent() == NULL;
-  block = block_of((const void *)swift_task_getCurrent);
-  if (!(outside_tasks && block_has(block, at->task) && task_lies_at(at->task))) at->task = 0;
-  if (!(outside_tasks && locals_word_works(at->locals))) at->locals = 0;
+  struct block block = block_of((const void *)swift_task_getCurrent);
+  KEEP_IF(outside_tasks && block_has(block, task) && task_lies_at(task), at, task);
+  KEEP_IF(outside_tasks && locals_word_works(locals), at, locals);
   if (exceptions_offset() != at->exceptions) at->exceptions = 0;
   return NULL;
 }
@@ -239,7 +270,8 @@ static void *find(void *context) {
   found.exceptions = exceptions_offset();
   // Started from here, so that its memory is not this thread's used again.
   if (!run_on_new_thread(verify, &found)) return NULL;
-  if (found.task != 0 && found.locals != 0 && bindings_look_as_expected(found.locals)) {
+  ptrdiff_t locals = offset_of(found.locals_place);
+  if (COROUTINE_KNOWS_WORD(&found, task) && locals != 0 && bindings_look_as_expected(locals)) {
     found.found |= COROUTINE_THREAD_STATE_BINDINGS;
   }
   *at = found;
@@ -253,16 +285,19 @@ void coroutine_thread_state_probe(struct swift_thread_state_offsets *result) {
   // The calling thread may be the main one, or amid anything, in a task too: nothing is planted here.
   uintptr_t task = (uintptr_t)swift_task_getCurrent();
   struct block block = block_of((const void *)swift_task_getCurrent);
-  if (!access_word_works(at.access)) at.access = 0;
-  if (!block_has(block, at.task) || coroutine_thread_word_load(at.task) != task) at.task = 0;
-  if (!block_has(block, at.locals)) at.locals = 0;
+  ptrdiff_t task_at = offset_of(at.task_place);
+  KEEP_IF(access_word_works(offset_of(at.access_place)), &at, access);
+  KEEP_IF(block_has(block, task_at) && coroutine_thread_word_load(task_at) == task, &at, task);
+  KEEP_IF(block_has(block, offset_of(at.locals_place)), &at, locals);
   if (exceptions_offset() != at.exceptions) at.exceptions = 0;
 
-  if (at.access != 0) at.found |= COROUTINE_THREAD_STATE_ACCESS;
-  if (at.task != 0) at.found |= COROUTINE_THREAD_STATE_TASK;
-  if (at.locals != 0) at.found |= COROUTINE_THREAD_STATE_LOCALS;
+  if (COROUTINE_KNOWS_WORD(&at, access)) at.found |= COROUTINE_THREAD_STATE_ACCESS;
+  if (COROUTINE_KNOWS_WORD(&at, task)) at.found |= COROUTINE_THREAD_STATE_TASK;
+  if (COROUTINE_KNOWS_WORD(&at, locals)) at.found |= COROUTINE_THREAD_STATE_LOCALS;
   at.found |= COROUTINE_THREAD_STATE_EXCEPTIONS;
-  if (at.task == 0 || at.locals == 0) at.found &= ~(uint32_t)COROUTINE_THREAD_STATE_BINDINGS;
+  if (!COROUTINE_KNOWS_WORD(&at, task) || !COROUTINE_KNOWS_WORD(&at, locals)) {
+    at.found &= ~(uint32_t)COROUTINE_THREAD_STATE_BINDINGS;
+  }
   at.bindings = at.task != 0 && at.locals == at.task + COROUTINE_LOCALS_AFTER_TASK ? at.task : 0;
   at.task_head = at.found & COROUTINE_THREAD_STATE_BINDINGS ? 0 : -1;
   *result = at;

@@ -19,8 +19,8 @@
 //
 // None of the three has a symbol. They are thread-local variables of a library that was loaded with the program, so
 // each lies at an offset from the thread pointer that is the same on all threads. swift_thread_state_probe.c finds the
-// offsets at the first use, once. A word that it cannot find has the offset 0, which is no thread-local's, and the
-// functions below then take the slower way described in swift_thread_state.c.
+// offsets at the first use, once. A word that has none, since its library was loaded later, has the offset 0, which is no
+// thread-local's, and the functions below then take the slower way described in swift_thread_state.c.
 //
 // No address of a thread-local appears anywhere here. A compiler may keep such an address across a switch of stacks,
 // and after it the code runs on another thread: every load and store names the thread pointer anew.
@@ -50,7 +50,13 @@ enum coroutine_thread_state_found {
   COROUTINE_THREAD_STATE_EXCEPTIONS = 32,
 };
 
-// Offsets in bytes from the thread pointer, 0 for a word that was not found. Each is written once and stands by itself,
+// Where a word lies that each thread has elsewhere: what the C library's __tls_get_addr takes. Module 0: not known.
+struct swift_thread_word_place {
+  unsigned long module;
+  unsigned long offset;
+};
+
+// Offsets in bytes from the thread pointer, 0 for a word that has no common one. Each is written once and stands by itself,
 // so that relaxed loads do: it is 0 until the probe has found the word, and final afterwards.
 struct swift_thread_state_offsets {
   ptrdiff_t access;
@@ -65,6 +71,10 @@ struct swift_thread_state_offsets {
   ptrdiff_t task_head;
   // The union of `coroutine_thread_state_found`.
   uint32_t found;
+  // The same words, where the offsets are 0. Constant after the probe.
+  struct swift_thread_word_place access_place;
+  struct swift_thread_word_place task_place;
+  struct swift_thread_word_place locals_place;
 };
 
 extern struct swift_thread_state_offsets coroutine_thread_state_at;
@@ -167,6 +177,9 @@ extern uint32_t coroutine_thread_state_found(void);
 
 // The offset `bindings` of `coroutine_thread_state_at`; waits as above. It does not change any more.
 extern ptrdiff_t coroutine_bindings_place(void);
+
+// For tests, before the first coroutine: from here on no word has a common offset; nor, unless `keeps_places`, is any known.
+extern void coroutine_thread_state_forget(bool keeps_places);
 
 // Looks for everything anew and leaves what it found in `result`: what `coroutine_thread_state_at` is filled with at the first
 // use. Takes two short-lived threads and changes nothing on the caller's. From any thread.
@@ -346,11 +359,18 @@ COROUTINE_THREAD_STATE_INLINE bool coroutine_thread_states_are_plain(const struc
   return words == 0 && (COROUTINE_THREAD_STATE_NOT_FOUND_DIFFERS || (access_at != 0 && bindings_at != 0));
 }
 
+extern bool coroutine_is_inside_task_slowly(void);
+
 // Whether a task runs on this thread, rather than a coroutine's own code: false where that is not known.
 COROUTINE_THREAD_STATE_INLINE bool coroutine_is_inside_task(void) {
   ptrdiff_t task_at = __atomic_load_n(&coroutine_thread_state_at.task, __ATOMIC_RELAXED);
-  return task_at != 0 && coroutine_thread_word_load(task_at) != 0;
+  if (COROUTINE_THREAD_STATE_LIKELY(task_at != 0)) return coroutine_thread_word_load(task_at) != 0;
+  return coroutine_is_inside_task_slowly();
 }
+
+// Whether one of the functions whose frames begin with `frame`, on the stack [low, high), is the initialiser of a static or
+// global variable. By frame pointers: what has none is passed over, or ends the look.
+extern bool coroutine_initialises_variable(const void *frame, const void *low, const void *high);
 
 // The bindings in force in the code that runs here: the task that keeps them, or else the thread's storage, and the
 // newest of them. All zero without any, and where they are not known.

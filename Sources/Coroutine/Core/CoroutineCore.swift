@@ -326,6 +326,7 @@ extension CoroutineCore {
     _ block: UnsafeMutablePointer<ControlBlock>, isNested: Bool
   ) -> UnsafeMutablePointer<ControlBlock>? {
     reportOpenAccess(block)
+    requireNoInitialiser(block)
     if coroutine_turn_end_is_watched() { noteTurnEnd(block.pointee.afterSwitch) }
 
     // The context is saved. As soon as the coroutine may be woken it runs elsewhere: nothing of it is touched after that.
@@ -454,9 +455,24 @@ extension CoroutineCore {
     }
 
     private static let hasReportedOpenAccess = Atomic<Bool>(false)
+
+    /// A variable's initialiser that waits keeps the Swift runtime's lock of that variable, which is the thread's.
+    private final func requireNoInitialiser(_ block: UnsafeMutablePointer<ControlBlock>) {
+      if case .finish = block.pointee.afterSwitch { return }
+      let stack = block.pointee.stack
+      guard let registers = SelectedBackend.registers(of: ContextLink.own(ControlBlock.link(of: block))),
+        coroutine_initialises_variable(
+          UnsafeRawPointer(bitPattern: registers.framePointer), stack.limit, stack.top)
+      else { return }
+      fatalError(
+        "\(description) suspends inside the initialiser of a static or global variable. Whoever uses that meanwhile blocks "
+          + "its thread for ever. Wait before its first use, or keep the value in a Once. (Debug builds tell.)")
+    }
   #else
     @inline(__always)
     private final func reportOpenAccess(_ block: UnsafeMutablePointer<ControlBlock>) {}
+    @inline(__always)
+    private final func requireNoInitialiser(_ block: UnsafeMutablePointer<ControlBlock>) {}
   #endif
 
   @inline(__always)

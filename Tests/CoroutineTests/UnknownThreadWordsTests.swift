@@ -1,0 +1,128 @@
+import CCoroutine
+import CoroutineTestSupport
+import Foundation
+import Synchronization
+import Testing
+
+@testable import Coroutine
+
+/// Where the Swift runtime keeps a thread's words elsewhere than usual: a program without Swift has loaded it as a part of a
+/// plug-in, or nobody knows where they are. Each test has a process of its own.
+@Suite(.ownThreads) struct UnknownThreadWordsTests {
+  private enum Local {
+    @TaskLocal static var number = 0
+  }
+
+  /// Two that have different values, on several threads.
+  private static func bindingsStayWithTheirCoroutines() throws {
+    let pool = ThreadPool(threads: 3)
+    let coroutines = (1...20).map { number in
+      Coroutine(on: pool) {
+        guard Local.number == 0 else { return false }
+        return try Local.$number.withValue(number) {
+          // What it makes inherits the value.
+          let child = Coroutine { Local.number }
+          for _ in 0..<50 {
+            Coroutine.yield()
+            guard Local.number == number else { return false }
+          }
+          return try child.get() == number
+        }
+      }
+    }
+    for coroutine in coroutines { #expect(try coroutine.getBlocking()) }
+    #expect(Local.number == 0)
+  }
+
+  @Test func wordsThatEachThreadHasElsewhereAreExchanged() async {
+    await #expect(processExitsWith: .success) {
+      coroutine_thread_state_forget(true)
+      try Self.bindingsStayWithTheirCoroutines()
+
+      // A task's value is inherited, the task itself is hidden, and comes back.
+      try await Local.$number.withValue(7) {
+        let inner = Coroutine.immediate {
+          let isHidden = withUnsafeCurrentTask { $0 == nil }
+          Coroutine.yield()
+          return isHidden && Local.number == 7
+        }
+        #expect(withUnsafeCurrentTask { $0 != nil })
+        #expect(Local.number == 7)
+        let isRight = try await inner.get()
+        #expect(isRight)
+      }
+
+      // A generator's binding is off its consumer's at a yield.
+      let generator = Generator<Int> { yield in
+        try Local.$number.withValue(3) {
+          for _ in 0..<3 { try yield(Local.number) }
+        }
+      }
+      for number in generator {
+        #expect(number == 3)
+        #expect(Local.number == 0)
+      }
+    }
+  }
+
+  @Test func anAccessThatBeginsOnOneThreadEndsOnAnother() async {
+    await #expect(processExitsWith: .success) {
+      coroutine_thread_state_forget(true)
+      try Self.accessesStayWithTheirCoroutines()
+    }
+    await #expect(processExitsWith: .success) {
+      coroutine_thread_state_forget(false)
+      try Self.accessesStayWithTheirCoroutines()
+    }
+  }
+
+  private static func accessesStayWithTheirCoroutines() throws {
+    final class Box {
+      var numbers = [1, 2, 3]
+    }
+    let pool = ThreadPool(threads: 3)
+    let coroutines = (1...20).map { _ in
+      Coroutine(on: pool) {
+        let box = Box()
+        func wait(_ numbers: inout [Int]) {
+          for _ in 0..<50 { Coroutine.yield() }
+          numbers.append(4)
+        }
+        wait(&box.numbers)
+        return box.numbers.count
+      }
+    }
+    for coroutine in coroutines { #expect(try coroutine.getBlocking() == 4) }
+  }
+
+  @Test func whereTheyAreNotKnownThatIsSaidOnceAndOthersWork() async {
+    let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
+      coroutine_thread_state_forget(false)
+      let pool = ThreadPool(threads: 2)
+      let channel = Channel<Int>()
+      let receiver = Coroutine(on: pool) { Array(channel.received) }
+      let sender = Coroutine<Void, any Error>(on: pool) { () throws -> Void in
+        for number in 1...100 {
+          try channel.send(number)
+          // As long as it has ended where it waits.
+          Local.$number.withValue(number) { #expect(Local.number == number) }
+        }
+        channel.close()
+      }
+      try await sender.get()
+      let received = try await receiver.get()
+      #expect(received == Array(1...100))
+    }
+    #expect(standardError(of: result).components(separatedBy: "was not found").count == 2)
+  }
+
+  @Test func whereTheyAreNotKnownASuspensionInsideOfABindingTraps() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      coroutine_thread_state_forget(false)
+      try await Coroutine(on: ThreadPool(threads: 1)) {
+        Local.$number.withValue(1) { Coroutine.yield() }
+      }.get()
+    }
+    #expect(standardError(of: result).contains("a coroutine suspends inside of TaskLocal.withValue"))
+  }
+}
