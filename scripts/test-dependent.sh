@@ -242,10 +242,40 @@ let package = Package(
         .product(name: "Coroutine", package: "Coroutine"),
         .product(name: "NIOCore", package: "swift-nio"),
         .product(name: "NIOPosix", package: "swift-nio"),
-      ], path: "Sources")
+      ], path: "Sources"),
+    .executableTarget(
+      name: "http-server",
+      dependencies: [
+        .product(name: "CoroutineNIO", package: "Coroutine"),
+        .product(name: "CoroutineIO", package: "Coroutine"),
+        .product(name: "Coroutine", package: "Coroutine"),
+        .product(name: "NIOHTTP1", package: "swift-nio"),
+        .product(name: "NIOPosix", package: "swift-nio"),
+      ], path: "Server"),
   ]
 )
 END
 cp Tests/NIO/*.swift "$package/Sources/"
+cp -r Examples/NIO/Sources/http-server "$package/Server"
 step "traits: [NIO]" bash -c 'expect_output "$@"' bash "$package" "all as expected"
+
+# The example, in the same build.
+serve_http() {  # serve_http <package>
+  swift build --package-path "$1" --quiet --product http-server
+  "$(swift build --package-path "$1" --show-bin-path)/http-server" 0 > "$1/output" &
+  local server=$! port answers
+  until port=$(sed -n 's/^listening on .*://p' "$1/output") && [[ -n $port ]]; do
+    kill -0 "$server" || return
+    sleep 0.05
+  done
+  exec 3<> "/dev/tcp/127.0.0.1/$port"
+  printf 'GET /hello HTTP/1.1\r\nHost: a\r\n\r\nPOST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc' >&3
+  printf 'GET /numbers/200000 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n' >&3
+  answers=$(timeout 60 cat <&3)
+  kill -TERM "$server"
+  wait "$server"
+  [[ $answers == *"Hello, world!"*"3 bytes"*"199999"* && $(tail -n 1 "$1/output") == stopped ]]
+}
+export -f serve_http
+step "an HTTP server on NIO" bash -c 'serve_http "$@"' bash "$package"
 steps_summary

@@ -5,19 +5,24 @@
   import Synchronization
 
   /// The last handler of a connection's pipeline: what arrives here, coroutines read.
-  // Unchecked: belongs to the loop's thread, but for `inbound`, `writability` and `isHeldUp`, which are for any thread, and
-  // `failure`, which is written before the waits are ended, and read after.
+  // Unchecked: belongs to the loop's thread, but for `inbound`, `writability`, `reader` and `isHeldUp`, which are for any
+  // thread, and `failure`, which is written before the waits are ended, and read after.
   final class ConnectionHandler: ChannelDuplexHandler, @unchecked Sendable {
     typealias InboundIn = Any
     typealias OutboundIn = Never
 
     let inbound: DemandQueue<ErasedMessage>
     let writability: ReadinessStorage
+    /// Who has read last.
+    let reader = WakeHint()
     private let heldUp: Flag
     private let scheduler: EventLoopScheduler
     // The loop's, all of them.
     @exclusivity(unchecked) private var context: ChannelHandlerContext?
     @exclusivity(unchecked) private var isUnflushed = false
+    /// Whether the scheduler is going to flush it, and whom after it.
+    @exclusivity(unchecked) private var isListed = false
+    @exclusivity(unchecked) var nextUnflushed: ConnectionHandler?
     @exclusivity(unchecked) private var isClosing = false
     /// What a handler has reported, first.
     @exclusivity(unchecked) private(set) var failure: (any Error)?
@@ -53,7 +58,15 @@
       context.fireChannelActive()
     }
 
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) { inbound.append(ErasedMessage(data)) }
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+      reader.prefetch()
+      inbound.append(ErasedMessage(data))
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+      scheduler.turnNow()
+      context.fireChannelReadComplete()
+    }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
       if case .inputClosed = event as? ChannelEvent { inbound.close() }
@@ -96,9 +109,16 @@
     func write(_ message: ErasedMessage, promise: EventLoopPromise<Void>?) {
       guard let context else { return refuse(promise) }
       context.write(message.data, promise: promise)
-      guard !isUnflushed else { return }
       isUnflushed = true
+      guard !isListed else { return }
+      isListed = true
       scheduler.flushLater(self)
+    }
+
+    /// At the end of a turn.
+    func flushListed() {
+      isListed = false
+      if isUnflushed { flush() }
     }
 
     func flush() {

@@ -26,9 +26,11 @@
     private let ready = CoroutineJobQueue()
     /// `Fork.count` of the process whose loop it is.
     private let madeIn = Fork.count
-    /// What has written and was not flushed.
-    @exclusivity(unchecked) private var unflushed: [ConnectionHandler] = []
+    /// Those that have written and were not flushed, linked through themselves.
+    @exclusivity(unchecked) private var unflushed: ConnectionHandler?
     @exclusivity(unchecked) private var isInTurn = false
+    /// Whether the loop has a task to make a turn, of those that its own thread asks for.
+    @exclusivity(unchecked) private var isTurnDue = false
     /// Since when it runs without the loop having looked for events.
     @exclusivity(unchecked) private var busySince: NIODeadline?
 
@@ -42,19 +44,43 @@
       if Fork.count != madeIn {
         reportLeftInParent("an event loop has a coroutine to run", "run it there on a loop that was made there")
       }
-      if ready.append(job) { eventLoop.execute { self.turn() } }
+      guard ready.append(job) else { return }
+      if eventLoop.inEventLoop { turnSoon() } else { eventLoop.execute { self.turn() } }
     }
 
     public var isCurrent: Bool { eventLoop.inEventLoop }
     public var isSerial: Bool { true }
 
-    /// On the loop's thread.
-    private func turn() {
+    /// On the loop's thread, as all that follows. One task at a time is enough: it comes to what is ready by then.
+    private func turnSoon() {
+      guard !isTurnDue else { return }
+      isTurnDue = true
+      eventLoop.execute {
+        self.isTurnDue = false
+        self.turn()
+      }
+    }
+
+    /// Runs those that are ready, in the middle of the events of the loop: what a channel has read is answered while it is in
+    /// the processor's caches. Those that become ready meanwhile have their turn after the events.
+    func turnNow() {
+      guard !isInTurn else { return }
+      let count = ready.count
+      guard count > 0 else { return }
+      if run(limit: count) { turnSoon() }
+    }
+
+    /// Whether there are more.
+    private func run(limit: Int) -> Bool {
       isInTurn = true
-      let isMore = ready.run(limit: Self.batch)
+      let isMore = ready.run(limit: limit)
       isInTurn = false
       flush()
-      guard isMore else {
+      return isMore
+    }
+
+    private func turn() {
+      guard run(limit: Self.batch) else {
         busySince = nil
         return
       }
@@ -66,25 +92,24 @@
         eventLoop.scheduleTask(in: Self.moment) { self.turn() }
       } else {
         busySince = busySince ?? now
-        eventLoop.execute { self.turn() }
+        turnSoon()
       }
     }
 
     /// Has it flushed at the end of the turn; outside of one, of the loop's present tasks. On the loop's thread, once until it
-    /// is flushed.
+    /// is.
     func flushLater(_ written: ConnectionHandler) {
-      if unflushed.isEmpty, !isInTurn { eventLoop.execute { self.flush() } }
-      unflushed.append(written)
+      if unflushed == nil, !isInTurn { eventLoop.execute { self.flush() } }
+      written.nextUnflushed = unflushed
+      unflushed = written
     }
 
     private func flush() {
-      var index = 0
-      // A flush, or a handler that it passes, may have others write again, and be flushed then.
-      while index < unflushed.count {
-        unflushed[index].flush()
-        index += 1
+      // A handler that the flush passes may have others write.
+      while let next = unflushed {
+        unflushed = next.nextUnflushed.take()
+        next.flushListed()
       }
-      unflushed.removeAll(keepingCapacity: true)
     }
 
     /// How many turns in a row, before the loop's other tasks.
