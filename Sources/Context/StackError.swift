@@ -60,26 +60,6 @@ extension StackError: CustomStringConvertible {
   }
 }
 
-/// A number of bytes as people read it: `262144 bytes (256 KiB)`.
-struct ByteCount: CustomStringConvertible {
-  let bytes: Int
-
-  init(_ bytes: Int) {
-    self.bytes = bytes
-  }
-
-  var description: String {
-    var units = ["KiB", "MiB", "GiB", "TiB"][...]
-    guard bytes > 0, bytes & 1023 == 0, var unit = units.popFirst() else { return "\(bytes) bytes" }
-    var scaled = bytes >> 10
-    while scaled & 1023 == 0, let larger = units.popFirst() {
-      scaled >>= 10
-      unit = larger
-    }
-    return "\(bytes) bytes (\(scaled) \(unit))"
-  }
-}
-
 /// An errno as people read it: `errno 12, Cannot allocate memory`.
 private struct ErrorCode: CustomStringConvertible {
   let code: CInt
