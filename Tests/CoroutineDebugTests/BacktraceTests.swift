@@ -183,7 +183,7 @@ nonisolated(unsafe) private var pendingComparison: (() -> Void)?
     try finish(coroutine)
   }
 
-  @Test func functionsThatWereInlinedIntoEachOtherKeepTheirOrderAndTheirLines() throws {
+  @Test func inlinedFunctionsKeepTheirOrderAndTheirLines() throws {
     let coroutine = startInlined(channel)
     let steps = try backtrace(of: coroutine).steps
     #expect(

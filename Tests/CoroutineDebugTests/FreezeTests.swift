@@ -125,7 +125,7 @@ import Testing
   }
 
   /// In a process of its own, since all coroutines keep it from then on.
-  @Test func whoCreatedThoseThatArePutInLineMeanwhileIsSeenWholeOrNotAtAll() async {
+  @Test func theCreatorsOfNewcomersAreSeenWholeOrNotAtAll() async {
     await #expect(processExitsWith: .success) {
       CoroutineDump.recordsCreation = true
       let launcher = Coroutine(on: ThreadPool(threads: 1)) {

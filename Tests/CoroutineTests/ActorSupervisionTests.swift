@@ -188,7 +188,7 @@ import Testing
     }
   }
 
-  @Test func aSupervisorSurvivesAHundredThousandFailingMessagesAndLosesNoOther() async throws {
+  @Test func aSupervisorSurvivesAHundredThousandFailures() async throws {
     let supervisor = Supervisor()
     let failed = Guarded(0)
     let (count, others) = (100_000, 25_000)

@@ -320,7 +320,7 @@ import Testing
       ])
   }
 
-  @Test func aCancelDuringAWaitInsideAMessageEndsTheLoopAndAnswersTheAsker() async throws {
+  @Test func aCancelInsideAMessageEndsTheLoopAndAnswersTheAsker() async throws {
     let queue = DispatchQueue(label: "serial")
     let log = Log()
     try await Coroutine(on: queue) {

@@ -72,7 +72,7 @@ import Testing
     }
   }
 
-  @Test func aCancelInBetweenHandsBackWhatHasComeAndTheNextOperationThrows() async throws {
+  @Test func aCancelInBetweenHandsBackWhatHasComeThenThrows() async throws {
     let log = Log()
     try await run {
       let channel = Channel<Int>(capacity: .unbounded)

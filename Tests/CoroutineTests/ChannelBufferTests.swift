@@ -126,7 +126,7 @@ import Testing
     }
   }
 
-  @Test func aSenderThatWaitsAtAFullBufferGetsItsElementBackWhenTheChannelCloses() async throws {
+  @Test func aSenderAtAFullBufferGetsItsElementBackAtTheClose() async throws {
     let log = Log()
     try await run {
       let channel = Channel<Int>(capacity: .buffered(1))

@@ -50,7 +50,7 @@ import Testing
     }
   }
 
-  @Test func aCancelRunsTheOperationsHandlerOnTheCallerBeforeTheErrorIsThrown() async throws {
+  @Test func aCancelRunsTheHandlerBeforeTheErrorIsThrown() async throws {
     let log = Log()
     try await run {
       let channel = Channel<Int>()
@@ -79,7 +79,7 @@ import Testing
     #expect(log.all == ["cancelled", "receive, here: true", "CancellationError", "send", "CancellationError"])
   }
 
-  @Test func aCancelledCallerTakesNothingAndSendsNothingEvenWhereItNeedNotWait() async throws {
+  @Test func aCancelledCallerNeitherTakesNorSendsWithoutWaiting() async throws {
     let log = Log()
     try await run {
       let channel = Channel<Int>(capacity: .buffered(2))
@@ -114,7 +114,7 @@ import Testing
     #expect(log.all == ["CancellationError", "CancellationError", "sent, received(1)"])
   }
 
-  @Test func aCancelledTaskTakesNothingAndSendsNothingEvenWhereItNeedNotWait() async throws {
+  @Test func aCancelledTaskNeitherTakesNorSendsWithoutWaiting() async throws {
     let log = Log()
     let channel = Channel<Int>(capacity: .buffered(2))
     try await channel.send(1)

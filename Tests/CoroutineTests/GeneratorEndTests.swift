@@ -9,7 +9,7 @@ import Testing
 
 /// How a generator ends: by its body, by an error, cancelled, or dropped, and what is left of it then.
 @Suite(.ownThreads) struct GeneratorEndTests {
-  @Test func whereNoElementMayComeInThePlainWayThereIsABlockThatLooksAsIfItsBodyRan() {
+  @Test func theBlockForTheSlowWayLooksAsIfItsBodyRan() {
     let block = ControlBlock.alwaysRunning
     #expect(MemoryLayout<ControlBlock>.size <= Int(COROUTINE_ALWAYS_RUNNING_WORDS) * MemoryLayout<UInt>.size)
     #expect(SelectedBackend.isRunning(ControlBlock.link(of: block)))
@@ -22,7 +22,7 @@ import Testing
     #expect(generator.next() == nil && storage.plainBlock == block)
   }
 
-  @Test func whatABodyCapturedGoesWithItsEndAndWithACancelBeforeItsBeginning() {
+  @Test func whatABodyCapturedGoesAtItsEndOrAnEarlyCancel() {
     final class Witness {}
     weak var captured: Witness?
     func make() -> Generator<Int> {
@@ -227,7 +227,7 @@ import Testing
 
   // In processes of their own, since both numbers are the whole process's.
 
-  @Test func hundredThousandThatLiveAThousandAtATimeLeaveNoStackAndNoMemory() async {
+  @Test func aHundredThousandInThousandsLeaveNoStackAndNoMemory() async {
     await #expect(processExitsWith: .success) {
       Self.expectNothingLeft { index in
         let generator = Generator<Int>(stackSize: 64 << 10) { yield in for value in index... { try yield(value) } }

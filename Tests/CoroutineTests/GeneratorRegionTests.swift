@@ -53,7 +53,7 @@ import Testing
       ])
   }
 
-  @Test func aTimeoutThatIsOverWhileTheBodyIsSuspendedLeavesTheConsumersWaitAlone() async throws {
+  @Test func aTimeoutOfASuspendedBodyLeavesTheConsumersWaitAlone() async throws {
     let log = Log()
     let sum = try await Coroutine { () throws -> Int in
       let (fired, resolver) = Promise.makePromise(of: Void.self)

@@ -136,7 +136,7 @@ import Testing
   }
 
   /// Another thread can run the joiner: nobody has to wait for the one that is blocked.
-  @Test func inALargerPoolACancelledJoinerGoesOnThoughTheChildBlocksItsThread() async {
+  @Test func aCancelledJoinerGoesOnThoughTheChildBlocksItsThread() async {
     await #expect(processExitsWith: .success) {
       takeNoNotes()
       let (begun, resolver) = Promise<Void>.makePromise()

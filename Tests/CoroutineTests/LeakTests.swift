@@ -149,7 +149,7 @@ import Testing
   /// memory that there is, that would be three times as much as is allowed here. In three parts, of which the one counts
   /// that leaves the least: what is left behind is there each time.
   @Test(.enabled(if: !coroutine_sanitizers_active(), "a sanitizer keeps what is freed"))
-  func theMemoryAfterAHundredThousandGeneratorsDroppedHalfWayIsTheMemoryBefore() async {
+  func aHundredThousandGeneratorsDroppedHalfWayLeaveNoMemory() async {
     await #expect(processExitsWith: .success) {
       let count = amount(34_000, debug: 5_000, sanitized: 0)
       let kinds: [(name: String, run: @Sendable (Int) throws -> Void)] = [

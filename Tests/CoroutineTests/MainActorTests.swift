@@ -222,7 +222,7 @@ import Testing
     }
   }
 
-  @Test func closuresAndMethodsOfTheMainActorRunThereThoughThePoolCallsThem() async throws {
+  @Test func closuresOfTheMainActorRunThereThoughThePoolCallsThem() async throws {
     let screen = Screen()
     let (promise, resolver) = Promise<Int>.makePromise()
     let derived = await screen.derive(promise)

@@ -148,7 +148,7 @@ import Testing
     }
   }
 
-  @Test func anObserverThatComesLateRunsBehindTheOthersAndNeverInsideItsRegistration() async throws {
+  @Test func aLateObserverRunsBehindTheOthersNotInItsRegistration() async throws {
     let log = Log()
     let (promise, resolver) = Promise.makePromise(of: Int.self)
     let work = Coroutine(on: queue) {
@@ -251,7 +251,7 @@ import Testing
     #expect(log.all == ["stopped"] && otherResolver.isCancelled)
   }
 
-  @Test func cancellingADerivedPromiseKeepsItsClosureFromRunningAndLetsTheOthersRun() async throws {
+  @Test func cancellingADerivedPromiseStopsItsClosureAlone() async throws {
     let log = Log()
     let (promise, resolver) = Promise.makePromise(of: Int.self)
     promise.then(on: queue) { _ in log.add("first") }

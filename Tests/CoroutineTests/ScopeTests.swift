@@ -286,7 +286,7 @@ import Testing
   }
 
   /// Not only when it waits for them at the end.
-  @Test func whoIsCancelledBeforeTheChildrenHaveEndedLearnsOfItThoughTheBodyGoesOn() async throws {
+  @Test func aCancelBeforeTheChildrenHaveEndedIsThrownInTheEnd() async throws {
     let never = Channel<Int>()
     @Sendable func begin(_ scope: CoroutineScope, _ begun: Channel<Void>) -> Coroutine<Void, any Error> {
       scope.launch {
@@ -317,7 +317,7 @@ import Testing
     await #expect(throws: CancellationError.self) { try await task.value }
   }
 
-  @Test func whoIsCancelledBeforeItLaunchesChildrenLearnsOfItThoughTheyNeverRun() async throws {
+  @Test func aCancelBeforeTheFirstLaunchIsThrownInTheEnd() async throws {
     let (log, count) = (Log(), 50)
     let coroutine = Coroutine { () throws -> Int in
       var timeouts = 0

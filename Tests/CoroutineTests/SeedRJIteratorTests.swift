@@ -61,7 +61,7 @@ import Testing
 
   // MARK: The queue of unread messages
 
-  @Test func theMessageQueueIsReadInTheBackgroundOneByOneAsTheMainQueueWantsThem() async throws {
+  @Test func theMessageQueueIsReadAsTheMainQueueWantsThem() async throws {
     let log = Log()
     let background = DispatchQueue(label: "messages")
     let messages = AsyncGenerator<String>(on: background) { yield in

@@ -166,7 +166,7 @@ import Testing
     }
   }
 
-  @Test func permitsThatAreTakenAwayComeFromTheFreeOnesAndThenFromThoseThatComeBack() async throws {
+  @Test func permitsTakenAwayAreFreeOnesFirstThenReleasedOnes() async throws {
     let log = Log()
     try await serially {
       let semaphore = Semaphore(permits: 3)
