@@ -219,7 +219,7 @@ END {
   failures = 0
   for (name in folders) {
     if (name in layer) continue
-    printf "arrows: %s has no place in %s\n", name, order_file
+    printf "arrows: %s has no place in %s\n", name, order_name
     failures++
   }
   for (arrow in arrows) {

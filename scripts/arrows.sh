@@ -29,7 +29,12 @@ case ${1:-} in
     ;;
 esac
 
+# The backends are listed in Package.swift.
+layers=$(mktemp)
+trap 'rm -f "$layers"' EXIT
+sed "s/Context<backend>/$(scripts/backends.sh | sed 's/^/Context/' | xargs)/" "$order" > "$layers"
+
 mapfile -t files < <(find "$sources" -name '*.swift' -type f | sort)
 # Twice: what is declared where must be known before the first reference is judged.
-LC_ALL=C awk -v mode="$mode" -v from="$from" -v to="$to" -v order_file="$order" -f scripts/arrows.awk \
-  "$order" "${files[@]}" "${files[@]}"
+LC_ALL=C awk -v mode="$mode" -v from="$from" -v to="$to" -v order_file="$layers" -v order_name="$order" -f scripts/arrows.awk \
+  "$layers" "${files[@]}" "${files[@]}"

@@ -25,10 +25,7 @@ demand() {
 }
 
 while read -r name; do
-  demand "$name" "Context$name" Sources/Coroutine/Core/SelectedBackend.swift scripts/layers.txt
+  demand "$name" "Context$name" Sources/Coroutine/Core/SelectedBackend.swift
   demand "$name" "${name}Context" Tests/CoroutineContextTests/TestFiber.swift
-  demand "$name" "\"$name\"" docs/dump-schema.json
-  # What hands its traits on to the package.
-  demand "$name" "\"$name\"" Examples/Package.swift Benchmarks/Package.swift
 done < <(names)
 exit "$missing"
