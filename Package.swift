@@ -78,7 +78,7 @@ let package = Package(
         "Context", "CCoroutineSystem", "CCoroutine",
         .target(name: backends[0].swiftTarget),  // always there, since no trait at all means this one
       ] + optionalBackends.map { .target(name: $0.swiftTarget, condition: .when(traits: [$0.name])) },
-      swiftSettings: swiftSettings + optionalBackends.map { .define($0.isChosen, .when(traits: [$0.name])) }),
+      swiftSettings: swiftSettings + backends.map { .define($0.isChosen, .when(traits: [$0.name])) }),
 
     // Sockets, pipes, files: what coroutines wait for outside of the process.
     .target(name: "CCoroutineIO"),

@@ -38,7 +38,7 @@ END
 
 expect_output() {  # expect_output <package> <expected>
   local output
-  output=$(swift run --package-path "$1" --quiet Dependent) || return
+  output=$(swift run --package-path "$1" --quiet Dependent 2> "$1/errors") || { cat "$1/errors"; return 1; }
   if [[ $output != "$2" ]]; then
     printf 'error: expected "%s", and it printed "%s"\n' "$2" "$output"
     return 1
@@ -53,6 +53,7 @@ check() {  # check <traits> <backend>
 
 check '"Boost"' Boost
 check '"Boost", "Ucontext"' Ucontext
+step "several backends are told" grep -q "Boost and Ucontext: Ucontext is used" "$package/errors"
 check '' ASM
 
 fetches_nothing() {  # fetches_nothing <package>

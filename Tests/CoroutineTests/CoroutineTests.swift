@@ -250,6 +250,22 @@ final class Gate: Sendable {
 
   @Test func theProgramKnowsItsBackend() {
     #expect(["ASM", "Boost", "Ucontext"].contains(Coroutine.backendName))
+    Coroutine.requireBackend(Coroutine.backendName)
+  }
+
+  @Test func aProgramOnAnotherBackendThanItCountsOnEnds() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      Coroutine.requireBackend("Other")
+    }
+    let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+    #expect(text.contains("counts on the context backend"))
+  }
+
+  @Test func severalBackendsInOneGraphAreTold() {
+    #expect(BackendChoice.word(traits: ["ASM"], selected: "ASM") == nil)
+    #expect(BackendChoice.word(traits: [], selected: "ASM") == nil)
+    let word = BackendChoice.word(traits: ["ASM", "Ucontext"], selected: "Ucontext")
+    #expect(word?.contains("ASM and Ucontext: Ucontext is used") == true)
   }
 
   @Test func aSchedulerMayGoOnAfterItHandedTheCoroutineOver() async throws {

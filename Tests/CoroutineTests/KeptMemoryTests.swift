@@ -36,8 +36,8 @@ private func bytesKept(chosen: String?) -> Int {
   // One thread from its first block to its last: each may have a heap of its own.
   return PlainThread {
     let blocks = (0..<3072).map { _ in malloc(1024) }
-    let before = Int(mallinfo2().fordblks)
+    let before = heapKept()
     for block in blocks { free(block) }
-    return Int(mallinfo2().fordblks) - before
+    return heapKept() - before
   }.join()
 }

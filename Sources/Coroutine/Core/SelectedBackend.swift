@@ -1,4 +1,4 @@
-// The one place that names a concrete backend. A fourth one is a folder beside the others, a trait, and a line here.
+// The one place that names a concrete backend. See docs/ARCHITECTURE.md for how to add one.
 // Traits add up across a package graph: an explicit choice wins over the default, which is ASM.
 
 #if CONTEXT_BACKEND_UCONTEXT
@@ -14,3 +14,21 @@
   /// The context backend that this build of the runtime runs on.
   public typealias SelectedBackend = ASMContext
 #endif
+
+/// The traits that this build has on, if there are several: packages of one graph have asked for different backends. By
+/// SwiftPM alone; CMake builds one.
+enum BackendTraits {
+  static var names: [String] {
+    var names: [String] = []
+    #if CONTEXT_BACKEND_ASM
+      names.append("ASM")
+    #endif
+    #if CONTEXT_BACKEND_BOOST
+      names.append("Boost")
+    #endif
+    #if CONTEXT_BACKEND_UCONTEXT
+      names.append("Ucontext")
+    #endif
+    return names
+  }
+}

@@ -167,6 +167,22 @@ extension Coroutine where Success == Never, Failure == Never {
 
   /// The context backend that this build runs on: "ASM", "Boost" or "Ucontext".
   public static var backendName: String { SelectedBackend.name }
+
+  /// Ends the program if it runs on another context backend than this one: a package in its graph may have asked for a
+  /// slower one. Callable anywhere, best at the start.
+  ///
+  /// ```swift
+  /// Coroutine.requireBackend("ASM")
+  /// ```
+  ///
+  /// - Parameter name: as `backendName` has it.
+  /// - Precondition: the program runs on that backend: traps otherwise.
+  public static func requireBackend(_ name: String) {
+    require(
+      name == SelectedBackend.name,
+      "this program counts on the context backend \(name), and was built on \(SelectedBackend.name): choose it by a trait of "
+        + "the package Coroutine. Where several traits are on, Ucontext wins over Boost, and Boost over ASM")
+  }
 }
 
 extension Coroutine {

@@ -5,7 +5,8 @@ import Glibc
 /// What others than this process need to find its coroutines in its memory: `coroutine_debug_layout`, see debug_layout.h.
 ///
 /// Filled in once, when the first pool, stack or queued coroutine of the process is made: some 100 us, and nothing after
-/// that. What the types of this module look like is found out here, and nowhere else.
+/// that. What the types of this module look like is found out here, and nowhere else. (At the same moment debug builds tell
+/// of a choice between backends: it is the first of the process.)
 ///
 /// It knows all primitives, and none of them knows it: those who make the first pool, stack or queued coroutine call it by
 /// its name in C.
@@ -14,6 +15,7 @@ enum DebugLayout {
   fileprivate static let published: Void = {
     guard let layout = coroutine_debug_layout_address() else { return }
     layout.pointee.is_complete = fill(&layout.pointee) ? 1 : 2
+    BackendChoice.tell()
   }()
 
   /// Whether all was found: without reflection metadata nothing is.
