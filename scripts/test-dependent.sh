@@ -103,7 +103,8 @@ run_plugin() {  # run_plugin <package> <expected>
 export -f run_plugin
 step "in a shared library" bash -c 'run_plugin "$@"' bash "$package" "ASM 6"
 
-# The same, of a program in C: the thread-locals of Swift's libraries are elsewhere on each thread then.
+# The same, of a program in C: the thread-locals of Swift's libraries are elsewhere on each thread then. It closes the
+# library while the pool's threads are there.
 cat > "$package/Plugin/Plugin.swift" << 'END'
 import Coroutine
 
@@ -128,12 +129,15 @@ END
 cat > "$package/main.c" << 'END'
 #include <dlfcn.h>
 #include <stdio.h>
+#include <unistd.h>
 
 int main(int count, char **arguments) {
   void *library = count > 1 ? dlopen(arguments[1], RTLD_NOW) : NULL;
   void (*run)(void) = library ? (void (*)(void))dlsym(library, "run") : NULL;
   if (!run) return puts("the plugin can't be loaded");
   run();
+  dlclose(library);
+  usleep(200000);
   return 0;
 }
 END

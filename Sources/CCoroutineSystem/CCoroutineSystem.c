@@ -2,6 +2,7 @@
 
 #include "CCoroutineSystem.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -20,11 +21,22 @@ static _Atomic uint32_t refusals;
 
 void coroutine_system_refuse_threads(uint32_t count) { atomic_store(&refusals, count); }
 
+// The library that has this code, if it is one that could be closed: from here on it stays in memory until the process ends. The
+// runtime's threads, and what runs at their end, are in its code.
+static void stay_loaded(void) {
+  Dl_info own;
+  if (dladdr((void *)stay_loaded, &own) != 0 && own.dli_fname != NULL) {
+    (void)dlopen(own.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+  }
+}
+
 int coroutine_system_create_thread(pthread_t *thread, void *(*body)(void *), void *argument) {
   uint32_t left = atomic_load_explicit(&refusals, memory_order_relaxed);
   while (left > 0) {
     if (atomic_compare_exchange_weak(&refusals, &left, left - 1)) return EAGAIN;
   }
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, stay_loaded);
   return pthread_create(thread, NULL, body, argument);
 }
 

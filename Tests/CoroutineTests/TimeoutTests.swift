@@ -350,6 +350,52 @@ import Testing
     }
   }
 
+  /// The handlers of a timeout are users' code: no other timer waits for them.
+  @Test(arguments: [true, false]) func aHandlerThatBlocksDelaysNoOtherTimer(_ isTask: Bool) async throws {
+    let (begun, ends) = (Gate(), DispatchSemaphore(value: 0))
+    let wait: @Sendable () -> Void = {
+      begun.open()
+      // It would end by itself, so that the test does.
+      #expect(ends.wait(timeout: .now() + 10) == .success)
+    }
+    let timedOut =
+      isTask
+      ? Task {
+        do {
+          try await withTimeout(.milliseconds(1)) {
+            try await withTaskCancellationHandler {
+              try await Task.sleep(for: .seconds(600))
+            } onCancel: {
+              wait()
+            }
+          }
+          return false
+        } catch { return error is TimeoutError }
+      }
+      : Task {
+        try await Coroutine {
+          do {
+            try withTimeout(.milliseconds(1)) {
+              try withCancellationHandler {
+                try Coroutine.sleep(for: .seconds(600))
+              } onCancel: {
+                wait()
+              }
+            }
+            return false
+          } catch { return error is TimeoutError }
+        }.get()
+      }
+    let other = Coroutine(on: ThreadPool(threads: 1)) {
+      begun.pass()
+      try Coroutine.sleep(for: .milliseconds(1))
+      ends.signal()
+    }
+    try await other.get()
+    let isRight = try await timedOut.value
+    #expect(isRight)
+  }
+
   @Test func hundredThousandTimedOutOperationsLeaveNothingBehind() async throws {
     try await Coroutine {
       let never = Channel<Int>()

@@ -1,5 +1,6 @@
 import CCoroutine
 import Context
+import Dispatch
 import Synchronization
 
 /// A part of a coroutine's run that reacts to cancellation by itself: the body of a shield, of a timeout, of a scope, of
@@ -107,7 +108,9 @@ package final class CancellationRegion: @unchecked Sendable {
 
   /// Cancels what runs inside, but not the rest of the coroutine. The first reason counts. Callable from any thread;
   /// without effect once it is closed.
-  package func cancel(reason: any Error) {
+  ///
+  /// - Parameter isTimer: whether this is the timers' thread, which must not wait for handlers: they are users' code.
+  package func cancel(reason: any Error, isTimer: Bool = false) {
     // Again where it has gone to another list before that was locked.
     while true {
       switch listLock.withLock({ list }) {
@@ -115,7 +118,7 @@ package final class CancellationRegion: @unchecked Sendable {
         core.cancellationLock.lock()
         if case .coroutine(let now) = list, now === core {
           guard note(reason) else { return core.cancellationLock.unlock() }
-          return core.interrupt(downTo: outer, reason)
+          return core.interrupt(downTo: outer, reason, isTimer: isTimer)
         }
         core.cancellationLock.unlock()
       case .generator(let regions):
@@ -123,6 +126,7 @@ package final class CancellationRegion: @unchecked Sendable {
         if case .generator(let now) = list, now === regions {
           let handlers = note(reason) ? Self.takeHandlers(from: regions.innermost, downTo: outer) : []
           regions.lock.unlock()
+          if isTimer, !handlers.isEmpty { return Self.runElsewhere(handlers, reason) }
           for handler in handlers { handler(reason) }
           return
         }
@@ -137,6 +141,16 @@ package final class CancellationRegion: @unchecked Sendable {
     guard self.reason == nil else { return false }
     self.reason = reason
     return true
+  }
+
+  /// Runs handlers on a thread of Dispatch's, and then what comes after them.
+  fileprivate static func runElsewhere(
+    _ handlers: [Handler], _ reason: any Error, then next: @escaping @Sendable () -> Void = {}
+  ) {
+    DispatchQueue.global(qos: .userInitiated).async {
+      for handler in handlers { handler(reason) }
+      next()
+    }
   }
 
   private func takeHandler() -> Handler? {
@@ -193,13 +207,20 @@ extension CoroutineCore {
 
   /// Lets what runs inside of all regions down to `end`, itself not one of them, know of a reason that is new there.
   /// `cancellationLock` is held, and released here.
-  fileprivate final func interrupt(downTo end: CancellationRegion?, _ reason: any Error) {
+  fileprivate final func interrupt(
+    downTo end: CancellationRegion?, _ reason: any Error, isTimer: Bool = false
+  ) {
     refreshInterruption()
     // The other half of `Waitable.enter`: either this sees the word that says "suspending", or the coroutine sees the flag.
     atomicMemoryFence(ordering: .sequentiallyConsistent)
     let mustWake = isInterrupted && parking.claim(.cancelled)
     let handlers = CancellationRegion.takeHandlers(from: regions, downTo: end)
     cancellationLock.unlock()
+    guard !isTimer || handlers.isEmpty else {
+      return CancellationRegion.runElsewhere(handlers, reason) {
+        if mustWake { CoroutineCore.wake(.passUnretained(self)) }
+      }
+    }
     for handler in handlers { handler(reason) }
     if mustWake { CoroutineCore.wake(.passUnretained(self)) }
   }

@@ -159,7 +159,10 @@ func requireCount(_ count: Int) {
 }
 
 // The body and its consumer are one flow of control; without a way to say so, a generator stays where it was made.
-@available(*, unavailable)
+@available(
+  *, unavailable,
+  message: "a generator is part of the code that consumes it: make it there, or send an AsyncGenerator, which runs on its own"
+)
 extension Generator: Sendable {}
 
 /// Thrown by a generator's `yield` when nobody wants another element: the generator was cancelled, or dropped.

@@ -56,5 +56,8 @@ public struct ThrowingGenerator<Element> {
 }
 
 // As `Generator`.
-@available(*, unavailable)
+@available(
+  *, unavailable,
+  message: "a generator is part of the code that consumes it: make it there, or send an AsyncGenerator, which runs on its own"
+)
 extension ThrowingGenerator: Sendable {}

@@ -118,5 +118,8 @@ extension TwoWayGenerator.Step: Equatable where Element: Equatable, Return: Equa
 extension TwoWayGenerator.Step: Sendable where Element: Sendable, Return: Sendable {}
 
 // As `Generator`.
-@available(*, unavailable)
+@available(
+  *, unavailable,
+  message: "a generator is part of the code that consumes it: make it there, or send an AsyncGenerator, which runs on its own"
+)
 extension TwoWayGenerator: Sendable {}

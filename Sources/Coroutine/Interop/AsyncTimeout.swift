@@ -1,3 +1,4 @@
+import Dispatch
 import Synchronization
 
 /// Runs `body`, and cancels it when it takes longer than `duration`. In `async` code.
@@ -139,6 +140,7 @@ final class TaskTimeout: TimerTarget, @unchecked Sendable {
 
   override func timerFired() {
     fired.store(true, ordering: .releasing)
-    cancel()
+    // Not on the timers' thread: a task's cancellation handlers are users' code.
+    DispatchQueue.global(qos: .userInitiated).async(execute: cancel)
   }
 }

@@ -159,6 +159,6 @@ private final class Timeout: TimerTarget {
   }
 
   override func timerFired() {
-    region.cancel(reason: error)
+    region.cancel(reason: error, isTimer: true)
   }
 }

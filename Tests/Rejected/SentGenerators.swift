@@ -1,0 +1,14 @@
+// A generator that is handed over as a value is refused with what to send instead.
+
+import Coroutine
+
+func sends<Value: Sendable>(_ value: Value) {}
+
+func sends(_ numbers: Generator<Int>, _ others: ThrowingGenerator<Int>, _ asked: TwoWayGenerator<Int, Int, Void>) {
+  // expected-error@+1 {{a generator is part of the code that consumes it: make it there, or send an AsyncGenerator}}
+  sends(numbers)
+  // expected-error@+1 {{or send an AsyncGenerator}}
+  sends(others)
+  // expected-error@+1 {{or send an AsyncGenerator}}
+  sends(asked)
+}
