@@ -161,7 +161,7 @@ func requireCount(_ count: Int) {
 // The body and its consumer are one flow of control; without a way to say so, a generator stays where it was made.
 @available(
   *, unavailable,
-  message: "a generator is part of the code that consumes it: make it there, or send an AsyncGenerator, which runs on its own"
+  message: "a generator is part of the code that consumes it: make it there, or send an AsyncGenerator"
 )
 extension Generator: Sendable {}
 

@@ -58,6 +58,6 @@ public struct ThrowingGenerator<Element> {
 // As `Generator`.
 @available(
   *, unavailable,
-  message: "a generator is part of the code that consumes it: make it there, or send an AsyncGenerator, which runs on its own"
+  message: "a generator is part of the code that consumes it: make it there, or send an AsyncGenerator"
 )
 extension ThrowingGenerator: Sendable {}

@@ -120,6 +120,6 @@ extension TwoWayGenerator.Step: Sendable where Element: Sendable, Return: Sendab
 // As `Generator`.
 @available(
   *, unavailable,
-  message: "a generator is part of the code that consumes it: make it there, or send an AsyncGenerator, which runs on its own"
+  message: "a generator is part of the code that consumes it: make it there, or send an AsyncGenerator"
 )
 extension TwoWayGenerator: Sendable {}
