@@ -33,7 +33,27 @@ extension Select {
     table: UnsafeMutablePointer<UInt32>?, isBiased: Bool
   ) -> Int? {
     core._withUnsafeGuaranteedRef { $0.countOperation() }
-    guard core._withUnsafeGuaranteedRef({ !$0.isHeldUp || $0.mayGoOn() }) else { return nil }
+    guard !core._withUnsafeGuaranteedRef({ $0.isHeldUp }) else {
+      return chooseIfItMayGoOn(operations, count, memory, for: core, table: table, isBiased: isBiased)
+    }
+    return chooseNow(operations, count, memory, for: core, table: table, isBiased: isBiased)
+  }
+
+  /// Not inlined: it would be in the way of those that are not held up.
+  @inlinable @inline(never)
+  static func chooseIfItMayGoOn<Operations: SelectOperations>(
+    _ operations: Operations, _ count: Int, _ memory: UnsafeMutableRawPointer, for core: Unmanaged<CoroutineCore>,
+    table: UnsafeMutablePointer<UInt32>?, isBiased: Bool
+  ) -> Int? {
+    guard core._withUnsafeGuaranteedRef({ $0.mayGoOn() }) else { return nil }
+    return chooseNow(operations, count, memory, for: core, table: table, isBiased: isBiased)
+  }
+
+  @inlinable @inline(__always)
+  static func chooseNow<Operations: SelectOperations>(
+    _ operations: Operations, _ count: Int, _ memory: UnsafeMutableRawPointer, for core: Unmanaged<CoroutineCore>,
+    table: UnsafeMutablePointer<UInt32>?, isBiased: Bool
+  ) -> Int? {
     let random =
       isBiased ? RandomWord.none : core._withUnsafeGuaranteedRef { $0.random.seeded($0.seed(forCases: count)) }
     var order = PollOrder(of: count, random, table: table)
