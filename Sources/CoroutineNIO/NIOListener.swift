@@ -70,6 +70,8 @@
             connection.storage.handler.onActive = { arrivals.queue?.append(connection) }
           }
         })
+      // For whoever uses the bootstrap again.
+      _ = bootstrap.serverChannelOption(.autoRead, value: true)
       // A cancel would leave a bound socket to nobody.
       let channel = try withCancellationShield { try bound.get() }
       let storage = ListenerStorage<NIOConnection<Inbound, Outbound>>(channel)
