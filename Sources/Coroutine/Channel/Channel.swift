@@ -13,17 +13,19 @@
 ///
 /// - **Capacity.** Without a buffer a sender waits for its receiver; with one only while it is full. See
 ///   `ChannelCapacity`.
-/// - **Order.** What one sends is received in that order. Whoever waits longest is served first, senders and receivers
-///   alike: when a receiver makes room in a full buffer, the element of the oldest waiting sender enters it, at the end.
-/// - **Nothing is lost.** An element is received once, or is in the buffer, or comes back to its sender: when the channel
-///   is closed, the caller cancelled, or time is up before anybody has taken it.
+/// - **Order.** Elements of one sender are received in the order in which it sent them. The longest waiter is served
+///   first, among senders and among receivers: when a receiver makes room in a full buffer, the element of the oldest
+///   waiting sender enters it, at the end.
+/// - **Nothing is lost.** An element is received once, or is in the buffer, or comes back to its sender: when the
+///   channel is closed, the caller is cancelled, or time is up before a receiver has taken it.
 /// - **Three kinds of callers.** `send` and `receive` suspend a coroutine; their `async` forms suspend a task;
 ///   `sendBlocking` and `receiveBlocking` block a thread. `trySend` and `tryReceive` never wait, and may be called anywhere,
 ///   in callbacks of C libraries too. All of them may be at work on one channel at once.
 /// - **Elements** need not be `Sendable`, since they are handed over (`sending`), nor copyable. Optional ones are as good as
 ///   others: `nil` is no end. What an error or an `Array` is made of must be so too: those forms say it.
 ///
-/// Copies are the same channel. When the last one is gone, so is what is in the buffer; whoever waits at a channel holds it.
+/// Copies are the same channel. When the last one is gone, so is what is in the buffer. A sender or receiver that waits
+/// at a channel keeps it alive.
 ///
 /// Every operation takes constant time if not said otherwise, and in a coroutine it allocates nothing but the buffer.
 ///
@@ -61,7 +63,7 @@ extension Channel where Element: Sendable {
   /// - Parameter timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
   /// - Throws: `ChannelClosed`, with the element in it, if the channel is closed before the element was taken;
   ///   `CancellationError` if the caller is cancelled before that; `TimeoutError` if time is up before that. In none of
-  ///   these cases has anybody received it, nor will.
+  ///   these cases has a receiver got it, nor will one get it.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
@@ -143,9 +145,9 @@ extension Channel where Element: ~Copyable {
 // MARK: - Closing
 
 extension Channel where Element: ~Copyable {
-  /// Lets no more elements in. What is in the buffer is still received; after that receivers, those that wait and all that
-  /// come later, learn that nothing will come any more. Senders that wait get their elements back, as do all that come
-  /// later. Callable from any thread, any number of times; linear in the number of those who wait.
+  /// Lets no more elements in. What is in the buffer is still received. After that all receivers, waiting and later
+  /// ones, learn that no element will come any more. Waiting senders get their elements back, as do all later ones.
+  /// Callable from any thread, any number of times; linear in the number of waiters.
   ///
   /// - Parameter error: what `receive()` throws then in place of `ChannelClosed`; loops just end. The first call counts.
   /// - Returns: whether this call closed it: `false` if it was closed already.

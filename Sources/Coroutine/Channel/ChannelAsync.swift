@@ -5,8 +5,8 @@ extension Channel where Element: Sendable {
   ///
   /// - Parameter timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
   /// - Throws: `ChannelClosed`, with the element in it, if the channel is closed before the element was taken;
-  ///   `CancellationError` if the task is cancelled before that; `TimeoutError` if time is up before that. In none of these
-  ///   cases has anybody received it, nor will.
+  ///   `CancellationError` if the task is cancelled before that; `TimeoutError` if time is up before that. In none of
+  ///   these cases has a receiver got it, nor will one get it.
   @inlinable
   nonisolated(nonsending) public func send(_ element: Element, timeout: Duration? = nil) async throws {
     try await send(element, timeout: timeout, onCancel: {})

@@ -13,8 +13,8 @@ extension Channel {
   ///   - onCancel: runs on the caller, before the error is thrown, if it was cancelled.
   /// - Returns: one element at least.
   /// - Throws: `ChannelClosed` if the channel is closed, and everything that was sent has been received;
-  ///   `CancellationError` if the caller is cancelled; `TimeoutError` if time is up. In none of these cases has it taken an
-  ///   element.
+  ///   `CancellationError` if the caller is cancelled; `TimeoutError` if time is up. In none of these cases has it
+  ///   taken an element.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
@@ -42,8 +42,9 @@ extension Channel {
 
   /// Takes the next `count` elements; suspends the calling coroutine until they have come.
   ///
-  /// What it has taken it hands back: if the channel ends, the caller is cancelled or time is up in between, it returns
-  /// what has come until then, and the next operation tells why. Only where that is nothing at all does it throw.
+  /// It returns all that it has taken. If the channel ends, the caller is cancelled or time is up in between, it
+  /// returns the elements that have come until then, and the next operation throws the reason. It throws only where no
+  /// element has come.
   ///
   /// - Parameters:
   ///   - count: how many; not negative.
@@ -94,7 +95,7 @@ extension Channel {
   }
 }
 
-/// Elements that somebody has received so far.
+/// The elements received so far.
 @usableFromInline
 struct ChannelBatch<Element> {
   @usableFromInline let storage: ChannelStorage<Element>

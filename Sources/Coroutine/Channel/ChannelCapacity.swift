@@ -7,7 +7,7 @@ public enum ChannelCapacity: Sendable, Equatable {
   case buffered(Int)
   /// As many as are sent: a sender never waits. For as long as memory suffices, which ends the program when it does not.
   case unbounded
-  /// The newest: a sender never waits, and takes the place of an older element that nobody has received.
+  /// The newest: a sender never waits, and replaces an older element that was not received yet.
   case conflated
   /// So many, the newest: a sender never waits; while they are all there it takes the place of the oldest. `newest(1)` is
   /// conflated.

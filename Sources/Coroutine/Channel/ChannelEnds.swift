@@ -1,4 +1,5 @@
-// A channel's two ends apart: who may only send, and who may only receive. Each closes the channel when its last copy is gone.
+// A channel's two ends apart: one only sends, the other only receives. Each closes the channel when its last copy is
+// gone.
 
 extension Channel where Element: ~Copyable {
   /// A channel by its two ends: the one that sends and the one that receives.

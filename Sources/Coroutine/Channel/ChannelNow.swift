@@ -12,7 +12,7 @@ extension Channel where Element: ~Copyable {
   /// }
   /// ```
   ///
-  /// - Returns: `.sent` if a receiver waited, who has it now, or there was room in the buffer; the element otherwise.
+  /// - Returns: `.sent` if a waiting receiver has got it, or the buffer had room; the element otherwise.
   @inlinable
   public func trySend(_ element: consuming sending Element) -> sending SendResult<Element> {
     var unsent: Element? = consume element
@@ -69,7 +69,7 @@ extension Channel where Element: Sendable {
   ///
   /// - Parameter timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
   /// - Throws: `ChannelClosed`, with the element in it, if the channel is closed before the element was taken;
-  ///   `TimeoutError` if time is up before that: nobody has received it, nor will.
+  ///   `TimeoutError` if time is up before that. In neither case has a receiver got it, nor will one get it.
   /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
   @inlinable
   @available(*, noasync, message: "use 'await send(_:)' in async code")

@@ -1,5 +1,5 @@
-// What can be seen of a channel from outside. Callable from everywhere; true at one moment during the call, and perhaps no
-// more when it returns, unless the caller is the only one who uses the channel.
+// What can be seen of a channel from outside. Callable from everywhere. An answer is true at one moment during the
+// call. It may be outdated when the call returns, unless the caller is the channel's only user.
 
 extension Channel where Element: ~Copyable {
   /// The name it was given; empty without one.

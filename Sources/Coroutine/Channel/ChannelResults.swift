@@ -4,12 +4,12 @@
 public enum SendResult<Element: ~Copyable>: ~Copyable {
   /// A receiver has it, or it is in the buffer.
   case sent
-  /// The channel is closed: nobody will receive it.
+  /// The channel is closed: no receiver will get it.
   case closed(Element)
   /// The buffer is full, or, for a rendezvous, no receiver waits: try again, or wait with `send(_:)`.
   case full(Element)
 
-  /// Whether it was sent. For whoever has no use for the element otherwise.
+  /// Whether it was sent. For callers that have no use for the element otherwise.
   @inlinable
   public var isSent: Bool {
     switch self {
@@ -51,14 +51,14 @@ extension SendResult: Equatable where Element: Equatable {
 public enum SendOutcome<Element: ~Copyable>: ~Copyable {
   /// A receiver has it, or it is in the buffer.
   case sent
-  /// The channel is closed: nobody will receive it.
+  /// The channel is closed: no receiver will get it.
   case closed(Element)
   /// The caller was cancelled while it waited, or before.
   case cancelled(Element)
   /// Time was up.
   case timedOut(Element)
 
-  /// Whether it was sent. For whoever has no use for the element otherwise.
+  /// Whether it was sent. For callers that have no use for the element otherwise.
   @inlinable
   public var isSent: Bool {
     switch self {

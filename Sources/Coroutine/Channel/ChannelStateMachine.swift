@@ -1,13 +1,14 @@
-/// What is in a channel, and who waits at it. Pure: no lock, no switch.
+/// A channel's elements and its waiters. Pure: no lock, no switch.
 ///
 /// Invariants:
-/// - Receivers wait only where the buffer is empty, senders only where it is full. So never do both wait at once, but for
-///   one select that does both, alone at a rendezvous; and an element that was sent before another is received before it.
-/// - Nobody waits at a closed channel.
+/// - Receivers wait only where the buffer is empty, senders only where it is full. So both never wait at once. The
+///   exception is one select that does both, alone at a rendezvous. And an element that was sent before another is
+///   received before it.
+/// - A closed channel has no waiters.
 /// - The buffer has no more elements than the capacity: none for a rendezvous, one at a conflated channel.
 ///
-/// In each queue there may also be those whose wait was ended otherwise and who have not left yet: `popClaimed` skips
-/// them, and "wait" above means the others.
+/// A queue may also have waiters whose wait was ended otherwise and that have not left yet. `popClaimed` skips them,
+/// and "wait" above means the others.
 @usableFromInline
 struct ChannelStateMachine<Element: ~Copyable>: ~Copyable {
   @usableFromInline typealias Node = UnsafeMutablePointer<ChannelNode<Element>>
@@ -41,13 +42,13 @@ extension ChannelStateMachine where Element: ~Copyable {
   enum SendAttempt {
     /// It is in the buffer.
     case buffered
-    /// A receiver has it, whose wait was claimed.
+    /// A receiver has it, and its wait was claimed.
     case handed(Waiter)
-    /// It is in the buffer; in its stead there is now the older one whose place it took.
+    /// It is in the buffer; the caller's variable now has the older element that it replaced.
     case replaced
     /// Nothing: the channel is closed.
     case closed
-    /// Nothing: one would have to wait.
+    /// Nothing: the sender would have to wait.
     case full
   }
 
@@ -82,11 +83,11 @@ extension ChannelStateMachine where Element: ~Copyable {
   enum ReceiveAttempt {
     /// An element.
     case received
-    /// An element, and a sender, whose wait was claimed, got rid of its own.
+    /// An element. A waiting sender's element went into the buffer, and its wait was claimed.
     case admitted(Waiter)
     /// Nothing: the channel is closed.
     case closed
-    /// Nothing: one would have to wait.
+    /// Nothing: the receiver would have to wait.
     case empty
   }
 
@@ -110,9 +111,10 @@ extension ChannelStateMachine where Element: ~Copyable {
 
 // MARK: - What the buffer alone can do
 
-// The most frequent case of what comes before, for whom a call would cost more than that: a few loads and stores.
+// The most frequent cases of the above: a few loads and stores, so that a call would cost more than they do.
 extension ChannelStateMachine where Element: ~Copyable {
-  /// The first element, if there is one, nobody waits for the room that it leaves, and the ring stays as it is.
+  /// Takes the first element, if there is one, no sender waits for the room that it leaves, and the ring keeps its
+  /// memory.
   @inlinable @inline(__always)
   mutating func takeBuffered() -> Element? {
     guard buffer.count > 0, senders.isEmpty, !buffer.isReleasedByNext, !buffer.countsAtRemoval else { return nil }
@@ -121,7 +123,8 @@ extension ChannelStateMachine where Element: ~Copyable {
 }
 
 extension ChannelStateMachine {
-  /// Puts an element into the buffer, if there is room in the ring as it is, and nobody waits for it. Whether it did.
+  /// Puts an element into the buffer, if the ring has room without growing, and no receiver waits. Returns whether it
+  /// did.
   @inlinable @inline(__always)
   mutating func appendBuffered(_ element: Element) -> Bool {
     guard !isClosed, receivers.isEmpty, buffer.count < limit, buffer.hasRoom, !buffer.countsAtAppend else {
@@ -135,9 +138,9 @@ extension ChannelStateMachine {
 // MARK: - Several at once
 
 extension ChannelStateMachine {
-  /// A receiver takes what is there, until `elements` has `limit`. Appends whom to wake to `admitted`.
+  /// A receiver takes what is there, until `elements` has `limit`. Appends the senders to wake to `admitted`.
   ///
-  /// The senders that wait are let in one by one, at the end, as if one received after the other.
+  /// The waiting senders are let in one by one, at the end, as by single receives.
   @inlinable
   mutating func receive(into elements: inout [Element], upTo limit: Int, _ admitted: inout ClaimedWaiters) {
     while elements.count < limit {
@@ -186,11 +189,11 @@ extension ChannelStateMachine where Element: ~Copyable {
     }
   }
 
-  /// A sender waits that has found the channel full; or a select, which waits elsewhere, too.
+  /// A sender that has found the channel full waits; or a select does, which waits elsewhere, too.
   @inlinable @inline(__always)
   mutating func enqueueSender(_ node: Node) { senders.append(node) }
 
-  /// A receiver waits that has found the channel empty; or a select, which waits elsewhere, too.
+  /// A receiver that has found the channel empty waits; or a select does, which waits elsewhere, too.
   @inlinable @inline(__always)
   mutating func enqueueReceiver(_ node: Node) { receivers.append(node) }
 
@@ -208,8 +211,8 @@ extension ChannelStateMachine where Element: ~Copyable {
     return .done
   }
 
-  /// No more elements. Returns whether it was open, and those whose wait is over: the senders keep their elements, what is
-  /// in the buffer stays there.
+  /// No more elements. Returns whether it was open, and the waiters whose wait is over: the senders keep their
+  /// elements, what is in the buffer stays there.
   @inlinable
   mutating func close() -> (isFirst: Bool, senders: ClaimedWaiters, receivers: ClaimedWaiters) {
     let isFirst = !isClosed
@@ -217,7 +220,7 @@ extension ChannelStateMachine where Element: ~Copyable {
     return (isFirst, senders.claimAll(), receivers.claimAll())
   }
 
-  /// Whether the invariants hold, as far as they can be seen without knowing who has given up; for tests.
+  /// Whether the invariants hold, as far as they can be seen without knowing which waiters have given up; for tests.
   func checkInvariants() -> Bool {
     buffer.count <= limit && buffer.count <= buffer.mask + 1
       && (isClosed ? senders.isEmpty && receivers.isEmpty : true)

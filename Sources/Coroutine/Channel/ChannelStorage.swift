@@ -3,19 +3,19 @@ public import Context
 
 /// A channel's lock, and what its state machine decides.
 ///
-/// Each operation looks first whether it can be done at once: no node, nothing to clean up. Only when it has to wait, with
-/// the lock still held, is there more.
+/// Each operation first tries what is possible at once: no node, nothing to clean up. It does more only when it has to
+/// wait, with the lock still held.
 @usableFromInline
 // Unchecked: the name is constant, and the lock guards the machine. Elements come and go as `sending`.
 final class ChannelStorage<Element: ~Copyable>: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) @usableFromInline var machine: ChannelStateMachine<Element>
   let name: String
-  /// As it was given.
+  /// As the caller gave it.
   let capacity: ChannelCapacity
-  /// What it was closed with. Written under the lock before the machine is closed, and constant after that: those who have
-  /// learned that it is closed read it without the lock.
+  /// The error that it was closed with. Written under the lock before the machine is closed, and constant after that:
+  /// callers that have learned that it is closed read it without the lock.
   @exclusivity(unchecked) @usableFromInline private(set) var closingError: (any Error)?
-  /// Who is told when it is closed. Guarded by the lock.
+  /// Handlers that are called when it is closed. Guarded by the lock.
   @exclusivity(unchecked) private var closeHandlers: [CloseHandler] = []
 
   typealias CloseHandler = @Sendable ((any Error)?) -> Void
@@ -26,7 +26,7 @@ final class ChannelStorage<Element: ~Copyable>: Waitable, @unchecked Sendable {
     machine = ChannelStateMachine(capacity: capacity)
   }
 
-  /// Called without the lock: plain words that may be of different moments, and nothing else, are read.
+  /// Called without the lock: it reads plain words only, which may be of different moments.
   override package func describe(_ operation: WaitReason.Operation) -> String {
     coroutine_sanitizer_begin_unseen()
     let (count, senders, receivers) = occupancy
@@ -52,7 +52,7 @@ final class ChannelStorage<Element: ~Copyable>: Waitable, @unchecked Sendable {
 // MARK: - Without waiting
 
 extension ChannelStorage where Element: ~Copyable {
-  /// Whether the channel was closed, should the element still be there: it is full otherwise.
+  /// If the element is still there afterwards: whether the channel is closed. It is full otherwise.
   @inlinable
   func trySend(_ element: inout Element?) -> Bool {
     lock.lock()
@@ -71,7 +71,7 @@ extension ChannelStorage where Element: ~Copyable {
     }
   }
 
-  /// Whether the channel is closed, should there be no element.
+  /// If there is no element: whether the channel is closed.
   @inlinable
   func tryReceive(_ element: inout Element?) -> Bool {
     lock.lock()
@@ -96,7 +96,7 @@ extension ChannelStorage where Element: ~Copyable {
     return isFirst
   }
 
-  /// Tells `handler` when it is closed: at once if it is.
+  /// Calls `handler` when it is closed: at once if it is.
   func whenClosed(_ handler: @escaping CloseHandler) {
     lock.lock()
     let isClosed = machine.isClosed
@@ -132,8 +132,9 @@ extension ChannelStorage where Element: ~Copyable {
     }
   }
 
-  /// Takes the lock, if the short way has not; false, and not locked, if the coroutine was cancelled. Before that the others
-  /// have their turn, if the short way has come to one of its places where that is due, or it is due anyway.
+  /// Takes the lock, unless the short way has taken it. Returns false, without the lock, if the coroutine was
+  /// cancelled. First it lets other coroutines run, if the short way has come to one of its places where that is due,
+  /// or it is due anyway.
   @inlinable @inline(__always)
   func enterCounted(_ core: CoroutineCore, isEntered: Bool, isDue: Bool) -> Bool {
     guard core.hasOperationLeft(), !isDue else { return enterAfterOthers(core, isEntered: isEntered) }
@@ -149,8 +150,8 @@ extension ChannelStorage where Element: ~Copyable {
 
   /// The lock is held.
   ///
-  /// Inlined where it is specialised, as is the wait in it, which a closure would not be: each return that follows a switch
-  /// is one that the processor does not predict.
+  /// Inlined where it is specialised, with the wait in it, which a closure would not be: the processor does not predict
+  /// a return that follows a switch.
   @inlinable @inline(__always)
   func waitToSend(_ core: CoroutineCore, _ element: inout Element?, until deadline: UInt64) -> WakeCause {
     var node = ChannelNode(.coroutine(.passUnretained(core)), element: element.take())
@@ -201,12 +202,13 @@ extension ChannelStorage where Element: ~Copyable {
 
 // MARK: - In coroutines, by the buffer alone
 
-// Where there is a buffer, it mostly has an element, or room for one, and nobody waits. Then an operation is some forty
-// instructions, with no call among them, so that nothing has to be kept in memory. Whatever else there may be is a call at
-// the end, which begins where this has come to: `isEntered` says that the lock is held, and no more. Not even a counter of the
-// operations has room here: each place of so many is left to the call, where the others then have their turn.
+// A channel with a buffer mostly has an element, or room for one, and no waiters. Then an operation is some forty
+// instructions without a call among them, so that nothing has to be kept in memory. Everything else is one call at the
+// end, which goes on from here: `isEntered` says that the lock is held, and no more. Not even a counter of the
+// operations has room here: one of every so many places in the ring goes to the call, which then lets other coroutines
+// run.
 extension ChannelStorage where Element: ~Copyable {
-  /// Takes an element out of the buffer, if that is all there is to do.
+  /// Takes an element out of the buffer, if nothing else has to be done.
   @inlinable @inline(__always)
   func receiveBuffered(_ isEntered: inout Bool) -> Element? {
     guard machine.limit > 0, let core = CoroutineCore.currentUncounted else { return nil }
@@ -235,7 +237,7 @@ extension ChannelStorage where Element: ~Copyable {
 }
 
 extension ChannelStorage where Element: Sendable {
-  /// Puts an element into the buffer, if that is all there is to do. Whether it was.
+  /// Puts an element into the buffer, if nothing else has to be done. Returns whether it did.
   @inlinable @inline(__always)
   func sendBuffered(_ element: Element, _ isEntered: inout Bool) -> Bool {
     guard machine.limit > 0, let core = CoroutineCore.currentUncounted else { return false }

@@ -62,8 +62,8 @@ struct ElementRing<Element: ~Copyable>: ~Copyable {
     return element
   }
 
-  /// Whether the next element to be appended, or taken out, is one of every so many: thus whoever uses the ring counts what
-  /// passes, for no more than a test of a number that it needs anyway.
+  /// Whether the next place to append to, or to take from, is one of every so many. So the ring's user counts elements
+  /// at the cost of one test of a number that it needs anyway.
   @inlinable @inline(__always)
   var countsAtAppend: Bool { UInt8(truncatingIfNeeded: head &+ count) == .max }
 

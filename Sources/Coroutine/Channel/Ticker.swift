@@ -33,8 +33,8 @@ public struct Ticker: Sendable {
     TickerTimer(every: period, into: channel, by: timers).start()
   }
 
-  /// No more ticks: those who receive learn that the channel is closed, and loops end. Callable from any thread, any number
-  /// of times.
+  /// No more ticks: receivers learn that the channel is closed, and loops end. Callable from any thread, any number of
+  /// times.
   public func stop() { ticks.close() }
 }
 
@@ -49,7 +49,8 @@ extension Ticker: Sequence {
 /// Sends the ticks into a channel until that is closed.
 ///
 /// The timers keep it as long as it is armed. It holds the channel, and not the receivers' end of it, whose end stops it.
-// Unchecked: `schedule` belongs to whoever may arm the timer: `start`, and then whoever it fires on, one at a time.
+// Unchecked: only the code that may arm the timer touches `schedule`: `start`, and then the handler of each tick, one
+// at a time.
 private final class TickerTimer: TimerTarget, @unchecked Sendable {
   private let channel: Channel<SuspendingClock.Instant>
   private let timers: TimerService
