@@ -1,7 +1,7 @@
 /// The order in which a select looks at its cases: every permutation is equally likely, so that of those that are ready
 /// each is as likely to be found first. (A random start alone would favour a case behind others that are not ready.)
 ///
-/// Drawn step by step, the way of Fisher and Yates: whoever finds the first case ready has drawn one number.
+/// Drawn step by step (Fisher-Yates): a select that finds the first case ready has drawn one number.
 @usableFromInline
 struct PollOrder {
   /// So many places fit into a word, four bits each.
@@ -11,7 +11,7 @@ struct PollOrder {
   @usableFromInline let count: Int
   /// The permutation, unless there is a table.
   @usableFromInline var word: UInt64 = 0xFEDC_BA98_7654_3210
-  /// The permutation of more places; belongs to whoever made the order.
+  /// The permutation of more places. Its memory belongs to the code that made the order.
   @usableFromInline let table: UnsafeMutablePointer<UInt32>?
 
   /// - Parameter table: room for `count` places, where they do not fit into a word.

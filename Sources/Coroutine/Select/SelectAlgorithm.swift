@@ -2,15 +2,15 @@ public import Context
 
 // How one of several operations is chosen, after Go's select.
 //
-// 1. Look at them in random order (a biased one: in theirs), each under its own lock: the first that can be done is done.
-//    Nothing else is touched.
-// 2. None can: take the locks of all, and look again. Still none: a node goes into each queue, all for the same wait, so
-//    that a waker that claims it has chosen, and those of other queues can't. With that the coroutine leaves its stack;
-//    whoever resumed it unlocks everything, and only then lets the wait be claimed: see `AfterSwitch.unlockAll`.
-// 3. It goes on, and knows from the cause which one was chosen. The nodes of the others are taken out of their queues.
+// 1. Look at them in random order (a biased select: in their own order), each under its own lock. The first that can be
+//    done is done. Nothing else is touched.
+// 2. None can: take the locks of all, and look again. Still none: a node goes into each queue, all for the same wait,
+//    so that a waker that claims it has chosen, and the wakers of other queues can't. Then the coroutine leaves its
+//    stack. Its resumer unlocks everything, and only then lets the wait be claimed: see `AfterSwitch.unlockAll`.
+// 3. It goes on, and knows from the cause which one was chosen. It takes the nodes of the others out of their queues.
 //
-// A node is queued only after the last look, so nobody ever meets himself: a select that both sends and receives at a
-// channel waits in both queues, for two different others.
+// A node is queued only after the last look, so a select never meets itself: one that both sends and receives at a
+// channel waits in both queues, for two different partners.
 
 extension Select {
   /// Does one of the operations. Returns which, its node filled; `nil`: the coroutine was cancelled.
@@ -62,7 +62,7 @@ extension Select {
     return index ?? core._withUnsafeGuaranteedRef { waitUnlessDefault(operations, memory, for: $0, order) }
   }
 
-  /// Does one of the operations if it is possible at once. The order is drawn to the end if none is.
+  /// Does one of the operations if it is possible at once. If none is, the order has been drawn to the end.
   @inlinable @inline(__always)
   static func poll<Operations: SelectOperations>(
     _ operations: Operations, _ memory: UnsafeMutableRawPointer, for waiter: Waiter, _ order: inout PollOrder
@@ -77,7 +77,7 @@ extension Select {
     return nil
   }
 
-  /// What is chosen after some time if no operation can be done, and when; `nil`: one waits until one can be.
+  /// The operation that is chosen after some time if none can be done, and that time; `nil`: the wait has no limit.
   @inlinable
   static func fallback<Operations: SelectOperations>(
     of operations: Operations, _ memory: UnsafeMutableRawPointer
@@ -262,7 +262,7 @@ extension Select {
     @inlinable @inline(__always)
     func visit<Operation: SelectOperation>(_ operation: Operation, _ node: UnsafeMutableRawPointer) {
       let attempt = operation.target.withLock { operation.dequeue(node).result }
-      // Nobody else has it now. Its end may run code of the user's, so not under the lock.
+      // No other thread has it now. Destroying it may run the user's code, so not under the lock.
       operation.discard(node)
       attempt.wakeOthers()
     }

@@ -18,7 +18,7 @@ public protocol AsyncSelectCase<Output>: SelectCases {
   ) async throws -> Output
 }
 
-/// What cases have in common, whoever waits. For the runtime.
+/// What cases have in common, in a coroutine and in a task. For the runtime.
 public protocol SelectCases<Output> {
   /// What the handlers return.
   associatedtype Output
@@ -42,7 +42,7 @@ public protocol SelectOperations {
   ) -> Visitor.Result
 }
 
-/// Somebody who does something with one operation, whatever its type. For the runtime.
+/// Does something with one operation, whatever its type. For the runtime.
 public protocol SelectVisitor {
   associatedtype Result
   func visit<Operation: SelectOperation>(
@@ -77,7 +77,7 @@ public protocol SelectOperation: SelectOperations {
   func take(_ node: UnsafeMutableRawPointer) throws -> Value
 }
 
-/// What the parts of a `select` are made of. None of it is named by those who use one.
+/// The parts that a `select` is made of. Its users name none of them.
 public enum Select {
   /// What an attempt came to.
   public struct Attempt {
@@ -88,7 +88,7 @@ public enum Select {
     init(_ result: Coroutine::Attempt) { self.result = result }
   }
 
-  /// Who waits, and as which of its cases.
+  /// The waiter, and the number of its case.
   public struct Party {
     @usableFromInline let waiter: Waiter
     @usableFromInline let cause: WakeCause

@@ -142,8 +142,8 @@ extension Select {
 // MARK: - Sending
 
 extension Channel where Element: Sendable {
-  /// A case of a `select`: sends, if somebody takes the element before another case is chosen. Otherwise the element has
-  /// gone nowhere.
+  /// A case of a `select`: sends, if a receiver takes the element before another case is chosen. Otherwise the caller
+  /// still has the element.
   ///
   /// On a closed channel it is ready: `select` throws `ChannelClosed`, with the element in it, if it is chosen.
   ///
@@ -157,8 +157,8 @@ extension Channel where Element: Sendable {
     Select.Case((self, element)) { _ in try handler() }
   }
 
-  /// A case of a `select` in `async` code: sends, if somebody takes the element before another case is chosen. Otherwise
-  /// the element has gone nowhere.
+  /// A case of a `select` in `async` code: sends, if a receiver takes the element before another case is chosen.
+  /// Otherwise the caller still has the element.
   ///
   /// On a closed channel it is ready: `select` throws `ChannelClosed`, with the element in it, if it is chosen.
   ///

@@ -1,8 +1,8 @@
 extension Coroutine {
   /// A case of a `select`: waits for the coroutine's end, and gets what it returned.
   ///
-  /// If it threw, `select` throws its error, should this case be chosen. Where it is not chosen the coroutine is as if
-  /// nobody had asked.
+  /// If it threw, `select` throws its error, should this case be chosen. If this case is not chosen, the select does
+  /// not count as a reader of the coroutine's outcome.
   ///
   /// - Parameter handler: gets the value. Runs after the choice, on the calling coroutine; may suspend and throw.
   @inlinable @inline(__always)
@@ -14,8 +14,8 @@ extension Coroutine {
 
   /// A case of a `select` in `async` code: waits for the coroutine's end, and gets what it returned.
   ///
-  /// If it threw, `select` throws its error, should this case be chosen. Where it is not chosen the coroutine is as if
-  /// nobody had asked.
+  /// If it threw, `select` throws its error, should this case be chosen. If this case is not chosen, the select does
+  /// not count as a reader of the coroutine's outcome.
   ///
   /// - Parameter handler: gets the value. Runs after the choice, where the caller runs.
   @inlinable

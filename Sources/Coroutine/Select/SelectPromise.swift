@@ -1,8 +1,8 @@
 extension Promise {
   /// A case of a `select`: waits until the promise is settled, and gets its value.
   ///
-  /// If it was rejected or cancelled, `select` throws its error, should this case be chosen. Where it is not chosen the
-  /// promise is as if nobody had asked.
+  /// If it was rejected or cancelled, `select` throws its error, should this case be chosen. If this case is not
+  /// chosen, the select does not count as a reader of the promise's outcome.
   ///
   /// - Parameter handler: gets the value. Runs after the choice, on the calling coroutine; may suspend and throw.
   @inlinable @inline(__always)
@@ -14,8 +14,8 @@ extension Promise {
 
   /// A case of a `select` in `async` code: waits until the promise is settled, and gets its value.
   ///
-  /// If it was rejected or cancelled, `select` throws its error, should this case be chosen. Where it is not chosen the
-  /// promise is as if nobody had asked.
+  /// If it was rejected or cancelled, `select` throws its error, should this case be chosen. If this case is not
+  /// chosen, the select does not count as a reader of the promise's outcome.
   ///
   /// - Parameter handler: gets the value. Runs after the choice, where the caller runs.
   @inlinable
