@@ -1,4 +1,4 @@
-/// What is told of a promise's settlement: a coroutine that begins when it gets the turn.
+/// An observer of a promise's settlement: a coroutine that begins when it gets the turn.
 ///
 /// It is made when it registers, so that it has its creator's scheduler and task-local values, and it has no stack before
 /// it begins. Like every coroutine it keeps itself alive, and must be run to its end.
@@ -11,7 +11,7 @@ class PromiseObserver: CoroutineCore, @unchecked Sendable {
   @exclusivity(unchecked) fileprivate final var isQueued = false
   /// Where it is registered. Written before the observer is known elsewhere, constant after that.
   @exclusivity(unchecked) private final var source: PromiseCore?
-  /// Written by the one that gives it the turn, before it is scheduled; then its own.
+  /// Written by the thread that gives it the turn, before it is scheduled; then only by the observer itself.
   @exclusivity(unchecked) private final var hasTurn = false
 
   override init(
@@ -45,7 +45,7 @@ class PromiseObserver: CoroutineCore, @unchecked Sendable {
     source?.endTurn()
   }
 
-  /// It is not to be told any more. Callable from any thread, at any time.
+  /// It is no longer to run. Callable from any thread, at any time.
   final func stop() {
     cancel(reason: nil)
     // Cancelled before it began, it ends without running, and without a stack.

@@ -84,7 +84,7 @@ struct PromiseStateMachine {
     }
   }
 
-  /// An observer wants to be told.
+  /// An observer registers.
   ///
   /// - Returns: the observer that has got the turn now, if one has.
   mutating func observe(_ observer: PromiseObserver) -> PromiseObserver? {
@@ -93,7 +93,7 @@ struct PromiseStateMachine {
     return nextTurn()
   }
 
-  /// An observer does not want to be told any more.
+  /// An observer withdraws.
   ///
   /// - Returns: whether it had not got the turn yet.
   mutating func withdraw(_ observer: PromiseObserver) -> Bool {
@@ -120,7 +120,7 @@ struct PromiseStateMachine {
     return next
   }
 
-  /// How many wait for it, or for their turn. Linear; for tests.
+  /// The number of waiters and of observers that wait for their turn. Linear; for tests.
   var waiterAndObserverCount: Int { waiters.count + observers.count }
 
   /// Whether the invariants hold; for tests.

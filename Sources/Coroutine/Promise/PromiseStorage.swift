@@ -57,11 +57,11 @@ package class PromiseCore: Waitable, @unchecked Sendable {
   @usableFromInline
   func claimReaders() -> ClaimedWaiters { ClaimedWaiters() }
 
-  /// What there is to be noted where the coroutine that begins to wait for it may be waited for in its turn by those
-  /// that have to settle it. Called if that answers messages.
+  /// Records the wait of a coroutine for it, if the code that has to settle it may wait in turn for that coroutine: a
+  /// circle. Called if that coroutine answers messages.
   func noteWait(of core: CoroutineCore) -> NotedWait { .nothing }
 
-  /// The coroutine waits no longer, neither for this one nor for others for which that was noted.
+  /// The coroutine waits no longer, neither for this one nor for others that its wait was recorded for.
   func noteEndOfWait(of core: CoroutineCore) {}
 
   @usableFromInline
@@ -90,7 +90,8 @@ package class PromiseCore: Waitable, @unchecked Sendable {
 extension PromiseCore {
   /// Suspends the calling coroutine until it is settled, the time is up, or the caller is cancelled.
   ///
-  /// - Throws: what `noteWait` has found if what has to settle this one waits for the caller's answer.
+  /// - Throws: the error that `noteWait` has found, if the code that has to settle this one waits for the caller's
+  ///   answer.
   @usableFromInline
   final func wait(until deadline: UInt64 = WaitDeadline.never) throws -> WakeCause {
     let core = CoroutineCore.running(for: "Promise.get()")
@@ -328,7 +329,7 @@ final class PromiseEnd<Value: Sendable>: Sendable {
   }
 
   deinit {
-    // Asked first, since it is so nearly always, and since what follows looks up the types of a generic outcome.
+    // Asked first: it is nearly always settled by now, and what follows looks up the types of a generic outcome.
     if storage.phase == .pending { storage.settle(.failure(PromiseAbandoned())) }
   }
 }
