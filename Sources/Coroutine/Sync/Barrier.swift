@@ -38,8 +38,9 @@ public struct Barrier: Sendable {
   /// - Parameter timeout: how long to wait at most; zero or less: not at all, unless it is the last; `nil`: for
   ///   ever.
   /// - Returns: whether it was the last to come: true for one of each round.
-  /// - Throws: `CancellationError`, `TimeoutError` if the caller is cancelled or the time was up before. Then it has not
-  ///   come: the others wait for somebody in its place. (Unless the last one came at the same moment: then they go on.)
+  /// - Throws: `CancellationError`, `TimeoutError` if the caller is cancelled or the time was up before. Then it does
+  ///   not count as arrived: the others wait for another arrival in its place. (Unless the last one arrived at the same
+  ///   moment: then they go on.)
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @discardableResult
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
@@ -92,7 +93,7 @@ final class BarrierStorage: Waitable, @unchecked Sendable {
   }
 }
 
-/// Who has come to a barrier in this round. Pure: no lock, no switch.
+/// The waiters that have arrived at a barrier in this round. Pure: no lock, no switch.
 ///
 /// Invariant: as many wait as have come, and fewer than there are parties.
 struct BarrierStateMachine {
@@ -106,7 +107,7 @@ struct BarrierStateMachine {
     self.parties = parties
   }
 
-  /// Somebody comes. The last one takes the others with it.
+  /// A waiter arrives. The last one releases the others.
   mutating func arrive(_ node: Node) -> Attempt {
     guard arrived + 1 == parties else {
       arrived += 1
@@ -118,13 +119,13 @@ struct BarrierStateMachine {
     return .wakeAll(waiters.claimAll())
   }
 
-  /// Somebody gives up, if its round is not over meanwhile.
+  /// A waiter gives up, if its round is not over meanwhile.
   mutating func withdraw(_ node: Node) {
     if waiters.remove(node) { arrived -= 1 }
   }
 }
 
-/// Somebody at a barrier.
+/// A waiter at a barrier.
 struct BarrierNode: WaitingNode {
   var wait: WaitNode
   var isLast = false

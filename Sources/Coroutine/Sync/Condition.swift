@@ -20,9 +20,9 @@
 /// `wait` is given the value, since others change it meanwhile: what the closure has kept of it from before is theirs. The
 /// compiler rejects what could be kept beyond the closure, not a use in the closure itself. Another value than the mutex's traps.
 ///
-/// A signal wakes whoever waits longest, with the mutex held or without; where nobody waits it has no effect. None is lost:
-/// a waiter counts as waiting before it gives the mutex back, and if it is cancelled at the very moment in which it is
-/// signalled, either it returns or the next one is woken. Copies are the same condition.
+/// A signal wakes the longest waiter, with the mutex held or without; where there is no waiter it has no effect. None
+/// is lost. A waiter counts as waiting before it gives the mutex back. If it is cancelled at the very moment in which
+/// it is signalled, either it returns or the next one is woken. Copies are the same condition.
 public struct Condition<Value: ~Copyable>: Sendable {
   let storage: ConditionStorage
   private let mutex: MutexStorage<Value>

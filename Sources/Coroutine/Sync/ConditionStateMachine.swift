@@ -1,4 +1,4 @@
-/// Who waits for a condition's signal. Pure: no lock, no switch.
+/// The waiters for a condition's signal. Pure: no lock, no switch.
 ///
 /// A wait has two steps, since it begins while the mutex is still held, and a waiter can be woken only when it is
 /// suspended. From the first step on it is in the queue, so that no signal is lost; one that comes before the second is
@@ -19,7 +19,7 @@ struct ConditionStateMachine {
     return node.pointee.isSignalled ? .done : .wait
   }
 
-  /// Lets the longest waiter go on. Returns whom to wake; `nil` if that one has not arrived, or there is none.
+  /// Lets the longest waiter go on. Returns the waiter to wake; `nil` if that one has not arrived, or there is none.
   mutating func signal() -> Waiter? {
     while let node = waiters.first {
       waiters.remove(node)
@@ -33,7 +33,7 @@ struct ConditionStateMachine {
     return nil
   }
 
-  /// Lets all go on that wait now. Returns whom to wake.
+  /// Lets all present waiters go on. Returns the waiters to wake.
   mutating func broadcast() -> ClaimedWaiters {
     var woken = ClaimedWaiters()
     while let node = waiters.first {

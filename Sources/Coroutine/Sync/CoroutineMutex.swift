@@ -1,4 +1,4 @@
-/// A value that one at a time may use, across suspensions too: whoever wants it waits suspended, not blocked.
+/// A value that one holder at a time may use, across suspensions too: waiters are suspended, not blocked.
 ///
 /// ```swift
 /// let accounts = CoroutineMutex([String: Int](), name: "accounts")
@@ -14,9 +14,9 @@
 /// own, `@inline(never)`, since with optimisation it may take one thread for another. The holder of this one is a coroutine
 /// or a task, not a thread: it may go on elsewhere.
 ///
-/// Whoever waits longest is served first, and gets the mutex handed over: nobody overtakes. Uncontended, to lock and to
-/// unlock are an atomic exchange each. Coroutines, tasks, and, by `withLockIfAvailable`, plain threads share it. Copies
-/// are the same mutex.
+/// The longest waiter is served first, and gets the mutex handed over: no other thread overtakes it. Uncontended, lock
+/// and unlock are one atomic exchange each. Coroutines, tasks, and, by `withLockIfAvailable`, plain threads share it.
+/// Copies are the same mutex.
 public struct CoroutineMutex<Value: ~Copyable>: Sendable {
   @usableFromInline let storage: MutexStorage<Value>
 
@@ -71,9 +71,9 @@ public struct CoroutineMutex<Value: ~Copyable>: Sendable {
     return try await body(&storage.value.pointee)
   }
 
-  /// Runs `body` with the value if nobody else has it. Never waits for the mutex; callable from any thread.
+  /// Runs `body` with the value if the mutex is free. Never waits for the mutex; callable from any thread.
   ///
-  /// - Returns: what `body` returned; `nil` if somebody has the value, the caller included.
+  /// - Returns: what `body` returned; `nil` if the mutex is held, by the caller or another holder.
   /// - Throws: what `body` throws.
   @inlinable
   public func withLockIfAvailable<Result: ~Copyable, Failure: Error>(
@@ -94,7 +94,7 @@ extension CoroutineMutex where Value == Void {
     self.init((), name: name)
   }
 
-  /// Runs `body` while nobody else is inside. As `withLock` with a value.
+  /// Runs `body` with the mutex held. As `withLock` with a value.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func withLock<Result: ~Copyable>(
@@ -105,7 +105,7 @@ extension CoroutineMutex where Value == Void {
     return try body()
   }
 
-  /// Runs `body` while nobody else is inside, in `async` code. As `withLock` with a value.
+  /// Runs `body` with the mutex held, in `async` code. As `withLock` with a value.
   @inlinable
   nonisolated(nonsending) public func withLock<Result: ~Copyable>(
     timeout: Duration? = nil, _ body: nonisolated(nonsending) () async throws -> sending Result
@@ -115,7 +115,7 @@ extension CoroutineMutex where Value == Void {
     return try await body()
   }
 
-  /// Runs `body` if nobody else is inside. As `withLockIfAvailable` with a value.
+  /// Runs `body` with the mutex held, if it is free. As `withLockIfAvailable` with a value.
   @inlinable
   public func withLockIfAvailable<Result: ~Copyable, Failure: Error>(
     _ body: () throws(Failure) -> sending Result

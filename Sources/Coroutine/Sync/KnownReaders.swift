@@ -1,7 +1,7 @@
 /// Which coroutines read, by number: the first few of them, as many as a search for deadlocks needs in order to find one.
 ///
-/// Each word is one reader's or 0, from its entry to its leave; so a debugger that reads the words without the lock of the
-/// one who writes them finds nobody who doesn't read.
+/// Each word is 0 or one reader's number, from its entry to its leave. So a debugger that reads the words without the
+/// writer's lock finds only coroutines that read.
 struct KnownReaders {
   private var places: InlineArray<8, UInt64> = .init(repeating: 0)
 

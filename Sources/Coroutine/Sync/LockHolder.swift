@@ -2,7 +2,7 @@ import CCoroutine
 import Glibc
 import Synchronization
 
-/// Who holds a lock: a coroutine, a task or a thread, in one word, so that it can be exchanged and read atomically.
+/// The holder of a lock: a coroutine, a task or a thread, in one word, so that it can be exchanged and read atomically.
 ///
 /// The lowest bit is always 0: a mutex keeps a mark of its own there.
 @usableFromInline
@@ -24,10 +24,10 @@ package struct LockHolder: Equatable, Sendable {
     word = core.id << 3 | Self.coroutine
   }
 
-  /// Whoever runs the calling code.
+  /// The coroutine, task or thread that runs the calling code.
   static var current: LockHolder {
     let task = withUnsafeCurrentTask { task in
-      // A task's handle is one pointer; all that is asked of it is to be different for each.
+      // A task's handle is one pointer; it only has to be different for each task.
       task.map { unsafeBitCast($0, to: UInt.self) }
     }
     if let task { return LockHolder(word: UInt64(task) << 3 | Self.task) }
@@ -38,7 +38,7 @@ package struct LockHolder: Equatable, Sendable {
   /// The number of the coroutine, if it is one.
   var coroutineID: UInt64? { word & Self.kinds == Self.coroutine ? word >> 3 : nil }
 
-  /// In words; `nil` for nobody. `place` is where a coroutine's block was when it became the holder.
+  /// In words; `nil` if there is no holder. `place` is where a coroutine's block was when it became the holder.
   ///
   /// For a debugger, while what is suspended can't run: then the name of one that does not run can be read.
   func description(at place: HolderPlace) -> String? {
@@ -53,7 +53,7 @@ package struct LockHolder: Equatable, Sendable {
   }
 }
 
-/// Where the holder's control block lies, if it is a coroutine: for debuggers, who find the name there.
+/// Where the holder's control block lies, if it is a coroutine: for debuggers, which find the name there.
 ///
 /// It may be out of date, and the holder gone: blocks lie in memory that stays mapped, and tell whether they are in use.
 struct HolderPlace: BitwiseCopyable {

@@ -4,7 +4,7 @@ import Synchronization
 
 /// A mutex, whatever it guards: its word, its waiters.
 ///
-/// Uncontended, to lock and to unlock are an exchange of the word each. The word says who holds it, for the check against
+/// Uncontended, lock and unlock are one exchange of the word each. The word names the holder, for the check against
 /// locking it twice, and for debuggers.
 @usableFromInline
 // Unchecked: the name is constant, the words are atomic, and the lock guards the machine.
@@ -12,7 +12,8 @@ class MutexCore: Waitable, @unchecked Sendable {
   let name: String
   /// See `MutexStateMachine`.
   private let word = Atomic<UInt64>(0)
-  /// The address of a `HolderPlace`. Written by the holder, or for it by whoever hands the mutex over; for debuggers.
+  /// The address of a `HolderPlace`. Written by the holder, or for it by the owner that hands the mutex over; for
+  /// debuggers.
   private let place = Atomic<UInt>(0)
   @exclusivity(unchecked) private var machine = MutexStateMachine()
 
@@ -131,7 +132,7 @@ class MutexCore: Waitable, @unchecked Sendable {
 
   // MARK: Unlocking
 
-  /// Gives the mutex back, to whoever waits longest. By its holder, on whichever thread.
+  /// Gives the mutex back, to the longest waiter. Called by its holder, on any thread.
   @usableFromInline
   final func unlock(_ holder: LockHolder) {
     let (isFree, _) = word.compareExchange(
@@ -163,7 +164,7 @@ class MutexCore: Waitable, @unchecked Sendable {
   /// Takes the mutex back for a task.
   nonisolated(nonsending) final func relock(_ holder: LockHolder) async {
     guard !tryLock(holder, .none) else { return }
-    // In a task of its own, which nobody cancels.
+    // In a task of its own, which is never cancelled.
     await Task {
       do { try await lockSlowly(holder, nil) } catch { fatalError("a shielded wait was ended: \(error)") }
     }.value

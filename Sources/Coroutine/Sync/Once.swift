@@ -1,4 +1,4 @@
-/// A value that is made once, by whoever asks for it first; the others wait for it, suspended.
+/// A value that is made once, by the first caller that asks for it; the others wait for it, suspended.
 ///
 /// ```swift
 /// let settings = Once<Settings>(name: "settings")
@@ -7,12 +7,12 @@
 /// }
 /// ```
 ///
-/// If making it fails, whoever waits longest tries again with what it has passed; only who tried gets the error.
-/// Coroutines and tasks share it. Once the value is there, `get` is a load. Copies are the same.
+/// If making it fails, the longest waiter tries again with the closure that it has passed; only the caller that tried
+/// gets the error. Coroutines and tasks share it. Once the value is there, `get` is a load. Copies are the same.
 public struct Once<Value: Sendable>: Sendable {
   @usableFromInline let storage: OnceStorage<Value>
 
-  /// A value that nobody has asked for.
+  /// A value that has not been asked for.
   ///
   /// - Parameter name: for backtraces and messages.
   @inlinable

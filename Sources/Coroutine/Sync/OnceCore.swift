@@ -8,7 +8,7 @@ class OnceCore: Waitable, @unchecked Sendable {
   @usableFromInline let name: String
   @exclusivity(unchecked) private var machine = OnceStateMachine()
   @usableFromInline final let made = Atomic<Bool>(false)
-  /// Who makes it, for debuggers and against waiting for oneself: written under the lock.
+  /// The holder that makes it, for debuggers and against waiting for oneself: written under the lock.
   private let maker = Atomic<UInt64>(0)
   private let makerPlace = Atomic<UInt>(0)
 
@@ -100,9 +100,9 @@ class OnceCore: Waitable, @unchecked Sendable {
   }
 }
 
-/// Who makes a value, and who waits for it. Pure: no lock, no switch.
+/// The maker of a value, and the waiters for it. Pure: no lock, no switch.
 ///
-/// Invariant: nobody waits unless somebody makes it.
+/// Invariant: there are no waiters without a maker.
 struct OnceStateMachine {
   typealias Node = UnsafeMutablePointer<OnceNode>
 
@@ -112,7 +112,7 @@ struct OnceStateMachine {
   private(set) var makerPlace = HolderPlace.none
   private(set) var waiters = WaitQueue<OnceNode>()
 
-  /// Somebody wants the value. Over if it is there, or if it is its turn to make it.
+  /// A caller wants the value. Over if it is there, or if the caller is to make it.
   mutating func begin(_ node: Node) -> Attempt {
     if isMade { return .done }
     guard maker == .none else {
@@ -123,14 +123,14 @@ struct OnceStateMachine {
     return .done
   }
 
-  /// The value is there. Returns those who have waited for it.
+  /// The value is there. Returns those that have waited for it.
   mutating func succeed() -> ClaimedWaiters {
     isMade = true
     (maker, makerPlace) = (.none, .none)
     return waiters.claimAll()
   }
 
-  /// The maker has failed. Returns the next one, if anybody waits.
+  /// The maker has failed. Returns the next one, if there is a waiter.
   mutating func fail() -> Waiter? {
     (maker, makerPlace) = (.none, .none)
     guard let next = waiters.popClaimed() else { return nil }
@@ -138,7 +138,7 @@ struct OnceStateMachine {
     return next.pointee.wait.waiter
   }
 
-  /// Somebody gives up.
+  /// A waiter gives up.
   mutating func withdraw(_ node: Node) -> Attempt {
     waiters.remove(node)
     return .done
@@ -150,10 +150,10 @@ struct OnceStateMachine {
   }
 }
 
-/// Somebody who wants the value.
+/// A caller that wants the value.
 struct OnceNode: WaitingNode {
   var wait: WaitNode
-  /// Who it is, as the maker.
+  /// The caller, as the maker.
   let holder: LockHolder
   let place: HolderPlace
   /// It has to make the value.

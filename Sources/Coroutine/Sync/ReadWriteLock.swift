@@ -1,4 +1,4 @@
-/// A value that many may read at a time, or one may change, across suspensions too: whoever has to wait is suspended.
+/// A value that many may read at a time, or one may change, across suspensions too: waiters are suspended.
 ///
 /// ```swift
 /// let routes = ReadWriteLock(RoutingTable(), name: "routes")
@@ -6,11 +6,11 @@
 /// try routes.withWriteLock { $0.insert(route) }
 /// ```
 ///
-/// Whoever waits longest is served first. Readers that come while a writer waits line up behind it, so that writers are not
-/// kept waiting for ever; hence a reader must not read again, or write, inside: with a writer in between it would wait for
-/// itself. A writer that does is noticed, and so is a coroutine that reads and has to wait in order to write: they trap.
-/// Coroutines, tasks and, by the forms that don't wait, plain threads share it. Each operation takes constant time, beside
-/// what it wakes. Copies are the same lock.
+/// The longest waiter is served first. Readers that come while a writer waits line up behind it, so that writers are
+/// not kept waiting for ever. Hence a reader must not read again, or write, inside: with a writer in between it would
+/// wait for itself. A writer that does so traps, and so does a coroutine that reads and has to wait in order to write.
+/// Coroutines, tasks and, by the forms that don't wait, plain threads share it. Each operation takes constant time,
+/// beside what it wakes. Copies are the same lock.
 public struct ReadWriteLock<Value: ~Copyable & Sendable>: Sendable {
   @usableFromInline let storage: ReadWriteLockStorage<Value>
 
@@ -25,8 +25,8 @@ public struct ReadWriteLock<Value: ~Copyable & Sendable>: Sendable {
   /// The name it was given; empty without one.
   public var name: String { storage.name }
 
-  /// Runs `body` with the value while nobody changes it; suspends the calling coroutine as long as a writer has it, or one
-  /// that came before waits for it.
+  /// Runs `body` with the value as a reader; suspends the calling coroutine as long as a writer has it, or an earlier
+  /// writer waits for it.
   ///
   /// - Parameters:
   ///   - timeout: how long to wait for the lock at most; zero or less: not at all; `nil`: for ever.
@@ -44,7 +44,7 @@ public struct ReadWriteLock<Value: ~Copyable & Sendable>: Sendable {
     return try body(storage.value.pointee)
   }
 
-  /// Runs `body` with the value while nobody changes it, in `async` code. As the synchronous form.
+  /// Runs `body` with the value as a reader, in `async` code. As the synchronous form.
   @inlinable
   nonisolated(nonsending) public func withReadLock<Result: ~Copyable>(
     timeout: Duration? = nil, _ body: nonisolated(nonsending) (borrowing Value) async throws -> Result
@@ -54,7 +54,8 @@ public struct ReadWriteLock<Value: ~Copyable & Sendable>: Sendable {
     return try await body(storage.value.pointee)
   }
 
-  /// Runs `body` with the value if nobody changes it or waits to. Never waits; callable from any thread.
+  /// Runs `body` with the value as a reader, if no writer has it or waits for it. Never waits; callable from any
+  /// thread.
   ///
   /// - Returns: what `body` returned; `nil` if the value can't be read now.
   /// - Throws: what `body` throws.
@@ -67,8 +68,8 @@ public struct ReadWriteLock<Value: ~Copyable & Sendable>: Sendable {
     return try body(storage.value.pointee)
   }
 
-  /// Runs `body` with the value while nobody else reads or changes it; suspends the calling coroutine as long as somebody
-  /// does, or one that came before waits.
+  /// Runs `body` with the value as the only writer; suspends the calling coroutine as long as a reader or another
+  /// writer has it, or an earlier caller waits for it.
   ///
   /// - Parameters:
   ///   - timeout: how long to wait for the lock at most; zero or less: not at all; `nil`: for ever.
@@ -86,7 +87,7 @@ public struct ReadWriteLock<Value: ~Copyable & Sendable>: Sendable {
     return try body(&storage.value.pointee)
   }
 
-  /// Runs `body` with the value while nobody else reads or changes it, in `async` code. As the synchronous form.
+  /// Runs `body` with the value as the only writer, in `async` code. As the synchronous form.
   @inlinable
   nonisolated(nonsending) public func withWriteLock<Result: ~Copyable>(
     timeout: Duration? = nil, _ body: nonisolated(nonsending) (inout Value) async throws -> Result
@@ -96,9 +97,10 @@ public struct ReadWriteLock<Value: ~Copyable & Sendable>: Sendable {
     return try await body(&storage.value.pointee)
   }
 
-  /// Runs `body` with the value if nobody reads or changes it. Never waits; callable from any thread.
+  /// Runs `body` with the value as the only writer, if it has no reader or writer. Never waits; callable from any
+  /// thread.
   ///
-  /// - Returns: what `body` returned; `nil` if somebody has the value.
+  /// - Returns: what `body` returned; `nil` if a reader or a writer has the value.
   /// - Throws: what `body` throws.
   @inlinable
   public func withWriteLockIfAvailable<Result: ~Copyable, Failure: Error>(
@@ -112,7 +114,7 @@ public struct ReadWriteLock<Value: ~Copyable & Sendable>: Sendable {
 
 /// A read-write lock and its value.
 @usableFromInline
-// Unchecked: the value is changed by the only writer while nobody reads it.
+// Unchecked: only the writer changes the value, while there are no readers.
 final class ReadWriteLockStorage<Value: ~Copyable & Sendable>: ReadWriteLockCore, @unchecked Sendable {
   /// In raw memory, as a mutex's.
   @usableFromInline let value: UnsafeMutablePointer<Value>

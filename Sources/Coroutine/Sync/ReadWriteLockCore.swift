@@ -8,7 +8,7 @@ import Synchronization
 class ReadWriteLockCore: Waitable, @unchecked Sendable {
   let name: String
   @exclusivity(unchecked) private var machine = ReadWriteLockStateMachine()
-  /// What the machine says of those who have the lock, for debuggers: written under the lock.
+  /// The holders, as the machine knows them, for debuggers: written under the lock.
   private let writer = Atomic<UInt64>(0)
   private let writerPlace = Atomic<UInt>(0)
   private let readers = Atomic<Int>(0)
@@ -19,7 +19,7 @@ class ReadWriteLockCore: Waitable, @unchecked Sendable {
 
   // MARK: Reading
 
-  /// Returns who reads from then on, for the unlock.
+  /// Returns the new reader, for the unlock.
   @usableFromInline
   final func lockForReading(timeout: Duration?) throws -> LockHolder {
     let core = CoroutineCore.running(for: "ReadWriteLock.withReadLock(_:)")

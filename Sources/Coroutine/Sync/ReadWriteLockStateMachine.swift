@@ -1,7 +1,7 @@
-/// Who reads, who writes, and who waits for that. Pure: no lock, no switch.
+/// The readers, the writer and the waiters. Pure: no lock, no switch.
 ///
-/// Invariants: never is there a writer beside readers. Whoever is first in the queue, if its wait has not ended, can't go
-/// on beside those who have the lock: so a reader waits there only for a writer.
+/// Invariants: there is never a writer beside readers. The first waiter in the queue, if its wait has not ended, can't
+/// go on beside the holders: so a reader waits there only for a writer.
 struct ReadWriteLockStateMachine {
   typealias Node = UnsafeMutablePointer<ReadWriteLockNode>
 
@@ -13,7 +13,7 @@ struct ReadWriteLockStateMachine {
   private(set) var writerPlace = HolderPlace.none
   private(set) var waiters = WaitQueue<ReadWriteLockNode>()
 
-  /// Somebody wants the lock: behind those that wait.
+  /// A caller wants the lock: behind the waiters.
   mutating func lock(_ node: Node) -> Attempt {
     if waiters.isEmpty, admits(node.pointee.kind) {
       enter(node.pointee)
@@ -23,21 +23,21 @@ struct ReadWriteLockStateMachine {
     return .wait
   }
 
-  /// Somebody wants to read now or not at all.
+  /// A caller wants to read now or not at all.
   mutating func tryRead(_ holder: LockHolder) -> Bool {
     guard waiters.isEmpty, admits(.reader) else { return false }
     beginRead(holder)
     return true
   }
 
-  /// Somebody wants to write now or not at all.
+  /// A caller wants to write now or not at all.
   mutating func tryWrite(_ holder: LockHolder, _ place: HolderPlace) -> Bool {
     guard waiters.isEmpty, admits(.writer) else { return false }
     (writer, writerPlace) = (holder, place)
     return true
   }
 
-  /// A reader has read. Returns those who have the lock now.
+  /// A reader has read. Returns the new holders.
   mutating func endRead(_ holder: LockHolder) -> ClaimedWaiters {
     require(readers > 0, "a ReadWriteLock is given back by a reader, and nobody reads")
     readers -= 1
@@ -45,25 +45,25 @@ struct ReadWriteLockStateMachine {
     return grant()
   }
 
-  /// The writer has written. Returns those who have the lock now.
+  /// The writer has written. Returns the new holders.
   mutating func endWrite() -> ClaimedWaiters {
     require(writer != .none, "a ReadWriteLock is given back by a writer, and nobody writes")
     (writer, writerPlace) = (.none, .none)
     return grant()
   }
 
-  /// Somebody gives up: those behind it may have been held up by it alone.
+  /// A waiter gives up: those behind it may have waited only for it.
   mutating func withdraw(_ node: Node) -> ClaimedWaiters {
     waiters.remove(node)
     return grant()
   }
 
-  /// Lets in those who have waited longest, as far as they get on with each other.
+  /// Lets in the longest waiters, as long as each may hold the lock beside those before it.
   private mutating func grant() -> ClaimedWaiters {
     var granted = ClaimedWaiters()
     while let node = waiters.first, admits(node.pointee.kind) {
       waiters.remove(node)
-      // One who has given up meanwhile is only taken out.
+      // One that has given up meanwhile is only taken out.
       guard node.pointee.wait.waiter.claim(node.pointee.wait.cause) else { continue }
       enter(node.pointee)
       granted.append(node)
@@ -88,7 +88,7 @@ struct ReadWriteLockStateMachine {
   }
 }
 
-/// Somebody who waits for a read-write lock.
+/// A waiter for a read-write lock.
 struct ReadWriteLockNode: WaitingNode {
   enum Kind {
     case reader, writer
@@ -96,7 +96,7 @@ struct ReadWriteLockNode: WaitingNode {
 
   var wait: WaitNode
   let kind: Kind
-  /// Who it is, as a reader or a writer.
+  /// The waiter, as a reader or a writer.
   let holder: LockHolder
   let place: HolderPlace
 }

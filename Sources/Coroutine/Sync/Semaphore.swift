@@ -9,9 +9,9 @@ import Context
 /// }
 /// ```
 ///
-/// Whoever waits longest is served first, whatever the number of permits: one who wants many is not overtaken for ever by
-/// those who want few. Whoever gives up lets those behind it go on. Coroutines, tasks and threads share it; each operation
-/// takes constant time, beside what it wakes. Copies are the same semaphore.
+/// The longest waiter is served first, whatever the number of permits: a waiter for many is not overtaken for ever by
+/// waiters for few. A waiter that gives up lets those behind it go on. Coroutines, tasks and threads share it; each
+/// operation takes constant time, beside what it wakes. Copies are the same semaphore.
 public struct Semaphore: Sendable {
   let storage: SemaphoreStorage
 
@@ -28,7 +28,7 @@ public struct Semaphore: Sendable {
   /// The name it was given; empty without one.
   public var name: String { storage.name }
 
-  /// How many permits nobody has, at this moment: none where some are still to be taken away. From any thread.
+  /// The number of free permits, at this moment: none while some are still to be taken away. From any thread.
   public var available: Int { max(0, storage.available) }
 
   /// Changes how many permits there are in all. Callable from any thread.
@@ -37,10 +37,11 @@ public struct Semaphore: Sendable {
   /// connections.changePermits(by: -4)       // four fewer at once, as soon as they come back
   /// ```
   ///
-  /// Those that are taken away are the free ones first, and then the next that are released: nobody loses one that he has.
+  /// Permits are taken away from the free ones first, and then from the next that are released: no holder loses its
+  /// permits.
   public func changePermits(by difference: Int) { storage.changePermits(by: difference) }
 
-  /// Takes permits; suspends the calling coroutine until there are enough and nobody is before it.
+  /// Takes permits; suspends the calling coroutine until there are enough and no waiter is before it.
   ///
   /// - Parameters:
   ///   - count: all at once, or none. Not negative: traps. More than there will ever be: waits for ever.
@@ -53,7 +54,7 @@ public struct Semaphore: Sendable {
     try storage.acquire(count, timeout: timeout)
   }
 
-  /// Takes permits, in `async` code; suspends the calling task until there are enough and nobody is before it.
+  /// Takes permits, in `async` code; suspends the calling task until there are enough and no waiter is before it.
   ///
   /// - Parameters:
   ///   - count: all at once, or none. Not negative: traps. More than there will ever be: waits for ever.
@@ -64,7 +65,7 @@ public struct Semaphore: Sendable {
     try await storage.acquire(count, timeout: timeout)
   }
 
-  /// Takes permits if there are enough and nobody waits. Never waits itself; callable from any thread.
+  /// Takes permits if there are enough and there are no waiters. Never waits itself; callable from any thread.
   ///
   /// - Parameter count: not negative: traps.
   /// - Returns: whether the caller has them.
@@ -72,7 +73,7 @@ public struct Semaphore: Sendable {
     storage.tryAcquire(count)
   }
 
-  /// Gives permits back, or new ones out: nobody keeps count of who has them. Callable from any thread.
+  /// Gives permits back, or new ones out: the semaphore does not record the holders. Callable from any thread.
   ///
   /// - Parameter count: not negative: traps.
   public func release(_ count: Int = 1) {
@@ -207,10 +208,10 @@ final class SemaphoreStorage: Waitable, @unchecked Sendable {
   }
 }
 
-/// The permits that nobody has, and who waits for how many. Pure: no lock, no switch.
+/// The free permits, the waiters, and how many each wants. Pure: no lock, no switch.
 ///
-/// Invariant: whoever is first in the queue, if its wait has not ended, wants more than there are. There may be fewer than
-/// none: so many of those that come back are taken away.
+/// Invariant: the first waiter in the queue, if its wait has not ended, wants more permits than are free. The number
+/// may be negative: so many of the permits that come back are taken away.
 struct SemaphoreStateMachine {
   typealias Node = UnsafeMutablePointer<SemaphoreNode>
 
@@ -221,21 +222,21 @@ struct SemaphoreStateMachine {
     available = permits
   }
 
-  /// Somebody wants permits: behind those that wait.
+  /// A caller wants permits: behind the waiters.
   mutating func acquire(_ node: Node) -> Attempt {
     if tryAcquire(node.pointee.count) { return .done }
     waiters.append(node)
     return .wait
   }
 
-  /// Somebody wants permits now or not at all.
+  /// A caller wants permits now or not at all.
   mutating func tryAcquire(_ count: Int) -> Bool {
     guard waiters.isEmpty, count <= available else { return false }
     available -= count
     return true
   }
 
-  /// There are more permits, or fewer. Returns those who have got theirs.
+  /// There are more permits, or fewer. Returns the waiters that have got theirs.
   mutating func changePermits(by difference: Int) -> ClaimedWaiters {
     let (sum, isTooMuch) = available.addingReportingOverflow(difference)
     require(!isTooMuch, "a Semaphore can't have more than Int.max permits")
@@ -243,23 +244,23 @@ struct SemaphoreStateMachine {
     return grant()
   }
 
-  /// Permits come back. Returns those who have got theirs.
+  /// Permits come back. Returns the waiters that have got theirs.
   mutating func release(_ count: Int) -> ClaimedWaiters {
     changePermits(by: count)
   }
 
-  /// Somebody gives up: those behind it may have been held up by it alone.
+  /// A waiter gives up: those behind it may have waited only for it.
   mutating func withdraw(_ node: Node) -> ClaimedWaiters {
     waiters.remove(node)
     return grant()
   }
 
-  /// Gives permits to those who have waited longest, as far as they go.
+  /// Gives permits to the longest waiters, as far as they go.
   private mutating func grant() -> ClaimedWaiters {
     var granted = ClaimedWaiters()
     while let node = waiters.first, node.pointee.count <= available {
       waiters.remove(node)
-      // One who has given up meanwhile is only taken out.
+      // One that has given up meanwhile is only taken out.
       guard node.pointee.wait.waiter.claim(node.pointee.wait.cause) else { continue }
       available -= node.pointee.count
       granted.append(node)
@@ -268,7 +269,7 @@ struct SemaphoreStateMachine {
   }
 }
 
-/// Somebody who waits for permits.
+/// A waiter for permits.
 struct SemaphoreNode: WaitingNode {
   var wait: WaitNode
   let count: Int

@@ -9,7 +9,7 @@ extension WaitText {
     "\(named("wait group", name)), with \(count) to be done"
   }
 
-  /// - Parameter holder: who has it, in words; `nil` for nobody.
+  /// - Parameter holder: the holder, in words; `nil` if there is none.
   package static func mutex(_ name: String, holder: String?) -> String {
     let label = named("mutex", name)
     return holder.map { "\(label), held by \($0)" } ?? label

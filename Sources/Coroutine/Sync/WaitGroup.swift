@@ -14,12 +14,12 @@ import Synchronization
 /// try group.wait()
 /// ```
 ///
-/// For coroutines that belong together, `withScope` does more: it cancels them, and learns of their errors. A group serves
-/// where the things to be done are no coroutines, or somebody else's: a callback, a queue. With a count that is only ever
-/// taken down it is what others call a latch.
+/// For coroutines that belong together, `withScope` does more: it cancels them, and learns of their errors. A group
+/// serves where the things to be done are not coroutines, or belong to other code: a callback, a queue. With a count
+/// that only ever goes down it is what others call a latch.
 ///
-/// A coroutine that is cancelled before it begins runs nothing of its body, nor the `defer` in it: whoever may cancel one joins
-/// it instead, or takes the count down for it.
+/// A coroutine that is cancelled before it begins runs nothing of its body, nor the `defer` in it: code that may cancel
+/// one joins it instead, or takes the count down for it.
 ///
 /// It may be used again when the count has been zero. All operations take constant time, beside what they wake. Copies are
 /// the same group.
@@ -164,9 +164,9 @@ final class WaitGroupStorage: Waitable, @unchecked Sendable {
   }
 }
 
-/// How much is to be done, and who waits for that. Pure: no lock, no switch.
+/// The number of things to be done, and the waiters. Pure: no lock, no switch.
 ///
-/// Invariant: nobody waits at zero. A negative count is a mistake, and final.
+/// Invariant: there are no waiters at zero. A negative count is a mistake, and final.
 struct WaitGroupStateMachine {
   private(set) var count: Int
   private(set) var waiters = WaitQueue<WaitNode>()
@@ -183,14 +183,14 @@ struct WaitGroupStateMachine {
     return count == 0 ? waiters.claimAll() : ClaimedWaiters()
   }
 
-  /// Somebody waits for zero.
+  /// A caller waits for zero.
   mutating func wait(_ node: UnsafeMutablePointer<WaitNode>) -> Attempt {
     if count == 0 { return .done }
     waiters.append(node)
     return .wait
   }
 
-  /// Somebody gives up.
+  /// A waiter gives up.
   mutating func withdraw(_ node: UnsafeMutablePointer<WaitNode>) -> Attempt {
     waiters.remove(node)
     return .done
