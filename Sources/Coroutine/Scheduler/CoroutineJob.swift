@@ -2,9 +2,9 @@ import CCoroutine
 
 /// The right to run a coroutine once: what a scheduler is given, keeps in its queue and hands back to `run`.
 ///
-/// One word, so that queueing allocates nothing; not copyable, so that resuming twice does not compile. Therefore no closure
-/// that escapes can capture one: it waits in a `CoroutineJobQueue`. Dropping one without running it would leave a coroutine,
-/// and whoever joins it, waiting for ever: that traps.
+/// One word, so that queueing allocates nothing; not copyable, so that resuming twice does not compile. Therefore no
+/// closure that escapes can capture one: it waits in a `CoroutineJobQueue`. Dropping one without running it would leave
+/// a coroutine, and its joiners, waiting for ever: that traps.
 public struct CoroutineJob: ~Copyable, Sendable {
   private let core: Unmanaged<CoroutineCore>
 
@@ -71,10 +71,10 @@ public struct CoroutineJob: ~Copyable, Sendable {
 enum EnqueueReason {
   /// It is new: behind those that are ready.
   case launched
-  /// Somebody woke it: next on the waker's worker, if nobody else is.
+  /// A waker woke it: it runs next on the waker's worker, if the slot there is free.
   case woken
-  /// It has waited for a coroutine's end, not for the first time: the same if nobody is ready there, else behind those that
-  /// are.
+  /// It has waited for a coroutine's end, not for the first time: the same if none is ready there, else behind the
+  /// ready ones.
   case joined
   /// It lets others run first: behind those that are ready.
   case yielded
@@ -160,8 +160,8 @@ struct ReadyQueue: ~Copyable {
 }
 
 extension ReadyQueue {
-  /// Those from `first` on. For debuggers, during a freeze, without the queue's lock: the list may change meanwhile, but
-  /// nobody in it goes away.
+  /// Those from `first` on. For debuggers, during a freeze, without the queue's lock: the list may change meanwhile,
+  /// but none of the coroutines in it goes away.
   static func visit(from first: Unmanaged<CoroutineCore>?, _ body: (CoroutineCore) throws -> Void) rethrows {
     var next = first
     while let link = next {

@@ -25,10 +25,10 @@ import Context
 /// two of them cost a few hundred calls of `execute`. Queueing allocates nothing. The queue is guarded by a lock of a few
 /// instructions, which is never held while a coroutine runs.
 ///
-/// A coroutine in it is one that can go on and does not. So who has appended one has to see to it that it is run: a queue
-/// that is dropped with coroutines in it ends the program with the name of the first, as a dropped `CoroutineJob` does.
-/// Debuggers and dumps see those in it as ready, or as not begun. In a child by `fork` it can be used like any object of one
-/// thread, by a scheduler that needs no other thread.
+/// A coroutine in it is one that can go on and does not. So the owner has to see to it that each appended one is run: a
+/// queue that is dropped with coroutines in it ends the program with the name of the first, as a dropped `CoroutineJob`
+/// does. Debuggers and dumps see those in it as ready, or as not begun. In a child by `fork` it can be used like any
+/// object of one thread, by a scheduler that needs no other thread.
 // Unchecked: the lock guards what changes.
 public final class CoroutineJobQueue: @unchecked Sendable {
   private let lock = Lock()
@@ -38,7 +38,7 @@ public final class CoroutineJobQueue: @unchecked Sendable {
   /// How many are asked for while others have not ended.
   private let width: Int
 
-  /// An empty queue, for an owner who runs one coroutine at a time.
+  /// An empty queue, for an owner that runs one coroutine at a time.
   public convenience init() { self.init(width: 1) }
 
   /// - Parameter width: how many runs at a time are of use.
@@ -53,9 +53,9 @@ public final class CoroutineJobQueue: @unchecked Sendable {
 
   /// Appends a coroutine. Callable from any thread, and from coroutines that the queue runs. Constant time, no allocation.
   ///
-  /// - Returns: whether the owner has to be told to call `run(limit:)`: the queue had been run empty, and nobody was told
-  ///   since. Where `false` is returned, a run that was asked for before will come to this coroutine. An owner who looks into
-  ///   the queue by itself before it sleeps need not be told by its own thread.
+  /// - Returns: whether the owner has to be told to call `run(limit:)`: the queue had been run empty, and the owner was
+  ///   not told since. Where `false` is returned, a run that was asked for before will come to this coroutine. An owner
+  ///   that looks into the queue by itself before it sleeps need not be told by its own thread.
   public func append(_ job: consuming CoroutineJob) -> Bool { append(job, asks: false) }
 
   /// - Parameter asks: whether to ask for another run in any case.
@@ -75,8 +75,8 @@ public final class CoroutineJobQueue: @unchecked Sendable {
   /// asked for do no harm; nor do those of several threads at once, but then the scheduler is not serial.
   ///
   /// - Parameter limit: how many turns at most. `run(limit: queue.count)`: of those that are ready now.
-  /// - Returns: whether there are some left: then call it again, after what else the thread has to do. Nobody will be told
-  ///   of those.
+  /// - Returns: whether there are some left: then call it again, after what else the thread has to do. The owner is not
+  ///   told of those.
   /// - Precondition: the limit is not negative: traps otherwise.
   public func run(limit: Int = 256) -> Bool {
     require(limit >= 0, "CoroutineJobQueue.run(limit: \(limit)): no fewer turns than none")
@@ -117,6 +117,6 @@ public final class CoroutineJobQueue: @unchecked Sendable {
     }
   }
 
-  // Under the lock. A run that nobody asked for may have ended one that was.
+  // Under the lock. A run that was not asked for may have ended one that was.
   private func endRun() { runs = max(0, runs - 1) }
 }

@@ -18,7 +18,7 @@ package protocol EventQueue: AnyObject, Sendable {
 /// What an idle worker waits in, in place of its futex: a queue of events, which wake the coroutines that wait for
 /// descriptors. CoroutineIO installs one with its first descriptor; a program without has none.
 ///
-/// # Who polls
+/// # Which thread polls
 ///
 /// - A worker that falls asleep as the last one of its pool, or watches the others, sleeps in the poller instead. It is
 ///   *the* poller meanwhile: `tryTake` and `giveBack`. What its events wake is ready on its own thread, past any queue.
@@ -27,8 +27,8 @@ package protocol EventQueue: AnyObject, Sendable {
 /// - Where no worker does either (all are inside of long computations, or the coroutines run on Dispatch queues), the
 ///   `PollerThread` waits for events instead.
 ///
-/// Two threads may poll at once without harm: the kernel gives each event to one of them. That there is one at most who
-/// sleeps there as a worker makes sure that an interrupt reaches the one that is meant.
+/// Two threads may poll at once without harm: the kernel gives each event to one of them. But at most one sleeps there
+/// as a worker, so that an interrupt reaches the right one.
 package final class EventPoller: Sendable {
   private static let word = Atomic<Unmanaged<EventPoller>?>(nil)
 
@@ -57,7 +57,7 @@ package final class EventPoller: Sendable {
     poller.thread.start(for: poller)
   }
 
-  /// Who polls.
+  /// The thread that polls.
   package enum Role {
     /// The worker that has taken the poller.
     case worker

@@ -1,7 +1,7 @@
 import CCoroutine
 import Synchronization
 
-/// A scheduler that decides who goes on not only where a coroutine suspends: CoroutineTesting's, which explores schedules.
+/// A scheduler that picks the next coroutine not only where one suspends: CoroutineTesting's, which explores schedules.
 ///
 /// Nothing asks whether there is one. Its coroutines have a bit of their own in the word that each operation looks at
 /// anyway, because a cancel is told by it: so it costs the others nothing.
@@ -24,7 +24,7 @@ package protocol ExploringScheduler: Scheduler, TaskExecutor {
 enum Interruption {
   /// What runs is asked to stop. See `CancellationRegion`.
   @inlinable static var cancelled: UInt32 { 1 }
-  /// Its scheduler decides at each operation who goes on. Set before its first turn, and for ever.
+  /// Its scheduler picks the next coroutine at each operation. Set before its first turn, and for ever.
   @inlinable static var explored: UInt32 { 2 }
 }
 

@@ -32,7 +32,7 @@ extension SchedulerReference {
   }
 }
 
-/// A function that says what it is isolated to, as one that does not: whoever uses this runs it there.
+/// Drops the isolation from a function's type: the caller runs it where it is isolated to.
 ///
 /// The two have the same representation; the language has no conversion between them that can be called synchronously.
 @inlinable @inline(__always)
@@ -52,7 +52,7 @@ var mainActorScheduler: any Scheduler {
   }
 }
 
-/// A function of the main actor as one of nobody: whoever uses this runs it there. As above.
+/// Drops the main actor from a function's type: the caller runs it there. As above.
 func withoutMainActor<Success, Failure: Error>(
   _ body: @escaping @MainActor @Sendable () throws(Failure) -> Success
 ) -> @Sendable () throws(Failure) -> Success {

@@ -5,57 +5,61 @@ import Dispatch
 import Glibc
 import Synchronization
 
-/// A pool's workers and what they share: what became ready outside of them, and who sleeps.
+/// A pool's workers and what they share: the coroutines that became ready outside of them, and the list of sleeping
+/// workers.
 ///
 /// # Where ready coroutines wait
 ///
-/// - In the *slot* of a worker: one whom a coroutine on that worker has woken, when nobody else was in the slot. It runs
-///   next, while what it was given is still in the processor's cache. After a few in a row from the slot it's the ring's
-///   turn, so that two who wake each other for ever don't keep the others waiting.
+/// - In the *slot* of a worker: a coroutine that was woken by one on that worker, when the slot was free. It runs next,
+///   while what it was given is still in the processor's cache. After a few in a row from the slot it's the ring's
+///   turn, so that two that wake each other for ever don't keep the others waiting.
 /// - In the *ring* of a worker: all others that became ready there. First in, first out; others steal half of it.
 /// - In the *global* list, under the lock: what came from other threads, and what a full ring could not take. Every worker
 ///   looks at it each so many picks, and whenever it has nothing else.
 ///
-/// The only worker of a serial pool has neither slot nor ring: one line, to which it moves the global list before it
-/// appends something itself, so that all run in the order in which they became ready. Nobody steals there, and nothing is
-/// atomic. Whoever yields there goes right into the next one in the line, past the loop, where that makes no difference
-/// (`CoroutineCore.yieldTurn`).
+/// The only worker of a serial pool has neither slot nor ring. It has one line, to which it moves the global list
+/// before it appends something itself, so that all run in the order in which they became ready. There is no stealing,
+/// and nothing is atomic. A coroutine that yields there switches right to the next one in the line, past the loop,
+/// where that makes no difference (`CoroutineCore.yieldTurn`).
 ///
-/// # Who is told
+/// # Which worker is woken
 ///
-/// Waking a thread costs as much as fifty switches of coroutines. So a worker that gets its first ready coroutine tells
-/// nobody, neither of the slot nor of the ring: it will run it itself as soon as the one that it runs suspends. From the
+/// Waking a thread costs as much as fifty switches of coroutines. So a worker that gets its first ready coroutine, in
+/// its slot or its ring, wakes no other: it will run it itself as soon as the one that it runs suspends. From the
 /// second on it wakes a sleeping worker, unless one is searching already: a searching worker that finds something, and
 /// leaves more behind, wakes the next. What comes from outside wakes a worker by the same rule.
 ///
 /// What if the running coroutine computes for long, or blocks its thread? For that there is the *watcher*: while some
-/// workers are awake and others are not, one of these sleeps for a moment only, again and again, and looks at everybody. It
-/// takes what lies in a ring, and what lies in the slot of a worker that has picked nothing since the last look. So what is
-/// ready waits for a processor that is idle for one or two ticks at most: 50 to 500 microseconds, longer the longer nothing
-/// happens. When all have fallen asleep the watcher does too: an idle pool costs nothing.
+/// workers are awake and others are not, one of these sleeps for a moment only, again and again, and looks at all
+/// workers. It takes what lies in a ring, and what lies in the slot of a worker that has picked nothing since the last
+/// look. So a ready coroutine waits for an idle processor for one or two ticks at most. A tick is 50 to 500
+/// microseconds, longer the longer nothing happens. When all have fallen asleep the watcher does too: an idle pool
+/// costs nothing.
 ///
-/// And what if helping is not worth it? Where turns are so short that two processors get less done than one, a worker that
-/// has found that out (`StealBackoff`) parks instead of searching, as the watcher if there is none, and asks that *sharing
-/// pauses*: until the watcher's next look nobody is woken for what a worker has made ready itself, in its ring or as the
-/// surplus of that in the global list. What comes from outside wakes somebody even then.
+/// And what if helping is not worth it? Where turns are very short, two processors may get less done than one. A worker
+/// that has found that out (`StealBackoff`) parks instead of searching, as the watcher if there is none, and asks that
+/// *sharing pauses*. Until the watcher's next look no worker is woken for what a worker has made ready itself, in its
+/// ring or as the surplus of that in the global list. What comes from outside wakes a worker even then.
 ///
-/// Where a program waits for descriptors, the worker that sleeps last, or watches, sleeps in the `EventPoller`: who polls when is
-/// told there. What an event wakes is ready on that worker, which is awake again before it puts it anywhere.
+/// Where a program waits for descriptors, the worker that sleeps last, or watches, sleeps in the `EventPoller`, which
+/// says which thread polls when. What an event wakes is ready on that worker, which is awake again before it puts it
+/// anywhere.
 ///
 /// # Why no wake-up is lost
 ///
-/// 1. A worker parks only when its slot and its ring are empty, and only it can put something there: what is parked holds
-///    nothing.
-/// 2. The global list and the state of the workers are guarded by one lock. A worker that is parked has seen the list empty in
-///    the same critical section; whoever appends later sees it parked, and wakes somebody unless one searches. One that
-///    searches looks at the list again, under the lock, before it parks. While sharing pauses a worker may park although
-///    the list is not empty: only if another one is awake, who empties it, and the watcher looks there too.
-/// 3. What lies in the slot or ring of a worker that is awake is run by that worker; that others help is a matter of speed.
-///    There a worker reads without the lock whether help is wanted, and with no barrier between its store and that load: it
-///    may miss somebody who has just fallen asleep. Then the watcher sees it a tick later. There is one, or somebody who
-///    searches, whenever one worker is awake and another is parked: the state machine's tests check that after each event. But
-///    not where an event has woken the last sleeper: to wake another one each time, just to watch, would cost more than most
-///    of what events bring. If it computes for long, the `PollerThread` appoints a watcher after a tick.
+/// 1. A worker parks only when its slot and its ring are empty, and only it can put something there: a parked worker
+///    holds nothing.
+/// 2. The global list and the state of the workers are guarded by one lock. A worker that is parked has seen the list
+///    empty in the same critical section. A later appender sees it parked, and wakes a worker unless one searches. One
+///    that searches looks at the list again, under the lock, before it parks. While sharing pauses a worker may park
+///    although the list is not empty: only if another one is awake, which empties it, and the watcher looks there too.
+/// 3. What lies in the slot or ring of a worker that is awake is run by that worker; help from others is a matter of
+///    speed. The owner reads without the lock whether help is wanted, and with no barrier between its store and that
+///    load: it may miss a worker that has just fallen asleep. Then the watcher sees it a tick later. Whenever one
+///    worker is awake and another is parked, there is a watcher or a searching worker: the state machine's tests check
+///    that after each event. The exception: an event has woken the last sleeper. To wake another one each time, just to
+///    watch, would cost more than most of what events bring. If it computes for long, the `PollerThread` appoints a
+///    watcher after a tick.
 ///
 /// So a wake on its own pool costs one atomic read-modify-write, when the owner takes it out of the slot or the ring, since a
 /// thief could be about to; and none in a serial pool.
@@ -214,7 +218,7 @@ extension PoolCore {
       lock.lock()
       var next = machine.startRefused(index, wasSearching: wasSearching)
       let hasWork = !(global.isEmpty && jobs.isEmpty)
-      // Who has a thread sleeps behind those that have none.
+      // Workers that have a thread sleep behind those that have none.
       if next == nil, hasWork, let last = machine.sleeping.last, workers[last].hasThread {
         next = machine.workArrived(isOwn: false)
       }
@@ -330,7 +334,7 @@ extension PoolCore {
   /// run. A thread may become another worker meanwhile, or none, then it ends: when it is the turn of a coroutine that is
   /// pinned to a thread, that gets the worker whose turn it is.
   ///
-  /// - Parameter isSearching: as everybody is whom somebody woke; else it takes over from another thread.
+  /// - Parameter isSearching: as a woken worker does; else it takes over from another thread.
   func work(_ first: PoolWorker, isSearching: Bool) {
     var worker = first
     var isSearching = isSearching
@@ -375,7 +379,7 @@ extension PoolCore {
     worker.moveLine(to: &global)
     let goesOn = !global.isEmpty || !jobs.isEmpty
     if goesOn {
-      _ = machine.beginSearch()  // as everybody who is started
+      _ = machine.beginSearch()  // as every started worker
     } else {
       _ = machine.park(worker.index, wasSearching: false)
     }
@@ -399,10 +403,10 @@ extension PoolCore {
     defer { worker.didTake(isStolen: isStolen) }
     while true {
       lock.lock()
-      // With nobody else awake what came from outside would be left to nobody.
+      // With no other worker awake, no worker would run what came from outside.
       if pausesSharing, machine.awake == 1 { pausesSharing = false }
       if !pausesSharing, let job = takeShare(for: worker) {
-        // What comes from outside is nobody's: to take it is no help, however short it is.
+        // What comes from outside has no owner: to take it is no help, however short it is.
         isStolen = surplusOwner.map { $0 != worker.index } ?? false
         let helper = isSearching ? machine.endSearch(moreIsLeft: !global.isEmpty) : nil
         publish()
@@ -430,7 +434,7 @@ extension PoolCore {
         publish()
         lock.unlock()
         if let job = search(for: worker) { return job }
-        // What came from outside meanwhile woke nobody: once more, before it parks.
+        // What came from outside meanwhile woke no worker: once more, before it parks.
         hasSearched = true
         continue
       }
@@ -464,7 +468,7 @@ extension PoolCore {
     return poller._withUnsafeGuaranteedRef { !$0.isWorkerAsleepHere && $0.look() } ? worker.next() : nil
   }
 
-  /// Looks for work at the others'. Whoever finds something has ended its search.
+  /// Looks for work at the other workers. A worker that finds something has ended its search.
   private func search(for worker: PoolWorker) -> CoroutineJob? {
     for _ in 0..<Self.searchRounds {
       let start = worker.randomNumber(below: count)
@@ -490,8 +494,8 @@ extension PoolCore {
     unpark(helper)
   }
 
-  /// Looks at everybody once a tick, until it finds something, is woken, or has nobody to watch and nobody woke it for a
-  /// while. If it finds nothing it is searching again, or not, where events have woken it.
+  /// Looks at all workers once a tick, until it finds something, is woken, or has no worker to watch and was not woken
+  /// for a while. If it finds nothing it is searching again, or not, where events have woken it.
   private func watch(_ worker: PoolWorker, pausesSharing: Bool, _ isSearching: inout Bool) -> CoroutineJob? {
     var seen = [UInt32](repeating: 0, count: count)
     for index in 0..<count { seen[index] = workers[index].pickCount }
@@ -609,7 +613,7 @@ extension PoolCore {
     if coroutine_events_are_observed() { element._withUnsafeGuaranteedRef { $0.tellStolen() } }
   }
 
-  /// Of all pools, for `CoroutineCounters`. Here nobody is in a hurry.
+  /// Of all pools, for `CoroutineCounters`. This is not a hot path.
   static let steals = Atomic<Int>(0)
   static let sleeps = Atomic<Int>(0)
 
@@ -645,8 +649,9 @@ extension PoolCore {
   /// How many coroutines have ended here.
   var endedCount: UInt64 { workers.reduce(0) { $0 &+ $1.endedCount } }
 
-  /// What is ready here, in no order, during a freeze: whoever is taken out meanwhile runs no further before its end, so
-  /// that nobody who is found here goes away. Who is moved meanwhile may be found twice, or not at all.
+  /// The coroutines that are ready here, in no order, during a freeze. One that is taken out meanwhile does not go on
+  /// before the freeze ends, so none that is found here goes away. One that is moved meanwhile may be found twice, or
+  /// not at all.
   func visitReady(_ body: (CoroutineCore) throws -> Void) rethrows {
     let first = lock.withLock { global.first }
     try ReadyQueue.visit(from: first, body)

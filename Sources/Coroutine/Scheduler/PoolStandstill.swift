@@ -1,8 +1,8 @@
 /// Whether all workers of a pool are blocked while coroutines wait for one of them: from one look at the pool to the next.
 /// Pure: no lock, no thread, no clock.
 ///
-/// A worker that computes for long is not blocked, however long it takes: it gets processor time. Nor is one that goes on
-/// from one coroutine to the next. And as long as nothing waits for a worker, it harms nobody that all are blocked.
+/// A worker that computes for long is not blocked, however long it takes: it gets processor time. Nor is one that goes
+/// on from one coroutine to the next. And as long as nothing waits for a worker, it does no harm that all are blocked.
 struct PoolStandstill {
   /// What a pool's workers have done by now. Only of a pool whose workers are all awake.
   struct Look {

@@ -1,15 +1,15 @@
-/// Which of a pool's workers sleep, and whom to wake for new work. Pure: no lock, no thread.
+/// Which of a pool's workers sleep, and which to wake for new work. Pure: no lock, no thread.
 ///
 /// A worker is busy (it runs coroutines), searching (it looks for work at the others'), the watcher, or asleep. Those that
 /// have never been started count as asleep. `PoolCore` tells why there is a watcher.
 struct PoolStateMachine {
-  /// The workers asleep: who fell asleep last is woken first, its caches are the warmest.
+  /// The workers asleep. The last one to fall asleep is woken first: its caches are the warmest.
   private(set) var sleeping: [Int]
   /// How many search.
   private(set) var searching = 0
-  /// Who sleeps with one eye open, if anybody.
+  /// The worker that watches the others, if there is one.
   private(set) var watcher: Int?
-  /// Whether the workers are left to themselves until the watcher's next look: the last who helped had too little to do.
+  /// Whether workers do not help each other until the watcher's next look: the last helper had too little to do.
   private(set) var sharingPauses = false
   let count: Int
 
@@ -21,12 +21,12 @@ struct PoolStateMachine {
   /// Workers that are busy or search.
   var awake: Int { count - sleeping.count - (watcher == nil ? 0 : 1) }
 
-  /// Whether more work of a worker's own is a reason to wake somebody: not while one searches, who will find it.
+  /// Whether more work of a worker's own is a reason to wake another: not while one searches, which will find it.
   var wantsWork: Bool { searching == 0 && awake < count && !sharingPauses }
 
-  /// There is something to run. Returns whom to wake, if anybody: from now on it searches.
+  /// There is something to run. Returns the worker to wake, if there is one: from now on it searches.
   ///
-  /// - Parameter isOwn: of a worker's own making, who will come to it if nobody else does.
+  /// - Parameter isOwn: whether a worker made it ready itself, and will run it if no other does.
   mutating func workArrived(isOwn: Bool = true) -> Int? {
     guard searching == 0, awake < count, !(isOwn && sharingPauses) else { return nil }
     searching += 1
@@ -41,8 +41,8 @@ struct PoolStateMachine {
   }
 
   /// The system has refused a thread for a worker: one that was chosen to wake up, or a busy one whose thread keeps a
-  /// pinned coroutine. It holds nothing. Returns whom to wake in its place: the watcher, who has a thread. All others that
-  /// have one are chosen before those that have none.
+  /// pinned coroutine. It holds nothing. Returns the worker to wake in its place: the watcher, which has a thread. All
+  /// others that have one are chosen before those that have none.
   mutating func startRefused(_ worker: Int, wasSearching: Bool) -> Int? {
     sleeping.insert(worker, at: 0)
     if wasSearching { searching -= 1 }
@@ -59,8 +59,8 @@ struct PoolStateMachine {
     return true
   }
 
-  /// A searching worker has found something, and is busy. Returns whom to wake: somebody who takes over the search if
-  /// there is more to find, or the watch.
+  /// A searching worker has found something, and is busy. Returns the worker to wake: it takes over the search if there
+  /// is more to find, or the watch.
   mutating func endSearch(moreIsLeft: Bool) -> Int? {
     searching -= 1
     return moreIsLeft || watcher == nil ? workArrived() : nil
@@ -75,7 +75,7 @@ struct PoolStateMachine {
   /// - Parameter pausesSharing: it has helped in vain, and asks for all to be left to themselves for now.
   mutating func park(_ worker: Int, wasSearching: Bool, pausesSharing: Bool = false) -> Park {
     if wasSearching { searching -= 1 }
-    // Without anybody who works there is nothing to watch.
+    // Without a worker that works there is nothing to watch.
     guard watcher == nil, awake > 1 else {
       sleeping.append(worker)
       if watcher != nil, pausesSharing { sharingPauses = true }
@@ -89,16 +89,16 @@ struct PoolStateMachine {
   enum Watch {
     /// It was chosen to wake up: it searches, and the wake is on its way.
     case isOver
-    /// It searches, for what nobody was woken for.
+    /// It searches, for work that no worker was woken for.
     case search
-    /// Everybody else sleeps: it does too, now.
+    /// All others sleep: it does too, now.
     case sleep
     case goOn
   }
 
   /// The watcher has looked, and seen nothing that one of the workers holds.
   ///
-  /// - Parameter thereIsMore: what belongs to nobody. While sharing pauses nobody was woken for that.
+  /// - Parameter thereIsMore: whether the global list has work. While sharing pauses no worker was woken for that.
   mutating func watched(_ worker: Int, thereIsMore: Bool = false) -> Watch {
     guard watcher == worker else { return .isOver }
     sharingPauses = false

@@ -45,7 +45,7 @@ enum PoolWatch {
     }
   }
 
-  /// False if the system refuses a thread: then nothing is told, and nobody suffers.
+  /// False if the system refuses a thread: then nothing is reported, and nothing else is affected.
   private static func start() -> Bool {
     var thread = pthread_t()
     let code = pthread_create(
@@ -129,7 +129,7 @@ enum PoolWatch {
 }
 
 extension PoolCore {
-  /// Those that run on its threads, by number and name. Empty where nobody can be kept from ending meanwhile.
+  /// Those that run on its threads, by number and name. Empty where they can't be kept from ending meanwhile.
   fileprivate func runningCoroutines() -> [String] {
     guard Freeze.begin() else { return [] }
     defer { Freeze.end() }

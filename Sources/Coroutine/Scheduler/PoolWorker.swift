@@ -27,8 +27,8 @@ final class PoolWorker: @unchecked Sendable {
   /// What the others' work was worth to it. The owner's.
   @exclusivity(unchecked) private var stealBackoff = StealBackoff()
 
-  /// Whom a coroutine on this worker woke, to run next. The owner puts one where there is none; whoever exchanges it for
-  /// nothing has it.
+  /// The coroutine that one on this worker woke, to run next. The owner puts one where there is none; the thread that
+  /// exchanges it for `nil` has it.
   private let slot = Atomic<WorkRing.Element?>(nil)
   private let ring = WorkRing()
   /// How often the owner has picked something to run; written by it alone. Two looks at it tell whether the owner has been
@@ -42,7 +42,7 @@ final class PoolWorker: @unchecked Sendable {
   private let keepsStack = Atomic<Bool>(false)
   /// How many coroutines have ended here. Written by the owner alone.
   private let ended = Atomic<UInt64>(0)
-  /// Numbers of blocks that nobody else gives. The owner's.
+  /// Numbers of blocks, unique to this worker. The owner's.
   @exclusivity(unchecked) private var blockNumbers: Range<UInt64> = 0..<0
   /// Where spare stacks come from; lives for ever.
   private let stackPool = Unmanaged.passUnretained(StackPool.default)
@@ -50,11 +50,11 @@ final class PoolWorker: @unchecked Sendable {
   private let threadClock = Atomic<CInt>(0)
   /// Where its thread sleeps.
   let parker = Parker()
-  /// Whether it has a thread, of its own or the calling one. Belongs to the thread, or, while it sleeps or has none, to whoever takes
-  /// the worker out of the sleeping ones.
+  /// Whether it has a thread, of its own or the calling one. Belongs to that thread. While the worker sleeps or has
+  /// none, it belongs to the thread that takes the worker out of the sleeping ones.
   @exclusivity(unchecked) var hasThread = false
 
-  /// A pair of coroutines that wake each other would keep everybody else waiting: after so many it's the ring's turn.
+  /// A pair of coroutines that wake each other would keep all others waiting: after so many it's the ring's turn.
   static var slotBudget: Int { 8 }
   /// A prime number, so as not to fall into step with what the coroutines do.
   static var globalInterval: Int { 61 }
@@ -102,7 +102,7 @@ extension PoolWorker {
   @inline(__always)
   private func wake(_ job: consuming CoroutineJob) {
     guard !isSerial, slot.load(ordering: .relaxed) == nil else { return append(job, isNew: true) }
-    // Nobody is told: the owner is about to run it, and if it is not, the watcher sees that.
+    // No worker is woken: the owner is about to run it, and if it does not, the watcher sees that.
     slot.store(job.take(), ordering: .releasing)
   }
 
@@ -115,7 +115,7 @@ extension PoolWorker {
       }
       return line.append(job)
     }
-    // A single one is left to the owner, as in the slot; from the second on there is work for somebody else.
+    // A single one is left to the owner, as in the slot; from the second on there is work for another worker.
     let isMore = isNew && (!ring.isEmpty || slot.load(ordering: .relaxed) != nil)
     let element = job.take()
     if !ring.push(element) { overflow(CoroutineJob(element)) }
@@ -160,21 +160,21 @@ extension PoolWorker {
     return CoroutineJob(element)
   }
 
-  /// Who, in a serial pool, comes next, if that is sure without a look at what came from outside. The owner's.
+  /// The next coroutine of a serial pool, if that is sure without a look at what came from outside. The owner's.
   @inline(__always)
   var nextInLine: WorkRing.Element? {
     guard isSerial, picksToGlobal > 1, !core._withUnsafeGuaranteedRef({ $0.hasGlobal }) else { return nil }
     return line.first
   }
 
-  /// Puts one that is ready behind the others, and picks `next`, who is `nextInLine`. The owner's.
+  /// Puts one that is ready behind the others, and picks `next`, which is `nextInLine`. The owner's.
   @inline(__always)
   func exchange(_ job: consuming CoroutineJob, for next: WorkRing.Element) -> CoroutineJob {
     picksToGlobal &-= 1
     return line.exchange(job, for: next)
   }
 
-  /// Leaves the line of a serial pool to whoever runs it next: before what has come from outside. The owner's.
+  /// Leaves the line of a serial pool to the next thread that runs it: before what has come from outside. The owner's.
   func moveLine(to global: inout ReadyQueue) {
     line.append(&global)
     global.append(&line)
@@ -186,8 +186,8 @@ extension PoolWorker {
     return slot.exchange(nil, ordering: .acquiring)
   }
 
-  /// Gives half of its ring to `thief`, who has nothing: one to run, the others into the thief's ring. Also says whether
-  /// there is more where that came from.
+  /// Gives half of its ring to `thief`, which has nothing: one to run, the others into the thief's ring. Also says
+  /// whether it has more.
   func steal(for thief: PoolWorker) -> (element: WorkRing.Element, moreIsLeft: Bool)? {
     guard let element = ring.steal(into: thief.ring) else { return nil }
     return (element, !ring.isEmpty || !thief.ring.isEmpty)
@@ -222,19 +222,19 @@ extension PoolWorker {
     return now == seen ? takeSlot() : nil
   }
 
-  /// Whether, in a serial pool, somebody is ready who has to run before whoever becomes ready now. The owner's.
+  /// Whether, in a serial pool, another one is ready that has to run before one that becomes ready now. The owner's.
   @inline(__always)
   var isSerialAndBusy: Bool {
     isSerial && (!line.isEmpty || core._withUnsafeGuaranteedRef { $0.hasGlobal })
   }
 
-  /// Whether somebody is ready here, or has come from outside. The owner's.
+  /// Whether another one is ready here, or has come from outside. The owner's.
   var othersAreReady: Bool {
     isSerialAndBusy || slot.load(ordering: .relaxed) != nil || !ring.isEmpty
       || core._withUnsafeGuaranteedRef { $0.hasFromOutside }
   }
 
-  /// Takes `core` out of the line of the calling thread's worker, if that is its pool's only one, and nobody else is ready
+  /// Takes `core` out of the line of the calling thread's worker, if that is its pool's only one, and no other is ready
   /// there. It counts as a pick.
   @inline(__always)
   static func takeOnlyOne(_ core: CoroutineCore, ofPoolAt address: UnsafeRawPointer) -> Bool {
@@ -280,7 +280,7 @@ extension PoolWorker {
     }
   }
 
-  /// Keeps a stack that nobody uses any more, if the calling thread is a worker that needs one.
+  /// Keeps an unused stack, if the calling thread is a worker that needs one.
   @inline(__always)
   static func keepSpareStack(_ stack: Stack, of pool: Unmanaged<StackPool>) -> Bool {
     guard let address = coroutine_worker() else { return false }
@@ -335,8 +335,8 @@ extension PoolWorker {
 // MARK: - The thread
 
 extension PoolWorker {
-  /// Wakes it up, or gives it a thread. By whoever took it out of the sleeping ones; the pool is kept alive meanwhile. 0, or
-  /// why the system refuses a thread.
+  /// Wakes it up, or gives it a thread. Called by the thread that took it out of the sleeping ones; the pool is kept
+  /// alive meanwhile. Returns 0, or the reason why the system refuses a thread.
   func unpark(starts: Bool) -> CInt {
     guard !hasThread else {
       parker.unpark()
@@ -345,8 +345,8 @@ extension PoolWorker {
     return starts ? start() : 0
   }
 
-  /// Lets the pool's host run it. Belongs to whoever took it out of the sleeping ones, or to the thread that ran it so far. 0,
-  /// or why the system refuses a thread.
+  /// Lets the pool's host run it. Called by the thread that took it out of the sleeping ones, or by the thread that ran
+  /// it so far. Returns 0, or the reason why the system refuses a thread.
   func start() -> CInt {
     _ = core.retain()  // the thread's reference
     switch core._withUnsafeGuaranteedRef({ $0.host }) {
@@ -375,7 +375,7 @@ extension PoolWorker {
     _ = core.retain()  // the thread's reference
     let code = startThread(runReplacement)
     guard code != 0 else { return }
-    // The owner is still this thread: nobody else can have taken over.
+    // The owner is still this thread: no other can have taken over.
     hasThread = false
     returnSpareStack()
     core._withUnsafeGuaranteedRef { $0.retire(self, code) }

@@ -86,7 +86,7 @@ final class QueueScheduler: Scheduler {
   var isCurrent: Bool { DispatchQueue.getSpecific(key: Self.key) === tag }
   @usableFromInline
   var isSerial: Bool { queue.isSerial }
-  /// Whether there are coroutines that nobody runs at present, though they could go on. Of another moment at once.
+  /// Whether there are coroutines that are ready and do not run at present. Of another moment at once.
   var hasReady: Bool { !ready.isEmpty }
   /// For people.
   var description: String { SchedulerText.queue(label) }

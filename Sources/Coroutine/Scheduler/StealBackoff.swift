@@ -1,9 +1,9 @@
 /// Whether what a worker takes over from the others is worth what it costs them. Pure: the time is given.
 ///
-/// Whoever steals takes the memory of what it stole out of the other's caches, and soon after that the other fetches it
+/// A thief takes the memory of what it stole out of the victim's caches, and soon after that the victim fetches it
 /// back; and both fight for the same locks, `malloc`'s among them. Turns of a hundred nanoseconds go on faster on one
-/// processor than on two that share them. So a worker that was busy for a moment only with what it took over, in turns as
-/// short as that, lets the others alone for a while: for longer each time, until it is worth it again.
+/// processor than on two that share them. So a worker that was busy for a moment only with what it took over, in turns
+/// as short as that, does not steal for a while: for longer each time, until it is worth it again.
 /// (docs/performance/work-stealing.md has what this gave, and what other limits did.)
 struct StealBackoff {
   /// When it last took something over, in nanoseconds, how much that was, and how often it had picked something to run.

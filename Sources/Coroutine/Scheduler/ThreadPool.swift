@@ -10,9 +10,10 @@ import Synchronization
 /// let sums = (0..<100).map { part in Coroutine(on: .pool) { sum(of: part) } }
 /// ```
 ///
-/// A pool of one thread is serial: its coroutines run one at a time, strictly in the order in which they became ready. With
-/// more threads the order is that, roughly. A coroutine that another one wakes runs soon, on the waker's thread, as long as
-/// nobody has to wait too long for it; a new one, and one that yields, lines up behind the others.
+/// A pool of one thread is serial: its coroutines run one at a time, strictly in the order in which they became ready.
+/// With more threads the order is that, roughly. A coroutine that another one wakes runs soon, on the waker's thread,
+/// as long as the others do not have to wait too long for it; a new one, and one that yields, lines up behind the
+/// others.
 ///
 /// The threads start as they are needed. Those of the shared pool stay; those of another one end when the last reference
 /// to the pool is gone and the last coroutine on it has ended.

@@ -19,12 +19,13 @@ package final class ThreadSemaphore: Sendable {
     sem_post(semaphore)
   }
 
-  /// Blocks the thread until somebody signals.
+  /// Blocks the thread until another one signals.
   package func wait() {
     while sem_wait(semaphore) != 0 {}  // interrupted by a signal
   }
 
-  /// Blocks the thread until somebody signals, or until `deadline`, in nanoseconds of CLOCK_MONOTONIC. Whether somebody did.
+  /// Blocks the thread until another one signals, or until `deadline`, in nanoseconds of CLOCK_MONOTONIC. Returns
+  /// whether one did.
   package func wait(until deadline: UInt64) -> Bool {
     var time = timespec(nanoseconds: deadline)
     return coroutine_system_semaphore_wait(semaphore, &time) == 0

@@ -4,11 +4,11 @@ import Synchronization
 /// the other workers steal from.
 ///
 ///     head                       tail
-///      |  taken one by one by the owner, half at once by a thief: whoever moves `head` on has them
+///      |  taken one by one by the owner, half at once by a thief: the thread that moves `head` on has them
 ///      v                          |  the owner alone puts, and moves `tail` on
 ///     [ ][a][b][c][d][e][f][g][ ][ ]
 ///
-/// `head` and `tail` count for ever and are taken modulo the size. What lies between them belongs to nobody until a
+/// `head` and `tail` count for ever and are taken modulo the size. What lies between them has no taker until a
 /// compare-and-exchange has moved `head` past it: a thief that copies places which were taken meanwhile finds `head`
 /// changed and throws its copies away. So the places are atomic (they may be read while they are overwritten), and
 /// relaxed: `tail`'s release hands the coroutine's memory to the thief, `head`'s hands the emptied place to the owner.
