@@ -104,7 +104,7 @@ extension ActorStorage {
     return begin(inbox.removeFirst())
   }
 
-  /// Takes a message out of a mailbox with a limit, if that is all there is to do. Otherwise it may have the lock.
+  /// Takes a message out of a mailbox with a limit, if nothing else has to be done. Otherwise it may have the lock.
   @inlinable @inline(never)
   func takeFromMailbox(_ isEntered: inout Bool) -> Message? {
     endCurrent()
