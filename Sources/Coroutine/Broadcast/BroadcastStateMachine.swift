@@ -1,7 +1,7 @@
-/// What was sent to many, how far each of them has come, and who waits. Pure: no lock, no switch.
+/// The elements that were sent to many, the position of each reader, and the waiters. Pure: no lock, no switch.
 ///
 /// Elements are numbered. The buffer holds those from `base` on: those that some reader has not read yet, and the last
-/// `replay` ones, for readers that come later. Each element counts those who have still to read it.
+/// `replay` ones, for readers that come later. Each element counts the readers that have still to read it.
 ///
 /// Invariants:
 /// - No reader is more than `limit` elements behind.
@@ -9,7 +9,7 @@
 /// - The first of the kept elements has a reader that has not read it.
 /// - No sender and no receiver waits when it is closed.
 ///
-/// In the queues there may also be those whose wait was ended otherwise and who have not left yet.
+/// A queue may also have waiters whose wait was ended otherwise and that have not left yet.
 struct BroadcastStateMachine<Element: Sendable>: ~Copyable {
   typealias Node = UnsafeMutablePointer<BroadcastNode<Element>>
 
@@ -65,7 +65,8 @@ extension BroadcastStateMachine {
   /// What came of an element that a sender offers without waiting.
   enum SendAttempt { case sent, closed, full }
 
-  /// An element is sent, if its sender need not wait. Appends whom to wake to `woken`, and what has gone to `released`.
+  /// An element is sent, if its sender need not wait. Appends the waiters to wake to `woken`, and the dropped elements
+  /// to `released`.
   mutating func sendNow(
     _ element: Element, _ woken: inout ClaimedWaiters, _ released: inout ReleasedElements<Element>
   ) -> SendAttempt {
@@ -97,7 +98,7 @@ extension BroadcastStateMachine {
   /// A sender gives up.
   mutating func withdrawSender(_ node: Node) { senders.remove(node) }
 
-  /// Those who have not read the oldest element that all must read never will.
+  /// The readers that have not read the oldest element that all must read never will.
   private mutating func skipOldest() {
     let oldest = firstUnread
     for reader in readers where reader.position == oldest { reader.skip() }
@@ -173,7 +174,7 @@ extension BroadcastStateMachine {
     return reader
   }
 
-  /// A reader at which no receiver waits goes. Returns whom to wake.
+  /// A reader at which no receiver waits goes. Returns the waiters to wake.
   mutating func unsubscribe(
     _ reader: BroadcastReader<Element>, _ released: inout ReleasedElements<Element>
   ) -> ClaimedWaiters {
@@ -231,7 +232,7 @@ extension BroadcastStateMachine {
     return (isFirst, woken)
   }
 
-  /// Whether the invariants hold, as far as they can be seen without knowing who has given up; for tests.
+  /// Whether the invariants hold, as far as they can be seen without knowing which waiters have given up; for tests.
   func checkInvariants() -> Bool {
     guard behind <= limit, readerCount == readers.count, buffer.count <= max(limit, replay), buffer.count >= behind
     else { return false }
@@ -247,7 +248,7 @@ extension BroadcastStateMachine {
 
 // MARK: - Parts
 
-/// How far one who reads has come. Guarded by the lock of what it reads.
+/// The position of one reader. Guarded by the lock of what it reads.
 // Unchecked: guarded as said.
 final class BroadcastReader<Element: Sendable>: @unchecked Sendable {
   /// The number of the next element.

@@ -8,8 +8,8 @@ final class BroadcastStorage<Element: Sendable>: Waitable, @unchecked Sendable {
   let name: String
   /// Whether it is one value that is watched: for its text.
   private let isValue: Bool
-  /// What it was closed with. Written under the lock before the machine is closed, and constant after that: those who have
-  /// learned that it is closed read it without the lock.
+  /// The error that it was closed with. Written under the lock before the machine is closed, and constant after that:
+  /// callers that have learned that it is closed read it without the lock.
   @exclusivity(unchecked) private var closingError: (any Error)?
 
   init(_ machine: consuming BroadcastStateMachine<Element>, name: String, isValue: Bool) {

@@ -1,8 +1,8 @@
 /// One receiver of a broadcast, or of a watched value: `BroadcastChannel.subscribe()`, `WatchedValue.changes()`.
 ///
-/// In a coroutine it is received from by `receive()` and by `for element in subscription.received`; in `async` code it is an
-/// `AsyncSequence`; it is a case of a `select` too. It ends when the last copy of it is gone. Copies are the same receiver:
-/// each element goes to one of those who wait at them.
+/// In a coroutine it is received from by `receive()` and by `for element in subscription.received`; in `async` code it
+/// is an `AsyncSequence`; it is a case of a `select` too. It ends when the last copy of it is gone. Copies are the same
+/// receiver: each element goes to one of the waiters at the copies.
 public struct BroadcastSubscription<Element: Sendable>: Sendable {
   let end: SubscriptionEnd<Element>
 

@@ -1,4 +1,4 @@
-/// A value that is watched: whoever wants to know waits for its changes, and sees the newest. Kotlin's `StateFlow`, tokio's
+/// A value that is watched: a watcher waits for its changes, and sees the newest. Kotlin's `StateFlow`, tokio's
 /// `watch`.
 ///
 /// ```swift
@@ -10,8 +10,8 @@
 /// try state.wait { $0 == .connected }
 /// ```
 ///
-/// A watcher never holds up those who change it: a slow watcher sees the newest value, and not those in between. The
-/// value may be read and changed from any thread. Copies are the same value.
+/// A watcher never holds up a writer: a slow watcher sees the newest value, and not those in between. The value may be
+/// read and changed from any thread. Copies are the same value.
 public struct WatchedValue<Value: Sendable>: Sendable {
   private let storage: BroadcastStorage<Value>
 
@@ -19,7 +19,7 @@ public struct WatchedValue<Value: Sendable>: Sendable {
   ///
   /// - Parameter name: for backtraces and messages.
   public init(_ value: Value, name: String = "") {
-    // A broadcast of the newest element, which whoever comes later gets too.
+    // A broadcast of the newest element, which later subscribers get too.
     storage = BroadcastStorage(
       BroadcastStateMachine(limit: 1, replay: 1, dropsOldest: true), name: name, isValue: true)
     _ = storage.sendNow(value)
@@ -92,7 +92,7 @@ public struct WatchedValue<Value: Sendable>: Sendable {
     }
   }
 
-  /// No more changes: those who watch get the newest value, if they have not seen it, and then the end. Callable from any
+  /// No more changes: the watchers get the newest value, if they have not seen it, and then the end. Callable from any
   /// thread, any number of times.
   ///
   /// - Parameter error: what `receive()` and `wait(timeout:until:)` throw then in place of `ChannelClosed`.
