@@ -12,17 +12,19 @@
 /// coroutine around it is cancelled, the children are cancelled. All are waited for in any case: cancellation is
 /// cooperative, so a child that ignores it holds up the end.
 ///
-/// A child's error counts even if nobody called its `get()`. That a cancelled child throws `CancellationError` is no
+/// A child's error counts even if its `get()` was never called. That a cancelled child throws `CancellationError` is no
 /// failure.
 ///
 /// - Parameters:
 ///   - name: for backtraces and messages.
-///   - limit: how many children may run at once; `nil`: all. At least 1: traps. Those beyond it are queued, and start in
-///     the order of their launches as others end: `launch` itself never waits, since it may be called from anywhere. One
-///     that is queued is an object, without a stack; where that is too much, let a `Semaphore` hold up whoever launches.
-///   - onChildFailure: gets the error of each child that fails, which then concerns nobody else: the other children and
-///     `body` go on, and the scope does not throw it. (Kotlin's `supervisorScope`.) Runs on the thread on which the child
-///     ended, before the scope ends; must not block, nor suspend. `nil`: a failure cancels the others, as said above.
+///   - limit: how many children may run at once; `nil`: all. At least 1: traps. Those beyond it are queued, and start
+///     in the order of their launches as others end: `launch` itself never waits, since it may be called from anywhere.
+///     One that is queued is an object, without a stack; where that is too much, let the launcher acquire a
+///     `Semaphore`.
+///   - onChildFailure: gets the error of each child that fails, which has no other effect then: the other children and
+///     `body` go on, and the scope does not throw it. (Kotlin's `supervisorScope`.) Runs on the thread on which the
+///     child ended, before the scope ends; must not block, nor suspend. `nil`: a failure cancels the others, as said
+///     above.
 ///   - body: runs at once, on the calling coroutine. Its own error cancels the children in any case.
 /// - Returns: what `body` returned.
 /// - Throws: the first failure, of a child or of `body`; `ScopeError` if there were others beside it; `CancellationError`
@@ -75,7 +77,7 @@ nonisolated(nonsending) public func withScope<Result>(
   return try await withTaskCancellationHandler {
     var result: Result?
     do { result = try await body(CoroutineScope(storage)) } catch { storage.bodyFailed(error) }
-    // In a task of its own, which nobody cancels.
+    // In a task of its own, which is never cancelled.
     await Task { await storage.joinChildren() }.value
     if let failure = storage.outcome { throw failure }
     if storage.childrenWereCancelled, Task.isCancelled { throw CancellationError() }
@@ -86,9 +88,9 @@ nonisolated(nonsending) public func withScope<Result>(
   }
 }
 
-/// Where coroutines are launched that belong together: those that `withScope` waits for, or those of an object of its own
-/// (`init(name:limit:onChildFailure:)`). Copies are the same scope; it may be handed to the children, who may launch more.
-/// Launching after the end of `withScope` traps.
+/// Launches coroutines that belong together: those that `withScope` waits for, or those of an object of its own
+/// (`init(name:limit:onChildFailure:)`). Copies are the same scope; it may be handed to the children, which may launch
+/// more. Launching after the end of `withScope` traps.
 public struct CoroutineScope: Sendable {
   @usableFromInline let storage: ScopeStorage
   /// Cancels the children when the last copy is gone; none for the scope of a `withScope`.

@@ -18,11 +18,12 @@ extension CoroutineScope {
   /// }
   /// ```
   ///
-  /// When the last copy is gone its children are cancelled: so do not keep one in a child that would run for ever otherwise.
-  /// Nobody waits for the children then; `withScope` does, and is the better choice wherever a function can be their owner.
+  /// When the last copy is gone its children are cancelled: so do not keep one in a child that would run for ever
+  /// otherwise. No code waits for the children then; `withScope` does, and is the better choice wherever a function can
+  /// be their owner.
   ///
-  /// A child that fails cancels the others and all that come later, and `join()` throws its error; with `onChildFailure` it
-  /// concerns nobody else. See `withScope(name:limit:onChildFailure:_:)` for the parameters.
+  /// A child that fails cancels the others and all later ones, and `join()` throws its error; with `onChildFailure` its
+  /// failure has no such effect. See `withScope(name:limit:onChildFailure:_:)` for the parameters.
   public init(
     name: String = "", limit: Int? = nil, onChildFailure: (@Sendable (any Error) -> Void)? = nil
   ) {

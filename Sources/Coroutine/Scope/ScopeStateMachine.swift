@@ -1,8 +1,8 @@
-/// How many children a scope has, how many of them may run, what failed in it, and who waits for the last child. Pure: no
-/// lock, no switch.
+/// How many children a scope has, how many of them may run, what failed in it, and the joiners. Pure: no lock, no
+/// switch.
 ///
-/// Invariants: somebody waits only while children live; a scope that has closed has none; no more than `limit` children have
-/// a place, and one is free only while none is queued.
+/// Invariants: there are joiners only while children live; a scope that has closed has none; no more than `limit`
+/// children have a place, and one is free only while none is queued.
 struct ScopeStateMachine {
   /// How many children may run at once.
   let limit: Int
@@ -43,8 +43,9 @@ struct ScopeStateMachine {
 
   /// A child has ended.
   ///
-  /// - Parameter failure: what it threw, unless that tells of its own cancellation only, or is somebody else's affair.
-  /// - Returns: whether this is the scope's first failure, so that the others are to be cancelled; whom to wake.
+  /// - Parameter failure: the error that it threw, unless that only tells of its own cancellation, or is handled
+  ///   elsewhere.
+  /// - Returns: whether this is the scope's first failure, so that the others are to be cancelled; the waiters to wake.
   mutating func childEnded(_ failure: (any Error)?) -> (isFirstFailure: Bool, woken: ClaimedWaiters) {
     liveCount -= 1
     var isFirst = false
@@ -60,14 +61,14 @@ struct ScopeStateMachine {
     bodyFailure = (error, childFailures.isEmpty)
   }
 
-  /// Somebody waits for the children that still live.
+  /// A joiner waits for the children that still live.
   mutating func join(_ node: UnsafeMutablePointer<WaitNode>) -> Attempt {
     guard liveCount > 0 else { return .done }
     joiners.append(node)
     return .wait
   }
 
-  /// Somebody's wait has ended otherwise.
+  /// A joiner's wait has ended otherwise.
   mutating func stopJoining(_ node: UnsafeMutablePointer<WaitNode>) -> Attempt {
     joiners.remove(node)
     return .done

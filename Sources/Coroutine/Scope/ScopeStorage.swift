@@ -165,13 +165,13 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     var node = WaitNode(.coroutine(.passUnretained(core)))
     withUnsafeMutablePointer(to: &node) { node in
       while !lock.withLock({ machine.close() }) {
-        // Whoever cancelled has cancelled the children too: they end soon, and are waited for all the same.
+        // The canceller has cancelled the children too: they end soon, and are waited for all the same.
         if join(core, node) == .cancelled { shield = CancellationRegion(of: core, isShield: true) }
       }
     }
   }
 
-  /// The same for a task, which nobody cancels.
+  /// The same for a task, which is never cancelled.
   nonisolated(nonsending) func joinChildren() async {
     while !lock.withLock({ machine.close() }) { _ = await join() }
   }
@@ -243,8 +243,8 @@ private func isSame(_ left: any Error, _ right: any Error) -> Bool {
 
 /// A scope's children. Guarded by the scope's lock.
 ///
-/// In an array, and not linked through themselves: whoever ends would then write to its neighbours, which are in other
-/// processors' caches.
+/// In an array, and not linked through themselves: a child that ends would then write to its neighbours, which are in
+/// other processors' caches.
 private struct ChildList {
   private var places: [Unmanaged<CoroutineCore>?] = []
   /// Which of the places are empty.
