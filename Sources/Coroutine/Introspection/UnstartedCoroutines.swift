@@ -10,14 +10,14 @@ import Synchronization
 /// empties its place. So both are mere stores: no lock, and nothing that threads which create coroutines would share. The
 /// usual case is as short as it can be: the next place is the thread's, and empty.
 ///
-/// Places lie side by side in rows, which are never freed: debuggers read them at any time. The rows of a thread that has
-/// ended go to another one, with whoever is still in them.
+/// Places lie side by side in rows, which are never freed: debuggers read them at any time. The rows of a thread that
+/// has ended go to another one, with the coroutines that are still in them.
 enum UnstartedCoroutines {
   /// Where one is found: filled by the thread that it belongs to, emptied by the coroutine as it begins.
   typealias Place = UnsafeMutablePointer<Atomic<Unmanaged<AnyObject>?>>
 
-  /// A number of places, which lie behind it; and behind those one more, which is never empty, to be found by whoever goes on
-  /// from place to place.
+  /// A number of places, which lie behind it; and behind those one more, which is never empty, so that a search from
+  /// place to place ends there.
   fileprivate struct Row {
     typealias Link = UnsafeMutablePointer<Row>
 
@@ -59,8 +59,9 @@ enum UnstartedCoroutines {
     return add(coroutine)
   }
 
-  /// By a coroutine that begins, or ends without. After it has looked whether there is a freeze, which might not find it
-  /// elsewhere yet, and before it does again as it ends: whom a freeze finds in a place, it keeps alive.
+  /// Called by a coroutine that begins, or that ends without having begun. It does so after it has looked for a freeze,
+  /// which might not find it elsewhere yet, and before it looks again as it ends. A freeze keeps the coroutines alive
+  /// that it finds in a place.
   @inline(__always)
   static func empty(_ place: Place) { place.pointee.store(nil, ordering: .releasing) }
 

@@ -1,5 +1,5 @@
-/// What a coroutine does that waits, by number: one byte of its `WaitReason`, which readers of another process know too.
-/// Whoever changes the numbers raises `coroutine_debug_version`.
+/// What a waiting coroutine does, by number: one byte of its `WaitReason`, which readers of another process know too. A
+/// change of the numbers raises `coroutine_debug_version`.
 @usableFromInline
 package enum WaitOperation: UInt8, Sendable {
   case send, receive, join, suspension, sleep, promise, select, lock, async

@@ -1,6 +1,6 @@
-// What coroutines wait for, in words: what all have in common is here, each primitive adds its own beside itself. Functions
-// of the facts alone, because two sources know these: the objects themselves, and those who read another process's memory.
-// Whoever changes a text raises `coroutine_debug_version`.
+// What coroutines wait for, in words: what all have in common is here, each primitive adds its own beside itself.
+// Functions of the facts alone, because two sources know these: the objects themselves, and readers of another
+// process's memory. A change of a text raises `coroutine_debug_version`.
 
 package enum WaitText {
   /// Nothing in particular: it yielded, or is pinned to a thread that is busy.

@@ -1,11 +1,11 @@
-/// Who ends a wait by doing its part, as far as that is certain: what a search for deadlocks goes by. (A cancel and a
-/// deadline end waits too; they are looked at elsewhere.)
+/// The wakers that can end a wait by doing their part, as far as that is certain: a search for deadlocks goes by them.
+/// (A cancel and a deadline end waits too; they are looked at elsewhere.)
 ///
 /// Where there is any doubt it is `anybody`. So a deadlock may be missed, but none is made up.
 package enum Wakers: Equatable, Sendable {
-  /// It is not known who: any coroutine, task, thread or callback that has what is waited for.
+  /// The waker is not known: any coroutine, task, thread or callback that has what is waited for.
   case anybody
-  /// This coroutine, and nobody else.
+  /// This coroutine, and no other.
   case coroutine(UInt64)
   /// All of these coroutines: as long as one of them does not do its part the wait lasts.
   case all([UInt64])
@@ -13,11 +13,11 @@ package enum Wakers: Equatable, Sendable {
   case scope(UInt)
   /// One of those is enough.
   case any([Wakers])
-  /// All of the coroutines that read, and whoever waits for the lock before: `queued` wait in all, and any of those could
-  /// be the one.
+  /// All of the coroutines that read, and all earlier waiters for the lock: `queued` wait in all, and any of those
+  /// could be the one.
   case readers([UInt64], queued: Int)
 
-  /// The coroutine that holds a lock; `nil`: a task or a thread does, or nobody.
+  /// The coroutine that holds a lock; `nil`: a task or a thread holds it, or it is free.
   init(holder: UInt64?) {
     self = holder.map { .coroutine($0) } ?? .anybody
   }

@@ -1,7 +1,7 @@
 import CCoroutine
 import Context
 
-/// Objects of which somebody wants to know all, without keeping them alive. For those that come and go seldom.
+/// A list of all objects of a kind that does not keep them alive. For those that come and go seldom.
 ///
 /// The list itself lives as long as the process.
 ///
