@@ -28,8 +28,8 @@ public struct CoroutineSuspension: Sendable {
 extension Coroutine {
   /// What it waits for at this moment; `nil` if it isn't suspended. In the next moment it may be another thing.
   ///
-  /// Costs the coroutine nothing as long as nobody asks. Whoever asks keeps those of the process that are suspended or ready
-  /// from going on meanwhile, for some microseconds: not to be called in a loop. Callable from any thread.
+  /// Costs the coroutine nothing as long as it is not called. A call keeps the suspended and ready coroutines of the
+  /// process from going on meanwhile, for some microseconds: not to be called in a loop. Callable from any thread.
   ///
   /// Also `nil` where the kernel does not offer what that needs (membarrier, Linux 4.14).
   public var suspension: CoroutineSuspension? { Inspection.suspension(of: storage) }

@@ -8,8 +8,8 @@ import Glibc
 /// that. What the types of this module look like is found out here, and nowhere else. (At the same moment debug builds tell
 /// of a choice between backends: it is the first of the process.)
 ///
-/// It knows all primitives, and none of them knows it: those who make the first pool, stack or queued coroutine call it by
-/// its name in C.
+/// It knows all primitives, and none of them knows it: the code that makes the first pool, stack or queued coroutine
+/// calls it by its name in C.
 enum DebugLayout {
   /// Does nothing the second time.
   fileprivate static let published: Void = {
@@ -203,7 +203,7 @@ enum DebugLayout {
 
   // MARK: What is waited at
 
-  /// All classes that coroutines wait at, in any order: each says itself what there is to be known.
+  /// All classes that coroutines wait at, in any order: each describes its own fields.
   private static var waitables: [any ShownWaitable.Type] {
     [
       CoroutineCore.self, ChannelStorage<Int>.self, PromiseCore.self, BatchStorage.self,

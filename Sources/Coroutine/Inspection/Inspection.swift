@@ -19,8 +19,8 @@ package enum Inspection {
     }
   }
 
-  /// Passes the coroutines of the process to `body` one by one, in no order, then the generators that are suspended on
-  /// behalf of nobody.
+  /// Passes the coroutines of the process to `body` one by one, in no order, then the generators that are suspended and
+  /// have no consumer.
   ///
   /// `body` must not suspend, nor wait for a coroutine, nor keep what it is given. One freeze at a time: a second caller
   /// waits for its end, but not for what the first one does in `between`, which may wait for the second in its turn.
@@ -28,8 +28,8 @@ package enum Inspection {
   /// - Parameters:
   ///   - batch: after so many the freeze ends for a moment, in which `between` is called: that may do what it likes. What
   ///     is passed before and after that need not have been true at the same time.
-  ///   - last: called when all have been passed, before the freeze ends. Then those of the last batch may still be looked
-  ///     at, and whoever was suspended when it was passed has not gone on.
+  ///   - last: called when all have been passed, before the freeze ends. Then those of the last batch may still be
+  ///     looked at, and one that was suspended when it was passed has not gone on.
   /// - Throws: `Unavailable`, or what the closures throw.
   package static func visitAll(
     batch: Int = .max, between: () throws -> Void = {}, last: () throws -> Void = {},
@@ -70,7 +70,7 @@ package enum Inspection {
       try pauseIfDue()
     }
     if wasThawed {
-      // Who began meanwhile may have a stack that was passed before.
+      // One that began meanwhile may have a stack that was passed before.
       for pool in StackPool.allShared {
         try pool.forEachLiveStack { stack in
           rest -= 1
@@ -82,12 +82,12 @@ package enum Inspection {
     try last()
   }
 
-  /// What one coroutine waits for; `nil` if it isn't suspended, or nobody can be kept from running.
+  /// What one coroutine waits for; `nil` if it isn't suspended, or coroutines can't be kept from running.
   static func suspension(of core: CoroutineCore) -> CoroutineSuspension? {
     guard core.state.load(ordering: .relaxed) == .suspended else { return nil }
     guard (try? begin()) != nil else { return nil }
     defer { end() }
-    // Its stack may have become another's since, or nobody's, and empty: whose it is is asked of what lies there.
+    // Its stack may have become another's since, or be unused and empty: the block that lies there tells whose it is.
     guard let block = unseen({ core.block }), let stack = StackPool.liveStack(containing: UInt(bitPattern: block)),
       let found = InspectedCoroutine(on: stack), found.id == core.id, !found.isGenerator,
       let operation = found.operation
@@ -114,8 +114,8 @@ package enum Inspection {
   }
 
   /// Those that have not begun, `limit` at most, by their numbers, which are to be greater than `last`: it becomes the
-  /// greatest. Smaller ones only if nobody has seen them: they were in no queue yet. (Of those that were seen nobody can say
-  /// by whom: other snapshots may be taken between two parts of this one.)
+  /// greatest. Smaller ones only if no snapshot has seen them: they were in no queue yet. (Which snapshot has seen one
+  /// can't be known: others may be taken between two parts of this one.)
   ///
   /// - Returns: whether there may be more.
   private static func visitUnstarted(
@@ -127,7 +127,7 @@ package enum Inspection {
     func take(_ core: CoroutineCore, isStarting: Bool = false) {
       let id = core.idOfUnstarted
       guard id <= newest else { return }
-      // Whoever starts may be seen on its stack already. Who was seen there by a later snapshot has begun since.
+      // One that starts may be seen on its stack already. One that a later snapshot saw there has begun since.
       guard core.hasNotBegun ? id > seen || isUnseen(core, by: pass) : isStarting && isUnseen(core, by: pass) else {
         return
       }
@@ -153,7 +153,8 @@ package enum Inspection {
     return !isComplete
   }
 
-  /// Whether neither this snapshot has seen it nor a later one. (In one freeze whoever has no stack is looked for once.)
+  /// Whether neither this snapshot nor a later one has seen it. (One freeze looks once for the coroutines without a
+  /// stack.)
   fileprivate static func isUnseen(_ core: CoroutineCore, by pass: Pass) -> Bool {
     if pass.isOneFreeze { return unseen { core.block.map { $0.pointee.seenBy != pass.number } ?? false } }
     return Int32(bitPattern: core.record.seenBy &- pass.number) < 0
@@ -194,8 +195,9 @@ package enum Inspection {
     }
   }
 
-  /// Where a thread stands, and whoever resumed what it stands in, and so on, up to the thread's own stack: that segment has
-  /// no stack. Writes them into `segments`, as many as fit, and returns how many. Shorter where a switch is under way.
+  /// Where a thread stands, then its resumer, that one's resumer, and so on, up to the thread's own stack: that segment
+  /// has no stack. Writes them into `segments`, as many as fit, and returns how many. Shorter where a switch is under
+  /// way.
   ///
   /// The thread must stand still. Takes no lock and allocates nothing.
   package static func followResumers(
@@ -216,7 +218,7 @@ package enum Inspection {
     }
   }
 
-  /// Whether a stack is that of a generator which runs for whoever has `other`, be it through further generators. Takes no lock
+  /// Whether a stack is that of a generator whose consumer has `other`, be it through further generators. Takes no lock
   /// and allocates nothing.
   package static func isGenerator(on stack: Stack, runningFor other: Stack) -> Bool {
     unseen {
@@ -253,7 +255,7 @@ package struct InspectedCoroutine {
     /// It could run, and waits for a thread.
     case ready
     case running
-    /// Somebody else has to wake it.
+    /// A waker has to wake it.
     case suspended
   }
 
@@ -274,7 +276,7 @@ package struct InspectedCoroutine {
     /// `nil` for a thread's own.
     package let stack: Stack?
 
-    /// Whether it is a generator's, and so a part of whoever consumes that.
+    /// Whether it is a generator's, and so a part of its consumer.
     package var isGenerators: Bool {
       guard let stack else { return false }
       return ControlBlock.address(on: stack).pointee.state.load(ordering: .relaxed) == .nested
@@ -295,8 +297,8 @@ package struct InspectedCoroutine {
     Inspection.note(core, seenBy: pass)
   }
 
-  /// What is on a stack; `nil` if nothing is, or a generator that runs, which is a part of whoever consumes it; or a
-  /// coroutine that has been seen in this pass.
+  /// What is on a stack; `nil` if nothing is, or a generator that runs, which is a part of its consumer; or a coroutine
+  /// that has been seen in this pass.
   fileprivate init?(on stack: Stack, pass: Inspection.Pass) {
     self.init(on: stack)
     guard let core else { return }
@@ -333,8 +335,8 @@ package struct InspectedCoroutine {
     segments = Self.segments(from: registers, to: stack)
   }
 
-  /// What is suspended, from where it stands to its own stack. In between are those of generators that run, each on behalf
-  /// of whoever is saved as its resumer.
+  /// The segments of what is suspended, from where it stands to its own stack. In between are those of generators that
+  /// run, each for the resumer that is saved in it.
   private static func segments(from registers: ContextRegisters?, to own: Stack) -> [Segment] {
     var segments: [Segment] = []
     var next = registers
@@ -383,10 +385,10 @@ extension InspectedCoroutine {
     return UInt(bitPattern: core?.waitReason?.object?.toOpaque())
   }
 
-  /// Who can end its wait. Looked at anew each time.
+  /// The wakers that can end its wait. Looked at anew each time.
   package var wakers: Wakers { state == .suspended ? core?.waitReason?.wakers ?? .anybody : .anybody }
 
-  /// Whether it is suspended, and nobody has ended its wait yet.
+  /// Whether it is suspended, and no waker has ended its wait yet.
   package var isParked: Bool {
     guard state == .suspended, let core else { return false }
     return core.parking.isParked
@@ -421,7 +423,7 @@ extension InspectedCoroutine {
     core.map { state == .running ? $0.home.description : $0.scheduler.description } ?? ""
   }
 
-  /// Who created it; 0: no coroutine.
+  /// The coroutine that created it; 0: none did.
   package var parentID: UInt64 { core?.parentID ?? 0 }
 
   /// The scope that waits for its end.
@@ -432,7 +434,7 @@ extension InspectedCoroutine {
     return (scope.name, UInt(bitPattern: link.toOpaque()), scope.ownerID)
   }
 
-  /// Return addresses of those who called for its creation, innermost first; empty if they were not asked for.
+  /// Return addresses of the calls that created it, innermost first; empty if they were not recorded.
   package var creators: UnsafeBufferPointer<UInt> {
     core?.extras?._withUnsafeGuaranteedRef { $0.creators } ?? UnsafeBufferPointer(start: nil, count: 0)
   }
