@@ -4,7 +4,8 @@ extension Coroutine where Success == Never, Failure == Never {
   /// Never too short; a little too long, as the kernel's timers are and as long as it takes to get a thread. Constant time,
   /// no allocation.
   ///
-  /// - Parameter duration: zero or less, as for whoever is late (`deadline - .now`), lets others run, as `yield()` does.
+  /// - Parameter duration: zero or less, as of a caller that is late (`deadline - .now`), lets others run, as `yield()`
+  ///   does.
   /// - Throws: `CancellationError` as soon as the coroutine is cancelled.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @_disfavoredOverload @available(*, noasync, message: "use 'Task.sleep' in async code")
@@ -58,8 +59,8 @@ extension Coroutine where Success == Never, Failure == Never {
 }
 
 extension CoroutineCore {
-  /// Suspends this coroutine, which runs, until a time or a cancel; `nil`: lets others run. It waits at itself: nobody else
-  /// ends it.
+  /// Suspends this coroutine, which runs, until a time or a cancel; `nil`: lets others run. It waits at itself: it has
+  /// no other waker.
   @inline(__always)
   fileprivate final func sleep(until deadline: UInt64?) throws {
     guard let deadline else {

@@ -59,9 +59,9 @@ public func withTimeoutOrNil<Result>(_ duration: Duration, _ body: () throws -> 
 /// let reply = try withTimeout(until: deadline, clock: .continuous) { try replies.receive() }
 /// ```
 ///
-/// It is how any operation gets a deadline by a clock: their own `timeout:` is a duration. Around a single one it does what
-/// that does: the operation has not happened, nobody waits for it any more, and whoever comes next in the line is served.
-/// (Its `onCancel` runs, too; and `send(orReturn:)` gives its element back as `.cancelled`.) On a plain thread, and for
+/// It gives any operation a deadline by a clock: their own `timeout:` is a duration. Around a single operation it does
+/// what that does: the operation has not happened, its waiter has left the queue, and the next waiter is served. (Its
+/// `onCancel` runs, too; and `send(orReturn:)` gives its element back as `.cancelled`.) On a plain thread, and for
 /// `onTimeout`, the duration is `max(.zero, clock.now.duration(to: instant))`.
 ///
 /// As `withTimeout(_:_:)`. `SuspendingClock` and `ContinuousClock` go by the runtime's timers. Another clock, such as one
