@@ -11,7 +11,7 @@ import Synchronization
 /// let text = try blocking { try String(contentsOfFile: path, encoding: .utf8) }
 /// ```
 ///
-/// On a plain thread, where nobody else is kept waiting, it simply calls `work`.
+/// On a plain thread, where no coroutine is kept waiting, it simply calls `work`.
 ///
 /// - Parameters:
 ///   - pool: whose thread runs it.
@@ -199,7 +199,7 @@ public final class BlockingPool: Sendable {
     if let message { CoroutineErrors.print(message) }
   }
 
-  /// What there is to say if no thread has become free for too long. Once. Under the lock.
+  /// The message if no thread has become free for too long. Once. Under the lock.
   private func standstill(at now: ContinuousClock.Instant) -> String? {
     let time = now - lastChange
     guard time >= standstillTime else { return nil }

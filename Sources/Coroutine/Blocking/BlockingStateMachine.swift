@@ -3,7 +3,7 @@ struct BlockingStateMachine<Thread: Equatable, Work> {
   /// At most so many threads work at a time; more work waits. There may be idle ones beside them after it was lowered.
   private(set) var limit: Int
   private(set) var threads = 0
-  /// The idle ones: who came last is taken first, so that those that are not needed grow old.
+  /// The idle threads. The last one that came is taken first, so that those that are not needed grow old.
   private(set) var idle: [Thread] = []
   private(set) var waiting = FIFOQueue<Work>()
 
