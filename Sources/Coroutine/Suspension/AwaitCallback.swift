@@ -13,8 +13,8 @@
 ///
 /// - Parameters:
 ///   - start: begins the work and keeps the callback. Runs at once, on the coroutine's stack.
-///   - onCancel: runs on the coroutine when it is cancelled before the callback came: stops the work, whose result nobody
-///     waits for any more.
+///   - onCancel: runs on the coroutine when it is cancelled before the callback came: stops the work, whose result is
+///     not needed any more.
 /// - Returns: the callback's value.
 /// - Throws: the callback's error, whether or not there is a value as well; `CallbackWithoutOutcome` if there is neither;
 ///   `CancellationError` if the coroutine is cancelled before the callback came; `SuspensionAbandoned` if the last copy of

@@ -10,7 +10,7 @@ package struct OutcomeWait<Value: Sendable>: Sendable {
 
   /// Delivers the outcome: before the wait, during or after it, from any thread. Once.
   ///
-  /// - Returns: whether somebody gets it.
+  /// - Returns: whether a waiter gets it.
   package func settle(_ outcome: Result<Value, any Error>) -> Bool { storage.settle(outcome) }
 
   /// Suspends `core`, the calling coroutine, until there is an outcome. Once.

@@ -11,11 +11,11 @@
 /// - Parameters:
 ///   - start: begins the work and keeps `resume`. Runs at once, on the coroutine's stack, not under a lock, also if the
 ///     coroutine is cancelled already. It may resume before it returns: then the coroutine does not suspend at all.
-///   - onCancel: runs on the coroutine when it is cancelled before it was resumed: stops the work, whose result nobody
-///     waits for any more.
+///   - onCancel: runs on the coroutine when it is cancelled before it was resumed: stops the work, whose result is not
+///     needed any more.
 /// - Returns: what `resume.returning(_:)` was given.
 /// - Throws: what `resume.throwing(_:)` was given; `CancellationError` if the coroutine is cancelled before that;
-///   `SuspensionAbandoned` when the last copy of `resume` is gone unused, since nobody could ever wake the coroutine.
+///   `SuspensionAbandoned` when the last copy of `resume` is gone unused, since no waker is left.
 /// - Precondition: called inside a coroutine: traps elsewhere.
 @inlinable
 @_disfavoredOverload @available(*, noasync, message: "use withCheckedThrowingContinuation in async code")
@@ -42,10 +42,10 @@ func awaitResumption<Value: Sendable>(
 
 /// Wakes the coroutine that waits in `withSuspension`, once, from any thread, before or after it suspends.
 ///
-/// The first call wins and returns `true`. Later ones return `false` and change nothing, and so does one that comes when
-/// the coroutine was cancelled meanwhile. That a callback came twice is reported once through `CoroutineErrors.unhandled`,
-/// as `SettledTwice`. Not for signal handlers, as nothing here that wakes somebody is: they may interrupt a thread in the
-/// middle of just that. A handler that posts a semaphore, and a thread that waits for it, do it.
+/// The first call wins and returns `true`. Later ones return `false` and change nothing, and so does one that comes
+/// when the coroutine was cancelled meanwhile. That a callback came twice is reported once through
+/// `CoroutineErrors.unhandled`, as `SettledTwice`. Not for signal handlers, as no waking call here is: the signal may
+/// interrupt a thread in the middle of such a call. Let the handler post a semaphore, and a thread wait for it.
 public struct Resumption<Value: Sendable>: Sendable {
   @usableFromInline let end: SuspensionEnd<Value>
 

@@ -38,7 +38,7 @@ final class SuspensionStorage<Value: Sendable>: Waitable, @unchecked Sendable {
     return (lock.withLock { machine.take() }, cause)
   }
 
-  /// The callback's side. Whether it was the first, and somebody gets the outcome.
+  /// The callback's side. Whether it was the first, and a waiter gets the outcome.
   @inlinable
   func settle(_ outcome: Result<Value, any Error>) -> Bool {
     lock.lock()
@@ -63,7 +63,7 @@ final class SuspensionStorage<Value: Sendable>: Waitable, @unchecked Sendable {
   }
 }
 
-/// What the copies of one `Resumption` share: when it goes, nobody can resume any more.
+/// What the copies of one `Resumption` share: when it goes, no resumer is left.
 @usableFromInline
 final class SuspensionEnd<Value: Sendable>: Sendable {
   @usableFromInline let storage: SuspensionStorage<Value>
