@@ -1,9 +1,10 @@
 import Glibc
 
-/// What becomes of errors that have nowhere to go: a coroutine's that nobody got, a generator's whose `next` can't throw.
+/// Decides about errors without a receiver: a coroutine's whose `get()` was not called, a generator's whose `next`
+/// can't throw.
 public enum CoroutineErrors {
-  /// Told of each such error, once, with the coroutine that it comes from. Called on whichever thread drops the last
-  /// handle, without a lock. The default prints a line to the standard error.
+  /// Called for each such error, once, with the coroutine that it comes from, on the thread that drops the last handle,
+  /// without a lock. The default prints a line to the standard error.
   ///
   /// May be set at any time from any thread; applies to errors that become lost after that.
   public static var unhandled: @Sendable (_ error: any Error, _ origin: String) -> Void {
@@ -11,7 +12,7 @@ public enum CoroutineErrors {
     set { handler.value = Handler(call: newValue) }
   }
 
-  /// Who takes the errors of the code that runs here, before anybody else is told: returns whether it has.
+  /// Takes the errors of the code that runs here, before any other handler: returns whether it has.
   @TaskLocal package static var taker: (@Sendable (_ error: any Error, _ origin: String) -> Bool)?
 
   static func report(_ error: any Error, of origin: String) {

@@ -13,9 +13,10 @@ package func require(
 
 /// Ends the program where `nil` stands for the function that is to run.
 ///
-/// What runs elsewhere than its caller takes its closure as an optional for the compiler's sake: inside of an optional a
-/// function keeps its type until it is checked whether it may be sent, and so one of a global actor is refused. Not in an
-/// optional, Swift 6.3 first converts a method of the caller's own actor to a function of nobody, without a word, and takes it.
+/// Functions that run their closure elsewhere than on their caller take it as an optional, for the compiler's sake.
+/// Inside of an optional a function keeps its type until it is checked whether it may be sent, and so one of a global
+/// actor is refused. Without the optional, Swift 6.3 first converts a method of the caller's own actor to a nonisolated
+/// function, without a word, and accepts it.
 @usableFromInline
 func missingFunction() -> Never {
   fatalError("nil was given in place of the function that is to run")

@@ -1,6 +1,6 @@
 import Context
 
-/// A value that anybody may get or replace at any time, from any thread.
+/// A value that may be read or replaced at any time, from any thread.
 ///
 /// A handler goes in as a struct's property: as a function it would be wrapped once more each time it passes through here,
 /// and programs put back what they have got.

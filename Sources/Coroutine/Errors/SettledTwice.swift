@@ -4,7 +4,7 @@
 /// Callbacks that are called twice, and branches that forget to return, show up so. A call that only lost to a
 /// cancellation is not reported.
 public struct SettledTwice: Error, CustomStringConvertible {
-  /// The error that was passed the second time, and that nobody gets; `nil` if it was a value.
+  /// The error that was passed the second time, and that no caller gets; `nil` if it was a value.
   public let ignoredError: (any Error)?
 
   public var description: String {
