@@ -27,7 +27,7 @@ package struct Readiness: OptionSet, Sendable {
   @inlinable package static func == (one: Readiness, other: Readiness) -> Bool { one.rawValue == other.rawValue }
 }
 
-/// Who waits for a descriptor, and how often it has become ready. Pure: no lock, no switch, no system call.
+/// The waiters for a descriptor, and how often it has become ready. Pure: no lock, no switch, no system call.
 ///
 /// The kernel tells each change once (edge-triggered), so a change that comes between a refused system call and the wait
 /// for it must not be missed. Therefore changes are counted. A waiter says which count it has *seen*: it read the count before

@@ -34,7 +34,7 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
     readiness == .writable ? writeEvents.load(ordering: .acquiring) : readEvents.load(ordering: .acquiring)
   }
 
-  /// The kernel has told a change. From any thread; wakes those who wait for it.
+  /// The kernel has reported a change. From any thread; wakes the waiters for it.
   package func becomeReady(_ readiness: Readiness) {
     lock.lock()
     let woken = machine.becomeReady(readiness)
