@@ -8,11 +8,11 @@
 /// - **Memory.** The caller owns the records. One must stay at its address, and must not be part of a value that Swift
 ///   considers accessed during the switch (a class's stored property passed `inout` traps): raw memory, best at the
 ///   upper end of the context's own stack.
-/// - **Who may call what, when.** `initialize` and `destroy`: any thread, while the context does not run. `switchContext`:
-///   the running side, from any thread. `to` must be suspended (initialised, or left by a switch), and must be
-///   continued at most once for each time it was suspended. Continuing it on another thread is allowed; that thread
-///   must have synchronised with the thread that suspended it. A switch to a destroyed context crashes, at address 0 or
-///   by a trap; one to a context that runs is not detected.
+/// - **Which thread may call what, when.** `initialize` and `destroy`: any thread, while the context does not run.
+///   `switchContext`: the running side, from any thread. `to` must be suspended (initialised, or left by a switch), and
+///   must be continued at most once for each time it was suspended. Continuing it on another thread is allowed; that
+///   thread must have synchronised with the thread that suspended it. A switch to a destroyed context crashes, at
+///   address 0 or by a trap; one to a context that runs is not detected.
 /// - **Registers.** Stack pointer, frame pointer, and every value of the code around the switch survive, floating-point
 ///   and vector registers included. The rounding mode, and which floating-point exceptions
 ///   trap (`fesetround`, `feenableexcept`), belong to the thread: a switch leaves them alone, and what one side sets the
@@ -28,7 +28,7 @@
 /// - **Unwinding.** A backtrace that begins in a context, running or suspended, ends at the function that called the entry:
 ///   call frame information says so, or nothing is known of that function. Or it goes on in the side that continued the
 ///   context. It never shows what lies above `stack`.
-/// - **Sanitizers.** Whoever switches tells AddressSanitizer and ThreadSanitizer, by their fibre interfaces.
+/// - **Sanitizers.** The caller of a switch tells AddressSanitizer and ThreadSanitizer, by their fibre interfaces.
 /// - **The end.** An entry function must never return: its last act is a switch from which it is never continued. Such a context, one
 ///   that never ran, and one that is suspended for good are `destroy`ed; their stacks may be reused then. Frames that
 ///   still lie there are *not* unwound (to unwind them, continue the context and throw in it first).

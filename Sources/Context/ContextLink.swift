@@ -1,5 +1,5 @@
 /// The two contexts of an asymmetric coroutine: its own, and that of its resumer. At any time just one of them is
-/// suspended, so that the pair also says who runs.
+/// suspended, so the pair also says which one runs.
 @frozen
 public struct ContextLink<Backend: ContextBackend> {
   /// The coroutine's registers while it is suspended.

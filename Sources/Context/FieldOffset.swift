@@ -1,7 +1,7 @@
 @_spi(Reflection) import Swift
 
-/// Where a stored property lies in values of a struct, or in objects of a class: for readers of another process's memory,
-/// to whom nobody else tells. `nil` if there is none of that name, and without reflection metadata.
+/// Where a stored property lies in values of a struct, or in objects of a class: for readers of another process's
+/// memory, which have no other source for it. `nil` if there is none of that name, and without reflection metadata.
 ///
 /// By the metadata that `Mirror` uses too; key paths know neither classes nor what can't be copied.
 package func fieldOffset(_ name: String, in type: any ~Copyable.Type) -> UInt? {

@@ -14,8 +14,8 @@ package enum Fork {
   @inline(__always)
   package static var count: UInt32 { coroutine_system_fork_count() }
 
-  /// For one who waits for another thread's next step: ends the program where there is no other thread. A load in a process
-  /// that did not come of a fork.
+  /// For a thread that waits for another thread's next step: ends the program where there is no other thread. It costs
+  /// one load in a process that did not come of a fork.
   @inline(__always)
   package static func requireAnotherThread() {
     if count != 0 { requireAnotherThreadInChild() }

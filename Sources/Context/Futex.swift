@@ -2,8 +2,8 @@ import CCoroutineSystem
 import Glibc
 import Synchronization
 
-/// Where a thread of the runtime sleeps and is woken: the only way from `Lock` to the kernel, and hence the seam at which
-/// a seeded scheduler takes over who waits and who goes on.
+/// Where a thread of the runtime sleeps and is woken: the only way from `Lock` to the kernel. Hence the seam at which a
+/// seeded scheduler decides which thread waits and which goes on.
 package enum Futex {
   /// Sleeps while `word` holds `expected`. Returns after a wake, when the value differs, or for no reason at all:
   /// callers look at the word again.
@@ -13,8 +13,9 @@ package enum Futex {
     }
   }
 
-  /// As `wait(on:while:)`, but no longer than until `deadline` on the monotonic clock. False if the time was up. `isIdle`:
-  /// nothing of the program's happens just because it is, so whoever waits like this does not keep it from standing still.
+  /// As `wait(on:while:)`, but no longer than until `deadline` on the monotonic clock. False if the time was up.
+  /// `isIdle`: the end of this wait makes nothing happen in the program, so a thread that waits like this does not keep
+  /// it from standing still.
   package static func wait(
     on word: borrowing Atomic<UInt32>, while expected: UInt32, until deadline: timespec, isIdle: Bool = true
   ) -> Bool {

@@ -8,7 +8,7 @@ struct IdleStacks: ~Copyable {
   private var oldest = 0
   private(set) var count = 0
 
-  /// The least `count` since the last `restartLowest()`: that many stacks nobody has needed since then.
+  /// The least `count` since the last `restartLowest()`: that many stacks were not needed since then.
   private(set) var lowest = 0
 
   init() {
@@ -101,8 +101,8 @@ struct IdleStacks: ~Copyable {
 /// - Each trimmed stack that is wanted back raises it by one: after its second burst the program keeps what it uses.
 /// - At the end of an epoch it sinks by half of the stacks that lay idle through all of it. An epoch is long enough for
 ///   every stack that is kept to be taken and given back.
-/// - A pool at rest has no epochs. What it keeps beyond `lasting` sinks with time, see `StackPool.sink`; below, it stays
-///   until somebody calls `trim()`.
+/// - A pool at rest has no epochs. What it keeps beyond `lasting` sinks with time, see `StackPool.sink`; below, it
+///   stays until `trim()` is called.
 package struct IdleWatermark: Sendable {
   package let bounds: ClosedRange<Int>
   /// The highest mark that needs no time to sink.

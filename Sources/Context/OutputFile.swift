@@ -1,8 +1,8 @@
 import Glibc
 
-/// Opens the files that debuggers and traces write, which tell about a program's data, often in a folder where others may
-/// write as well. A new file belongs to its owner alone. What another user has put in its place is no way to another
-/// file, and keeps nobody waiting.
+/// Opens the files that debuggers and traces write. They tell about a program's data, often in a folder where others
+/// may write as well. A new file belongs to its owner alone. What another user has put in its place does not redirect
+/// the write to another file, and does not block it.
 package enum OutputFile {
   /// Why a file was not opened.
   package struct Refusal: Error {

@@ -4,7 +4,7 @@
 ///     |---------------------|-------------------------------------------|
 ///                           ^ limit                    grows downwards  ^ top
 ///
-/// A value of this type is a name: copying it copies nothing, dropping it releases nothing. Whoever got it from
+/// A value of this type is a name: copying it copies nothing, dropping it releases nothing. The caller of
 /// `StackPool.allocate()` owns the memory until `StackPool.release(_:)`. The bytes are unspecified at first: zero in a
 /// fresh stack, leftovers in a used one.
 ///

@@ -28,7 +28,7 @@ struct StackArena: ~Copyable {
   private let clean: UnsafeMutablePointer<CleanSlots>
 
   /// How many slots have their guards: 0..<guardedSlots. Written under the pool's growth lock and, when it rises, under
-  /// its other lock too, so that under that one it agrees with `clean`. Anyone may read it.
+  /// its other lock too, so that under that one it agrees with `clean`. Any thread may read it.
   let guardedSlots = Atomic<Int>(0)
 
   /// One bit a slot, set while the stack is live. Written under the pool's lock, read without one.
@@ -80,8 +80,8 @@ struct StackArena: ~Copyable {
 
   // MARK: Live stacks
 
-  /// Needs the pool's lock: the update is a load and a store, no read-modify-write. The release pairs with the acquire of
-  /// a reader, so that whoever finds a stack live finds its guard installed.
+  /// Needs the pool's lock: the update is a load and a store, no read-modify-write. The release pairs with the acquire
+  /// of a reader, so that a reader that finds a stack live finds its guard installed.
   @inline(__always)
   func setLive(_ slot: Int) {
     let word = live[slot / 64].load(ordering: .relaxed)

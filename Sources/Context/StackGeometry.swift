@@ -25,7 +25,7 @@ struct StackGeometry: Sendable, Hashable {
 
   let stackSize: Int
 
-  /// What lies below each stack: the guard, or in a pool without guards nothing or a page that nobody uses.
+  /// What lies below each stack: the guard, or in a pool without guards nothing or an unused page.
   let gap: Int
 
   let isGuarded: Bool

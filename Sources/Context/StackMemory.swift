@@ -86,7 +86,7 @@ extension StackMemory {
   /// on x86-64) no page tables. A refusal is no error: nothing relies on a guard being gone.
   ///
   /// Guards by `mprotect` leave one mapping a stack of two: memory that was touched does not merge with its neighbours.
-  /// Mapping the range anew would, but where that failed half-way, somebody else's memory could get in between.
+  /// Mapping the range anew would, but if that failed half-way, other code's memory could get in between.
   func reset(_ range: UnsafeMutableRawBufferPointer) {
     try? protect(range, PROT_READ | PROT_WRITE)
     withUnsafePointer(to: iovec(iov_base: range.baseAddress, iov_len: range.count)) { range in

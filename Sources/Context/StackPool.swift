@@ -7,13 +7,13 @@ import Synchronization
 ///     let stack = try StackPool.default.allocate()
 ///     defer { StackPool.default.release(stack) }
 ///
-/// Address space is reserved in arenas of up to 4,096 stacks and 1 GiB and never returned while the pool lives, memory
-/// comes with the first touch of each page and goes again when many stacks lie idle. Every method may be called from any
-/// thread. Whoever holds a stack must keep the pool alive: a pool that is released while stacks are in use traps.
+/// Address space is reserved in arenas of up to 4,096 stacks and 1 GiB and never returned while the pool lives. Memory
+/// comes with the first touch of each page and goes again when many stacks lie idle. Every method may be called from
+/// any thread. The owner of a stack must keep the pool alive: a pool that is released while stacks are in use traps.
 ///
 /// Two locks. `lock` guards `idle`, the live bits and clean slots of the arenas, and is held for nanoseconds. `growth`
-/// guards `grown` and is held across the system calls that make new stacks, so that stacks can be reused meanwhile. Who
-/// needs both takes `growth` first. No lock is held while pages are given back.
+/// guards `grown` and is held across the system calls that make new stacks, so that stacks can be reused meanwhile.
+/// Code that needs both takes `growth` first. No lock is held while pages are given back.
 public final class StackPool: Sendable {
   /// How a stack is kept from running into what lies below it.
   public enum Guards: Sendable, Hashable {
@@ -172,7 +172,7 @@ public final class StackPool: Sendable {
 
   // MARK: Taking and giving back
 
-  /// A stack that nobody else has. Its bytes are unspecified: zero if it is new or was trimmed.
+  /// A stack that has no other owner. Its bytes are unspecified: zero if it is new or was trimmed.
   ///
   /// Constant time, some 10 ns, when an idle stack with memory is left; else one or more system calls.
   ///
@@ -289,7 +289,7 @@ public final class StackPool: Sendable {
         idle.pointee.trimming += count
         return count
       }
-      // Until they are entered as clean these stacks are on no list: nobody else can get at them.
+      // Until they are entered as clean these stacks are on no list: no other thread can get at them.
       let batch = UnsafeBufferPointer(rebasing: buffer[..<count])
       memory.discard(batch, keeping: 0)
       lock.withLock {

@@ -3,9 +3,9 @@ import Synchronization
 /// What a debugger, a test or a report wants to know of a pool.
 ///
 /// The look-ups take no lock and allocate nothing, so they are safe in a signal handler, in a thread that stopped the
-/// others, and while other threads allocate and release. They are safe because arenas are linked before their first stack
-/// goes live and stay mapped as long as the pool lives: an answer may be out of date as soon as it is given, reading its
-/// memory never faults. They read bit sets that lie apart, never a byte of a stack: pages that nobody touched stay
+/// others, and while other threads allocate and release. They are safe because arenas are linked before their first
+/// stack goes live and stay mapped as long as the pool lives: an answer may be out of date as soon as it is given, but
+/// reading its memory never faults. They read bit sets that lie apart, never a byte of a stack: untouched pages stay
 /// untouched.
 extension StackPool {
   /// A view of the pool. The numbers are exact when no other thread uses the pool, else each was true at some moment.

@@ -5,8 +5,9 @@ extension StackPool {
   /// Usable bytes of a stack unless said otherwise: 256 KiB. Memory is only what is touched.
   public static let defaultStackSize = 256 << 10
 
-  /// The least that a coroutine gets: 64 KiB. The Swift runtime makes the metadata of generic types on the stack of whoever
-  /// looks at them first: 16 KiB for nested ones, 25 KiB for printing such a value, 40 KiB for a type's description.
+  /// The least that a coroutine gets: 64 KiB. The Swift runtime makes the metadata of generic types on the stack of the
+  /// code that uses them first: 16 KiB for nested ones, 25 KiB for printing such a value, 40 KiB for a type's
+  /// description.
   package static let leastCoroutineStackSize = 64 << 10
 
   /// The shared pool of stacks of `defaultStackSize` bytes.
@@ -59,7 +60,7 @@ extension StackPool {
 private final class SharedPools: Sendable {
   private let lock = Lock()
   nonisolated(unsafe) private var pools: [Int: StackPool] = [:]  // guarded by `lock`
-  /// The same for those who may take no lock: a list that only grows.
+  /// The same for code that may take no lock: a list that only grows.
   private struct Entry {
     let pool: Unmanaged<StackPool>
     let older: UnsafeMutablePointer<Entry>?

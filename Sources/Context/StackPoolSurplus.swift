@@ -27,8 +27,8 @@ extension StackPool {
   /// Needs `lock`.
   private var isSurplus: Bool { idle.pointee.watermark.isSurplus || idle.pointee.mayRecycle }
 
-  /// Takes the time that has passed for an epoch, and gives up what nobody has wanted. False when there is nothing more of
-  /// that kind: the thread's work is done.
+  /// Takes the time that has passed for an epoch, and gives up the stacks that were not needed. False when there are no
+  /// more of that kind: the thread's work is done.
   package func sink() -> Bool {
     let tooMany = lock.withLock {
       if idle.pointee.watermark.isSurplus { idle.pointee.endEpoch() }
