@@ -19,8 +19,8 @@
 //
 //     [x29] = its x29      [x29, #8] = its pc      [x29, #16] = its sp      [x29, #24] = its x19
 //
-// While this context is suspended nobody is "whoever resumed it": [x29, #8] is 0 then (whoever resumed it destroyed the
-// link after its switch returned), and every unwinder ends at address 0.
+// While this context is suspended it has no resumer: [x29, #8] is 0 then (the resumer destroyed the link after its
+// switch returned), and every unwinder ends at address 0.
 //
 // An exception must not leave the entry function: the frames above are the resumer's, which may have a handler for it, and
 // this stack would never be resumed. The personality ends the search here, so that the thrower terminates the process.

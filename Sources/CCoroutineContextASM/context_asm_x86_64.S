@@ -21,8 +21,8 @@
 //
 //     0(%rbp) = its rbp      8(%rbp) = its rip      16(%rbp) = its rsp
 //
-// While this context is suspended nobody is "whoever resumed it": 8(%rbp) is 0 then (whoever resumed it destroyed the
-// link after its switch returned), and an unwinder ends there. libunwind 1.6 does not always: its callers must look.
+// While this context is suspended it has no resumer: 8(%rbp) is 0 then (the resumer destroyed the link after its switch
+// returned), and an unwinder ends there. libunwind 1.6 does not always: its callers must look.
 //
 // An exception must not leave the entry function: the frames above are the resumer's, which may have a handler for it, and
 // this stack would never be resumed. The personality ends the search here, so that the thrower terminates the process.

@@ -32,8 +32,8 @@ void context_ucontext_initialize(struct context_ucontext *context, void *top, ui
   uintptr_t address = (uintptr_t)context;
   makecontext(&context->state, (void (*)(void))context_ucontext_entry, 2, (unsigned int)(address >> 32),
               (unsigned int)address);
-  // The frame pointers end with the stack. What getcontext found is the creator's: who walks by them, as libunwind does behind
-  // the last function, would go on on a stack that may be gone by then.
+  // The frame pointers end with the stack. What getcontext found is the creator's: a walker that follows them, as
+  // libunwind does behind the last function, would go on on a stack that may be gone by then.
 #if defined(__x86_64__)
   context->state.uc_mcontext.gregs[REG_RBP] = 0;
 #elif defined(__aarch64__)

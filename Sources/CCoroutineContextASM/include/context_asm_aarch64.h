@@ -11,8 +11,8 @@
 //     +24  base  (x19)            of the suspended side
 //
 // fp and pc lie in the order of a frame record ({caller's fp, return address}) on purpose: the entry trampoline's x29
-// points at the *resumer's* context, so that a walker of frame pointers steps from a coroutine into whoever resumed it,
-// and stops at pc 0 when nobody did. The trampoline's CFI says the same to DWARF unwinders.
+// points at the *resumer's* context, so that a walker of frame pointers steps from a coroutine into its resumer, and
+// stops at pc 0 when it has none. The trampoline's CFI says the same to DWARF unwinders.
 //
 // Two store pairs, two load pairs and an indirect branch. x19 is LLVM's base pointer in frames that have an alloca and
 // locals that are over-aligned or far from x29; it takes it there without asking the clobber list (on x86-64 it gives
@@ -122,14 +122,15 @@ static inline __attribute__((always_inline)) struct context_asm_arrival context_
       "br x16\n"                      // the word travels in x0
       "1:\n\t"
       "hint #36\n\t"                  // bti j: a landing pad for the branch; a nop where there is no such thing
-      // somebody switched back: x1 is the context they left in, x0 their word, x3 their mark
+      // another side switched back: x1 is the context that it left in, x0 its word, x3 its mark
       : "+r"(x0), "+r"(x1), "+r"(x2), "+r"(x3)
       :
       : CONTEXT_ASM_CLOBBERS);
   return (struct context_asm_arrival){x0, x1, x3};
 }
 
-// The same without a mark. Returns when somebody switches to `from`. `to` must be suspended; `from` and `to` must differ.
+// The same without a mark. Returns when another side switches to `from`. `to` must be suspended; `from` and `to` must
+// differ.
 static inline __attribute__((always_inline)) struct context_asm_arrival context_asm_switch(
     struct context_asm *from, struct context_asm *to, uintptr_t word) {
   return context_asm_switch_marked(from, to, word, 0);
@@ -146,9 +147,10 @@ static inline __attribute__((always_inline)) uintptr_t context_asm_leave(struct 
   return context_asm_switch_marked(pair, pair + 1, word, mark).word;
 }
 
-// From `from[0]` to `to[0]`: from one coroutine right into another, which ran before and is suspended. Whoever waits for
-// the one waits for the other from then on: his registers move from `from[1]` to `to[1]`. When the one is saved, and its
-// stack left, `value` is stored at `place`: whoever finds it there may look at the context, or go on with it.
+// From `from[0]` to `to[0]`: from one coroutine right into another, which ran before and is suspended. The resumer of
+// the first becomes the resumer of the second: its registers move from `from[1]` to `to[1]`. When the first is saved,
+// and its stack left, `value` is stored at `place`: a thread that finds it there may look at the context, or go on with
+// it.
 static inline __attribute__((always_inline)) void context_asm_pass(struct context_asm *from, struct context_asm *to,
                                                                    uintptr_t *place, uintptr_t value) {
   to[1] = from[1];

@@ -10,8 +10,8 @@
 //     +16  sp  (rsp)              of the suspended side
 //
 // fp and pc lie in the order of a frame record ({caller's fp, return address}) on purpose: the entry trampoline's rbp
-// points at the *resumer's* context, so that a walker of frame pointers steps from a coroutine into whoever resumed it,
-// and stops at pc 0 when nobody did. The trampoline's CFI says the same to DWARF unwinders.
+// points at the *resumer's* context, so that a walker of frame pointers steps from a coroutine into its resumer, and
+// stops at pc 0 when it has none. The trampoline's CFI says the same to DWARF unwinders.
 //
 // Three stores, two loads and an indirect jump. The stores are what it costs where a core retires one store a cycle: a
 // fourth (rbx, which LLVM used to take as base pointer of over-aligned frames, and gives up where assembly clobbers it)
@@ -83,7 +83,7 @@ struct context_asm_arrival {
       "st(3)", "st(4)", "st(5)", "st(6)", "st(7)", "mm0", "mm1", "mm2", "mm3", "mm4", "mm5", "mm6", "mm7", "memory",   \
       "cc" CONTEXT_ASM_WIDE_CLOBBERS CONTEXT_ASM_MORE_CLOBBERS
 
-// Saves the running side in `from`, goes on where `to` was suspended, and hands `word` over. Returns when somebody
+// Saves the running side in `from`, goes on where `to` was suspended, and hands `word` over. Returns when another side
 // switches to `from`. `to` must be suspended; `from` and `to` must differ.
 static inline __attribute__((always_inline)) struct context_asm_arrival context_asm_switch(
     struct context_asm *from, struct context_asm *to, uintptr_t word) {
@@ -95,7 +95,7 @@ static inline __attribute__((always_inline)) struct context_asm_arrival context_
       "movq 0(%%rsi), %%rbp\n\t"    // take the other side's fp
       "movq 16(%%rsi), %%rsp\n\t"   // and its stack, in one instruction: a signal finds a whole stack at any time
       "jmpq *8(%%rsi)\n"            // the word travels in rdx
-      "1:\n\t"                      // somebody switched back: rdi is the context they left in, rdx their word
+      "1:\n\t"                      // another side switched back: rdi is the context it left in, rdx its word
       : "+D"(from), "+S"(to), "+d"(word)
       :
       : CONTEXT_ASM_CLOBBERS);
@@ -123,10 +123,10 @@ static inline __attribute__((always_inline)) struct context_asm_arrival context_
   return (struct context_asm_arrival){word, pair, mark};
 }
 
-// And from `pair[0]` to `pair[1]`, back to whoever entered, with a mark beside the word.
+// And from `pair[0]` to `pair[1]`, back to the resumer, with a mark beside the word.
 static inline __attribute__((always_inline)) uintptr_t context_asm_leave(struct context_asm *pair, uintptr_t word,
                                                                          uintptr_t mark) {
-  // Loaded by the compiler, which then has it for whoever asks whether there is anybody to go back to.
+  // Loaded by the compiler, which then has it for a caller that asks whether there is a resumer.
   uintptr_t pc = pair[1].pc;
   __asm__ volatile(
       "leaq 1f(%%rip), %%rax\n\t"
@@ -143,9 +143,10 @@ static inline __attribute__((always_inline)) uintptr_t context_asm_leave(struct 
   return word;
 }
 
-// From `from[0]` to `to[0]`: from one coroutine right into another, which ran before and is suspended. Whoever waits for
-// the one waits for the other from then on: his registers move from `from[1]` to `to[1]`. When the one is saved, and its
-// stack left, `value` is stored at `place`: whoever finds it there may look at the context, or go on with it.
+// From `from[0]` to `to[0]`: from one coroutine right into another, which ran before and is suspended. The resumer of
+// the first becomes the resumer of the second: its registers move from `from[1]` to `to[1]`. When the first is saved,
+// and its stack left, `value` is stored at `place`: a thread that finds it there may look at the context, or go on with
+// it.
 static inline __attribute__((always_inline)) void context_asm_pass(struct context_asm *from, struct context_asm *to,
                                                                    uintptr_t *place, uintptr_t value) {
   to[1] = from[1];

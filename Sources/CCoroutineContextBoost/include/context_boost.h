@@ -2,8 +2,8 @@
 // backends (`struct context_boost`, `context_boost_initialize`, `_switch`, `_registers`, `_destroy`).
 //
 // `jump_fcontext` saves the running side on its own stack and reports *where* to the other side only, together with one
-// pointer. So the pointer carries the context that is being switched to; whoever arrives there stores the reported
-// place into the context of the side that left, and finds its word in its own:
+// pointer. So the pointer carries the context that is being switched to. The side that arrives there stores the
+// reported place into the context of the side that left, and finds its word in its own:
 //
 //     struct context_boost        while it is suspended
 //     +0   fctx                   where its registers lie, on its own stack

@@ -33,7 +33,7 @@ struct context_ucontext_arrival {
 // gets the thread's, which are the contract's.
 void context_ucontext_keep_rounding(struct context_ucontext *to);
 
-// Saves the running side in `from`, goes on where `to` was suspended, and hands `word` over. Returns when somebody
+// Saves the running side in `from`, goes on where `to` was suspended, and hands `word` over. Returns when another side
 // switches to `from`. `to` must be suspended; `from` and `to` must differ.
 static inline __attribute__((always_inline)) struct context_ucontext_arrival context_ucontext_switch(
     struct context_ucontext *from, struct context_ucontext *to, uintptr_t word) {

@@ -42,8 +42,8 @@ void coroutine_system_refuse_threads(uint32_t count);
 extern uint32_t coroutine_system_forks;
 static inline uint32_t coroutine_system_fork_count(void) { return __atomic_load_n(&coroutine_system_forks, __ATOMIC_RELAXED); }
 
-/// Whether this process came of a fork and has one thread: nobody else will ever give anything back to it. A system call in
-/// such a process, none elsewhere.
+/// Whether this process came of a fork and has one thread: no other thread will ever give anything back to it. A system
+/// call in such a process, none elsewhere.
 bool coroutine_system_is_lonely_child(void);
 
 /// Tells the processor that the caller spins, so that a sibling hyperthread gets the execution units.
@@ -66,8 +66,8 @@ static inline void coroutine_system_prefetch(const void *_Nonnull address) { __b
 int coroutine_system_futex_wait(const uint32_t *_Nonnull address, uint32_t expected, const struct timespec *_Nullable deadline,
                        bool is_idle);
 
-/// An argument that the system call behind `coroutine_system_futex_wait` ignores: it tells whoever looks at a thread from outside
-/// that this is idle.
+/// An argument that the system call behind `coroutine_system_futex_wait` ignores: it tells a debugger that looks at a
+/// thread from outside that this one is idle.
 const void *_Nonnull coroutine_system_idle_mark(void);
 
 /// How many of these words are 0 before the first that is not. Reads what others may be writing.
