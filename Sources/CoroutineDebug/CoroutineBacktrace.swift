@@ -24,17 +24,18 @@ public struct CoroutineBacktrace: Sendable, Identifiable {
   public package(set) var scope: Scope?
   /// The usable bytes of its stack; `nil` without one, before it begins.
   public package(set) var stackSize: Int?
-  /// How many of them it uses where it stands; `nil` where that is not known of one that runs.
+  /// How many bytes of its stack it uses where it stands; `nil` where that is not known of one that runs.
   public package(set) var stackUsed: Int?
   /// How many of them have ever been used, if the dump was to tell: by it alone if `CoroutineDump.measuresStacks` was set
   /// before it began, else perhaps by another one that had the stack before. What was written there and is 0 does not count.
   public package(set) var stackPeak: Int?
-  /// Its stack, innermost first: where it is suspended, up to the function that it began with. A generator that it runs is
-  /// a part of it: the body's frames come first, then those of whoever called `next()`. Empty for one that has not begun.
+  /// Its stack, innermost first: from where it is suspended to the function that it began with. A generator that it
+  /// runs is a part of it: the body's frames come first, then those of the caller of `next()`. Empty for one that has
+  /// not begun.
   ///
-  /// One that runs has the frames of whoever resumed it behind its own: its scheduler's, or the function that called
-  /// `Coroutine.immediate`, up to where the thread began. In a dump of its own process it has none unless it makes the dump,
-  /// or the dump was told to interrupt threads.
+  /// One that runs has the frames of its resumer behind its own: its scheduler's, or the function that called
+  /// `Coroutine.immediate`, up to where the thread began. In a dump of its own process it has none unless it makes the
+  /// dump, or the dump was told to interrupt threads.
   public package(set) var frames: [Frame] = []
   /// Whether it ran, and its thread was asked where it stands, and did not answer in time, or not while it ran this
   /// coroutine, three times in a row: it switches often, blocks signals, or got no processor. `frames` is empty then.
@@ -42,7 +43,7 @@ public struct CoroutineBacktrace: Sendable, Identifiable {
   /// Whether `frames` ends because there were more than the dump's limit; or, of a core file, because it leads through a library
   /// whose file is missing now, or is another build.
   public package(set) var isTruncated = false
-  /// Who called for its creation, innermost first. Empty unless `CoroutineDump.recordsCreation` was set before.
+  /// The calls that created it, innermost first. Empty unless `CoroutineDump.recordsCreation` was set before.
   public package(set) var creationFrames: [Frame] = []
 
   // In the `StackTable` of the dump that is being made.
@@ -61,7 +62,7 @@ public struct CoroutineBacktrace: Sendable, Identifiable {
     case ready
     /// It waits for a thread for the first time.
     case new
-    /// Somebody else has to wake it.
+    /// A waker has to wake it.
     case suspended
   }
 

@@ -271,8 +271,8 @@ extension CoroutineDump {
     set { coroutine_measure_stacks(newValue) }
   }
 
-  /// Whether coroutines that are created from now on keep who called for it, for `creationFrames`: a microsecond or more,
-  /// and some 200 bytes for each.
+  /// Whether coroutines that are created from now on record the calls that created them, for `creationFrames`: a
+  /// microsecond or more, and some 200 bytes for each.
   public static var recordsCreation: Bool {
     get { coroutine_get_creation_backtracer() != nil }
     set { coroutine_set_creation_backtracer(newValue ? coroutine_unwinder_creation_backtrace : nil) }

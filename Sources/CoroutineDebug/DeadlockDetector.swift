@@ -12,10 +12,10 @@ import Glibc
 ///
 /// What is reported is certain. A cycle consists of coroutines that wait, with no deadline and in no `withTimeout`, for
 /// what only the next one can do: give back a mutex, a read-write lock, the making of a `Once`; end (a join, a scope's
-/// end); answer an ask, or settle the promise of an actor's `send`; make room in its mailbox; produce an `AsyncGenerator`'s
-/// element. Only a cancel could still help. Who waits for something that anybody can do (channels, other promises,
-/// callbacks, semaphores, conditions) is in no cycle: they are reported when nobody is left who could, no timer, thread,
-/// event loop or task.
+/// end); answer an ask, or settle the promise of an actor's `send`; make room in its mailbox; produce an
+/// `AsyncGenerator`'s element. Only a cancel could still help. A waiter whose waker can be any code (channels, other
+/// promises, callbacks, semaphores, conditions) is in no cycle. Such waiters are reported when there is no possible
+/// waker left: no timer, thread, event loop or task.
 ///
 /// Limits, and what is found of which fault: `docs/DEBUGGING.md`.
 public enum DeadlockDetector {
@@ -43,10 +43,10 @@ extension DeadlockDetector {
   /// if let leak = try DeadlockDetector.findLeaks() { fatalError("\(leak)") }
   /// ```
   ///
-  /// Waits until no coroutine runs or is ready, none waits until a deadline or inside `withTimeout`, and none waits for a
-  /// callback or for `async` code: then those that are left can only be woken from outside of all coroutines. That no
-  /// thread, task or event loop is going to do so is what the caller says by calling this. (A callback that nobody will
-  /// ever call is taken for a leak when no thread of the process is left that could: see `Kind.standstill`.)
+  /// Waits until no coroutine runs or is ready, none waits until a deadline or inside `withTimeout`, and none waits for
+  /// a callback or for `async` code: then those that are left can only be woken from outside of all coroutines. By
+  /// calling this, the caller states that no thread, task or event loop is going to do so. (A callback that will never
+  /// be called is taken for a leak when no thread of the process is left that could call it: see `Kind.standstill`.)
   ///
   /// Blocks the calling thread meanwhile. A coroutine that calls it is not counted.
   ///
@@ -72,7 +72,7 @@ extension DeadlockDetector {
       guard !left.isEmpty else { return nil }
       let active = left.first { $0.activity != nil }
       let ids = active == nil ? left.map(\.backtrace.id) : nil
-      // Who has just ended is not listed any more, but may still be about to wake somebody: hence twice.
+      // A coroutine that has just ended is not listed any more, but may still be about to wake another: hence twice.
       if isStill || ids != nil && ids == before {
         return DeadlockReport(kind: .leak, coroutines: left.map(\.backtrace))
       }
@@ -80,7 +80,7 @@ extension DeadlockDetector {
       if let active, let activity = active.activity, ContinuousClock.now >= deadline {
         throw NotQuiet(activity: "coroutine \(active.backtrace.label) \(activity)")
       }
-      // Nobody goes on while it looks: at least as long they may.
+      // No coroutine goes on while it looks: they get at least as much time to go on.
       let pause = max(.milliseconds(2), ContinuousClock.now - start)
       usleep(UInt32(min(pause / .microseconds(1), 100_000)))
     }

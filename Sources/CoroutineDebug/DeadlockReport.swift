@@ -25,7 +25,7 @@ public struct DeadlockReport: Sendable {
     /// No thread of the process can go on: each waits for another one, and there is no timer, no socket, no other process
     /// that could wake one.
     case standstill
-    /// They are suspended, and nothing happens any more that could wake them, says whoever called `findLeaks`.
+    /// They are suspended, and the caller of `findLeaks` states that nothing will happen that could wake them.
     case leak
   }
 
@@ -64,7 +64,7 @@ extension DeadlockReport: CustomStringConvertible {
 
   private static func text(_ count: Int) -> String { count == 1 ? "1 coroutine has" : "\(count) coroutines have" }
 
-  /// Who waits for whom, once around.
+  /// Which one waits for which, once around.
   private var chain: String {
     var text = "  "
     for (index, coroutine) in coroutines.enumerated() {
@@ -72,7 +72,7 @@ extension DeadlockReport: CustomStringConvertible {
       text += index == 0 ? "coroutine \(coroutine.label) waits for " : ",\n  which waits for "
       let waitsFor = coroutine.waitsFor.onOneLine
       text += waitsFor
-      // What it waits for mostly says who has it.
+      // The text of what it waits for mostly names the holder.
       if !waitsFor.hasSuffix("coroutine \(next.label)") { text += ": coroutine \(next.label)" }
     }
     return text + "\n"

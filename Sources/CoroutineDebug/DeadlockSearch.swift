@@ -7,10 +7,10 @@ import Coroutine
 /// Why none is made up: all that counts is read in one freeze, in this order.
 ///
 /// 1. Each coroutine is visited. One that is found suspended does not go on before the freeze ends.
-/// 2. What each of those waits for is read again, and who could end that wait. Who holds a lock, has not ended, makes a
-///    value, or handles a message, and is suspended, goes on doing so until the end of the freeze.
-/// 3. Of those that are stuck then, nobody's wait must have been ended by somebody else meanwhile (a cancel, an answer that
-///    came another way). So at this moment all of it is true, and nobody but a cancel will change it.
+/// 2. What each of those waits for is read again, and the wakers that could end that wait. A suspended coroutine that
+///    holds a lock, has not ended, makes a value, or handles a message, goes on doing so until the end of the freeze.
+/// 3. None of the waits of those that are stuck then may have been ended meanwhile (a cancel, an answer that came
+///    another way). So at this moment all of it is true, and only a cancel will change it.
 enum DeadlockSearch {
   /// A circle, as far as it tells one from another.
   struct Identity: Hashable {
@@ -119,7 +119,7 @@ enum DeadlockSearch {
       if let scope = coroutine.scope { children[scope.id, default: []].append(coroutine.id) }
     }
     let nodes = all.compactMap { coroutine -> WaitGraph.Node? in
-      // Most wait for what anybody can do.
+      // Most wait for what any code can do.
       let wakers = coroutine.wakers
       guard wakers != .anybody, !coroutine.hasTimeout, !isTimed(coroutine, in: byID) else { return nil }
       return WaitGraph.Node(id: coroutine.id, place: coroutine.waitsAt, wakers: wakers)

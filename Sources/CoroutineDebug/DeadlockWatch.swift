@@ -62,7 +62,8 @@ final class DeadlockWatch: Sendable {
     var known = Known()
     while let settings = current() {
       for report in known.news() { settings.handler(report) }
-      // Nobody minds the first millisecond, unless he has asked for a short interval: then he wants it.
+      // The first millisecond of a look does no harm, unless the user has asked for a short interval: then it counts as
+      // asked for.
       sleep(for: max(settings.interval, (known.lookDuration - .milliseconds(1)) * 100))
     }
     return nil

@@ -27,7 +27,8 @@ extension CoroutineDump {
     /// How deep each stack has ever been, and behind the coroutines what sizes would do: `CoroutineDump.stackSizes`. Takes
     /// some microseconds more for each.
     public var stackPeaks = false
-    /// The coroutines as a tree behind them: who is in whose scope, who created whom. Text only; takes memory for each.
+    /// The coroutines as a tree behind them: each under its scope, or under its creator. Text only; takes memory for
+    /// each.
     public var tree = false
     public var colors = Colors.automatic
 

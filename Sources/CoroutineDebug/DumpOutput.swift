@@ -64,8 +64,8 @@ func writeAll(_ bytes: UnsafeRawBufferPointer, to descriptor: CInt) throws(Corou
   }
 }
 
-/// Lets what the calling thread writes into a pipe that nobody reads any more fail, as `writeAll` throws: it is no reason for
-/// a program to end that somebody asked what it does. For threads of this library's own.
+/// Lets a write of the calling thread into a pipe without a reader fail, as `writeAll` throws: a question about what
+/// the program does is no reason for it to end. For threads of this library's own.
 func surviveBrokenPipes() {
   var signals = sigset_t()
   sigemptyset(&signals)

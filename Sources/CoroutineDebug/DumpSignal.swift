@@ -17,10 +17,10 @@ extension CoroutineDump {
   /// Writes a dump whenever the process gets a signal: `kill -QUIT`, or Control-\ in a terminal, whose usual effect on the
   /// process it replaces.
   ///
-  /// The handler does no more than write to a pipe. A thread of its own makes the dump, also when all others are busy,
-  /// blocked or hold locks, and takes the signal, should they block it. What can't be written, into a pipe that nobody reads
-  /// any more, is lost, and the process goes on. Calling it again for the same signal changes where the dumps go. A child by
-  /// `fork` ignores the signal.
+  /// The handler only writes to a pipe. A thread of its own makes the dump, also when all others are busy, blocked or
+  /// hold locks, and takes the signal, should they block it. What can't be written, into a pipe without a reader, is
+  /// lost, and the process goes on. Calling it again for the same signal changes where the dumps go. A child by `fork`
+  /// ignores the signal.
   ///
   /// The kernel mostly gives the signal to the main thread, and any handler ends a call that waits there, with EINTR. Most
   /// are restarted (SA_RESTART); `sleep`, `nanosleep`, `poll`, `select`, `epoll_wait` and those with a time limit return

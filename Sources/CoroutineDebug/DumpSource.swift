@@ -7,8 +7,8 @@ package protocol DumpSource: ~Copyable {
   /// What is missing from it that could be there, each in words.
   var warnings: [String] { get }
 
-  /// Passes each coroutine to `body`: without its frames, whose number in `stacks` it has. `between` is called after each
-  /// `batch`, when nobody is kept from running.
+  /// Passes each coroutine to `body`: without its frames, whose number in `stacks` it has. `between` is called after
+  /// each `batch`, when no coroutine is kept from running.
   mutating func readAll(
     batch: Int, between: (inout Self) throws -> Void, _ body: (CoroutineBacktrace) throws -> Void
   ) throws

@@ -222,7 +222,7 @@ extension CoroutineDump: CustomStringConvertible {
       stream.write("no coroutines\n")
       return
     }
-    // Equal frames get equal numbers here: who made the backtraces up has none.
+    // Equal frames get equal numbers here: backtraces that were not captured have none.
     var numbers: [[UInt]: Int] = [:]
     func number(_ frames: [CoroutineBacktrace.Frame]) -> Int {
       let count = numbers.count

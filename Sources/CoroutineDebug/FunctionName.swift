@@ -11,12 +11,12 @@ struct FunctionName {
   /// Whether the compiler made it, to call another one.
   let isThunk: Bool
 
-  /// Whom a function belongs to.
+  /// The code that a function belongs to.
   enum Owner {
     case program
     /// This library, or what its backend calls.
     case runtime
-    /// The code that calls it: a function of a library that everybody uses.
+    /// The code that calls it: a function of a library that all code uses.
     case caller
   }
 

@@ -17,7 +17,7 @@ enum Quiet {
   }
 }
 
-/// Whether nothing can happen any more, of which one look is not enough: a timer that has run out may not have woken anybody
+/// Whether nothing can happen any more. One look is not enough: a timer that has run out may not have woken a waiter
 /// yet, as its interrupt is late.
 struct Standstill {
   private var wasQuiet = false

@@ -3,7 +3,7 @@ import Context
 import Coroutine
 import Glibc
 
-/// Where the coroutines stand that run: each on a thread, on top of whoever resumed it there.
+/// Where the coroutines stand that run: each on a thread, on top of its resumer there.
 ///
 /// The calling thread's stacks lie still. Another thread's are copied while a signal's handler keeps it, some microseconds,
 /// and walked when it runs again: a walk takes locks that it might hold.
@@ -46,7 +46,7 @@ struct RunningStacks: ~Copyable {
   mutating func addOwn(_ registers: ContextRegisters, _ unwinder: borrowing Unwinder) {
     withUnsafeTemporaryAllocation(of: InspectedCoroutine.Segment.self, capacity: Self.deepest) { segments in
       let count = Inspection.followResumers(from: registers, into: segments)
-      // On no coroutine's stack it is nobody's.
+      // On no coroutine's stack it belongs to none.
       guard count > 0, segments[0].stack != nil else { return }
       var parts: [Part] = []
       for segment in segments[..<count] {
@@ -64,7 +64,7 @@ struct RunningStacks: ~Copyable {
     isAsked = false
   }
 
-  /// The stacks of the coroutine that has this one, and of those who resumed it. `nil` if it is not found running.
+  /// The stacks of the coroutine that has this one, and of its resumers. `nil` if it is not found running.
   mutating func find(_ stack: Stack, _ unwinder: borrowing Unwinder) -> Found? {
     if let found = known(stack) { return found }
     guard asksThreads, !isAsked else { return nil }

@@ -1,5 +1,5 @@
-/// The coroutines by who waits for whose end: each scope under its owner, its children under it; those that belong to no
-/// scope under their creator, as long as that lives.
+/// The coroutines by which waits for whose end: each scope under its owner, its children under it; those that belong to
+/// no scope under their creator, as long as that lives.
 struct ScopeTree {
   private struct Node {
     let label: String
@@ -17,7 +17,7 @@ struct ScopeTree {
   private var nodes: [UInt64: Node] = [:]
   private var places: [(id: UInt64, parentID: UInt64?, scope: CoroutineBacktrace.Scope?)] = []
 
-  /// Deeper than that nobody reads; and a list can be as deep as it is long.
+  /// A deeper tree is not readable; and a list can be as deep as it is long.
   private static let depthLimit = 32
   /// From so many siblings on, those without children that wait for the same are shown as one.
   private static let fewest = 4

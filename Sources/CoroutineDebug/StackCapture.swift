@@ -3,7 +3,7 @@ import Context
 import Coroutine
 import Glibc
 
-/// Reads the coroutines' stacks, as addresses: what has to be done while nobody may resume them.
+/// Reads the coroutines' stacks, as addresses: the part of the work during which they must not be resumed.
 struct StackCapture: ~Copyable, DumpSource {
   private(set) var stacks = StackTable()
   private var unwinder: Unwinder

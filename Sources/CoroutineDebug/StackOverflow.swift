@@ -45,7 +45,8 @@ private func overflownStack(_ overflow: overflow) -> Stack? {
   let (address, stackPointer) = (UInt(overflow.address), UInt(overflow.sp))
   let guarded = StackPool.liveStack(guardedAt: address)
   guard let own = ownStack(of: overflow.coroutine) else {
-    // Not a stray pointer of somebody who stands elsewhere. The stack pointer may be below the guard's end, in a large frame.
+    // Not the stray pointer of code that runs on another stack. The stack pointer may be below the guard's end, in a
+    // large frame.
     guard let guarded, guarded.contains(stackPointer) || guarded.guardRange.contains(stackPointer) else { return nil }
     return guarded
   }

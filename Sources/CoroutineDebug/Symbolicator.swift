@@ -105,7 +105,7 @@ package struct Symbolicator: ~Copyable {
     function?.isThunk == true && (file.map { $0.hasSuffix("<compiler-generated>") } ?? true)
   }
 
-  /// Whom a function belongs to, which may have no name: where a stack begins, the C library's has none.
+  /// The code that a function belongs to, which may have no name: where a stack begins, the C library's has none.
   private func owner(of function: FunctionName?, in image: String?) -> FunctionName.Owner {
     if let function, function.owner != .program { return function.owner }
     let file = image?.split(separator: "/").last ?? ""

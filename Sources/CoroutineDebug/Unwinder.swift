@@ -26,13 +26,14 @@ struct Unwinder: ~Copyable {
     coroutine_unwinder_destroy(pointer)
   }
 
-  /// Walks one stack, which ends at `top`, from a suspended context outwards. Returns how many addresses it wrote. Nobody may
-  /// make it go on meanwhile.
+  /// Walks one stack, which ends at `top`, from a suspended context outwards. Returns how many addresses it wrote. The
+  /// context must not go on meanwhile.
   func walk(_ registers: ContextRegisters, top: UInt, into buffer: UnsafeMutableBufferPointer<UInt>) -> Int {
     registers.withWords { coroutine_unwinder_walk(pointer, $0, top, buffer.baseAddress!, buffer.count) }
   }
 
-  /// The same where somebody may. The caller has to look whether that has happened: the result is nonsense then.
+  /// The same where the context may go on. The caller has to look whether that has happened: the result is nonsense
+  /// then.
   mutating func walkCopy(
     _ registers: ContextRegisters, top: UInt, into buffer: UnsafeMutableBufferPointer<UInt>
   ) -> Int {

@@ -1,10 +1,11 @@
 import Coroutine
 
-/// Who waits for whom, and who of them can never go on. Pure: what it is told need only be true at one moment.
+/// The graph of waiters and their wakers, and which of them can never go on. Pure: its input need only be true at one
+/// moment.
 ///
-/// A coroutine is stuck if its wait can only be ended by stuck ones: by the one that it waits for, by any of those that all
-/// have to do their part, by each of those of whom one would do. The largest set of coroutines that are stuck on account
-/// of each other is what is left when those are taken away, again and again, for whom there is somebody else.
+/// A coroutine is stuck if only stuck ones can end its wait: the one that it waits for; at least one of those that all
+/// have to do their part; or each of those of which one would do. The largest set of coroutines that are stuck on
+/// account of each other is found by elimination: those with another waker are taken away, again and again.
 struct WaitGraph {
   /// A coroutine that is suspended, and that no timer is going to wake.
   struct Node {
@@ -17,7 +18,7 @@ struct WaitGraph {
   private let nodes: [UInt64: Node]
   /// A scope's children, by its address.
   private let children: [UInt: [UInt64]]
-  /// Who waits at a place.
+  /// The waiters at a place.
   private let waiting: [UInt: [UInt64]]
   /// Those that can never go on, if what the graph was told holds for ever.
   private(set) var stuck: Set<UInt64>
@@ -30,7 +31,7 @@ struct WaitGraph {
     free(stuck.filter { !isStuck($0) })
   }
 
-  /// Somebody is not stuck after all; nor are those, then, who wait for it only.
+  /// A coroutine is not stuck after all; so those that wait only for it are not, either.
   mutating func free(_ id: UInt64) {
     if stuck.contains(id) { free([id]) }
   }
@@ -66,7 +67,7 @@ struct WaitGraph {
     case .scope(let scope): return children[scope, default: []].contains { stuck.contains($0) }
     case .any(let choices): return !choices.isEmpty && choices.allSatisfy { isStuck($0, at: place) }
     case .readers(let ids, let queued):
-      // Whoever gives up in the queue lets readers behind it in: nobody there must be able to.
+      // A waiter that gives up lets readers behind it in: none of the waiters may be able to.
       let others = waiting[place, default: []]
       return ids.contains { stuck.contains($0) } && others.count == queued && others.allSatisfy { stuck.contains($0) }
     }
@@ -99,7 +100,7 @@ struct WaitGraph {
 
   // MARK: Circles
 
-  /// A circle of coroutines, each of whom waits for the next, and the last one for the first.
+  /// A circle of coroutines, each of which waits for the next, and the last one for the first.
   struct Circle: Equatable {
     /// The one with the lowest number first.
     var members: [UInt64]
@@ -107,7 +108,7 @@ struct WaitGraph {
     var waiting: [UInt64]
   }
 
-  /// The circles in which the stuck ones wait, in the order of their lowest numbers. Everybody who is stuck is in one of
+  /// The circles in which the stuck ones wait, in the order of their lowest numbers. Each stuck coroutine is in one of
   /// them or waits for it.
   var circles: [Circle] {
     // Each goes on to one other, so that every way ends in a circle; `circle` is which one.
