@@ -18,10 +18,10 @@ struct CoroutineReader {
   private(set) var stacks = StackTable()
   private let frameLimit: Int
   private let readsPeaks: Bool
-  /// In nanoseconds of the timers' clock; `nil` where nobody knows what it was.
+  /// In nanoseconds of the timers' clock; `nil` where that time is not known.
   private let now: UInt64?
   private var arenas: [Arena] = []
-  /// Where the threads stand that run coroutines, and those who resumed them.
+  /// Where the threads stand that run coroutines, and their resumers.
   private var threads: [[Segment]] = []
   /// By the limit of a stack: the thread that stands on it, or on what it resumed, and where among that thread's segments.
   private var threadsOnStacks: [UInt64: (thread: Int, segment: Int)] = [:]
@@ -193,7 +193,7 @@ struct CoroutineReader {
     return bits & 1 << (slot % 64) != 0 && stack.limit <= address && address < stack.top ? stack : nil
   }
 
-  /// Whether nobody has written to its uppermost part: the block is there.
+  /// Whether its uppermost part, where the block is, was never written to.
   private func isBlank(_ stack: Stack) throws(Unreadable) -> Bool {
     for address in stride(from: stack.top - 2048, to: stack.top, by: 8) {
       guard try memory.word(address) == 0 else { return false }
@@ -240,8 +240,8 @@ struct CoroutineReader {
     return backtrace
   }
 
-  /// What is suspended, from where it stands to its own stack. In between are those of generators that run, each on behalf
-  /// of whoever is saved as its resumer.
+  /// The segments of what is suspended, from where it stands to its own stack. In between are those of generators that
+  /// run, each for the resumer that is saved in it.
   private func suspended(at registers: ContextRegisters?, on own: Stack) throws(Unreadable) -> [Segment] {
     var segments: [Segment] = []
     var next = registers
@@ -253,8 +253,8 @@ struct CoroutineReader {
     return segments
   }
 
-  /// The threads that stand on a stack of the pools', each with whoever resumed what it stands in, and so on, up to its own
-  /// stack: as `Inspection.followResumers`.
+  /// The threads that stand on a stack of the pools', each followed by its resumer, that one's resumer, and so on, up
+  /// to its own stack: as `Inspection.followResumers`.
   private func findThreads() -> [[Segment]] {
     (0..<coroutine_target_thread_count(memory.target)).compactMap { index in
       var words = [UInt](repeating: 0, count: 4)
@@ -271,7 +271,7 @@ struct CoroutineReader {
     }
   }
 
-  /// The coroutine that has this stack, with the generators that it runs, and those who resumed it. Empty if no thread stands
+  /// The coroutine that has this stack, with the generators that it runs, and its resumers. Empty if no thread stands
   /// there.
   private func running(on stack: Stack) throws(Unreadable) -> [Segment] {
     guard let (thread, own) = threadsOnStacks[stack.limit] else { return [] }
@@ -286,7 +286,7 @@ struct CoroutineReader {
   }
 
   private mutating func generator(_ block: UInt64, on stack: Stack) throws(Unreadable) -> CoroutineBacktrace? {
-    // One that runs is a part of whoever consumes it.
+    // One that runs is a part of its consumer.
     guard try registers(ofContext: block &+ layout.context_size) == nil, let own = try registers(ofContext: block)
     else { return nil }
     let id = try memory.word(block &+ layout.block_serial)
@@ -519,7 +519,8 @@ struct CoroutineReader {
     }
   }
 
-  /// Who has a lock, in words: `nil` for nobody. As `HolderPlace.name(of:)`, the name of one that does not run.
+  /// The holder of a lock, in words: `nil` if there is none. As `HolderPlace.name(of:)`, the name of one that does not
+  /// run.
   private func holder(_ word: UInt64, at place: UInt64) throws(Unreadable) -> String? {
     let holder = LockHolder(word: try memory.word(word) & ~1)
     let block = try memory.word(place)

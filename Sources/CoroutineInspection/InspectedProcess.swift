@@ -48,7 +48,7 @@ public struct InspectionError: Error, CustomStringConvertible {
   public enum Reason: Sendable, Hashable {
     /// There is no such process, or it has ended.
     case noProcess
-    /// It belongs to somebody else, or may not be debugged, or is being debugged already.
+    /// It belongs to another user, or may not be debugged, or is being debugged already.
     case notPermitted
     /// There is no coroutine runtime in it.
     case noRuntime
@@ -67,7 +67,7 @@ public struct InspectionError: Error, CustomStringConvertible {
   public let description: String
 
   init(_ reason: Reason, _ description: String) {
-    // It has paths in it, of a process that anybody may have made.
+    // It has paths in it, of a process that any user may have made.
     (self.reason, self.description) = (reason, description.onOneLine)
   }
 

@@ -79,7 +79,7 @@ extension InspectionError {
   }
 }
 
-/// What the kernel tells of a process to everybody.
+/// What the kernel tells every user of a process.
 private struct ProcessStatus {
   private let id: CInt
   private let lines: [Substring]
@@ -93,10 +93,10 @@ private struct ProcessStatus {
     lines.first { $0.hasPrefix(key + ":") }?.dropFirst(key.utf8.count + 1).drop { $0 == "\t" || $0 == " " }
   }
 
-  /// Nobody has asked for its end yet.
+  /// It has ended, and its parent has not collected it yet.
   var hasEnded: Bool { value("State")?.hasPrefix("Z") ?? true }
 
-  /// Who debugs it: the kernel tells the thread.
+  /// The process that debugs it: the kernel tells the thread.
   var tracer: CInt? {
     guard let thread = value("TracerPid").flatMap({ CInt($0) }), thread != 0 else { return nil }
     return ProcessStatus(thread).value("Tgid").flatMap { CInt($0) } ?? thread

@@ -8,7 +8,7 @@ final class TargetMemory {
   /// Nothing can be read there.
   struct Unreadable: Error {}
 
-  /// Names longer than that nobody gives.
+  /// No name is longer than that.
   private static var longestString: Int { 64 << 10 }
 
   init(_ target: OpaquePointer) { self.target = target }
