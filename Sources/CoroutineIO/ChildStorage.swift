@@ -84,7 +84,7 @@ final class ChildStorage: @unchecked Sendable {
     guard result == 0 || code == ESRCH else { throw IOError(operation: "kill", code: code, subject: name) }
   }
 
-  /// Nobody has it any more.
+  /// Its last handle is gone.
   func abandon() {
     guard lock.withLock({ end == nil }) else { return }
     if (try? reap()) ?? nil != nil { return }

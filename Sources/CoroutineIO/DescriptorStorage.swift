@@ -71,7 +71,7 @@ final class DescriptorStorage: Sendable {
     guard !isClosed else { throw DescriptorClosed(name) }
   }
 
-  /// In place of a wait in a child of `fork`, which nobody would end: an error, unless the descriptor is ready.
+  /// In place of a wait in a child of `fork`, which nothing would end: an error, unless the descriptor is ready.
   private func lookInChild(_ operation: WaitOperation) throws(IOError) {
     guard !number.isReady(Readiness(for: operation)) else { return }
     throw IOError(operation: "\(operation)", code: EBADF, subject: "\(name), the parent's, in a child of fork")

@@ -129,7 +129,8 @@ public struct UnixListener: StreamListener {
   /// another listener that begins in the same folder.
   ///
   /// - Parameters:
-  ///   - path: up to 107 bytes. Who may connect is decided by the permissions of the file (by the umask) and its folders.
+  ///   - path: up to 107 bytes. The permissions of the file (by the umask) and of its folders decide which users may
+  ///     connect.
   ///   - backlog: how many connections may wait for `accept`; the system has a limit of its own (somaxconn).
   /// - Throws: `InvalidAddress`; `IOError`, such as EADDRINUSE, EACCES, ENOENT.
   public init(path: String, backlog: Int = 4096) throws {

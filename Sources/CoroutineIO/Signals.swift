@@ -44,7 +44,7 @@ public enum Signals {
   }
 }
 
-/// Who wants which signals. One for the process, as its signals are.
+/// The subscribers of each signal. One for the process, as its signals are.
 // Unchecked: the lock guards the channels.
 private final class SignalReceivers: @unchecked Sendable {
   static let shared = Result { try SignalReceivers() }

@@ -48,7 +48,7 @@ struct SocketFile: Sendable {
     return file
   }
 
-  /// Whether a socket is there to which nobody listens.
+  /// Whether a socket is there without a listener.
   private static func isLeftBehind(_ path: String, _ address: SocketAddress) -> Bool {
     var status = stat()
     guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFSOCK else { return false }

@@ -3,7 +3,7 @@ import Coroutine
 import Glibc
 import Synchronization
 
-/// What the copies of a stream share: its descriptor, the bytes read ahead, and who reads and writes at this moment.
+/// What the copies of a stream share: its descriptor, the bytes read ahead, and the present reader and writer.
 ///
 /// The streams of this module have one each. A type of yours becomes a stream by having one, such as a serial line:
 ///

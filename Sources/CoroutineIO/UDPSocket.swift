@@ -45,8 +45,9 @@ public struct UDPSocket: Sendable {
     get throws { try descriptor.withFileDescriptor { try SocketSetup.localAddress(of: $0, name: descriptor.name) } }
   }
 
-  /// Gives the socket one peer: `send(_:)` sends to it, and datagrams of others are dropped. That nobody is there is an
-  /// `IOError` (ECONNREFUSED) of a later operation, where the peer's machine says so. Callable from any thread.
+  /// Gives the socket one peer: `send(_:)` sends to it, and datagrams of others are dropped. If no socket is open
+  /// there, and the peer's machine says so, a later operation throws an `IOError` (ECONNREFUSED). Callable from any
+  /// thread.
   ///
   /// - Throws: `InvalidAddress` for that of a Unix socket; `DescriptorClosed`; `IOError`.
   public func connect(to peer: SocketAddress) throws {
@@ -123,7 +124,7 @@ public struct UDPSocket: Sendable {
 public struct Datagram: Equatable, Sendable {
   /// What was sent, or its beginning.
   public let bytes: [UInt8]
-  /// Who has sent it.
+  /// The address that it came from.
   public let sender: SocketAddress
   /// How many bytes were sent.
   public let length: Int

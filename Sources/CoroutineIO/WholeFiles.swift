@@ -34,7 +34,7 @@ extension File {
     }
   }
 
-  /// Puts a file with these bytes in the place of the one at a path: whoever opens it finds all of the old bytes or all of the
+  /// Puts a file with these bytes in the place of the one at a path: a reader finds all of the old bytes or all of the
   /// new ones, also after a crash of the program.
   ///
   /// The bytes are written to a new file in the same folder, which then gets the name. It has the rights of the old file. If
