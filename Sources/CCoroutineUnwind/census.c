@@ -66,13 +66,13 @@ static bool has_descriptor(const char *kind) {
 // A process that has forked, or came of a fork, or was started with eventfds: another one has the same, or handed them on
 // before it ended.
 static atomic_bool has_forked;
-static pid_t loaded_in;  // for a fork that asked nobody
+static pid_t loaded_in;  // for a fork that calls no handlers
 static void note_fork(void) { atomic_store(&has_forked, true); }
 
 __attribute__((constructor)) static void at_load(void) {
   loaded_in = getpid();
   pthread_atfork(NULL, note_fork, note_fork);
-  // An eventfd that the process was started with, whoever started it has too.
+  // If the process was started with an eventfd, its parent has it too.
   if (has_descriptor("anon_inode:[eventfd]")) note_fork();
 }
 
@@ -117,7 +117,7 @@ static bool is_idle_timer(unsigned long descriptor) {
   return read_information(descriptor, text, sizeof text) && strstr(text, "it_value: (0, 0)");
 }
 
-// Whether an epoll set has nothing in it that anybody else could make ready: events of the process, timers that are off.
+// Whether no other process could make anything in an epoll set ready: events of the process, timers that are off.
 static bool is_private_set(struct census *census, unsigned long descriptor) {
   char text[4096];
   if (!read_information(descriptor, text, sizeof text) || strlen(text) == sizeof text - 1) return false;
@@ -157,8 +157,8 @@ static bool is_in_library(const void *address, const char *library) {
   return dladdr(address, &info) && info.dli_fname && strstr(info.dli_fname, library);
 }
 
-// A handler that may wake somebody: whoever sends the signal is not to be seen. Not those of signals that come of what a
-// thread itself does at that moment, nor those that are known to wake nobody.
+// A handler that may wake a thread: the sender of the signal can't be seen. Left out are signals that come of what a
+// thread itself does at that moment, and handlers that are known to wake no thread.
 static int signal_with_handler(void) {
   for (int signal = 1; signal < NSIG; signal++) {
     switch (signal) {
@@ -189,7 +189,7 @@ static const char *in_futex(const unsigned long *arguments, const void *idle_mar
     case FUTEX_LOCK_PI: break;
     default: return "waits in a system call";
   }
-  // pthread_join's may be shared, though nobody else has the memory.
+  // pthread_join's may be shared, though no other process has the memory.
   if (!(operation & FUTEX_PRIVATE_FLAG) && !is_private_memory(arguments[0])) return "waits for another process";
   if (arguments[3] == 0 || arguments[4] == (unsigned long)idle_mark || is_dispatchs_own(arguments[0])) return NULL;
   return "waits until a deadline";
@@ -323,9 +323,9 @@ bool coroutine_census_is_quiet(const void *idle_mark, bool (*is_still)(void), st
   struct seen *first = calloc(2 * most_threads, sizeof *first), *second = first + most_threads;
   if (!first) return tell(activity, 0, "there is no memory to look at the threads");
   size_t count, same;
-  // Who waited at both looks, and has not run in between, waited at any moment between them. When the second list is made
-  // nobody is missing in the first one but who has ended by then: so at that moment all wait. What a thread may have prepared
-  // before is asked for after it; what is asked for in a look, in the second one again.
+  // A thread that waited at both looks, and has not run in between, waited at any moment between them. The first list
+  // has all threads that live when the second one is made: so at that moment all wait. What a thread may have prepared
+  // before is looked for after that moment; what is looked for in a look, again in the second one.
   bool is_quiet = list(first, &count, activity) && look_at_all(&census, first, count, false, activity) &&
                   list(second, &same, activity) && are_same(first, count, second, same, activity) &&
                   (is_still() || tell(activity, 0, "a timer is armed")) && has_no_handler(activity) &&

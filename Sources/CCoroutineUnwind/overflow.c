@@ -40,8 +40,8 @@ static pid_t reporter_of;  // the process that has the reporter: a child made by
 
 static void say(const char *text) { (void)!write(STDERR_FILENO, text, strlen(text)); }
 
-// Asks the reporter, and waits for it, but not for ever: it allocates, and the fault may have hit somebody who holds the
-// allocator's lock.
+// Asks the reporter, and waits for it, but not for ever: it allocates, and the faulting thread may hold the allocator's
+// lock.
 static void ask(void) {
   uint64_t one = 1;
   struct pollfd answer = {.fd = answers, .events = POLLIN};
@@ -64,7 +64,7 @@ static void set_told(void) {
   futex(FUTEX_WAKE, INT_MAX, NULL);
 }
 
-// Any fault ends the process, and one mistake may hit several threads at once: whoever comes second leaves the first one the
+// Any fault ends the process, and one mistake may hit several threads at once: the second one leaves the first one the
 // time for its report. The reporter's own fault can't wait for itself.
 static void wait_until_told(void) {
   if (atomic_load(&progress) != asked || gettid() == atomic_load(&reporter) || reporter_of != getpid()) return;

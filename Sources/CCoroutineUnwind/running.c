@@ -44,8 +44,8 @@ static void leave(void *value) {
 static void make_key(void) { pthread_key_create(&key, leave); }
 
 void coroutine_running_enter_thread(void) {
-  // Threads of Dispatch block all signals, and so do those that they make. As long as nobody has a handler for this one it
-  // has no effect where it is not blocked.
+  // Threads of Dispatch block all signals, and so do those that they make. As long as there is no handler for this one
+  // it has no effect where it is not blocked.
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGURG);
@@ -96,8 +96,9 @@ size_t coroutine_running_threads(struct running_thread *threads, size_t capacity
 
 // MARK: The question
 
-// Who may write to `question`: in `idle` and `asked` who asks, in `answering` the thread that was asked; that stands still in
-// `held`. The two low bits of `state`; above them is the question's number: whoever was let go may learn of it late.
+// The only writer of `question`: in `idle` and `asked` the thread that asks, in `answering` the thread that was asked,
+// which then stands still in `held`. The phase is in the two low bits of `state`. Above them is the question's number:
+// a thread that was let go may learn of it late.
 enum { idle, asked, answering, held, phases };
 
 static struct {
@@ -135,8 +136,8 @@ static void handle(int signal, siginfo_t *info, void *context) {
   }
   int saved = errno;
   uint32_t state = atomic_load(&question.state), number = state - state % phases;
-  // Too late: nobody waits for the answer any more. Or another question has been asked, of this thread too: it is answered,
-  // and what was its own signal comes too late then.
+  // Too late: the asker no longer waits for the answer. Or another question has been asked, of this thread too: it is
+  // answered, and the signal of that question then comes too late.
   if (state % phases == asked && atomic_load(&question.thread) == gettid() &&
       atomic_compare_exchange_strong(&question.state, &state, number + answering)) {
     coroutine_signals_registers(context, question.registers);

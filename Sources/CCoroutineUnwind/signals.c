@@ -22,7 +22,7 @@ static _Atomic pid_t waiting_thread;
 pid_t coroutine_signals_waiting_thread(void) { return atomic_load(&waiting_thread); }
 
 static void handle(int signal) {
-  // A child by fork has the same pipe, and nobody of its own who reads it: the parent would make the dump.
+  // A child by fork has the same pipe, but no reader of its own: the parent would make the dump.
   if (getpid() != owner) return;
   int saved = errno;
   // A byte a signal: a pipe keeps their order, and which they were.

@@ -30,7 +30,7 @@ struct unwinder *coroutine_unwinder_create(void) {
 
 void coroutine_unwinder_destroy(struct unwinder *unwinder) { free(unwinder); }
 
-// Reads a word of a stack. A sanitizer would take the thread that pushed it for somebody who races with this one.
+// Reads a word of a stack. Without this attribute a sanitizer would report a race with the thread that pushed it.
 __attribute__((disable_sanitizer_instrumentation, noinline)) static uintptr_t word_at(uintptr_t address) {
   return *(const uintptr_t *)address;
 }
@@ -69,7 +69,7 @@ enum { frame_pointer = UNW_AARCH64_X29, base_register = UNW_AARCH64_X19 };
 #endif
 
 static uintptr_t register_of(unw_cursor_t *cursor, unw_regnum_t number) {
-  unw_word_t value = 0;  // stays 0 where nobody knows it
+  unw_word_t value = 0;  // stays 0 where it is not known
   unw_get_reg(cursor, number, &value);
   return value;
 }

@@ -1,8 +1,8 @@
-// Where threads stand that run coroutines: each is asked by a signal, and stands still in its handler until its stacks were
-// copied. Nothing is asked of anybody unless a dump asks for it.
+// Where threads stand that run coroutines: each is asked by a signal, and stands still in its handler until its stacks
+// were copied. No thread is interrupted unless a dump asks for it.
 //
-// The signal is SIGURG: nobody needs it but those who read urgent data of sockets, and whoever gets one unasked has to put
-// up with it in any case. What was to happen at it still happens at those of others.
+// The signal is SIGURG: only readers of urgent data of sockets need it, and a program has to put up with one that comes
+// unasked in any case. A SIGURG of another sender still reaches the program's handler.
 #pragma once
 
 #include <stdbool.h>

@@ -22,7 +22,7 @@ pid_t coroutine_signals_waiting_thread(void);
 struct sigaction;
 bool coroutine_signals_handles(const struct sigaction *action);
 
-// What a handler is given as its `context`: the pc, sp, fp and base register of whoever was interrupted.
+// Reads a handler's `context` argument: the pc, sp, fp and base register of the interrupted code.
 void coroutine_signals_registers(const void *context, uintptr_t registers[4]);
 
 // MARK: Overflows of coroutines' stacks
@@ -39,7 +39,7 @@ struct overflow {
 // report, on a thread that is made here. False if the system refuses, as errno tells.
 bool coroutine_overflow_install(bool (*is_overflow)(const struct overflow *), void (*report)(const struct overflow *));
 
-// Whether that is what the thread reads that makes the report: it lets nobody go on.
+// Whether that descriptor is the one that the report's thread reads: that thread wakes no other one.
 bool coroutine_overflow_waits_at(int descriptor);
 
 // Gives the calling thread a stack for signal handlers, unless it has one that is large enough. Does nothing the second

@@ -1,7 +1,7 @@
 // Backtraces of stacks on which nothing runs, by libunwind: the one place that needs it.
 //
-// libunwind.so brings its own _Unwind_* functions, which take the place of libgcc's in the whole process. So it is
-// linked by those who ask for backtraces, and by nobody else.
+// libunwind.so brings its own _Unwind_* functions, which take the place of libgcc's in the whole process. So only
+// programs that ask for backtraces link it.
 #pragma once
 
 #include <stdbool.h>
@@ -22,8 +22,9 @@ void coroutine_unwinder_destroy(struct unwinder *unwinder);
 // stack must stay suspended meanwhile, and its frames must have call frame information, as those of C and Swift do.
 //
 // Writes one address a frame, innermost first, at most `capacity`, and returns how many. Each is a return address: the
-// instruction that it stands for lies *before* it. So it is for a context that never ran too, whose first instruction
-// is still to come: its address is one too high, lest it be taken for the end of the function before.
+// instruction that it stands for lies *before* it. This holds for a context that never ran, too, whose first
+// instruction is still to come: its address is one too high, so that it is not taken for the end of the function
+// before.
 //
 // Allocates nothing. Takes the loader's lock, and libunwind's, at an address that is new to it.
 size_t coroutine_unwinder_walk(struct unwinder *unwinder, const uintptr_t registers[4], uintptr_t top, uintptr_t *addresses,
