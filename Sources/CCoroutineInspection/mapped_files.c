@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The files that a core file says were mapped. The kernel leaves out mostly what the memory has from files, as they are there
-// still: it is read from these files. But a core file may name any file of this system, that of a secret, too. So a file is
-// opened only where the core file itself holds the header of an ELF image that was mapped from it, and it is read only if it
-// is that same build. What no header proves is not memory, and where code is missed, that is told.
+// The files that a core file says were mapped. The kernel mostly leaves out the memory that came from files: this reads
+// it from these files. But a core file may name any file of this system, also one with secrets. So a file is opened
+// only where the core file itself holds the header of an ELF image that was mapped from it, and it is read only if it
+// is that same build. What no header proves is not memory, and where code is missing, the target says so.
 
 // One mapping of a file.
 struct mapping {

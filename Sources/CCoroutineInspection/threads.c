@@ -24,8 +24,8 @@ static bool is_known(const struct target *target, pid_t thread) {
 
 // MARK: Threads out of reach
 
-// Whoever waits in the kernel for a child by vfork, or for a disk, stands only when that is over, which may be never; and as
-// long as it does not, all that stand already would.
+// A thread that waits in the kernel for a child by vfork, or for a disk, stops only when that is over, which may be
+// never. Until then all threads that have stopped already would stand still.
 enum { stop_milliseconds = 1000 };
 
 static int64_t now(void) {
@@ -53,7 +53,8 @@ static bool is_out_of_reach(pid_t process, pid_t thread) {
   return end && strncmp(end, ") D", 3) == 0;
 }
 
-// Waits until all threads can be reached, before any is stopped: nobody stands still for it. False if one can't in time.
+// Waits until all threads can be reached, before any is stopped: no thread stands still for it. False if one can't in
+// time.
 static bool wait_for_reach(pid_t process) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/task", process);
@@ -125,7 +126,7 @@ static bool stop_those_found(struct target *target, DIR *tasks, int *code) {
   struct dirent *entry;
   while (*code != ETIMEDOUT && (entry = readdir(tasks))) {
     pid_t id = (pid_t)atoi(entry->d_name);
-    // A thread that ends can't be stopped any more (ESRCH, EPERM), the first one too: it matters if nobody could be.
+    // A thread that ends can't be stopped any more (ESRCH, EPERM), the first one too: it matters if none could be.
     if (id > 0 && !is_known(target, id) && !stop_thread(target, id)) *code = errno;
   }
   return target->thread_count > count;

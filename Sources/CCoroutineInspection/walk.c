@@ -133,7 +133,7 @@ static bool read_word(void *context, uintptr_t address, uintptr_t *word) {
 }
 
 static uintptr_t register_of(unw_cursor_t *cursor, unw_regnum_t number) {
-  unw_word_t value = 0;  // stays 0 where nobody knows it
+  unw_word_t value = 0;  // stays 0 where it is not known
   unw_get_reg(cursor, number, &value);
   return value;
 }

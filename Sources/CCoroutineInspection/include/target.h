@@ -70,8 +70,8 @@ struct target_image {
 size_t coroutine_target_image_count(const struct target *target);
 const struct target_image *coroutine_target_image_at(const struct target *target, size_t index);
 
-// The value of the ELF note with this owner and type, which is the distance to an address: that address. 0: none has it.
-// `*index` is the image to begin with, and becomes the one behind that which has it.
+// The value of the ELF note with this owner and type, which is the distance to an address: that address. 0: no image
+// has it. `*index` is the image to begin with, and becomes the one behind the image that has it.
 uint64_t coroutine_target_find_note(struct target *target, const char *owner, uint32_t type, size_t *index);
 
 // MARK: Stacks
