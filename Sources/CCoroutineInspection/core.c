@@ -96,7 +96,7 @@ static bool measure(const Elf64_Phdr *parts, uint64_t count, uint64_t size, uint
   return notes <= size || *wants > size;
 }
 
-// Reads the list of what is there, checks that it is, and reads the notes.
+// Reads the list of what the file contains, checks that it does, and reads the notes.
 static bool read_core(struct target *target, int file, uint64_t size, struct notes *notes, enum target_failure *failure,
                       uint64_t *wants) {
   Elf64_Ehdr header;
@@ -159,7 +159,7 @@ struct target *coroutine_target_open_core(const char *core, const char *executab
   bool is_open = file >= 0 && fstat(file, &status) == 0;
   if (is_open) {
     *has = (uint64_t)status.st_size;
-    // Not as long as it says, which may be nothing but a hole.
+    // Not the size that the file claims, most of which may be a hole.
     coroutine_target_set_budget(target, (uint64_t)status.st_blocks * 512);
     is_open = read_core(target, file, *has, &notes, failure, wants);
   }

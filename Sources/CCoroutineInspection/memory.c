@@ -159,7 +159,7 @@ bool coroutine_target_read(struct target *target, uint64_t address, void *to, si
     if (target->cache->address[slot] != page) {
       target->cache->address[slot] = 1;
       if (!spend(target, page_size)) return false;
-      // A page of which only a part is in a file is read as far as it is asked for, and not kept.
+      // A page of which only a part is in a file is read only as far as needed, and not kept.
       if (!read_uncached(target, page, target->cache->bytes[slot], page_size)) {
         if (!read_uncached(target, address, bytes, part)) return false;
         goto next;

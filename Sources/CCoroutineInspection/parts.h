@@ -1,4 +1,4 @@
-// What a target is made of: between the files of this folder.
+// The parts of a target: shared between the files of this folder.
 #pragma once
 
 #include "include/target.h"
@@ -43,7 +43,7 @@ struct target {
   int *files;
   size_t file_count, file_capacity;
 
-  // Of a core file: where there is code, in the order of the addresses. Whose files are missed is told.
+  // Of a core file: where there is code, in the order of the addresses, to report files that are missing.
   struct code *code;
   size_t code_count, code_capacity;
 
@@ -63,7 +63,8 @@ struct target {
   struct walker *walker;
 };
 
-// Sets the budget of a target that has so many bytes: those that a file takes on its disk, or that a process has touched.
+// Sets the budget of a target from its size in bytes: those that a file takes on its disk, or that a process has
+// touched.
 void coroutine_target_set_budget(struct target *target, uint64_t size);
 
 // Makes room for one more element, as CCoroutineUnwind's `make_room` does for its own.
@@ -83,8 +84,8 @@ pid_t coroutine_threads_standing(const struct target *target);
 // Adds a thread; false without memory.
 bool coroutine_threads_add(struct target *target, struct stopped_thread thread);
 
-// Takes what is needed of a thread's general registers, as the kernel writes them to core files and to tracers: pc, sp, fp
-// and the base register.
+// Takes pc, sp, fp and the base register out of a thread's general registers, as the kernel writes them to core files
+// and to tracers.
 struct user_regs_struct;
 void coroutine_threads_pick_registers(const struct user_regs_struct *general, uintptr_t registers[4]);
 

@@ -41,8 +41,8 @@ static bool add_images(struct target *target) {
     bool is_executable = knows_executable && strcmp(mapped, executable) == 0;
     bool is_kernels = *mapped != '/';
     coroutine_target_trim_path(mapped);
-    // The first name leads to the file that runs, also if another one has taken its place. To libraries only the kernel's
-    // privileged have such a way: what has the name, perhaps in a container, may be another one.
+    // The first name leads to the file that runs, also if another one has taken its place. For libraries only
+    // privileged processes have such a way: the file of that name, perhaps in a container, may be another one.
     if (is_executable)
       snprintf(file, sizeof file, "%s", executable_path);
     else

@@ -73,8 +73,8 @@ static bool wait_for_reach(pid_t process) {
   return are_all;
 }
 
-// Waits until a thread that was interrupted stands. False if it has ended, or, as `errno` tells, is out of reach for long; one
-// that only gets no processor is waited for.
+// Waits until a thread that was interrupted has stopped. False if it has ended, or, as `errno` tells, is out of reach
+// for long; one that only gets no processor is waited for.
 static bool wait_for_stop(pid_t process, struct stopped_thread *thread) {
   int status, times = 0;
   pid_t found;
@@ -105,8 +105,8 @@ bool coroutine_threads_add(struct target *target, struct stopped_thread thread) 
   return true;
 }
 
-// False with ETIMEDOUT: it has not come to stand, and is let go when the thread that asked ends. Only where it got out of
-// reach between the look and this.
+// False with ETIMEDOUT: it has not stopped, and is released when the thread that traces it ends. Only where it got out
+// of reach between the look and this.
 static bool stop_thread(struct target *target, pid_t id) {
   if (!make_room(target)) {
     errno = ENOMEM;

@@ -139,7 +139,7 @@ static uintptr_t register_of(unw_cursor_t *cursor, unw_regnum_t number) {
 }
 
 // The caller of any frame. `is_suspended`: it stands in front of the instruction at pc, and has not called there.
-// `is_interrupted`: nor does it stand where calls return, of which something could be learnt.
+// `is_interrupted`: it does not stand at a return address either, about which more would be known.
 static bool step(struct target *target, struct place *place, uintptr_t top, bool is_suspended, bool is_interrupted) {
   const struct place here = *place;
   struct walk walk = {target, here};
@@ -156,8 +156,8 @@ static bool step(struct target *target, struct place *place, uintptr_t top, bool
   return plain_frames_stepped(&target->walker->frames, &here, place, has_caller, top, read_word, target);
 }
 
-// Whether anything tells how to get from here to the caller. Not where the code is in a file that is missing, or that is
-// another build: libunwind would guess, and take any word of the stack for a caller.
+// Whether there is information about how to get from here to the caller. Not where the code is in a file that is
+// missing, or that is another build: libunwind would guess, and take any word of the stack for a caller.
 static bool is_walkable(struct target *target, uintptr_t pc, bool *is_cut) {
   uint8_t byte;
   struct walk walk = {.target = target};

@@ -97,8 +97,8 @@ int coroutine_system_membarrier(void) {
   return syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0 ? 0 : -errno;
 }
 
-// When glibc frees a block that had a mapping of its own, it takes its size for one that comes and goes: it keeps up to
-// twice as much at the end of a heap from then on, where 128 KiB are the default. (Setting that by `mallopt` would also end
+// When glibc frees a block that had a mapping of its own, it takes its size for one that comes and goes: from then on
+// it keeps up to twice as much at the end of a heap. The default is 128 KiB. (Setting that by `mallopt` would also end
 // the adjustment.)
 void coroutine_system_keep_freed_memory(size_t bytes) {
   void *block = malloc(bytes);

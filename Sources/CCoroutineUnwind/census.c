@@ -63,8 +63,8 @@ static bool has_descriptor(const char *kind) {
 
 // MARK: Eventfds
 
-// A process that has forked, or came of a fork, or was started with eventfds: another one has the same, or handed them on
-// before it ended.
+// A process that has forked, or was made by a fork, or was started with eventfds: another process has the same ones, or
+// handed them on before it ended.
 static atomic_bool has_forked;
 static pid_t loaded_in;  // for a fork that calls no handlers
 static void note_fork(void) { atomic_store(&has_forked, true); }
@@ -99,8 +99,8 @@ struct census {
   enum { unknown, own, others } eventfds;  // asked once in a look, and only if there is an eventfd
 };
 
-// An eventfd that only threads of this process can write to, unless it was handed to another one over a socket, or to a driver:
-// a child would have it too, or whatever program it runs.
+// An eventfd that only threads of this process can write to, unless it was handed to another process over a socket, or
+// to a driver: a child, or any program that it runs, would have it too.
 static bool is_own_eventfd(struct census *census, unsigned long descriptor) {
   if (!is_kind(descriptor, "anon_inode:[eventfd]")) return false;
   char text[512];
@@ -167,7 +167,7 @@ static int signal_with_handler(void) {
       default: break;
     }
     struct sigaction action;
-    // Those of the C library itself can't be asked for.
+    // The C library does not report the handlers of its own signals.
     if (sigaction(signal, NULL, &action) != 0 || coroutine_signals_handles(&action) || coroutine_running_handles(&action)) continue;
     // The two ways to write a handler lie in the same place.
     if (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN) continue;

@@ -143,7 +143,7 @@ static void find_line(const struct debug_unit *unit, uint64_t address, uint64_t 
   Dwarf_Line *line = dwarf_onesrcline(unit->lines, low - 1);
   if (ends_sequence(line)) return;
   const char *file = dwarf_linesrc(line, NULL, NULL);
-  // No line: the compiler made this code for what comes next, as it makes a loop's call of `next()`.
+  // No line: the compiler made this code for the line that follows, as it makes a loop's call of `next()`.
   for (size_t next = low; line_number(line) == 0 && next < unit->line_count; next++) {
     Dwarf_Line *following = dwarf_onesrcline(unit->lines, next);
     if (ends_sequence(following) || line_address(unit, next) >= function_end) break;

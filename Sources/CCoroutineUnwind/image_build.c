@@ -34,7 +34,7 @@ struct coroutine_image_build coroutine_image_build(const Elf64_Phdr *headers, si
   for (size_t i = 0; i < count; i++) {
     uint32_t type = headers[i].p_type;
     if (type == PT_LOAD || type == PT_DYNAMIC || type == PT_GNU_EH_FRAME) {
-      // Not where in the file they lie: that changes with what is stripped.
+      // Not where in the file they lie: stripping changes that.
       build.layout = hashed(build.layout, type);
       build.layout = hashed(build.layout, headers[i].p_vaddr);
       build.layout = hashed(build.layout, headers[i].p_memsz);

@@ -136,8 +136,8 @@ size_t coroutine_symbols_find(struct symbols *symbols, uintptr_t return_address,
   }
   *found_in = (struct symbol_image){image->path, return_address - image->shift};
   size_t count = coroutine_debug_info_find(&image->info, address - image->shift, found);
-  // Of functions that several object files have copies of, as specialisations of generic ones, the linker keeps all and
-  // names one. Assembly, and what was built without debug information, is in the symbol table alone.
+  // If several object files have copies of a function, such as specialisations of generic ones, the linker keeps all
+  // and names one. Assembly, and code that was built without debug information, is in the symbol table alone.
   const char *name = coroutine_elf_file_function(&image->elf, address - image->shift);
   if (name) found[count - 1].function = name;
   return count;

@@ -117,8 +117,8 @@ static size_t walk(struct unwinder *unwinder, const struct place *start, uintptr
   while (place.pc != 0 && place.sp >= previous && place.sp < top && count < capacity) {
     previous = place.sp;
     addresses[count++] = place.pc;
-    // What is known of a frame is known of it at a return address: whether the one that was interrupted has made its frame
-    // pointer yet, only its call frame information tells.
+    // What is known of a function's frames holds at return addresses. Whether an interrupted function has made its
+    // frame pointer yet, only its call frame information tells.
     bool is_known = !(is_interrupted && count == 1) &&
                     plain_frames_step(&unwinder->frames, &place, top, read_word, NULL);
     if (!is_known && !step(unwinder, &place, top, count == 1, !copy)) break;
@@ -134,8 +134,8 @@ size_t coroutine_unwinder_walk(struct unwinder *unwinder, const uintptr_t regist
                      size_t capacity) {
   const struct place start = {registers[0], registers[1], registers[2], registers[3]};
   size_t count = walk(unwinder, &start, top, NULL, false, addresses, capacity);
-  // Only the backend's first function, and one below it where the stack ends, are on a stack that was never run on: no
-  // others need to be asked, which takes a while.
+  // On a stack that was never run on the walk finds only the backend's first function and, where the stack ends, one
+  // below it. Longer walks are spared this look, which takes a while.
   if (count == 1 || count == 2) addresses[0] += is_start_of_function(unwinder, &start);
   return count;
 }

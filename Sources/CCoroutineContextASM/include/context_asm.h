@@ -20,8 +20,8 @@
 #error "CCoroutineContextASM has no assembly for this architecture. Choose another backend: --traits Boost or --traits Ucontext (SwiftPM), -DCONTEXT_BACKEND=boost or ucontext (CMake)."
 #endif
 
-// For readers of another process: where a suspended context holds pc, sp, fp and the base register (~0: it does not), and
-// the word that is 0 in a destroyed one. Offsets; returns 0 where they can't be told.
+// For readers of another process: where a suspended context holds pc, sp, fp and the base register (~0: it does not),
+// and the word that is 0 in a destroyed one. Offsets; returns 0 where they are not known.
 static inline int context_asm_layout(uintptr_t registers[4], uintptr_t *live, int *is_indirect) {
   registers[0] = offsetof(struct context_asm, pc);
   registers[1] = offsetof(struct context_asm, sp);

@@ -100,7 +100,7 @@ struct context_asm_arrival {
   uintptr_t mark;
 };
 
-// Saves the running side in `from`, goes on where `to` was suspended, and hands `word` over, with a mark beside it.
+// Saves the running side in `from`, goes on where `to` was suspended, and hands `word` over, and a mark with it.
 static inline __attribute__((always_inline)) struct context_asm_arrival context_asm_switch_marked(
     struct context_asm *from, struct context_asm *to, uintptr_t word, uintptr_t mark) {
   // LLVM takes a function that makes no call for a leaf, and leaves out the frame record that walkers need: ask for it.
@@ -188,8 +188,8 @@ static inline int context_asm_registers(const struct context_asm *context, uintp
   return 1;
 }
 
-// From here on the context holds nothing: it owns no memory, what is left is to make unwinders, and a switch to it by
-// mistake, end at address 0.
+// From here on the context holds nothing. It owns no memory, so destroying it only makes unwinders, and a switch to it
+// by mistake, end at address 0.
 static inline void context_asm_destroy(struct context_asm *context) { context->pc = 0; }
 
 #endif

@@ -123,7 +123,7 @@ static inline __attribute__((always_inline)) struct context_asm_arrival context_
   return (struct context_asm_arrival){word, pair, mark};
 }
 
-// And from `pair[0]` to `pair[1]`, back to the resumer, with a mark beside the word.
+// And from `pair[0]` to `pair[1]`, back to the resumer, with a mark in addition to the word.
 static inline __attribute__((always_inline)) uintptr_t context_asm_leave(struct context_asm *pair, uintptr_t word,
                                                                          uintptr_t mark) {
   // Loaded by the compiler, which then has it for a caller that asks whether there is a resumer.
@@ -178,8 +178,8 @@ static inline int context_asm_registers(const struct context_asm *context, uintp
   return 1;
 }
 
-// From here on the context holds nothing: it owns no memory, what is left is to make unwinders, and a switch to it by
-// mistake, end at address 0.
+// From here on the context holds nothing. It owns no memory, so destroying it only makes unwinders, and a switch to it
+// by mistake, end at address 0.
 static inline void context_asm_destroy(struct context_asm *context) { context->pc = 0; }
 
 #endif

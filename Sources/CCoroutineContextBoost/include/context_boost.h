@@ -12,8 +12,8 @@
 //     +24  entry                  the entry function, before the first switch to it
 //
 // Boost's two symbols are declared by hand: a build in which this backend is not chosen needs no header of Boost's.
-// Preserved: what the System V ABI preserves across a call, but for the rounding mode and its like (mxcsr, the x87 control
-// word), which are the thread's.
+// Preserved: what the System V ABI preserves across a call, except the rounding mode and other control state (mxcsr,
+// the x87 control word), which is the thread's.
 #pragma once
 
 #include <stdint.h>

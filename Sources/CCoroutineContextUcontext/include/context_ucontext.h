@@ -50,8 +50,8 @@ static inline __attribute__((always_inline)) struct context_ucontext_arrival con
 // nothing, for a destroyed one. One that never ran stands at its entry.
 int context_ucontext_registers(const struct context_ucontext *context, uintptr_t registers[4]);
 
-// For readers of another process: where a suspended context holds pc, sp, fp and the base register, and the word that is 0
-// in a destroyed one. Offsets; returns 0 where they can't be told.
+// For readers of another process: where a suspended context holds pc, sp, fp and the base register, and the word that
+// is 0 in a destroyed one. Offsets; returns 0 where they are not known.
 int context_ucontext_layout(uintptr_t registers[4], uintptr_t *live, int *is_indirect);
 
 // From here on the context holds nothing: it owns no memory.

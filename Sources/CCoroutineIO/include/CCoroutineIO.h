@@ -22,11 +22,12 @@
 /// A new epoll set, closed on exec.
 int coroutine_io_epoll_create(void);
 
-/// Enters a descriptor: all events, each told once when it comes (EPOLLET), with `data`. Or takes one out.
+/// Enters a descriptor, with `data`: the set reports all its events, each once when it comes (EPOLLET). Or takes one
+/// out.
 int coroutine_io_epoll_add(int set, int descriptor, uint64_t data);
 int coroutine_io_epoll_remove(int set, int descriptor);
 
-/// Enters an eventfd, which is told as long as it is not zero.
+/// Enters an eventfd, which the set reports as long as it is not zero.
 int coroutine_io_epoll_add_wake(int set, int descriptor, uint64_t data);
 
 /// Waits for events, `nanoseconds` at most; a negative number: without a limit. Returns how many there are; 0 also where a
@@ -52,7 +53,7 @@ bool coroutine_io_is_ready(int descriptor, bool to_write);
 /// Closes; an interrupted call has closed too.
 void coroutine_io_close(int descriptor);
 
-/// `ECONNRESET` for its number; NULL for what is none.
+/// `ECONNRESET` for its number; NULL if the number is none of an error.
 const char *_Nullable coroutine_io_error_name(int code);
 
 /// `errno` of the calling thread, after a call that said -1.

@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-// Each signal that comes from here on is noted, and a byte written to `wake`, which does not block. Before the first
-// `catch`, once.
+// From here on each signal that comes is recorded, and a byte is written to `wake`, which does not block. Before the
+// first `catch`, once.
 void coroutine_io_signals_begin(int wake);
 
 // Notes a signal instead of what it did before. -1 with `errno`.

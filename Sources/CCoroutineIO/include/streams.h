@@ -12,7 +12,8 @@ int coroutine_io_accept(int listener, struct sockaddr *address, socklen_t *lengt
 // pipe2: neither end blocks, and both are closed by exec.
 int coroutine_io_pipe(int ends[2]);
 
-// writev that never raises SIGPIPE, whatever the program does with that signal. For what is no socket: those have a flag.
+// writev that never raises SIGPIPE, whatever the program does with that signal. For descriptors that are not sockets:
+// those have a flag.
 ssize_t coroutine_io_write_quietly(int descriptor, const struct iovec *pieces, int count);
 
 // -1, with `errno` set: for what stands in for a system call that has failed.

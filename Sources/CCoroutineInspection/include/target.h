@@ -48,7 +48,7 @@ bool coroutine_target_is_exhausted(const struct target *target);
 
 // MARK: Executables and libraries
 
-// Whether an image's file is what was loaded.
+// Whether an image's file is the one that was loaded.
 enum target_file {
   target_file_right = 0,
   target_file_missing,      // it can't be read
@@ -79,15 +79,15 @@ uint64_t coroutine_target_find_note(struct target *target, const char *owner, ui
 // The threads, as long as they stand still; those of a core file.
 size_t coroutine_target_thread_count(const struct target *target);
 
-// Where one of them stands: its pc, sp, fp and base register. False if that can't be told.
+// Where one of them stands: its pc, sp, fp and base register. False if that is not known.
 bool coroutine_target_thread_registers(struct target *target, size_t index, uintptr_t registers[4]);
 
 // How deep a stack has been that was all zeros at first and ends at `top`: where above `limit` its lowest word lies that is not
 // 0, counted from the top.
 uint64_t coroutine_target_stack_peak(struct target *target, uint64_t limit, uint64_t top);
 
-// Walks a stack, as `coroutine_unwinder_walk` of CCoroutineUnwind does in its own process, or, where a thread was interrupted, as
-// `coroutine_unwinder_walk_copy`. `is_cut`: set where it ends at code of a file that can't be read, or is another build: what has called
-// that is not known.
+// Walks a stack, as `coroutine_unwinder_walk` of CCoroutineUnwind does in its own process, or, where a thread was
+// interrupted, as `coroutine_unwinder_walk_copy`. `is_cut`: set where it ends at code of a file that can't be read, or
+// is another build: then the caller of that code is not known.
 size_t coroutine_target_walk(struct target *target, const uintptr_t registers[4], uintptr_t top, bool is_interrupted,
                    uintptr_t *addresses, size_t capacity, bool *is_cut);

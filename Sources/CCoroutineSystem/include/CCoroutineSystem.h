@@ -34,7 +34,7 @@ enum {
 int coroutine_system_create_thread(pthread_t *_Nonnull thread, void *_Nullable (*_Nonnull body)(void *_Nullable),
                                    void *_Nullable argument);
 
-/// For tests: so many calls of the function above, from now on, are refused with EAGAIN.
+/// For tests: the next `count` calls of the function above are refused with EAGAIN.
 void coroutine_system_refuse_threads(uint32_t count);
 
 /// How many forks there were on the way from the first process that had this library loaded to this one. Threads that were
@@ -56,13 +56,13 @@ static inline void coroutine_system_relax(void) {
 #endif
 }
 
-/// Lets the processor fetch the line of memory at `address`, which will be wanted soon. A guess: nothing depends on it, and
-/// an address that is not mapped does no harm.
+/// Lets the processor fetch the line of memory at `address`, which will be needed soon. A guess: nothing depends on it,
+/// and an address that is not mapped does no harm.
 static inline void coroutine_system_prefetch(const void *_Nonnull address) { __builtin_prefetch(address); }
 
 /// Sleeps while `*address` is `expected`, until a wake or until `deadline` (absolute, CLOCK_MONOTONIC; NULL waits for
-/// ever). Returns 0 after a wake, or -EAGAIN (the value differed), -EINTR, -ETIMEDOUT. A wake may be spurious. `is_idle`:
-/// nothing of the program's happens just because the time is over.
+/// ever). Returns 0 after a wake, or -EAGAIN (the value differed), -EINTR, -ETIMEDOUT. A wake may be spurious.
+/// `is_idle`: the end of this wait makes nothing happen in the program.
 int coroutine_system_futex_wait(const uint32_t *_Nonnull address, uint32_t expected, const struct timespec *_Nullable deadline,
                        bool is_idle);
 
@@ -99,8 +99,9 @@ int coroutine_system_membarrier_register(void);
 /// half is a compiler barrier. -EPERM before the registration.
 int coroutine_system_membarrier(void);
 
-/// Has the C library keep twice so many bytes of freed memory at the end of each of its heaps, if it kept less so far,
-/// rather than give them to the kernel and fault them in again. At most 32 MiB; without effect where it is not glibc.
+/// Makes the C library keep twice as many bytes of freed memory at the end of each of its heaps, if it kept less so
+/// far, rather than give them to the kernel and fault them in again. At most 32 MiB; without effect where it is not
+/// glibc.
 void coroutine_system_keep_freed_memory(size_t bytes);
 
 /// `madvise(advice)` for each of `count` ranges of this process, in one system call where the kernel allows it

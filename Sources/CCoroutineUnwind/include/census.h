@@ -12,11 +12,10 @@ struct census_activity {
 };
 
 // Whether no thread but the calling one can ever go on by itself: each waits, with no deadline, for what only another
-// thread of the process could do, and no signal has a handler that could wake one. Then nothing will happen any more, unless
-// the calling thread brings it about. If not, `activity` tells of one that can.
+// thread of the process could do, and no signal has a handler that could wake one. Then nothing will happen any more,
+// unless the calling thread causes it. If not, `activity` names one that can go on.
 //
-// Threads that wait as idle ones of the runtime count as such: those that passed `idle_mark` to the kernel. So do the idle
-// ones of Dispatch. What threads don't show is asked for at a moment at which all of them wait: which signals have handlers,
-// and by `is_still` timers.
-// Takes some 20 us for each thread, less if one of the first is active.
+// Threads that wait as idle ones of the runtime count as such: those that passed `idle_mark` to the kernel. So do the
+// idle ones of Dispatch. What threads don't show is looked at while all of them wait: the signals' handlers, and by
+// `is_still` timers. Takes some 20 us for each thread, less if one of the first is active.
 bool coroutine_census_is_quiet(const void *idle_mark, bool (*is_still)(void), struct census_activity *activity);

@@ -9,7 +9,7 @@
 struct coroutine_image_build {
   // The first 8 bytes of the number that the linker gave to the build; 0: not known. Not all linkers give one.
   uint64_t id;
-  // What its program headers say of its memory; 0: not known. Other code rarely has the same sizes, and what was stripped
+  // The memory layout by its program headers; 0: not known. Other code rarely has the same sizes, and a stripped file
   // keeps them.
   uint64_t layout;
 };

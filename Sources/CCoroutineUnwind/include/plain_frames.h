@@ -69,7 +69,7 @@ static inline __attribute__((always_inline)) bool plain_frames_step(struct plain
   return true;
 }
 
-// What is to be learnt from a step of libunwind's, from `here` to `caller`. Whether the walk goes on there.
+// Learns from a step of libunwind's, from `here` to `caller`. Whether the walk goes on there.
 static inline __attribute__((always_inline)) bool plain_frames_stepped(struct plain_frames *frames,
                                                                        const struct place *here,
                                                                        const struct place *caller, bool has_caller,

@@ -34,9 +34,9 @@ struct overflow {
   void *coroutine;  // what `coroutine_current()` was
 };
 
-// Takes over SIGSEGV and SIGBUS, once; what was there before is called afterwards. `is_overflow` says, in the handler,
-// whether a fault comes of a coroutine's stack that is too small: it takes no lock and allocates nothing. `report` writes the
-// report, on a thread that is made here. False if the system refuses, as errno tells.
+// Takes over SIGSEGV and SIGBUS, once; the previous handlers are called afterwards. `is_overflow` says, in the handler,
+// whether the cause of a fault is that a coroutine's stack is too small: it takes no lock and allocates nothing.
+// `report` writes the report, on a thread that is made here. False if the system refuses: errno says why.
 bool coroutine_overflow_install(bool (*is_overflow)(const struct overflow *), void (*report)(const struct overflow *));
 
 // Whether that descriptor is the one that the report's thread reads: that thread wakes no other one.

@@ -37,16 +37,16 @@ struct stack_copy {
   char *words;             // where to
 };
 
-// Bytes of room that a copy needs beside the stack's own.
+// Bytes of room that a copy needs in addition to the stack's own.
 enum { stack_copy_margin = 4096, stack_copy_most = 256 << 10 };
 
-// Copies what is in use of the stack that ends at `top` into `room`. Returns how many bytes of that it took; 0 if there are
-// too few. Takes no lock and allocates nothing. The stack's memory must stay mapped meanwhile.
+// Copies the used part of the stack that ends at `top` into `room`. Returns how many bytes of `room` it took; 0 if
+// there are too few. Takes no lock and allocates nothing. The stack's memory must stay mapped meanwhile.
 size_t coroutine_stack_copy_make(struct stack_copy *copy, const uintptr_t registers[4], uintptr_t top, char *room, size_t size);
 
-// As `coroutine_unwinder_walk`, but reads nothing but a copy. What it writes is nonsense if the stack went on while it was copied: the
-// caller has to look whether it has. `is_interrupted`: it was not suspended, but may have stood anywhere. Its first address
-// is one too high then, as that of one that never ran.
+// As `coroutine_unwinder_walk`, but reads only a copy. What it writes is nonsense if the stack went on while it was
+// copied: the caller has to look whether it has. `is_interrupted`: it was not suspended, but may have stood anywhere.
+// Its first address is one too high then, as that of one that never ran.
 size_t coroutine_unwinder_walk_copy(struct unwinder *unwinder, const struct stack_copy *copy, bool is_interrupted,
                           uintptr_t *addresses, size_t capacity);
 
