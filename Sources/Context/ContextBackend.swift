@@ -143,7 +143,7 @@ public struct ContextLayout: Sendable, Hashable {
     self.baseRegister = baseRegister
   }
 
-  /// Takes over what a backend's C function wrote; `nil` if that function said it can't be told.
+  /// Takes over what a backend's C function wrote; `nil` if that function said that it is not known.
   package init?(
     reading: (UnsafeMutablePointer<UInt>, UnsafeMutablePointer<UInt>, UnsafeMutablePointer<CInt>) -> CInt
   ) {

@@ -90,7 +90,7 @@ extension ContextBackend {
   /// Suspends the running coroutine and goes back to its resumer. The only way back: a coroutine that was resumed
   /// by `resume` and left by `switchContext` from another context would leave its link wrong.
   ///
-  /// - Parameter mark: for the resumer, beside the word. It is lost here.
+  /// - Parameter mark: for the resumer, in addition to the word. It is lost here.
   /// - Returns: the word that the next `resume` is given, perhaps on another thread.
   @inlinable @inline(__always)
   public static func suspend(

@@ -3,7 +3,7 @@
 /// Where a stored property lies in values of a struct, or in objects of a class: for readers of another process's
 /// memory, which have no other source for it. `nil` if there is none of that name, and without reflection metadata.
 ///
-/// By the metadata that `Mirror` uses too; key paths know neither classes nor what can't be copied.
+/// Uses the metadata that `Mirror` uses too; key paths support neither classes nor what can't be copied.
 package func fieldOffset(_ name: String, in type: any ~Copyable.Type) -> UInt? {
   // Only looked at as what it describes: a metatype is a pointer to the same metadata, whatever may be copied.
   let type = unsafeBitCast(type, to: Any.Type.self)

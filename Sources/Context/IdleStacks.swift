@@ -36,7 +36,7 @@ struct IdleStacks: ~Copyable {
     return ring[place(count)]
   }
 
-  /// The tops of so many are still in the nearest cache.
+  /// The tops of this many stacks are still in the nearest cache.
   private static var fewForTheCache: Int { 32 }
 
   /// Lets the processor fetch the upper end of the stack that will be taken next. Where very many were released at once, and
@@ -98,7 +98,7 @@ struct IdleStacks: ~Copyable {
 /// that once had a million would keep gigabytes.
 ///
 /// - It starts at the floor. What exceeds it is trimmed, so a single burst leaves nothing behind.
-/// - Each trimmed stack that is wanted back raises it by one: after its second burst the program keeps what it uses.
+/// - Each trimmed stack that is needed again raises it by one: after its second burst the program keeps what it uses.
 /// - At the end of an epoch it sinks by half of the stacks that lay idle through all of it. An epoch is long enough for
 ///   every stack that is kept to be taken and given back.
 /// - A pool at rest has no epochs. What it keeps beyond `lasting` sinks with time, see `StackPool.sink`; below, it

@@ -3,10 +3,10 @@ import Synchronization
 
 /// The runtime's own lock: a word, a futex under contention, and one atomic read-modify-write without.
 ///
-/// It exists beside `Synchronization.Mutex` for three reasons. It belongs to no thread: a coroutine may lock it on one
-/// thread and unlock it on another. Every atomic operation on it is compiled from Swift source, so ThreadSanitizer sees
-/// all of them; `Mutex` has its slow path in a library that is not instrumented, which shows as races that are none. And
-/// it sleeps in `Futex` alone, where a scheduler that explores interleavings can take over.
+/// There are three reasons not to use `Synchronization.Mutex`. This lock belongs to no thread: a coroutine may lock it
+/// on one thread and unlock it on another. Every atomic operation on it is compiled from Swift source, so
+/// ThreadSanitizer sees all of them; `Mutex` has its slow path in a library that is not instrumented, which shows as
+/// false races. And it sleeps in `Futex` alone, where a scheduler that explores interleavings can take over.
 ///
 /// # Why an unlock is a plain store, and what makes up for it
 ///

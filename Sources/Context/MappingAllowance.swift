@@ -1,13 +1,14 @@
 /// How many guards by `mprotect` a pool may make before it counts the process's memory mappings again.
 ///
-/// A pool that took the last mapping would make every `pthread_create` and the next large `malloc` of others fail. So it
-/// stops while some thousand are left. To count reads a line for each mapping: a pool does it when it has used up a quarter
-/// of what was left at the last count, so that few pools that grow at once cannot take the headroom either.
+/// A pool that took the last mapping would make every `pthread_create` and the next large `malloc` of other code fail.
+/// So it stops while some thousand are left. To count them reads a line for each mapping. So a pool counts when it has
+/// used up a quarter of what was left at the last count: then a few pools that grow at once cannot take the headroom
+/// either.
 struct MappingAllowance {
   /// Each guard splits a mapping in three.
   private static let mappingsPerGuard = 2
 
-  /// At the least so many guards between two counts while any are allowed.
+  /// The least number of guards between two counts while any are allowed.
   private static let fewestGuards = 64
 
   private var guards = 0

@@ -6,7 +6,7 @@ import Glibc
 package enum OutputFile {
   /// Why a file was not opened.
   package struct Refusal: Error {
-    /// What was done, and what is in the way.
+    /// What was done, and the obstacle.
     package let operation: String
     package let code: CInt
   }

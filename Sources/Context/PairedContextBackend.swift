@@ -10,7 +10,7 @@ package protocol PairedContextBackend: ContextBackend {
 
   /// `switchContext` from the first of such a pair to the second: out of the coroutine. Returns the word.
   ///
-  /// - Parameter mark: for the side that entered, beside the word.
+  /// - Parameter mark: for the side that entered, in addition to the word.
   static func leave(_ pair: UnsafeMutablePointer<Context>, passing word: UInt, mark: UInt) -> UInt
 
   /// `switchContext` from the first of a pair to the first of another one, which ran before and is suspended. What the second
@@ -33,7 +33,7 @@ package struct PairArrival<Context> {
   @usableFromInline package let word: UInt
   /// The pair that was left: another one than was entered after a `pass`.
   @usableFromInline package let pair: UnsafeMutablePointer<Context>
-  /// What the coroutine gave to `leave` beside the word.
+  /// The mark that the coroutine passed to `leave`, with the word.
   @usableFromInline package let mark: UInt
 
   @inlinable @inline(__always)

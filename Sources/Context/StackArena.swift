@@ -156,7 +156,7 @@ struct StackArena: ~Copyable {
     return Stack(limit: limit, top: limit + geometry.stackSize, arena: arena, slot: slot)
   }
 
-  /// The live stack in whose slot `address` lies, be it in the stack or in the guard below it.
+  /// The live stack in whose slot `address` lies, in the stack or in the guard below it.
   func liveStack(around address: UInt, at arena: Pointer) -> Stack? {
     let start = UInt(bitPattern: base)
     guard address >= start, address - start < UInt(range.count) else { return nil }

@@ -1,7 +1,7 @@
 import CCoroutineSystem
 import Glibc
 
-/// The system calls that arenas are made of. A value, so that a test can put failures in place of each.
+/// The system calls that arenas use. A value, so that a test can put failures in place of each.
 package struct StackMemory: Sendable {
   /// An errno.
   package struct Failure: Error {

@@ -34,14 +34,14 @@ public final class StackPool: Sendable {
   /// Usable bytes of each stack, whole pages.
   public var stackSize: Int { geometry.stackSize }
 
-  /// Bytes of the guard below each stack, whole pages; 0 in a pool without guards. It may be a page more than was asked
-  /// for: neighbours lie an odd number of pages apart, which spreads their tops over the translation buffer.
+  /// Bytes of the guard below each stack, whole pages; 0 in a pool without guards. It may be a page more than
+  /// requested: neighbours lie an odd number of pages apart, which spreads their tops over the translation buffer.
   public var guardSize: Int { geometry.guardSize }
 
   private let geometry: StackGeometry
   let memory: StackMemory
   private let requestedGuards: Guards
-  /// How long what is surplus is kept for a program that may want it back: see `sink`.
+  /// How long surplus stacks are kept for a program that may need them again: see `sink`.
   let sinkingPeriod: Duration
   let lock = Lock()
   let growth = Lock()
@@ -68,7 +68,7 @@ public final class StackPool: Sendable {
     var trimming = 0
     /// Whether an arena may have become recyclable since the last look at all of them.
     var mayRecycle = false
-    /// Whether a thread gives back what is surplus: see `StackPool.sink`.
+    /// Whether a thread gives back the surplus: see `StackPool.sink`.
     var isSinking = false
 
     fileprivate init(watermark: consuming IdleWatermark) {
@@ -88,7 +88,7 @@ public final class StackPool: Sendable {
   }
 
   struct Grown: ~Copyable {
-    /// What the latest guard was made by; before the first, what was asked for.
+    /// How the latest guard was made; before the first, what the caller chose.
     var guards: Guards
 
     var mappings = MappingAllowance()
@@ -99,9 +99,9 @@ public final class StackPool: Sendable {
     var nextSlotCount = StackGeometry.fewestSlots
   }
 
-  /// Every so many releases, the released stack gives back all but its top 16 KiB: one that was used to its depths once
-  /// would otherwise keep all of it, for ever if it stays at the hot end. A prime, so that no rhythm of the program can
-  /// hide a stack from it; large enough to add less than a nanosecond to a release.
+  /// Once in this many releases, the released stack gives back all but its top 16 KiB: one that was used to its depths
+  /// once would otherwise keep all of it, for ever if it stays at the hot end. A prime, so that no rhythm of the
+  /// program can hide a stack from it; large enough to add less than a nanosecond to a release.
   fileprivate static let inspectionPeriod = 1021
   fileprivate static let inspectionsPerEpoch = 16
   private static let keptBytes = StackGeometry.roundedToPages(16 << 10)
@@ -117,7 +117,8 @@ public final class StackPool: Sendable {
   /// A pool of stacks of `stackSize` bytes. Sizes are rounded up to whole pages. Reserves nothing yet.
   ///
   /// - Parameters:
-  ///   - stackSize: usable bytes, up to 1 TiB; less than 16 KiB is 16 KiB. Address space only: memory is what is touched.
+  ///   - stackSize: usable bytes, up to 1 TiB; less than 16 KiB is 16 KiB. Address space only: it costs memory only
+  ///     where it is touched.
   ///   - guardSize: bytes of the guard, up to 1 GiB; by default 64 KiB, or what `COROUTINE_STACK_GUARD` says. A frame larger
   ///     than the guard can step over it. Ignored if `guards` is `.none`.
   ///   - guards: how overflows are caught.
@@ -279,7 +280,7 @@ public final class StackPool: Sendable {
     recycleArenas()
   }
 
-  /// Trims a batch of the oldest idle stacks, but leaves so many, or as many as the watermark says.
+  /// Trims a batch of the oldest idle stacks, but leaves this many, or as many as the watermark says.
   @inline(never)
   func trimBatch(keeping: Int? = nil) {
     withUnsafeTemporaryAllocation(of: Stack.self, capacity: StackPool.batch) { buffer in

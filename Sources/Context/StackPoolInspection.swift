@@ -67,8 +67,8 @@ extension StackPool {
     }
   }
 
-  /// Gives the pages of a stack back on which nothing lies yet, so that `StackMemory.peak` tells of its next user alone. About
-  /// a microsecond.
+  /// Gives back the pages of a stack that are not in use yet, so that `StackMemory.peak` measures only its next user.
+  /// About a microsecond.
   package func clean(_ stack: Stack) {
     withUnsafePointer(to: stack) { memory.discard(UnsafeBufferPointer(start: $0, count: 1), keeping: 0) }
   }

@@ -1,8 +1,8 @@
 import Synchronization
 
-/// The pools of the process: one for each size, made when it is first asked for and kept for ever.
+/// The pools of the process: one for each size, made at the first request and kept for ever.
 extension StackPool {
-  /// Usable bytes of a stack unless said otherwise: 256 KiB. Memory is only what is touched.
+  /// Usable bytes of a stack by default: 256 KiB. Only what is touched costs memory.
   public static let defaultStackSize = 256 << 10
 
   /// The least that a coroutine gets: 64 KiB. The Swift runtime makes the metadata of generic types on the stack of the
@@ -26,16 +26,16 @@ extension StackPool {
     return sharedPools.pool(geometry)
   }
 
-  /// The shared pool of stacks of just so many bytes, if it is one of the newest few. Takes no lock: this is on the way of
-  /// each coroutine with a size of its own, and the dictionary's hash alone takes a hundred instructions. Not counted:
-  /// pools live for ever.
+  /// The shared pool of stacks of exactly that size, if it is one of the newest few. Takes no lock: this is on the way
+  /// of each coroutine with a size of its own, and the dictionary's hash alone takes a hundred instructions. Not
+  /// counted: pools live for ever.
   package static func known(stackSize: Int) -> Unmanaged<StackPool>? { sharedPools.known(stackSize) }
 
   /// All of them, the default one included, for debuggers. Takes a lock.
   package static var allShared: [StackPool] { sharedPools.all }
 
-  /// The live stack of a shared pool whose guard contains `address`. Takes no lock and allocates nothing, once `allShared`
-  /// has been asked for: for signal handlers.
+  /// The live stack of a shared pool whose guard contains `address`. Takes no lock and allocates nothing, once
+  /// `allShared` was read: for signal handlers.
   package static func liveStack(guardedAt address: UInt) -> Stack? {
     sharedPools.liveStack(guardedAt: address)
   }
@@ -51,8 +51,8 @@ extension StackPool {
 
   private static let sharedPools = SharedPools()
 
-  // Around a fork: the child can take and release stacks. (What threads of the parent had is lost to it, and its pools sink
-  // by releases alone: a thread for that may be noted, and is not there.)
+  // Around a fork: the child can take and release stacks. (The child loses what the parent's other threads had. Its
+  // pools sink by releases alone: they may record a thread for that which the child does not have.)
   fileprivate static func lockAllShared() { sharedPools.lockAll() }
   fileprivate static func unlockAllShared() { sharedPools.unlockAll() }
 }
