@@ -32,8 +32,9 @@ extension CoroutineCore {
 
 /// An actor, whatever its messages: its life, from one run of its body to the next, its children, its watchers.
 ///
-/// One coroutine runs the body all its life long, so that what waits for the actor's end waits for that of the coroutine. It
-/// is never cancelled: each run of the body has a region of its own that is, and what follows may wait as it needs.
+/// One coroutine runs the body all its life long, so that a waiter for the actor's end waits for that of the coroutine.
+/// It is never cancelled: each run of the body has a region of its own that is, and the code after it may wait as it
+/// needs.
 @usableFromInline
 // Unchecked: each field says what guards it.
 class ActorCore: Waitable, @unchecked Sendable {
@@ -48,7 +49,7 @@ class ActorCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) private(set) final var life = ActorStateMachine()
   @exclusivity(unchecked) private final var region: CancellationRegion?
   @exclusivity(unchecked) final var watchers = Watchers()
-  /// The actors whose ends its body is told of, by the numbers of its watches.
+  /// The actors that its body watches, by the numbers of its watches.
   @exclusivity(unchecked) final var watched: [UInt64: ActorCore] = [:]
 
   // The actor's own, on its coroutine.
@@ -99,7 +100,7 @@ class ActorCore: Waitable, @unchecked Sendable {
   func endMessage(_ failure: (any Error)?) -> Bool { false }
   /// Takes no more messages. Under the lock. Returns the senders whose wait for room is over.
   func closeMailbox() -> ClaimedWaiters { ClaimedWaiters() }
-  /// Answers what is left in the mailbox, and lets go of the body.
+  /// Answers the messages left in the mailbox, and releases the body.
   func clear() {}
 
   override package final func describe(_ operation: WaitReason.Operation) -> String {
@@ -273,8 +274,8 @@ extension ActorCore {
     if isWaiting { CoroutineCore.wake(core) }
   }
 
-  /// Ends the actor's wait for a message, if it waits for one. The caller has to wake it, and may hand it a message before.
-  /// With the lock or without: one that waits has nothing in its mailbox, and goes on only by being claimed.
+  /// Ends the actor's wait for a message, if it waits for one. The caller has to wake it, and may hand it a message
+  /// before. With the lock or without: one that waits has nothing in its mailbox, and goes on only by being claimed.
   @inlinable @inline(__always)
   final func claimIdle() -> Bool {
     core._withUnsafeGuaranteedRef { $0.parking.claimIdle() }
@@ -308,10 +309,10 @@ extension ActorCore {
 extension ActorCore {
   /// Lets the actor, whose wait for a message the caller has claimed, go on.
   ///
-  /// If the caller, a coroutine, is going to wait for it anyway, and both run on the same pool, it hands its thread off to
-  /// the actor, and goes on when the actor suspends: two switches, where going by the queue takes four, and a look at each. For
-  /// both sides it is as if the actor had been run next and the caller right after it. The actor gives the thread back
-  /// before its next message. A hand-off does not let others run: after some in a row the asker does.
+  /// Called by a coroutine that is going to wait for the actor anyway, on the same pool. It hands its thread off to the
+  /// actor, and goes on when the actor suspends: two switches, where going by the queue takes four, and a look at each.
+  /// For both sides it is as if the actor had been run next and the caller right after it. The actor gives the thread
+  /// back before its next message. A hand-off does not let others run: after some in a row the asker does.
   ///
   /// In a serial pool only where no coroutine is ready that would have to run first. Not by a caller that must not
   /// leave its thread, or must not wait: it would depend on luck whether it does. Nor by one that a timer is going to

@@ -22,7 +22,7 @@ public struct ActorRestarted: Error, Equatable, CustomStringConvertible {
   public var description: String { "\(describeActor(actor)) was started again while it handled the message" }
 }
 
-/// A message came to an actor whose mailbox was full, or had to make room for another one.
+/// A message came to an actor whose mailbox was full, or was dropped to make room for another one.
 public struct MailboxFull: Error, Equatable, CustomStringConvertible {
   /// The actor's name; empty without one.
   public let actor: String
@@ -34,7 +34,7 @@ public struct MailboxFull: Error, Equatable, CustomStringConvertible {
   public var description: String { "the mailbox of \(describeActor(actor)) is full: the message was not handled" }
 }
 
-/// An actor was asked, and no answer can come any more: the last copy of the `Reply` was dropped unused.
+/// An asker will get no answer: the last copy of the `Reply` was dropped unused.
 public struct ReplyDropped: Error, Equatable, CustomStringConvertible {
   public init() {}
 
@@ -43,8 +43,8 @@ public struct ReplyDropped: Error, Equatable, CustomStringConvertible {
   }
 }
 
-/// An actor asked, while it handles a message, one that waits for an answer of it, perhaps by way of others: each would
-/// have waited for the next one for ever.
+/// An ask would close a circle: the asking actor handles a message, and the asked one waits for an answer of it,
+/// perhaps by way of others. Each would have waited for the next one for ever.
 public struct AskCycle: Error, Equatable, CustomStringConvertible {
   /// The actors, from the one that asked, by way of the one that each waits for, back to it.
   public let actors: [String]

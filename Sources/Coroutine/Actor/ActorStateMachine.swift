@@ -23,7 +23,7 @@ extension ActorEnd: CustomStringConvertible {
 /// An actor runs its body, perhaps several times; meanwhile others may request that it stops, starts again, or fails with
 /// an error that one of its children has escalated. The strongest request counts, when the body has ended.
 struct ActorStateMachine {
-  /// What is wanted of a running actor. From the weakest to the strongest.
+  /// A request to a running actor. From the weakest to the strongest.
   enum Request {
     case restart
     case fail(any Error)
@@ -46,10 +46,10 @@ struct ActorStateMachine {
   /// How often in a row it has failed without having taken a message.
   private(set) var failedStarts = 0
 
-  /// Whether it was asked to stop before it had ended.
+  /// Whether a stop was requested before it had ended.
   var isStopped: Bool { if case .stop = request { true } else { false } }
 
-  /// A request comes. Whether the body is to be interrupted: it runs, and no request came before.
+  /// A request comes. Returns whether to interrupt the body: it runs, and no request came before.
   mutating func request(_ new: Request) -> Bool {
     guard end == nil, new.strength > request?.strength ?? 0 else { return false }
     defer { request = new }

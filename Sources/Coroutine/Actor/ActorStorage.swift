@@ -13,8 +13,8 @@ final class ActorStorage<Message: Sendable>: ActorCore, @unchecked Sendable {
   /// Messages that the actor has taken out of a mailbox without a limit, all at once, and not begun. The actor's own, on its
   /// coroutine: for these it needs no lock.
   @exclusivity(unchecked) @usableFromInline var inbox = ElementRing<Letter<Message>>()
-  /// Where the actor gets its next message, while it waits for one; empty until then. Written by itself before it waits;
-  /// belongs to the waker that has ended the wait by `claimIdle`.
+  /// Where the actor gets its next message, while it waits for one; empty until then. Written by the actor before it
+  /// waits; belongs to the waker that has ended the wait by `claimIdle`.
   @exclusivity(unchecked) @usableFromInline var receiver: UnsafeMutablePointer<Letter<Message>?>?
   /// The message that is being handled, if it is no ask. The actor's own, on its coroutine, as the next one.
   @exclusivity(unchecked) @usableFromInline var current: Message?
@@ -66,7 +66,8 @@ final class ActorStorage<Message: Sendable>: ActorCore, @unchecked Sendable {
     }
   }
 
-  /// A message that was accepted is not handled: tells the asker, or else the handler of dead letters.
+  /// A message that was accepted is not handled: the asker gets an error, or else the handler of dead letters gets the
+  /// message.
   @usableFromInline
   func lose(_ letter: borrowing Letter<Message>, _ reason: DeadLetter.Reason, _ error: any Error) {
     if let end = letter.end, end.fail(error) { return }
@@ -179,7 +180,7 @@ extension ActorStorage {
     return begin(letter)
   }
 
-  /// The body gets the message. One that is no ask is kept for the case that it fails; an asker is told instead.
+  /// The body gets the message. One that is no ask is kept for the case that it fails; an asker gets the error instead.
   @inlinable @inline(__always)
   func begin(_ letter: consuming Letter<Message>) -> Message {
     if isFresh { noteFirstMessage() }
@@ -217,18 +218,18 @@ extension ActorStorage {
 // MARK: - Sending
 
 extension ActorStorage {
-  /// What came of a message.
+  /// The outcome of sending a message.
   @usableFromInline
   enum Delivery {
     case delivered
-    /// The sender has it back, and has to wait for room.
+    /// The sender keeps it, and has to wait for room.
     case full
-    /// It will not be handled: the sender is told so.
+    /// It will not be handled: the sender gets this error.
     case refused(any Error)
   }
 
-  /// Puts a message into the mailbox, if there is room; what was not delivered is in `unsent` then. `asker`: a coroutine
-  /// that is going to wait for the answer.
+  /// Puts a message into the mailbox, if there is room; a message that was not delivered is in `unsent` then. `asker`:
+  /// a coroutine that is going to wait for the answer.
   ///
   /// The message goes there in registers: through memory it would be written in parts and read as a whole, for which the
   /// processor has to wait.
@@ -262,7 +263,7 @@ extension ActorStorage {
     if let asker { handOff(by: asker) } else { CoroutineCore.wake(core) }
   }
 
-  /// Takes the lock, if a message can go into the mailbox as that is: the actor does not wait for one, and there is room.
+  /// Takes the lock, if a message can simply go into the mailbox: the actor does not wait for one, and there is room.
   @inlinable @inline(__always)
   func enterIfRoom() -> Bool {
     guard !isIdle, lock.tryLock() else { return false }
@@ -289,7 +290,7 @@ extension ActorStorage {
     return undelivered(&letter, post)
   }
 
-  /// Hands the message to the actor if it waits for one. Whether it does: it has to be woken.
+  /// Hands the message to the actor if it waits for one. Returns whether it did: then the caller has to wake it.
   @inlinable @inline(__always)
   func handOver(_ letter: inout Letter<Message>?) -> Bool {
     guard claimIdle() else { return false }

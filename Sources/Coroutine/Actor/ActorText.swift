@@ -1,4 +1,4 @@
-// What debuggers show of actors and of the askers that wait for an answer: which actor was asked.
+// What debuggers show of actors, and of askers that wait for an answer: the asked actor.
 
 extension WaitText {
   package static func message(forActor name: String, _ operation: WaitOperation) -> String {

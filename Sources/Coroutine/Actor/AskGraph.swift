@@ -2,19 +2,20 @@ import Context
 
 /// Which actor waits for an answer of which: so that a circle of asks is found before it waits for ever.
 ///
-/// Only an actor that waits while it runs is in the graph: in `ask`, for the promise of a `send` or what `then` has made of
-/// it, or for several of them at once, all of which it needs. (Of a wait that one of several can end nothing is known.) All
-/// of the graph is guarded by one lock, taken twice by each ask of an actor, and never by those of others.
+/// Only an actor that waits while it runs is in the graph: in `ask`, for the promise of a `send` or a promise that
+/// `then` derives from it, or for several of them at once, all of which it needs. (A wait that any one of several can
+/// end is not in it.) All of the graph is guarded by one lock. Each ask of an actor takes it twice, those of others
+/// never.
 ///
 /// Why every circle is found: an edge is made before the wait and taken out after it, under the lock, and a circle that
 /// lasts consists of edges that stay. The asker that makes the last of them sees all others.
 ///
-/// Why nothing else is found: an edge counts only while its answer is open and the message has not been put off, that is,
-/// it lies in the mailbox of the asked actor or is being handled by it. If all edges of a circle count, each of the actors
-/// is inside of an ask, and none can answer the one before it, except by an answer that comes from elsewhere for a message
-/// that is still being handled: an actor that hands a reply on and asks back in the same breath has to say so by
-/// `Reply.handedOn()`, or is taken for a circle. (The holders of a reply's copies can't be seen: the actor's own
-/// variables count the same references.)
+/// Why nothing else is found: an edge counts only while its answer is open and the message has not been put off. That
+/// is, it lies in the mailbox of the asked actor or is being handled by it. If all edges of a circle count, each of the
+/// actors is inside of an ask, and none can answer the one before it. The exception is an answer that comes from
+/// elsewhere for a message that is still being handled: an actor that hands a reply on and asks back while it handles
+/// the message has to say so by `Reply.handedOn()`, or is taken for a circle. (The holders of a reply's copies can't be
+/// seen: the actor's own variables count the same references.)
 @usableFromInline
 enum AskGraph {
   private static let lock = Lock()
@@ -66,7 +67,7 @@ enum AskGraph {
     let reply: Unmanaged<ReplyCore>
   }
 
-  /// Those of one actor: nearly always one, for which nothing is allocated.
+  /// The edges of one actor: nearly always one, for which nothing is allocated.
   struct Asks {
     private var first: Ask?
     private var others: [Ask] = []

@@ -5,8 +5,8 @@ extension ActorStorage {
   /// On a coroutine. Where the actor waits for a message and the thread can be handed off to it, the answer is usually
   /// there when the message has been delivered: then the asker has not waited, and nothing was allocated.
   ///
-  /// The asker holds `end`, and lets go of it before it waits: as long as it does it is one of those that could answer.
-  /// What `askAsActor` and `answer` get is retained twice, for them and for the mailbox.
+  /// The asker holds `end`, and releases it before it waits: as long as it holds it, it counts as one of those that
+  /// could answer. What `askAsActor` and `answer` get is retained twice, for them and for the mailbox.
   @inlinable
   func ask<Value: Sendable>(timeout: Duration?, _ make: (Reply<Value>) -> Message) throws -> Value {
     let core = CoroutineCore.runningUncounted(for: "MessageActor.ask(_:)")
@@ -84,7 +84,7 @@ extension ActorStorage {
     }
   }
 
-  /// What a wait for room came to: throws if the message was not delivered.
+  /// The outcome of a wait for room: throws if the message was not delivered.
   @usableFromInline
   func check(_ cause: WakeCause, _ isDelivered: Bool, _ timeout: Duration?) throws {
     switch cause {
@@ -183,7 +183,7 @@ extension ActorStorage {
 }
 
 extension ReplyStorage {
-  /// What a wait came to.
+  /// The outcome of a wait.
   @usableFromInline
   func outcome(after cause: WakeCause, _ timeout: Duration?) throws -> Value {
     // Cancelled, or out of time, but answered before that was known.

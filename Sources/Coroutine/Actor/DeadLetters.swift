@@ -2,8 +2,8 @@ import Synchronization
 
 /// A message that an actor accepted, and that was not handled to the end.
 ///
-/// Its sender was told where that is possible: a sender whose message is refused gets an error instead, and an asker
-/// gets an error, as well as this report if the handling failed.
+/// Its sender learns of it where that is possible: a sender whose message is refused gets an error instead, and an
+/// asker gets an error, in addition to this report if the handling failed.
 public struct DeadLetter: Sendable {
   /// Why a message was not handled.
   public enum Reason: Sendable {

@@ -1,4 +1,4 @@
-/// An actor's side of its mailbox, for its body: the messages, and what an actor does beside handling them.
+/// An actor's side of its mailbox, for its body: the messages, and what else an actor does.
 ///
 /// To be used on the actor's own coroutine: it traps elsewhere.
 public struct Mailbox<Message: Sendable>: Sequence, IteratorProtocol {
@@ -20,7 +20,7 @@ public struct Mailbox<Message: Sendable>: Sequence, IteratorProtocol {
   }
 
   /// Handles each message, until the actor is to end. When `handle` throws, the message has failed, and the supervisor
-  /// decides: to go on with the next message is possible here, since what is outside of `handle` stays as it is.
+  /// decides. It may decide to go on with the next message, since what is outside of `handle` stays as it is.
   ///
   /// ```swift
   /// MessageActor<Order> { mailbox in

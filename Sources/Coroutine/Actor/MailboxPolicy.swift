@@ -4,7 +4,7 @@ public struct MailboxPolicy: Sendable {
   public enum Overflow: Sendable {
     /// The sender waits until there is room: back-pressure.
     case suspend
-    /// The message is thrown away, as a dead letter. Its sender is not told, unless it asked: then `MailboxFull`.
+    /// The message is thrown away, as a dead letter. Its sender gets no error, unless it asked: then `MailboxFull`.
     case dropNewest
     /// The message that waits longest is thrown away instead, as a dead letter; its asker gets `MailboxFull`.
     case dropOldest

@@ -49,11 +49,11 @@ struct MailboxStateMachine<Message>: ~Copyable {
   enum Post {
     /// It is in the mailbox.
     case kept
-    /// There is no room: the sender still has it.
+    /// There is no room: the sender keeps it.
     case full
     /// The sender has the oldest one instead, which will not be handled.
     case displaced
-    /// The actor has ended: the sender still has it.
+    /// The actor has ended: the sender keeps it.
     case closed
   }
 
@@ -95,7 +95,7 @@ struct MailboxStateMachine<Message>: ~Copyable {
   @usableFromInline
   enum Take {
     case taken
-    /// It made room for a sender, which is to be woken.
+    /// A waiting sender's message went into the room; that sender is to be woken.
     case admitted(Waiter)
     case empty
     case closed

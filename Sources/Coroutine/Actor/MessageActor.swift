@@ -25,8 +25,8 @@ import Synchronization
 ///   Different actors run at the same time. A message may wait for anything while it is handled: the next one comes after it.
 /// - **tell** sends. **ask** sends a message with a `Reply` in it, and waits for the answer: a value, or an error. An error
 ///   that is thrown while a message is handled is the answer too, if there was none before.
-/// - **Nothing is lost in silence.** A message to an actor that has ended is refused with `ActorStopped`; what is left in
-///   its mailbox then is answered with that, or given to `DeadLetters.handler`, as are messages that fail.
+/// - **Nothing is lost in silence.** A message to an actor that has ended is refused with `ActorStopped`. Messages that
+///   are left in its mailbox then are answered with that, or given to `DeadLetters.handler`, as are messages that fail.
 /// - **Its end.** An actor ends when its body returns, when it is cancelled, when it fails and its supervisor says so, and
 ///   when the last `MessageActor` is gone from which messages could come, and all that were sent are handled.
 /// - **Failures.** An actor that throws ends, unless it has a supervisor: that of `Mailbox.launch`, which starts children,
@@ -175,8 +175,9 @@ extension MessageActor {
   /// waits for something.
   ///
   /// - Parameters:
-  ///   - timeout: how long to wait at most, for room in the mailbox and for the answer; zero: not at all; `nil`: without a
-  ///     limit. The message is handled all the same: `Reply.isWanted` tells the actor that there is no waiter.
+  ///   - timeout: how long to wait at most, for room in the mailbox and for the answer; zero: not at all; `nil`:
+  ///     without a limit. The message is handled all the same: `Reply.isWanted` tells the actor that there is no
+  ///     waiter.
   ///   - message: makes the message. Called at once.
   /// - Returns: what the actor gave to `Reply.complete(_:)`.
   /// - Throws: what it gave to `Reply.fail(_:)`, or threw while it handled the message; `ReplyDropped` if no answer can
@@ -204,8 +205,8 @@ extension MessageActor {
   ///
   /// Parameters and errors are those of `ask(timeout:_:)`.
   ///
-  /// - Precondition: not called inside a coroutine, nor on the only thread that could run the actor, as the main thread for
-  ///   one of the main queue: traps.
+  /// - Precondition: not called inside a coroutine, nor on the only thread that could run the actor (such as the main
+  ///   thread, for an actor of the main queue): traps.
   @inlinable
   @available(*, noasync, message: "use 'await ask()' in async code")
   public func askBlocking<Value: Sendable>(

@@ -136,8 +136,8 @@ final class ReplyEnd: Sendable {
     core.neededExtras._withUnsafeGuaranteedRef { $0.keepSpareReply(.passRetained(ReplyEnd(storage))) }
   }
 
-  /// One for an ask of the running coroutine `core`, that nothing else holds: the one of its last ask, if it is over.
-  /// Retained for the caller.
+  /// A reply end for an ask of the running coroutine `core`, that nothing else holds: that of its last ask, if it is
+  /// over. Retained for the caller.
   @inlinable @inline(__always)
   static func make<Value: Sendable>(for core: CoroutineCore, _ type: Value.Type) -> Unmanaged<ReplyEnd> {
     if let spare = core.extras?._withUnsafeGuaranteedRef({ $0.takeSpareReply() }) {
@@ -252,7 +252,7 @@ class ReplyCore: Waitable, @unchecked Sendable {
     return .done
   }
 
-  /// The asker, whose wait is over, does not want an answer any more. Whether it has been given one before.
+  /// The asker's wait is over, and it no longer needs an answer. Returns whether it got one before.
   @usableFromInline
   final func giveUp() -> Bool {
     var found = phase.load(ordering: .relaxed)

@@ -7,7 +7,7 @@ extension MessageActor {
   /// print(try count.get() + other)
   /// ```
   ///
-  /// Only a waiter of the promise is told of an error; `CoroutineErrors.unhandled` gets it otherwise.
+  /// Only a waiter of the promise gets an error; without one, `CoroutineErrors.unhandled` gets it.
   ///
   /// - Returns: what the actor answers, or the errors of `ask`; where `ask` would wait for room, `MailboxFull`. A promise that
   ///   is cancelled makes `Reply.isWanted` false. Its `get()` throws `AskCycle` in an actor for which the other one waits, as
@@ -47,10 +47,11 @@ extension MessageActor {
   }
 }
 
-/// What a promise is made of that is not settled before an actor has answered: it knows which. That of a `send`, and those
-/// that are derived from it.
+/// The storage of a promise that is not settled before an actor has answered, and that knows the actor: that of a
+/// `send`, and those derived from it.
 ///
-/// It keeps the answer, and that keeps it, by `onAnswer`, until there is one, or until none can come or none is wanted.
+/// It keeps the answer, and that keeps it, by `onAnswer`, until there is an answer, or until none can come or none is
+/// needed.
 // Unchecked: as a promise's; `reply` is constant.
 final class AnswerStorage<Value: Sendable>: PromiseStorage<Value>, @unchecked Sendable {
   private let reply: ReplyCore

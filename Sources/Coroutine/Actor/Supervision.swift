@@ -92,7 +92,7 @@ struct SupervisionStateMachine {
     let others: Others
   }
 
-  /// The actors that a directive concerns beside the one that failed.
+  /// The other actors that a directive concerns.
   enum Others {
     case none, all
     /// Those that were launched after it.

@@ -56,7 +56,7 @@ extension ActorCore {
     }
   }
 
-  /// A watch is over. Whether it was not before.
+  /// A watch is over. Returns whether this call ended it.
   private final func endWatch(_ number: UInt64) -> Bool {
     lock.withLock { watched.removeValue(forKey: number) } != nil
   }

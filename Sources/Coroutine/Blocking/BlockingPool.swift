@@ -17,9 +17,9 @@ import Synchronization
 ///   - pool: whose thread runs it.
 ///   - work: runs once, outside of every coroutine and task: it must not suspend. Has none of the caller's task-local values.
 /// - Returns: what `work` returns.
-/// - Throws: what `work` throws; `CancellationError` if the coroutine is cancelled before `work` is done. Work that has not
-///   begun by then never does; what has begun runs to its end, and its result is dropped. `ThreadRefused` if the system
-///   refuses a thread and the pool has none; if it has others, the work waits for one of them.
+/// - Throws: what `work` throws; `CancellationError` if the coroutine is cancelled before `work` is done. Work that has
+///   not begun by then never does; work that has begun runs to its end, and its result is dropped. `ThreadRefused` if
+///   the system refuses a thread and the pool has none; if it has others, the work waits for one of them.
 @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
 public func blocking<Value: Sendable>(
   on pool: BlockingPool = .shared, _ work: sending (() throws -> Value)?
@@ -87,7 +87,7 @@ public func blocking<Value: Sendable>(
   return try outcome.get()
 }
 
-/// What work for a task came to. Not left to the continuation, whose hand-over ThreadSanitizer does not see.
+/// The outcome of work for a task. Not left to the continuation, whose hand-over ThreadSanitizer does not see.
 // Unchecked: guarded by the lock.
 private final class BlockingOutcome<Value: Sendable>: @unchecked Sendable {
   private let lock = Lock()
@@ -113,7 +113,7 @@ private final class BlockingOutcome<Value: Sendable>: @unchecked Sendable {
 /// Where all threads are taken, work waits, and none has become free for five seconds, that is said once on the standard
 /// error.
 public final class BlockingPool: Sendable {
-  /// The one that `blocking` uses unless told otherwise: 512 threads at most, which begin as they are needed.
+  /// The pool that `blocking` uses by default: 512 threads at most, which begin as they are needed.
   public static let shared = BlockingPool(threadLimit: 512, idleTime: .seconds(10), name: "BlockingPool.shared")
 
   /// For messages.

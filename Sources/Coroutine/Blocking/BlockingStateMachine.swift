@@ -1,6 +1,7 @@
 /// How many threads an elastic pool of blocking work has, and which of them are idle. Pure: no lock, no thread.
 struct BlockingStateMachine<Thread: Equatable, Work> {
-  /// At most so many threads work at a time; more work waits. There may be idle ones beside them after it was lowered.
+  /// At most this many threads work at a time; more work waits. After it was lowered there may be more threads, which
+  /// are idle.
   private(set) var limit: Int
   private(set) var threads = 0
   /// The idle threads. The last one that came is taken first, so that those that are not needed grow old.
@@ -12,7 +13,7 @@ struct BlockingStateMachine<Thread: Equatable, Work> {
   }
 
   enum SubmitAction {
-    /// An idle thread, which is to be given the work and woken.
+    /// An idle thread: give it the work and wake it.
     case give(Thread, Work)
     /// A new thread is to begin with it. It counts already.
     case start(Work)
@@ -28,11 +29,11 @@ struct BlockingStateMachine<Thread: Equatable, Work> {
   }
 
   enum RefusedAction {
-    /// An idle thread, which is to be given the work and woken.
+    /// An idle thread: give it the work and wake it.
     case give(Thread, Work)
-    /// It waits for one of the threads that there are.
+    /// It waits for one of the existing threads.
     case wait
-    /// There is no thread at all: what can't be done.
+    /// There is no thread at all: the work that can't be done.
     case fail([Work])
   }
 
@@ -77,7 +78,7 @@ struct BlockingStateMachine<Thread: Equatable, Work> {
     return .park
   }
 
-  /// Returns what is to be done with work that waited.
+  /// Returns the actions for work that waited.
   mutating func changeLimit(_ limit: Int) -> [SubmitAction] {
     self.limit = limit
     var actions: [SubmitAction] = []

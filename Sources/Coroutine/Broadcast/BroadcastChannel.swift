@@ -9,11 +9,11 @@
 /// Coroutine { for price in feed.received { try prices.send(price) } }
 /// ```
 ///
-/// - **Receivers.** Each calls `subscribe()`, and gets what is sent from then on, and before that the last `replay`
-///   elements. What is sent while there is no subscription is lost, but for the replay.
-/// - **Slow ones.** A receiver may be `capacity` elements behind. Then the sender waits for it, or, with `.dropOldest`, it
-///   misses the oldest of those, and is told how many (`BroadcastSubscription.missedCount`): one that does not keep up
-///   holds up no other receiver.
+/// - **Receivers.** Each calls `subscribe()`, and gets the last `replay` elements and then all that are sent from then
+///   on. Elements that are sent while there is no subscription are lost, except for the replay.
+/// - **Slow ones.** A receiver may be `capacity` elements behind. Then the sender waits for it, or, with `.dropOldest`,
+///   it misses the oldest of those, and learns how many (`BroadcastSubscription.missedCount`): a receiver that does not
+///   keep up holds up no other one.
 /// - **The end.** `close()` lets no more elements in; what was sent is still received.
 ///
 /// Elements are shared by the receivers, and so they are `Sendable`. Sending takes time proportional to the number of

@@ -62,7 +62,7 @@ struct BroadcastStateMachine<Element: Sendable>: ~Copyable {
 // MARK: - Sending
 
 extension BroadcastStateMachine {
-  /// What came of an element that a sender offers without waiting.
+  /// The outcome for an element that a sender offers without waiting.
   enum SendAttempt { case sent, closed, full }
 
   /// An element is sent, if its sender need not wait. Appends the waiters to wake to `woken`, and the dropped elements
@@ -80,7 +80,7 @@ extension BroadcastStateMachine {
     return .sent
   }
 
-  /// A sender sends what is in `node`, which is taken out of it. Over with the element still there: it is closed.
+  /// A sender sends what is in `node`, which is taken out of it. `.done` with the element still there: it is closed.
   mutating func send(_ node: Node) -> Attempt {
     guard let element = node.pointee.element else { return .done }
     var woken = ClaimedWaiters()
@@ -156,14 +156,14 @@ extension BroadcastStateMachine {
 // MARK: - Receiving
 
 extension BroadcastStateMachine {
-  /// What came of a receive that does not wait.
+  /// The outcome of a receive that does not wait.
   enum ReceiveAttempt {
     case received(Element)
     case closed
     case empty
   }
 
-  /// A reader begins: with the elements that are replayed, and then what comes from now on.
+  /// A reader begins: with the elements that are replayed, and then all later ones.
   mutating func subscribe() -> BroadcastReader<Element> {
     let count = min(replay, buffer.count)
     let reader = BroadcastReader<Element>(position: end &- UInt64(count))
@@ -199,7 +199,7 @@ extension BroadcastStateMachine {
     return .received(element)
   }
 
-  /// A receiver takes one into `node`. Over with nothing there: it is closed.
+  /// A receiver takes an element into `node`. `.done` with nothing there: it is closed.
   mutating func receive(_ node: Node, for reader: BroadcastReader<Element>) -> Attempt {
     var woken = ClaimedWaiters()
     switch receiveNow(for: reader, &woken, &node.pointee.released) {
@@ -220,7 +220,7 @@ extension BroadcastStateMachine {
 // MARK: - Closing
 
 extension BroadcastStateMachine {
-  /// No more elements. Returns whether it was open, and those whose wait is over; senders keep their elements.
+  /// No more elements. Returns whether it was open, and the waiters whose wait is over; senders keep their elements.
   mutating func close() -> (isFirst: Bool, woken: ClaimedWaiters) {
     let isFirst = !isClosed
     isClosed = true
@@ -249,7 +249,7 @@ extension BroadcastStateMachine {
 // MARK: - Parts
 
 /// The position of one reader. Guarded by the lock of what it reads.
-// Unchecked: guarded as said.
+// Unchecked: guarded by that lock.
 final class BroadcastReader<Element: Sendable>: @unchecked Sendable {
   /// The number of the next element.
   @exclusivity(unchecked) var position: UInt64

@@ -28,7 +28,7 @@ public struct WatchedValue<Value: Sendable>: Sendable {
   /// The name it was given; empty without one.
   public var name: String { storage.name }
 
-  /// The value now. Each assignment is a change, also of what is equal; after `close()` it has no effect.
+  /// The value now. Each assignment is a change, also that of an equal value; after `close()` it has no effect.
   public var value: Value {
     get { newest.element }
     nonmutating set { _ = storage.sendNow(newValue) }
@@ -36,8 +36,8 @@ public struct WatchedValue<Value: Sendable>: Sendable {
 
   /// Changes the value by what it is now, so that no change of another is lost.
   ///
-  /// - Parameter change: runs at once, without a lock, and again on the newer value if another was faster meanwhile. So it
-  ///   should do nothing but compute.
+  /// - Parameter change: runs at once, without a lock, and again on the newer value if another was faster meanwhile. So
+  ///   it should only compute.
   /// - Throws: what `change` throws: the value is as it was.
   public func update<Failure: Error>(_ change: (inout Value) throws(Failure) -> Void) throws(Failure) {
     while true {
@@ -56,13 +56,13 @@ public struct WatchedValue<Value: Sendable>: Sendable {
   /// The value now, and then each time that it has changed the newest. From any thread.
   public func changes() -> BroadcastSubscription<Value> { BroadcastSubscription(of: storage) }
 
-  /// Suspends the calling coroutine until the value is as wanted: not at all if it is. What was so for a moment only may not
-  /// be seen.
+  /// Suspends the calling coroutine until the value matches: not at all if it does. A value that was there for a moment
+  /// only may not be seen.
   ///
   /// - Parameters:
   ///   - timeout: how long to wait at most; zero or less: not at all; `nil`: without a limit.
   ///   - isWanted: runs on the caller, without a lock.
-  /// - Returns: the value that is as wanted.
+  /// - Returns: the value that matches.
   /// - Throws: `CancellationError`, `TimeoutError` if the caller is cancelled or time is up; `ChannelClosed`, or what it was
   ///   closed with, if it is closed; what `isWanted` throws.
   /// - Precondition: called inside a coroutine: traps elsewhere.
@@ -78,7 +78,7 @@ public struct WatchedValue<Value: Sendable>: Sendable {
     }
   }
 
-  /// Suspends the calling task until the value is as wanted: as in a coroutine.
+  /// Suspends the calling task until the value matches: as in a coroutine.
   @discardableResult
   nonisolated(nonsending) public func wait(
     timeout: Duration? = nil, until isWanted: (Value) throws -> Bool

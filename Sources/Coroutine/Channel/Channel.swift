@@ -21,13 +21,14 @@
 /// - **Three kinds of callers.** `send` and `receive` suspend a coroutine; their `async` forms suspend a task;
 ///   `sendBlocking` and `receiveBlocking` block a thread. `trySend` and `tryReceive` never wait, and may be called anywhere,
 ///   in callbacks of C libraries too. All of them may be at work on one channel at once.
-/// - **Elements** need not be `Sendable`, since they are handed over (`sending`), nor copyable. Optional ones are as good as
-///   others: `nil` is no end. What an error or an `Array` is made of must be so too: those forms say it.
+/// - **Elements** need not be `Sendable`, since they are handed over (`sending`), nor copyable. They may be optional:
+///   `nil` does not stand for the end. Forms that put elements into an error or an `Array` need them to be so: they say
+///   it.
 ///
 /// Copies are the same channel. When the last one is gone, so is what is in the buffer. A sender or receiver that waits
 /// at a channel keeps it alive.
 ///
-/// Every operation takes constant time if not said otherwise, and in a coroutine it allocates nothing but the buffer.
+/// Every operation takes constant time unless stated otherwise, and in a coroutine it allocates only the buffer.
 ///
 /// At the top level of `main.swift` Swift 6.3 picks the synchronous forms even behind `await`: call them in a function.
 public struct Channel<Element: ~Copyable>: Sendable {

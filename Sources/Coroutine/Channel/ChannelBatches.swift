@@ -50,7 +50,7 @@ extension Channel {
   ///   - count: how many; not negative.
   ///   - timeout: how long to wait for all of them at most; zero: not at all; `nil`: without a limit.
   ///   - onCancel: runs on the caller if it was cancelled before all of them had come.
-  /// - Returns: `count` elements, or fewer but at least one as said; none if `count` is zero.
+  /// - Returns: `count` elements, or fewer as described above, but at least one; none if `count` is zero.
   /// - Throws: without having taken an element: `ChannelClosed` if the channel is closed, and everything that was sent has
   ///   been received; `CancellationError` if the caller is cancelled; `TimeoutError` if time is up.
   /// - Precondition: called inside a coroutine, with no negative count: traps otherwise.
@@ -114,7 +114,7 @@ struct ChannelBatch<Element> {
   @inlinable
   var isIncomplete: Bool { elements.count < limit }
 
-  /// False if the receive came to nothing.
+  /// False if the receive failed.
   @inlinable
   mutating func keepLatest() -> Bool {
     guard let element = latest.take() else { return false }
@@ -122,7 +122,7 @@ struct ChannelBatch<Element> {
     return true
   }
 
-  /// Takes what is there, up to the limit.
+  /// Takes the elements that are there, up to the limit.
   @inlinable
   mutating func takeAvailable() {
     guard isIncomplete else { return }
@@ -131,7 +131,7 @@ struct ChannelBatch<Element> {
 }
 
 extension ChannelStorage {
-  /// Appends what is there until `elements` has `limit`, in one critical section: a batch has no gaps.
+  /// Appends elements that are there until `elements` has `limit`, in one critical section: a batch has no gaps.
   @inlinable
   func tryReceive(into elements: inout [Element], upTo limit: Int) {
     var admitted = ClaimedWaiters()

@@ -43,7 +43,7 @@ final class ChannelEnd<Element: ~Copyable>: Sendable {
 
 /// The end of a channel that sends: `Channel.makeEnds(capacity:name:)`. With its last copy the channel is closed.
 ///
-/// All that it does is told at `Channel`, by the same names.
+/// `Channel` documents its members, by the same names.
 public struct ChannelSender<Element: ~Copyable>: Sendable {
   @usableFromInline let end: ChannelEnd<Element>
 }
@@ -118,7 +118,7 @@ extension ChannelSender where Element: ~Copyable {
 
 /// The end of a channel that receives: `Channel.makeEnds(capacity:name:)`. With its last copy the channel is closed.
 ///
-/// All that it does is told at `Channel`, by the same names.
+/// `Channel` documents its members, by the same names.
 public struct ChannelReceiver<Element: ~Copyable>: Sendable {
   @usableFromInline let end: ChannelEnd<Element>
 }

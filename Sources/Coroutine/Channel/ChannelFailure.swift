@@ -1,4 +1,4 @@
-/// From why a wait ended to what the caller is told.
+/// Turns the cause of a wait's end into the caller's error.
 extension ChannelStorage where Element: ~Copyable {
   /// Why there is no element.
   @inlinable @inline(never)

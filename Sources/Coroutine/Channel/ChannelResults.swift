@@ -1,4 +1,4 @@
-/// What came of a send that does not wait: `trySend(_:)`.
+/// The outcome of a send that does not wait: `trySend(_:)`.
 ///
 /// An element that was not sent comes back in it. As noncopyable as the element is.
 public enum SendResult<Element: ~Copyable>: ~Copyable {
@@ -45,7 +45,7 @@ extension SendResult: Equatable where Element: Equatable {
   }
 }
 
-/// What came of a send that may wait, for elements that an error can't carry: `send(orReturn:)`.
+/// The outcome of a send that may wait, for elements that an error can't carry: `send(orReturn:)`.
 ///
 /// An element that was not sent comes back in it. As noncopyable as the element is.
 public enum SendOutcome<Element: ~Copyable>: ~Copyable {
@@ -97,7 +97,7 @@ extension SendOutcome: Equatable where Element: Equatable {
   }
 }
 
-/// What came of a receive that does not wait: `tryReceive()`.
+/// The outcome of a receive that does not wait: `tryReceive()`.
 public enum ReceiveResult<Element: ~Copyable>: ~Copyable {
   /// An element.
   case received(Element)

@@ -37,7 +37,7 @@ struct ChannelStateMachine<Element: ~Copyable>: ~Copyable {
 // MARK: - What can be done at once
 
 extension ChannelStateMachine where Element: ~Copyable {
-  /// What came of an element that a sender offers without waiting.
+  /// The outcome for an element that a sender offers without waiting.
   @usableFromInline
   enum SendAttempt {
     /// It is in the buffer.
@@ -52,7 +52,7 @@ extension ChannelStateMachine where Element: ~Copyable {
     case full
   }
 
-  /// A sender offers an element, and keeps it if it is not wanted now.
+  /// A sender offers an element, and keeps it if the channel does not take it now.
   @inlinable @inline(__always)
   mutating func sendNow(_ element: inout Element?) -> SendAttempt {
     if isClosed { return .closed }
@@ -78,7 +78,7 @@ extension ChannelStateMachine where Element: ~Copyable {
     element = consume oldest
   }
 
-  /// What came of a receive that does not wait.
+  /// The outcome of a receive that does not wait.
   @usableFromInline
   enum ReceiveAttempt {
     /// An element.
@@ -91,7 +91,7 @@ extension ChannelStateMachine where Element: ~Copyable {
     case empty
   }
 
-  /// A receiver takes what is there. `element` is `nil` before.
+  /// A receiver takes an element, if there is one. `element` is `nil` before.
   @inlinable @inline(__always)
   mutating func receiveNow(_ element: inout Element?) -> ReceiveAttempt {
     if buffer.count > 0 {
@@ -138,7 +138,7 @@ extension ChannelStateMachine {
 // MARK: - Several at once
 
 extension ChannelStateMachine {
-  /// A receiver takes what is there, until `elements` has `limit`. Appends the senders to wake to `admitted`.
+  /// A receiver takes elements, until `elements` has `limit`. Appends the senders to wake to `admitted`.
   ///
   /// The waiting senders are let in one by one, at the end, as by single receives.
   @inlinable
@@ -162,7 +162,7 @@ extension ChannelStateMachine {
 // MARK: - What may have to wait
 
 extension ChannelStateMachine where Element: ~Copyable {
-  /// A sender sends what is in `node`. Over with the element still there: the channel is closed.
+  /// A sender sends the element in `node`. `.done` with the element still there: the channel is closed.
   @inlinable
   mutating func send(_ node: Node) -> Attempt {
     switch sendNow(&node.pointee.element) {
@@ -177,7 +177,7 @@ extension ChannelStateMachine where Element: ~Copyable {
     }
   }
 
-  /// A receiver takes one into `node`. Over with nothing there: the channel is closed.
+  /// A receiver takes an element into `node`. `.done` with nothing there: the channel is closed.
   @inlinable
   mutating func receive(_ node: Node) -> Attempt {
     switch receiveNow(&node.pointee.element) {

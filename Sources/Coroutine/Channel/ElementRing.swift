@@ -22,7 +22,7 @@ struct ElementRing<Element: ~Copyable>: ~Copyable {
     places.deallocate()
   }
 
-  /// Appends an element. Constant time, beside the growing.
+  /// Appends an element. Constant time, except when the ring grows.
   @inlinable @inline(__always)
   mutating func append(_ element: consuming Element) {
     if !hasRoom { grow() }
@@ -70,8 +70,8 @@ struct ElementRing<Element: ~Copyable>: ~Copyable {
   @inlinable @inline(__always)
   var countsAtRemoval: Bool { UInt8(truncatingIfNeeded: head) == .max }
 
-  /// Twice as many as elsewhere (`CoroutineCore.operationsPerTurn`), as none of these costs more than some nanoseconds. A
-  /// byte's: one comparison tells. Not the first one, which in many a channel is the only one.
+  /// Twice as many as elsewhere (`CoroutineCore.operationsPerTurn`), as each of these costs only some nanoseconds. The
+  /// size of a byte: one comparison tells. Not the first one, which in many a channel is the only one.
   static var countInterval: Int { 256 }
 
   /// Where the element is that has `offset` others before it.

@@ -10,7 +10,7 @@ struct TickSchedule {
     due = now.addingSaturated(period)
   }
 
-  /// The tick that was due is over: the next one is the first that is due after `now`. Those in between, which a late
+  /// The tick that was due has fired: the next one is the first that is due after `now`. Those in between, which a late
   /// driver has missed, are dropped.
   mutating func advance(past now: UInt64) {
     let late = now > due ? now - due : 0
