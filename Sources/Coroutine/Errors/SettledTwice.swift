@@ -1,5 +1,5 @@
 /// A one-shot handle (`Resumption`, `Promise.Resolver`) was used a second time. The second call changed nothing and
-/// returned `false`; this tells `CoroutineErrors.unhandled` of it, once for each handle.
+/// returned `false`; `CoroutineErrors.unhandled` gets this error, once for each handle.
 ///
 /// Callbacks that are called twice, and branches that forget to return, show up so. A call that only lost to a
 /// cancellation is not reported.

@@ -1,2 +1,2 @@
-// The error of a coroutine that gets no stack: for code that imports nothing but this module.
+// The error of a coroutine that gets no stack: for code that imports only this module.
 @_exported public import enum Context.StackError

@@ -22,12 +22,12 @@ package enum Inspection {
   /// Passes the coroutines of the process to `body` one by one, in no order, then the generators that are suspended and
   /// have no consumer.
   ///
-  /// `body` must not suspend, nor wait for a coroutine, nor keep what it is given. One freeze at a time: a second caller
-  /// waits for its end, but not for what the first one does in `between`, which may wait for the second in its turn.
+  /// `body` must not suspend, nor wait for a coroutine, nor keep its argument. One freeze at a time: a second caller
+  /// waits for its end. It does not wait for `between` of the first one, which may wait for the second caller.
   ///
   /// - Parameters:
-  ///   - batch: after so many the freeze ends for a moment, in which `between` is called: that may do what it likes. What
-  ///     is passed before and after that need not have been true at the same time.
+  ///   - batch: after this many the freeze ends for a moment, in which `between` is called: that may do anything. Facts
+  ///     that are passed before and after that need not have been true at the same time.
   ///   - last: called when all have been passed, before the freeze ends. Then those of the last batch may still be
   ///     looked at, and one that was suspended when it was passed has not gone on.
   /// - Throws: `Unavailable`, or what the closures throw.
@@ -108,8 +108,8 @@ package enum Inspection {
   /// One look at all coroutines, which marks those that it has seen.
   fileprivate struct Pass {
     let number: UInt32
-    /// It marks their stacks, which lasts as long as the freeze. Others, which go on after a thaw, mark the coroutine: they
-    /// would be told by what a detector has looked at meanwhile that they have seen it themselves.
+    /// It marks their stacks, which lasts as long as the freeze. A pass of several freezes marks the coroutine instead:
+    /// by marks on stacks, it would take what a detector has looked at meanwhile for seen by itself.
     let isOneFreeze: Bool
   }
 
@@ -218,8 +218,8 @@ package enum Inspection {
     }
   }
 
-  /// Whether a stack is that of a generator whose consumer has `other`, be it through further generators. Takes no lock
-  /// and allocates nothing.
+  /// Whether a stack is that of a generator whose consumer has `other`, also by way of further generators. Takes no
+  /// lock and allocates nothing.
   package static func isGenerator(on stack: Stack, runningFor other: Stack) -> Bool {
     unseen {
       var next = stack
@@ -267,8 +267,8 @@ package struct InspectedCoroutine {
   /// `nil` without one.
   package let stack: Stack?
   /// Its stacks and where each of them stands, from where it is suspended outwards: the generator that it runs, if any,
-  /// then whatever consumes that, at last its own. An unwinder goes through each until it leaves that stack. Empty for one
-  /// that has not begun, or runs.
+  /// then that generator's consumer, and so on, at last its own. An unwinder goes through each until it leaves that
+  /// stack. Empty for one that has not begun, or runs.
   package let segments: [Segment]
 
   package struct Segment {
@@ -310,8 +310,8 @@ package struct InspectedCoroutine {
     }
   }
 
-  /// What is on a stack. A block that is being made or taken down at this moment is in none of the states, nor does it enter
-  /// one.
+  /// What is on a stack. A block that is being made or taken down at this moment has none of the states, nor does it
+  /// enter one.
   fileprivate init?(on stack: Stack) {
     let block = ControlBlock.address(on: stack)
     let blockState = block.pointee.state.load(ordering: .acquiring)
@@ -468,8 +468,8 @@ extension InspectedCoroutine {
 }
 
 extension CoroutineCore {
-  /// Of one in a line, that may have been put there just now, with no lock in between: what it consists of beside its number
-  /// was there before `newestID` came so far.
+  /// For one in a queue, that may have been put there just now, with no lock in between. All of it but its number was
+  /// there before `newestID` reached its number.
   fileprivate final var idOfUnstarted: UInt64 { Inspection.unseen { id } }
 
   /// Whether it has neither a stack nor an end. During a freeze: one that is about to begin may get its block at this moment,

@@ -6,9 +6,9 @@ extension AsyncSequence where Self: Sendable, Element: Sendable {
   /// while let line = try lines.next() { … }
   /// ```
   ///
-  /// Each call of this property begins a new iteration. An element is only produced when it is asked for. The iteration
-  /// runs in a task, which has the priority of the task that the coroutine was created in, and ends with the sequence, or
-  /// when the iterator is dropped.
+  /// Each call of this property begins a new iteration. An element is only produced when the consumer asks for it. The
+  /// iteration runs in a task, which has the priority of the task that the coroutine was created in, and ends with the
+  /// sequence, or when the iterator is dropped.
   public var elements: AsyncElements<Self> { AsyncElements(self) }
 }
 
@@ -31,7 +31,8 @@ public struct AsyncElements<Base: AsyncSequence & Sendable> where Base.Element: 
   }
 }
 
-/// One iteration: a task that owns the iterator, since that may be used in one task only, and is asked for each element.
+/// One iteration: a task that owns the iterator, since that may be used in one task only. The consumer requests each
+/// element.
 // Unchecked: `isOver` belongs to the consumer, one coroutine at a time.
 private final class AsyncIteration<Base: AsyncSequence & Sendable>: @unchecked Sendable where Base.Element: Sendable {
   private typealias Request = Resumption<Base.Element?>

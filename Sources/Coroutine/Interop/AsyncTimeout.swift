@@ -120,7 +120,7 @@ final class TaskTimeout: TimerTarget, @unchecked Sendable {
     if deadline == WaitDeadline.now { timerFired() } else { TimerService.shared.arm(self, at: deadline) }
   }
 
-  /// What the task comes to, which this cancels, and so does the task that calls; `nil` if the time was up.
+  /// The value of the task, which this timeout cancels, and so does the calling task; `nil` if the time was up.
   fileprivate nonisolated(nonsending) func value<Value: Sendable>(
     of task: Task<Value, any Error>
   ) async throws -> Value? {

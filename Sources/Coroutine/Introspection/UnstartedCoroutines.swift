@@ -3,8 +3,8 @@ import Context
 import Glibc
 import Synchronization
 
-/// The coroutines that have not begun and lie in the queue of a scheduler that can't be looked into: one of Dispatch or of
-/// the program. (Those of pools are found in the pools' own queues: nothing is to be done for them.)
+/// The coroutines that have not begun and lie in the queue of a scheduler that can't be looked into: one of Dispatch or
+/// of the program. (Those of pools are found in the pools' own queues: they need no place here.)
 ///
 /// Each thread has places of its own for those that it schedules, and no other thread fills them. A coroutine that begins
 /// empties its place. So both are mere stores: no lock, and nothing that threads which create coroutines would share. The

@@ -5,19 +5,19 @@ package enum WaitKind: Int, CaseIterable, Sendable {
   case coroutine, channel, promise, batch, generator, scope, suspension, barrier, group, mutex, readWriteLock, once
   case semaphore, condition, actor, reply, readiness, broadcast
 
-  /// Where a field is told that a kind does not have.
+  /// Stands for a field that a kind does not have.
   package static var noField: UInt64 { .max }
 }
 
 /// A class that coroutines wait at, which says itself what readers of another process's memory may know of it. (What it
 /// shows in its own process, `Waitable.describe` and `wakers` say.)
 ///
-/// A generic one is asked as any of its specialisations: what is told lies at the same place in all of them, in front of
+/// Any specialisation of a generic class may answer: the fields lie at the same place in all of them, in front of
 /// everything whose size depends on a parameter.
 package protocol ShownWaitable: AnyObject {
   static var waitKind: WaitKind { get }
-  /// Where its name lies, and then what else its text needs; `WaitKind.noField` for what it does not have. `nil` without
-  /// reflection metadata.
+  /// Where its name lies, and then the other fields that its text needs; `WaitKind.noField` for those that it does not
+  /// have. `nil` without reflection metadata.
   static var waitFields: [UInt64]? { get }
 }
 

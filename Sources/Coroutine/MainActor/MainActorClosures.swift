@@ -1,9 +1,9 @@
-// What takes a closure to be run later, and no scheduler, has a form for closures of the main actor: those that say
-// `@MainActor in`, and methods. The compiler prefers it for these and no others. Where a scheduler is named they are refused,
-// as functions of other global actors are everywhere: `missingFunction` tells how.
+// Functions that take a closure to be run later, and no scheduler, have a form for closures of the main actor: those
+// that say `@MainActor in`, and methods. The compiler prefers it for these and no others. Where a scheduler is named
+// they are refused, as functions of other global actors are everywhere: `missingFunction` tells how.
 //
-// (`Coroutine { }` has no need of one: its closure inherits the actor and tells at run time. That has to be `@Sendable`,
-// while these can be handed what is not.)
+// (`Coroutine { }` needs no such form: its closure inherits the actor, which is known at run time. That closure has to
+// be `@Sendable`; these need not be.)
 
 extension Promise {
   /// What `transform`, code of the main actor, makes of the value: it runs on the main queue. Otherwise as any `then`.

@@ -4,8 +4,9 @@ import Synchronization
 
 /// The observers of the process.
 ///
-/// Without any, coroutines take no notice: a turn tests one word when it begins and when it ends, as it does for debuggers
-/// anyway. With one, each event costs the reading of the clock and two atomic operations, beside what the observer does.
+/// Without any, coroutines are not affected: a turn tests one word when it begins and when it ends, as it does for
+/// debuggers anyway. With one, each event costs the reading of the clock and two atomic operations, in addition to the
+/// observer's own work.
 public enum CoroutineObservation {
   /// Tells `observer` what happens from now on, after those that were installed before it. Callable at any time from any
   /// thread, except by an observer: traps.
@@ -47,7 +48,7 @@ public enum CoroutineObservation {
   /// Held by the thread that installs or removes.
   private static let changes = Lock()
   private static let current = Atomic<Unmanaged<List>?>(nil)
-  /// Since when there is one: what was noted before may be out of date.
+  /// Since when there is one: records from before may be out of date.
   static let begin = Atomic<UInt64>(0)
 
   private final class List: Sendable {

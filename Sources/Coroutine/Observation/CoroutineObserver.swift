@@ -1,4 +1,4 @@
-/// Is told what happens to the coroutines of the process, as it happens: for traces, metrics, tests.
+/// Receives the events of the process's coroutines, as they happen: for traces, metrics, tests.
 ///
 /// ```swift
 /// final class SuspensionCounter: CoroutineObserver {
@@ -20,8 +20,9 @@ public protocol CoroutineObserver: AnyObject, Sendable {
   /// - Brief: a thread that runs coroutines waits for it. It may run on a coroutine's stack: no deep calls.
   /// - No suspension, which traps: no coroutine runs as long as it does. No waiting for a coroutine either.
   /// - Careful with locks: one that the program holds while it creates or wakes a coroutine may be held by the calling
-  ///   thread. And `.suspended` is told while what the coroutine waits for is locked: an operation on that very channel,
-  ///   promise or mutex would wait for ever. What it causes itself by calling the runtime is not told.
+  ///   thread. And `.suspended` comes while what the coroutine waits for is locked: an operation on that very channel,
+  ///   promise or mutex would wait for ever. Events that the observer itself causes by calling the runtime are not
+  ///   reported.
   ///
   /// # In which order
   ///
@@ -32,21 +33,21 @@ public protocol CoroutineObserver: AnyObject, Sendable {
   ///                                   └── finished
   ///
   /// `stolen` may come once or more often between `ready` and `resumed`. One that begins at once
-  /// (`Coroutine.immediate`) is not `ready` before; one that is cancelled before it begins, or gets no stack, is `finished`
-  /// without having been `resumed`. `ready` is told before its scheduler gets it, `suspended` before it can be woken,
-  /// `finished` before a joiner learns of its end. Between `resumed` and what ends that turn its thread runs it, and
-  /// others only inside of it, from their `resumed` to the end of their turns. Events of different coroutines on
-  /// different threads come side by side.
+  /// (`Coroutine.immediate`) is not `ready` before; one that is cancelled before it begins, or gets no stack, is
+  /// `finished` without having been `resumed`. `ready` comes before its scheduler gets it, `suspended` before it can be
+  /// woken, `finished` before a joiner learns of its end. Between `resumed` and the event that ends that turn its
+  /// thread runs it, and others only inside of it, from their `resumed` to the end of their turns. Events of different
+  /// coroutines on different threads come side by side.
   ///
-  /// An observer that is installed late misses what has been: the first event of a coroutine may be any of them. It
+  /// An observer that is installed late misses earlier events: the first event of a coroutine may be any of them. It
   /// sees all from then on.
   func observe(_ event: borrowing CoroutineEvent)
 }
 
 /// What has happened to a coroutine, for a `CoroutineObserver`, and as long as its call lasts.
 ///
-/// Not copyable: what is to be kept is taken out of it. All properties take constant time; `scheduler` and `waitsFor` make
-/// a string.
+/// Not copyable: an observer copies what it wants to keep. All properties take constant time; `scheduler` and
+/// `waitsFor` make a string.
 public struct CoroutineEvent: ~Copyable {
   /// More may come: a `switch` is to have a `default`.
   public enum Kind: Hashable, Sendable {
@@ -103,7 +104,7 @@ public struct CoroutineEvent: ~Copyable {
   }
 }
 
-/// What an event tells of its coroutine, when it is asked.
+/// An event's questions to its coroutine, when an observer reads its properties.
 protocol ObservedCoroutine: AnyObject {
   var id: UInt64 { get }
   var name: String { get }

@@ -57,7 +57,7 @@ public struct ChunkedElements<Base: SelectableSequence>: Sequence, IteratorProto
       case .next(.some(let element)): chunk.append(element)
       case .next(.none): isEnded = true
       case .late: return takeChunk()
-      // Cancelled: what has come until now comes at the next call, should there be one that is not.
+      // Cancelled: the elements so far come at the next call, if there is one that is not cancelled.
       case nil: return nil
       }
     }

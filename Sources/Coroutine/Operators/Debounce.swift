@@ -43,7 +43,7 @@ public struct DebouncedElements<Base: SelectableSequence>: Sequence, IteratorPro
       case .next(.some(let element)): pending = element
       case .next(.none): isEnded = true
       case .quiet: return pending.take()
-      // Cancelled: what is pending comes at the next call, should there be one that is not.
+      // Cancelled: the pending element comes at the next call, if there is one that is not cancelled.
       case nil: return nil
       }
     }

@@ -4,7 +4,7 @@
 /// for event in merge(keys.received, clicks.received) { handle(event) }
 /// ```
 ///
-/// An element is taken when it is asked for, and not before. Ends when both have ended, and when the caller is cancelled.
+/// An element is taken only when the consumer asks for it. Ends when both have ended, and when the caller is cancelled.
 /// Of two that are there at once each is as likely to come first.
 public func merge<First: SelectableSequence, Second: SelectableSequence>(
   _ first: First, _ second: Second
