@@ -1,7 +1,7 @@
 /// What ends once, with a value or an error: a promise, a coroutine. Several of them can be waited for at once, by
 /// `values(of:)`, `results(of:)`, `firstValue(of:)` and `firstSuccess(of:)`.
 ///
-/// A type of your own conforms by passing on what it is made of:
+/// A type of your own conforms by passing on the awaitable that it contains:
 ///
 /// ```swift
 /// struct Download: Awaitable {
@@ -51,9 +51,9 @@ private final class EndingListener: WaitListener, @unchecked Sendable {
 
 /// What several waits at once need of a thing that ends.
 protocol EndingSource: AnyObject, Sendable {
-  /// Tells `listener` of the end, once; false if it has come already.
+  /// Calls `listener` at the end, once; false if it has ended already.
   func join(_ listener: WaitListener) -> Bool
-  /// Does not tell `listener` any more, if it is not being told this moment.
+  /// No longer calls `listener`, unless it is being called this moment.
   func leave(_ listener: WaitListener)
   /// The error it ended with, if it did. After the end.
   var failure: (any Error)? { get }

@@ -69,7 +69,8 @@ nonisolated(nonsending) public func values<Source: Awaitable>(of sources: [Sourc
 /// The outcomes of several promises and coroutines, values and errors, in the order in which they are named. Suspends the
 /// calling coroutine until all have ended; an error cancels none.
 ///
-/// If the caller is cancelled meanwhile, what has come is not lost: the others' outcomes are a `CancellationError`.
+/// If the caller is cancelled meanwhile, the outcomes that have come are not lost: the others are a
+/// `CancellationError`.
 ///
 /// - Throws: `CancellationError` if the caller is cancelled before any has ended.
 /// - Precondition: called inside a coroutine: traps elsewhere.
@@ -86,7 +87,8 @@ public func results<each Source: Awaitable>(
 /// The outcomes of several promises and coroutines, values and errors, in the order in which they are named. An error
 /// cancels none. In `async` code.
 ///
-/// If the caller is cancelled meanwhile, what has come is not lost: the others' outcomes are a `CancellationError`.
+/// If the caller is cancelled meanwhile, the outcomes that have come are not lost: the others are a
+/// `CancellationError`.
 ///
 /// - Throws: `CancellationError` if the caller is cancelled before any has ended.
 nonisolated(nonsending) public func results<each Source: Awaitable>(
@@ -101,7 +103,8 @@ nonisolated(nonsending) public func results<each Source: Awaitable>(
 /// The outcomes of any number of promises or coroutines, values and errors, in their order. Suspends the calling coroutine
 /// until all have ended; an error cancels none.
 ///
-/// If the caller is cancelled meanwhile, what has come is not lost: the others' outcomes are a `CancellationError`.
+/// If the caller is cancelled meanwhile, the outcomes that have come are not lost: the others are a
+/// `CancellationError`.
 ///
 /// - Throws: `CancellationError` if the caller is cancelled before any has ended.
 /// - Precondition: called inside a coroutine: traps elsewhere.
@@ -118,7 +121,8 @@ public func results<Source: Awaitable>(
 /// The outcomes of any number of promises or coroutines, values and errors, in their order. An error cancels none. In
 /// `async` code.
 ///
-/// If the caller is cancelled meanwhile, what has come is not lost: the others' outcomes are a `CancellationError`.
+/// If the caller is cancelled meanwhile, the outcomes that have come are not lost: the others are a
+/// `CancellationError`.
 ///
 /// - Throws: `CancellationError` if the caller is cancelled before any has ended.
 nonisolated(nonsending) public func results<Source: Awaitable>(
@@ -185,7 +189,7 @@ nonisolated(nonsending) public func firstSuccess<Source: Awaitable>(of sources: 
   return try await endings[batch.winner(batch.run())].outcome.get()
 }
 
-/// None of those has succeeded of which `firstSuccess(of:)` wanted one.
+/// All of those failed of which `firstSuccess(of:)` needed one to succeed.
 public struct AllFailed: Error, CustomStringConvertible {
   /// What each of them failed with, in the order in which they were named.
   public let errors: [any Error]

@@ -1,4 +1,4 @@
-/// When a wait for several is over. Pure: no lock, no switch.
+/// When a wait for several ends has its outcome. Pure: no lock, no switch.
 struct BatchStateMachine {
   enum Goal {
     /// All have ended, in whichever way.
@@ -15,7 +15,7 @@ struct BatchStateMachine {
   private(set) var remaining: Int
   /// The one that decided by its end, so that there is no more to wait for.
   private(set) var decisive: Int?
-  /// Which have ended, until it is over.
+  /// Which have ended, until the wait is over.
   private(set) var ended: [Bool]
   private var waiters = WaitQueue<WaitNode>()
 
@@ -45,7 +45,7 @@ struct BatchStateMachine {
     }
   }
 
-  /// A waiter wants to know when it is over.
+  /// A waiter waits until it is over.
   mutating func wait(_ node: UnsafeMutablePointer<WaitNode>) -> Attempt {
     if isOver { return .done }
     waiters.append(node)

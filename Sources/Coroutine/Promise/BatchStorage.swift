@@ -4,8 +4,8 @@ final class BatchStorage: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) private var machine: BatchStateMachine
   private let sources: [any EndingSource]
   @exclusivity(unchecked) private var listeners: [Listener] = []
-  /// Those that would never end, since what has to settle them waits for the waiter here: they count as failed.
-  /// Constant from `begin` on.
+  /// Those that would never end, since the code that has to settle them waits for the waiter here: they count as
+  /// failed. Constant from `begin` on.
   @exclusivity(unchecked) private var circles: [Int: any Error] = [:]
   /// Those that had not ended when the waiter was cancelled. The waiter's own.
   @exclusivity(unchecked) private var awaited: Set<Int> = []
@@ -70,8 +70,8 @@ final class BatchStorage: Waitable, @unchecked Sendable {
     return machine.decisive
   }
 
-  /// The waiter is cancelled. Where the outcome of each was wanted, those that have come are not lost: the others count as
-  /// cancelled.
+  /// The waiter is cancelled. Where the outcome of each is needed, those that have come are not lost: the others count
+  /// as cancelled.
   private func keepWhatHasCome() throws(CancellationError) {
     let ended = lock.withLock { machine.ended }
     guard machine.goal == .allEnded, ended.contains(true) else { throw CancellationError() }
@@ -107,8 +107,8 @@ final class BatchStorage: Waitable, @unchecked Sendable {
 
   private func failure(of index: Int) -> (any Error)? { circles[index] ?? sources[index].failure }
 
-  /// The coroutine begins to wait for all of them. One of those for which that is noted, if there is one: it notes the end
-  /// for all.
+  /// The coroutine begins to wait for all of them. Returns one of those that record the wait, if there is one: it
+  /// records the end for all.
   private func noteWaits(of core: CoroutineCore) -> PromiseCore? {
     guard machine.goal == .allEnded || machine.goal == .allSucceeded, core.answersMessages else { return nil }
     var noted: PromiseCore?

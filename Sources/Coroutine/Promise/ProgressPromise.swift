@@ -1,4 +1,4 @@
-/// A promise that says how far it has come.
+/// A promise that reports its progress.
 ///
 /// ```swift
 /// let download = ProgressPromise<Double, Data> { resolver in
@@ -96,7 +96,7 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
   /// The newest report; `nil` before the first one. Does not wait.
   public var latestProgress: Progress? { storage.latest }
 
-  /// Cancels the promise: see `Promise.cancel()`. Consumers of the progress come to its end.
+  /// Cancels the promise: see `Promise.cancel()`. The sequences of its progress end.
   ///
   /// - Returns: whether it was still pending.
   @discardableResult
@@ -153,7 +153,7 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
     let end: PromiseEnd<Value>
     let storage: ProgressPromiseStorage<Progress, Value>
 
-    /// Says how far it has come. Wakes the waiters for that; never waits itself. Callable from any thread.
+    /// Reports the progress. Wakes the waiters for it; never waits itself. Callable from any thread.
     ///
     /// - Returns: whether it was in time: false, and without effect, once the promise is settled.
     @discardableResult

@@ -1,4 +1,4 @@
-/// How far a reader has come.
+/// The position of a reader.
 struct ProgressCursor: Sendable {
   /// How many reports it has seen or missed.
   fileprivate(set) var position = 0
@@ -24,7 +24,7 @@ struct ProgressStateMachine<Progress> {
 
   enum ReportAction {
     case tooLate
-    /// These wait for it. What it replaced is to be released where that may run foreign code.
+    /// These wait for it. Release the replaced one where that may run foreign code.
     case told(ClaimedWaiters, replaced: Progress?)
   }
 

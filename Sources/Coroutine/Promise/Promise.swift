@@ -10,14 +10,15 @@
 /// ```
 ///
 /// It is settled once: fulfilled with a value, or rejected with an error; the first settlement wins. Any number of
-/// coroutines, tasks and threads may wait for it, and ask it anything, at any time from anywhere. Copies are the same
+/// coroutines, tasks and threads may wait for it, and read its state, at any time from anywhere. Copies are the same
 /// promise. A promise whose last resolver is gone unused is rejected with `PromiseAbandoned`. An error that is never
-/// asked for is reported once through `CoroutineErrors.unhandled`, when the last copy is gone.
+/// read is reported once through `CoroutineErrors.unhandled`, when the last copy is gone.
 ///
-/// **Cancelling.** `cancel()` rejects this promise with a `CancellationError` and calls its resolver's `onCancel` handlers,
-/// which stop the work. It reaches what was derived from the promise (`then`, …), as any rejection does, but never the
-/// other way: cancelling a derived promise stops its own closure and leaves the original, which others may wait for, alone.
-/// For the same reason cancelling a coroutine that waits in `get()` ends that wait only. To stop the work too:
+/// **Cancelling.** `cancel()` rejects this promise with a `CancellationError` and calls its resolver's `onCancel`
+/// handlers, which stop the work. It reaches all promises that are derived from this one (`then`, …), as any rejection
+/// does, but never the other way: cancelling a derived promise stops its own closure and does not touch the original,
+/// which others may wait for. For the same reason cancelling a coroutine that waits in `get()` ends that wait only. To
+/// stop the work too:
 ///
 /// ```swift
 /// try withCancellationHandler { try page.get() } onCancel: { page.cancel() }
@@ -154,8 +155,8 @@ extension Promise {
     try await storage.value(after: storage.wait(until: WaitDeadline.after(timeout)), timeout: timeout)
   }
 
-  /// Waits for the settlement, in `async` code: the outcome, as `Task` has it. A `CancellationError` if the caller is
-  /// cancelled.
+  /// Waits for the settlement, in `async` code. Returns the outcome, as `Task` does; a `CancellationError` if the
+  /// caller is cancelled.
   @inlinable
   nonisolated(nonsending) public var result: Result<Value, any Error> {
     get async {

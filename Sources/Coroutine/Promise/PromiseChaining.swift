@@ -116,8 +116,8 @@ extension PromiseProtocol {
   /// let other: Promise<String> = page.catch { error in throw Unavailable(because: error) }
   /// ```
   ///
-  /// A closure that does nothing but throw needs the type of the result, as above: it handles the error otherwise. So does
-  /// one whose value is an `if` or a `switch`, without `return`.
+  /// A closure that only throws needs the type of the result, as above: otherwise it handles the error. So does one
+  /// whose value is an `if` or a `switch`, without `return`.
   ///
   /// - Returns: a promise of the value, this one's or the other; rejected with what `recover` throws.
   @discardableResult

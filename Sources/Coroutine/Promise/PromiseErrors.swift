@@ -1,5 +1,5 @@
 /// A promise's last resolver was dropped unused: the promise could not be settled any more, so it was rejected with
-/// this. Where this error is not handled, it is not reported: the promise was not wanted.
+/// this. Where this error is not handled, it is not reported: the promise was not needed.
 public struct PromiseAbandoned: Error, CustomStringConvertible {
   public var description: String {
     "a promise was abandoned: the last copy of its Resolver was dropped without fulfilling or rejecting it"

@@ -19,7 +19,7 @@ struct PromiseStateMachine {
   private var isTurnTaken = false
   private var cancelHandlers: [@Sendable () -> Void] = []
   private var isLateSettlementKnown = false
-  /// Whether the outcome was ever asked for.
+  /// Whether the outcome was ever read.
   private(set) var wasObserved = false
 
   var isSettled: Bool { phase != .pending }
@@ -47,8 +47,8 @@ struct PromiseStateMachine {
   }
 
   enum SettleAction {
-    /// It was the first: these are to be woken, and this one has the turn. The handlers are to be called if it was a
-    /// cancel, and to be released in any case.
+    /// It was the first: wake these, and schedule this observer, which has the turn. Call the handlers if it was a
+    /// cancel; release them in any case.
     case settled(ClaimedWaiters, PromiseObserver?, cancelHandlers: [@Sendable () -> Void])
     /// It changes nothing. The first such settlement is worth a report, unless it only lost to a cancel.
     case tooLate(isWorthReporting: Bool)

@@ -68,7 +68,7 @@ package class PromiseCore: Waitable, @unchecked Sendable {
   enum NotedWait {
     /// No wait for it is a part of a circle.
     case nothing
-    /// It is noted, until `noteEndOfWait`.
+    /// It is recorded, until `noteEndOfWait`.
     case noted
     /// It would wait for ever: the error that says so.
     case circle(any Error)
@@ -151,7 +151,7 @@ extension PromiseCore {
 
 // MARK: - One of several things that a select waits for
 
-// Under the lock, all of them. A waiter for one that is not chosen has not asked for the outcome.
+// Under the lock, all of them. A waiter for a promise that is not chosen does not count as a reader of its outcome.
 extension PromiseCore {
   @usableFromInline
   final var isSettledNow: Bool { machine.isSettled }
@@ -179,7 +179,7 @@ extension PromiseCore {
 // MARK: - Being told
 
 extension PromiseCore {
-  /// Tells `listener` of the settlement, once; false if it has come already.
+  /// Calls `listener` at the settlement, once; false if it is settled already.
   final func join(_ listener: WaitListener) -> Bool {
     lock.withLock {
       guard case .wait = machine.wait(listener.node) else { return false }
@@ -188,7 +188,7 @@ extension PromiseCore {
     }
   }
 
-  /// Does not tell `listener` any more, if it is not being told this moment.
+  /// No longer calls `listener`, unless it is being called this moment.
   final func leave(_ listener: WaitListener) {
     lock.lock()
     let wasQueued = machine.withdraw(listener.node)
@@ -224,9 +224,9 @@ extension PromiseCore {
   }
 }
 
-/// A promise's outcome, beside all that does not depend on its type.
+/// A promise's outcome; `PromiseCore` has all that does not depend on its type.
 @usableFromInline
-// Unchecked: the outcome is written once, under the lock, before any waiter is told, and constant after that.
+// Unchecked: the outcome is written once, under the lock, before any waiter is woken, and constant after that.
 class PromiseStorage<Value: Sendable>: PromiseCore, @unchecked Sendable {
   @exclusivity(unchecked) @usableFromInline final var outcome: Result<Value, any Error>?
 
@@ -241,7 +241,7 @@ class PromiseStorage<Value: Sendable>: PromiseCore, @unchecked Sendable {
     }
   }
 
-  /// A promise that is settled when this one is: what is noted of a wait for this one is noted for that.
+  /// A promise that is settled when this one is: a wait that is recorded for this one is recorded for that.
   func makeDerived<NewValue: Sendable>(_ type: NewValue.Type) -> PromiseStorage<NewValue> {
     PromiseStorage<NewValue>(name: "")
   }
@@ -253,7 +253,7 @@ class PromiseStorage<Value: Sendable>: PromiseCore, @unchecked Sendable {
     return outcome
   }
 
-  /// What a wait came to that ended for this cause.
+  /// The outcome of a wait that ended for this cause.
   @inlinable
   final func value(after cause: WakeCause, timeout: Duration? = nil) throws -> Value {
     switch cause {
@@ -329,7 +329,7 @@ final class PromiseEnd<Value: Sendable>: Sendable {
   }
 
   deinit {
-    // Asked first: it is nearly always settled by now, and what follows looks up the types of a generic outcome.
+    // Tested first: it is nearly always settled by now, and the rest looks up the types of a generic outcome.
     if storage.phase == .pending { storage.settle(.failure(PromiseAbandoned())) }
   }
 }

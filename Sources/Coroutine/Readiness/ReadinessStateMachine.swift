@@ -10,8 +10,8 @@ package struct Readiness: OptionSet, Sendable {
   @inlinable package static var readable: Readiness { Readiness(rawValue: 1) }
   /// There may be room to write, or an error.
   @inlinable package static var writable: Readiness { Readiness(rawValue: 2) }
-  /// The peer will send nothing more, or there is an error, or urgent bytes have come: a short read does not tell any more
-  /// that all was read. True for good.
+  /// The peer will send nothing more, or there is an error, or urgent bytes have come: from now on a short read does
+  /// not mean that all was read.
   @inlinable package static var hungUp: Readiness { Readiness(rawValue: 4) }
 
   /// What an operation waits for.
@@ -29,9 +29,9 @@ package struct Readiness: OptionSet, Sendable {
 
 /// The waiters for a descriptor, and how often it has become ready. Pure: no lock, no switch, no system call.
 ///
-/// The kernel tells each change once (edge-triggered), so a change that comes between a refused system call and the wait
-/// for it must not be missed. Therefore changes are counted. A waiter says which count it has *seen*: it read the count before
-/// it made the call that was refused. If the count has moved since, it does not wait, but calls again.
+/// The kernel reports each change once (edge-triggered), so a change that comes between a refused system call and the
+/// wait for it must not be missed. Therefore changes are counted. A waiter says which count it has *seen*: it read the
+/// count before it made the call that was refused. If the count has moved since, it does not wait, but calls again.
 struct ReadinessStateMachine {
   typealias Node = UnsafeMutablePointer<WaitNode>
 
@@ -57,7 +57,7 @@ struct ReadinessStateMachine {
     if readiness == .writable { writers.remove(node) } else { readers.remove(node) }
   }
 
-  /// The kernel has told a change. Returns those that are to be woken.
+  /// The kernel has reported a change. Returns the waiters to wake.
   mutating func becomeReady(_ readiness: Readiness) -> ClaimedWaiters {
     var woken = ClaimedWaiters()
     if readiness.contains(.readable) {
@@ -71,7 +71,7 @@ struct ReadinessStateMachine {
     return woken
   }
 
-  /// Nothing more will happen here. Returns those that are to be woken; `nil` if it was closed before.
+  /// Nothing more will happen here. Returns the waiters to wake; `nil` if it was closed before.
   mutating func close() -> ClaimedWaiters? {
     guard !isClosed else { return nil }
     isClosed = true

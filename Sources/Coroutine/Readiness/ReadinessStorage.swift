@@ -22,7 +22,7 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
     self.look = look
   }
 
-  /// Whether this is a child of `fork`, and the parent's poller is told the changes.
+  /// Whether this is a child of `fork`: the parent's poller gets the changes.
   @inline(__always)
   package var isParents: Bool { Fork.count != madeIn }
 

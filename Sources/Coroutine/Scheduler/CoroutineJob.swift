@@ -147,9 +147,9 @@ struct ReadyQueue: ~Copyable {
   /// So many coroutines, with what a turn touches of each, about fit into the nearest cache: nothing to be fetched there.
   static var fewForTheCache: Int { 32 }
 
-  /// Where very many are ready, each has left the caches since it was last looked at, and a turn would wait for one line of
-  /// memory after the other: object, block, frames. So they are fetched during the turns before: the object two turns ahead,
-  /// as the stack is found by that.
+  /// Where very many are ready, each has left the caches since its last turn, and a turn would wait for one line of
+  /// memory after the other: object, block, frames. So they are fetched during the turns before. The object is fetched
+  /// two turns ahead, as it leads to the stack.
   @inline(__always)
   private func prefetchNext() {
     first?._withUnsafeGuaranteedRef { next in

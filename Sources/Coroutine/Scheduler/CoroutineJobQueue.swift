@@ -1,9 +1,9 @@
 import CCoroutine
 import Context
 
-/// Ready coroutines in the order in which they came: what a scheduler of one's own is made of, together with a thread.
+/// Ready coroutines in the order in which they came: a scheduler of your own consists of this and a thread.
 ///
-/// Any thread appends to it, the owner runs what is in it, and is told to do so once, not for each coroutine:
+/// Any thread appends to it. The owner runs what is in it, and gets one request to do so, not one for each coroutine:
 ///
 /// ```swift
 /// final class LoopScheduler: Scheduler {
@@ -33,9 +33,9 @@ import Context
 public final class CoroutineJobQueue: @unchecked Sendable {
   private let lock = Lock()
   @exclusivity(unchecked) private var ready = ReadyQueue()
-  /// How many runs were asked for that have not ended: while something is ready there is at least one.
+  /// How many requested runs have not ended: while something is ready there is at least one.
   @exclusivity(unchecked) private var runs = 0
-  /// How many are asked for while others have not ended.
+  /// How many runs are requested while others have not ended.
   private let width: Int
 
   /// An empty queue, for an owner that runs one coroutine at a time.
@@ -68,15 +68,15 @@ public final class CoroutineJobQueue: @unchecked Sendable {
     return asks
   }
 
-  /// Runs what is ready on the calling thread, one after another, each until it suspends or ends: also what becomes ready
-  /// meanwhile, up to the limit.
+  /// Runs what is ready on the calling thread, one after another, each until it suspends or ends: also what becomes
+  /// ready meanwhile, up to the limit.
   ///
-  /// The coroutines' code sees this thread's thread-locals. Not under a lock; not inside of a coroutine. More calls than were
-  /// asked for do no harm; nor do those of several threads at once, but then the scheduler is not serial.
+  /// The coroutines' code sees this thread's thread-locals. Not under a lock; not inside of a coroutine. More calls
+  /// than were requested do no harm. Nor do calls of several threads at once, but then the scheduler is not serial.
   ///
   /// - Parameter limit: how many turns at most. `run(limit: queue.count)`: of those that are ready now.
-  /// - Returns: whether there are some left: then call it again, after what else the thread has to do. The owner is not
-  ///   told of those.
+  /// - Returns: whether there are some left: then call it again, after the thread's other work. There is no other
+  ///   request to run those.
   /// - Precondition: the limit is not negative: traps otherwise.
   public func run(limit: Int = 256) -> Bool {
     require(limit >= 0, "CoroutineJobQueue.run(limit: \(limit)): no fewer turns than none")
@@ -117,6 +117,6 @@ public final class CoroutineJobQueue: @unchecked Sendable {
     }
   }
 
-  // Under the lock. A run that was not asked for may have ended one that was.
+  // Under the lock. A run that was not requested may have ended one that was.
   private func endRun() { runs = max(0, runs - 1) }
 }

@@ -3,8 +3,8 @@ import Synchronization
 
 /// The kernel's queue of events, such as an epoll set.
 package protocol EventQueue: AnyObject, Sendable {
-  /// Waits for events for so long at most, or until there is one if `duration` is `nil`, or until `interrupt`. Delivers them:
-  /// wakes the coroutines that wait for them, on the calling thread.
+  /// Waits for events until there is one, until `duration` has passed (`nil`: no limit), or until `interrupt`. Delivers
+  /// them: wakes the coroutines that wait for them, on the calling thread.
   ///
   /// - Parameter beforeDelivery: called once, if there are events that may wake a waiter, before the first does.
   /// - Returns: whether there were.
@@ -22,8 +22,8 @@ package protocol EventQueue: AnyObject, Sendable {
 ///
 /// - A worker that falls asleep as the last one of its pool, or watches the others, sleeps in the poller instead. It is
 ///   *the* poller meanwhile: `tryTake` and `giveBack`. What its events wake is ready on its own thread, past any queue.
-/// - A worker that has nothing to run looks for events before it looks for others' work, and one that is busy looks
-///   every so many picks, as at what else comes from outside.
+/// - A worker that has nothing to run looks for events before it looks for others' work. A busy one looks once in a
+///   number of picks, as it does for other work from outside.
 /// - Where no worker does either (all are inside of long computations, or the coroutines run on Dispatch queues), the
 ///   `PollerThread` waits for events instead.
 ///
@@ -70,7 +70,7 @@ package final class EventPoller: Sendable {
   /// Whether a worker sleeps in the process's poller. A waker interrupts that worker only after this has become true.
   package static var isWorkerAsleep: Bool { installed?._withUnsafeGuaranteedRef { $0.isWorkerAsleepHere } ?? false }
 
-  /// Delivers what has happened by now, on the calling thread, without waiting. Whether there was anything.
+  /// Delivers the events that are there by now, on the calling thread, without waiting. Returns whether there were any.
   package static func deliverEvents() -> Bool { installed?._withUnsafeGuaranteedRef { $0.look() } ?? false }
 
   /// As `EventQueue` says.

@@ -3,8 +3,8 @@ import Synchronization
 
 /// A scheduler that picks the next coroutine not only where one suspends: CoroutineTesting's, which explores schedules.
 ///
-/// Nothing asks whether there is one. Its coroutines have a bit of their own in the word that each operation looks at
-/// anyway, because a cancel is told by it: so it costs the others nothing.
+/// There is no test for such a scheduler. Its coroutines have a bit of their own in the word that each operation reads
+/// anyway, because a cancel shows there: so it costs the others nothing.
 ///
 /// It runs the tasks that its coroutines wait for, too.
 package protocol ExploringScheduler: Scheduler, TaskExecutor {
@@ -15,14 +15,14 @@ package protocol ExploringScheduler: Scheduler, TaskExecutor {
   /// others run first.
   func reachOperation(_ core: CoroutineCore)
 
-  /// Which of so many cases a select of a coroutine of its own looks at first.
+  /// Which of `count` cases a select of a coroutine of its own looks at first.
   func chooseCase(of count: Int, _ core: CoroutineCore) -> Int
 }
 
 /// The bits of `CoroutineCore.interruption`.
 @usableFromInline
 enum Interruption {
-  /// What runs is asked to stop. See `CancellationRegion`.
+  /// The running code is asked to stop. See `CancellationRegion`.
   @inlinable static var cancelled: UInt32 { 1 }
   /// Its scheduler picks the next coroutine at each operation. Set before its first turn, and for ever.
   @inlinable static var explored: UInt32 { 2 }
@@ -50,7 +50,8 @@ extension CoroutineCore {
     isUnrestrained && !parking.isBeginning && !coroutine_is_inside_task() && coroutine_access_set_is_empty()
   }
 
-  /// What a select of so many cases draws its order from that is the first, or whose order is explored.
+  /// The seed for the order of a select with this many cases: of the coroutine's first select, or of one whose order is
+  /// explored.
   @usableFromInline @inline(never)
   final func seed(forCases count: Int) -> UInt64 {
     guard count > 1, let explorer else { return id }
@@ -67,6 +68,6 @@ extension CoroutineCore {
     if case .other(let scheduler) = scheduler { scheduler.explorer } else { nil }
   }
 
-  /// Where tasks run that it begins and waits for: beside it, if its scheduler explores.
+  /// Where the tasks run that it begins and waits for: on its scheduler, if that explores.
   final var taskExecutor: (any TaskExecutor)? { explorer }
 }

@@ -23,7 +23,7 @@ public func on<Result: ~Copyable, Failure: Error>(
   return try operation()
 }
 
-/// Refuses functions of a global actor, such as methods of the main actor: they would run beside their actor.
+/// Refuses functions of a global actor, such as methods of the main actor: they would run outside of their actor.
 ///
 /// The compiler prefers this form for them and no others. (The other form would take them in code of the same actor, without
 /// a word. This one is the more special of the two, as it has no results that can't be copied.)

@@ -12,14 +12,15 @@ struct Parker: ~Copyable, Sendable {
     while isUnparked.exchange(0, ordering: .acquiring) == 0 { Futex.wait(on: isUnparked, while: 0) }
   }
 
-  /// Sleeps until it is unparked, for so long at most. Whether it was; may also wake up for no reason.
+  /// Sleeps until it is unparked, or until `duration` has passed. Returns whether it was unparked; may also wake up for
+  /// no reason.
   borrowing func park(for duration: Duration) -> Bool {
     _ = Futex.wait(on: isUnparked, while: 0, for: duration)
     return isUnparked.exchange(0, ordering: .acquiring) != 0
   }
 
-  /// Sleeps in the poller, for so long at most, until it is unparked or there are events, which it delivers. Whether it was
-  /// unparked; may also wake up for no reason.
+  /// Sleeps in the poller, until it is unparked, until there are events, which it delivers, or until `duration` has
+  /// passed. Returns whether it was unparked; may also wake up for no reason.
   ///
   /// - Parameter beforeDelivery: is called once there are events, before the first of them wakes a waiter.
   borrowing func park(in poller: EventPoller, for duration: Duration?, beforeDelivery: () -> Void) -> Bool {

@@ -68,7 +68,7 @@ final class PollerThread: Sendable {
     }
   }
 
-  /// Decides what comes next, after a tick. Returns the count of the workers' looks.
+  /// Decides about the next step, after a tick. Returns the count of the workers' looks.
   private func check(_ poller: EventPoller, _ seen: UInt32) -> UInt32 {
     let looks = poller.lookCount
     if poller.isWorkerAsleepHere {
@@ -76,7 +76,7 @@ final class PollerThread: Sendable {
       // Either this sees that the worker has left meanwhile, or that one sees the mode.
       if !poller.isWorkerAsleepHere { mode.store(Mode.checking, ordering: .relaxed) }
     } else if looks == seen {
-      // The workers compute for long: what is ready behind them needs a watcher.
+      // The workers compute for long: the coroutines that are ready behind them need a watcher.
       for pool in PoolCore.all.all { pool.appointWatcher() }
       mode.store(Mode.polling, ordering: .sequentiallyConsistent)
       // A worker that has come in between found it checking, and did not interrupt it.

@@ -14,8 +14,8 @@ import Synchronization
 ///   while what it was given is still in the processor's cache. After a few in a row from the slot it's the ring's
 ///   turn, so that two that wake each other for ever don't keep the others waiting.
 /// - In the *ring* of a worker: all others that became ready there. First in, first out; others steal half of it.
-/// - In the *global* list, under the lock: what came from other threads, and what a full ring could not take. Every worker
-///   looks at it each so many picks, and whenever it has nothing else.
+/// - In the *global* list, under the lock: what came from other threads, and what a full ring could not take. Every
+///   worker looks at it once in a number of picks, and whenever it has nothing else.
 ///
 /// The only worker of a serial pool has neither slot nor ring. It has one line, to which it moves the global list
 /// before it appends something itself, so that all run in the order in which they became ready. There is no stealing,
@@ -151,7 +151,7 @@ extension PoolCore {
     }
   }
 
-  /// Appends to the global list, what comes from outside, or what one of the workers has too much.
+  /// Appends to the global list: coroutines from outside, or the surplus of one of the workers.
   func append(_ queue: inout ReadyQueue, surplusOf owner: Int?) {
     lock.lock()
     global.append(&queue)
@@ -315,7 +315,7 @@ extension PoolCore {
     lock.unlock()
   }
 
-  /// Takes one to run, and a fair share beside it, for a worker that has nothing. Under the lock.
+  /// Takes one to run, and a fair share of the rest, for a worker that has nothing. Under the lock.
   private func takeShare(for worker: PoolWorker) -> CoroutineJob? {
     let share = min(global.count / count, Int(WorkRing.capacity / 2))
     guard let first = global.removeFirst() else { return nil }
@@ -552,7 +552,7 @@ extension PoolCore {
     return park(worker)
   }
 
-  /// How a parked worker came to go on.
+  /// Why a parked worker goes on.
   private enum Rest {
     /// A waker has chosen it.
     case unparked

@@ -14,8 +14,8 @@ struct PoolStandstill {
     var isSomethingWaiting: Bool
   }
 
-  /// After so many looks in a row that find the same it is certain enough. Looks and not time: a process that was stopped
-  /// for an hour has not stood still.
+  /// After this many looks in a row with the same result it is certain enough. Looks and not time: a process that was
+  /// stopped for an hour has not stood still.
   static var lookCount: Int { 4 }
 
   private var last: Look?

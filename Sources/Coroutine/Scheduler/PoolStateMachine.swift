@@ -72,7 +72,7 @@ struct PoolStateMachine {
 
   /// A worker has nothing to do.
   ///
-  /// - Parameter pausesSharing: it has helped in vain, and asks for all to be left to themselves for now.
+  /// - Parameter pausesSharing: it has helped in vain, and asks that sharing pauses.
   mutating func park(_ worker: Int, wasSearching: Bool, pausesSharing: Bool = false) -> Park {
     if wasSearching { searching -= 1 }
     // Without a worker that works there is nothing to watch.

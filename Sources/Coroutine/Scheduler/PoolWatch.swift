@@ -4,7 +4,8 @@ import Context
 import Glibc
 import Synchronization
 
-/// The thread that tells, once in a process, when all workers of a pool are blocked and coroutines wait for one of them.
+/// The thread that reports, once in a process, that all workers of a pool are blocked and coroutines wait for one of
+/// them.
 ///
 ///     absent ──begin: starts the thread──> watching <──begin── dormant
 ///                                             │  └─no pool has all workers awake─┘
@@ -115,7 +116,7 @@ enum PoolWatch {
 
   private static let variable = "COROUTINE_BLOCKED_SECONDS"
 
-  /// For how long all workers are blocked before it is told. Zero: it never is.
+  /// For how long all workers are blocked before the report. Zero: there is none.
   private static let limit: Duration = {
     guard let value = getenv(variable) else { return .seconds(4) }
     let text = String(cString: value)

@@ -19,7 +19,7 @@ final class PoolWorker: @unchecked Sendable {
   @exclusivity(unchecked) private var line = ReadyQueue()
   /// How many coroutines in a row it still takes from the slot. The owner's.
   @exclusivity(unchecked) private var slotBudget = PoolWorker.slotBudget
-  /// How many it picks before it looks at what came from outside. The owner's.
+  /// How many it picks before it looks for work from outside. The owner's.
   @exclusivity(unchecked) private var picksToGlobal = PoolWorker.globalInterval
   /// The state of its random numbers. The owner's.
   @exclusivity(unchecked) private var random: UInt32
@@ -54,7 +54,7 @@ final class PoolWorker: @unchecked Sendable {
   /// none, it belongs to the thread that takes the worker out of the sleeping ones.
   @exclusivity(unchecked) var hasThread = false
 
-  /// A pair of coroutines that wake each other would keep all others waiting: after so many it's the ring's turn.
+  /// A pair of coroutines that wake each other would keep all others waiting: after this many it's the ring's turn.
   static var slotBudget: Int { 8 }
   /// A prime number, so as not to fall into step with what the coroutines do.
   static var globalInterval: Int { 61 }
@@ -71,7 +71,7 @@ final class PoolWorker: @unchecked Sendable {
     CoroutineCore.addEndings(endedCount)
   }
 
-  /// The worker that the calling thread is, if it is one of `core`'s. To be asked anew after each switch.
+  /// The worker that the calling thread is, if it is one of `core`'s. Read it anew after each switch.
   @inline(__always)
   static func current(of core: PoolCore) -> Unmanaged<PoolWorker>? {
     current(ofPoolAt: UnsafeRawPointer(Unmanaged.passUnretained(core).toOpaque()))
@@ -130,7 +130,7 @@ extension PoolWorker {
     core._withUnsafeGuaranteedRef { $0.append(&queue, surplusOf: index) }
   }
 
-  /// Keeps one of its share of what came from outside. It has nothing else.
+  /// Keeps one of its share of the work from outside. It has nothing else.
   func keep(_ job: consuming CoroutineJob) {
     guard !isSerial else { return line.append(job) }
     let isKept = ring.push(job.take())
@@ -193,8 +193,8 @@ extension PoolWorker {
     return (element, !ring.isEmpty || !thief.ring.isEmpty)
   }
 
-  /// It had nothing left, and has taken one coroutine, beside those in its ring: from another one, or of its own surplus. The
-  /// owner's.
+  /// It had nothing left, and has taken one coroutine in addition to those in its ring: from another worker, or of its
+  /// own surplus. The owner's.
   func didTake(isStolen: Bool) {
     guard !isSerial else { return }
     if isStolen {
@@ -215,7 +215,8 @@ extension PoolWorker {
   /// How often the owner has picked something to run.
   var pickCount: UInt32 { picks.load(ordering: .relaxed) }
 
-  /// Gives away what is in the slot if the owner has picked nothing since the last look. `seen` remembers the look.
+  /// Gives away the coroutine in the slot if the owner has picked nothing since the last look. `seen` remembers the
+  /// look.
   func stealStuck(seen: inout UInt32) -> WorkRing.Element? {
     let now = picks.load(ordering: .relaxed)
     defer { seen = now }
@@ -370,7 +371,7 @@ extension PoolWorker {
     return true
   }
 
-  /// Gets another thread in place of the calling one, which keeps its coroutine, to go on with what is ready.
+  /// Gets another thread in place of the calling one, which keeps its coroutine, to run the other ready ones.
   func replaceThread() {
     _ = core.retain()  // the thread's reference
     let code = startThread(runReplacement)
@@ -512,7 +513,7 @@ extension PoolWorker {
   func visitReady(_ body: (CoroutineCore) throws -> Void) rethrows {
     if let element = slot.load(ordering: .acquiring) { try body(element.takeUnretainedValue()) }
     try ring.visit { try body($0.takeUnretainedValue()) }
-    // The owner's alone at other times: a look at what may change while one looks.
+    // At other times only the owner touches the line. It may change during this look.
     coroutine_sanitizer_begin_unseen()
     let first = line.first
     coroutine_sanitizer_end_unseen()

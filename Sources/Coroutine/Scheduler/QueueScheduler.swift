@@ -48,7 +48,7 @@ final class QueueScheduler: Scheduler {
   private let tag: Tag
   /// `Fork.count` of the process whose Dispatch runs it.
   private let madeIn = Fork.count
-  /// What is ready. A run is a drain that Dispatch was asked for.
+  /// The ready coroutines. A run is a drain that was submitted to Dispatch.
   private let ready = CoroutineJobQueue(width: ThreadPool.processorCount)
 
   private init(_ queue: DispatchQueue, tag: Tag) {
@@ -66,7 +66,7 @@ final class QueueScheduler: Scheduler {
     if ready.append(job, asks: isNew) { queue.async { self.drain(owesNew: isNew) } }
   }
 
-  /// Runs what is ready. After so many it lets the queue's other blocks run.
+  /// Runs ready coroutines. After a number of turns it lets the queue's other blocks run.
   ///
   /// - Parameter owesNew: whether it is to take a new coroutine, which it does once.
   private func drain(owesNew: Bool) {

@@ -76,7 +76,7 @@ enum SchedulerReference: Sendable {
       ThreadPool.sharedCore._withUnsafeGuaranteedRef { $0.enqueue(CoroutineJob(element), reason) }
     case .pool(let pool):
       pool.core.enqueue(job, reason)
-    // As soon as the token is in its queue the coroutine may run to its end elsewhere, and let go of its scheduler, which
+    // As soon as the token is in its queue the coroutine may run to its end elsewhere, and release its scheduler, which
     // is still in `enqueue`.
     case .queue(let queue):
       let kept = Unmanaged.passRetained(queue)

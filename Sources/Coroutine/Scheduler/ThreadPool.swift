@@ -21,7 +21,7 @@ import Synchronization
 /// The first pool lets the C library keep a few megabytes of freed memory for the next coroutines, in the whole process.
 /// `COROUTINE_KEPT_MEMORY=0` in the environment leaves that to the library; another size is the one to keep.
 public final class ThreadPool: Scheduler {
-  /// The pool that coroutines run on unless told otherwise, also called `.pool`. It has `sharedThreadCount` threads.
+  /// The pool that coroutines run on by default, also called `.pool`. It has `sharedThreadCount` threads.
   public static let shared = ThreadPool(threads: SharedPoolSize.fixed())
 
   /// How many threads it has, at most.
@@ -44,7 +44,7 @@ public final class ThreadPool: Scheduler {
     return core
   }
 
-  /// A pool of its own, beside the shared one.
+  /// A pool of its own, in addition to the shared one.
   ///
   /// - Parameter threads: at least 1. With 1 the pool is serial.
   public init(threads: Int) {

@@ -69,7 +69,7 @@ struct WorkRing: ~Copyable, Sendable {
       let (taken, now) = head.compareExchange(
         expected: first, desired: first &+ 1, successOrdering: .releasing, failureOrdering: .acquiring)
       if taken {
-        // As `ReadyQueue.prefetchNext`, but not by what lies in the object: a thief may have it by now, and end it.
+        // As `ReadyQueue.prefetchNext`, but without reading the object: a thief may have it by now, and end it.
         if Int(end &- first) > ReadyQueue.fewForTheCache, let then = self[first &+ 2] { CoroutineCore.prefetch(then) }
         return element
       }
