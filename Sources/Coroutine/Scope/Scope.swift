@@ -40,8 +40,8 @@ public func withScope<Result>(
 
 /// The same for a body that returns nothing, also where all that it does is to launch.
 ///
-/// (Swift 6.3 crashes where such a `withScope` is all that is in the body of a coroutine whose type is told, if it can be
-/// generic only.)
+/// (Swift 6.3 crashes where such a `withScope` is all of the body of a coroutine whose type is written out, if it can
+/// be generic only.)
 @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
 public func withScope(
   name: String = "", limit: Int? = nil, onChildFailure: (@Sendable (any Error) -> Void)? = nil,
@@ -60,7 +60,7 @@ private func runScope<Result>(_ storage: ScopeStorage, _ body: (CoroutineScope) 
   storage.open(nil)
   region.close()
   if let failure = storage.outcome { throw failure }
-  // Unless only the scope itself was: then what `body` returned is what it wanted to return.
+  // Unless only the scope itself was cancelled: then what `body` returned is the result.
   if storage.childrenWereCancelled, CoroutineCore.current?.isInterrupted == true { throw CancellationError() }
   guard let result else { fatalError("a scope's body ended with neither a result nor an error") }
   return result
@@ -153,7 +153,7 @@ extension CoroutineScope {
 public struct ScopeError: Error, CustomStringConvertible {
   /// The one that came first, for which the others were cancelled.
   public let first: any Error
-  /// Those that came beside it, of children in the order in which they ended, then the body's.
+  /// The other failures, of children in the order in which they ended, then the body's.
   public let others: [any Error]
 
   public var description: String {

@@ -206,7 +206,7 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     }
   }
 
-  /// What the failures come to, when all has ended.
+  /// The error to throw for the failures, when all has ended.
   var outcome: (any Error)? {
     let (children, body) = lock.withLock { (machine.childFailures, machine.bodyFailure) }
     guard let first = body?.isFirst == true ? body?.error : children.first else { return nil }

@@ -78,7 +78,7 @@ extension Select.CaseCollecting {
     .second(second)
   }
 
-  /// `for`: so many cases as there are elements.
+  /// `for`: as many cases as there are elements.
   @inlinable
   public static func buildArray<Cases: SelectCases<Output>>(_ cases: [Cases]) -> Select.Each<Cases> {
     Select.Each(cases)

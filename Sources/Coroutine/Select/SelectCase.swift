@@ -1,5 +1,5 @@
-/// One or more cases of a `select`, in a coroutine. Made by `Channel.onReceive(_:)` and its like; there is nothing to
-/// conform to.
+/// One or more cases of a `select`, in a coroutine. Made by `Channel.onReceive(_:)` and similar functions; there is
+/// nothing to conform to.
 ///
 /// An array of `any SelectCase<Output>` holds cases of all kinds, for `select(_:)`.
 public protocol SelectCase<Output>: SelectCases {
@@ -9,8 +9,8 @@ public protocol SelectCase<Output>: SelectCases {
   ) throws -> Output
 }
 
-/// One or more cases of a `select` in `async` code. Made by `Channel.onReceive(_:)` and its like; there is nothing to
-/// conform to.
+/// One or more cases of a `select` in `async` code. Made by `Channel.onReceive(_:)` and similar functions; there is
+/// nothing to conform to.
 public protocol AsyncSelectCase<Output>: SelectCases {
   /// Takes what the chosen case has got, and runs its handler.
   nonisolated(nonsending) func finish(
@@ -30,7 +30,7 @@ public protocol SelectCases<Output> {
   func keepAlive()
 }
 
-/// Operations of which one is to be chosen, numbered from 0. For the runtime.
+/// Operations, one of which is chosen, numbered from 0. For the runtime.
 public protocol SelectOperations {
   /// How many.
   var count: Int { get }
@@ -73,13 +73,13 @@ public protocol SelectOperation: SelectOperations {
   func dequeue(_ node: UnsafeMutableRawPointer) -> Select.Attempt
   /// Destroys the node of an operation that was not chosen.
   func discard(_ node: UnsafeMutableRawPointer)
-  /// What came of it: it was chosen.
+  /// Its outcome: it was chosen.
   func take(_ node: UnsafeMutableRawPointer) throws -> Value
 }
 
 /// The parts that a `select` is made of. Its users name none of them.
 public enum Select {
-  /// What an attempt came to.
+  /// The outcome of an attempt.
   public struct Attempt {
     /// `.wait`: nothing was possible.
     @usableFromInline let result: Coroutine::Attempt

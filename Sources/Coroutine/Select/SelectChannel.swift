@@ -243,7 +243,7 @@ extension ChannelNode {
     node.assumingMemoryBound(to: ChannelNode.self)
   }
 
-  /// What is in the node, which is destroyed. (Not by `move()`: Swift 6.3's optimizer crashes on what comes of that.)
+  /// What is in the node, which is destroyed. (Not by `move()`: Swift 6.3's optimizer crashes on its result.)
   @inlinable @inline(__always)
   static func takeElement(_ node: UnsafeMutableRawPointer) -> Element? {
     let node = at(node)

@@ -1,4 +1,4 @@
-/// A case of a `select`: chosen if no other could be for so long. Of several the shortest counts.
+/// A case of a `select`: chosen if no other could be chosen for that long. Of several the shortest counts.
 ///
 /// - Parameters:
 ///   - duration: from when `select` begins to wait; zero or less: other cases are chosen if they are ready at once.
@@ -10,7 +10,8 @@ public func onTimeout<Output>(
   Select.Case(duration) { _ in try handler() }
 }
 
-/// A case of a `select` in `async` code: chosen if no other could be for so long. Of several the shortest counts.
+/// A case of a `select` in `async` code: chosen if no other could be chosen for that long. Of several the shortest
+/// counts.
 ///
 /// - Parameters:
 ///   - duration: from when `select` begins to wait; zero or less: other cases are chosen if they are ready at once.

@@ -1,5 +1,5 @@
-/// One wait of one coroutine for an outcome that is sure to be delivered, as that of another library's future is: as
-/// `withSuspension`, but with a deadline, and without a look at whether the callback was dropped. One object.
+/// One wait of one coroutine for an outcome that is sure to be delivered, such as that of another library's future. As
+/// `withSuspension`, but with a deadline, and without a check whether the callback was dropped. One object.
 package struct OutcomeWait<Value: Sendable>: Sendable {
   private let storage: SuspensionStorage<Value>
 
@@ -16,7 +16,7 @@ package struct OutcomeWait<Value: Sendable>: Sendable {
   /// Suspends `core`, the calling coroutine, until there is an outcome. Once.
   ///
   /// - Parameters:
-  ///   - operation: what others are told that it waits for.
+  ///   - operation: what dumps say that it waits for.
   ///   - deadline: of `timeout`, which the error names.
   package func value(
     _ core: CoroutineCore, as operation: WaitReason.Operation, until deadline: UInt64, timeout: Duration?

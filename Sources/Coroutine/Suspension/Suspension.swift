@@ -25,7 +25,7 @@ public func withSuspension<Value: Sendable>(
   try awaitResumption(as: .suspension, start, onCancel: onCancel)
 }
 
-/// - Parameter operation: what others are told that the coroutine waits for.
+/// - Parameter operation: what dumps say that the coroutine waits for.
 @inlinable
 func awaitResumption<Value: Sendable>(
   as operation: WaitReason.Operation, _ start: (Resumption<Value>) -> Void, onCancel: () -> Void = {}

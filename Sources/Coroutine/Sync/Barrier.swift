@@ -15,7 +15,7 @@ import Context
 /// }
 /// ```
 ///
-/// Constant time, beside what the last one wakes. Copies are the same barrier.
+/// Constant time, except that the last one wakes the others. Copies are the same barrier.
 public struct Barrier: Sendable {
   private let storage: BarrierStorage
 
@@ -37,7 +37,7 @@ public struct Barrier: Sendable {
   ///
   /// - Parameter timeout: how long to wait at most; zero or less: not at all, unless it is the last; `nil`: for
   ///   ever.
-  /// - Returns: whether it was the last to come: true for one of each round.
+  /// - Returns: whether it was the last to arrive: true for one of each round.
   /// - Throws: `CancellationError`, `TimeoutError` if the caller is cancelled or the time was up before. Then it does
   ///   not count as arrived: the others wait for another arrival in its place. (Unless the last one arrived at the same
   ///   moment: then they go on.)
@@ -95,7 +95,7 @@ final class BarrierStorage: Waitable, @unchecked Sendable {
 
 /// The waiters that have arrived at a barrier in this round. Pure: no lock, no switch.
 ///
-/// Invariant: as many wait as have come, and fewer than there are parties.
+/// Invariant: there are as many waiters as have arrived, and fewer than parties.
 struct BarrierStateMachine {
   typealias Node = UnsafeMutablePointer<BarrierNode>
 

@@ -43,7 +43,7 @@ public struct Condition<Value: ~Copyable>: Sendable {
   /// What was waited for may be gone again by then: ask in a loop, or use `wait(_:timeout:until:)`.
   ///
   /// - Parameters:
-  ///   - value: what the closure of `withLock` was given; on return, what the others have made of it.
+  ///   - value: what the closure of `withLock` was given; on return it has the changes of the others.
   ///   - timeout: how long to wait for the signal at most; zero or less: only give others the mutex; `nil`: for
   ///     ever. To get the mutex back may take longer.
   /// - Throws: `CancellationError` if the caller is cancelled before the signal; `TimeoutError` if the time was up before.
@@ -165,8 +165,8 @@ extension Condition where Value == Void {
   }
 }
 
-/// Whether the compiler passes a variable of the type, `inout` and generic, by a temporary copy: of a function, or of what
-/// may consist of functions without being a type of its own. All else is passed where it lies.
+/// Whether the compiler passes a variable of the type, `inout` and generic, by a temporary copy: a function, or a type
+/// without a name of its own that may contain functions, such as a tuple. All else is passed where it lies.
 private func mayBeCopiedForACall<Value: ~Copyable>(_ type: Value.Type) -> Bool {
   // Metadata begin with their kind: a structure's and an enumeration's are 0x200 and 0x201, a class's is 0, as on Linux it
   // has no other. An existential's is 0x303.

@@ -1,8 +1,8 @@
 /// The waiters for a condition's signal. Pure: no lock, no switch.
 ///
 /// A wait has two steps, since it begins while the mutex is still held, and a waiter can be woken only when it is
-/// suspended. From the first step on it is in the queue, so that no signal is lost; one that comes before the second is
-/// noted in the node.
+/// suspended. From the first step on it is in the queue, so that no signal is lost; a signal before the second step is
+/// recorded in the node.
 struct ConditionStateMachine {
   typealias Node = UnsafeMutablePointer<ConditionNode>
 
@@ -13,7 +13,7 @@ struct ConditionStateMachine {
     waiters.append(node)
   }
 
-  /// Second step: the mutex is given back. Over if the signal has come already.
+  /// Second step: the mutex is given back. `.done` if the signal has come already.
   mutating func arrive(_ node: Node) -> Attempt {
     node.pointee.hasArrived = true
     return node.pointee.isSignalled ? .done : .wait
@@ -47,7 +47,7 @@ struct ConditionStateMachine {
     return woken
   }
 
-  /// A waiter gives up, for the first time or again. A signal that was noted for it goes to the next one.
+  /// A waiter gives up, for the first time or again. A signal that was recorded for it goes to the next one.
   mutating func withdraw(_ node: Node) -> Attempt {
     waiters.remove(node)
     guard node.pointee.isSignalled else { return .done }

@@ -9,10 +9,10 @@
 /// }
 /// ```
 ///
-/// That the body may suspend is what it is for; where it never does, `Mutex` of the module `Synchronization` costs less (this
-/// one's name is longer so that a file can use both), but not in a function that suspends beside it: lock it in one of its
-/// own, `@inline(never)`, since with optimisation it may take one thread for another. The holder of this one is a coroutine
-/// or a task, not a thread: it may go on elsewhere.
+/// It is for bodies that suspend. Where a body never does, `Mutex` of the module `Synchronization` costs less (this
+/// one's name is longer so that a file can use both). But do not lock `Mutex` in a function that also suspends: with
+/// optimisation that may take one thread for another. Lock it in a function of its own, `@inline(never)`. The holder of
+/// a `CoroutineMutex` is a coroutine or a task, not a thread: it may go on elsewhere.
 ///
 /// The longest waiter is served first, and gets the mutex handed over: no other thread overtakes it. Uncontended, lock
 /// and unlock are one atomic exchange each. Coroutines, tasks, and, by `withLockIfAvailable`, plain threads share it.
@@ -31,7 +31,7 @@ public struct CoroutineMutex<Value: ~Copyable>: Sendable {
   /// The name it was given; empty without one.
   public var name: String { storage.name }
 
-  /// Runs `body` with the value; suspends the calling coroutine as long as another has it.
+  /// Runs `body` with the value; suspends the calling coroutine as long as another holder has it.
   ///
   /// - Parameters:
   ///   - timeout: how long to wait for the mutex at most; zero or less: not at all; `nil`: for ever. The body's
@@ -51,7 +51,7 @@ public struct CoroutineMutex<Value: ~Copyable>: Sendable {
     return try body(&storage.value.pointee)
   }
 
-  /// Runs `body` with the value, in `async` code; suspends the calling task as long as another has it.
+  /// Runs `body` with the value, in `async` code; suspends the calling task as long as another holder has it.
   ///
   /// - Parameters:
   ///   - timeout: how long to wait for the mutex at most; zero or less: not at all; `nil`: for ever.

@@ -14,7 +14,7 @@ struct KnownReaders {
     }
   }
 
-  /// A reader leaves. One that has come several times is left as often as it is still there.
+  /// A reader leaves. One that has entered several times stays listed for its other entries.
   mutating func remove(_ reader: LockHolder) {
     guard let id = reader.coroutineID else { return }
     for index in places.indices where places[index] == id {

@@ -40,12 +40,12 @@ package struct LockHolder: Equatable, Sendable {
 
   /// In words; `nil` if there is no holder. `place` is where a coroutine's block was when it became the holder.
   ///
-  /// For a debugger, while what is suspended can't run: then the name of one that does not run can be read.
+  /// For a debugger, while suspended coroutines can't run: then the name of one that does not run can be read.
   func description(at place: HolderPlace) -> String? {
     description { place.name(of: $0) }
   }
 
-  /// The same, with `name` to tell a coroutine's name by its number, if it can be told.
+  /// The same; `name` returns a coroutine's name by its number, if it is known.
   package func description(name: (UInt64) -> String?) -> String? {
     guard self != .none else { return nil }
     guard let id = coroutineID else { return word & Self.kinds == Self.task ? "async code" : "a thread" }

@@ -112,7 +112,7 @@ struct OnceStateMachine {
   private(set) var makerPlace = HolderPlace.none
   private(set) var waiters = WaitQueue<OnceNode>()
 
-  /// A caller wants the value. Over if it is there, or if the caller is to make it.
+  /// A caller wants the value. `.done` if it is there, or if the caller is to make it.
   mutating func begin(_ node: Node) -> Attempt {
     if isMade { return .done }
     guard maker == .none else {

@@ -1,6 +1,7 @@
 import Context
 
-/// Permits that one must have to go on: so many at a time, and the others wait, suspended.
+/// A number of permits: each caller takes some to go on, and gives them back. A caller that finds too few waits,
+/// suspended.
 ///
 /// ```swift
 /// let connections = Semaphore(permits: 8, name: "connections")
@@ -11,7 +12,7 @@ import Context
 ///
 /// The longest waiter is served first, whatever the number of permits: a waiter for many is not overtaken for ever by
 /// waiters for few. A waiter that gives up lets those behind it go on. Coroutines, tasks and threads share it; each
-/// operation takes constant time, beside what it wakes. Copies are the same semaphore.
+/// operation takes constant time, plus the time to wake waiters. Copies are the same semaphore.
 public struct Semaphore: Sendable {
   let storage: SemaphoreStorage
 
@@ -106,7 +107,7 @@ public struct Semaphore: Sendable {
     return try await body()
   }
 
-  /// Runs `body` with so many permits, and gives them back.
+  /// Runs `body` with `count` permits, and gives them back.
   ///
   /// - Throws: what `acquire` and `body` throw.
   /// - Precondition: called inside a coroutine: traps elsewhere.
@@ -120,7 +121,7 @@ public struct Semaphore: Sendable {
     return try body()
   }
 
-  /// Runs `body` with so many permits, and gives them back, in `async` code.
+  /// Runs `body` with `count` permits, and gives them back, in `async` code.
   ///
   /// - Throws: what `acquire` and `body` throw.
   @inlinable
@@ -211,7 +212,7 @@ final class SemaphoreStorage: Waitable, @unchecked Sendable {
 /// The free permits, the waiters, and how many each wants. Pure: no lock, no switch.
 ///
 /// Invariant: the first waiter in the queue, if its wait has not ended, wants more permits than are free. The number
-/// may be negative: so many of the permits that come back are taken away.
+/// may be negative: that many of the permits that come back are taken away.
 struct SemaphoreStateMachine {
   typealias Node = UnsafeMutablePointer<SemaphoreNode>
 

@@ -1,5 +1,5 @@
-// What debuggers show of coroutines that wait for one another. Behind the name: how much is to be done (group); the holder's
-// word and the address of its block (mutex, once); the same of the writer, and how many readers have it; the mutex
+// What debuggers show of coroutines that wait for one another. Fields behind the name: the count (group); the holder's
+// word and the address of its block (mutex, once); the same of the writer, and the number of readers; the mutex
 // (condition).
 
 extension WaitText {

@@ -21,12 +21,12 @@ import Synchronization
 /// A coroutine that is cancelled before it begins runs nothing of its body, nor the `defer` in it: code that may cancel
 /// one joins it instead, or takes the count down for it.
 ///
-/// It may be used again when the count has been zero. All operations take constant time, beside what they wake. Copies are
-/// the same group.
+/// It may be used again when the count has been zero. All operations take constant time, plus the time to wake waiters.
+/// Copies are the same group.
 public struct WaitGroup: Sendable {
   let storage: WaitGroupStorage
 
-  /// A group with so many things to be done.
+  /// A group with this many things to be done.
   ///
   /// - Parameters:
   ///   - count: not negative: traps.
@@ -175,7 +175,7 @@ struct WaitGroupStateMachine {
     self.count = count
   }
 
-  /// There is more to be done, or less. Returns those whose wait is over.
+  /// There is more to be done, or less. Returns the waiters whose wait is over.
   mutating func change(by difference: Int) -> ClaimedWaiters {
     let (sum, isTooMuch) = count.addingReportingOverflow(difference)
     require(!isTooMuch, "a WaitGroup can't count more than Int.max things")

@@ -31,8 +31,8 @@ extension Coroutine where Success == Never, Failure == Never {
 
   /// Suspends the calling coroutine until an instant of a clock; one that has passed lets others run, as `yield()` does.
   ///
-  /// `SuspendingClock` and `ContinuousClock` go by the runtime's timers. Another clock, such as one for tests, is asked to
-  /// sleep in a task.
+  /// `SuspendingClock` and `ContinuousClock` use the runtime's timers. Another clock, such as one for tests, sleeps in
+  /// a task.
   ///
   /// - Throws: `CancellationError` as soon as the coroutine is cancelled; what the clock throws.
   /// - Precondition: called inside a coroutine: traps elsewhere.

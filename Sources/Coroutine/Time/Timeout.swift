@@ -13,9 +13,9 @@
 /// thread, and may be seen late.
 ///
 /// - Parameters:
-///   - duration: zero or less: as if the time were up before `body` begins. What may suspend throws, even where
-///     it could be done at once; `tryReceive()` and the like don't mind. (An operation's own `timeout: .zero` is done if it
-///     can be at once.)
+///   - duration: zero or less: as if the time were up before `body` begins. Operations that may suspend throw, even
+///     where they could be done at once; others, such as `tryReceive()`, are not affected. (An operation's own
+///     `timeout: .zero` is done if it can be at once.)
 ///   - body: runs at once, on the calling coroutine.
 /// - Throws: `TimeoutError` when the time was up and `body` ended with `CancellationError`; else what `body` throws.
 /// - Precondition: called inside a coroutine: traps elsewhere.
@@ -35,8 +35,8 @@ public func withTimeout<Result>(
 /// let quote = try withTimeoutOrNil(.milliseconds(200)) { try quotes.receive() } ?? lastQuote
 /// ```
 ///
-/// `nil` stands for this timeout alone. What another one throws goes through: one around this, one inside of `body`, that
-/// of an operation (`receive(timeout:)`), and be it of the same duration.
+/// `nil` stands for this timeout alone. The errors of other timeouts go through: of one around this, of one inside of
+/// `body`, of an operation (`receive(timeout:)`), also if their duration is the same.
 ///
 /// Otherwise as `withTimeout(_:name:_:)`.
 ///
@@ -64,8 +64,8 @@ public func withTimeoutOrNil<Result>(_ duration: Duration, _ body: () throws -> 
 /// `onCancel` runs, too; and `send(orReturn:)` gives its element back as `.cancelled`.) On a plain thread, and for
 /// `onTimeout`, the duration is `max(.zero, clock.now.duration(to: instant))`.
 ///
-/// As `withTimeout(_:_:)`. `SuspendingClock` and `ContinuousClock` go by the runtime's timers. Another clock, such as one
-/// for tests, is asked to sleep in a task; one that throws lets the body take its time.
+/// As `withTimeout(_:_:)`. `SuspendingClock` and `ContinuousClock` use the runtime's timers. Another clock, such as one
+/// for tests, sleeps in a task; one that throws lets the body take its time.
 ///
 /// - Throws: `TimeoutError` when the time was up and `body` ended with `CancellationError`; else what `body` throws.
 /// - Precondition: called inside a coroutine: traps elsewhere.

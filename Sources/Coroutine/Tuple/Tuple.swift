@@ -12,16 +12,16 @@
 /// ```
 ///
 /// Where the types are known when the program is written, which is nearly always, a plain Swift tuple is better: it is
-/// checked by the compiler, has names, and costs nothing. It can be what a coroutine returns, what a promise is fulfilled
-/// with, and what `values(of:)` makes of several promises:
+/// checked by the compiler, has names, and costs nothing. A coroutine may return one, a promise may be fulfilled with
+/// one, and `values(of:)` makes one of several promises:
 ///
 /// ```swift
 /// let file: Promise<(path: String, data: Data?)> = load(path)
 /// let (path, data) = try file.get()
 /// ```
 ///
-/// This one is for what has no type before it is looked at: the fields of a message, the results of a plug-in, code that
-/// comes from `co_tuple`. A `nil` is one, whatever it was the `nil` of.
+/// This one is for values whose types are known only when they are looked at: the fields of a message, the results of a
+/// plug-in, code that comes from `co_tuple`. A `nil` is one, whatever it was the `nil` of.
 public struct Tuple: Sendable {
   private let values: [(any Sendable)?]
 

@@ -7,7 +7,7 @@ extension Tuple {
   /// let (_, _, name) = tuple.unpacked(as: Any.self, Any.self, String.self)    // one of them
   /// ```
   ///
-  /// - Parameter type: as many types as values are wanted; `Any` is any type.
+  /// - Parameter type: the types of the values, one for each; `Any` is any type.
   /// - Returns: the values; `nil` where the tuple has `nil`, or ends before.
   /// - Precondition: each value is of its type: traps.
   public func unpacked<each Value>(as type: repeat (each Value).Type) -> (repeat (each Value)?) {
@@ -86,7 +86,7 @@ extension Tuple {
     assign(7, to: &h)
   }
 
-  /// Where `unpack(into:)` puts a value that is not wanted. Always `nil`.
+  /// Where `unpack(into:)` puts a value that is not needed. Always `nil`.
   public static var ignored: (any Sendable)? {
     get { nil }
     set {}
