@@ -1,19 +1,17 @@
-import Glibc
-
 /// Tells, in debug builds, that the packages of one graph ask for several context backends: traits add up, so that one
 /// package can make the switches of all others slower.
 enum BackendChoice {
   /// Once in the process, when its first pool, stack or queued coroutine is made.
   static func tell() {
     #if DEBUG
-      if let word = word(traits: BackendTraits.names, selected: SelectedBackend.name) { fputs(word + "\n", stderr) }
+      if let word = word(traits: BackendTraits.names, selected: SelectedBackend.name) { CoroutineErrors.print(word) }
     #endif
   }
 
   /// `nil` where there is no choice. The default's trait is on as soon as one package depends on this one without naming traits.
   static func word(traits: [String], selected: String) -> String? {
     guard traits.count > 1 else { return nil }
-    return "the packages of this program turn on several context backends, \(traits.joined(separator: " and ")): "
+    return "The packages of this program turn on several context backends, \(traits.joined(separator: " and ")): "
       + "\(selected) is used. To find out who asks for it, look for the traits of the package Coroutine in their manifests. "
       + "Coroutine.requireBackend(\"\(traits[0])\") at the start ends a program that runs on another one. (Told in debug "
       + "builds only.)"
