@@ -110,7 +110,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   /// Runs the body in the first coroutine, and all that it launches, until everybody has ended or nobody can go on.
   func run(_ body: @escaping () throws -> Void) -> Result {
     let root = timers.withVirtualTime {
-      CoroutineErrors.$taker.withValue({ [weak self] in self?.take($0, $1) ?? false }) {
+      CoroutineErrors.withTaker({ [weak self] in self?.take($0, $1) ?? false }) {
         Self.$current.withValue(self) { runToEnd(Body(call: body)) }
       }
     }

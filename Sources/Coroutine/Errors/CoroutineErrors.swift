@@ -12,8 +12,18 @@ public enum CoroutineErrors {
     set { handler.value = Handler(call: newValue) }
   }
 
+  package typealias Taker = @Sendable (_ error: any Error, _ origin: String) -> Bool
+
   /// Takes the errors of the code that runs here, before any other handler: returns whether it has.
-  @TaskLocal package static var taker: (@Sendable (_ error: any Error, _ origin: String) -> Bool)?
+  @TaskLocal private static var taker: Taker?
+
+  /// Runs `body`, whose lost errors `taker` is told of first, as those of the coroutines and tasks that are created in it.
+  ///
+  /// (Not by the binding itself: release builds of another module use that without having initialised it.)
+  @inline(never)
+  package static func withTaker<Result>(_ taker: @escaping Taker, _ body: () throws -> Result) rethrows -> Result {
+    try Self.$taker.withValue(taker, operation: body)
+  }
 
   static func report(_ error: any Error, of origin: String) {
     if let taker, taker(error, origin) { return }

@@ -60,6 +60,7 @@ package final class TimerService: Sendable {
 extension TimerService {
   /// Runs `body`, in which this service stands for `shared`, as in the coroutines and tasks that are created in it. It has to
   /// live as long as any of them.
+  @inline(never)
   package func withVirtualTime<Result>(_ body: () throws -> Result) rethrows -> Result {
     Self.shared.isUnusual.store(true, ordering: .relaxed)
     return try Self.$substitute.withValue(self, operation: body)
