@@ -1,6 +1,6 @@
 import Coroutine
 
-/// A stream of bytes that has no borders between what was written: a connection, one end of a pipe.
+/// A stream of bytes without borders between writes: a connection, one end of a pipe.
 ///
 /// `ReadableByteStream` and `WritableByteStream` have its operations. They suspend the coroutine that calls, and no thread.
 /// A stream has one reader and one writer at a time, which may be two coroutines: a third gets `StreamInUse`. No byte is
@@ -33,7 +33,7 @@ extension ByteStream {
 public protocol ReadableByteStream: ByteStream {}
 
 extension ReadableByteStream {
-  /// Reads what has come, as much as fits; suspends while there is nothing.
+  /// Reads the bytes that have come, as many as fit; suspends while there are none.
   ///
   /// ```swift
   /// let count = try withUnsafeTemporaryAllocation(byteCount: 512, alignment: 1) { try connection.read(into: $0) }
@@ -50,7 +50,8 @@ extension ReadableByteStream {
     try endpoint.read(into: buffer, timeout: timeout)
   }
 
-  /// Reads what has come, as much as fits, into a span; suspends while there is nothing. As the form with a buffer.
+  /// Reads the bytes that have come, as many as fit, into a span; suspends while there are none. As the form with a
+  /// buffer.
   ///
   /// - Throws: `TimeoutError`, `CancellationError`, and has read nothing; `DescriptorClosed`; `StreamInUse`; `IOError`.
   /// - Precondition: called inside a coroutine: traps elsewhere.
@@ -59,7 +60,7 @@ extension ReadableByteStream {
     try span.withUnsafeMutableBytes { try endpoint.read(into: $0, timeout: timeout) }
   }
 
-  /// Reads what has come, up to a number of bytes; suspends while there is nothing.
+  /// Reads the bytes that have come, up to a number; suspends while there are none.
   ///
   /// ```swift
   /// while let bytes = try connection.read() { try connection.write(bytes) }
@@ -76,7 +77,7 @@ extension ReadableByteStream {
     try endpoint.read(upTo: count, timeout: timeout)
   }
 
-  /// Reads so many bytes; suspends until all are there.
+  /// Reads exactly this many bytes; suspends until all are there.
   ///
   /// ```swift
   /// let header = try connection.readExactly(4)
@@ -84,9 +85,9 @@ extension ReadableByteStream {
   ///
   /// - Parameters:
   ///   - count: how many; not negative: traps.
-  ///   - timeout: how long all of it may take; zero or less: only what is there; `nil`: for ever.
-  /// - Throws: `UnexpectedEndOfStream`, which has what had come; `TimeoutError`, `CancellationError`: what had come is not
-  ///   lost, the next read begins with it; `DescriptorClosed`; `StreamInUse`; `IOError`.
+  ///   - timeout: how long all of it may take; zero or less: only bytes that are there; `nil`: for ever.
+  /// - Throws: `UnexpectedEndOfStream`, with the bytes that had come; `TimeoutError`, `CancellationError`: bytes that
+  ///   had come are not lost, the next read begins with them; `DescriptorClosed`; `StreamInUse`; `IOError`.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @available(*, noasync, message: "call it in a coroutine")
   public func readExactly(_ count: Int, timeout: Duration? = nil) throws -> [UInt8] {
@@ -102,10 +103,10 @@ extension ReadableByteStream {
   ///
   /// - Parameters:
   ///   - limit: how many bytes a line may have. Not negative: traps.
-  ///   - timeout: how long all of it may take; zero or less: only what is there; `nil`: for ever.
+  ///   - timeout: how long all of it may take; zero or less: only bytes that are there; `nil`: for ever.
   /// - Returns: the line, its bytes taken for UTF-8 and repaired where they are not; `nil`: the stream has ended.
-  /// - Throws: `LineTooLong`, and has read nothing; `TimeoutError`, `CancellationError`: what had come is not lost, the next
-  ///   read begins with it; `DescriptorClosed`; `StreamInUse`; `IOError`.
+  /// - Throws: `LineTooLong`, and has read nothing; `TimeoutError`, `CancellationError`: bytes that had come are not
+  ///   lost, the next read begins with them; `DescriptorClosed`; `StreamInUse`; `IOError`.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @available(*, noasync, message: "call it in a coroutine")
   public func readLine(limit: Int = 65_536, timeout: Duration? = nil) throws -> String? {
@@ -128,7 +129,7 @@ extension ReadableByteStream {
     return ByteStreamLines(endpoint: endpoint, limit: limit, timeout: timeout)
   }
 
-  /// The bytes that are still to come, so many at a time; the last time the rest.
+  /// The bytes that are still to come, in chunks of this size; the last one has the rest.
   ///
   /// ```swift
   /// let blocks = pipe.chunks(of: 512)
@@ -168,7 +169,7 @@ public struct ByteStreamChunks: Sendable {
 
   /// The next bytes; suspends until all of them are there, or the stream has ended. `nil`: it has, and there is no rest.
   ///
-  /// - Throws: `TimeoutError`, `CancellationError`: what had come is not lost, the next read begins with it;
+  /// - Throws: `TimeoutError`, `CancellationError`: bytes that had come are not lost, the next read begins with them;
   ///   `DescriptorClosed`; `StreamInUse`; `IOError`.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @available(*, noasync, message: "call it in a coroutine")
@@ -192,10 +193,10 @@ extension WritableByteStream {
   ///
   /// - Parameters:
   ///   - bytes: an array, a slice of one, `Data`, an unsafe buffer. What has no contiguous bytes is copied.
-  ///   - timeout: how long all of it may take; zero or less: only what there is room for; `nil`: for ever.
-  /// - Throws: `PartialWrite` if it ended in the middle: it tells how much was written, and why. If nothing was written, the
-  ///   reason itself: `TimeoutError`, `DescriptorClosed`, `IOError`. `CancellationError`: `bytesWritten` tells how far it has
-  ///   come. `StreamInUse`.
+  ///   - timeout: how long all of it may take; zero or less: only as many bytes as there is room for; `nil`: for ever.
+  /// - Throws: `PartialWrite` if it ended in the middle, with the number of bytes written, and the reason. If nothing
+  ///   was written, the reason itself: `TimeoutError`, `DescriptorClosed`, `IOError`. `CancellationError`:
+  ///   `bytesWritten` says how many were written. `StreamInUse`.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @available(*, noasync, message: "call it in a coroutine")
   @inlinable

@@ -84,7 +84,7 @@ public struct ChildProcess: Sendable {
     self.error = stderr.ours.map { PipeReader($0) }
   }
 
-  /// Its number. Signals go by `send(signal:)`, which can't reach another process that has got the same number.
+  /// Its number. Signals are sent by `send(signal:)`, which can't reach another process that has got the same number.
   public var processID: Int32 { handle.storage.processID }
 
   /// What the child reads from its standard input. Close it, and the child reads the end.

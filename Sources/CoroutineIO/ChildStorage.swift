@@ -54,7 +54,7 @@ final class ChildStorage: @unchecked Sendable {
   private func wait(_ limit: WaitLimit) throws -> ChildProcess.End {
     while true {
       if let end = try reap() { return end }
-      // Several may wait: all of them are told, and one reaps.
+      // There may be several waiters: all of them are woken, and one reaps.
       let result = try descriptor.perform(.read, limit) { number in
         coroutine_io_is_ready(number, false) ? 0 : Int(coroutine_io_fail(EAGAIN))
       }

@@ -68,7 +68,8 @@ struct ConnectionRace {
     }
   }
 
-  /// The connection, or why there is none: a timeout or a cancel is that of the whole, whatever other attempts came to.
+  /// The connection, or the reason why there is none: a timeout or a cancel ends the whole race, whatever the outcomes
+  /// of other attempts.
   private func winner(of outcomes: [Outcome]) throws -> TCPConnection {
     var attempts: [(SocketAddress, any Error)] = []
     for outcome in outcomes {

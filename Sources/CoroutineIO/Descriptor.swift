@@ -23,7 +23,7 @@ public struct Descriptor: Sendable {
   ///
   /// - Parameters:
   ///   - fileDescriptor: open. Not a regular file or a directory: those are always ready.
-  ///   - name: for dumps and errors: what is at the other end.
+  ///   - name: for dumps and errors: names the other end.
   /// - Throws: `IOError`.
   public init(adopting fileDescriptor: Int32, name: String = "") throws {
     let name = name.isEmpty ? "descriptor \(fileDescriptor)" : name
@@ -81,8 +81,8 @@ public struct Descriptor: Sendable {
     return try body(number)
   }
 
-  /// Ends all waits by `DescriptorClosed`, and gives the number up, as soon as the last system call under way has come back. A
-  /// second time: nothing. Callable from any thread.
+  /// Ends all waits by `DescriptorClosed`, and gives the number up, as soon as the last system call under way has
+  /// returned. Further calls have no effect. Callable from any thread.
   public func close() { handle.storage.close() }
 
   /// Makes a system call until it is done.
@@ -92,8 +92,8 @@ public struct Descriptor: Sendable {
   /// - Parameters:
   ///   - operation: `.read`, `.accept`: waits until it is readable; `.write`, `.connect`: writable.
   ///   - limit: for all waits together.
-  ///   - asked: of a byte stream, how many bytes `call` asks for. If fewer come, the kernel has no more: the next call of this
-  ///     direction waits before it is made. `nil` for all else.
+  ///   - asked: for a byte stream, how many bytes `call` requests. If fewer come, the kernel has no more: the next call
+  ///     of this direction waits before it is made. `nil` for all else.
   ///   - call: gets the number; returns what the system call does, -1 with `errno` set.
   /// - Throws: `CancellationError`, `TimeoutError`, `DescriptorClosed`, `IOError`.
   package func perform(

@@ -7,7 +7,7 @@ import Synchronization
 final class DescriptorStorage: Sendable {
   private let number: DescriptorNumber
   let waits: ReadinessStorage
-  /// The peer sends nothing more: the end is to be read again and again, and no event tells it a second time.
+  /// The peer sends nothing more: every further read finds the end, and no event reports it a second time.
   private let isHungUp = Atomic<Bool>(false)
   /// The count of changes up to which a stream has been read, or filled: as long as it is the same, a call would be
   /// refused. `exhausted(_:)`, or 0 while it is not known. Written by the one operation of that direction.
@@ -45,7 +45,7 @@ final class DescriptorStorage: Sendable {
 
   func endUse() { number.endUse() }
 
-  /// The kernel has told a change.
+  /// The kernel has reported a change.
   func becomeReady(_ readiness: Readiness) {
     if readiness.contains(.hungUp) { isHungUp.store(true, ordering: .releasing) }
     waits.becomeReady(readiness)
@@ -124,7 +124,7 @@ final class DescriptorStorage: Sendable {
     }
   }
 
-  /// A count of changes, told from "not known".
+  /// A count of changes, distinct from "not known".
   private static func exhausted(_ count: UInt32) -> UInt64 { UInt64(count) | 1 << 32 }
 }
 

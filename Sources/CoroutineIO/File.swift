@@ -22,7 +22,7 @@ public final class File: Sendable {
   /// What it is opened for.
   public enum Access: Sendable, Hashable {
     case reading, writing, readingAndWriting
-    /// Writing at the end, wherever that is at the moment of the write, also beside other programs that do the same.
+    /// Writing at the end, wherever that is at the moment of the write, also if other programs do the same.
     case appending
   }
 
@@ -49,10 +49,10 @@ public final class File: Sendable {
   ///   - path: absolute, or from the process's current folder.
   ///   - access: what it is opened for.
   ///   - creation: whether it is made.
-  ///   - truncates: whether it loses what is in it. Only of a file that is opened for writing: traps.
+  ///   - truncates: whether it loses its content. Only for a file that is opened for writing: traps.
   ///   - permissions: of a file that is made, less the process's `umask`.
-  /// - Throws: `IOError`, such as `ENOENT`; with `ESPIPE` for what is no regular file (a socket, a FIFO, a terminal: those
-  ///   are waited for as a `Descriptor`). `CancellationError`.
+  /// - Throws: `IOError`, such as `ENOENT`; with `ESPIPE` if it is no regular file (a socket, a FIFO, a terminal: wait
+  ///   for those with a `Descriptor`). `CancellationError`.
   @available(*, noasync, message: "in async code use 'try await blocking { … }'")
   public init(
     opening path: String, for access: Access = .reading, creating creation: Creation = .never,
@@ -97,7 +97,7 @@ public final class File: Sendable {
   /// Writes all of the bytes, from an offset on. A file that is too short for the offset has zeros in between.
   ///
   /// - Parameters:
-  ///   - bytes: what is written.
+  ///   - bytes: the bytes to write.
   ///   - offset: where to, in bytes; not negative: traps.
   /// - Throws: `IOError`; `PartialWrite` if the disk became full in the middle; `DescriptorClosed`, `CancellationError`.
   @available(*, noasync, message: "in async code use 'try await blocking { … }'")
@@ -142,7 +142,7 @@ public final class File: Sendable {
     }
   }
 
-  /// Cuts it off, or fills it with zeros, so that it has so many bytes; not negative: traps.
+  /// Cuts it off, or fills it with zeros, so that it has this many bytes; not negative: traps.
   ///
   /// - Throws: `IOError`, `DescriptorClosed`, `CancellationError`.
   @available(*, noasync, message: "in async code use 'try await blocking { … }'")
@@ -163,7 +163,7 @@ public final class File: Sendable {
     }
   }
 
-  /// The bytes, so many at a time, from an offset on; the last time the rest.
+  /// The bytes from an offset on, in chunks of this size; the last one has the rest.
   ///
   /// ```swift
   /// var chunks = file.chunks()

@@ -13,13 +13,13 @@ public enum Folder {
 
   /// One entry of a folder.
   public struct Entry: Sendable, Hashable {
-    /// Without the folder's path; what is not UTF-8 in it is repaired.
+    /// Without the folder's path; bytes that are not UTF-8 are repaired.
     public let name: String
     public let kind: Kind
   }
 
-  /// The entries of a folder, in no order, without `.` and `..`, as they are read: a generator, which reads on while it is
-  /// asked. What is added or removed meanwhile may be among them or not.
+  /// The entries of a folder, in no order, without `.` and `..`, as they are read: a generator, which reads on as the
+  /// consumer goes on. Entries that are added or removed meanwhile may be among them or not.
   ///
   /// ```swift
   /// func printFiles(below path: String) throws {
@@ -48,7 +48,7 @@ public enum Folder {
 }
 
 /// An open folder. One call at a time; closed with the last reference.
-// Unchecked: the generator that has it makes one call after the other, whose threads follow each other.
+// Unchecked: the generator that owns it makes one call after the other, whose threads follow each other.
 private final class FolderReader: @unchecked Sendable {
   private let folder: UnsafeMutableRawPointer
   private let path: String

@@ -11,7 +11,7 @@ final class ListenerStorage: Sendable {
   let address: SocketAddress
   /// The socket in the file system that belongs to it, if one does.
   private let file: SocketFile?
-  /// When a shortage was told last, in nanoseconds; 0: never.
+  /// When a shortage was last reported, in nanoseconds; 0: never.
   private let lastTold = Atomic<UInt64>(0)
 
   init(_ descriptor: Descriptor, at address: SocketAddress, file: SocketFile? = nil) {

@@ -11,8 +11,8 @@ public protocol StreamListener: Sendable {
 
   /// Suspends the calling coroutine until there is a connection. Several coroutines may wait: each gets another one.
   ///
-  /// A connection that its peer has reset meanwhile is passed over. When the process has no descriptor left (EMFILE), this
-  /// is told once, through `CoroutineErrors.unhandled`, and waited out.
+  /// A connection that its peer has reset meanwhile is skipped. When the process has no descriptor left (EMFILE), the
+  /// listener reports this once, through `CoroutineErrors.unhandled`, and waits until there are some.
   ///
   /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
   /// - Throws: `TimeoutError`, `CancellationError`, `DescriptorClosed`, `IOError`.
@@ -52,7 +52,7 @@ public struct TCPListener: StreamListener {
   /// - Parameters:
   ///   - host: a numeric address: "127.0.0.1" and "::1" for this machine only, "0.0.0.0" for all of IPv4, "::" for all of
   ///     IPv6 and IPv4 (whose peers then look like "::ffff:192.0.2.1"). No name.
-  ///   - port: 0: one that is free, which `address` tells.
+  ///   - port: 0: a free one, which is in `address`.
   ///   - backlog: how many connections may wait for `accept`; the system has a limit of its own (somaxconn).
   ///   - reusePort: lets several sockets listen at the same port, in this or in other processes of the user: the kernel
   ///     spreads the connections (SO_REUSEPORT).
@@ -81,7 +81,7 @@ public struct TCPListener: StreamListener {
       if address.family == .ipv6 {
         try SocketSetup.set(IPV6_V6ONLY, of: Int32(IPPROTO_IPV6), to: 0, on: number, name: name)
       }
-      // Each connection has it from its listener.
+      // Each connection inherits it from its listener.
       if noDelay { try SocketSetup.set(TCP_NODELAY, of: Int32(IPPROTO_TCP), on: number, name: name) }
       try SocketSetup.bind(number, to: address, name: name)
       guard listen(number, Int32(clamping: backlog)) == 0 else {

@@ -9,10 +9,11 @@ public struct PipeReader: ReadableByteStream {
 
   /// Takes over a descriptor that can be read: it no longer blocks, is closed by exec, and is closed with the last copy.
   ///
-  /// That it does not block is a property of what is open, which other processes may share: for the standard input use
+  /// `O_NONBLOCK` is a property of the open file, which other processes may share: for the standard input use
   /// `standardInput()`, which opens it once more. Callable from any thread.
   ///
-  /// - Throws: `IOError`: EPERM for a regular file, which never makes its reader wait; EBADF. Then the caller still has it.
+  /// - Throws: `IOError`: EPERM for a regular file, which never makes its reader wait; EBADF. Then the caller keeps the
+  ///   descriptor.
   public init(adopting fileDescriptor: Int32, name: String = "") throws {
     endpoint = StreamEndpoint(
       try Descriptor(adopting: fileDescriptor, name: name.isEmpty ? "pipe \(fileDescriptor)" : name))
@@ -45,10 +46,11 @@ public struct PipeWriter: WritableByteStream {
   /// Takes over a descriptor that can be written to: it no longer blocks, is closed by exec, and is closed with the last
   /// copy.
   ///
-  /// That it does not block is a property of what is open, which other processes may share: for the standard output use
+  /// `O_NONBLOCK` is a property of the open file, which other processes may share: for the standard output use
   /// `standardOutput()`, which opens it once more. Callable from any thread.
   ///
-  /// - Throws: `IOError`: EPERM for a regular file, which never makes its writer wait; EBADF. Then the caller still has it.
+  /// - Throws: `IOError`: EPERM for a regular file, which never makes its writer wait; EBADF. Then the caller keeps the
+  ///   descriptor.
   public init(adopting fileDescriptor: Int32, name: String = "") throws {
     endpoint = StreamEndpoint(
       try Descriptor(adopting: fileDescriptor, name: name.isEmpty ? "pipe \(fileDescriptor)" : name))
@@ -67,7 +69,7 @@ public struct PipeWriter: WritableByteStream {
   }
 }
 
-/// A new pipe: what is written to the one end comes out of the other. Callable from any thread.
+/// A new pipe: bytes that are written to one end come out of the other. Callable from any thread.
 ///
 /// ```swift
 /// let (reader, writer) = try makePipe()

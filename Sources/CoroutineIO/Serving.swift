@@ -25,10 +25,10 @@ extension StreamListener {
   ///   - limit: how many connections run at a time, at least 1; more wait to be accepted. `nil`: any number.
   ///   - grace: how long the connections may go on after the end; zero or less: they are cancelled at once.
   ///   - stackSize: of each connection's coroutine; `nil` for the default.
-  ///   - onError: told of each error of a handler, in the connection's coroutine, except that of one which was cancelled at
-  ///     the end. `nil`: `CoroutineErrors.unhandled` is told of the first error of each kind, and at the end, how many there
-  ///     were.
-  ///   - handler: what is done with a connection. May suspend, throw, and write and read as it likes.
+  ///   - onError: called for each error of a handler, in the connection's coroutine, except that of one which was
+  ///     cancelled at the end. `nil`: `CoroutineErrors.unhandled` gets the first error of each kind, and at the end,
+  ///     the number of the others.
+  ///   - handler: serves a connection. May suspend, throw, and write and read in any order.
   /// - Throws: `CancellationError` when it was cancelled; `IOError` if nothing can be accepted any more. Nothing if the
   ///   listener was closed.
   /// - Precondition: called inside a coroutine: traps elsewhere.
@@ -75,7 +75,7 @@ extension StreamListener {
 // Unchecked: the lock guards what changes.
 package final class RunningConnections: @unchecked Sendable {
   private let lock = Lock()
-  /// Those that run; `nil` for one that is just being started.
+  /// The coroutines that run; `nil` for one that is just being started.
   private var running: [UInt64: Coroutine<Void, Never>?] = [:]
   private var started: UInt64 = 0
   private var isCancelled = false
@@ -98,7 +98,7 @@ package final class RunningConnections: @unchecked Sendable {
     room?.release()
   }
 
-  /// Starts one, which takes the room that was waited for. `body` is told whether all are being cancelled.
+  /// Starts one, which takes the room that was waited for. `body` learns whether all are being cancelled.
   package func start(
     on scheduler: some Scheduler = .inherited, name: String, stackSize: Int?,
     _ body: @escaping @Sendable (_ isCancelled: () -> Bool) -> Void

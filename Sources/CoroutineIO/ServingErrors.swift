@@ -1,8 +1,8 @@
 import Context
 import Coroutine
 
-/// What becomes of the errors of a server's connections: each goes to the program's handler; without one, the first of
-/// each kind is told, so that a thousand clients that vanish write one line.
+/// Reports the errors of a server's connections. Each goes to the program's handler; without one, only the first of
+/// each kind is reported, so that a thousand clients that vanish write one line.
 // Unchecked: the lock guards what changes.
 package final class ServingErrors<Peer: Sendable>: @unchecked Sendable {
   private let origin: String
@@ -31,7 +31,7 @@ package final class ServingErrors<Peer: Sendable>: @unchecked Sendable {
     if isFirst { CoroutineErrors.unhandled(error, "\(origin), connection from \(peer)") }
   }
 
-  /// The server ends: how many there were beside those that were told.
+  /// The server ends: reports the number of those that were not reported one by one.
   package func reportRest() {
     let counts = lock.withLock { repeated.filter { $0.value > 0 } }
     guard !counts.isEmpty else { return }
@@ -48,9 +48,9 @@ package final class ServingErrors<Peer: Sendable>: @unchecked Sendable {
   }
 }
 
-/// The errors of a server's connections that were not told one by one, when it ends.
+/// The errors of a server's connections that were not reported one by one, when it ends.
 public struct RepeatedErrors: Error, CustomStringConvertible {
-  /// How often each kind came again, after the first that was told.
+  /// How often each kind came again, after the first that was reported.
   public let counts: [String: Int]
 
   public var description: String {

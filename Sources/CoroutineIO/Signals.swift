@@ -17,15 +17,16 @@ public enum Signals {
   /// server.cancel()
   /// ```
   ///
-  /// Several channels may ask for one signal: each gets it. A signal that comes again before it was told is told once, as
-  /// the kernel does it; a channel that is not received from keeps the newest 64. Close the channel, and the signal does
-  /// again what it did before, unless another channel wants it: one that comes first after that is raised anew.
+  /// Several channels may subscribe to one signal: each gets it. A signal that comes again before it was delivered is
+  /// delivered once, as the kernel does it; a channel that is not received from keeps the newest 64. Close the channel,
+  /// and the signal has its former effect again, unless another channel subscribes to it: a signal that comes first
+  /// after that is raised anew.
   ///
   /// Callable from any thread.
   ///
   /// - Parameter numbers: not SIGKILL and SIGSTOP, which can't be caught, and none of those that say that the program can't
   ///   go on where it is (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS): traps.
-  /// - Throws: `IOError`: EINVAL for what is no signal; EMFILE if there is no descriptor left.
+  /// - Throws: `IOError`: EINVAL if a number is no signal's; EMFILE if there is no descriptor left.
   public static func received(_ numbers: Int32...) throws -> Channel<Int32> {
     for number in numbers {
       require(!uncatchable.contains(number), "signal \(number) can't be received as a value")
@@ -59,7 +60,7 @@ private final class SignalReceivers: @unchecked Sendable {
     self.writer = writer
     coroutine_io_signals_begin(try writer.descriptor.withFileDescriptor { $0 })
     Coroutine.detached(name: "signals") {
-      // Each byte says that some signal has come; which one, the notes say.
+      // Each byte says that some signal has come; the records say which.
       while try reader.read() != nil { self.tell() }
     }
   }

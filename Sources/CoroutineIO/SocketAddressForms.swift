@@ -1,6 +1,6 @@
 import Glibc
 
-/// An address as the kernel has it.
+/// An address in the kernel's form.
 extension SocketAddress {
   /// The room in `sun_path`, without the zero behind a path.
   static var longestPath: Int { 107 }
@@ -37,7 +37,7 @@ extension SocketAddress {
   ///
   /// - Parameters:
   ///   - pointer: `length` bytes that can be read.
-  ///   - length: as the call told; a Unix socket without a name has the family only.
+  ///   - length: as the call returned it; a Unix socket without a name has the family only.
   init?(_ pointer: UnsafePointer<sockaddr>, length: socklen_t) {
     let bytes = UnsafeRawBufferPointer(start: pointer, count: Int(length))
     guard bytes.count >= Self.pathOffset else { return nil }

@@ -2,7 +2,7 @@ import Glibc
 
 /// Bytes that were read and that no reader has taken yet: a stretch of one allocation, which exists only while there are any.
 ///
-/// So a connection that waits for its peer has no memory for what is to come.
+/// So a connection that waits for its peer uses no memory for bytes that have not come.
 struct StreamBuffer: ~Copyable {
   private var memory: UnsafeMutableRawPointer?
   private var capacity = 0

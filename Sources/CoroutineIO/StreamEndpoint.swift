@@ -21,10 +21,10 @@ import Synchronization
 public final class StreamEndpoint: @unchecked Sendable {
   /// What it reads and writes.
   public let descriptor: Descriptor
-  /// Sockets write by system calls of their own, which can be told not to raise SIGPIPE.
+  /// Sockets write by system calls of their own, which have a flag not to raise SIGPIPE.
   private let isSocket: Bool
-  /// Whether a read that brings less than was asked for has brought all. Not of a Unix socket, which gives the bytes in parts
-  /// where descriptors were sent with them.
+  /// Whether a read that returns less than requested has returned all. Not for a Unix socket, which gives the bytes in
+  /// parts where descriptors were sent with them.
   private let shortReadsAreLast: Bool
   /// The numbers of the coroutines that read and write at this moment; 0: none. Each holds its claim for a whole
   /// operation, its waits included.
@@ -47,7 +47,7 @@ public final class StreamEndpoint: @unchecked Sendable {
     self.init(descriptor, socketDomain: domain ?? nil)
   }
 
-  /// - Parameter socketDomain: `nil` for what is no socket.
+  /// - Parameter socketDomain: `nil` if it is no socket.
   init(_ descriptor: Descriptor, socketDomain: Int32?) {
     self.descriptor = descriptor
     isSocket = socketDomain != nil
@@ -144,8 +144,8 @@ public final class StreamEndpoint: @unchecked Sendable {
     }
   }
 
-  /// Reads until so many bytes are in the buffer; false if the stream ends before. What has come stays there if it throws:
-  /// the next read begins with it.
+  /// Reads until this many bytes are in the buffer; false if the stream ends before. If it throws, the bytes that have
+  /// come stay there: the next read begins with them.
   private func gather(_ count: Int, _ limit: WaitLimit) throws -> Bool {
     while buffer.count < count {
       // Not all of it at once: a peer that announces much need not send it.
@@ -177,12 +177,12 @@ public final class StreamEndpoint: @unchecked Sendable {
     return count > 0
   }
 
-  /// Takes what has come. (`recv` spares sockets the layer of files: a thirtieth of a request of HTTP.)
+  /// Takes the bytes that have come. (`recv` spares sockets the layer of files: a thirtieth of a request of HTTP.)
   private func receive(_ number: CInt, _ target: UnsafeMutableRawPointer?, _ count: Int) -> Int {
     isSocket ? recv(number, target, count, 0) : Glibc.read(number, target, count)
   }
 
-  /// How many bytes are asked for, if a read of fewer tells that there are no more.
+  /// How many bytes the read requests, if a result of fewer means that there are no more.
   private func whole(_ count: Int) -> Int? { shortReadsAreLast ? count : nil }
 
   private func reading<Result>(_ body: () throws -> Result) throws -> Result {
@@ -290,7 +290,8 @@ public final class StreamEndpoint: @unchecked Sendable {
     if !exchanged { throw StreamInUse(operation: operation, subject: descriptor.name, holder: holder) }
   }
 
-  /// A cancelled coroutine does not even get what has been read ahead, nor does one get that from a closed stream.
+  /// A cancelled coroutine does not even get bytes that were read ahead, nor does a reader get those from a closed
+  /// stream.
   private func begin() throws {
     try Coroutine.checkCancellation()
     if descriptor.isClosed { try descriptor.withFileDescriptor { _ in } }

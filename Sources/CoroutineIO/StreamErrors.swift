@@ -8,7 +8,7 @@ public struct StreamInUse: Error, Equatable, CustomStringConvertible {
   public let operation: String
   /// The stream's name.
   public let subject: String
-  /// The number of the coroutine that has it.
+  /// The number of the coroutine that holds it.
   public let holder: UInt64
 
   public var description: String {
@@ -17,11 +17,11 @@ public struct StreamInUse: Error, Equatable, CustomStringConvertible {
   }
 }
 
-/// A stream ended before as many bytes had come as were asked for.
+/// A stream ended before as many bytes had come as were requested.
 public struct UnexpectedEndOfStream: Error, Equatable, CustomStringConvertible {
   /// What had come. Nothing follows it.
   public let bytes: [UInt8]
-  /// How many were asked for.
+  /// How many were requested.
   public let expected: Int
   /// The stream's name.
   public let subject: String

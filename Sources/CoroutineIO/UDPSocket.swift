@@ -23,7 +23,7 @@ public struct UDPSocket: Sendable {
   /// - Parameters:
   ///   - host: a numeric address: "127.0.0.1", "::1"; "0.0.0.0" and "::" for all of this machine's. It decides between
   ///     IPv4 and IPv6.
-  ///   - port: 0: one that is free, which `localAddress` tells.
+  ///   - port: 0: a free one, which is in `localAddress`.
   ///   - reusePort: lets several sockets have the same port; the kernel spreads the senders (SO_REUSEPORT).
   /// - Throws: `InvalidAddress`; `IOError`, such as EADDRINUSE.
   public init(host: String = "127.0.0.1", port: Int = 0, reusePort: Bool = false) throws {
@@ -83,7 +83,7 @@ public struct UDPSocket: Sendable {
   /// Receives a datagram; suspends until there is one.
   ///
   /// - Parameters:
-  ///   - count: how many bytes at most; not negative: traps. Those behind are lost, which the datagram tells.
+  ///   - count: how many bytes at most; not negative: traps. The bytes behind those are lost; the datagram says so.
   ///   - timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
   /// - Throws: `TimeoutError`, `CancellationError`, and has received nothing; `DescriptorClosed`; `IOError`.
   /// - Precondition: called inside a coroutine: traps elsewhere.

@@ -11,7 +11,7 @@ import Glibc
 /// Copies are the same connection, for any thread; with the last one it is closed.
 public struct UnixConnection: SocketConnection {
   public let endpoint: StreamEndpoint
-  /// The peer's address: the path that was connected to; without a name for one that has connected to us.
+  /// The peer's address: the path of the connect; without a name for a peer that has connected to us.
   public let remoteAddress: SocketAddress
 
   init(_ descriptor: Descriptor, to remoteAddress: SocketAddress) {
