@@ -8,7 +8,7 @@ import Glibc
 /// Finds the coroutines in a process's memory, and what they wait for, by what `coroutine_debug_layout` says: the same way
 /// as `Inspection` goes in its own process. The process stands still meanwhile.
 ///
-/// What can't be read is left out: the process may have been stopped in the middle of anything. Nor is what was read
+/// What can't be read is left out: the process may have been stopped in the middle of anything. Nor is the memory
 /// trusted: a process that crashed may have overwritten it before. Addresses wrap, and no list is followed in a circle.
 struct CoroutineReader {
   typealias Unreadable = TargetMemory.Unreadable
@@ -114,7 +114,7 @@ struct CoroutineReader {
         if let found = try? onStack(stack) { body(found) }
       }
     }
-    // By their numbers, as in dumps of one's own: the places of several threads are in no order.
+    // By their numbers, as in dumps of the own process: the places of several threads are in no order.
     let waiting = unstarted().map { (id: (try? memory.word($0 &+ layout.core_id)) ?? 0, core: $0) }
     for (_, core) in waiting.sorted(by: { $0.id < $1.id }) {
       if let found = try? unstartedCoroutine(core) { body(found) }
@@ -146,8 +146,8 @@ struct CoroutineReader {
     return arenas
   }
 
-  /// The stacks of an arena that are in use, one after the other: there may be more of them, in what was overwritten, than
-  /// there is room for.
+  /// The stacks of an arena that are in use, one after the other: overwritten memory may claim more of them than there
+  /// is room for.
   private struct LiveSlots {
     private let arena: Arena
     private var word = 0

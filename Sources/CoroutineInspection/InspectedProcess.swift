@@ -16,9 +16,9 @@ extension CoroutineDump {
   /// let dump = try CoroutineDump.capture(of: .running(4711))
   /// ```
   ///
-  /// What is told is what a dump that the process makes itself would tell, with these exceptions: a scheduler of the
-  /// program's own is named without the parameters of its type; how long something has lasted is not known of a core file.
-  /// The process needs nothing but the runtime, of the same version: neither symbols nor `CoroutineDebug`.
+  /// The dump is the one that the process would make itself, with these exceptions: a scheduler of the program's own is
+  /// named without the parameters of its type; how long something has lasted is not known of a core file. The process
+  /// needs only the runtime, of the same version: neither symbols nor `CoroutineDebug`.
   ///
   /// - Parameters:
   ///   - frameLimit: how many frames of a coroutine are kept, innermost first; at least 1.

@@ -79,7 +79,7 @@ extension InspectionError {
   }
 }
 
-/// What the kernel tells every user of a process.
+/// The facts about a process that the kernel tells every user.
 private struct ProcessStatus {
   private let id: CInt
   private let lines: [Substring]

@@ -5,8 +5,8 @@ import Coroutine
 import CoroutineDebug
 import Glibc
 
-/// Reads the coroutines of another process, as `StackCapture` does of its own: all at once, while the process stands still,
-/// so that they belong together. It goes on before anything is made of them.
+/// Reads the coroutines of another process, as `StackCapture` does of its own: all at once, while the process stands
+/// still, so that they belong together. It goes on before the dump is made of them.
 struct OutsideCapture: DumpSource {
   let process: DumpedProcess
   let warnings: [String]
@@ -93,7 +93,7 @@ struct OutsideCapture: DumpSource {
     return .seconds(max(0, min(time.tv_sec, 1 << 40))) + .nanoseconds(time.tv_nsec)
   }
 
-  /// What the runtime tells of itself, `nil` if nothing has been created yet; and the executable.
+  /// The layout that the runtime has published, `nil` if nothing has been created yet; and the executable.
   private static func layout(
     in memory: TargetMemory, _ warnings: [String]
   ) throws(InspectionError) -> (coroutine_debug_layout?, executable: String) {
@@ -145,7 +145,7 @@ struct OutsideCapture: DumpSource {
 }
 
 extension TargetMemory {
-  /// Which files are not what was loaded, and what that makes.
+  /// Which files are not the loaded ones, and the consequences.
   fileprivate func warnings(isCore: Bool) -> [String] {
     (0..<coroutine_target_image_count(target)).compactMap { index in
       guard let image = coroutine_target_image_at(target, index)?.pointee else { return nil }
