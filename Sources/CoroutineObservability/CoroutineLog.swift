@@ -18,10 +18,10 @@
     private let last = Atomic<UInt64>(0)
     private let unlogged = Atomic<Int>(0)
 
-    /// Logs a warning when a coroutine begins its turn later than `queueLimit` after it became ready: threads compute for
-    /// long, or block. The thread that runs it does that, so the log handler is to be quick.
+    /// Logs a warning when a coroutine begins its turn later than `queueLimit` after it became ready: threads compute
+    /// for long, or block. The thread that runs the coroutine logs it, so the log handler must be quick.
     ///
-    /// - Parameter interval: no more than one warning in so much time; it says how many were left out.
+    /// - Parameter interval: at most one warning in this time; it says how many were left out.
     /// - Precondition: neither is negative: traps.
     public init(_ logger: Logger, queueLimit: Duration, interval: Duration = .seconds(1)) {
       self.logger = logger

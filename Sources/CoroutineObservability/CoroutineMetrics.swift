@@ -77,8 +77,8 @@
       }
     }
 
-    /// Hands on what was counted since the last time, and how many coroutines there are now, in each state: for that, it
-    /// takes a `CoroutineCensus`. Callable from any thread, but not by an observer.
+    /// Hands on the counts since the last time, and the number of coroutines in each state now: for that, it takes a
+    /// `CoroutineCensus`. Callable from any thread, but not by an observer.
     ///
     /// - Throws: what `CoroutineCensus.take()` throws; all but the states is handed on nevertheless.
     public func report() throws {

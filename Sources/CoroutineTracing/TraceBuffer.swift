@@ -57,7 +57,7 @@ final class TraceBuffer: @unchecked Sendable {
     return count == capacity / 2
   }
 
-  /// Takes out what is there. The writer's.
+  /// Takes out all records. The writer's.
   func drain(_ body: (TraceRecord) -> Void) {
     var first = head.load(ordering: .relaxed)
     let end = tail.load(ordering: .acquiring)

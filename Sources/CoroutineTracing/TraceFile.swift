@@ -3,10 +3,10 @@ import Glibc
 
 /// The file: complete JSON after each write, since each writes the end of the text too, and the next one over that.
 struct TraceFile: ~Copyable {
-  /// What is to be written next.
+  /// The text to be written next.
   var text = TraceText()
   private let descriptor: CInt
-  /// By the timers' clock: to lay it beside what others have recorded.
+  /// By the timers' clock: to compare it with recordings of other tools.
   private let start: UInt64
   private var length: off_t = 0
   private var failure: CoroutineTraceError?
@@ -30,7 +30,7 @@ struct TraceFile: ~Copyable {
 
   deinit { if isOpen { Glibc.close(descriptor) } }
 
-  /// Writes what there is. After the first failure nothing any more.
+  /// Writes the text. After the first failure it writes nothing any more.
   mutating func flush(dropped: Int) {
     guard failure == nil, !text.bytes.isEmpty else { return text.bytes.removeAll(keepingCapacity: true) }
     let count = text.count

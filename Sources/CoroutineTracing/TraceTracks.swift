@@ -102,7 +102,7 @@ struct TraceTracks {
     tracks[thread] = nil
   }
 
-  /// Ends what is under way on a thread: it is not known what became of it.
+  /// Ends what is under way on a thread: how it went on is not known.
   private mutating func mark(dropped: UInt32, on thread: Int, at time: UInt64, to text: inout TraceText) {
     while tracks[thread]?.open.popLast() != nil { end(thread, at: time, &text) }
     guard dropped > 0 else { return }
