@@ -64,8 +64,8 @@ int context_ucontext_registers(const struct context_ucontext *context, uintptr_t
   registers[2] = (uintptr_t)machine->gregs[REG_RBP];
   registers[3] = (uintptr_t)machine->gregs[REG_RBX];
 #elif defined(__aarch64__)
-  // Newer glibc (2.36 is one) leaves off inside `swapcontext`, with its caller's return address in x1's place and
-  // without call frame information: the caller it is, to which the other registers belong already.
+  // Newer glibc (2.36 is one) stops inside `swapcontext`, with its caller's return address in x1's place and without
+  // call frame information. So the caller is taken, to which the other registers belong already.
   const uintptr_t pc = (uintptr_t)machine->pc;
   registers[0] = pc - (uintptr_t)&swapcontext < 512 ? (uintptr_t)machine->regs[1] : pc;
   registers[1] = (uintptr_t)machine->sp;

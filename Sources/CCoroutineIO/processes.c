@@ -48,7 +48,7 @@ pid_t coroutine_io_spawn(
   for (int number = 0; number < 3 && !error; number++) {
     if (files[number] >= 0) error = posix_spawn_file_actions_adddup2(&actions, files[number], number);
   }
-  // What others have opened without the flag would leak, and hold pipes and ports open.
+  // Descriptors that other code opened without the flag would leak, and hold pipes and ports open.
   if (!error) error = posix_spawn_file_actions_addclosefrom_np(&actions, 3);
   if (!error && directory) error = posix_spawn_file_actions_addchdir_np(&actions, directory);
   sigset_t none, all;

@@ -11,8 +11,8 @@ static struct sigaction before[NSIG];
 static atomic_int wake_end = -1;
 static atomic_int owner;
 
-// In whichever thread, between any two instructions: atomics and `write` are all that it may use. A full pipe is no loss,
-// since the note is there and its reader has a reason to look already.
+// Runs in any thread, between any two instructions: it may use only atomics and `write`. A full pipe is no loss, since
+// the record is there and its reader has a reason to look already.
 static void note(int number) {
   int error = errno;
   atomic_store_explicit(&come[number], true, memory_order_release);

@@ -13,9 +13,9 @@ int coroutine_io_accept(int listener, struct sockaddr *address, socklen_t *lengt
 
 int coroutine_io_pipe(int ends[2]) { return pipe2(ends, O_NONBLOCK | O_CLOEXEC); }
 
-// The kernel raises SIGPIPE on the thread that writes. So it is blocked on this thread, taken away if the call has raised
-// it, and let through again. One that was pending before belongs to others and stays: a second one would merge with it.
-// The caller does not suspend in between, since this is one call.
+// The kernel raises SIGPIPE on the thread that writes. So this blocks the signal on this thread, takes it away if the
+// call has raised it, and unblocks it. One that was pending before belongs to other code and stays: a second one would
+// merge with it. The caller does not suspend in between, since this is one call.
 ssize_t coroutine_io_write_quietly(int descriptor, const struct iovec *pieces, int count) {
   sigset_t pipe_signal, before, pending;
   sigemptyset(&pipe_signal);

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <sys/user.h>
 
-// A core file: parts of a process's memory, and notes about it. What the memory has from files, as they are there still, the
-// kernel leaves out mostly: it is read from these files.
+// A core file: parts of a process's memory, and notes about it. The kernel mostly leaves out the memory that came from
+// files, as they are there still: that is read from the files.
 
 // Far more than kernels write: they end at some MiB of notes, and mostly at 65,530 mappings.
 enum { longest_notes = 64 << 20, most_parts = 1 << 22 };
@@ -83,8 +83,8 @@ static bool add_part(struct target *target, const Elf64_Phdr *part, int file) {
   return true;
 }
 
-// How far the parts of a file reach, and how many bytes of notes there are. False if that is more than numbers can say, or
-// than notes can be: each byte of theirs is in the file once.
+// How far the parts of a file reach, and how many bytes of notes there are. False if that overflows, or is more than
+// notes can have: each of their bytes is in the file once.
 static bool measure(const Elf64_Phdr *parts, uint64_t count, uint64_t size, uint64_t *wants) {
   uint64_t notes = 0, end;
   for (uint64_t i = 0; i < count; i++) {

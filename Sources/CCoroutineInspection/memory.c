@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// Each coroutine has a page of a stack at least, or some hundred bytes; it takes some thousand bytes of reads, and its
-// walk, should it be unlike all others, some hundred thousand. What was forged may name the same bytes for ever.
+// Each coroutine has a page of a stack at least, or some hundred bytes. It takes some thousand bytes of reads, and its
+// walk, if it is unlike all others, some hundred thousand. A forged file may name the same bytes for ever.
 enum { least_budget = 256 << 20, budget_per_byte = 64 };
 
 bool coroutine_target_make_room(void *array, size_t *capacity, size_t count, size_t element_size) {
@@ -178,8 +178,8 @@ bool coroutine_target_read(struct target *target, uint64_t address, void *to, si
 
 // MARK: How deep a stack has been
 
-// The first page from `address` on, below `end`, that may have been written to; `end` if there is none. Only what a file has
-// no bytes for, and what a process never touched, can be passed over.
+// The first page from `address` on, below `end`, that may have been written to; `end` if there is none. Skips only
+// pages that a file has no bytes for, and that a process never touched.
 static uint64_t next_touched_page(struct target *target, uint64_t address, uint64_t end) {
   enum { most = 512 };
   uint64_t entries[most];

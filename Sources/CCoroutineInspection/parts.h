@@ -111,8 +111,8 @@ enum target_file coroutine_target_check_file(const char *path, struct coroutine_
 // Whether a file is certainly of that build: both have the same number, or neither has one and the headers are the same.
 enum target_file coroutine_target_prove_file(int file, struct coroutine_image_build build);
 
-// Takes away what the kernel puts behind the name of a file that has none any more: another one may have got the name. So may
-// the same one anew.
+// Takes away the words that the kernel puts behind the name of a file that was deleted: another file may have got the
+// name, or the same one again.
 void coroutine_target_trim_path(char *path);
 
 // Gives the images the names that the process's own loader has for them, which the kernel may spell differently.
@@ -121,13 +121,13 @@ void coroutine_target_name_images(struct target *target);
 // Opens a regular file for as long as the target is open; -1 on failure.
 int coroutine_target_open_file(struct target *target, const char *path);
 
-// Adds a part of memory that lies in a file. False without memory; one of addresses that there are not is left out.
+// Adds a part of memory that lies in a file. False without memory; a part with impossible addresses is left out.
 bool coroutine_target_add_segment(struct target *target, uint64_t start, uint64_t size, int file, uint64_t offset);
 
 // Puts the segments from `first` on in the order of their addresses.
 void coroutine_target_sort_segments(struct target *target, size_t first);
 
-// What the note NT_FILE of a core file says of the files that were mapped: numbers, then names.
+// The files that were mapped, by the note NT_FILE of a core file: numbers, then names.
 struct mapped_files;
 struct mapped_files *coroutine_mapped_files_create(const uint8_t *bytes, size_t size);  // NULL without memory
 void coroutine_mapped_files_destroy(struct mapped_files *files);
@@ -135,8 +135,8 @@ void coroutine_mapped_files_destroy(struct mapped_files *files);
 // The name of the file mapped at an address, and where its beginning is mapped; NULL if there is none.
 const char *coroutine_mapped_files_at(const struct mapped_files *files, uint64_t address, uint64_t *beginning);
 
-// Adds what is mapped from files, those behind the core file's own bytes, and the images among it. `executable` is open, and
-// stands for what is called `executable_path`, which may be NULL.
+// Adds the parts of memory that are mapped from files, behind the core file's own bytes, and the images among them.
+// `executable` is open, and stands for the file called `executable_path`, which may be NULL.
 bool coroutine_target_add_mapped_files(struct target *target, const struct mapped_files *files, const char *executable_path,
                                        int executable);
 

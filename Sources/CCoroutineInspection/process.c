@@ -15,7 +15,7 @@ void coroutine_target_trim_path(char *path) {
   if (length > marked && strcmp(path + length - marked, mark) == 0) path[length - marked] = 0;
 }
 
-// What is mapped from the beginning of a file, and what the kernel itself maps, may be an image.
+// A mapping of the beginning of a file, or one of the kernel itself, may be an image.
 static bool add_images(struct target *target) {
   char path[64], executable_path[64];
   pid_t thread = coroutine_threads_standing(target);
@@ -59,7 +59,7 @@ static bool add_images(struct target *target) {
   return true;
 }
 
-// How many bytes of its memory a process has touched. 0: the kernel does not tell.
+// How many bytes of its memory a process has touched. 0: not known.
 static uint64_t touched_memory(pid_t thread) {
   char path[64], line[256];
   snprintf(path, sizeof path, "/proc/%d/status", thread);

@@ -13,8 +13,8 @@
 #include <sys/wait.h>
 #include <time.h>
 
-// All threads are stopped, so that what lies in memory belongs together. By PTRACE_SEIZE, not ATTACH: it sends no signal,
-// the process does not learn of it, and goes on by itself should this one be killed.
+// All threads are stopped, so that the contents of the memory belong together. By PTRACE_SEIZE, not ATTACH: it sends no
+// signal, the process does not learn of it, and it goes on by itself if this process is killed.
 
 static bool is_known(const struct target *target, pid_t thread) {
   for (size_t i = 0; i < target->thread_count; i++)

@@ -6,7 +6,7 @@
 
 #include "plain_frames.h"
 
-// Walks another process's stacks by libunwind, which reads through the functions below what it would have read itself.
+// Walks another process's stacks by libunwind, which reads the process's memory through the functions below.
 
 struct walker {
   unw_addr_space_t space;
@@ -31,7 +31,7 @@ enum { pointer_register = UNW_AARCH64_X29, base_register = UNW_AARCH64_X19 };
 extern int UNW_OBJ(dwarf_search_unwind_table)(unw_addr_space_t space, unw_word_t ip, unw_dyn_info_t *table,
                                               unw_proc_info_t *found, int needs_unwind_info, void *context);
 
-// Of an .eh_frame_hdr: its head, and how the table behind it is written by every linker of today.
+// An .eh_frame_hdr: its head, and the format in which every linker of today writes the table behind it.
 struct table_header {
   uint8_t version, frame_encoding, count_encoding, table_encoding;
   int32_t frame;

@@ -44,7 +44,7 @@ uint32_t coroutine_system_forks = 0;
 
 static void count_fork(void) { __atomic_fetch_add(&coroutine_system_forks, 1, __ATOMIC_RELAXED); }
 
-// Before any other handler of the runtime's: those of a child run in the order in which they were given.
+// Before any other handler of the runtime's: a child runs them in the order in which they were registered.
 __attribute__((constructor(101))) static void count_forks(void) { (void)pthread_atfork(NULL, NULL, count_fork); }
 
 bool coroutine_system_is_lonely_child(void) {
@@ -110,7 +110,8 @@ void coroutine_system_keep_freed_memory(size_t bytes) {
 // the child's copy of it would name the parent.
 enum { PIDFD_OF_THIS_PROCESS = -10001 };
 
-// Set at the first sign that the kernel or a sandbox refuses process_madvise on oneself: it will not change its mind.
+// Set at the first sign that the kernel or a sandbox refuses process_madvise on the own process: that does not change
+// later.
 static _Atomic bool vectorRefused;
 
 int coroutine_system_madvise_ranges(const struct iovec *ranges, size_t count, int advice, size_t *done) {

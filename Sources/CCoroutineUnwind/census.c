@@ -82,8 +82,8 @@ static bool has_relatives(void) {
   return waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
 }
 
-// Whether the kernel itself may write to eventfds: it does when an asynchronous call has ended that was begun with one. Both
-// ways to make such calls have memory in common with it. (A ring may be without a descriptor, or without that memory.)
+// Whether the kernel itself may write to eventfds: it does so when an asynchronous call that names one has ended. Both
+// kinds of such calls share memory with the kernel. (A ring may be without a descriptor, or without that memory.)
 static bool has_asynchronous_calls(void) {
   FILE *maps = fopen("/proc/self/maps", "re");
   if (!maps) return true;
@@ -218,7 +218,7 @@ static const char *in_call(struct census *census, pid_t thread, long number, con
 
 struct seen {
   pid_t thread;
-  // How often it has left its processor: the same number twice, and it has not run in between.
+  // How often it has left its processor: if the number is the same twice, it has not run in between.
   unsigned long switches;
 };
 

@@ -13,8 +13,8 @@ static _Thread_local jmp_buf *lack_of_memory;
 
 __attribute__((noreturn)) static void leave_libdw(void) { longjmp(*lack_of_memory, 1); }
 
-// Some of libdw's tables abort where they cannot grow. All that it reads of a file takes less than the file's size, so that
-// nothing is read where that much is not to be had.
+// Some of libdw's tables abort where they cannot grow. All that it reads of a file takes less than the file's size: so
+// a file is not read unless that much memory is free.
 static bool is_memory_available(const struct elf_file *file) {
   size_t size = 0;
   elf_rawfile(file->elf, &size);
@@ -63,7 +63,7 @@ static const char *string_of(Dwarf_Die *entry, unsigned name) {
   return dwarf_formstring(dwarf_attr(entry, name, &attribute));
 }
 
-// Swift writes no .debug_aranges, so that `dwarf_addrdie` finds none of its units: here is a table of all units' code.
+// Swift writes no .debug_aranges, so `dwarf_addrdie` finds none of its units: here is a table of all units' code.
 static void read_units(struct debug_info *info) {
   Dwarf_CU *unit = NULL;
   Dwarf_Die entry;
@@ -168,8 +168,8 @@ static const char *function_name(Dwarf_Die *entry) {
   return dwarf_formstring(name);
 }
 
-// Descends from a function's entry to the innermost call at an address that was inlined. Writes those calls, outermost
-// first, and returns how many. By hand, since `dwarf_getscopes` goes through the whole unit for each address.
+// Descends from a function's entry to the innermost inlined call at an address. Writes those calls, outermost first,
+// and returns how many. By hand, since `dwarf_getscopes` goes through the whole unit for each address.
 static size_t inlined_calls(Dwarf_Die *function, uint64_t address, Dwarf_Die calls[symbols_most - 1]) {
   size_t count = 0;
   Dwarf_Die entry;

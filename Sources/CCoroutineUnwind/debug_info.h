@@ -1,4 +1,4 @@
-// Debug information, read by libdw: what leads from an address to functions, files and lines.
+// Debug information, read by libdw: leads from an address to functions, files and lines.
 //
 // A unit is read when an address in it is looked up for the first time: the list of its functions, and its line table.
 #pragma once

@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-// What the handlers before this one need too: Swift's own starts a debugger of its own, and waits for it.
+// The size that the handlers before this one need, too: Swift's own starts a debugger of its own, and waits for it.
 enum { handler_stack_size = 64 << 10, report_seconds = 20 };
 
 static bool (*is_overflow)(const struct overflow *);
@@ -54,7 +54,7 @@ static void ask(void) {
   say("stack overflow in a coroutine; its name and its backtrace could not be found out\n");
 }
 
-// As a system call takes it, which is no matter of the C library's: a handler may.
+// As the system call takes it, without the C library: so a handler may call it.
 static long futex(int operation, uint32_t value, const struct timespec *deadline) {
   return syscall(SYS_futex, &progress, operation | FUTEX_PRIVATE_FLAG, value, deadline, NULL, FUTEX_BITSET_MATCH_ANY);
 }
@@ -78,8 +78,8 @@ static void pass_on(int signal, siginfo_t *info, void *context) {
   const struct sigaction *previous = signal == SIGBUS ? &previous_bus : &previous_segv;
   if (previous->sa_flags & SA_SIGINFO) return previous->sa_sigaction(signal, info, context);
   if (previous->sa_handler != SIG_DFL && previous->sa_handler != SIG_IGN) return previous->sa_handler(signal);
-  // The fault happens again when this returns, and ends the process as if this had never been. (One that was sent by
-  // `kill` does not.)
+  // The fault happens again when this returns, and ends the process as if this handler had never been installed. (A
+  // signal that was sent by `kill` does not.)
   struct sigaction action;
   memset(&action, 0, sizeof action);
   action.sa_handler = SIG_DFL;
@@ -130,8 +130,8 @@ static bool start_reporter(void) {
   if ((asks = eventfd(0, EFD_CLOEXEC)) < 0 || (answers = eventfd(0, EFD_CLOEXEC)) < 0) return false;
   if (pthread_attr_init(&attributes) != 0) return false;
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  // The program's signals are not for it; but with this one Swift's crash report halts each thread, and complains of those
-  // that it can't.
+  // The program's signals are not for it; but with this one Swift's crash report halts each thread, and complains of
+  // those that it can't halt.
   sigset_t all, before;
   sigfillset(&all);
   sigdelset(&all, SIGPROF);
@@ -173,7 +173,7 @@ static void take_back(void *memory) {
 
 static void make_key(void) { pthread_key_create(&key, take_back); }
 
-// Never inlined: its caller may go on on another thread, whose variable it is then.
+// Never inlined: its caller may go on on another thread, and the variable is each thread's own.
 __attribute__((noinline)) void coroutine_overflow_prepare_thread(void) {
   if (is_prepared) return;
   is_prepared = true;
@@ -196,8 +196,8 @@ __attribute__((noinline)) void coroutine_overflow_prepare_thread(void) {
 
 extern void coroutine_debug_prepare_thread(void);  // in CoroutineDebug
 
-// What a program gets by linking CoroutineDebug alone. (In this file, and not in one of its own, which a linker would leave
-// out of a static library.)
+// A program gets this by linking CoroutineDebug alone. (In this file, and not in one of its own, which a linker would
+// leave out of a static library.)
 __attribute__((constructor)) static void at_load(void) {
   coroutine_record_times(true);
   coroutine_set_thread_preparation(coroutine_debug_prepare_thread);

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// Opens what a descriptor that only names a file stands for. It is the same file, whatever has become of the name since.
+// Opens the file that a descriptor with O_PATH names. It is the same file, whatever the name leads to by now.
 static int open_named(int name, const char *path, const struct stat *looked_at) {
   char link[32];
   snprintf(link, sizeof link, "/proc/self/fd/%d", name);

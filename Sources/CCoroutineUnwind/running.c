@@ -115,8 +115,8 @@ static void wait_while(uint32_t state, const struct timespec *timeout) {
   syscall(SYS_futex, &question.state, FUTEX_WAIT_PRIVATE, state, timeout, NULL, 0);
 }
 
-// A system call that a signal interrupts, and that is to begin again, stands before its instruction in the handler; seen from
-// outside it stands behind it. All dumps are to say the same.
+// A system call that a signal interrupts, and that is to be restarted, stands before its instruction in the handler;
+// seen from outside it stands behind it. All dumps should show the same.
 static uintptr_t behind_system_call(uintptr_t pc) {
 #if defined(__x86_64__)
   static const unsigned char system_call[] = {0x0f, 0x05};

@@ -43,7 +43,7 @@ int coroutine_signals_notify(int signal) {
     return -1;
   }
   if (descriptors[0] < 0 && pipe2(descriptors, O_CLOEXEC) != 0) return -1;
-  // A handler must not wait for room: what does not fit is one dump among thousands.
+  // A handler must not wait for room: a byte that does not fit is one dump among thousands.
   fcntl(descriptors[1], F_SETFL, O_NONBLOCK);
   owner = getpid();
   place_of[signal] = (uint8_t)count;
@@ -57,7 +57,7 @@ int coroutine_signals_notify(int signal) {
   return count++;
 }
 
-// All threads of a process may block a signal: those of one that was started so inherit it. Then it is this one's.
+// All threads of a process may block a signal: a process inherits the mask of its parent. Then this thread takes it.
 static void unblock(int signal) {
   sigset_t only;
   sigemptyset(&only);

@@ -43,7 +43,7 @@ bool coroutine_symbols_add(struct symbols *symbols, uintptr_t start, uintptr_t e
   return true;
 }
 
-// Reads what lies in a library, as it was loaded: not all that its headers tell of need be there.
+// Reads parts of a library as it was loaded: not all that its headers name need be there.
 static bool read_loaded(void *context, uint64_t address, void *to, size_t count) {
   const struct dl_phdr_info *loaded = context;
   for (int i = 0; i < loaded->dlpi_phnum; i++) {

@@ -43,8 +43,8 @@ static inline bool read_word(void *context, uintptr_t address, uintptr_t *word) 
 
 // MARK: By libunwind
 
-// Registers that are not given are 0. A frame that needs one of them to find its caller does not occur: what calls a
-// switch keeps its place by sp, fp or the base register.
+// Registers that are not given are 0. No frame needs one of them to find its caller: the code around a switch keeps its
+// place by sp, fp or the base register.
 static void fill(unw_context_t *context, const struct place *place) {
 #if defined(__x86_64__)
   greg_t *general = context->uc_mcontext.gregs;

@@ -45,10 +45,10 @@ struct context_boost_arrival {
   struct context_boost *departed;
 };
 
-// fcontext saves mxcsr and the x87 control word, in the first two half words of what it saves, and takes over those of the
-// side that it continues. The contract says that they are the thread's: so where they differ, that side gets the thread's.
-// The control word tells, since `fesetround` and `feenableexcept` change both; to read mxcsr at each switch would take as
-// long as the switch does. Nothing of that on aarch64.
+// fcontext saves mxcsr and the x87 control word, in the first two half words of its record, and restores those of the
+// side that it continues. The contract says that they are the thread's: so where they differ, that side gets the
+// thread's. The control word is enough to see a difference, since `fesetround` and `feenableexcept` change both; to
+// read mxcsr at each switch would take as long as the switch does. On aarch64 none of this is needed.
 static inline __attribute__((always_inline)) void context_boost_keep_rounding(struct context_boost *to) {
 #if defined(__x86_64__)
   uint32_t *saved = (uint32_t *)to->fctx;
@@ -82,8 +82,9 @@ static inline __attribute__((always_inline)) struct context_boost_arrival contex
 int context_boost_registers(const struct context_boost *context, uintptr_t registers[4]);
 
 // For readers of another process: where `context_boost_registers` finds them, as offsets from where the context's first
-// word points; of sp, which is not saved, what it is there. The word that is 0 in a destroyed context is at `live`.
+// word points. sp is not saved: its value is that address plus its offset. The word that is 0 in a destroyed context is
+// at `live`.
 int context_boost_layout(uintptr_t registers[4], uintptr_t *live, int *is_indirect);
 
-// From here on the context holds nothing: it owns no memory, a switch to it by mistake fails at address 0.
+// From here on the context holds nothing. It owns no memory; a switch to it by mistake fails at address 0.
 static inline void context_boost_destroy(struct context_boost *context) { context->fctx = 0; }

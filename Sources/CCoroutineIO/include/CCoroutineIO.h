@@ -43,8 +43,8 @@ int coroutine_io_eventfd(void);
 void coroutine_io_eventfd_add(int descriptor);
 void coroutine_io_eventfd_clear(int descriptor);
 
-/// Prepares a descriptor: not blocking, closed on exec. -EPERM for a regular file or a directory, whose readiness the kernel
-/// does not tell.
+/// Prepares a descriptor: not blocking, closed on exec. -EPERM for a regular file or a directory, whose readiness the
+/// kernel does not report.
 int coroutine_io_adopt(int descriptor);
 
 /// Whether a descriptor can be read from, or written to, without waiting: also at its end, or with an error.

@@ -11,11 +11,13 @@
 #define _Nullable
 #endif
 
-// Opens what must be a regular file or a disk: for others -ESPIPE. It never waits, as for the writer of a FIFO. Closed by exec.
+// Opens a regular file or a disk; -ESPIPE for other files. It never waits, for example for the writer of a FIFO. Closed
+// by exec.
 int coroutine_io_file_open(const char *_Nonnull path, int flags, mode_t mode);
 
-// pread and pwrite, again until all is done, or the file has ended. How many bytes were read or written: if some were, an
-// error waits for the next call. A negative offset writes at the end, to a file that was opened with O_APPEND.
+// pread and pwrite, repeated until all is done, or the file has ended. Returns how many bytes were read or written: if
+// some were, an error waits for the next call. A negative offset writes at the end, to a file that was opened with
+// O_APPEND.
 int64_t coroutine_io_file_read(int file, void *_Nonnull buffer, size_t count, int64_t offset);
 int64_t coroutine_io_file_write(int file, const void *_Nonnull bytes, size_t count, int64_t offset);
 

@@ -18,7 +18,7 @@ int coroutine_io_process_open(pid_t process);
 
 int coroutine_io_process_signal(int process_descriptor, int signal);
 
-// 1: it has ended, and is reaped: its exit status, or the signal that has ended it. 0: it runs. -1 with `errno`.
+// 1: it has ended, and is reaped: its exit status, or the signal that ended it. 0: it runs. -1 with `errno`.
 int coroutine_io_process_reap(int process_descriptor, int *status, bool *is_signal);
 
 #endif

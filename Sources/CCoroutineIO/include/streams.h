@@ -16,7 +16,7 @@ int coroutine_io_pipe(int ends[2]);
 // those have a flag.
 ssize_t coroutine_io_write_quietly(int descriptor, const struct iovec *pieces, int count);
 
-// -1, with `errno` set: for what stands in for a system call that has failed.
+// -1, with `errno` set: for code that reports a failure in place of a system call.
 int coroutine_io_fail(int code);
 
 #endif

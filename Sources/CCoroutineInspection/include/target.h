@@ -1,7 +1,7 @@
 // Another process, or what a core file has kept of one: its memory, the executables and libraries in it, and its stacks.
 //
-// One thread at a time uses a target; a process that was stopped, only the thread that stopped it (ptrace knows tracers by
-// thread). Nothing that is read is trusted: an address that leads nowhere is an answer like any other.
+// One thread at a time uses a target; if a process was stopped, only the thread that stopped it (ptrace knows tracers
+// by thread). No data that is read is trusted: an address that leads nowhere is an answer like any other.
 #pragma once
 
 #include <stdbool.h>
@@ -28,12 +28,12 @@ enum target_failure {
 // Opens a running process and stops all its threads, until `coroutine_target_resume` or `coroutine_target_close`.
 struct target *coroutine_target_open_process(int pid, enum target_failure *failure);
 
-// Opens a core file. `executable` is the file that the process ran: what it has in common with the memory is often left out
-// of core files. `has` and `wants` get the bytes that the file has, and how many it should have.
+// Opens a core file. `executable` is the file that the process ran: core files often leave out the memory that is equal
+// to it. `has` and `wants` get the bytes that the file has, and how many it should have.
 struct target *coroutine_target_open_core(const char *core, const char *executable, enum target_failure *failure, uint64_t *has,
                                 uint64_t *wants);
 
-// Lets the process go on. What was read until then can be read still, as far as it was kept.
+// Lets the process go on. Data that was read until then can be read still, as far as it was kept.
 void coroutine_target_resume(struct target *target);
 void coroutine_target_close(struct target *target);
 
@@ -42,8 +42,8 @@ int coroutine_target_pid(const struct target *target);
 // Copies memory. False if not all of it can be read.
 bool coroutine_target_read(struct target *target, uint64_t address, void *to, size_t count);
 
-// Whether more was read than there is reason for in a target of that size: lists and counts in it lead round in circles, or
-// name the same memory again and again. Nothing can be read any more then.
+// Whether more was read than a target of that size can need: lists and counts in it lead round in circles, or name the
+// same memory again and again. Then nothing can be read any more.
 bool coroutine_target_is_exhausted(const struct target *target);
 
 // MARK: Executables and libraries

@@ -1,6 +1,7 @@
-/// What Linux offers and Swift cannot call: system calls behind the variadic `syscall`, constants that are newer than
-/// the C library's headers, and one instruction. The functions answer with 0 or a count, or with a negated errno, so that
-/// no caller reads `errno` itself: a compiler may keep its address in a register while a coroutine changes threads.
+/// Functions of Linux that Swift cannot call: system calls behind the variadic `syscall`, constants that are newer than
+/// the C library's headers, and one instruction. The functions answer with 0 or a count, or with a negated errno, so
+/// that no caller reads `errno` itself: a compiler may keep its address in a register while a coroutine changes
+/// threads.
 
 #ifndef CCOROUTINE_SYSTEM_H
 #define CCOROUTINE_SYSTEM_H
@@ -37,8 +38,8 @@ int coroutine_system_create_thread(pthread_t *_Nonnull thread, void *_Nullable (
 /// For tests: the next `count` calls of the function above are refused with EAGAIN.
 void coroutine_system_refuse_threads(uint32_t count);
 
-/// How many forks there were on the way from the first process that had this library loaded to this one. Threads that were
-/// started under another number are none of this process.
+/// The number of forks between the first process that had this library loaded and this one. Threads that were started
+/// under another number do not exist in this process.
 extern uint32_t coroutine_system_forks;
 static inline uint32_t coroutine_system_fork_count(void) { return __atomic_load_n(&coroutine_system_forks, __ATOMIC_RELAXED); }
 
@@ -84,7 +85,7 @@ void coroutine_system_name_thread(const char *_Nonnull name);
 int coroutine_system_thread_id(void);
 void coroutine_system_get_thread_name(char *_Nonnull name);
 
-/// Has the calling thread's timeouts end when they are due, and not up to 50 us later, which is the kernel's default, so
+/// Makes the calling thread's timeouts end when they are due. By default the kernel may delay them by up to 50 us, so
 /// that it can bundle the wakes of several threads.
 void coroutine_system_precise_timeouts(void);
 
@@ -95,8 +96,8 @@ int coroutine_system_semaphore_wait(sem_t *_Nonnull semaphore, const struct time
 /// kernel or a sandbox refuses.
 int coroutine_system_membarrier_register(void);
 
-/// A full memory barrier on every running thread of this process: the dear half of an asymmetric fence, whose cheap
-/// half is a compiler barrier. -EPERM before the registration.
+/// A full memory barrier on every running thread of this process: the expensive half of an asymmetric fence, whose
+/// cheap half is a compiler barrier. -EPERM before the registration.
 int coroutine_system_membarrier(void);
 
 /// Makes the C library keep twice as many bytes of freed memory at the end of each of its heaps, if it kept less so

@@ -1,10 +1,10 @@
 // Steps from frame to frame by frame pointers, where libunwind has shown that to be right.
 //
-// A step of libunwind's takes 0.6 us or more, most of it for system calls: it blocks all signals while it looks into its
-// cache; in another process, 70 us. Most frames keep a frame pointer, though, so that the frame's caller can be read from
-// two words. Which frames do is learnt from libunwind, once for each address, by trying: if its step leads where the frame
-// pointer leads, then so it does whenever the program is at that address, since the call frame information of an address
-// is always the same. Where a stack ends it always does, too.
+// A step of libunwind's takes 0.6 us or more, most of it for system calls: it blocks all signals while it looks into
+// its cache; in another process, 70 us. But most frames keep a frame pointer, so that the frame's caller can be read
+// from two words. Which frames do is learnt from libunwind, once for each address, by trying. If its step leads where
+// the frame pointer leads, then it does so whenever the program is at that address, since the call frame information of
+// an address is always the same. At an address where a stack ends, it always does, too.
 //
 // For the two that walk stacks, this process's and another's: each says how a word of a stack is read.
 #pragma once
@@ -50,8 +50,8 @@ static inline void plain_frames_learn(struct plain_frames *frames, uintptr_t pc,
   *frame = (struct plain_frame){pc, size};
 }
 
-// The caller of a frame that is known to keep a frame pointer, or to have no caller: pc is 0 then. False where it cannot
-// be: then libunwind is to say.
+// The caller of a frame that is known to keep a frame pointer, or to have no caller: pc is 0 then. False where that is
+// not known, and libunwind has to find it.
 static inline __attribute__((always_inline)) bool plain_frames_step(struct plain_frames *frames, struct place *place,
                                                                     uintptr_t top, plain_frames_reader read,
                                                                     void *context) {

@@ -23,11 +23,12 @@ struct running_thread {
 // Those that run a coroutine at this moment, but the calling one. Writes `capacity` at most and returns how many there are.
 size_t coroutine_running_threads(struct running_thread *threads, size_t capacity);
 
-// Lets a thread stand still where it is, in the handler of a signal. False if it has not done so after `milliseconds`, or
-// has ended: then it will not, and `coroutine_running_release` must not be called. `registers` are its pc, sp, fp and base register.
+// Makes a thread stand still where it is, in the handler of a signal. False if it has not done so after `milliseconds`,
+// or has ended: then it will not, and `coroutine_running_release` must not be called. `registers` are its pc, sp, fp
+// and base register.
 //
-// Until `coroutine_running_release` the caller must take no lock and allocate nothing: that thread may be in the middle of it. One
-// thread at a time asks.
+// Until `coroutine_running_release` the caller must take no lock and allocate nothing: that thread may be in the middle
+// of it. One thread at a time calls this.
 bool coroutine_running_hold(pid_t thread, int milliseconds, uintptr_t registers[4]);
 void coroutine_running_release(void);
 

@@ -1,4 +1,4 @@
-// What happens in signal handlers, and as little as that is: a thread of its own does the work.
+// The code of signal handlers, which does as little as possible: a thread of its own does the work.
 #pragma once
 
 #include <stdbool.h>
@@ -11,11 +11,11 @@
 // the system refuses: errno tells.
 int coroutine_signals_notify(int signal);
 
-// Waits for the next signal, and returns its place. -1 after an error that is not to be expected. From here on the calling
-// thread takes those signals, whatever it and all others blocked before.
+// Waits for the next signal, and returns its place. -1 after an unexpected error. From here on the calling thread takes
+// those signals, whatever it and all others blocked before.
 int coroutine_signals_wait(void);
 
-// The thread that is inside `coroutine_signals_wait`; 0 without one. It makes dumps, and nothing else.
+// The thread that is inside `coroutine_signals_wait`; 0 without one. It only makes dumps.
 pid_t coroutine_signals_waiting_thread(void);
 
 // Whether that is the handler which `coroutine_signals_notify` installs.

@@ -6,8 +6,8 @@
 // optimised code names and lines do not belong together. Here each is read once, and the order is that of the debug
 // information.
 //
-// libelf and libdw, of elfutils, read the files. What is in a file of its own, or not there (a stripped executable), is
-// not known: the functions say so, and go on.
+// libelf and libdw, of elfutils, read the files. Debug information in a file of its own, or none (a stripped
+// executable), is not known: the functions say so, and go on.
 #pragma once
 
 #include "image_build.h"
@@ -16,15 +16,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// What was read so far. One thread at a time uses it. It describes the libraries that were loaded when it was opened.
+// The symbols that were read so far. One thread at a time uses it. It describes the libraries that were loaded when it
+// was opened.
 struct symbols;
 
 struct symbols *coroutine_symbols_open(void);  // NULL without memory
 void coroutine_symbols_close(struct symbols *symbols);
 
-// For another process: none at first, then one image after the other. `shift`: an address less this is the address as the
-// file counts. `path` is as the process knows it, `file` where it can be opened, `build` what it has loaded: a file of another
-// one is not read.
+// For another process: none at first, then one image after the other. `shift`: an address less this is the address as
+// the file counts. `path` is as the process knows it, `file` where it can be opened, `build` the build that the process
+// has loaded: a file of another build is not read.
 struct symbols *coroutine_symbols_open_empty(void);
 bool coroutine_symbols_add(struct symbols *symbols, uintptr_t start, uintptr_t end, uintptr_t shift, const char *path,
                  const char *file, struct coroutine_image_build build);
@@ -50,8 +51,8 @@ struct symbol {
 // So many functions can be at one address, and no more are looked for.
 enum { symbols_most = 65 };
 
-// Finds what the instruction *before* a return address belongs to. Writes the functions, innermost first, and returns
-// how many: at least 1, of which nothing may be known. Takes some microseconds; the first address in an image or in a
-// compilation unit as many milliseconds as that has megabytes.
+// Finds the functions that the instruction *before* a return address belongs to. Writes them, innermost first, and
+// returns how many: at least 1, of which nothing may be known. Takes some microseconds. The first address in an image
+// or in a compilation unit takes as many milliseconds as that has megabytes.
 size_t coroutine_symbols_find(struct symbols *symbols, uintptr_t return_address, struct symbol_image *image,
                     struct symbol found[symbols_most]);

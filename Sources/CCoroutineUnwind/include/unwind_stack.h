@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// What was learnt of the program's frames. One thread at a time uses it, and not for long: it is right as long as no
-// library is unloaded.
+// What the walks have learnt about the program's frames. One thread at a time uses it, and not for long: it is right as
+// long as no library is unloaded.
 struct unwinder;
 
 struct unwinder *coroutine_unwinder_create(void);  // NULL without memory
@@ -18,8 +18,9 @@ void coroutine_unwinder_destroy(struct unwinder *unwinder);
 // Walks the stack that ends at `top`, from a suspended context outwards, until it leaves that stack or knows no
 // further.
 //
-// `registers` are the context's pc, sp, fp and base register (rbx, x19). What they lead to is read without a check: the
-// stack must stay suspended meanwhile, and its frames must have call frame information, as those of C and Swift do.
+// `registers` are the context's pc, sp, fp and base register (rbx, x19). The memory that they lead to is read without a
+// check: the stack must stay suspended meanwhile, and its frames must have call frame information, as those of C and
+// Swift do.
 //
 // Writes one address a frame, innermost first, at most `capacity`, and returns how many. Each is a return address: the
 // instruction that it stands for lies *before* it. This holds for a context that never ran, too, whose first
