@@ -123,8 +123,8 @@ public struct ContextRegisters: Sendable, Hashable {
 public struct ContextLayout: Sendable, Hashable {
   /// The word that is 0 in a destroyed context, and only there.
   public var live: UInt
-  /// Whether the registers lie not in the context, but where its first word points. The stack pointer is not saved there
-  /// then, but is an address itself: so far above that place.
+  /// Whether the registers lie not in the context, but where its first word points. The stack pointer is not saved
+  /// there then, but is an address itself: that place plus its offset.
   public var isIndirect: Bool
   public var programCounter: UInt
   public var stackPointer: UInt
@@ -160,7 +160,7 @@ public struct ContextLayout: Sendable, Hashable {
   }
 }
 
-/// Which code of a program is a backend's: what a backtrace leaves out, and what in it means nothing to the program.
+/// Which code of a program is a backend's: a backtrace leaves it out, since it means nothing to the program's author.
 public struct ContextCode: Sendable, Hashable {
   /// The Swift module, such as "ContextBoost".
   public var module: String

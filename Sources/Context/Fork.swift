@@ -1,14 +1,14 @@
 import CCoroutineSystem
 import Glibc
 
-/// What becomes of the runtime in a child by `fork`, which has the calling thread only.
+/// The state of the runtime in a child by `fork`, which has the calling thread only.
 ///
 /// A lock that another thread held at that moment would stay held in the child for ever, and what it guards half changed.
 /// So `fork` itself takes the locks of the whole process first, and both processes give them back: the pools of stacks do
 /// so, and `Lock.keepFreeInChildren` for others. All else (a channel's lock, say) ends the child with a message where
 /// it would wait for a thread that is not there.
 ///
-/// What has threads remembers the `count` under which it got them, and compares.
+/// An owner of threads remembers the `count` under which it got them, and compares.
 package enum Fork {
   /// How many forks lie behind this process.
   @inline(__always)
@@ -29,8 +29,8 @@ package enum Fork {
         + "object at that moment. In the child use objects that were made there, or call exec.")
   }
 
-  /// Has `prepare` called before each fork, on the thread that calls it, and one of the others after it. Refused for lack
-  /// of memory only; then children are as they were without.
+  /// Registers `prepare` to be called before each fork, on the thread that calls it, and one of the others after it.
+  /// Refused for lack of memory only; then children are as they were without.
   package static func handle(
     prepare: (@convention(c) () -> Void)? = nil, parent: (@convention(c) () -> Void)? = nil,
     child: (@convention(c) () -> Void)?

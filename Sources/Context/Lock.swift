@@ -10,12 +10,13 @@ import Synchronization
 ///
 /// # Why an unlock is a plain store, and what makes up for it
 ///
-/// An exchange would tell for certain whether a waiter has to be woken, at the price of a second atomic read-modify-write,
-/// which was a third of a channel's message. Here an unlock looks for sleepers, and stores. A waiter that announces itself after
-/// the look is overwritten by the store. Nearly always it then finds the word changed when it is about to sleep, and does not;
-/// but if the holder's thread loses its processor before the store, for longer than it takes to fall asleep, the wake is
-/// lost. So no waiter sleeps for longer than `longestSleep` without another look: a lost wake costs about that much time.
-/// No two hold it: only a locker that finds a 0 enters, and only the holder stores one.
+/// An exchange would tell for certain whether a waiter has to be woken. It would cost a second atomic
+/// read-modify-write, which was a third of a channel's message. Here an unlock looks for sleepers, and stores. A waiter
+/// that announces itself after the look is overwritten by the store. Nearly always it then finds the word changed when
+/// it is about to sleep, and does not sleep. But the holder's thread may lose its processor before the store, for
+/// longer than it takes to fall asleep: then the wake is lost. So no waiter sleeps for longer than `longestSleep`
+/// without another look: a lost wake costs about that much time. There are never two holders: only a locker that finds
+/// a 0 enters, and only the holder stores one.
 ///
 /// Not recursive, not fair: a thread that comes along may overtake those that sleep. Declare it with `let`, as a stored
 /// property of a class or a global: its address is its identity.
@@ -27,7 +28,7 @@ package struct Lock: ~Copyable, Sendable {
   @inlinable
   package init() {}
 
-  /// Takes the lock, waiting as long as another holds it. Locking again what one holds waits for ever.
+  /// Takes the lock, waiting as long as another holds it. A holder that locks it again waits for ever.
   @inlinable
   @inline(__always)
   package borrowing func lock() {
@@ -65,8 +66,8 @@ package struct Lock: ~Copyable, Sendable {
     return try body()
   }
 
-  /// Gives back what a thread held that this process, a child of `fork`, does not have. For a lock that guards nothing which
-  /// could have been left half done.
+  /// Gives back the lock for a holder that this process, a child of `fork`, does not have. For a lock that guards
+  /// nothing which could be half done.
   package borrowing func freeInChild() { state.store(0, ordering: .releasing) }
 
   /// How often a contender looks again before it sleeps, after pauses that grow: some microseconds in all, about what a
@@ -75,8 +76,8 @@ package struct Lock: ~Copyable, Sendable {
   /// The longest pause, in the processor's instructions for that: long enough for the holder to use the lock some ten
   /// times more. Each look takes the lock's cache line, and what it guards, away from the holder.
   private static var longestPause: Int { 64 }
-  /// What a lost wake costs. One needs a holder that has lost its processor, which takes about as long by itself; and the
-  /// sleepers of a lock that is held for long take no time worth mentioning for a thousand looks a second.
+  /// The cost of a lost wake. It needs a holder that has lost its processor, which takes about as long by itself. And
+  /// the sleepers of a lock that is held for long use little time for a thousand looks a second.
   private static var longestSleep: Duration { .milliseconds(1) }
 
   @usableFromInline

@@ -15,8 +15,8 @@ package enum OutputFile {
   ///
   /// - Parameter appends: to what it has; else that is thrown away.
   package static func open(_ path: String, appends: Bool) throws(Refusal) -> CInt {
-    // Without O_NONBLOCK a FIFO keeps us until it has a reader, and without O_NOCTTY a terminal may become ours. What a
-    // file has is thrown away when it is known to be one.
+    // Without O_NONBLOCK the open of a FIFO would wait for a reader, and without O_NOCTTY a terminal may become the
+    // process's own. A file's old content is thrown away when it is known to be a regular file.
     let flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (appends ? O_APPEND : 0)
     let descriptor = Glibc.open(path, flags, 0o600)
     guard descriptor >= 0 else {

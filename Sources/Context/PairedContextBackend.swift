@@ -13,8 +13,9 @@ package protocol PairedContextBackend: ContextBackend {
   /// - Parameter mark: for the side that entered, in addition to the word.
   static func leave(_ pair: UnsafeMutablePointer<Context>, passing word: UInt, mark: UInt) -> UInt
 
-  /// `switchContext` from the first of a pair to the first of another one, which ran before and is suspended. What the second
-  /// of `pair` holds moves to the second of `next`: the resumer of the one waits for the other from then on.
+  /// `switchContext` from the first of a pair to the first of another one, which ran before and is suspended. The
+  /// registers in the second of `pair` move to the second of `next`: the resumer of the former becomes that of the
+  /// latter.
   ///
   /// When the running side is saved, and its stack left, `value` is stored at `place`, and released: only then may other
   /// threads see that it can be continued.

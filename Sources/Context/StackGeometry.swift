@@ -5,15 +5,15 @@ import Glibc
 struct StackGeometry: Sendable, Hashable {
   static let pageSize = Int(sysconf(CInt(_SC_PAGESIZE)))
 
-  /// The least a signal frame with all vector registers and a handful of calls need, and the most that address spaces
-  /// have room for several times. A coroutine gets more: see `StackPool.leastCoroutineStackSize`.
+  /// The least size is what a signal frame with all vector registers and a handful of calls need. The most is what
+  /// address spaces have room for several times. A coroutine gets more: see `StackPool.leastCoroutineStackSize`.
   static let allowedStackSizes = 16 << 10...1 << 40
   static let allowedGuardSizes = 1...1 << 30
 
   /// A frame larger than the guard can step over it, and swiftc does not probe large frames; buffers of 64 KB do occur.
   ///
   /// A page of guard is a mark in the page table: 25 ns when a stack is first made, 8 bytes for ever. 64 KiB make a new
-  /// stack a twelfth dearer than 16 KiB do, 256 KiB would make it half as dear again.
+  /// stack a twelfth more expensive than 16 KiB do, 256 KiB would make it half as expensive again.
   static let defaultGuardSize = StackGuardSize.fromEnvironment() ?? 64 << 10
 
   static let mostSlots = 4096

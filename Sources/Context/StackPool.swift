@@ -50,8 +50,8 @@ public final class StackPool: Sendable {
   nonisolated(unsafe) let idle: UnsafeMutablePointer<Idle>  // guarded by `lock`
   nonisolated(unsafe) let grown: UnsafeMutablePointer<Grown>  // guarded by `growth`
 
-  /// The arenas, linked from the newest to the oldest. Grows under `growth`, read without a lock: what it leads to is
-  /// made for that.
+  /// The arenas, linked from the newest to the oldest. Grows under `growth`, read without a lock, which the arenas are
+  /// made for.
   // An atomic; arenas stay where they are, and each field of theirs says what guards it.
   nonisolated(unsafe) let newestArena = Atomic<StackArena.Pointer?>(nil)
 
@@ -122,8 +122,8 @@ public final class StackPool: Sendable {
   ///   - guardSize: bytes of the guard, up to 1 GiB; by default 64 KiB, or what `COROUTINE_STACK_GUARD` says. A frame larger
   ///     than the guard can step over it. Ignored if `guards` is `.none`.
   ///   - guards: how overflows are caught.
-  ///   - residentIdle: how many idle stacks keep their memory; the pool moves between the bounds (not negative) with what
-  ///     the program does. By default 256...131,072 for stacks of up to 256 KiB, fewer if they are larger; no more than an
+  ///   - residentIdle: how many idle stacks keep their memory; the pool moves between the bounds (not negative) as the
+  ///     program needs. By default 256...131,072 for stacks of up to 256 KiB, fewer if they are larger; no more than an
   ///     eighth of that for longer than a minute.
   /// - Throws: `StackError.impossibleSize`, `StackError.impossibleGuardSize`.
   public convenience init(
@@ -366,7 +366,8 @@ public final class StackPool: Sendable {
     growth.lock()
     defer { growth.unlock() }
     while true {
-      // At first: what others made or released while this thread waited. Then: what it has made, if they left any.
+      // At first: a stack that other threads made or released while this one waited. Then: one that it has made, if
+      // they left any.
       if let stack = lock.withLock({ takeIdle() }) { return stack }
       try makeStacks()
     }

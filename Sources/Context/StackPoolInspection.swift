@@ -159,8 +159,8 @@ extension StackPool {
 }
 
 extension StackPool {
-  /// Where pools and arenas keep what leads to their live stacks, for readers of another process; `nil` without reflection
-  /// metadata.
+  /// Where pools and arenas keep the words that lead to their live stacks, for readers of another process; `nil`
+  /// without reflection metadata.
   package struct DebugLayout {
     package let newestArena: UInt
     package let stackSize: UInt

@@ -2,9 +2,9 @@ import CCoroutineSystem
 import Glibc
 import Synchronization
 
-/// What a pool keeps because the program may want it back at once, and gives up when a while has passed without that: the
-/// memory of very many idle stacks, and the page tables and guards of arenas whose stacks are all clean. A thread sees to
-/// it, which exists as long as there is something of that kind.
+/// The surplus of a pool: the memory of very many idle stacks, and the page tables and guards of arenas whose stacks
+/// are all clean. The pool keeps it because the program may need it again at once, and gives it up when a while has
+/// passed without that. A thread does so, which exists as long as there is a surplus.
 extension StackPool {
   /// Called without a lock.
   func startSinkingIfNeeded() {
