@@ -96,7 +96,8 @@ class ActorCore: Waitable, @unchecked Sendable {
 
   /// Runs the body once.
   func runBody() throws { fatalError("an actor without a body") }
-  /// The message that was handled ended so: answers, and reports an error. Whether it was reported for a message.
+  /// The message that was handled ended with this: answers, and reports an error. Returns whether it was reported for a
+  /// message.
   func endMessage(_ failure: (any Error)?) -> Bool { false }
   /// Takes no more messages. Under the lock. Returns the senders whose wait for room is over.
   func closeMailbox() -> ClaimedWaiters { ClaimedWaiters() }
@@ -111,7 +112,8 @@ class ActorCore: Waitable, @unchecked Sendable {
     operation == .send ? Wakers(holder: coroutine.id) : .anybody
   }
 
-  /// What the coroutine begins with. Gone unused only where there was no stack to run on: then the actor ends without.
+  /// The closure that the coroutine begins with. Released unused only where there was no stack to run on: then the
+  /// actor ends without a run.
   private final class Birth {
     var actor: ActorCore?
 
@@ -161,7 +163,7 @@ extension ActorCore {
     }
   }
 
-  /// What the message that was being handled has failed with, if the body has ended so.
+  /// The failure of the message that was being handled, if the body has ended with it.
   private final func messageFailure(
     _ failure: (any Error)?, _ outcome: ActorStateMachine.Outcome
   ) -> (any Error)? {
@@ -315,8 +317,8 @@ extension ActorCore {
   /// back before its next message. A hand-off does not let others run: after some in a row the asker does.
   ///
   /// In a serial pool only where no coroutine is ready that would have to run first. Not by a caller that must not
-  /// leave its thread, or must not wait: it would depend on luck whether it does. Nor by one that a timer is going to
-  /// cancel: it has to go on then, even if the actor blocks the thread.
+  /// leave its thread, or must not wait: it would depend on luck whether it does. Nor by one with a deadline: it has to
+  /// go on in time, even if the actor blocks the thread.
   @usableFromInline
   final func handOff(by asker: Unmanaged<CoroutineCore>) {
     guard let pool = core._withUnsafeGuaranteedRef({ $0.restraint.pins == 0 ? $0.pool : nil }),
@@ -334,7 +336,7 @@ extension ActorCore {
     runsOnHandOff = true
     coroutine.wakeHere()
     asker.handOffs &+= 1
-    // In a serial pool, what the actor has made ready would have run before the asker.
+    // In a serial pool, coroutines that the actor has made ready would have run before the asker.
     if asker.handOffs == 0 || isSerial && PoolWorker.isSerialAndBusy(ofPoolAt: pool) { asker.yieldTurn() }
   }
 

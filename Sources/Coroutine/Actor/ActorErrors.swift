@@ -46,7 +46,7 @@ public struct ReplyDropped: Error, Equatable, CustomStringConvertible {
 /// An ask would close a circle: the asking actor handles a message, and the asked one waits for an answer of it,
 /// perhaps by way of others. Each would have waited for the next one for ever.
 public struct AskCycle: Error, Equatable, CustomStringConvertible {
-  /// The actors, from the one that asked, by way of the one that each waits for, back to it.
+  /// The actors of the circle: from the one that asked, each followed by the one that it waits for, back to the first.
   public let actors: [String]
 
   public init(actors: [String]) {

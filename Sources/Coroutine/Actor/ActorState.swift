@@ -1,5 +1,6 @@
 extension MessageActor {
-  /// Starts an actor that is a state and a function: the state is made when it begins, and again when it is started again.
+  /// Starts an actor that consists of a state and a function: the state is made when it begins, and again when it is
+  /// started again.
   ///
   /// ```swift
   /// let counter = MessageActor<Counting>(state: { 0 }) { count, message in

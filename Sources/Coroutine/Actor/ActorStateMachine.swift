@@ -18,7 +18,7 @@ extension ActorEnd: CustomStringConvertible {
   }
 }
 
-/// What an actor's body is run for next, and how the actor ends. Pure: no lock, no switch.
+/// Decides about an actor's next run, and how the actor ends. Pure: no lock, no switch.
 ///
 /// An actor runs its body, perhaps several times; meanwhile others may request that it stops, starts again, or fails with
 /// an error that one of its children has escalated. The strongest request counts, when the body has ended.
@@ -56,7 +56,7 @@ struct ActorStateMachine {
     return isRunning && request == nil
   }
 
-  /// The body is about to be run. Whether it is: not if the actor has to end first.
+  /// The body is about to be run. Returns whether it may: not if the actor has to end first.
   mutating func begin() -> Bool {
     switch request {
     case .stop, .fail: return false

@@ -171,7 +171,7 @@ extension ActorStorage {
     return try storage.outcome(after: cause, timeout)
   }
 
-  /// Sends a message with a way back in it that the asker himself does not hold when this has returned.
+  /// Sends a message with a `Reply` in it that the asker itself no longer holds when this has returned.
   @inlinable @inline(never)
   func send<Value: Sendable>(
     _ reply: ReplyStorage<Value>, _ unsent: inout Letter<Message>?, _ make: (Reply<Value>) -> Message

@@ -36,8 +36,8 @@ extension DeadLetter: CustomStringConvertible {
 
 /// What becomes of messages that are not handled.
 public enum DeadLetters {
-  /// Told of each dead letter, once. Called on the coroutine or thread that found it, not under a lock: must not block.
-  /// The default prints the first few to the standard error, and says when it stops.
+  /// Called for each dead letter, once, on the coroutine or thread that found it, not under a lock: must not block. The
+  /// default prints the first few to the standard error, and says when it stops.
   ///
   /// May be set at any time from any thread; applies to those that come after that.
   public static var handler: @Sendable (DeadLetter) -> Void {

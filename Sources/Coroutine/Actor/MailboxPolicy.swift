@@ -1,4 +1,4 @@
-/// How many messages wait in an actor's mailbox, and what becomes of one more.
+/// How many messages wait in an actor's mailbox, and what happens to one more.
 public struct MailboxPolicy: Sendable {
   /// What happens when a message comes to a mailbox that is full.
   public enum Overflow: Sendable {

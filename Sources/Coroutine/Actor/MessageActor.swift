@@ -1,6 +1,6 @@
 import Synchronization
 
-/// A coroutine with a mailbox: it handles one message at a time, and nothing else gets at its state.
+/// A coroutine with a mailbox: it handles one message at a time, and no other code has access to its state.
 ///
 /// ```swift
 /// enum Counting {
@@ -27,21 +27,21 @@ import Synchronization
 ///   that is thrown while a message is handled is the answer too, if there was none before.
 /// - **Nothing is lost in silence.** A message to an actor that has ended is refused with `ActorStopped`. Messages that
 ///   are left in its mailbox then are answered with that, or given to `DeadLetters.handler`, as are messages that fail.
-/// - **Its end.** An actor ends when its body returns, when it is cancelled, when it fails and its supervisor says so, and
-///   when the last `MessageActor` is gone from which messages could come, and all that were sent are handled.
-/// - **Failures.** An actor that throws ends, unless it has a supervisor: that of `Mailbox.launch`, which starts children,
-///   or a `Supervisor`. The body is what makes the state: when it is run again, everything in it is as in the beginning,
-///   and the mailbox is as it was. An error outside of any message that ends it, while it has no watcher, is reported
-///   through `CoroutineErrors.unhandled`.
-/// - **Circles.** An actor that asks itself, or one that waits for it, gets `AskCycle` instead of waiting for ever; so it
-///   does where it waits for the promise of a `send`, for what `then` makes of that, or for several by `values(of:)`. Where
-///   the answer will come from elsewhere, `Reply.handedOn()` says so. A coroutine that an actor has launched asks for
-///   itself: whether the actor waits for it, and can't be cancelled meanwhile, is not known when it asks. That is a
-///   deadlock, which `CoroutineDebug`'s detector reports.
+/// - **Its end.** An actor ends when its body returns, when it is cancelled, when it fails and its supervisor says so,
+///   and when the last `MessageActor` that could send to it is gone, and all messages that were sent are handled.
+/// - **Failures.** An actor that throws ends, unless it has a supervisor: that of `Mailbox.launch`, which starts
+///   children, or a `Supervisor`. The body makes the state: when it is run again, everything in it is as in the
+///   beginning, and the mailbox is as it was. An error outside of any message that ends it, while it has no watcher, is
+///   reported through `CoroutineErrors.unhandled`.
+/// - **Circles.** An actor that asks itself, or asks one that waits for it, gets `AskCycle` instead of waiting for
+///   ever. The same holds for a wait for the promise of a `send`, for a promise that `then` derives from it, and for
+///   several by `values(of:)`. Where the answer will come from elsewhere, `Reply.handedOn()` says so. A coroutine that
+///   an actor has launched asks for itself: when it asks, it is not known whether the actor waits for it, and can't be
+///   cancelled meanwhile. That is a deadlock, which `CoroutineDebug`'s detector reports.
 ///
 /// All functions may be called from any thread; those that may wait exist for coroutines, for `async` code, and, with
-/// `Blocking` in their names, for threads. Copies are the same actor. Each message takes constant time; nothing is
-/// allocated but the mailbox.
+/// `Blocking` in their names, for threads. Copies are the same actor. Each message takes constant time, and allocates
+/// only in the mailbox.
 public struct MessageActor<Message: Sendable>: Sendable {
   @usableFromInline let handle: ActorHandle<Message>
 
@@ -59,7 +59,7 @@ public struct MessageActor<Message: Sendable>: Sendable {
   ///   - name: for backtraces and messages.
   ///   - stackSize: usable bytes; `nil` for the default.
   ///   - mailbox: how many messages wait at most, and what becomes of one more.
-  ///   - supervision: what becomes of its children, `Mailbox.launch`, when they fail.
+  ///   - supervision: what happens to its children, `Mailbox.launch`, when they fail.
   ///   - body: takes the messages. Run again, from its beginning, when the actor is started again.
   public init(
     name: String = "", stackSize: Int? = nil, mailbox: MailboxPolicy = .unbounded,
@@ -165,7 +165,7 @@ extension MessageActor {
 // MARK: - Asking
 
 extension MessageActor {
-  /// Sends a message with a way back in it, and waits for the answer. Suspends the calling coroutine.
+  /// Sends a message with a `Reply` in it, and waits for the answer. Suspends the calling coroutine.
   ///
   /// ```swift
   /// let count = try counter.ask(timeout: .seconds(1)) { .get($0) }
@@ -191,7 +191,7 @@ extension MessageActor {
     try storage.ask(timeout: timeout, message)
   }
 
-  /// Sends a message with a way back in it, and waits for the answer. In `async` code.
+  /// Sends a message with a `Reply` in it, and waits for the answer. In `async` code.
   ///
   /// Parameters and errors are those of the synchronous form.
   @inlinable
@@ -201,7 +201,7 @@ extension MessageActor {
     try await storage.ask(timeout: timeout, message)
   }
 
-  /// Sends a message with a way back in it, and waits for the answer. Blocks the calling thread.
+  /// Sends a message with a `Reply` in it, and waits for the answer. Blocks the calling thread.
   ///
   /// Parameters and errors are those of `ask(timeout:_:)`.
   ///
@@ -219,8 +219,8 @@ extension MessageActor {
 // MARK: - Ending
 
 extension MessageActor {
-  /// Asks the actor to end: its loop ends, or whatever it waits for throws `CancellationError`, and the code after that
-  /// runs. It takes no more messages from now on. Callable from any thread, any number of times.
+  /// Cancels the actor: its loop ends, or the operation that it waits in throws `CancellationError`, and the code after
+  /// that runs. It takes no more messages from now on. Callable from any thread, any number of times.
   public func cancel() {
     storage.request(.stop)
   }
@@ -228,8 +228,8 @@ extension MessageActor {
   /// How it has ended; `nil` as long as it has not.
   public var end: ActorEnd? { storage.ending }
 
-  /// Tells `handler` how it ended, once; at once if it has. Runs on the actor's coroutine otherwise, in the order in which
-  /// the watchers came; must not block.
+  /// Calls `handler` with its end, once; at once if it has ended. Runs on the actor's coroutine otherwise, in the order
+  /// in which the watchers came; must not block.
   public func watch(_ handler: @escaping @Sendable (ActorEnd) -> Void) {
     storage.watch(handler)
   }

@@ -54,12 +54,12 @@ public struct Reply<Value: Sendable>: Sendable {
     complete(with: outcome.mapError { $0 as any Error })
   }
 
-  /// Says that the answer comes from elsewhere: a coroutine that was launched for it, another actor. Returns the same
-  /// way back, to be handed on.
+  /// Says that the answer comes from elsewhere: a coroutine that was launched for it, another actor. Returns a reply to
+  /// the same asker, to be handed on.
   ///
-  /// An actor counts as the one that answers as long as it handles the message. If it asks the asker something meanwhile,
-  /// that looks like two that wait for each other: `AskCycle`. After this it does not, since the answer no longer comes
-  /// from here. An actor that says so must not keep the reply to itself: such a circle is not found.
+  /// An actor counts as the one that will answer as long as it handles the message. If it asks the asker something
+  /// meanwhile, the two seem to wait for each other: `AskCycle`. After this call it does not count as such, since the
+  /// answer comes from elsewhere. An actor that says so must not keep the reply to itself: such a circle is not found.
   ///
   /// ```swift
   /// case .report(let reply, let asker):
@@ -90,8 +90,8 @@ final class ReplyEnd: Sendable {
   /// Retained; unmanaged, since every use would count it otherwise.
   @usableFromInline let storage: Unmanaged<ReplyCore>
 
-  /// Uses the storage. To be preferred to `storage`: the optimiser, which knows of no connection between the two, lets go
-  /// of this one when it is not used any more, and the storage may go with it.
+  /// Uses the storage. Prefer it to `storage`: the optimiser, which knows of no connection between the two, releases
+  /// this object when it is not used any more, and the storage may go with it.
   @inlinable @inline(__always)
   func withStorage<Result>(_ body: (ReplyCore) throws -> Result) rethrows -> Result {
     defer { withExtendedLifetime(self) {} }
@@ -117,9 +117,9 @@ final class ReplyEnd: Sendable {
   @inlinable @inline(__always)
   var isSettled: Bool { withStorage { $0.isSettled } }
 
-  /// Lets go of one, and of the storage if nothing else has retained it. In a function of its own, which is not
-  /// inlined: the optimiser moves a release that it sees upwards, across a retain of the storage, of which it knows no
-  /// connection.
+  /// Releases a reference to this, and to the storage if nothing else has retained it. In a function of its own, which
+  /// is not inlined: the optimiser moves a release that it sees upwards, across a retain of the storage, since it knows
+  /// of no connection between the two.
   @usableFromInline @inline(never)
   static func release(_ end: Unmanaged<ReplyEnd>) {
     end.release()
@@ -363,7 +363,7 @@ class ReplyStorage<Value: Sendable>: ReplyCore, @unchecked Sendable {
   }
 }
 
-/// What a sender gets that did not ask: the answer is that the message was handled.
+/// The answer for a sender that did not ask: the message was handled.
 // Unchecked: as its superclass.
 final class Receipt: ReplyStorage<Void>, @unchecked Sendable {
   override func noteHandled() {

@@ -1,5 +1,5 @@
 extension MessageActor {
-  /// Sends a message, and does not wait: for the answer there is a promise, to be waited for later, or not at all.
+  /// Sends a message, and does not wait: the answer comes by a promise, which may be awaited later, or not at all.
   ///
   /// ```swift
   /// let count = counter.send { .get($0) }
@@ -9,9 +9,10 @@ extension MessageActor {
   ///
   /// Only a waiter of the promise gets an error; without one, `CoroutineErrors.unhandled` gets it.
   ///
-  /// - Returns: what the actor answers, or the errors of `ask`; where `ask` would wait for room, `MailboxFull`. A promise that
-  ///   is cancelled makes `Reply.isWanted` false. Its `get()` throws `AskCycle` in an actor for which the other one waits, as
-  ///   does that of what `then` makes of it; for `values(of:)` and `results(of:)` it has failed with that.
+  /// - Returns: the promise of the actor's answer, or of the errors of `ask`; `MailboxFull` where `ask` would wait for
+  ///   room. If the promise is cancelled, `Reply.isWanted` is false. In an actor that the other one waits for, its
+  ///   `get()` throws `AskCycle`, as does that of a promise that `then` derives from it; for `values(of:)` and
+  ///   `results(of:)` it has failed with that.
   @discardableResult
   public func send<Value: Sendable>(_ message: (Reply<Value>) -> Message) -> Promise<Value> {
     let reply = ReplyStorage<Value>()
@@ -23,8 +24,8 @@ extension MessageActor {
   ///
   /// For a message without a waiter, `tell(_:)` does the same for less.
   ///
-  /// - Returns: an end of the wait, or what the actor threw while it handled the message; `ActorStopped` if it ended before
-  ///   it got there; `MailboxFull` if there was no room.
+  /// - Returns: a promise that fails with the end of the wait, or with what the actor threw while it handled the
+  ///   message; `ActorStopped` if it ended before it got there; `MailboxFull` if there was no room.
   @discardableResult
   public func send(_ message: Message) -> Promise<Void> {
     let receipt = Receipt()

@@ -1,4 +1,4 @@
-/// What becomes of an actor that fails, as its parent, or a `Supervisor`, sees it.
+/// What happens to an actor that fails, as its parent, or a `Supervisor`, decides.
 ///
 /// ```swift
 /// let policy = Supervision(.oneForOne, restarts: 3, within: .seconds(10)) { error in
@@ -9,8 +9,8 @@ public struct Supervision: Sendable {
   /// What to do about a failure.
   public enum Directive: Sendable {
     /// Go on with the next message, with the state as it is. Possible where a message is handled by
-    /// `Mailbox.handleEach(_:)`, or by an actor made with a state; for a body that has thrown, and so lost its variables, it
-    /// is `restart`.
+    /// `Mailbox.handleEach(_:)`, or by an actor made with a state. For a body that has thrown, and so lost its
+    /// variables, it means `restart`.
     case resume
     /// Run the body again, which makes a new state, when the actor's children have ended. The messages in the mailbox stay
     /// there: a child that asks its parent in its cleanup, shielded from the cancel, would wait for ever.

@@ -1,5 +1,5 @@
-/// Starts actors and decides what becomes of those that fail, from outside of any actor. (An actor supervises what its body
-/// starts by `Mailbox.launch`.)
+/// Starts actors and decides what happens to those that fail, from outside of any actor. (An actor supervises the
+/// children that its body starts by `Mailbox.launch`.)
 ///
 /// ```swift
 /// let supervisor = Supervisor(Supervision(.oneForAll, restarts: 3, within: .seconds(10)), name: "storage")

@@ -4,8 +4,8 @@ import Context
 import Glibc
 import Synchronization
 
-/// Runs what blocks its thread (reading a file, a query, `sleep`) on a thread of its own, so that the pool's threads go on
-/// with other coroutines. Suspends the calling coroutine until the work is done.
+/// Runs work that blocks its thread (reading a file, a query, `sleep`) on a thread of its own, so that the pool's
+/// threads go on with other coroutines. Suspends the calling coroutine until the work is done.
 ///
 /// ```swift
 /// let text = try blocking { try String(contentsOfFile: path, encoding: .utf8) }
@@ -58,7 +58,7 @@ private final class SharedFlag: Sendable {
   init(_ value: Bool) { self.value = Atomic(value) }
 }
 
-/// Runs what blocks its thread on a thread of its own, while the calling task is suspended. In `async` code.
+/// Runs work that blocks its thread on a thread of its own, while the calling task is suspended. In `async` code.
 ///
 /// As the synchronous form, except that a cancelled task waits until it is the turn of its work, which then isn't begun.
 public func blocking<Value: Sendable>(
@@ -106,12 +106,13 @@ private final class BlockingOutcome<Value: Sendable>: @unchecked Sendable {
 /// Threads for work that blocks: as many as are needed at a time, up to a limit; beyond it, work waits in line, first in,
 /// first out.
 ///
-/// A thread that has had nothing to do for a while ends. One pool serves the whole program; a limited resource (a database
-/// that takes four connections) may have one of its own, and so should work that holds a thread for long or without an end:
-/// it would take the threads of strangers. Files and hosts' names (CoroutineIO) have pools of their own for that reason.
+/// A thread that has had nothing to do for a while ends. One pool serves the whole program. A limited resource (a
+/// database that takes four connections) may have one of its own. So should work that holds a thread for long or
+/// without an end: it would take the threads of other work. Files and hosts' names (CoroutineIO) have pools of their
+/// own for that reason.
 ///
-/// Where all threads are taken, work waits, and none has become free for five seconds, that is said once on the standard
-/// error.
+/// If all threads are taken, work waits, and no thread has become free for five seconds, the standard error says so
+/// once.
 public final class BlockingPool: Sendable {
   /// The pool that `blocking` uses by default: 512 threads at most, which begin as they are needed.
   public static let shared = BlockingPool(threadLimit: 512, idleTime: .seconds(10), name: "BlockingPool.shared")

@@ -17,7 +17,8 @@
 /// - **The end.** `close()` lets no more elements in; what was sent is still received.
 ///
 /// Elements are shared by the receivers, and so they are `Sendable`. Sending takes time proportional to the number of
-/// subscriptions, receiving constant time. Copies are the same channel. A subscription keeps it, not the other way round.
+/// subscriptions, receiving constant time. Copies are the same channel. A subscription keeps it alive, not the other
+/// way round.
 public struct BroadcastChannel<Element: Sendable>: Sendable {
   private let storage: BroadcastStorage<Element>
 
@@ -33,7 +34,7 @@ public struct BroadcastChannel<Element: Sendable>: Sendable {
   ///
   /// - Parameters:
   ///   - capacity: how many elements a receiver may be behind. At least 1: traps.
-  ///   - replay: how many of the last elements one gets that subscribes. Not negative, nor more than `capacity`: traps.
+  ///   - replay: how many of the last elements a new subscription gets. Not negative, nor more than `capacity`: traps.
   ///   - onOverflow: what happens when a receiver is that far behind.
   ///   - name: for backtraces and messages.
   public init(
@@ -99,8 +100,8 @@ public struct BroadcastChannel<Element: Sendable>: Sendable {
     }
   }
 
-  /// Lets no more elements in. What was sent is still received; after that receivers learn that nothing will come any
-  /// more. Senders that wait get their elements back. Callable from any thread, any number of times.
+  /// Lets no more elements in. Elements that were sent are still received; after that receivers learn that no more will
+  /// come. Waiting senders get their elements back. Callable from any thread, any number of times.
   ///
   /// - Parameter error: what `receive()` throws then in place of `ChannelClosed`; loops just end. The first call counts.
   /// - Returns: whether this call closed it.

@@ -17,7 +17,7 @@ struct BroadcastStateMachine<Element: Sendable>: ~Copyable {
   let limit: Int
   /// How many elements a new reader finds.
   let replay: Int
-  /// Whether a sender that finds the slowest reader so far behind makes it skip an element, and does not wait.
+  /// Whether a sender that finds the slowest reader `limit` behind makes it skip an element, and does not wait.
   let dropsOldest: Bool
   private(set) var isClosed = false
   /// How far the slowest reader is behind.
@@ -127,7 +127,8 @@ extension BroadcastStateMachine {
     }
   }
 
-  /// A reader has read an element, or will not: lets go of what no reader needs, and lets senders in that wait for room.
+  /// A reader has read an element, or will not: releases the elements that no reader needs, and lets in senders that
+  /// wait for room.
   private mutating func makeRoom(_ woken: inout ClaimedWaiters, _ released: inout ReleasedElements<Element>) {
     advanceOverRead()
     trim(&released)

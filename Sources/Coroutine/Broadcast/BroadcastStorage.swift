@@ -27,7 +27,7 @@ final class BroadcastStorage<Element: Sendable>: Waitable, @unchecked Sendable {
     }
   }
 
-  /// Called without the lock: plain words that may be of different moments, and nothing else, are read.
+  /// Called without the lock: it reads plain words only, which may be of different moments.
   override func describe(_ operation: WaitReason.Operation) -> String {
     coroutine_sanitizer_begin_unseen()
     let (behind, count) = (machine.behind, machine.readerCount)

@@ -53,7 +53,7 @@ public struct WatchedValue<Value: Sendable>: Sendable {
     return newest
   }
 
-  /// The value now, and then each time that it has changed the newest. From any thread.
+  /// The value now, and then the newest one after each change. From any thread.
   public func changes() -> BroadcastSubscription<Value> { BroadcastSubscription(of: storage) }
 
   /// Suspends the calling coroutine until the value matches: not at all if it does. A value that was there for a moment

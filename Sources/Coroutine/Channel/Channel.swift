@@ -1,4 +1,4 @@
-/// A queue between coroutines, `async` code and threads: what one sends, another receives, once.
+/// A queue between coroutines, `async` code and threads: what a sender sends, one receiver gets, once.
 ///
 /// ```swift
 /// let jobs = Channel<URL>(capacity: .buffered(64), name: "jobs")
@@ -130,7 +130,8 @@ extension Channel where Element: ~Copyable {
     return try storage.receiveSlowly(isEntered: isEntered, timeout: timeout, onCancel: onCancel)
   }
 
-  /// What arrives, as a sequence that ends when the channel is closed and empty. For coroutines: its `next()` suspends.
+  /// The elements as they come, as a sequence that ends when the channel is closed and empty. For coroutines: its
+  /// `next()` suspends.
   ///
   /// ```swift
   /// for job in jobs.received { try job.run() }
@@ -157,7 +158,7 @@ extension Channel where Element: ~Copyable {
     storage.close(throwing: error)
   }
 
-  /// Tells `handler` when the channel is closed, once, with the error that it was closed with; at once if it is closed.
+  /// Calls `handler` when the channel is closed, once, with the error that it was closed with; at once if it is closed.
   ///
   /// ```swift
   /// frames.whenClosed { _ in camera.stop() }

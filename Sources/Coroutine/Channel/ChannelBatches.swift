@@ -5,8 +5,8 @@ public import Context
 extension Channel {
   /// Takes everything that is there, in one step; suspends the calling coroutine until there is something.
   ///
-  /// What is there: the elements in the buffer, and those of the senders that wait, in the order in which they came.
-  /// Linear in their number.
+  /// These are the elements in the buffer, and those of the waiting senders, in the order in which they came. Linear in
+  /// their number.
   ///
   /// - Parameters:
   ///   - timeout: how long to wait for the first one at most; zero: not at all; `nil`: without a limit.

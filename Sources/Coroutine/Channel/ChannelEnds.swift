@@ -13,8 +13,8 @@ extension Channel where Element: ~Copyable {
   /// for page in receiver.received { show(page) }
   /// ```
   ///
-  /// When the last copy of `sender` is gone the channel is closed, as by `close()`; so it is when the last copy of
-  /// The receiver is gone, so that senders stop.
+  /// When the last copy of `sender` is gone the channel is closed, as by `close()`. The same happens when the last copy
+  /// of the receiver is gone, so that senders stop.
   ///
   /// - Parameters:
   ///   - capacity: how many elements it keeps for receivers that have not come yet.
@@ -107,8 +107,8 @@ extension ChannelSender where Element: ~Copyable {
   /// Whether the channel was closed: by an end, or because all receivers are gone.
   public var isClosed: Bool { end.channel.isClosed }
 
-  /// Tells `handler` when the channel is closed: `Channel.whenClosed(_:)`. By this a sender learns that no receiver is left
-  /// any more.
+  /// Calls `handler` when the channel is closed: `Channel.whenClosed(_:)`. By this a sender learns that no receiver is
+  /// left.
   public func whenClosed(_ handler: @escaping @Sendable (_ error: (any Error)?) -> Void) {
     end.channel.whenClosed(handler)
   }

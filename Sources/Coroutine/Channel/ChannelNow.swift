@@ -39,9 +39,9 @@ extension Channel where Element: ~Copyable {
 
   /// Takes the element that was sent first; blocks the calling thread until there is one.
   ///
-  /// For plain threads, such as `main`, but not for what coroutines on the main queue send: it is the main thread that runs
-  /// those. Where they wait for it meanwhile, that is said on the standard error after a second, once, with `file` and
-  /// `line`; with no other thread there, it traps.
+  /// For plain threads, such as `main`, but not for elements that coroutines on the main queue send: the main thread
+  /// runs those. If they wait for it meanwhile, the standard error says so after a second, once, with `file` and
+  /// `line`; with no other thread in the process, it traps.
   ///
   /// - Parameter timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
   /// - Throws: `ChannelClosed` if the channel is closed, and everything that was sent has been received; `TimeoutError` if
