@@ -3,7 +3,7 @@ import Synchronization
 
 /// Ends the program with a message where the runtime is used in a way that it cannot recover from.
 ///
-/// In place of `precondition`, whose message release builds drop: what went wrong and what to do must not be lost there.
+/// In place of `precondition`, whose message release builds drop: the message says what went wrong and what to do.
 @inlinable @inline(__always)
 package func require(
   _ condition: Bool, _ message: @autoclosure () -> String, file: StaticString = #file, line: UInt = #line
@@ -37,7 +37,7 @@ func tellRefusal(of thread: String, _ code: CInt, _ consequence: String) {
 
 private let refusalWasTold = Atomic<Bool>(false)
 
-/// How long one waits between two tries for a thread without which nothing would go on: together about a second.
+/// How long to wait between two tries for a thread without which nothing would go on: together about a second.
 struct RefusalPauses {
   private var next: UInt32 = 1000
   private static var longest: UInt32 { 512_000 }

@@ -15,10 +15,11 @@ public struct CoroutineCensus: Equatable, Sendable {
   /// Generators that are suspended, on behalf of no coroutine.
   public private(set) var generators = 0
 
-  /// Counts them now. Keeps those that are suspended or ready from going on meanwhile, a thousand at a time; it takes
-  /// linear time, but that 16,000 which have not begun are looked for among all of these. Callable from any thread.
+  /// Counts them now. Keeps those that are suspended or ready from going on meanwhile, a thousand at a time. Takes
+  /// linear time, but it searches all coroutines that have not begun once for each 16,000 of them. Callable from any
+  /// thread.
   ///
-  /// - Throws: where the kernel does not offer what that needs (membarrier, Linux 4.14).
+  /// - Throws: where the kernel does not offer what this needs (membarrier, Linux 4.14).
   public static func take() throws -> CoroutineCensus {
     var census = CoroutineCensus()
     try Inspection.visitAll(batch: 1000) { census.count($0) }

@@ -2,11 +2,12 @@ import CCoroutine
 import Context
 import Glibc
 
-/// What others than this process need to find its coroutines in its memory: `coroutine_debug_layout`, see debug_layout.h.
+/// The facts that other processes need to find this one's coroutines in its memory: `coroutine_debug_layout`, see
+/// debug_layout.h.
 ///
-/// Filled in once, when the first pool, stack or queued coroutine of the process is made: some 100 us, and nothing after
-/// that. What the types of this module look like is found out here, and nowhere else. (At the same moment debug builds tell
-/// of a choice between backends: it is the first of the process.)
+/// Filled in once, when the first pool, stack or queued coroutine of the process is made: some 100 us, and nothing
+/// after that. Only here the layout of this module's types is found out. (At the same moment debug builds say if the
+/// process has several backends to choose from: it is the first such moment.)
 ///
 /// It knows all primitives, and none of them knows it: the code that makes the first pool, stack or queued coroutine
 /// calls it by its name in C.
@@ -151,7 +152,7 @@ enum DebugLayout {
 
   // MARK: Schedulers
 
-  /// What stands for an object of another class, in a reference that is looked at and never followed.
+  /// Stands for an object of another class, in a reference that is looked at and never followed.
   private final class Dummy {}
 
   private static func fillSchedulers(_ layout: inout coroutine_debug_layout) -> Bool {

@@ -62,7 +62,7 @@ package enum Inspection {
         try pauseIfDue()
       }
     }
-    // Those that were created after this have nothing to do with the question, and could keep it from ever ending.
+    // Those that were created after this do not matter here, and could keep it from ever ending.
     let newest = CoroutineCore.newestID
     var latestNew: UInt64 = 0
     // There is no stack to read, and each part looks at all of them.
@@ -164,7 +164,7 @@ package enum Inspection {
     if !pass.isOneFreeze, isUnseen(core, by: pass) { core.record.seenBy = pass.number }
   }
 
-  /// Of all that are inserted those with the least numbers, each once: room for as many more is all that it takes.
+  /// Of all that are inserted those with the least numbers, each once. It needs room for twice as many.
   private struct LeastUnstarted {
     // Alive as long as the freeze lasts.
     private(set) var all: [(id: UInt64, core: Unmanaged<CoroutineCore>)] = []

@@ -6,9 +6,9 @@ import Synchronization
 /// The coroutines that have not begun and lie in the queue of a scheduler that can't be looked into: one of Dispatch or
 /// of the program. (Those of pools are found in the pools' own queues: they need no place here.)
 ///
-/// Each thread has places of its own for those that it schedules, and no other thread fills them. A coroutine that begins
-/// empties its place. So both are mere stores: no lock, and nothing that threads which create coroutines would share. The
-/// usual case is as short as it can be: the next place is the thread's, and empty.
+/// Each thread has places of its own for those that it schedules, and no other thread fills them. A coroutine that
+/// begins empties its place. So both are mere stores, without a lock, and without memory that threads which create
+/// coroutines would share. The usual case is as short as it can be: the next place is the thread's, and empty.
 ///
 /// Places lie side by side in rows, which are never freed: debuggers read them at any time. The rows of a thread that
 /// has ended go to another one, with the coroutines that are still in them.
@@ -91,7 +91,8 @@ enum UnstartedCoroutines {
     return own
   }
 
-  /// By which a thread that ends leaves its places. Should it create a coroutine after that, it gets others.
+  /// The key whose destructor runs when a thread ends, and leaves its places. If the thread creates a coroutine after
+  /// that, it gets others.
   private static let key: pthread_key_t = {
     var key = pthread_key_t()
     let code = pthread_key_create(&key) { places in
@@ -118,7 +119,7 @@ enum UnstartedCoroutines {
   }
 }
 
-/// What a thread has of places: it goes through its rows again and again, for the next one that is empty.
+/// A thread's places: it goes through its rows again and again, for the next place that is empty.
 ///
 /// Belongs to its thread, which keeps the next place itself; in between to `UnstartedCoroutines`.
 private final class ThreadPlaces {

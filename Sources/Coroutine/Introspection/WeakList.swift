@@ -30,8 +30,8 @@ final class WeakList<Object: AnyObject>: Sendable {
     let entry = UnsafeMutablePointer<Entry>.allocate(capacity: 1)
     let address = Unmanaged.passUnretained(object).toOpaque()
     lock.withLock {
-      // What Swift allocates for weak references is known to the object alone, in a form that is no address, from its
-      // `deinit` on: to a program that ends meanwhile it would be a leak.
+      // From its `deinit` on, only the object itself knows the memory that Swift allocates for weak references, and not
+      // as an address. In a program that ends meanwhile it would be reported as a leak.
       coroutine_sanitizer_begin_kept()
       // Complete before it can be found: a process may be stopped anywhere.
       entry.initialize(to: Entry(next: first.pointee, address: address, object: object))

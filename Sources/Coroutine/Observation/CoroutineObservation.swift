@@ -8,8 +8,8 @@ import Synchronization
 /// debuggers anyway. With one, each event costs the reading of the clock and two atomic operations, in addition to the
 /// observer's own work.
 public enum CoroutineObservation {
-  /// Tells `observer` what happens from now on, after those that were installed before it. Callable at any time from any
-  /// thread, except by an observer: traps.
+  /// Calls `observer` with all events from now on, after observers that were installed before it. Callable at any time
+  /// from any thread, except by an observer: traps.
   ///
   /// It is kept alive until it is removed.
   ///
@@ -21,7 +21,7 @@ public enum CoroutineObservation {
     }
   }
 
-  /// Tells `observer` nothing any more: when this returns, no call of it is in progress. Nothing happens if it is not
+  /// No longer calls `observer`: when this returns, no call of it is in progress. Without effect if it is not
   /// installed. Callable at any time from any thread, except by an observer: traps.
   public static func remove(_ observer: some CoroutineObserver) {
     change { $0.removeAll { $0 === observer } }

@@ -13,7 +13,7 @@
 /// CoroutineObservation.install(counter)
 /// ```
 public protocol CoroutineObserver: AnyObject, Sendable {
-  /// Told of one event, at once, on the thread on which it happens, in the middle of the runtime's work.
+  /// Called with one event, at once, on the thread on which it happens, in the middle of the runtime's work.
   ///
   /// # What it must be
   ///

@@ -1,6 +1,6 @@
-/// A sequence in a coroutine whose next element can be waited for together with others: `Channel.received`, and the same of
-/// a `ChannelReceiver`, of a `BroadcastSubscription`. What `merge`, `combineLatest`, `debounce` and `chunks` work on; there is
-/// nothing to conform to. (`zip` is that of Swift's library, which takes any two sequences.)
+/// A sequence in a coroutine whose next element can be waited for together with others: `Channel.received`, and those
+/// of a `ChannelReceiver` and of a `BroadcastSubscription`. `merge`, `combineLatest`, `debounce` and `chunks` work on
+/// it; there is nothing to conform to. (`zip` is that of Swift's library, which takes any two sequences.)
 public protocol SelectableSequence<Element>: Sequence, IteratorProtocol {
   associatedtype NextOperation: SelectOperation where NextOperation.Value == Element?
 

@@ -1,5 +1,5 @@
-/// What ends once, with a value or an error: a promise, a coroutine. Several of them can be waited for at once, by
-/// `values(of:)`, `results(of:)`, `firstValue(of:)` and `firstSuccess(of:)`.
+/// Something that ends once, with a value or an error: a promise, a coroutine. Several of them can be waited for at
+/// once, by `values(of:)`, `results(of:)`, `firstValue(of:)` and `firstSuccess(of:)`.
 ///
 /// A type of your own conforms by passing on the awaitable that it contains:
 ///

@@ -1,4 +1,4 @@
-/// One wait for the ends of several: it has a listener at each, and a lock for what they tell.
+/// One wait for the ends of several: it has a listener at each, and a lock for their outcomes.
 // Unchecked: the lock guards the machine; the rest belongs to the waiter.
 final class BatchStorage: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) private var machine: BatchStateMachine
@@ -78,7 +78,7 @@ final class BatchStorage: Waitable, @unchecked Sendable {
     awaited = Set(ended.indices.filter { !ended[$0] })
   }
 
-  /// Stops all but the one that decided, and returns that one. Those that have ended don't mind.
+  /// Stops all but the one that decided, and returns that one. Without effect on those that have ended.
   @discardableResult
   func stopOthers(than decisive: Int?) -> Int {
     guard let decisive else { fatalError("firstValue(of:) needs one source at least: nothing would ever end first") }

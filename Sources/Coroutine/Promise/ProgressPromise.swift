@@ -15,9 +15,9 @@
 /// }
 /// ```
 ///
-/// The progress is of any type: a fraction, a phase, a number of bytes. It ends when the promise is settled, in whichever
-/// way. Any number may follow it, from its beginning, its middle or its end; each by an iterator of its own, and may stop
-/// at any time. The value is that of `promise`, for which all holds that holds for promises.
+/// The progress is of any type: a fraction, a phase, a number of bytes. It ends when the promise is settled, in
+/// whichever way. There may be any number of readers, from its beginning, its middle or its end; each has an iterator
+/// of its own, and may stop at any time. The value is that of `promise`, an ordinary promise.
 ///
 /// Inside coroutines `progress` is what to iterate over. In `async` code it is the `ProgressPromise` itself, as an
 /// `AsyncSequence`.
@@ -32,7 +32,7 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
   public enum Policy: Sendable {
     /// The newest report: older ones that it missed are gone. The last one before the end is never missed.
     case newest
-    /// Every report, in their order, from the first one on. They are all kept as long as the promise is.
+    /// Every report, in order, from the first one on. All are kept as long as the promise is.
     case all
   }
 
@@ -49,7 +49,7 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
     resolver.run(start)
   }
 
-  /// A promise, and what does the work that reports and settles it, in a coroutine on a scheduler: it may wait.
+  /// A promise, and a coroutine on a scheduler that does the work, reports the progress and settles it: it may wait.
   ///
   /// ```swift
   /// let copy = ProgressPromise<Int, Void>(on: .pool) { resolver in
@@ -148,7 +148,7 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
     try promise.getBlocking(timeout: timeout, file: file, line: line)
   }
 
-  /// The writing end: reports progress, and settles the promise. All holds that holds for `Promise.Resolver`.
+  /// The writing end: reports progress, and settles the promise. Otherwise as `Promise.Resolver`.
   public struct Resolver: Sendable {
     let end: PromiseEnd<Value>
     let storage: ProgressPromiseStorage<Progress, Value>

@@ -44,7 +44,7 @@ public struct Promise<Value: Sendable>: Sendable {
     resolver.run(start)
   }
 
-  /// A promise, and what does the work that settles it, in a coroutine on a scheduler: it may wait.
+  /// A promise, and a coroutine on a scheduler that does the work and settles it: it may wait.
   ///
   /// ```swift
   /// let total = Promise<Int>(on: .pool) { resolver in

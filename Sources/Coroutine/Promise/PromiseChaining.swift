@@ -93,7 +93,7 @@ extension Promise {
 
 // MARK: - Recovering
 
-/// What the forms of `catch` that recover are members of. Only `Promise` conforms.
+/// The forms of `catch` that recover are members of this protocol. Only `Promise` conforms.
 ///
 /// A closure without a `return`, as `{ error in log(error); show(error) }`, fits every form as far as the compiler can see.
 /// Of several it takes the member of a type rather than that of a protocol: the one that handles the error.

@@ -60,9 +60,9 @@ extension Promise {
     /// Says how to stop the work when the promise is cancelled.
     ///
     /// - Parameter handler: runs once, on the thread that cancels, before the waiters for the promise go on; at once if
-    ///   it is cancelled already; never if it is settled otherwise. Several run from the last to the first, as
-    ///   `defer` blocks do. Must not block. Should not capture the resolver: as long as the promise is pending it is kept,
-    ///   and with it what keeps the promise from being abandoned.
+    ///   it is cancelled already; never if it is settled otherwise. Several run from the last to the first, as `defer`
+    ///   blocks do. Must not block. Should not capture the resolver: the handler is kept as long as the promise is
+    ///   pending, and with it the resolver, so that the promise is never abandoned.
     public func onCancel(_ handler: @escaping @Sendable () -> Void) {
       end.storage.onCancel(handler)
     }
@@ -70,7 +70,8 @@ extension Promise {
     /// Whether the promise was cancelled: the work is not needed any more.
     public var isCancelled: Bool { end.storage.phase == .cancelled }
 
-    /// Calls what starts the work. An error that comes too late for the promise is reported: nothing else gets it.
+    /// Calls the function that starts the work. An error that comes too late for the promise is reported: no caller
+    /// gets it.
     @inlinable
     func run(_ start: (Resolver) throws -> Void) {
       do {

@@ -1,8 +1,8 @@
 import Context
 import Synchronization
 
-/// What coroutines wait at that want to read from a descriptor or to write to it: the waiters, their lock, and the counts of
-/// changes. The descriptor itself is the affair of CoroutineIO; here it has a name, and a look at it.
+/// The object at which coroutines wait to read from a descriptor or to write to it: the waiters, their lock, and the
+/// counts of changes. CoroutineIO has the descriptor itself; here it has a name, and a look at it.
 // Unchecked: the name and the look are constant, the words are atomic, and the lock guards the machine.
 package final class ReadinessStorage: Waitable, @unchecked Sendable {
   /// For dumps: `TCP 127.0.0.1:5432`.
@@ -28,7 +28,7 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
 
   package var isClosed: Bool { closed.load(ordering: .acquiring) }
 
-  /// How often it has become ready: to be read before the system call that may be refused.
+  /// How often it has become ready: read this before the system call that may be refused.
   @inline(__always)
   package func events(for readiness: Readiness) -> UInt32 {
     readiness == .writable ? writeEvents.load(ordering: .acquiring) : readEvents.load(ordering: .acquiring)

@@ -1,6 +1,6 @@
 import CCoroutine
 
-/// The right to run a coroutine once: what a scheduler is given, keeps in its queue and hands back to `run`.
+/// The right to run a coroutine once: a scheduler gets it, keeps it in its queue and calls `run`.
 ///
 /// One word, so that queueing allocates nothing; not copyable, so that resuming twice does not compile. Therefore no
 /// closure that escapes can capture one: it waits in a `CoroutineJobQueue`. Dropping one without running it would leave
@@ -22,7 +22,8 @@ public struct CoroutineJob: ~Copyable, Sendable {
     CoroutineCore.run(self)
   }
 
-  /// Hands the coroutine to its own scheduler; past that, if the calling thread is the one that would put it in line.
+  /// Hands the coroutine to its own scheduler; directly into the line, if the calling thread is the one that would put
+  /// it there.
   @inline(__always)
   consuming func enqueue(_ reason: EnqueueReason) {
     let core = take()
@@ -144,7 +145,8 @@ struct ReadyQueue: ~Copyable {
     return CoroutineJob(core)
   }
 
-  /// So many coroutines, with what a turn touches of each, about fit into the nearest cache: nothing to be fetched there.
+  /// This many coroutines, with the memory that a turn touches, about fit into the nearest cache: then nothing is
+  /// fetched.
   static var fewForTheCache: Int { 32 }
 
   /// Where very many are ready, each has left the caches since its last turn, and a turn would wait for one line of

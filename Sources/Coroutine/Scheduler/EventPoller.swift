@@ -15,8 +15,8 @@ package protocol EventQueue: AnyObject, Sendable {
   func interrupt(_ role: EventPoller.Role)
 }
 
-/// What an idle worker waits in, in place of its futex: a queue of events, which wake the coroutines that wait for
-/// descriptors. CoroutineIO installs one with its first descriptor; a program without has none.
+/// An idle worker waits in it, in place of its futex: a queue of events, which wake the coroutines that wait for
+/// descriptors. CoroutineIO installs one with its first descriptor; other programs have none.
 ///
 /// # Which thread polls
 ///

@@ -34,7 +34,8 @@ extension CoroutineCore {
     interruption.bitwiseOr(Interruption.explored, ordering: .relaxed)
   }
 
-  /// An operation begins that is held up (`isHeldUp`), without a lock: whether it may be done. On the coroutine itself.
+  /// An operation begins that is held up (`isHeldUp`), without a lock. Returns whether it may be done. On the coroutine
+  /// itself.
   @usableFromInline @inline(never)
   final func mayGoOn() -> Bool {
     if let explorer, isInterruptible {

@@ -9,9 +9,9 @@ import Synchronization
 ///        ^                   │                                            │
 ///        └─ a worker sleeps in the poller ──────────────────────────< leaveToWorkers
 ///
-/// While it is dormant it costs nothing, and a worker that comes and goes within a tick does not wake it. While it polls, a
-/// worker that would rather do so interrupts it. So in a program whose pool serves its connections it wakes up once in a
-/// while to see that it is not needed, and in one that has no pool it serves them all.
+/// While it is dormant it costs nothing, and a worker that comes and goes within a tick does not wake it. While it
+/// polls, a worker that can poll itself interrupts it. So in a program whose pool serves its connections it wakes up
+/// once in a while to see that it is not needed, and in one that has no pool it serves them all.
 final class PollerThread: Sendable {
   private enum Mode {
     static var dormant: UInt32 { 0 }

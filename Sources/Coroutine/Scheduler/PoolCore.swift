@@ -79,8 +79,8 @@ final class PoolCore: @unchecked Sendable {
   @exclusivity(unchecked) private var jobs = FIFOQueue<PoolJob>()
   @exclusivity(unchecked) private var machine: PoolStateMachine
   @exclusivity(unchecked) private var isEnding = false
-  /// Whose surplus is in the global list: of the worker that last had too much. `nil`: all of it comes from outside, or there
-  /// is nothing.
+  /// The worker whose surplus is in the global list: the one that last had too much. `nil`: all of it comes from
+  /// outside, or there is nothing.
   @exclusivity(unchecked) private var surplusOwner: Int?
   // What workers look at without the lock; written under it.
   private let globalCount = Atomic<Int>(0)
@@ -292,7 +292,7 @@ extension PoolCore {
   /// The same, or jobs of `async` code.
   var hasFromOutside: Bool { hasGlobal || hasJobs.load(ordering: .relaxed) }
 
-  /// What came from outside, once in a while: runs one job of `async` code, and takes one coroutine from the global list.
+  /// Work from outside, once in a while: runs one job of `async` code, and takes one coroutine from the global list.
   /// Not in a serial pool, which moves the whole list to its line.
   @inline(never)
   func takeInTurn() -> WorkRing.Element? {
@@ -330,9 +330,9 @@ extension PoolCore {
 // MARK: - What the workers do
 
 extension PoolCore {
-  /// A thread's life as a worker: until the pool ends, or, if the worker has no thread of its own, until it has nothing to
-  /// run. A thread may become another worker meanwhile, or none, then it ends: when it is the turn of a coroutine that is
-  /// pinned to a thread, that gets the worker whose turn it is.
+  /// A thread's life as a worker: until the pool ends, or, if the worker has no thread of its own, until it has nothing
+  /// to run. A thread may become another worker meanwhile. Or it hands its worker over and ends: when it is the turn of
+  /// a coroutine that is pinned to another thread, that thread gets the worker.
   ///
   /// - Parameter isSearching: as a woken worker does; else it takes over from another thread.
   func work(_ first: PoolWorker, isSearching: Bool) {
@@ -354,8 +354,8 @@ extension PoolCore {
     }
   }
 
-  /// Runs the only worker on the calling thread until `isOver`, beginning with what `begin` makes ready. What is still there
-  /// then goes on on the queue.
+  /// Runs the only worker on the calling thread until `isOver`, beginning with the coroutines that `begin` makes ready.
+  /// Those that are left then go on on the queue.
   func runInline(_ begin: () -> Void, until isOver: () -> Bool) {
     lock.lock()
     let isOnlyOne = machine.workArrived(isOwn: false) == 0 && machine.endSearch(moreIsLeft: false) == nil

@@ -204,7 +204,7 @@ extension PoolWorker {
     }
   }
 
-  /// Whether it has nothing left so soon that it should let the others alone, for `pause`. The owner's.
+  /// Whether it has nothing left so soon that it should not steal, for `pause`. The owner's.
   func hasStolenInVain() -> Bool {
     !isSerial && stealBackoff.end(at: MonotonicClock.now, picks: pickCount)
   }
@@ -305,7 +305,7 @@ extension PoolWorker {
 
 // MARK: - Counting
 
-// Counters that all threads share cost more than all else that a short coroutine does, as soon as several threads use them.
+// Counters that all threads share cost more than the rest of a short coroutine, as soon as several threads use them.
 extension PoolWorker {
   /// Counts a coroutine that ends on the calling thread, if that is a worker.
   @inline(__always)
@@ -451,7 +451,7 @@ private func runReplacement(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutab
   return nil
 }
 
-/// Ends the program: the frames of what ran here are gone, with all that they held.
+/// Ends the program: the frames of the coroutine that ran here are gone, with all that they held.
 private func reportLostThread() {
   let caller = CoroutineCore.current?.description ?? "what runs on a thread of a ThreadPool"
   fatalError(

@@ -15,7 +15,7 @@ extension DispatchQueue: Scheduler {
     QueueScheduler.of(self).isCurrent
   }
 
-  /// Known of the main queue only: Dispatch does not tell of others, which answer `false`.
+  /// Known of the main queue only: Dispatch does not say so of others, which answer `false`.
   public var isSerial: Bool {
     self === DispatchQueue.main || label == "com.apple.main-thread"
   }

@@ -2,8 +2,8 @@ import Dispatch
 
 /// Where coroutines run: something that takes ready coroutines and runs each of them, on a thread of its choice.
 ///
-/// A `DispatchQueue` is one, and the default thread pool (`.pool`). One of your own needs a queue, which is there, and a
-/// thread; here that of some event loop:
+/// A `DispatchQueue` is one, and the default thread pool (`.pool`). A scheduler of your own needs a queue, which the
+/// library has, and a thread; here that of some event loop:
 ///
 /// ```swift
 /// final class LoopScheduler: Scheduler {

@@ -1,4 +1,4 @@
-/// Whether what a worker takes over from the others is worth what it costs them. Pure: the time is given.
+/// Whether the work that a worker steals is worth its cost for the others. Pure: the time is given.
 ///
 /// A thief takes the memory of what it stole out of the victim's caches, and soon after that the victim fetches it
 /// back; and both fight for the same locks, `malloc`'s among them. Turns of a hundred nanoseconds go on faster on one
@@ -26,7 +26,7 @@ struct StealBackoff {
     self.taken = taken
   }
 
-  /// It has nothing left to run, as its last pick has shown. Whether it should let the others alone for now.
+  /// It has nothing left to run, as its last pick has shown. Returns whether it should not steal for now.
   mutating func end(at now: UInt64, picks: UInt32) -> Bool {
     let time = now &- start
     let turns = UInt64(picks &- startPicks)

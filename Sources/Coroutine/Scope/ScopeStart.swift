@@ -12,8 +12,8 @@ extension CoroutineScope {
   /// }
   /// ```
   ///
-  /// What the child throws before it is ready is thrown here, and is no failure of the scope. If the caller is cancelled
-  /// meanwhile, so is the child.
+  /// An error that the child throws before it is ready is thrown here, and is no failure of the scope. If the caller is
+  /// cancelled meanwhile, so is the child.
   ///
   /// - Parameter body: what the child does; calls `ready` once.
   /// - Returns: what `ready` was given.

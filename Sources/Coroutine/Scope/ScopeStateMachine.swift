@@ -23,7 +23,7 @@ struct ScopeStateMachine {
 
   enum LaunchAction { case start, queue, refuse }
 
-  /// A child is being launched. Whether it starts at once, has to wait for a place, or comes too late.
+  /// A child is being launched. Returns whether it starts at once, has to wait for a place, or comes too late.
   mutating func launch() -> LaunchAction {
     guard !isClosed else { return .refuse }
     liveCount += 1
@@ -31,7 +31,7 @@ struct ScopeStateMachine {
     return takePlace() ? .start : .queue
   }
 
-  /// A child that was queued would start. Whether there is a place for it, which it has now.
+  /// A queued child wants to start. Returns whether there is a place for it, which it has now.
   mutating func takePlace() -> Bool {
     guard placesTaken < limit else { return false }
     placesTaken += 1

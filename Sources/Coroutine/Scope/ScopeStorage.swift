@@ -9,7 +9,7 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
   @exclusivity(unchecked) private var children = ChildList()
   /// Those that have no place yet among those that run, in the order of their launches. Some may have ended since, cancelled.
   @exclusivity(unchecked) private var queue = ChildQueue()
-  /// Why the children are cancelled, if they are: those that come later are from the start.
+  /// Why the children are cancelled, if they are: later children are cancelled from the start.
   private var reason: (any Error)?
   /// Whether one of them was cancelled so that had not ended.
   private var isCutShort = false
@@ -20,7 +20,7 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
   /// The coroutine that it belongs to, by number; 0 in `async` code.
   let ownerID: UInt64
 
-  /// Whether it is there as long as it has children, and not only as long as a function runs that waits for them.
+  /// Whether it lives as long as it has children, rather than as long as a function that waits for them.
   private let outlivesOwner: Bool
   /// Gets the failures of children, which are no failures of the scope then.
   private let onChildFailure: FailureHandler?
@@ -72,7 +72,7 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     children.remove(child)
     let (_, woken) = machine.childEnded(nil)
     let next = machine.limit == .max ? nil : startNext(after: child)
-    // After the last child the owner may let the scope go at once: nothing of it is touched behind this.
+    // After the last child the owner may release the scope at once: none of it is touched after this.
     lock.unlock()
     woken.wakeAll()
     next?.schedule()
@@ -91,7 +91,7 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
       if outlivesOwner { kept.release() }
       kept.release()
     }
-    // As long as the child counts as one that lives: so the scope's end comes behind this.
+    // While the child still counts as alive: so the scope ends after this.
     if let error = failure, let onChildFailure {
       onChildFailure(error)
       failure = nil
@@ -147,12 +147,12 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     region?.cancel(reason: reason)
   }
 
-  /// Whether children were cancelled that had not ended: they may not have done what they were for.
+  /// Whether children were cancelled that had not ended: they may not have done their work.
   var childrenWereCancelled: Bool { lock.withLock { isCutShort } }
 
   /// Suspends the running coroutine until no child lives, cancelled or not.
   ///
-  /// That may be another one than has opened the scope: a generator's body can be moved.
+  /// The coroutine may be another one than the scope's opener: a generator's body can be moved.
   func joinChildren() {
     guard !lock.withLock({ machine.close() }) else { return }
     guard let core = CoroutineCore.current else {

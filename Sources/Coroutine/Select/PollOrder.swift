@@ -1,5 +1,5 @@
-/// The order in which a select looks at its cases: every permutation is equally likely, so that of those that are ready
-/// each is as likely to be found first. (A random start alone would favour a case behind others that are not ready.)
+/// The order in which a select looks at its cases: every permutation is equally likely, so each of the ready cases is
+/// as likely to be found first. (A random start alone would favour a case behind others that are not ready.)
 ///
 /// Drawn step by step (Fisher-Yates): a select that finds the first case ready has drawn one number.
 @usableFromInline

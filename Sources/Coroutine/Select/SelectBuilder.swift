@@ -49,7 +49,7 @@ extension Select {
     }
   }
 
-  /// What both builders do: list the cases in a type that says how many there are and of which kinds.
+  /// The common part of both builders: lists the cases in a type that says how many there are and of which kinds.
   public protocol CaseCollecting<Output> {
     associatedtype Output
   }

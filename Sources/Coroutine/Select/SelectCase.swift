@@ -24,9 +24,10 @@ public protocol SelectCases<Output> {
   associatedtype Output
   associatedtype Operations: SelectOperations
 
-  /// What they wait for, without the handlers: closures that never reach the runtime need no context on the heap.
+  /// The operations that they wait for, without the handlers: closures that never reach the runtime need no context on
+  /// the heap.
   var operations: Operations { get }
-  /// Holds until here what the operations use, which hold nothing themselves, so that copies of them cost nothing.
+  /// Keeps alive until here what the operations use. They hold nothing themselves, so that copies of them cost nothing.
   func keepAlive()
 }
 
@@ -50,11 +51,11 @@ public protocol SelectVisitor {
   ) -> Result
 }
 
-/// An operation that can be done at once or waited for: what a case is to the runtime.
+/// An operation that can be done at once or waited for: the runtime's view of a case.
 ///
-/// Its node, of its `layout`, is a place in a queue and what is handed over there. `attempt` and `enqueue` initialise the
-/// node if they succeed; `take` and `discard` leave it uninitialised. The lock of the target is held during `attempt`,
-/// `enqueue` and `dequeue`, and during them only.
+/// Its node, of its `layout`, has a place in a queue and the element that is handed over. `attempt` and `enqueue`
+/// initialise the node if they succeed; `take` and `discard` leave it uninitialised. The lock of the target is held
+/// during `attempt`, `enqueue` and `dequeue`, and during them only.
 public protocol SelectOperation: SelectOperations {
   /// What it needs, kept alive. The operation itself holds nothing, so that copies of it cost nothing.
   associatedtype Source

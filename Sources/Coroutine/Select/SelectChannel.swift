@@ -193,7 +193,7 @@ extension Select {
 
     @inlinable @inline(__always)
     public func attempt(_ node: UnsafeMutableRawPointer, for party: Party) -> Attempt {
-      // A copy: what goes under the lock, if it does not go at all, is never the last reference.
+      // A copy: the reference that is released under the lock, if one is, is never the last one.
       let node = ChannelNode<Element>.initialize(node, for: party, element: element)
       switch channel._withUnsafeGuaranteedRef({ $0.machine.sendNow(&node.pointee.element) }) {
       case .full:

@@ -1,5 +1,5 @@
-/// Suspends the calling coroutine until a callback of the form `(value, error)` is called: the form in which most
-/// callback APIs tell of their end. One that gets an error only, or a `Result`, has a form of its own.
+/// Suspends the calling coroutine until a callback of the form `(value, error)` is called: the form of most callback
+/// APIs. There are other forms for a callback that gets an error only, or a `Result`.
 ///
 /// ```swift
 /// let user = try awaitCallback { done in server.fetchUser(id, completion: done) }

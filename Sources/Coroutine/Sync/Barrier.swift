@@ -32,7 +32,7 @@ public struct Barrier: Sendable {
   /// The name it was given; empty without one.
   public var name: String { storage.name }
 
-  /// Suspends the calling coroutine until as many as there are parties wait, it included. Then they go on, all at once, and
+  /// Suspends the calling coroutine until all parties have arrived, itself included. Then they go on, all at once, and
   /// the next round begins.
   ///
   /// - Parameter timeout: how long to wait at most; zero or less: not at all, unless it is the last; `nil`: for
@@ -48,7 +48,7 @@ public struct Barrier: Sendable {
     try storage.wait(timeout: timeout)
   }
 
-  /// Suspends the calling task until as many as there are parties wait. As the synchronous form.
+  /// Suspends the calling task until all parties have arrived. As the synchronous form.
   @discardableResult
   nonisolated(nonsending) public func wait(timeout: Duration? = nil) async throws -> Bool {
     try await storage.wait(timeout: timeout)

@@ -17,8 +17,9 @@
 /// }
 /// ```
 ///
-/// `wait` is given the value, since others change it meanwhile: what the closure has kept of it from before is theirs. The
-/// compiler rejects what could be kept beyond the closure, not a use in the closure itself. Another value than the mutex's traps.
+/// `wait` is given the value, since others change it meanwhile: parts of it that the closure has read before belong to
+/// them. The compiler rejects keeping a part beyond the closure, but not a use in the closure itself. Another value
+/// than the mutex's traps.
 ///
 /// A signal wakes the longest waiter, with the mutex held or without; where there is no waiter it has no effect. None
 /// is lost. A waiter counts as waiting before it gives the mutex back. If it is cancelled at the very moment in which
@@ -40,7 +41,7 @@ public struct Condition<Value: ~Copyable>: Sendable {
 
   /// Gives the mutex back, suspends the calling coroutine until the condition is signalled, and takes the mutex again.
   ///
-  /// What was waited for may be gone again by then: ask in a loop, or use `wait(_:timeout:until:)`.
+  /// The reason for the signal may be gone again by then: test it in a loop, or use `wait(_:timeout:until:)`.
   ///
   /// - Parameters:
   ///   - value: what the closure of `withLock` was given; on return it has the changes of the others.

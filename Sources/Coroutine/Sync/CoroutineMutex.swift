@@ -130,8 +130,8 @@ extension CoroutineMutex where Value == Void {
 @usableFromInline
 // Unchecked: the value is used by the holder alone.
 final class MutexStorage<Value: ~Copyable>: MutexCore, @unchecked Sendable {
-  /// In raw memory: a stored property that is passed `inout` to a body that suspends would be an access in progress, which
-  /// another holder's would collide with.
+  /// In raw memory: a stored property that is passed `inout` to a body that suspends would be an access in progress,
+  /// and another holder's access would be a conflict.
   @usableFromInline let value: UnsafeMutablePointer<Value>
 
   @usableFromInline

@@ -34,7 +34,7 @@ class ReadWriteLockCore: Waitable, @unchecked Sendable {
   /// `nil` if it can't be had.
   @usableFromInline
   final func lockForReadingIfAvailable() -> LockHolder? {
-    // A task that runs inside of a coroutine has ended its reading before that goes on: no need to tell them apart.
+    // A task that runs inside of a coroutine has ended its reading before the coroutine goes on: both may count as one.
     let holder = CoroutineCore.current.map { LockHolder($0) } ?? .none
     return lock.withLock {
       defer { publish() }

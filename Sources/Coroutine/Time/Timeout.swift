@@ -7,10 +7,10 @@
 /// }
 /// ```
 ///
-/// When the time is up, whatever `body` waits for, or is about to wait for, throws `CancellationError`, and
-/// `Coroutine.isCancelled` is true inside of it, but not outside. They nest: the nearest deadline wins. Cancellation is
-/// cooperative: a body that ignores it goes on, and what it returns is not thrown away. A deadline comes by the timers'
-/// thread, and may be seen late.
+/// When the time is up, the operation that `body` waits in, or the next one that may wait, throws `CancellationError`,
+/// and `Coroutine.isCancelled` is true inside of it, but not outside. They nest: the nearest deadline wins.
+/// Cancellation is cooperative: a body that ignores it goes on, and its result is not thrown away. A deadline comes by
+/// the timers' thread, and may be seen late.
 ///
 /// - Parameters:
 ///   - duration: zero or less: as if the time were up before `body` begins. Operations that may suspend throw, even
@@ -138,7 +138,8 @@ extension CoroutineCore {
     } catch {
       stop()
       let reason = region.close()
-      // What is cancelled around it as well goes on unwinding as that. Not `self`: a generator's body may have been moved.
+      // If the code around it is cancelled as well, that cancel goes on unwinding. Not `self`: a generator's body may
+      // have been moved.
       guard error is CancellationError, CoroutineCore.current?.isInterrupted != true,
         var timeout = reason as? TimeoutError
       else { throw error }
