@@ -26,8 +26,9 @@ public struct CoroutineBacktrace: Sendable, Identifiable {
   public package(set) var stackSize: Int?
   /// How many bytes of its stack it uses where it stands; `nil` where that is not known of one that runs.
   public package(set) var stackUsed: Int?
-  /// How many of them have ever been used, if the dump was to tell: by it alone if `CoroutineDump.measuresStacks` was set
-  /// before it began, else perhaps by another one that had the stack before. What was written there and is 0 does not count.
+  /// How many of them have ever been used, if the dump was to measure it. By this coroutine alone if
+  /// `CoroutineDump.measuresStacks` was set before it began; otherwise perhaps by an earlier one on that stack. Words
+  /// that were written there and are 0 do not count.
   public package(set) var stackPeak: Int?
   /// Its stack, innermost first: from where it is suspended to the function that it began with. A generator that it
   /// runs is a part of it: the body's frames come first, then those of the caller of `next()`. Empty for one that has

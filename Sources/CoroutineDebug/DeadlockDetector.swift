@@ -52,8 +52,8 @@ extension DeadlockDetector {
   ///
   /// - Parameters:
   ///   - timeout: how long to wait for quiet.
-  ///   - isIgnored: whether a coroutine does not count: it is no leak, and whatever it does, all may be quiet. For those
-  ///     that are there for good, and for those of tests that run at the same time.
+  ///   - isIgnored: whether a coroutine does not count: it is no leak, and its activity does not matter. For those that
+  ///     are there for good, and for those of tests that run at the same time.
   /// - Returns: `nil` if all have ended.
   /// - Throws: `NotQuiet` if something still happens when the time is up; `CoroutineDump.Unavailable`.
   public static func findLeaks(
@@ -107,8 +107,8 @@ extension DeadlockDetector {
   ///
   /// - Parameters:
   ///   - interval: from one look to the next; positive: traps otherwise.
-  ///   - handler: is given each report, on the detector's thread, without a lock. The default prints it to the standard
-  ///     error. May end the program.
+  ///   - handler: called with each report, on the detector's thread, without a lock. The default prints it to the
+  ///     standard error. May end the program.
   /// - Throws: `CoroutineDumpError` if there is no thread.
   public static func start(
     every interval: Duration = .milliseconds(500),

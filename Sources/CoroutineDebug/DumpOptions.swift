@@ -16,16 +16,16 @@ extension CoroutineDump {
     public var names = true
     /// How many frames of a coroutine are kept, innermost first; at least 1.
     public var frameLimit = 1000
-    /// The frames of coroutines that run, too. Each thread that runs one at this moment gets a signal, SIGURG, and stands
-    /// still for some microseconds, in which its stacks are copied; half a second is waited at most for those that do not
-    /// answer.
+    /// The frames of coroutines that run, too. Each thread that runs one at this moment gets a signal, SIGURG, and
+    /// stands still for some microseconds, in which its stacks are copied. The dump waits half a second at most for
+    /// those that do not answer.
     ///
     /// What the signal does to the program: a system call that waits may return early, with EINTR. Most are restarted
     /// (SA_RESTART); `sleep`, `nanosleep`, `poll`, `select`, `epoll_wait` and those with a time limit never are. So not
     /// unless asked for. A dump from outside has these frames without any of that.
     public var interruptsThreads = false
-    /// How deep each stack has ever been, and behind the coroutines what sizes would do: `CoroutineDump.stackSizes`. Takes
-    /// some microseconds more for each.
+    /// How deep each stack has ever been, and behind the coroutines which sizes would be enough:
+    /// `CoroutineDump.stackSizes`. Takes some microseconds more for each.
     public var stackPeaks = false
     /// The coroutines as a tree behind them: each under its scope, or under its creator. Text only; takes memory for
     /// each.

@@ -22,10 +22,10 @@ extension CoroutineDump {
   /// lost, and the process goes on. Calling it again for the same signal changes where the dumps go. A child by `fork`
   /// ignores the signal.
   ///
-  /// The kernel mostly gives the signal to the main thread, and any handler ends a call that waits there, with EINTR. Most
-  /// are restarted (SA_RESTART); `sleep`, `nanosleep`, `poll`, `select`, `epoll_wait` and those with a time limit return
-  /// early. A program whose main ends with a `sleep` ends with it, before the dump is written: let it wait in what goes on,
-  /// as `runUntilComplete`, `dispatchMain()`, `while true { pause() }`.
+  /// The kernel mostly gives the signal to the main thread, and any handler ends a call that waits there, with EINTR.
+  /// Most are restarted (SA_RESTART); `sleep`, `nanosleep`, `poll`, `select`, `epoll_wait` and those with a time limit
+  /// return early. A program whose main ends with a `sleep` ends with it, before the dump is written: let it wait in a
+  /// call that keeps waiting, such as `runUntilComplete`, `dispatchMain()`, `while true { pause() }`.
   ///
   /// - Throws: `CoroutineDumpError` if the system refuses: a signal that can't be handled, no thread.
   public static func onSignal(

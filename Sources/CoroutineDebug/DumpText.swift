@@ -132,7 +132,7 @@ struct DumpStyle {
   func write(_ all: [CoroutineBacktrace.Frame], from start: Int = 0, to stream: inout some TextOutputStream) {
     let frames = all.filter { !(folds && $0.isRuntime) }
     for (number, frame) in frames.enumerated() {
-      // What was inlined into a function that is left out stands there as if it had been called.
+      // A function that was inlined into one that is left out is shown as if it had been called.
       let isInlined = frame.isInlined && number + 1 < frames.count && frames[number + 1].address == frame.address
       stream.write("\(Self.padded("\(start + number)", to: 5))  \(text(of: frame, isInlined: isInlined))\n")
     }

@@ -32,8 +32,8 @@ struct FunctionName {
     for prefix in ["partial apply for ", "specialized "] where text.hasPrefix(prefix) {
       text.removeFirst(prefix.count)
     }
-    // An optimizer merges functions that differ in little, and gives what it makes the name of one: another one of them may
-    // have been called. The short form of a name does not say so.
+    // An optimizer merges functions that differ in little, and gives the result the name of one of them: another one
+    // may have been called. The short form of a name does not say so.
     let merged = Self.isMerged(mangled) ? "merged " : ""
     // Code outside of all functions has no name.
     self.text = merged + (text.hasSuffix(" in ") ? text + "main" : text)
@@ -50,7 +50,7 @@ extension FunctionName {
     }
     if isInOwnExtension(mangled) { return .runtime }
     let name = mangled.dropFirst(2)
-    // "s" is the module Swift; "S" begins a well-known type of it, but for "SC" and "So", which C's belong to.
+    // "s" is the module Swift; "S" begins a well-known type of it, except "SC" and "So", which are C's.
     if name.hasPrefix("s") || (name.hasPrefix("S") && !name.hasPrefix("SC") && !name.hasPrefix("So")) {
       return .caller
     }

@@ -8,7 +8,8 @@ import Glibc
 /// The calling thread's stacks lie still. Another thread's are copied while a signal's handler keeps it, some microseconds,
 /// and walked when it runs again: a walk takes locks that it might hold.
 struct RunningStacks: ~Copyable {
-  /// A thread's stacks, innermost first. What each begins with, and its addresses in `addresses`.
+  /// One of a thread's stacks, which are listed innermost first. `addresses` is the range of its frames in the list of
+  /// all.
   private struct Part {
     let stack: Stack?
     let stackPointer: UInt
@@ -31,7 +32,8 @@ struct RunningStacks: ~Copyable {
   private var isAsked = false
   private let frameLimit: Int
 
-  /// A thread that does not get to its handler has its signals blocked, or no processor: together they get no more than this.
+  /// A thread that does not get to its handler has its signals blocked, or no processor. All such threads together get
+  /// no more time than this.
   private static let patience = Duration.milliseconds(500)
   /// Switches are under way for a few instructions.
   private static let attempts = 3

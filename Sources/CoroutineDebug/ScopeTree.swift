@@ -23,7 +23,7 @@ struct ScopeTree {
   private static let fewest = 4
 
   mutating func insert(_ coroutine: CoroutineBacktrace) {
-    // What was overwritten in another process may have the same number twice: it would hang from itself, many times over.
+    // Overwritten memory of another process may have the same number twice: it would hang from itself, many times over.
     guard !coroutine.isGenerator, nodes[coroutine.id] == nil else { return }
     let reason = coroutine.waitsFor.isEmpty ? "" : ", \(coroutine.waitsFor)"
     let state = coroutine.state == .new ? "not begun" : coroutine.state.rawValue

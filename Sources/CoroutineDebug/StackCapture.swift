@@ -11,7 +11,8 @@ struct StackCapture: ~Copyable, DumpSource {
   private let frameLimit: Int
   private let readsPeaks: Bool
   private let buffer: UnsafeMutableBufferPointer<UInt>
-  /// What was said of the things that coroutines wait for: a thousand may wait for the same. Right during one freeze.
+  /// Descriptions of the things that coroutines wait for, made once: a thousand may wait for the same. Right during one
+  /// freeze.
   private var descriptions: [Waited: String] = [:]
   private var operations: [WaitReason.Operation: String] = [:]
   private let now: UInt64

@@ -59,8 +59,8 @@ private func overflownStack(_ overflow: overflow) -> Stack? {
     guard let guarded, guarded != place, Inspection.isGenerator(on: guarded, runningFor: place) else { return nil }
     return stackPointer < UInt(bitPattern: guarded.limit) ? guarded : nil
   }
-  // On nothing of its own: it has stepped out of its stack, with a frame that is larger than the guard, if the fault lies
-  // between there and that stack.
+  // Not on a stack of its own: it has stepped out of its stack, with a frame that is larger than the guard, if the
+  // fault lies between there and that stack.
   if let left = stack(above: stackPointer, where: isIts), address < UInt(bitPattern: left.limit),
     address >= stackPointer &- reach
   {
@@ -70,7 +70,7 @@ private func overflownStack(_ overflow: overflow) -> Stack? {
   return place
 }
 
-/// What a function may write below its stack pointer: a call's return address, the red zone.
+/// How far a function may write below its stack pointer: a call's return address, the red zone.
 private let reach: UInt = 4096
 
 /// Frames are not larger than that, and stacks mostly not either.
@@ -138,7 +138,7 @@ private struct OverflowReport {
     return text + "\n"
   }
 
-  /// The coroutine, by name; and whether it was a generator of its whose stack it is.
+  /// The coroutine, by name; and whether the stack is that of a generator of its.
   private var whose: String {
     guard let current = overflow.coroutine else { return "a generator" }
     // It runs, in the signal handler, and so lives.

@@ -13,8 +13,8 @@ extension CoroutineDump {
     /// The bytes that each has now, or at most.
     public let size: Int
 
-    /// The deepest and half of that again, 8 KiB at least, as far as the next 16 KiB, 64 KiB at least: for `stackSize:`. What
-    /// none of them has called yet is not in it.
+    /// The deepest and half of that again, 8 KiB at least, rounded up to the next 16 KiB, 64 KiB at least: for
+    /// `stackSize:`. Functions that none of them has called yet are not in it.
     public var suggestion: Int {
       let wanted = peak + max(peak / 2, 8 << 10)
       return max(StackPool.leastCoroutineStackSize, (wanted + (16 << 10) - 1) & ~((16 << 10) - 1))
@@ -27,8 +27,8 @@ extension CoroutineDump {
     }
   }
 
-  /// What sizes of stack would do, by how deep the stacks of the dump have been; the kind with most coroutines first. Empty
-  /// unless the dump was to tell (`stackPeaks: true`).
+  /// Which sizes of stack would be enough, by how deep the stacks of the dump have been; the kind with most coroutines
+  /// first. Empty unless the dump was to measure it (`stackPeaks: true`).
   ///
   /// ```swift
   /// CoroutineDump.measuresStacks = true              // before the work, so that no stack tells of earlier users

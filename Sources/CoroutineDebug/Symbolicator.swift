@@ -100,7 +100,8 @@ package struct Symbolicator: ~Copyable {
     return frames
   }
 
-  /// Whether the compiler made it between two functions: it has no place in the source then, or one in a file that there is not.
+  /// Whether the compiler made it between two functions: then it has no place in the source, or one in a file that does
+  /// not exist.
   static func isGlue(_ function: FunctionName?, in file: String?) -> Bool {
     function?.isThunk == true && (file.map { $0.hasSuffix("<compiler-generated>") } ?? true)
   }

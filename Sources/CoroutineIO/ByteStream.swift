@@ -17,8 +17,8 @@ extension ByteStream {
   /// Its name in messages and dumps.
   public var name: String { endpoint.descriptor.name }
 
-  /// Closes it: operations that wait throw `DescriptorClosed`, as all do that come later. Again: without effect. Callable
-  /// from any thread.
+  /// Closes it: waiting operations throw `DescriptorClosed`, as do all later ones. Further calls have no effect.
+  /// Callable from any thread.
   ///
   /// A stream is closed, too, when its last copy is gone.
   public func close() { endpoint.close() }
@@ -29,7 +29,8 @@ extension ByteStream {
 
 /// A stream of bytes that can be read.
 ///
-/// What one operation has read ahead, such as the bytes behind a line, the next one begins with, whichever it is.
+/// Bytes that one operation has read ahead, such as those behind a line, are the first ones of the next operation,
+/// whichever it is.
 public protocol ReadableByteStream: ByteStream {}
 
 extension ReadableByteStream {
@@ -94,8 +95,8 @@ extension ReadableByteStream {
     try endpoint.readExactly(count, timeout: timeout)
   }
 
-  /// Reads a line, without its end ("\n" or "\r\n"); suspends until it is there. What lies behind the last end is a line,
-  /// too, if the stream ends there.
+  /// Reads a line, without its end ("\n" or "\r\n"); suspends until it is there. Bytes behind the last line end are a
+  /// line, too, if the stream ends there.
   ///
   /// ```swift
   /// let request = try connection.readLine(timeout: .seconds(30))
@@ -145,7 +146,8 @@ extension ReadableByteStream {
   }
 }
 
-/// The lines of a stream, as they come. Keeps nothing of its own: other reads of the stream may come between two lines.
+/// The lines of a stream, as they come. Keeps no bytes of its own: other reads of the stream may come between two
+/// lines.
 public struct ByteStreamLines: Sendable {
   let endpoint: StreamEndpoint
   let limit: Int
@@ -161,7 +163,8 @@ public struct ByteStreamLines: Sendable {
   }
 }
 
-/// The bytes of a stream, as many at a time. Keeps nothing of its own: other reads of the stream may come between two.
+/// The bytes of a stream, in chunks of one size. Keeps no bytes of its own: other reads of the stream may come between
+/// two.
 public struct ByteStreamChunks: Sendable {
   let endpoint: StreamEndpoint
   let count: Int

@@ -12,8 +12,8 @@ import Glibc
 /// let end = try sort.wait()
 /// ```
 ///
-/// It does not outlive its last copy, which kills it if it still runs; nothing of it stays (no zombie). Copies are the same
-/// process, for any thread. `ChildProcess.run` does all of the above at once.
+/// It does not outlive its last copy, which kills it if it still runs; no zombie stays. Copies are the same process,
+/// for any thread. `ChildProcess.run` does all of the above at once.
 ///
 /// The child has these three descriptors and no other, and begins without any signal blocked or ignored.
 public struct ChildProcess: Sendable {

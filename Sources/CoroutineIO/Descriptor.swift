@@ -2,8 +2,8 @@ public import Coroutine
 
 /// A file descriptor that a coroutine can wait for: a socket, a pipe, a terminal, an eventfd, another epoll set.
 ///
-/// It is what makes a C library's client a coroutine's: the library does its reading and writing by itself, without blocking, and
-/// says which descriptor it waits for and in which direction.
+/// It lets coroutines use a C library's client: the library does its reading and writing by itself, without blocking,
+/// and says which descriptor it waits for and in which direction.
 ///
 /// ```swift
 /// let socket = try Descriptor(adopting: PQsocket(connection), name: "PostgreSQL")
@@ -18,8 +18,8 @@ public import Coroutine
 public struct Descriptor: Sendable {
   private let handle: DescriptorHandle
 
-  /// Takes a descriptor over: it is not blocking from here on, closed on exec, and belongs to the result. If this fails it stays
-  /// the caller's.
+  /// Takes a descriptor over: it is not blocking from here on, closed on exec, and belongs to the result. If this fails
+  /// the caller keeps it.
   ///
   /// - Parameters:
   ///   - fileDescriptor: open. Not a regular file or a directory: those are always ready.

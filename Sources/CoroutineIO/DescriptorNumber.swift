@@ -4,8 +4,8 @@ import Synchronization
 
 /// A descriptor's number, and how many use it at present.
 ///
-/// It is given up after the last use: a call that has been handed the number may be about to enter the kernel on another
-/// thread, and would then read from a stranger's descriptor that has got the same number.
+/// It is given up after the last use. Another thread may have been handed the number, and be about to enter the kernel:
+/// otherwise it would read from another descriptor that has got the same number.
 final class DescriptorNumber: Sendable {
   private let number: CInt
   /// How many use the number, and the two flags. With `closed`, no further one may.
@@ -31,7 +31,8 @@ final class DescriptorNumber: Sendable {
     if uses.bitwiseOr(Self.closed, ordering: .acquiringAndReleasing).oldValue == 0 { giveUp() }
   }
 
-  /// Seen at zero after the close. By the last user, and perhaps by one that was refused: the first of them does it.
+  /// Called when the count is zero after the close: by the last user, and perhaps by one that was refused. The first of
+  /// them does it.
   private func giveUp() {
     guard
       uses.compareExchange(

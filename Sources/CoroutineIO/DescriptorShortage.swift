@@ -4,7 +4,8 @@ import Synchronization
 /// Where the process, or the system, has no descriptor or memory left for another connection: how a listener waits until
 /// it has.
 ///
-/// The kernel does not tell. So it is tried again ten times a second, and as soon as a stream of this module is closed.
+/// The kernel does not report that. So the listener tries again ten times a second, and as soon as a stream of this
+/// module is closed.
 enum DescriptorShortage {
   /// How many listeners wait.
   private static let waiters = Atomic<Int>(0)
@@ -30,7 +31,7 @@ enum DescriptorShortage {
   }
 }
 
-/// A listener can't accept connections for now. Told to `CoroutineErrors.unhandled`, at most once a minute for each
+/// A listener can't accept connections for now. Reported to `CoroutineErrors.unhandled`, at most once a minute for each
 /// listener, which goes on trying; clients wait in its queue meanwhile.
 public struct AcceptSuspended: Error, Equatable, CustomStringConvertible {
   /// What the kernel says, such as EMFILE: too many open files.

@@ -11,8 +11,9 @@ import Glibc
 /// let beginning = try file.read(upTo: 512, at: 0)
 /// ```
 ///
-/// The kernel does not tell when a disk is ready. So each operation runs on a thread of a pool for files, while the calling
-/// coroutine is suspended; on a plain thread it is a plain call. In `async` code: `try await blocking { try file.read(…) }`.
+/// The kernel does not report when a disk is ready. So each operation runs on a thread of a pool for files, while the
+/// calling coroutine is suspended; on a plain thread it is a plain call. In `async` code: `try await blocking { try
+/// file.read(…) }`.
 ///
 /// An operation whose coroutine is cancelled throws `CancellationError`. If it had begun, it goes on to its end in the
 /// background: a write may have been done, or a part of it.
@@ -40,7 +41,7 @@ public final class File: Sendable {
   public let name: String
 
   private let lock = Lock()
-  // Guarded by the lock. An operation holds on to it while it runs, so that its number is no stranger's by then.
+  // Guarded by the lock. An operation keeps it while it runs, so that its number is not given to another file.
   nonisolated(unsafe) private var number: FileNumber?
 
   /// Opens a file.

@@ -42,8 +42,8 @@ public struct LineTooLong: Error, Equatable, CustomStringConvertible {
 /// A write ended after a part of its bytes: the time was up, the stream was closed, the peer has gone.
 ///
 /// The peer has got, or will get, the first `bytesWritten` bytes. A write that ends before its first byte throws the
-/// `cause` itself. One that is cancelled in the middle throws `CancellationError`, as all that is cancelled; if that was done
-/// by `withTimeout`, the `cause` of its `TimeoutError` is a `PartialWrite`.
+/// `cause` itself. One that is cancelled in the middle throws `CancellationError`, as all cancelled operations do; if
+/// `withTimeout` has cancelled it, the `cause` of its `TimeoutError` is a `PartialWrite`.
 public struct PartialWrite: Error, CustomStringConvertible {
   /// How many bytes the kernel has taken, from the first on.
   public let bytesWritten: Int

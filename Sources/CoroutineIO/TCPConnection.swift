@@ -93,7 +93,7 @@ public struct ConnectionFailed: Error, CustomStringConvertible {
   /// The host, as it was given.
   public let host: String
   public let port: Int
-  /// What became of each address that was tried, in the order in which they failed.
+  /// The error of each address that was tried, in the order in which they failed.
   public let attempts: [(address: SocketAddress, error: any Error)]
 
   public var description: String {

@@ -5,8 +5,8 @@ import Coroutine
 import CoroutineDebug
 import Glibc
 
-/// Finds the coroutines in a process's memory, and what they wait for, by what `coroutine_debug_layout` says: the same way
-/// as `Inspection` goes in its own process. The process stands still meanwhile.
+/// Finds the coroutines in a process's memory, and what they wait for, by `coroutine_debug_layout`: in the same way as
+/// `Inspection` in its own process. The process stands still meanwhile.
 ///
 /// What can't be read is left out: the process may have been stopped in the middle of anything. Nor is the memory
 /// trusted: a process that crashed may have overwritten it before. Addresses wrap, and no list is followed in a circle.
@@ -475,7 +475,7 @@ struct CoroutineReader {
     return description
   }
 
-  /// What a coroutine waits for that does `operation` at this object, as the object itself would say it.
+  /// The text of what a coroutine with `operation` waits for at this object, as the object itself would say it.
   private func describeWaitable(_ object: UInt64, _ operation: WaitReason.Operation) throws(Unreadable) -> String {
     var known: WaitKind?
     for descriptor in try memory.descriptors(of: object) where known == nil { known = kinds[descriptor] }

@@ -1,6 +1,6 @@
 public import CoroutineDebug
 
-/// A process whose coroutines are looked at from outside: one that runs, or what a core file has kept of one.
+/// A process whose coroutines are looked at from outside: a running one, or a core file of one.
 public enum InspectedProcess: Sendable, Hashable {
   /// The one with this number. It may be any process that the caller may debug, but not the caller itself. All its threads
   /// stand still while it is read: a few microseconds for each coroutine.

@@ -164,7 +164,7 @@ extension TargetMemory {
 
   fileprivate var images: [Symbolicator.Image] {
     (0..<coroutine_target_image_count(target)).compactMap { index in
-      // What it takes is read from its headers in memory, which may have been overwritten.
+      // Its fields are read from its headers in memory, which may have been overwritten.
       guard let image = coroutine_target_image_at(target, index)?.pointee, image.start < image.end else { return nil }
       return Symbolicator.Image(
         addresses: UInt(image.start)..<UInt(image.end), shift: UInt(image.bias), path: String(cString: image.path),

@@ -1,7 +1,7 @@
 import CCoroutineInspection
 import Coroutine
 
-/// Another process's memory, as Swift's values and objects lie in it. Closes what it reads when it goes.
+/// Another process's memory, as Swift's values and objects lie in it. Closes the target when it goes.
 final class TargetMemory {
   let target: OpaquePointer
 

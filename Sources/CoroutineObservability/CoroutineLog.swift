@@ -3,7 +3,7 @@
   public import Logging
   import Synchronization
 
-  /// What is wrong with the coroutines of the process, for swift-log: coroutines that were ready and found no thread.
+  /// Logs problems of the process's coroutines, by swift-log: coroutines that were ready and found no thread.
   ///
   /// ```swift
   /// let logger = Logger(label: "coroutines")
@@ -47,7 +47,7 @@
         ])
     }
 
-    /// Has unhandled errors logged, instead of a line on the standard error: `CoroutineErrors.unhandled`.
+    /// Logs unhandled errors, in place of a line on the standard error: `CoroutineErrors.unhandled`.
     public static func logLostErrors(to logger: Logger) {
       CoroutineErrors.unhandled = { error, origin in
         logger.error("nobody handled an error", metadata: ["origin": "\(origin)", "error": "\(error)"])

@@ -1,7 +1,7 @@
 import Coroutine
 import Glibc
 
-/// A trace of what runs when and where, and of what wakes what: a file that Perfetto (ui.perfetto.dev) and
+/// A trace of what runs when and where, and of which coroutine wakes which: a file that Perfetto (ui.perfetto.dev) and
 /// chrome://tracing open, in the JSON format of Chrome.
 ///
 /// ```swift
@@ -14,9 +14,9 @@ import Glibc
 /// Each thread is a track; on it a slice for each turn of a coroutine, with what ended it. An arrow goes from where a
 /// coroutine was made ready to where it ran.
 ///
-/// A thread that runs coroutines writes what it sees into a buffer of its own, without waiting; a thread of the
-/// trace's empties the buffers into the file. What finds a buffer full is dropped, counted, and marked in the trace.
-/// The file is complete JSON after each write, also if the program crashes.
+/// A thread that runs coroutines writes its events into a buffer of its own, without waiting; a thread of the trace's
+/// empties the buffers into the file. Events that find a buffer full are dropped, counted, and marked in the trace. The
+/// file is complete JSON after each write, also if the program crashes.
 public final class CoroutineTrace: Sendable {
   /// What to record.
   public struct Options: Sendable {

@@ -3,7 +3,7 @@ import Glibc
 
 /// Makes the trace's events of the records of all threads: pure, but for the text that it appends to.
 ///
-/// It keeps what it writes in order whatever is missing: an end without its beginning (the trace began later, or that was
+/// It keeps its output in order whatever is missing: an end without its beginning (the trace began later, or that was
 /// dropped) is left out, a beginning without its end is ended; an arrow is written when both its ends are known.
 struct TraceTracks {
   private struct Track {
