@@ -21,7 +21,7 @@ public protocol StreamListener: Sendable {
   func accept(timeout: Duration?) throws -> Connection
 
   /// Stops listening: coroutines that wait in `accept` throw `DescriptorClosed`; connections that were accepted go on.
-  /// Callable from any thread; again: without effect.
+  /// Callable from any thread; further calls have no effect.
   func close()
 }
 
@@ -124,9 +124,9 @@ public struct TCPListener: StreamListener {
 public struct UnixListener: StreamListener {
   private let storage: ListenerStorage
 
-  /// Listens at a path. One that a process has left behind which no longer lives is taken over; that of a living one, or
-  /// of another kind of file, is not. Callable from any thread; short of blocking: it may wait some milliseconds for
-  /// another listener that begins in the same folder.
+  /// Listens at a path. It takes over a socket that a process which no longer lives has left behind, but not that of a
+  /// living one, nor another kind of file. Callable from any thread. It may block for some milliseconds, while another
+  /// listener begins in the same folder.
   ///
   /// - Parameters:
   ///   - path: up to 107 bytes. The permissions of the file (by the umask) and of its folders decide which users may

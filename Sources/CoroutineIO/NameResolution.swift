@@ -6,7 +6,7 @@ import Glibc
 enum NameResolution {
   private static let pool = BlockingPool(threadLimit: 16, name: "the pool of name lookups")
 
-  /// The addresses of a host, in the order in which the system wants them used; suspends while it is looked up. Numeric
+  /// The addresses of a host, in the order in which the system wants them used; suspends during the look-up. Numeric
   /// ones need no thread.
   static func addresses(of host: String, port: Int, timeout: Duration?) throws -> [SocketAddress] {
     guard let number = UInt16(exactly: port) else {
@@ -20,7 +20,7 @@ enum NameResolution {
     return found.map { $0.with(port: number) }
   }
 
-  // A timeout of zero lets a lookup fail at once, as nothing of it can be done without a wait.
+  // A timeout of zero lets a look-up fail at once, as no part of it can be done without a wait.
   private static func resolving<Value>(_ timeout: Duration?, _ body: () throws -> Value) throws -> Value {
     guard let timeout else { return try body() }
     return try withTimeout(timeout, body)

@@ -1,7 +1,7 @@
 import CCoroutineIO
 import Glibc
 
-/// The end of a pipe, or of something like it (a terminal, a FIFO), that is read.
+/// The reading end of a pipe, or of something like it (a terminal, a FIFO).
 ///
 /// Copies are the same end, for any thread; with the last one it is closed.
 public struct PipeReader: ReadableByteStream {
@@ -37,7 +37,7 @@ public struct PipeReader: ReadableByteStream {
   }
 }
 
-/// The end of a pipe, or of something like it (a terminal, a FIFO), that is written to.
+/// The writing end of a pipe, or of something like it (a terminal, a FIFO).
 ///
 /// Copies are the same end, for any thread; with the last one it is closed, and the reader gets the end.
 public struct PipeWriter: WritableByteStream {

@@ -18,8 +18,9 @@ extension StreamListener {
   /// The coroutines run on the caller's scheduler, and are named after their peers. A connection is closed when its handler
   /// has returned or thrown. An error of one never ends the others.
   ///
-  /// When it is cancelled, or the listener closed, it accepts nothing more, waits for the connections that run, for as long as
-  /// `grace` at most, then cancels them, and waits for their ends. The listener itself stays open; clients wait in its queue.
+  /// When it is cancelled, or the listener is closed, it accepts nothing more. It waits for the connections that run,
+  /// no longer than `grace`, then cancels them, and waits for their ends. The listener itself stays open; clients wait
+  /// in its queue.
   ///
   /// - Parameters:
   ///   - limit: how many connections run at a time, at least 1; more wait to be accepted. `nil`: any number.
@@ -71,7 +72,7 @@ extension StreamListener {
 
 /// The coroutines of the connections that are served.
 ///
-/// Not a scope's children: a scope ends all of them when one fails, as one does that gets no stack.
+/// Not a scope's children: a scope ends all of them when one fails, and one that gets no stack fails.
 // Unchecked: the lock guards what changes.
 package final class RunningConnections: @unchecked Sendable {
   private let lock = Lock()

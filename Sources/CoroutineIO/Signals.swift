@@ -5,10 +5,10 @@ import Glibc
 
 /// Signals of the process, such as SIGTERM, as values.
 ///
-/// Caught by a handler that writes to a pipe. Not by a signalfd: that would need the signal to be blocked in all threads, and
-/// a library can't block it in those that exist already.
+/// A handler that writes to a pipe catches them. Not a signalfd: that would need the signal to be blocked in all
+/// threads, and a library can't block it in those that exist already.
 public enum Signals {
-  /// A channel that gets each of these signals when it comes, in place of what the signal did before.
+  /// A channel that gets each of these signals when it comes. The signal loses its former effect.
   ///
   /// ```swift
   /// let server = Coroutine { try listener.serve { … } }
@@ -24,8 +24,8 @@ public enum Signals {
   ///
   /// Callable from any thread.
   ///
-  /// - Parameter numbers: not SIGKILL and SIGSTOP, which can't be caught, and none of those that say that the program can't
-  ///   go on where it is (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS): traps.
+  /// - Parameter numbers: not SIGKILL and SIGSTOP, which can't be caught, nor those after which the program can't go on
+  ///   where it is (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS): traps.
   /// - Throws: `IOError`: EINVAL if a number is no signal's; EMFILE if there is no descriptor left.
   public static func received(_ numbers: Int32...) throws -> Channel<Int32> {
     for number in numbers {

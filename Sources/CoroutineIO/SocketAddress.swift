@@ -1,6 +1,6 @@
 import Glibc
 
-/// Where a socket is, or its peer: an address and a port of IPv4 or IPv6, or a name of a Unix socket.
+/// The place of a socket, or of its peer: an address and a port of IPv4 or IPv6, or a name of a Unix socket.
 ///
 /// ```swift
 /// let server = try SocketAddress(ip: "127.0.0.1", port: 8080)
@@ -58,7 +58,7 @@ public struct SocketAddress: Hashable, Sendable, LosslessStringConvertible {
     return SocketAddress(.unix(bytes))
   }
 
-  /// The address of a Unix socket that is in no file system: the kernel forgets it with the last socket that has it.
+  /// The address of a Unix socket that is in no file system: the kernel forgets it with the last socket at it.
   ///
   /// - Parameter name: up to 107 bytes.
   /// - Throws: `InvalidAddress` for an empty name or one that the kernel has no room for.

@@ -80,8 +80,8 @@ enum SocketSetup {
   ) throws -> Descriptor {
     try Coroutine.checkCancellation()
     let number = try make(address.domain, SOCK_STREAM, name: name)
-    // The kernel says of a socket that is not connecting yet that it can be written to: so it is made known to the poller
-    // only when it is.
+    // The kernel reports a socket that is not connecting yet as writable: so the poller gets it only when it is
+    // connecting.
     let (descriptor, isConnected) = try closingOnError(number) {
       try configure(number)
       let isConnected = try beginToConnect(number, to: address, name: name, limit)
@@ -106,7 +106,7 @@ enum SocketSetup {
       switch coroutine_io_errno() {
       // An interrupted one goes on by itself.
       case EINPROGRESS, EINTR: return false
-      // The queue of a Unix listener is full. The kernel does not tell when it no longer is.
+      // The queue of a Unix listener is full. The kernel does not report when it no longer is.
       case EAGAIN where address.family == .unix: try pause(limit)
       case let code: throw IOError(operation: "connect", code: code, subject: name)
       }

@@ -24,8 +24,8 @@ struct SocketFile: Sendable {
 
   /// Binds a socket and lets it listen, in place of one that was left behind.
   ///
-  /// Between `bind` and `listen` a living socket looks like one that was left behind. So two of this module's that begin in
-  /// the same folder do so one after the other: a lock on the folder leaves no file.
+  /// Between `bind` and `listen` a living socket looks like one that was left behind. So two listeners of this module
+  /// that begin in the same folder do so one after the other: a lock on the folder leaves no file.
   ///
   /// - Returns: `nil` for an abstract address.
   static func bind(_ number: Int32, to address: SocketAddress, name: String, backlog: Int32) throws -> SocketFile? {
@@ -64,7 +64,7 @@ struct SocketFile: Sendable {
     return String(cString: folder) + "/" + path
   }
 
-  /// The folder, locked until it is closed; -1 where that can't be had: then it goes without.
+  /// The folder, locked until it is closed; -1 where that is not possible: then it works without.
   private static func lockFolder(of path: String) -> Int32 {
     let end = path.lastIndex(of: "/") ?? path.startIndex
     let folder = open(end == path.startIndex ? "/" : String(path[..<end]), O_RDONLY | O_DIRECTORY | O_CLOEXEC)

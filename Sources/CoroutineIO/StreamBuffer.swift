@@ -1,6 +1,7 @@
 import Glibc
 
-/// Bytes that were read and that no reader has taken yet: a stretch of one allocation, which exists only while there are any.
+/// Bytes that were read and that no reader has taken yet: a part of one allocation, which exists only while there are
+/// any.
 ///
 /// So a connection that waits for its peer uses no memory for bytes that have not come.
 struct StreamBuffer: ~Copyable {

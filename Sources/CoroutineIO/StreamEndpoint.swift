@@ -5,7 +5,7 @@ import Synchronization
 
 /// What the copies of a stream share: its descriptor, the bytes read ahead, and the present reader and writer.
 ///
-/// The streams of this module have one each. A type of yours becomes a stream by having one, such as a serial line:
+/// The streams of this module have one each. A type of yours, such as a serial line, becomes a stream by having one:
 ///
 /// ```swift
 /// struct SerialLine: ReadableByteStream, WritableByteStream {
@@ -245,8 +245,8 @@ public final class StreamEndpoint: @unchecked Sendable {
     }
   }
 
-  /// What a write throws that stops after a part of its bytes. A cancel stays a cancel, as all around take it; how far the
-  /// write had come goes with the `TimeoutError` of a `withTimeout` that is the reason.
+  /// The error of a write that stops after a part of its bytes. A cancel stays a cancel, as for all code around it. If
+  /// a `withTimeout` is the reason, its `TimeoutError` says how far the write had come.
   private func reason(_ error: any Error, toStopAfter written: Int, of asked: Int) -> any Error {
     guard written > 0 else { return error }
     let partial = PartialWrite(bytesWritten: written, bytesAsked: asked, cause: error)
