@@ -253,21 +253,6 @@ final class Gate: Sendable {
     Coroutine.requireBackend(Coroutine.backendName)
   }
 
-  @Test func aProgramOnAnotherBackendThanItCountsOnEnds() async {
-    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
-      Coroutine.requireBackend("Other")
-    }
-    let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
-    #expect(text.contains("counts on the context backend"))
-  }
-
-  @Test func severalBackendsInOneGraphAreTold() {
-    #expect(BackendChoice.word(traits: ["ASM"], selected: "ASM") == nil)
-    #expect(BackendChoice.word(traits: [], selected: "ASM") == nil)
-    let word = BackendChoice.word(traits: ["ASM", "Ucontext"], selected: "Ucontext")
-    #expect(word?.contains("ASM and Ucontext: Ucontext is used") == true)
-  }
-
   @Test func aSchedulerMayGoOnAfterItHandedTheCoroutineOver() async throws {
     final class Inline: Scheduler {
       let name = "a string that lives on the heap, to be seen by a sanitizer"
