@@ -6,7 +6,7 @@ import Testing
 @testable import Coroutine
 
 /// A coroutine whose operations are always ready lets the others of its thread run.
-@Suite(.ownThreads, .timeLimit(.minutes(2))) struct OperationBudgetTests {
+@Suite(.ownThreads) struct OperationBudgetTests {
   /// More than any budget; as long as nobody else has had a turn.
   private static let many = 100_000
 
