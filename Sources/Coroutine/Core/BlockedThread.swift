@@ -3,7 +3,7 @@ import Synchronization
 /// A plain thread that waits for something of the runtime's, once.
 @usableFromInline
 package final class BlockedThread: Sendable {
-  /// Who ends the wait.
+  /// The word by which a waker claims the wait.
   @usableFromInline let parking = Parking()
   private let semaphore = ThreadSemaphore()
   /// Orders what the waker did, after its claim too, before what the thread does. The semaphore does so as well, but in a
@@ -17,7 +17,7 @@ package final class BlockedThread: Sendable {
     self.place = place
   }
 
-  /// Waits until somebody has claimed the wait and unblocks the thread, or until the deadline, if nobody has by then.
+  /// Waits until a waker has claimed the wait and unblocks the thread, or until the deadline, if no waker has by then.
   @usableFromInline
   func block(until deadline: UInt64) -> WakeCause {
     if deadline != WaitDeadline.now { place.tellIfThreadIsCooperative() }
@@ -38,7 +38,7 @@ package final class BlockedThread: Sendable {
     return false
   }
 
-  /// For the one who has claimed its wait.
+  /// For the waker that has claimed its wait.
   @usableFromInline
   func unblock() {
     wasUnblocked.store(true, ordering: .releasing)

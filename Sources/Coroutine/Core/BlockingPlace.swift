@@ -40,8 +40,8 @@ package struct BlockingPlace: Sendable {
         + "wait for ever. \(Self.advice)")
   }
 
-  /// Says, once in the process, that coroutines wait for this thread while it has been blocked for a while: for one of them,
-  /// it may be, though nobody can know.
+  /// Says, once in the process, that coroutines wait for this thread while it has been blocked for a while. It may be
+  /// blocked for one of them, which the runtime can't know.
   func tellIfMainQueueWaits() {
     guard QueueScheduler.main.hasReady, !Self.mainQueueIsTold.exchange(true, ordering: .relaxed) else { return }
     CoroutineErrors.print(

@@ -1,4 +1,4 @@
-/// When a coroutine has ended, and who waits for that. Pure: no lock, no switch.
+/// When a coroutine has ended, and which waiters wait for that. Pure: no lock, no switch.
 @usableFromInline
 struct CompletionStateMachine {
   @usableFromInline var waiters = WaitQueue<WaitNode>()

@@ -15,28 +15,28 @@ package import Synchronization
 ///        |  the frames
 ///        v
 ///
-/// Who may touch what: the running side of the stack, and whoever resumes it, which is never two threads at once. The
-/// state alone is read by others.
+/// The running side of the stack and its resumer may touch the fields: never two threads at once. Other threads read
+/// the state alone.
 @usableFromInline
 package struct ControlBlock: ~Copyable {
   /// Both sides' registers. First, so that the block's address is also the link's.
   @usableFromInline var link: ContextLink<SelectedBackend>
-  /// Its own address, with the mode in the six bits below it, and above it sixteen of its number, since the address alone does
-  /// not tell whose it is: these come again after 65,536 blocks. 0 after its end. One word, that one instruction compares, in
-  /// the link's cache line.
+  /// Its own address, with the mode in the six bits below it, and sixteen bits of its number above it. The address
+  /// alone does not identify the coroutine: a later block may have it again, and its number comes again after 65,536
+  /// blocks. 0 after its end. One word, which one instruction compares, in the link's cache line.
   @usableFromInline var tag: UInt
   /// What the scheduled coroutine that runs here is doing; read by debuggers.
   package let state: Atomic<State>
-  /// What whoever resumed the coroutine has to do when it is off its stack.
+  /// What the resumer has to do when the coroutine is off its stack.
   @usableFromInline var afterSwitch: AfterSwitch
-  /// The number of the latest pass of one freeze that has seen who runs here (`Inspection.Pass`): in what would be a gap.
-  /// Touched during a freeze alone, by who freezes.
+  /// The number of the latest pass of one freeze that has seen which coroutine runs here (`Inspection.Pass`): in what
+  /// would be a gap. Only the freezing thread touches it, during its freeze.
   var seenBy: UInt32 = 0
   /// A serial number, which does not come again; 0 after its end.
   var serial: UInt64
   /// The thread's words that belong to the scheduled coroutine, while it does not run.
   var threadState: swift_thread_state
-  /// The object whose body runs here, kept alive by whoever may resume it.
+  /// The object whose body runs here. Its resumer keeps it alive.
   package let owner: Unmanaged<AnyObject>
   /// The stack, and the pool to which it goes back; pools live for ever.
   package let stack: Stack
@@ -60,17 +60,17 @@ package struct ControlBlock: ~Copyable {
     @inlinable static var all: UInt { 63 }
     /// The body has ended: the next switch out of it is the last.
     @inlinable static var finished: Mode { Mode(rawValue: 1) }
-    /// A sanitizer must be told about each switch.
+    /// A sanitizer must learn of each switch.
     @inlinable static var annotated: Mode { Mode(rawValue: 8) }
-    /// A scheduled coroutine has its turn on top of somebody else's code, which goes on after it, and not in its scheduler's
+    /// A scheduled coroutine has its turn on top of other code, which goes on after it, and not in its scheduler's
     /// loop.
     @inlinable static var onTop: Mode { Mode(rawValue: 4) }
     // What runs nested has uses of its own for 2, 16 and 32, and for 4, since it has no turns: there are six bits.
   }
 
   /// What a scheduled coroutine is doing.
-  /// The values are unlikely ones: a debugger looks for blocks on all stacks of the pools, and one that somebody took for
-  /// a purpose of his own has anything there.
+  /// The values are unlikely ones: a debugger looks for blocks on all stacks of the pools, and a stack that the program
+  /// took for another purpose may contain anything there.
   ///
   /// Not an enumeration for the same reason: any bits are a value, if not one of these.
   package struct State: RawRepresentable, AtomicRepresentable, Equatable, Sendable {
@@ -78,7 +78,7 @@ package struct ControlBlock: ~Copyable {
     package init(rawValue: UInt64) { self.rawValue = rawValue }
     /// Nothing is here: the memory is fresh, or a block is being made or was taken down.
     static var none: State { State(rawValue: 0) }
-    /// What runs here is part of the one that resumes it, and has no state of its own.
+    /// What runs here is part of its resumer, and has no state of its own.
     static var nested: State { State(rawValue: 0x636f_726f_7574_0001) }
     static var ready: State { State(rawValue: 0x636f_726f_7574_0002) }
     static var running: State { State(rawValue: 0x636f_726f_7574_0003) }

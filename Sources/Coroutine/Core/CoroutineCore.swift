@@ -5,13 +5,13 @@ public import Synchronization
 
 /// A scheduled coroutine, whatever its result: what the schedulers run and the primitives suspend.
 ///
-/// It keeps itself alive from its creation to its end, so that queues hold it without counting. Its fields are touched by
-/// the thread that runs it, or, while it does not run, by the one party that holds its `CoroutineJob` token or its wait node:
-/// never by two threads at once. Where another rule holds, the field says so.
+/// It keeps itself alive from its creation to its end, so that queues hold it without counting. The thread that runs it
+/// touches its fields; while it does not run, the one holder of its `CoroutineJob` token or its wait node does: never
+/// two threads at once. Where another rule holds, the field says so.
 ///
-/// The stack is allocated when it runs for the first time, and given back before anybody learns that it has ended.
+/// The stack is allocated when it runs for the first time, and given back before any joiner learns that it has ended.
 @usableFromInline
-// Unchecked: each field says who may touch it.
+// Unchecked: each field says which thread may touch it.
 package class CoroutineCore: Waitable, @unchecked Sendable {
   // The fields lie in the order in which they are declared. First what is needed to begin, end, and be joined: that happens
   // on different threads, and each cache line that it needs has to travel between them.
@@ -27,11 +27,11 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   ///
   /// (Written so, it does not begin as `nil`, which the initialiser would have to release.)
   @exclusivity(unchecked) private final var body: Optional<Body>
-  /// What it is doing, for whoever asks: written by itself, the thread that runs it, and whoever wakes it.
+  /// What it is doing, for any reader. Written by itself, the thread that runs it, and its waker.
   final let state = Atomic<CoroutineState>(.ready)
   /// Whether it answers messages: by this a subclass is recognised. Constant after the initialiser.
   @exclusivity(unchecked) @usableFromInline final var answersMessages = false
-  /// Whether anybody ever asked for the result.
+  /// Whether any caller ever asked for the result.
   final let wasObserved = Atomic<Bool>(false)
   /// Whether it has waited for another one's end. Its own.
   @exclusivity(unchecked) final var hasJoined = false
@@ -43,8 +43,8 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) @usableFromInline final var operationsLeft = CoroutineCore.operationsPerTurn
   /// A `StartMode`: 0 for most. Written before it is known, and then by the claimer of its start.
   @usableFromInline final let startMode = Atomic<UInt8>(0)
-  /// The priority of the task that it was created in, or whose coroutine it was; 0 for none. (Not as `TaskPriority`, whose
-  /// layout only the Swift runtime knows: each access would be a call.)
+  /// The priority of the task or coroutine that created it; 0 for none. (Not as `TaskPriority`, whose layout only the
+  /// Swift runtime knows: each access would be a call.)
   @exclusivity(unchecked) private var rawPriority: UInt8
   /// The creator's task-local bindings, until the first run moves them into the block.
   @exclusivity(unchecked) private var inherited: UInt
@@ -69,8 +69,8 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   private static var defaultStackSize: Int { .min }
   final var hasStackOfDefaultSize: Bool { stackSize == Self.defaultStackSize }
 
-  /// The address of its scheduler's pool, if that is one, and is known; the scheduler keeps it alive. Written by whoever
-  /// holds the coroutine's `CoroutineJob` token, or by itself.
+  /// The address of its scheduler's pool, if that is one, and is known; the scheduler keeps it alive. Written by the
+  /// holder of the coroutine's `CoroutineJob` token, or by itself.
   @exclusivity(unchecked) final var pool: UnsafeRawPointer?
 
   // Then what it needs that waits, is cancelled, or asked about.
@@ -79,7 +79,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) final var nextReady: Unmanaged<CoroutineCore>?
   /// What it waits for; written by itself before it suspends.
   @exclusivity(unchecked) @usableFromInline package final var waitReason: WaitReason?
-  /// Who ends its present wait.
+  /// The word by which a waker claims its present wait.
   @usableFromInline final let parking = Parking()
   /// Guards `regions` and `cancellationReason`, and is held while `interruption` changes. Not `lock`: a cancel holds it
   /// until a coroutine that is about to wait has got the lock of what it waits for, which may be the `lock` of another.
@@ -113,7 +113,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
     if case .failure(let failure) = outcome { failure } else { nil }
   }
 
-  /// A coroutine that is not scheduled yet. Who makes one calls `keepAlive` next.
+  /// A coroutine that is not scheduled yet. The caller calls `keepAlive` next.
   ///
   /// A closure and not a method to override: it was made where the result's type is known, and is specialised for it.
   ///
@@ -136,7 +136,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
     super.init()
   }
 
-  /// It keeps itself alive from here on: it must be run to its end. Once, before anybody else knows of it.
+  /// It keeps itself alive from here on: it must be run to its end. Once, before any other code knows of it.
   ///
   /// Not part of the initialiser, in which the compiler counts a reference up and down around whatever uses `self`.
   @usableFromInline
@@ -155,10 +155,10 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @inline(never)
   private static var priorityOfTask: UInt8 { Task.currentPriority.rawValue }
 
-  /// Who is cancelled in its place. On the coroutine itself: its owner is alive then.
+  /// The owner that a cancel reaches in its place. On the coroutine itself: its owner is alive then.
   var owner: (any CoroutineOwner)? { nil }
 
-  /// It will not run: lets go of what its body captured, by which somebody may learn of that.
+  /// It will not run: lets go of what its body captured. An owner may learn of the end by that.
   @usableFromInline
   func dropBody() { body = nil }
 
@@ -192,14 +192,14 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
     return Int(identifiers.load(ordering: .acquiring) &- ended)
   }
 
-  /// So many have ended, by whoever does not count them any more.
+  /// Adds `count` endings. For the party that does not count them any more.
   static func addEndings(_ count: UInt64) { endings.wrappingAdd(count, ordering: .releasing) }
 
   /// Whether it has ended: then what it has left may be read.
   @usableFromInline
   package final var isFinished: Bool { state.load(ordering: .acquiring) == .finished }
 
-  /// Somebody has asked for the result, or it goes another way: a failure needs no report.
+  /// A caller has asked for the result, or the result goes another way: a failure needs no report.
   @usableFromInline
   final func resultIsTaken() { wasObserved.store(true, ordering: .relaxed) }
 
@@ -226,7 +226,7 @@ extension CoroutineCore {
     for line in 0..<5 { coroutine_system_prefetch(core.toOpaque() + 64 * line) }
   }
 
-  /// Lets the processor fetch its block and the frames in which it waits. For whoever may run it.
+  /// Lets the processor fetch its block and the frames in which it waits. For the thread that may run it.
   @inline(__always)
   final func prefetchStack() {
     guard let block else { return }
@@ -276,7 +276,7 @@ extension CoroutineCore {
     return Unmanaged<CoroutineCore>.fromOpaque(pointer).takeUnretainedValue()
   }
 
-  /// The same for `_withUnsafeGuaranteedRef`, without counting a reference: whoever runs is alive.
+  /// The same for `_withUnsafeGuaranteedRef`, without counting a reference: the running coroutine is alive.
   @inlinable @inline(__always)
   static var currentUncounted: Unmanaged<CoroutineCore>? {
     coroutine_current().map { .fromOpaque($0) }
@@ -396,11 +396,13 @@ extension CoroutineCore {
     state.store(.suspended, ordering: .relaxed)
     switch afterSwitch {
     case .unlock(let waitable):
-      // Whoever ends the wait now, or goes on after it, has to get this lock before what was waited for can go.
+      // A waker that ends the wait now, or a waiter that goes on after it, has to get this lock before what was waited
+      // for can go.
       parking.parkAsPrepared()
       waitable._withUnsafeGuaranteedRef { $0.lock.unlock() }
     case .unlockAll(let wait):
-      // The other way round: once the wait is claimed the list may be gone. Whoever finds a node before waits for this.
+      // The other way round: once the wait is claimed the list may be gone. A waker that finds a node before waits for
+      // this.
       wait.pointee.unlockAll()
       parking.park()
     case .enqueue, .finish, .none:
@@ -520,11 +522,12 @@ extension CoroutineCore {
   /// Not inlined: `run` has to be, which the optimiser does as long as it is small.
   @inline(never)
   private final func end() {
-    // Before anybody learns of it.
+    // Before any joiner learns of it.
     if !PoolWorker.countEnding() { Self.addEndings(1) }
     lock.lock()
     let waiters = completion.complete()
-    // Whoever sees this takes the result without the lock. This one's own reference lasts until the end of this function.
+    // A joiner that sees this takes the result without the lock. This coroutine's own reference lasts until the end of
+    // this function.
     state.store(.finished, ordering: .releasing)
     lock.unlock()
     waiters.wakeAll { $0.wakeJoiner() }
@@ -535,7 +538,8 @@ extension CoroutineCore {
     Unmanaged.passUnretained(self).release()
   }
 
-  /// A debugger reads the suspended coroutines: this one stays one of them until it has finished. Then observers are told.
+  /// A debugger reads the suspended coroutines: this one stays one of them until it has finished. Observers learn of it
+  /// after that.
   @inline(never)
   private final func beginWatchedTurn(_ block: UnsafeMutablePointer<ControlBlock>) {
     while coroutine_inspection_requested() {
@@ -576,7 +580,7 @@ extension CoroutineCore {
     inherited = 0
   }
 
-  /// A family waits for its end and takes its failure. Before it is scheduled, when nobody else asks for that.
+  /// A family waits for its end and takes its failure. Before it is scheduled, when no other caller asks for that.
   final func willEnd(in family: CoroutineFamily) {
     self.family = .passUnretained(family)
     resultIsTaken()
@@ -606,7 +610,7 @@ extension CoroutineCore {
   @inlinable @inline(__always)
   final var isHeldUp: Bool { interruption.load(ordering: .relaxed) != 0 }
 
-  /// Suspends the running coroutine until somebody claims its wait. `waitable.lock` is held, and is released when the
+  /// Suspends the running coroutine until a waker claims its wait. `waitable.lock` is held, and is released when the
   /// context is saved. On the coroutine's own stack or on a nested one; may return on another thread.
   ///
   /// Inlined, for the switch in it: a return that follows a switch is one that the processor does not predict.
@@ -639,7 +643,7 @@ extension CoroutineCore {
     }
   }
 
-  /// Suspends the running coroutine until somebody claims one of its waits. The locks of all that `wait` lists are held,
+  /// Suspends the running coroutine until a waker claims one of its waits. The locks of all that `wait` lists are held,
   /// and are released when the context is saved.
   @usableFromInline
   final func park(
@@ -659,8 +663,8 @@ extension CoroutineCore {
     _ = ControlBlock.suspend(prepare(afterSwitch), passing: 0)
   }
 
-  /// The first half of a suspension. The second is the switch, at once: for who has to make it himself, since each return
-  /// that follows a switch is one that the processor does not predict.
+  /// The first half of a suspension. The second is the switch, at once. For callers that have to make the switch
+  /// themselves: the processor does not predict any return that follows a switch.
   @inlinable @inline(__always)
   final func prepare(_ afterSwitch: ControlBlock.AfterSwitch) -> UnsafeMutablePointer<ControlBlock> {
     guard let block, !coroutine_is_inside_task(), restraint.bans == 0 else { reportImpossibleSuspension() }
@@ -681,7 +685,7 @@ extension CoroutineCore {
     reportBannedSuspension()
   }
 
-  /// Makes a suspended coroutine ready, and hands it to its scheduler. For whoever has claimed its wait.
+  /// Makes a suspended coroutine ready, and hands it to its scheduler. For the waker that has claimed its wait.
   @usableFromInline
   static func wake(_ core: Unmanaged<CoroutineCore>) { wake(core, .woken) }
 
@@ -700,8 +704,8 @@ extension CoroutineCore {
     CoroutineJob(core).enqueue(reason)
   }
 
-  /// Runs a suspended coroutine at once, on the calling thread, until it suspends. For whoever has claimed its wait, where
-  /// the coroutine's scheduler would run it, if it is not pinned to another thread.
+  /// Runs a suspended coroutine at once, on the calling thread, until it suspends. For the waker that has claimed its
+  /// wait, where the coroutine's scheduler would run it, if it is not pinned to another thread.
   @inline(__always)
   final func wakeHere() {
     guard let block, block.pointee.state.load(ordering: .relaxed) == .suspended else { reportSecondWake() }
@@ -713,7 +717,7 @@ extension CoroutineCore {
   @inline(__always)
   private static func makeReady(_ core: Unmanaged<CoroutineCore>) {
     core._withUnsafeGuaranteedRef { core in
-      // Its wait was claimed, with its context saved: its block says so, or somebody wakes without a claim.
+      // Its wait was claimed, with its context saved: its block says so, unless a waker wakes it without a claim.
       guard core.block?.pointee.state.load(ordering: .relaxed) == .suspended else { core.reportSecondWake() }
       if coroutine_notes_are_taken() { core.noteWake() }
       core.block?.pointee.state.store(.ready, ordering: .relaxed)
@@ -733,8 +737,8 @@ extension CoroutineCore {
     return current
   }
 
-  /// The same for `_withUnsafeGuaranteedRef`, without counting a reference: whoever runs is alive. For operations that take
-  /// five nanoseconds otherwise.
+  /// The same for `_withUnsafeGuaranteedRef`, without counting a reference: the running coroutine is alive. For
+  /// operations that take five nanoseconds otherwise.
   @inlinable @inline(__always)
   package static func runningUncounted(for operation: StaticString) -> Unmanaged<CoroutineCore> {
     guard let current = currentUncounted else { reportNoCoroutine(for: operation) }

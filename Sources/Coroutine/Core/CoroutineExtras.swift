@@ -3,9 +3,9 @@ public import Synchronization
 
 /// What few coroutines have: made when one first needs it, so that the others are small, and soon gone.
 ///
-/// Whoever may touch a field finds the object by `CoroutineCore.extras`, or makes it.
+/// Code that may touch a field finds the object by `CoroutineCore.extras`, or makes it.
 @usableFromInline
-// Unchecked: each field says who may touch it.
+// Unchecked: each field says which thread may touch it.
 final class CoroutineExtras: @unchecked Sendable {
   /// Its values of `CoroutineLocal`s. Its own.
   @exclusivity(unchecked) var locals: [ObjectIdentifier: any Sendable]?
@@ -21,10 +21,11 @@ final class CoroutineExtras: @unchecked Sendable {
   @exclusivity(unchecked) var innermostRegion: AnyObject?
   @exclusivity(unchecked) var cancellationReason: (any Error)?
 
-  /// How often observers were told that it is ready, and when last; 0: never. Written by those who tell them.
+  /// How often observers were called because it is ready, and when last; 0: never. Written by the thread that calls
+  /// them.
   @exclusivity(unchecked) var turn: UInt32 = 0
   @exclusivity(unchecked) var readySince: UInt64 = 0
-  /// Where it was created: a count, and so many return addresses; owned.
+  /// Where it was created: a count, and that number of return addresses; owned.
   private let creation: UnsafeMutablePointer<UInt>?
 
   /// Frames of a creator that are kept, innermost first.
@@ -43,7 +44,7 @@ final class CoroutineExtras: @unchecked Sendable {
     }
   }
 
-  /// The return addresses of those who called for its creation, innermost first; empty if they were not asked for.
+  /// The return addresses of its creators, innermost first; empty if they were not asked for.
   var creators: UnsafeBufferPointer<UInt> {
     guard let creation else { return UnsafeBufferPointer(start: nil, count: 0) }
     return UnsafeBufferPointer(start: creation + 1, count: Int(creation.pointee))
@@ -59,7 +60,7 @@ extension CoroutineCore {
   @inlinable @inline(__always)
   final var extras: Unmanaged<CoroutineExtras>? { extrasWord.load(ordering: .acquiring) }
 
-  /// What it has of that, to write to. Made by whoever needs it first: mostly itself, or who cancels it.
+  /// Its extras, to write to. Made by the first party that needs them: mostly itself, or its canceller.
   @inlinable @inline(__always)
   final var neededExtras: Unmanaged<CoroutineExtras> { extras ?? makeExtras() }
 
@@ -72,7 +73,7 @@ extension CoroutineCore {
     return other
   }
 
-  /// Keeps who creates it. Before anybody else knows of it, and before it has anything of that.
+  /// Keeps its creators. Before any other code knows of it, and before it has extras.
   ///
   /// Complete before it can be found: debuggers come across a new one with no lock in between.
   final func noteCreators(_ backtracer: coroutine_backtracer) {

@@ -4,15 +4,15 @@ import Context
 
 /// How a debugger of coroutines keeps them as they are while it looks at them.
 ///
-/// While it lasts nobody goes on who is suspended or ready; nobody begins who has not begun, and nobody ends who runs. So
-/// whoever is found is alive until it is over. Those that run go on running, suspend, and wake and launch others.
-/// `inspection.h` has the protocol with those who resume.
+/// While it lasts no suspended or ready coroutine goes on, none begins, and no running one ends. So a coroutine that is
+/// found is alive until it is over. Those that run go on running, suspend, and wake and launch others. `inspection.h`
+/// has the protocol with the resumers.
 enum Freeze {
   /// Held while it lasts.
   private static let lock = Lock()
 
-  /// From its return on, whoever resumes, begins or ends a coroutine sees the request, or has published before that it
-  /// does. One at a time: a second caller waits for the first one's end.
+  /// From its return on, a thread that resumes, begins or ends a coroutine sees the request, or has published before
+  /// that it does. One at a time: a second caller waits for the first one's end.
   ///
   /// - Returns: whether the kernel offers what it needs: membarrier(2), Linux 4.14.
   static func begin() -> Bool {
@@ -40,7 +40,7 @@ enum Freeze {
     lock.unlock()
   }
 
-  /// Sleeps until it is over. For those who must not go on meanwhile.
+  /// Sleeps until it is over. For threads that must not go on meanwhile.
   static func waitForEnd() {
     while true {
       let requests = coroutine_requests_now()

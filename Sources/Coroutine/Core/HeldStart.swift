@@ -15,7 +15,7 @@ package struct StartMode: OptionSet, Sendable {
   @inlinable static var onDemand: StartMode { StartMode(rawValue: 2) }
   /// It begins even if it was cancelled before.
   @inlinable static var atomic: StartMode { StartMode(rawValue: 4) }
-  /// It was started, in order to end, by whoever cancelled it, before its turn had come.
+  /// Its canceller started it, in order to end it, before its turn had come.
   @inlinable static var outOfTurn: StartMode { StartMode(rawValue: 8) }
 }
 
@@ -24,7 +24,7 @@ extension CoroutineCore {
   @inlinable @inline(__always)
   final var isHeldOnDemand: Bool { startMode.load(ordering: .relaxed) & 3 == 3 }
 
-  /// Claims the start of one that is held: the first who does schedules it, when it holds no lock.
+  /// Claims the start of one that is held: the first caller to do so schedules it, when it holds no lock.
   final func claimStart(_ how: StartMode = []) -> Bool {
     var mode = StartMode(rawValue: startMode.load(ordering: .relaxed))
     while mode.contains(.held) {
@@ -49,7 +49,7 @@ extension CoroutineCore {
     return true
   }
 
-  /// Whether whoever cancelled it has started it, so that it ends without its turn in its scope.
+  /// Whether its canceller has started it, so that it ends without its turn in its scope.
   final var wasStartedOutOfTurn: Bool {
     StartMode(rawValue: startMode.load(ordering: .relaxed)).contains(.outOfTurn)
   }

@@ -1,11 +1,11 @@
 import CCoroutine
 import Synchronization
 
-/// One wait for several things: lies on the stack that waits. Trivial; its lists are the memory of whoever made it.
+/// One wait for several things: lies on the stack that waits. Trivial; its lists are its creator's memory.
 ///
-/// The one who waits is in several queues at once, so it holds all their locks from the last look at the cases until its
-/// context is saved. Locks are taken in the order of their addresses, each once, so that two such waits can't wait for each
-/// other.
+/// The waiter is in several queues at once, so it holds all their locks from the last look at the cases until its
+/// context is saved. Locks are taken in the order of their addresses, each once, so that two such waits can't wait for
+/// each other.
 @usableFromInline
 package struct JointWait {
   /// What one case waits for.
@@ -85,12 +85,12 @@ package struct JointWait {
 }
 
 extension JointWait {
-  /// For debuggers, while the one who waits can't run: each case, in words.
+  /// For debuggers, while the waiter can't run: each case, in words.
   var description: String {
     WaitText.firstOf(targets.lazy.map(\.description))
   }
 
-  /// For debuggers: who can end the wait.
+  /// For debuggers: which wakers can end the wait.
   var wakers: Wakers {
     .any(
       targets.map { target in

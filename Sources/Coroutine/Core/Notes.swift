@@ -1,8 +1,9 @@
 import CCoroutine
 import Synchronization
 
-/// What those ask for who set a bit in `coroutine_requests`: times, creators, events for observers. Out of the way of the
-/// others: no function here is inlined. By those who may touch the coroutine's fields at that moment.
+/// What the setters of bits in `coroutine_requests` ask for: times, creators, events for observers. Kept out of the way
+/// of other code: no function here is inlined. Only the thread that may touch the coroutine's fields at that moment
+/// calls them.
 extension CoroutineCore {
   @inline(never)
   final func noteCreation() {
@@ -25,7 +26,7 @@ extension CoroutineCore {
     tellReady(cause)
   }
 
-  /// Its turn is over, and nobody else knows yet.
+  /// Its turn is over, and no other thread knows yet.
   @inline(never)
   final func noteTurnEnd(_ afterSwitch: ControlBlock.AfterSwitch) {
     // A debugger that has found it running relies on it, as on those that are suspended.

@@ -2,12 +2,12 @@ import CCoroutine
 
 /// How many operations that might have waited a coroutine makes in one turn.
 ///
-/// Where a channel always has an element, or a semaphore a permit, nothing suspends the coroutine, and the others of its thread
-/// would not get a turn. So each operation that may wait counts, and after so many the coroutine yields once, if others are
-/// ready there. It counts before it has claimed or locked anything.
+/// Where a channel always has an element, or a semaphore a permit, nothing suspends the coroutine, and the others of
+/// its thread would not get a turn. So each operation that may wait counts, and after a fixed number of them the
+/// coroutine yields once, if others are ready there. It counts before it has claimed or locked anything.
 ///
-/// A channel's buffer has no time for that: there each place of so many ends the turn (`ElementRing.countsAtAppend`). And a
-/// mutex that is free is like computation, which nobody interrupts either.
+/// A channel's buffer has no time for that: every n-th place of it ends the turn (`ElementRing.countsAtAppend`). And a
+/// free mutex is like computation, which nothing interrupts either.
 extension CoroutineCore {
   /// As many as with tokio: no other coroutine waits long for the thread, and a yield costs little in comparison.
   @inlinable static var operationsPerTurn: UInt8 { 128 }

@@ -13,7 +13,7 @@ package struct WakeCause: RawRepresentable, Equatable, Sendable {
 
   /// What was waited for has happened.
   @inlinable package static var event: WakeCause { WakeCause(rawValue: 0) }
-  /// Whoever waits was cancelled.
+  /// The waiter was cancelled.
   @inlinable package static var cancelled: WakeCause { WakeCause(rawValue: 1) }
   /// The deadline has passed.
   @inlinable package static var timedOut: WakeCause { WakeCause(rawValue: 2) }
@@ -34,17 +34,18 @@ extension WakeCause {
   }
 }
 
-/// Who ends a wait: one word, that everybody who could must claim. An event of what is waited for, a cancel, a deadline
-/// and the other cases of a joint wait race for it, on as many threads; the first wins and wakes, the others look elsewhere.
+/// Decides which waker ends a wait: one word, which each of them must claim. An event of what is waited for, a cancel,
+/// a deadline and the other cases of a joint wait race for it, each on its own thread. The first wins and wakes; the
+/// others look elsewhere.
 ///
 ///     awake ──prepare──> suspending ──park──> parked ──claim──> claimed(cause) ──prepare──> …
 ///       ^                    │
 ///       └──────abandon───────┘
 ///
-/// `suspendingIdle` and `parkedIdle` are the same as `suspending` and `parked`, except that one who does not have the lock may
-/// end the wait by bringing something: `claimIdle`.
+/// `suspendingIdle` and `parkedIdle` are the same as `suspending` and `parked`, except that a waker without the lock
+/// may end the wait by bringing something: `claimIdle`.
 ///
-/// Only whoever waits, or the thread that runs it, goes from `awake` to `parked`, by plain stores; only a claim goes on.
+/// Only the waiter, or the thread that runs it, goes from `awake` to `parked`, by plain stores; only a claim goes on.
 /// `suspending` lasts from before the lock of what is waited for is taken until the context is saved. No claim succeeds
 /// then: it waits until the word changes, which takes no other lock than that one.
 @usableFromInline
@@ -63,7 +64,7 @@ package struct Parking: ~Copyable, Sendable {
   @inlinable
   package init() {}
 
-  /// A wait may follow. Whoever cancels from here on sees it, or is seen by the look at the flag that comes later.
+  /// A wait may follow. A canceller from here on sees it, or the later look at the flag sees the cancel.
   @inlinable @inline(__always)
   package borrowing func prepare() { word.store(Self.suspending, ordering: .relaxed) }
 
@@ -76,8 +77,8 @@ package struct Parking: ~Copyable, Sendable {
     ).exchanged
   }
 
-  /// The wait that follows is one for anybody who brings something (`claimIdle`): after `prepare`, when it is known that one
-  /// follows.
+  /// Any waker that brings something may end the wait that follows (`claimIdle`). After `prepare`, when it is known
+  /// that a wait follows.
   @inlinable @inline(__always)
   package borrowing func prepareIdle() { word.store(Self.suspendingIdle, ordering: .relaxed) }
 
@@ -85,7 +86,7 @@ package struct Parking: ~Copyable, Sendable {
   @inlinable @inline(__always)
   package borrowing func abandon() { word.store(Self.awake, ordering: .relaxed) }
 
-  /// The context is saved: the wait may be claimed from here on, and whoever waits be gone in the next moment.
+  /// The context is saved: from here on the wait may be claimed, and the waiter may be gone in the next moment.
   @inlinable @inline(__always)
   package borrowing func park() { word.store(Self.parked, ordering: .releasing) }
 
@@ -93,7 +94,7 @@ package struct Parking: ~Copyable, Sendable {
   @inlinable @inline(__always)
   package borrowing func parkAsPrepared() { word.store(word.load(ordering: .relaxed) &+ 1, ordering: .releasing) }
 
-  /// Whether the context is saved and nobody has ended the wait. For debuggers.
+  /// Whether the context is saved and no waker has ended the wait. For debuggers.
   package var isParked: Bool {
     let word = word.load(ordering: .acquiring)
     return word == Self.parked || word == Self.parkedIdle
@@ -132,8 +133,8 @@ package struct Parking: ~Copyable, Sendable {
     @inline(__always) get { word.load(ordering: .relaxed) == Self.parkedIdle }
   }
 
-  /// Ends a wait that was begun by `prepareIdle`, if it is one and its context is saved. Whether it did: then the caller,
-  /// alone, has what the one who waits has laid out for him, and has to wake.
+  /// Ends a wait that was begun by `prepareIdle`, if it is one and its context is saved. Returns whether it did. Then
+  /// the caller, alone, has what the waiter has laid out for it, and has to wake the waiter.
   @inlinable @inline(__always)
   package borrowing func claimIdle() -> Bool {
     isParkedIdle
@@ -183,13 +184,13 @@ package struct Parking: ~Copyable, Sendable {
     return found == Self.suspending || found == Self.suspendingIdle
   }
 
-  /// Why the last wait ended. For whoever waited, once it goes on.
+  /// Why the last wait ended. For the waiter, once it goes on.
   @inlinable @inline(__always)
   package var cause: WakeCause { WakeCause(rawValue: word.load(ordering: .acquiring) &- Self.claimed) }
 }
 
-/// For whoever looks again and again at what another thread is about to change: it has a few instructions to go, unless it
-/// was preempted; then it needs the processor.
+/// For a thread that looks again and again at what another thread is about to change. The other thread has a few
+/// instructions to go, unless it was preempted; then it needs the processor.
 struct ShortPause {
   private var spins = 0
 

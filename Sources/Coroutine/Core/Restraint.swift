@@ -19,9 +19,10 @@ extension CoroutineCore {
     if CoroutineCore.current !== self { reportEndElsewhere(of: function, description) }
   }
 
-  /// Goes on in a turn of its own, if it has one on top of a coroutine that asked it or joins it, and goes on after it. If it
-  /// waited there with the thread pinned, that one could not go on: though it has its answer, or is cancelled, and though it
-  /// may be the one who ends the wait. One that was begun at once on top of another has no pool yet: that one waits with it.
+  /// Goes on in a turn of its own, if it has one on top of a coroutine that asked it or joins it, and goes on after it.
+  /// If it waited there with the thread pinned, that other coroutine could not go on, though it has its answer, or is
+  /// cancelled, and though it may be the waker that ends the wait. A coroutine that was begun at once on top of another
+  /// has no pool yet: the other one waits with it.
   final func leaveBorrowedTurn() {
     guard pool != nil, let block, block.pointee.mode.contains(.onTop), isUnrestrained, !coroutine_is_inside_task()
     else { return }
@@ -45,7 +46,7 @@ extension CoroutineCore {
     if case .finish = afterSwitch {
       reportEndWithThreadPinned(description)
     }
-    // Without one whoever wakes it lets it go on at once, past its scheduler, and there is no turn to wait for.
+    // Without one its waker lets it go on at once, past its scheduler, and there is no turn to wait for.
     let worker = isNested ? nil : poolWorker
     pin.hasHandedOff = worker != nil
     // From here on the worker has no thread, until it gets another one.
@@ -94,7 +95,7 @@ extension CoroutineCore {
 }
 
 /// The thread that a pinned coroutine keeps, and where it waits for the coroutine's turn.
-// Unchecked: `hasHandedOff` is written before somebody can wake the coroutine, `worker` before the turn is given.
+// Unchecked: `hasHandedOff` is written before a waker can wake the coroutine, `worker` before the turn is given.
 final class ThreadPin: @unchecked Sendable {
   private let turn = ThreadSemaphore()
   /// A pool's: the wake goes through the pool, which gives the thread a worker with the turn.

@@ -18,7 +18,7 @@ extension ControlBlock {
     return SelectedBackend.resume(link(of: block), passing: word)
   }
 
-  /// The same for a scheduled coroutine's turn. Who comes back may be another one, by `pass`: returns that one's block.
+  /// The same for a scheduled coroutine's turn. Another coroutine may come back, by `pass`: returns that one's block.
   @inline(__always)
   static func resumeTurn(_ block: UnsafeMutablePointer<ControlBlock>) -> UnsafeMutablePointer<ControlBlock> {
     let word = UInt(bitPattern: block)
@@ -30,16 +30,16 @@ extension ControlBlock {
     return UnsafeMutableRawPointer(arrival.link).assumingMemoryBound(to: ControlBlock.self)
   }
 
-  /// Goes back to whoever resumed `block`'s stack. On the stack itself, or on one that it resumed in turn. With a mark: the
-  /// plain way of an element alone has none.
+  /// Goes back to the resumer of `block`'s stack. On the stack itself, or on one that it resumed in turn. With a mark:
+  /// only the plain way of an element has none.
   @inlinable @inline(__always)
   static func suspend(_ block: UnsafeMutablePointer<ControlBlock>, passing word: UInt) -> UInt {
     guard !block.pointee.mode.contains(.annotated) else { return suspendAnnotated(block, passing: word) }
     return SelectedBackend.suspend(link(of: block), passing: word, mark: 1)
   }
 
-  /// Goes from `block`'s stack, or one that it resumed in turn, right into what is suspended on `next`'s; whoever resumed
-  /// `block` has resumed `next` then. `block` is ready as soon as its context is saved. Neither is annotated.
+  /// Goes from `block`'s stack, or one that it resumed in turn, right into what is suspended on `next`'s. The resumer
+  /// of `block` has resumed `next` then. `block` is ready as soon as its context is saved. Neither is annotated.
   @inline(__always)
   static func pass(from block: UnsafeMutablePointer<ControlBlock>, to next: UnsafeMutablePointer<ControlBlock>) {
     let state = UnsafeMutableRawPointer(block) + stateOffset

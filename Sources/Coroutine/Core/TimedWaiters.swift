@@ -1,4 +1,4 @@
-// Those whose waits a deadline may end.
+// The waiters whose waits a deadline may end.
 
 extension CoroutineCore: TimedWaiter {
   @usableFromInline package static func isSuspending(_ waiter: UnsafeRawPointer) -> Bool {

@@ -1,6 +1,6 @@
-/// Somebody who is told of what others wait for: has a place in a queue like a waiter, but does not stand still meanwhile.
+/// Learns of what others wait for: has a place in a queue like a waiter, but does not stand still meanwhile.
 ///
-/// The queue holds a reference from the moment it enters until it is told or has left: whoever tells it may come late.
+/// The queue holds a reference from the moment it enters until it is woken or has left: its waker may come late.
 @usableFromInline
 // Unchecked: the node is guarded by the lock of the queue that it is in.
 package class WaitListener: @unchecked Sendable {
@@ -23,7 +23,7 @@ package class WaitListener: @unchecked Sendable {
     _ = Unmanaged.passRetained(self)
   }
 
-  /// Its node was taken out, and nobody will tell it.
+  /// Its node was taken out, and no waker will call it.
   final func leave() {
     Unmanaged.passUnretained(self).release()
   }

@@ -10,7 +10,7 @@ package struct WaitNode {
   @usableFromInline package var isQueued = false
   /// What the wait ends with if it ends here.
   @usableFromInline package let cause: WakeCause
-  /// Whom to wake.
+  /// The waiter to wake.
   @usableFromInline package let waiter: Waiter
 
   @inlinable
@@ -55,7 +55,7 @@ package enum Waiter {
   case task(Unmanaged<WaitingTask>)
   /// A thread that blocks.
   case thread(Unmanaged<BlockedThread>)
-  /// An object that is told: nothing stands still for it.
+  /// An object that is called: nothing stands still for it.
   case listener(Unmanaged<WaitListener>)
 
   /// Ends the wait. Whether the caller has to call `wake()`, once it holds no lock: it was the first.
@@ -66,12 +66,12 @@ package enum Waiter {
     // A task's deadline runs before the task is parked.
     case .task(let task): task._withUnsafeGuaranteedRef { $0.parking.claimEarly(cause).mustWake }
     case .thread(let thread): thread._withUnsafeGuaranteedRef { $0.parking.claim(cause) }
-    // It is in one queue, once: the one who takes it out is the first.
+    // It is in one queue, once: the waker that takes it out is the first.
     case .listener: true
     }
   }
 
-  /// Lets the waiter go on, whose wait the caller has claimed. Not under a lock.
+  /// Wakes the waiter, whose wait the caller has claimed. Not under a lock.
   @inlinable
   package func wake() {
     switch self {
@@ -104,7 +104,7 @@ package struct WaitQueue<Node: WaitingNode & ~Copyable> {
   /// How many are in the queue, those included that have given up but not yet left.
   @inlinable @inline(__always)
   package var count: Int { list.count }
-  /// The one that came first.
+  /// The waiter that came first.
   @inlinable @inline(__always)
   package var first: UnsafeMutablePointer<Node>? { list.first.map { UnsafeMutablePointer(at: $0) } }
 
@@ -184,7 +184,7 @@ package struct WaitList {
     return claimOrPopClaimed(node)
   }
 
-  /// The same, where `node` is out of the queue and may be the one.
+  /// The same, where `node` is out of the queue and may be the first.
   @inlinable @inline(never)
   mutating func claimOrPopClaimed(_ node: UnsafeMutablePointer<WaitNode>) -> UnsafeMutablePointer<WaitNode>? {
     var node = node
@@ -218,8 +218,8 @@ package struct WaitList {
   }
 }
 
-/// Waiters whose waits have been ended, and who are still to be woken: linked through their nodes, which stay valid until
-/// then. Belongs to the one who claimed them.
+/// Waiters whose waits have ended, and which are still to be woken: linked through their nodes, which stay valid until
+/// then. Belongs to the waker that claimed them.
 @usableFromInline
 package struct ClaimedWaiters {
   @usableFromInline var first: UnsafeMutablePointer<WaitNode>?

@@ -2,14 +2,14 @@ public import Context
 
 /// What a coroutine can wait for, such as another one's end. The storage of each primitive is one.
 ///
-/// The order of one wait is the same everywhere (`wait` in Waiting.swift), and the reason why nobody is ever resumed too
-/// early:
+/// The order of one wait is the same everywhere (`wait` in Waiting.swift), and the reason why no waiter is ever resumed
+/// too early:
 ///
-/// 1. say that a wait may follow (`Parking.prepare`), take `lock`, look whether one was cancelled meanwhile;
+/// 1. say that a wait may follow (`Parking.prepare`), take `lock`, look whether the waiter was cancelled meanwhile;
 /// 2. ask the state machine; it says "wait": a node is in its queue now, but the lock is still held;
 /// 3. the coroutine leaves its stack; its context is saved;
-/// 4. *whoever resumed it* parks it and unlocks. From here on a waker finds the node and claims the wait, and, after its
-///    own unlock, makes the coroutine ready. So does a cancel or a deadline, without the lock;
+/// 4. *the resumer* parks it and unlocks. From here on a waker finds the node and claims the wait, and, after its own
+///    unlock, makes the coroutine ready. So does a cancel or a deadline, without the lock;
 /// 5. a coroutine that goes on for such a reason takes the lock once more, to take its node out of the queue.
 ///
 /// No coroutine is resumed and no user code runs while `lock` is held.
@@ -27,7 +27,7 @@ package class Waitable {
     "\(operation)"
   }
 
-  /// Who can let go on those who do this here. As `describe`, for debuggers, without the lock.
+  /// Which wakers can end such a wait here. As `describe`, for debuggers, without the lock.
   package func wakers(_ operation: WaitReason.Operation) -> Wakers { .anybody }
 }
 
@@ -40,7 +40,7 @@ package struct WaitReason: Sendable {
   /// What it does there.
   @usableFromInline package let operation: Operation
   /// What it waits at.
-  // Read by debuggers only while the coroutine, whose frames own the object or the list, can't run.
+  // Debuggers read it only while the coroutine, whose frames own the object or the list, can't run.
   @usableFromInline package nonisolated(unsafe) let subject: Subject
 
   /// What is waited at: kept alive by the frames of the waiting coroutine.
@@ -82,7 +82,7 @@ extension WaitReason {
     }
   }
 
-  /// Who can end the wait. For debuggers, while the coroutine can't run.
+  /// Which wakers can end the wait. For debuggers, while the coroutine can't run.
   var wakers: Wakers {
     switch subject {
     case .object(let object): object._withUnsafeGuaranteedRef { $0.wakers(operation) }

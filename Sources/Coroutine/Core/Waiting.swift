@@ -14,7 +14,7 @@ package enum Attempt {
   /// Its node is in a queue.
   case wait
 
-  /// Wakes whom the attempt concerns. Not under the lock.
+  /// Wakes the waiters that the attempt concerns. Not under the lock.
   @inlinable @inline(__always)
   package func wakeOthers() {
     switch self {
@@ -27,7 +27,7 @@ package enum Attempt {
 
 /// One operation that may have to wait, for each of the three kinds of callers: coroutine, `async` code, plain thread.
 ///
-/// - `attempt` asks the state machine, under `lock`, and hands it a node that names the caller as the one to wake.
+/// - `attempt` asks the state machine, under `lock`, and hands it a node that names the caller as the waiter to wake.
 /// - `withdraw` takes the node out of the queue, under `lock`, if it still is in there: the wait ended otherwise. It may
 ///   find that others can go on now.
 /// - `deadline` is in nanoseconds on the timers' clock: `WaitDeadline`.
@@ -206,7 +206,7 @@ extension Waitable {
 
 /// `async` code that waits, once.
 @usableFromInline
-// Unchecked: `continuation` is written before the wait can be claimed, and read only by the one who has claimed it.
+// Unchecked: `continuation` is written before the wait can be claimed, and read only by the waker that has claimed it.
 package final class WaitingTask: @unchecked Sendable {
   @usableFromInline let parking = Parking()
   /// Orders what the waker did, after its claim too, before what the task does. The continuation does so as well, but in a
@@ -242,7 +242,7 @@ package final class WaitingTask: @unchecked Sendable {
     return parking.cause
   }
 
-  /// Lets the task go on. For the one who has claimed its wait.
+  /// Resumes the task. For the waker that has claimed its wait.
   @usableFromInline
   func resume() {
     guard let continuation else { fatalError("a task was woken before it waited") }

@@ -6,15 +6,16 @@ import CCoroutine
 /// switches, with the thread's words exchanged twice. In a serial pool it goes right into the next one, if that is known to
 /// come next and there is nothing to do in between. For both it is as if the loop had run in between, without it:
 ///
-/// - The loop has resumed the next one then: what the one that yields was resumed by is moved to it, so that whoever
-///   suspends next goes back to the loop, which asks who it is, and so that a backtrace goes on there. One that has its turn
-///   on top of somebody else's code, not in the loop, goes back there.
-/// - It is put in line before its context is saved, which nobody notices: the line belongs to the thread. Debuggers are told
-///   by its block's state that they may look at the context, and that is stored when it is saved.
+/// - The loop has resumed the next coroutine then: the resumer of the yielding one becomes the resumer of the next. So
+///   the coroutine that suspends next goes back to the loop, which asks which one it is, and a backtrace goes on there.
+///   One that has its turn on top of other code, not in the loop, goes back there.
+/// - It is put in line before its context is saved. No other thread notices: the line belongs to the thread. Its
+///   block's state tells debuggers that they may look at the context, and that state is stored when the context is
+///   saved.
 /// - Each turn counts as a pick of the worker's. When it is time to look at what came from outside, and as soon as the global
 ///   list holds something, it is the loop's turn, also for jobs of `async` code.
-/// - Nobody needs to know of the turn: no freeze, nobody who records times or observes. The next one's block says "running"
-///   before that is looked at, as always (`inspection.h`).
+/// - No other party needs to know of the turn: there is no freeze, and nothing records times or observes. The next
+///   one's block says "running" before that is looked at, as always (`inspection.h`).
 /// - All of the thread's words are zero, those of both coroutines and the loop's: they are exchanged by doing nothing.
 /// - Neither of them is pinned to a thread, nor forbidden to suspend, nor known to a sanitizer, and the next one has begun.
 extension CoroutineCore {
@@ -22,8 +23,8 @@ extension CoroutineCore {
   @inline(__always)
   final func yieldTurn() { Self.yieldTurn(.passUnretained(self)) }
 
-  /// Counts an operation that might have waited, and costs a system call. After so many lets the others run: a connection
-  /// whose peer always has something to say must not keep its thread for ever.
+  /// Counts an operation that might have waited, and costs a system call. After a fixed number of them lets the others
+  /// run: a connection whose peer always has something to say must not keep its thread for ever.
   package final func countReadyOperation() {
     systemCalls &+= 1
     if systemCalls.isMultiple(of: Self.systemCallsPerTurn), isUnrestrained { yieldTurn() }
@@ -33,7 +34,8 @@ extension CoroutineCore {
 
   /// The same for the running coroutine.
   ///
-  /// Not inlined: whoever suspends here returns from the same calls as whoever is resumed, which the processor predicts.
+  /// Not inlined: the coroutine that suspends here returns from the same calls as the resumed one, which the processor
+  /// predicts.
   @inline(never)
   package static func yieldTurn(_ core: Unmanaged<CoroutineCore>) {
     // A function with a name, as that of a closure is one of its own in the program, too.
@@ -74,7 +76,7 @@ extension CoroutineCore {
       coroutine_thread_states_are_plain(&block.pointee.threadState, &own.pointee.threadState),
       own.pointee.state.load(ordering: .relaxed) == .ready
     else { return nil }
-    // The order of these two is what a debugger's freeze relies on. (That nobody watched before was to save time.)
+    // The order of these two is what a debugger's freeze relies on. (The earlier check for observers was to save time.)
     own.pointee.state.store(.running, ordering: .relaxed)
     guard !coroutine_turns_are_watched() else {
       own.pointee.state.store(.ready, ordering: .releasing)
