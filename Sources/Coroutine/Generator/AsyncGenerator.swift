@@ -1,4 +1,4 @@
-/// A generator whose body runs somewhere else: as a coroutine of its own, while whoever asks for an element is suspended.
+/// A generator whose body runs somewhere else: as a coroutine of its own, while its consumer is suspended.
 ///
 /// ```swift
 /// let messages = AsyncGenerator<Message>(on: DispatchQueue(label: "database")) { yield in
@@ -8,16 +8,16 @@
 /// while let message = try messages.next() { show(message) }               // in a coroutine
 /// ```
 ///
-/// The body does not run before the first `next`, and goes on when the next element is asked for: it is never ahead, so
-/// that nothing is computed in vain. It is a coroutine like any other, on the given scheduler: it may suspend, receive from
-/// channels, sleep. Its task-local values are those of whoever asks first.
+/// The body does not run before the first `next`, and goes on when a consumer asks for the next element: it is never
+/// ahead, so that it computes nothing in vain. It is a coroutine like any other, on the given scheduler: it may
+/// suspend, receive from channels, sleep. Its task-local values are those of the first consumer.
 ///
-/// Copies share one position. Several may ask at once, from any threads; each element goes to one of them, to whoever
-/// waits longest.
+/// Copies share one position. Several consumers may ask at once, from any threads; each element goes to one of them,
+/// the one that waits longest.
 ///
 /// When the last copy goes, or after `cancel()`, the body's coroutine is cancelled: its pending `yield` throws
-/// `GeneratorCancelled`, anything else that it waits for `CancellationError`, and it unwinds on its scheduler. Somebody who
-/// is cancelled while he waits gets `CancellationError`, and takes no element with him.
+/// `GeneratorCancelled`, any other wait of it `CancellationError`, and it unwinds on its scheduler. A consumer that is
+/// cancelled while it waits gets `CancellationError`, and takes no element with it.
 public struct AsyncGenerator<Element: Sendable>: AsyncSequence, Sendable {
   @usableFromInline let end: AsyncGeneratorEnd<Element>
 
@@ -26,7 +26,7 @@ public struct AsyncGenerator<Element: Sendable>: AsyncSequence, Sendable {
   /// - Parameters:
   ///   - name: of the body's coroutine, for backtraces and messages.
   ///   - stackSize: usable bytes, rounded up to pages and to 64 KiB; `nil` for the default (256 KiB).
-  ///   - body: yields. Its error comes out of `next()`; where nobody asks any more, it is reported through
+  ///   - body: yields. Its error comes out of `next()`; where no consumer asks any more, it is reported through
   ///     `CoroutineErrors.unhandled` when the last copy goes.
   public init(name: String = "", stackSize: Int? = nil, _ body: sending ((Yield) throws -> Void)?) {
     guard let body else { missingFunction() }
@@ -94,7 +94,7 @@ public struct AsyncGenerator<Element: Sendable>: AsyncSequence, Sendable {
     return elements
   }
 
-  /// The generator itself, for `for try await`: it has one position, whoever iterates.
+  /// The generator itself, for `for try await`: it has one position for all consumers.
   public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(generator: self) }
 
   /// Takes the elements for `for try await`.
@@ -117,7 +117,7 @@ public struct AsyncGenerator<Element: Sendable>: AsyncSequence, Sendable {
     }
   }
 
-  /// Ends the sequence: those who wait get `nil`, and the body unwinds on its scheduler. Callable from any thread.
+  /// Ends the sequence: waiting consumers get `nil`, and the body unwinds on its scheduler. Callable from any thread.
   public func cancel() { end.storage.cancel() }
 
   /// Waits until the body has ended, as it does some time after a `cancel()`: what it had open is closed then. At once if it
@@ -138,11 +138,11 @@ public struct AsyncGenerator<Element: Sendable>: AsyncSequence, Sendable {
   public struct Yield: Sendable {
     @usableFromInline let storage: AsyncGeneratorStorage<Element>
 
-    /// Hands an element to whoever asked for one, and suspends until the next is asked for.
+    /// Hands an element to the consumer that asked for one, and suspends until a consumer asks for the next.
     ///
-    /// - Throws: `GeneratorCancelled` when nobody wants another element: let it pass, so that the body ends.
-    ///   `CancellationError` inside a timeout, or another part of the body that is cancelled alone: an element that nobody has
-    ///   taken by then is taken back.
+    /// - Throws: `GeneratorCancelled` when no consumer wants another element: let it pass, so that the body ends.
+    ///   `CancellationError` inside a timeout, or another part of the body that is cancelled alone: an element that no
+    ///   consumer has taken by then is taken back.
     /// - Precondition: called on the body's coroutine: traps elsewhere.
     @inlinable
     @available(*, noasync, message: "a generator's body is a coroutine, not async code")
@@ -182,8 +182,8 @@ extension AsyncGenerator.Yield {
     return try other.storage.outcome()
   }
 
-  /// Yields what another asynchronous generator does, until that ends. Its body goes on where it runs; whoever else has it
-  /// may go on with it when this one ends.
+  /// Yields the elements of another asynchronous generator, until that ends. Its body goes on where it runs; another
+  /// holder of it may go on with it when this one ends.
   ///
   /// - Throws: what the other's body throws, and what a single `yield` does; `CancellationError` as its `next()`.
   @available(*, noasync, message: "a generator's body is a coroutine, not async code")
@@ -211,7 +211,7 @@ extension AsyncGenerator.Yield {
   }
 }
 
-/// What the copies of one `AsyncGenerator` share: when it goes, nobody can ask any more.
+/// What the copies of one `AsyncGenerator` share: when it goes, no consumer can ask any more.
 @usableFromInline
 final class AsyncGeneratorEnd<Element: Sendable>: Sendable {
   @usableFromInline let storage: AsyncGeneratorStorage<Element>

@@ -1,29 +1,29 @@
-/// Who asks an `AsyncGenerator`, and whether its body may go on. Pure: no lock, no switch.
+/// Which consumers ask an `AsyncGenerator`, and whether its body may go on. Pure: no lock, no switch.
 ///
 /// An element takes two steps on either side. A consumer *asks*, which lets the body go on, and then receives. The body
-/// offers an element, and then waits until somebody wants another. Between the two steps of one side the other may be
+/// offers an element, and then waits until a consumer wants another. Between the two steps of one side the other may be
 /// anywhere.
 ///
-/// Invariants: the body waits only while nobody wants an element, or the last one was not taken (`mayGoOn` is false).
-/// Nobody waits for an element while one lies there, or after the end.
+/// Invariants: the body waits only while no consumer wants an element, or the last one was not taken (`mayGoOn` is
+/// false). No consumer waits for an element while one lies there, or after the end.
 @usableFromInline
 struct AsyncGeneratorStateMachine<Element> {
   @usableFromInline typealias Node = UnsafeMutablePointer<ChannelNode<Element>>
 
-  /// Those who have asked, and do not receive yet.
+  /// The consumers that have asked, and do not receive yet.
   @usableFromInline var asking = 0
-  /// Those who wait for an element.
+  /// The consumers that wait for an element.
   @usableFromInline var consumers = WaitQueue<ChannelNode<Element>>()
-  /// An element that was offered while nobody waited.
+  /// An element that was offered while no consumer waited.
   @usableFromInline var element: Element?
   /// The body, while it waits.
   @usableFromInline var body: UnsafeMutablePointer<WaitNode>?
   @usableFromInline var hasBegun = false
-  /// The body has ended, or nobody wants its elements any more.
+  /// The body has ended, or no consumer wants its elements any more.
   @usableFromInline var isEnded = false
-  /// Nobody wants its elements any more.
+  /// No consumer wants its elements any more.
   @usableFromInline var isCancelled = false
-  /// What the body threw, until somebody is told.
+  /// What the body threw, until a consumer gets it.
   @usableFromInline var failure: (any Error)?
 
   @inlinable
@@ -38,7 +38,7 @@ struct AsyncGeneratorStateMachine<Element> {
     case wake(Waiter)
   }
 
-  /// Somebody is about to receive.
+  /// A consumer is about to receive.
   @inlinable
   mutating func ask() -> AskAction {
     asking += 1
@@ -50,7 +50,7 @@ struct AsyncGeneratorStateMachine<Element> {
     return wakeBody().map(AskAction.wake) ?? .none
   }
 
-  /// One who has asked receives into `node`. Over with nothing there: it was the end.
+  /// A consumer that has asked receives into `node`. Over with nothing there: it was the end.
   @inlinable
   mutating func receive(_ node: Node) -> Attempt {
     asking -= 1
@@ -63,18 +63,18 @@ struct AsyncGeneratorStateMachine<Element> {
     return .wait
   }
 
-  /// One who has asked does not receive.
+  /// A consumer that has asked does not receive.
   @inlinable
   mutating func stopAsking() { asking -= 1 }
 
-  /// One who waits for an element gives up.
+  /// A consumer that waits for an element gives up.
   @inlinable
   mutating func withdraw(_ node: Node) -> Attempt {
     consumers.remove(node)
     return .done
   }
 
-  /// The body has an element. Returns whom to wake.
+  /// The body has an element. Returns the consumer to wake.
   @inlinable
   mutating func offer(_ offered: Element) -> Waiter? {
     guard !isEnded else { return nil }
@@ -86,7 +86,7 @@ struct AsyncGeneratorStateMachine<Element> {
     return consumer.pointee.wait.waiter
   }
 
-  /// The body waits until somebody wants an element.
+  /// The body waits until a consumer wants an element.
   @inlinable
   mutating func awaitDemand(_ node: UnsafeMutablePointer<WaitNode>) -> Attempt {
     guard !isEnded, !mayGoOn else { return .done }
@@ -101,19 +101,19 @@ struct AsyncGeneratorStateMachine<Element> {
     return .done
   }
 
-  /// The body goes on without having been asked to. Returns the element that it offered last, if nobody has taken it:
-  /// another one is going to lie there.
+  /// The body goes on although no consumer has asked. Returns the element that it offered last, if no consumer has
+  /// taken it: another one is going to lie there.
   @inlinable
   mutating func takeBack() -> Element? { element.take() }
 
-  /// Lets the body go on, if it may. Returns whom to wake.
+  /// Lets the body go on, if it may. Returns the body's waiter, which the caller wakes.
   @inlinable
   mutating func wakeBody() -> Waiter? {
     guard mayGoOn, let node = body.take(), node.pointee.waiter.claim(node.pointee.cause) else { return nil }
     return node.pointee.waiter
   }
 
-  /// The body has ended. Returns those whose wait is over.
+  /// The body has ended. Returns the consumers whose wait is over.
   @inlinable
   mutating func bodyEnded(_ error: (any Error)?) -> ClaimedWaiters {
     if let error { failure = error }
@@ -121,8 +121,8 @@ struct AsyncGeneratorStateMachine<Element> {
     return consumers.claimAll()
   }
 
-  /// Nobody wants an element any more. Returns those whose wait is over, and the element that is lost. The body learns of it
-  /// from its coroutine's cancel.
+  /// No consumer wants an element any more. Returns the consumers whose wait is over, and the element that is lost. The
+  /// body learns of it from its coroutine's cancel.
   @inlinable
   mutating func cancel() -> (consumers: ClaimedWaiters, lost: Element?) {
     isEnded = true

@@ -116,7 +116,7 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
     lock.lock()
     if isAsking { machine.stopAsking() }
     let failure = cause == .event ? machine.takeFailure() : nil
-    // Told once, as what a body throws is.
+    // Reported once, as what a body throws is.
     let coroutine = cause == .event && !machine.isCancelled ? self.coroutine.take() : nil
     lock.unlock()
     if cause != .event { throw CancellationError() }
@@ -224,7 +224,7 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
     throw GeneratorCancelled()
   }
 
-  /// The body goes on without having been asked to: takes back what it has offered, if nobody has taken it.
+  /// The body goes on although no consumer has asked: takes back what it has offered, if no consumer has taken it.
   @usableFromInline
   func takeBack() -> CancellationError {
     // Released after the unlock: its end may run code of the user's.
@@ -233,7 +233,7 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
     return CancellationError()
   }
 
-  /// A body that goes on and on in spite of being thrown at does not keep its scheduler from everybody else.
+  /// A body that goes on and on although its `yield` throws does not keep its scheduler from the other coroutines.
   @usableFromInline
   func giveWayIfEndless(_ core: CoroutineCore) {
     throwsSinceCancel += 1

@@ -11,10 +11,10 @@
 /// }
 /// ```
 ///
-/// The body runs on a stack of its own, and only while somebody asks for an element: not before the first `next()`, and
-/// not beyond the last. It is part of its consumer's flow of control: it sees the consumer's task-local values, an access
-/// to a variable that overlaps one of the consumer's traps as it would in one function, and a suspension inside the body
-/// suspends the coroutine that called `next()`.
+/// The body runs on a stack of its own, and only while its consumer asks for an element: not before the first `next()`,
+/// and not beyond the last. It is part of its consumer's flow of control: it sees the consumer's task-local values, an
+/// access to a variable that overlaps one of the consumer's traps as it would in one function, and a suspension inside
+/// the body suspends the coroutine that called `next()`.
 ///
 /// Single pass, with reference semantics: copies share one position. Not for two threads at a time, but one generator may
 /// be moved to another thread between two elements, unless the body yields with an access to a variable open
@@ -84,9 +84,10 @@ public struct Generator<Element>: Sequence, IteratorProtocol {
 
   /// What a generator's body yields with. Valid inside the body only, as long as that runs.
   ///
-  /// What is yielded is computed when somebody asks for it, since the body does not run before.
+  /// What is yielded is computed when the consumer asks for it, since the body does not run before.
   public struct Yield {
-    /// The block's, without a mode: it says where the block is, and whose, as a generator that came later may have it now.
+    /// The block's, without a mode: it says where the block is, and which generator's, as a later generator may have it
+    /// now.
     @usableFromInline let tag: UInt
 
     @usableFromInline
@@ -98,7 +99,7 @@ public struct Generator<Element>: Sequence, IteratorProtocol {
       @inline(__always) get { ControlBlock.tagged(tag) }
     }
 
-    /// Hands an element to whoever called `next()`, and waits for the next call.
+    /// Hands an element to the caller of `next()`, and waits for the next call.
     ///
     /// - Throws: `GeneratorCancelled` when the generator was cancelled or dropped meanwhile: let it pass, so that the
     ///   body ends. It throws again at once if the body yields all the same.
@@ -118,7 +119,8 @@ public struct Generator<Element>: Sequence, IteratorProtocol {
     /// It ends with this one: a cancel unwinds it first.
     ///
     /// - Throws: what the other's body throws (which then is not reported); `GeneratorCancelled` as a single `yield` does.
-    /// - Precondition: nobody else takes elements from the other one meanwhile, nor does that consume this one: traps.
+    /// - Precondition: no other consumer takes elements from the other one meanwhile, nor does that consume this one:
+    ///   traps.
     @inlinable
     public func callAsFunction(from other: Generator<Element>) throws {
       try GeneratorStorage<Element>.yield(from: other.storage, self)
@@ -165,7 +167,7 @@ func requireCount(_ count: Int) {
 )
 extension Generator: Sendable {}
 
-/// Thrown by a generator's `yield` when nobody wants another element: the generator was cancelled, or dropped.
+/// Thrown by a generator's `yield` when no consumer wants another element: the generator was cancelled, or dropped.
 public struct GeneratorCancelled: Error, CustomStringConvertible {
   public var description: String { "the generator was cancelled: nobody wants another element" }
 

@@ -21,12 +21,12 @@ extension GeneratorCore {
     }
   }
 
-  /// The generator whose stack it is, not retained: whoever resumed it keeps it alive meanwhile.
+  /// The generator whose stack it is, not retained: its resumer keeps it alive meanwhile.
   static func owner<Result>(of block: UnsafeMutablePointer<ControlBlock>, _ use: (GeneratorCore) -> Result) -> Result {
     block.pointee.owner._withUnsafeGuaranteedRef { use(unsafeDowncast($0, to: GeneratorCore.self)) }
   }
 
-  /// Before a `yield` that is not the plain case. Whether anybody wants the element.
+  /// Before a `yield` that is not the plain case. Whether the consumer wants the element.
   static func willYield(_ tag: UInt) -> Bool {
     let block = ControlBlock.tagged(tag)
     requireRunning(block, tag)
@@ -62,8 +62,8 @@ extension GeneratorCore {
     return !block.pointee.mode.contains(.cancelled)
   }
 
-  /// A body that goes on and on in spite of being thrown at would hang whoever cancels or drops it. It is left where it is:
-  /// its stack is lost, and what its frames own.
+  /// A body that goes on and on although its `yield` throws would hang the caller that cancels or drops it. It is left
+  /// where it is: its stack is lost, and what its frames own.
   private static func giveUpIfEndless(_ block: UnsafeMutablePointer<ControlBlock>) {
     let isEndless = owner(of: block) { generator in
       generator.throwsSinceCancel += 1
@@ -77,13 +77,13 @@ extension GeneratorCore {
   }
 }
 
-/// `GeneratorCore.willYield`, for the storages: throws where nobody wants the element.
+/// `GeneratorCore.willYield`, for the storages: throws where the consumer does not want the element.
 @usableFromInline
 func generatorWillYield(_ tag: UInt) throws {
   guard GeneratorCore.willYield(tag) else { throw GeneratorCancelled() }
 }
 
-/// `GeneratorCore.didArrive`, for the storages: throws where nobody wants another element.
+/// `GeneratorCore.didArrive`, for the storages: throws where the consumer wants no other element.
 @usableFromInline
 func generatorDidArrive(_ tag: UInt) throws {
   guard GeneratorCore.didArrive(ControlBlock.tagged(tag)) else { throw GeneratorCancelled() }

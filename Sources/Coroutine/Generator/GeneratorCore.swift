@@ -23,11 +23,11 @@ class GeneratorCore {
   @usableFromInline final let bindingsPlace: Int
   /// What ended the body.
   @exclusivity(unchecked) @usableFromInline final var failure: (any Error)?
-  /// Whether somebody throws an error of the body on. Otherwise it is reported as soon as the body has thrown it.
+  /// Whether a caller throws an error of the body on. Otherwise it is reported as soon as the body has thrown it.
   @exclusivity(unchecked) final var throwsErrorsOn: Bool
   /// Whether `failure` is still to be thrown on.
   @exclusivity(unchecked) private final var isFailureOpen = false
-  /// Whether nobody has to be told of `failure`.
+  /// Whether `failure` needs no report.
   @exclusivity(unchecked) private final var isFailureKnown = true
   /// What the body has open while it is suspended.
   @exclusivity(unchecked) final var scopes = OpenScopes()
@@ -35,16 +35,17 @@ class GeneratorCore {
   @exclusivity(unchecked) private final var isFresh = true
   /// How often its `yield` has thrown since the generator was cancelled.
   @exclusivity(unchecked) final var throwsSinceCancel = 0
-  /// Whether a sanitizer was told that it may be released.
+  /// Whether a sanitizer knows that it may be released.
   @exclusivity(unchecked) private final var isWatched = false
   private let stackSize: Int?
   private let slot: Int
 
-  /// Whom its body yields from at present.
+  /// The generator that its body yields from at present.
   @exclusivity(unchecked) final var delegate: GeneratorCore?
-  /// Who yields from it at present: keeps it alive.
+  /// The generator that yields from it at present: keeps it alive.
   @exclusivity(unchecked) final var delegator: Unmanaged<GeneratorCore>?
-  /// Whose body the next element comes from: the last of its delegates, or itself. Right while nobody yields from this one.
+  /// The generator whose body the next element comes from: the last of its delegates, or itself. Right while no
+  /// generator yields from this one.
   @exclusivity(unchecked) private final var last: Unmanaged<GeneratorCore>?
 
   /// - Parameters:
@@ -79,12 +80,12 @@ class GeneratorCore {
     set { last = newValue.toOpaque() == Unmanaged.passUnretained(self).toOpaque() ? nil : newValue }
   }
 
-  /// Whether the body runs at this moment: somebody's registers are saved as its resumer's.
+  /// Whether the body runs at this moment: then its resumer's registers are saved.
   final func isRunning(_ block: UnsafeMutablePointer<ControlBlock>) -> Bool {
     SelectedBackend.isRunning(ControlBlock.link(of: block))
   }
 
-  /// The one whose pending `yield` a resume continues; `nil` if that has not begun, or has ended.
+  /// The generator whose pending `yield` a resume continues; `nil` if that has not begun, or has ended.
   @usableFromInline final var suspendedInnermost: GeneratorCore? {
     innermost._withUnsafeGuaranteedRef { $0.block == nil ? nil : $0 }
   }
@@ -108,7 +109,7 @@ class GeneratorCore {
   final func settle(_ word: UInt?) -> UInt? {
     var word = word
     while true {
-      // Until it is known who comes next: a body that calls `next()` of its own generator must not get by.
+      // Until it is known which body comes next: a body that calls `next()` of its own generator must not get by.
       plainBlock = ControlBlock.alwaysRunning
       if let word, let block = innermost._withUnsafeGuaranteedRef({ $0.didYield() }) {
         if block.pointee.mode.isEmpty {
@@ -135,9 +136,9 @@ class GeneratorCore {
     return block.pointee.mode.isDisjoint(with: [.finished, .cancelled, .delegating]) ? block : nil
   }
 
-  /// Whose body comes next, where the innermost one has left for a delegate, or one that was a delegate has ended.
+  /// The generator whose body comes next, where the innermost one has left for a delegate, or a delegate has ended.
   private final func innermostAfterThat() -> Unmanaged<GeneratorCore> {
-    // Counted: it may be nobody's when its delegator has let go of it.
+    // Counted: it may have no owner when its delegator has let go of it.
     let core = innermost.takeUnretainedValue()
     if let delegate = core.beginDelegation() { return delegate.innermost }
     core.end()
@@ -180,7 +181,7 @@ class GeneratorCore {
       return block
     } catch {
       fail(error)
-      // Last: what the body captured may end with it, and let go of this one, if somebody yields from it.
+      // Last: what the body captured may end with it, and let go of this one, if another generator yields from it.
       dropBody()
       return nil
     }
@@ -204,7 +205,7 @@ class GeneratorCore {
     if !isFailureOpen { reportFailure() }
   }
 
-  /// What ended the body, for somebody who throws it on: once.
+  /// What ended the body, for a caller that throws it on: once.
   @usableFromInline
   final func takeFailure() -> (any Error)? {
     guard isFailureOpen else { return nil }
@@ -228,7 +229,7 @@ class GeneratorCore {
     var core = self
     while let delegate = core.delegate { core = delegate }
     if let block = core.block, isRunning(block) { return mark(upTo: core) }
-    // Whoever asks the outermost one meanwhile, from a body that unwinds, is told so by that one's block.
+    // A body that unwinds and asks the outermost one meanwhile learns so from that one's block.
     let outermost = outermost
     outermost.plainBlock = ControlBlock.alwaysRunning
     while core !== self {

@@ -15,7 +15,7 @@ extension GeneratorCore {
   ///
   /// - Parameter onTop: takes the other one's elements and yields them one by one: for a body that has something open, an
   ///   access or a binding. Then the other one has to run inside of that.
-  /// - Returns: false if nobody wants elements any more.
+  /// - Returns: false if the consumer wants no elements any more.
   /// - Throws: what the body of `other` threw, or `onTop`.
   fileprivate static func delegate(
     _ tag: UInt, to other: GeneratorCore, onTop: () throws -> Void
@@ -59,7 +59,7 @@ extension GeneratorCore {
   /// Whether the body has left for a delegate, whose body has not been resumed for it yet.
   final var isDelegating: Bool { block?.pointee.mode.contains(.delegating) == true }
 
-  /// The one that yields from this one, which has ended.
+  /// The generator that yields from this one, which has ended.
   final func returnToDelegator() -> GeneratorCore {
     guard let outer = delegator?._withUnsafeGuaranteedRef({ $0 }) else { fatalError("a delegate without a delegator") }
     delegator = nil
@@ -69,7 +69,7 @@ extension GeneratorCore {
     return outer
   }
 
-  /// Cancelled by somebody else than the one that yields from it: that one goes on behind its `yield(from:)`.
+  /// Cancelled by another caller than the generator that yields from it: that one goes on behind its `yield(from:)`.
   final func leaveDelegator() {
     guard delegator != nil else { return }
     let outermost = outermost
@@ -78,7 +78,8 @@ extension GeneratorCore {
     outermost.innermost = .passUnretained(outer)
   }
 
-  /// The one that is asked for the elements: whoever yields from this one, directly or not, or itself.
+  /// The generator that the consumer asks for the elements: the one that yields from this one, directly or not, or
+  /// itself.
   final var outermost: GeneratorCore {
     var outermost = self
     while let next = outermost.delegator { outermost = next._withUnsafeGuaranteedRef { $0 } }

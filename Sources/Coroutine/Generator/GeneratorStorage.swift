@@ -71,8 +71,9 @@ class GeneratorStorage<Element>: GeneratorCore {
 
   /// Where the next element comes from, if it comes in the plain way.
   ///
-  /// Counting references takes atomic operations, and behind one the processor begins to load anew: with such elements it is
-  /// told the block before it has found it. Otherwise a loop has it in a register, see `next()`.
+  /// Counting references takes atomic operations, and behind one the processor begins to load anew. With such elements
+  /// the processor gets the block's address before it has found it. Otherwise a loop has it in a register, see
+  /// `next()`.
   @inlinable
   final var nextBlock: UnsafeMutablePointer<ControlBlock> {
     @inline(__always) get {
@@ -104,8 +105,8 @@ class GeneratorStorage<Element>: GeneratorCore {
     let same = UnsafeMutableRawPointer(left).assumingMemoryBound(to: ControlBlock.self)
     // A body that left in the plain way has no mode, and no mark.
     guard coroutine_flow_is_plain(bindingsPlace, mark ?? same.pointee.mode.rawValue) else { return settled(word) }
-    // Whoever changes the plain block while the body runs (`cancel`) sets a bit in the mode of the block that runs: then the
-    // body did not leave in the plain way.
+    // Code that changes the plain block while the body runs (`cancel`) sets a bit in the mode of the block that runs:
+    // then the body did not leave in the plain way.
     coroutine_assume(plainWord == UInt(bitPattern: same))
     return Self.element(word)
   }
@@ -149,8 +150,8 @@ class GeneratorStorage<Element>: GeneratorCore {
   static func yield(_ element: consuming Element, _ handle: Generator<Element>.Yield) throws {
     let tag = coroutine_afresh(handle.tag)
     let block = ControlBlock.tagged(tag)
-    // The serial number and the mode, both at once: any bit that differs is a reason to look. And who is not running has
-    // nobody to go back to. Nor has who runs elsewhere, while the body waits for something.
+    // The serial number and the mode, both at once: any bit that differs is a reason to look. A body that is not
+    // running has no resumer to go back to. Nor has a body that runs elsewhere, while it waits for something.
     guard _fastPath(block.pointee.tag == tag), _fastPath(SelectedBackend.isRunning(ControlBlock.link(of: block))),
       _fastPath(ControlBlock.standsNear(block))
     else {
@@ -191,8 +192,8 @@ class GeneratorStorage<Element>: GeneratorCore {
     guard isWanted else { throw GeneratorCancelled() }
   }
 
-  // A reference changes hands as one. To take its bits for it, in memory, is nothing that the optimiser has to respect: it has
-  // left out the release of an element that nobody looked at.
+  // A reference changes hands as one. The optimiser need not respect code that takes its bits for it, in memory: it has
+  // left out the release of an element that no code looked at.
   @inlinable @inline(__always)
   static func word(_ element: __owned Element) -> UInt {
     if isReference {

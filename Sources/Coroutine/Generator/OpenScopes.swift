@@ -18,11 +18,11 @@ import Glibc
 /// Anything else is a trap with a name, not a crash in the runtime's lists. Most bodies have nothing open: a few loads
 /// on the way of an element tell.
 struct OpenScopes {
-  /// Whose list the body's accesses are in, while there are some.
+  /// The flow whose list the body's accesses are in, while there are some.
   private var accessOwner: FlowIdentity?
   /// The consumer's bindings while the body runs: below whatever it adds. None where it was resumed without any.
   private var consumers = coroutine_bindings()
-  /// The body's bindings, taken off at its `yield`, and whose they were put on top of.
+  /// The body's bindings, taken off at its `yield`, and the flow whose bindings they were on top of.
   private var detached: (bindings: coroutine_bindings, below: coroutine_bindings, owner: FlowIdentity)?
 
   /// The body's bindings on their way back: put on once it runs.
@@ -108,7 +108,7 @@ struct OpenScopes {
     if !coroutine_access_set_is_empty(), Self.hasAccess(block, bodies()) { accessOwner = .current }
   }
 
-  /// The scopes of the bodies that the one on `block`'s stack runs, and of those that they run in turn: mostly none.
+  /// The scopes of the bodies that the body on `block`'s stack runs, and of those that they run in turn: mostly none.
   private static func forEach(
     in bodies: RunningBodies, onTopOf block: UnsafeMutablePointer<ControlBlock>, _ change: (inout OpenScopes) -> Void
   ) {

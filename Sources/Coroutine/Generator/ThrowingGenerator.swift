@@ -21,8 +21,8 @@ public struct ThrowingGenerator<Element> {
   ///
   /// - Parameters:
   ///   - stackSize: usable bytes, rounded up to pages and to 64 KiB; `nil` for the default (256 KiB).
-  ///   - body: yields. Its error, other than `GeneratorCancelled`, comes out of `next()`; where nobody asks any more, it
-  ///     is reported through `CoroutineErrors.unhandled` when the last copy goes.
+  ///   - body: yields. Its error, other than `GeneratorCancelled`, comes out of `next()`; where no consumer asks any
+  ///     more, it is reported through `CoroutineErrors.unhandled` when the last copy goes.
   @inlinable
   public init(stackSize: Int? = nil, _ body: @escaping (Yield) throws -> Void) {
     storage = GeneratorStorage(stackSize: stackSize, throwsErrorsOn: true, body: body)

@@ -24,8 +24,8 @@ public struct TwoWayGenerator<Input, Element, Return> {
   ///
   /// - Parameters:
   ///   - stackSize: usable bytes, rounded up to pages and to 64 KiB; `nil` for the default (256 KiB).
-  ///   - body: yields, and returns. Its error comes out of `next`; where nobody asks any more, it is reported through
-  ///     `CoroutineErrors.unhandled` when the last copy goes.
+  ///   - body: yields, and returns. Its error comes out of `next`; where no consumer asks any more, it is reported
+  ///     through `CoroutineErrors.unhandled` when the last copy goes.
   @inlinable
   public init(stackSize: Int? = nil, _ body: @escaping (Yield) throws -> Return) {
     storage = ReturningStorage(stackSize: stackSize, body: body)
@@ -77,7 +77,7 @@ public struct TwoWayGenerator<Input, Element, Return> {
       self.oneWay = oneWay
     }
 
-    /// Hands an element to whoever called `next`, and waits for the next call.
+    /// Hands an element to the caller of `next`, and waits for the next call.
     ///
     /// - Returns: the input of that call.
     /// - Throws: `GeneratorCancelled`, and has preconditions, as `Generator.Yield` does.
@@ -92,8 +92,8 @@ public struct TwoWayGenerator<Input, Element, Return> {
     ///
     /// - Throws: what the other's body throws; `GeneratorCancelled` as a single `yield` does, and where the other one was
     ///   cancelled, so that there is nothing to return.
-    /// - Precondition: the other one has not begun, or takes no input: there is none for its pending `yield`. Nobody else
-    ///   takes elements from it meanwhile, nor does it consume this one. Traps.
+    /// - Precondition: the other one has not begun, or takes no input: there is none for its pending `yield`. No other
+    ///   consumer takes elements from it meanwhile, nor does it consume this one. Traps.
     @inlinable @discardableResult
     public func callAsFunction<Result>(from other: TwoWayGenerator<Input, Element, Result>) throws -> Result {
       try TwoWayStorage<Input, Element>.yield(from: other.storage, oneWay)
