@@ -45,8 +45,8 @@ extension timespec {
 }
 
 extension Duration {
-  /// In nanoseconds, rounded up, so that no wait is too short; the longest that fits, if it is longer. A negative one, of one
-  /// who is late, is none.
+  /// In nanoseconds, rounded up, so that no wait is too short; the longest that fits, if it is longer. A negative
+  /// duration, of a late caller, is none.
   @usableFromInline
   package var nanosecondsRoundedUp: UInt64 {
     // Up to 18 seconds, as most are, by one division: `components` takes 180 instructions.

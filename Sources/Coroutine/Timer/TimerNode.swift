@@ -1,9 +1,9 @@
 import CCoroutineSystem
 
-/// One timer: when it is due, and who is told.
+/// One timer: when it is due, and its target.
 ///
-/// Lies in raw memory that does not move while it is armed: on the stack of whoever waits, or in a `TimerTarget`. Arming
-/// links it into the wheel, so that timers allocate nothing.
+/// Lies in raw memory that does not move while it is armed: on the waiter's stack, or in a `TimerTarget`. Arming links
+/// it into the wheel, so that timers allocate nothing.
 @usableFromInline
 package struct TimerNode {
   /// Guarded by the queue's lock while armed; meaningless otherwise.
@@ -18,7 +18,7 @@ package struct TimerNode {
 
   /// Nanoseconds on the clock of the service. Changed by the owner, only while the node is not armed.
   @usableFromInline package var deadline: UInt64
-  /// Who is told.
+  /// What it fires at.
   @usableFromInline package let target: Target
 
   @usableFromInline
@@ -27,13 +27,13 @@ package struct TimerNode {
     self.deadline = deadline
   }
 
-  /// Who is told that the time is up.
+  /// What a timer fires at when the time is up.
   @usableFromInline
   package enum Target {
-    /// Somebody in a wait that others may end too, so that it has to be won. The node lies in the waiter's frame, which
-    /// does not go away before the node is disarmed, or the waiter has learned that the timer won.
+    /// A waiter whose wait others may end too, so that the timer has to win it. The node lies in the waiter's frame,
+    /// which does not go away before the node is disarmed, or the waiter has learned that the timer won.
     case wait(TimedWait)
-    /// An object, kept alive by the queue from `arm` until it has been told or disarmed.
+    /// An object. The queue keeps it alive from `arm` until it has been called or disarmed.
     case object(Unmanaged<TimerTarget>)
   }
 }
@@ -46,7 +46,7 @@ package protocol TimedWaiter: AnyObject {
   static func isSuspending(_ waiter: UnsafeRawPointer) -> Bool
   /// Ends its wait, since the time is up. Whether the timer has to wake it: it was the first to.
   static func claimTimedOut(_ waiter: UnsafeRawPointer) -> Bool
-  /// Lets it go on, whose wait the timer has claimed. Not under a lock.
+  /// Wakes a waiter whose wait the timer has claimed. Not under a lock.
   static func wakeTimedOut(_ waiter: UnsafeRawPointer)
 }
 
@@ -73,10 +73,10 @@ package struct TimedWait {
   }
 }
 
-/// An object that is told when a time has come. `TimerService.arm(_:at:)` and `disarm(_:)` take it as it is.
+/// An object that is called when a time has come. `TimerService.arm(_:at:)` and `disarm(_:)` take it as it is.
 @usableFromInline
 package class TimerTarget {
-  /// Not for others: whoever has nothing but the pointer does not keep the object alive.
+  /// Not for other code: a holder of the pointer alone does not keep the object alive.
   final let node: UnsafeMutablePointer<TimerNode>
 
   @usableFromInline
@@ -90,7 +90,7 @@ package class TimerTarget {
     node.deallocate()
   }
 
-  /// When it is to be told, or was. For whoever arms it.
+  /// When it is due, or was. For its owner, which arms it.
   package final var deadline: UInt64 { node.pointee.deadline }
 
   /// The time has come. Called once for each `arm` that was not undone by `disarm`, on the timer thread: not under a lock,

@@ -1,8 +1,8 @@
 import Context
 import Glibc
 
-/// The armed timers, for all threads: the wheel and its lock. Knows neither a clock nor a thread: whoever drives it says
-/// what time it is.
+/// The armed timers, for all threads: the wheel and its lock. Knows neither a clock nor a thread: its driver says what
+/// time it is.
 ///
 /// What makes a timer on a waiter's stack safe:
 ///
@@ -11,7 +11,7 @@ import Glibc
 /// 2. When a timer is due, its node is taken out, what it says is copied, and the wait is claimed: all under the lock. The
 ///    claim is the last access to the node. So a waiter that sees `.timedOut` need not disarm; one whose wait ended
 ///    otherwise disarms, and waits for the lock to do so.
-/// 3. The waiters won are woken after the unlock. They stay suspended until then, since nobody else may wake them.
+/// 3. The waiters won are woken after the unlock. They stay suspended until then, since no other waker may wake them.
 ///
 /// A coroutine or a thread arms its timer when its wait has begun (`Parking.prepare`, or parked): of one that is still
 /// awake nothing can be claimed, and its deadline would be lost. The best place is where the state machine has said "wait":
@@ -22,12 +22,12 @@ final class TimerQueue: @unchecked Sendable {
   private let lock = Lock()
   // Unchecked: within the lock's critical sections, which nest nothing.
   @exclusivity(unchecked) private var wheel = TimerWheel()
-  /// The driver has promised to look at this time, without being told: 0 while it is about to, or busy with it.
+  /// The driver has promised to look at this time, without a ring: 0 while it is about to, or busy with it.
   @exclusivity(unchecked) private var nextLook = UInt64.max
 
   init() {}
 
-  /// For that of the process: its timers are in a child as they were, though nobody drives them there.
+  /// For the queue of the process: its timers are in a child as they were, though no thread drives them there.
   func keepWholeInChildren() { lock.keepFreeInChildren() }
 
   /// How many timers one critical section may touch: some microseconds, since each may be a cache miss.
@@ -35,7 +35,7 @@ final class TimerQueue: @unchecked Sendable {
 
   /// Arms a timer that is not armed. Constant time.
   ///
-  /// - Returns: whether the driver must be told, after which it looks at once: it would look too late by itself.
+  /// - Returns: whether the caller must ring the driver, which then looks at once: it would look too late by itself.
   func arm(_ node: UnsafeMutablePointer<TimerNode>) -> Bool {
     // An object may lose its last owner while its timer is being fired: the queue's own reference keeps that apart.
     if case .object(let target) = node.pointee.target { _ = target.retain() }
@@ -49,8 +49,8 @@ final class TimerQueue: @unchecked Sendable {
 
   /// Disarms a timer. Constant time.
   ///
-  /// - Returns: whether it was still armed: then nobody is told. Otherwise it has fired, or is about to on another thread;
-  ///   in any case its memory is not touched any more.
+  /// - Returns: whether it was still armed: then it does not fire. Otherwise it has fired, or is about to on another
+  ///   thread; in any case its memory is not touched any more.
   func disarm(_ node: UnsafeMutablePointer<TimerNode>) -> Bool {
     let target = node.pointee.target
     lock.lock()
@@ -60,7 +60,7 @@ final class TimerQueue: @unchecked Sendable {
     return wasArmed
   }
 
-  /// Tells everybody whose time has come by `now`. Only one thread at a time.
+  /// Fires all timers whose time has come by `now`. Only one thread at a time.
   ///
   /// - Returns: when to call again, unless `arm` asks for it earlier; `nil`: nothing is armed. It may be before the
   ///   earliest deadline, if timers were disarmed; then nothing will fire, and the next answer is a better one.
@@ -86,7 +86,7 @@ final class TimerQueue: @unchecked Sendable {
 
   private enum Progress { case upToDate, unfinished, suspending }
 
-  /// Under the lock: takes out a batch of those to be told.
+  /// Under the lock: takes out a batch of targets to fire at.
   private func takeExpired(
     at now: UInt64, into fired: UnsafeMutableBufferPointer<TimerNode.Target>, _ count: inout Int
   ) -> Progress {
@@ -133,7 +133,7 @@ extension TimerNode.Target {
     return wait.isSuspending
   }
 
-  /// Under the lock: whether somebody has to be told. If not, whoever the timer belongs to may be gone after this.
+  /// Under the lock: whether the timer has to fire. If not, the timer's owner may be gone after this.
   fileprivate func claim() -> Bool {
     switch self {
     case .wait(let wait): wait.claim()

@@ -2,13 +2,14 @@ import Synchronization
 
 /// Where sleeping and deadlines come from: timers, and the time that they go by.
 ///
-/// `shared` goes by the kernel's clock. A service that `init(startingAt:)` makes has a time of its own, which stands still
-/// until somebody advances it: what tests use.
+/// `shared` goes by the kernel's clock. A service that `init(startingAt:)` makes has a time of its own, which stands
+/// still until its owner advances it: what tests use.
 ///
 /// Deadlines are nanoseconds on the service's clock; that of `shared` is CLOCK_MONOTONIC, Swift's `SuspendingClock`.
 ///
-/// Whoever asks `shared` inside of `withVirtualTime` asks that service instead: what tests with a clock of their own use.
-/// A program without such a test has one flag for it, which is looked at where the service has to know its clock anyway.
+/// Code that asks `shared` inside of `withVirtualTime` asks that service instead: what tests with a clock of their own
+/// use. A program without such a test has one flag for it, which is looked at where the service has to know its clock
+/// anyway.
 @usableFromInline
 package final class TimerService: Sendable {
   /// The timers of the process. Its thread starts with the first timer.
@@ -30,7 +31,7 @@ package final class TimerService: Sendable {
 
   private final class ManualTime: Sendable {
     let now: Atomic<UInt64>
-    /// Told of each timer that is armed.
+    /// Called for each timer that is armed.
     let whenArmed: @Sendable () -> Void
     init(_ now: UInt64, _ whenArmed: @escaping @Sendable () -> Void) {
       self.now = Atomic(now)
@@ -96,7 +97,7 @@ extension TimerService {
   private func armUnusually(_ node: UnsafeMutablePointer<TimerNode>) {
     switch driver {
     case .manual(let time):
-      // It is disarmed by whoever armed it, here or, through `shared`, where this stands for that.
+      // The owner that armed it disarms it, here or, through `shared`, where this stands for that.
       node.pointee.elsewhere = .passUnretained(self)
       _ = queue.arm(node)
       time.whenArmed()
@@ -122,14 +123,15 @@ extension TimerService {
     return elsewhere._withUnsafeGuaranteedRef { $0.queue.disarm(node) }
   }
 
-  /// Has the object told at `deadline`, and keeps it alive until then. It must not be armed already.
+  /// Has the object called at `deadline`, and keeps it alive until then. It must not be armed already.
   package func arm(_ target: TimerTarget, at deadline: UInt64) {
     target.node.pointee.deadline = deadline
     // The pointer alone would not keep it alive until the queue does.
     withExtendedLifetime(target) { arm(target.node) }
   }
 
-  /// Has the object not told, and lets go of it. `false`: it was told, is being told on another thread, or never armed.
+  /// Disarms the object's timer, and lets go of it. `false`: it was called, is being called on another thread, or was
+  /// never armed.
   @discardableResult
   package func disarm(_ target: TimerTarget) -> Bool {
     withExtendedLifetime(target) { disarm(target.node) }
@@ -195,10 +197,10 @@ extension TimerService {
     return substitute.deadline(after: clock.now.duration(to: instant))
   }
 
-  /// Moves the time of a service that `init(startingAt:)` made, never back, and tells everybody whose time has come, on
-  /// the calling thread, in the order of their deadlines. Only one thread at a time.
+  /// Moves the time of a service that `init(startingAt:)` made, never back, and fires all timers whose time has come,
+  /// on the calling thread, in the order of their deadlines. Only one thread at a time.
   ///
-  /// To let those who are told see the time of their own deadline, advance to `nextDeadline` again and again.
+  /// To let each of them see the time of its own deadline, advance to `nextDeadline` again and again.
   ///
   /// - Returns: when something may be due next: see `nextDeadline`.
   @discardableResult

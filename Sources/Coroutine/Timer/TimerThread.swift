@@ -10,7 +10,7 @@ import Synchronization
 /// is disarmed does not ring it: it wakes once for nothing, at the time of that timer.
 final class TimerThread: Sendable {
   private let queue: TimerQueue
-  /// 1: somebody rang, so look before going to sleep. The futex that the thread sleeps on.
+  /// 1: a caller rang, so look before going to sleep. The futex that the thread sleeps on.
   private let rung = Atomic<UInt32>(0)
   private let hasStarted = Atomic<Bool>(false)
   /// `Fork.count` when it did.
@@ -20,9 +20,9 @@ final class TimerThread: Sendable {
     self.queue = queue
   }
 
-  /// Makes the thread look at the queue at once. For whoever armed a timer, when `TimerQueue.arm` says so.
+  /// Makes the thread look at the queue at once. For a thread that armed a timer, when `TimerQueue.arm` says so.
   func ring() {
-    // The queue asks for a ring only when nobody else's is still to be answered, so the first one is alone.
+    // The queue asks for a ring only when no other ring is still to be answered, so the first one is alone.
     guard hasStarted.load(ordering: .relaxed) || hasStarted.exchange(true, ordering: .relaxed) else { return start() }
     rung.store(1, ordering: .releasing)
     Futex.wake(1, on: rung)

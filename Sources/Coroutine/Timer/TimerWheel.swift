@@ -155,8 +155,8 @@ extension TimerWheel {
     origin = instant
   }
 
-  /// Timers of very many have left the caches since they were armed, as have those who wait for them: they are fetched while
-  /// those before are seen to.
+  /// Where there are very many timers, they and their waiters have left the caches since they were armed. They are
+  /// fetched while the timers before them are handled.
   @inline(__always)
   private func prefetch(after node: Node) {
     guard let next = node.pointee.next else { return }
