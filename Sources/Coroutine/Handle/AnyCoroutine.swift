@@ -6,8 +6,8 @@
 /// for job in jobs { try job.join() }
 /// ```
 ///
-/// Two are equal, and equally hashed, if they stand for the same coroutine. One is three words, and holds on to what its
-/// coroutine has left, as `Coroutine` does: an error that nobody gets is reported when the last handle is gone.
+/// Two are equal, and equally hashed, if they stand for the same coroutine. One is three words, and keeps what its
+/// coroutine has left, as `Coroutine` does: an error that no caller gets is reported when the last handle is gone.
 public struct AnyCoroutine: Sendable {
   private let core: CoroutineCore
   private let owner: (any CoroutineOwner)?
@@ -62,7 +62,7 @@ extension AnyCoroutine {
   /// Waits for the end, whatever it is. Suspends the calling coroutine. An error counts as seen.
   ///
   /// - Throws: `CancellationError` if the caller is cancelled while it waits.
-  /// - Precondition: called inside a coroutine, but not the one that is waited for: traps.
+  /// - Precondition: called inside a coroutine, but not inside this one: traps.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func join() throws {
     try core.waitForEnd().check()

@@ -14,8 +14,8 @@ import CCoroutine
 /// print(try await sum.get())
 /// ```
 ///
-/// It mirrors `Task`: it starts by itself, it runs to its end even if nobody keeps the handle, and `get()` waits for its
-/// result. An error that the body throws comes out of `get()`; one that nobody gets is reported once, through
+/// It mirrors `Task`: it starts by itself, it runs to its end even without a handle, and `get()` waits for its result.
+/// An error that the body throws comes out of `get()`; one that no caller gets is reported once, through
 /// `CoroutineErrors.unhandled`, when the last handle is gone.
 ///
 /// What belongs to a coroutine goes with it from thread to thread: its task-local values (it inherits its creator's) and
@@ -69,10 +69,10 @@ public struct Coroutine<Success: Sendable, Failure: Error>: Sendable {
 
   /// Starts a coroutine on a scheduler: a `DispatchQueue`, `.pool`, one of your own.
   ///
-  /// The other parameters are those of `init(name:stackSize:_:)`. A function of the main actor, or of another global actor, is
-  /// refused by the compiler: it would run beside its actor. Give one of the main actor without a scheduler: it runs on the
-  /// main queue by itself. A method of an `actor`, inside of that actor, is not refused, since Swift 6.3 takes it for a
-  /// function of nobody: it would run beside it.
+  /// The other parameters are those of `init(name:stackSize:_:)`. The compiler refuses a function of the main actor, or
+  /// of another global actor: it would run beside its actor. Give one of the main actor without a scheduler: it runs on
+  /// the main queue by itself. The compiler does not refuse a method of an `actor`, inside of that actor, since Swift
+  /// 6.3 takes it for a function of no actor: it would run beside it.
   @discardableResult
   @inlinable
   public init(
@@ -100,8 +100,8 @@ public struct Coroutine<Success: Sendable, Failure: Error>: Sendable {
 }
 
 extension Coroutine where Success == Never, Failure == Never {
-  /// Starts a coroutine that has nothing of its creator: neither its scheduler, its task-local values nor its priority. It runs
-  /// on the pool, or on `scheduler`, and nobody waits for it unless they call `get()`.
+  /// Starts a coroutine that has nothing of its creator: neither its scheduler, its task-local values nor its priority.
+  /// It runs on the pool, or on `scheduler`, and only callers of `get()` wait for it.
   ///
   /// The exception, to be spelled out: `withScope` has coroutines that end with what they are for.
   @discardableResult

@@ -11,8 +11,8 @@ public struct CoroutineCounters: Equatable, Sendable {
 }
 
 extension Coroutine where Success == Never, Failure == Never {
-  /// What has happened until now. Callable from any thread; three loads. They are counted where nobody is in a hurry, or
-  /// needed anyway: nothing has to be switched on.
+  /// What has happened until now. Callable from any thread; three loads. They are counted where it costs no hot path
+  /// anything, or are needed anyway: there is nothing to switch on.
   public static var counters: CoroutineCounters {
     CoroutineCounters(
       createdCoroutines: Int(CoroutineCore.newestID),

@@ -13,12 +13,12 @@ extension Coroutine {
   /// }
   /// ```
   ///
-  /// Inside a body that you write, `defer` does the same, sees the body's variables, and is done before `get()` returns.
-  /// This is for whoever only has the coroutine.
+  /// Inside a body that you write, `defer` does the same, sees the body's variables, and is done before `get()`
+  /// returns. This is for holders of the coroutine alone.
   ///
-  /// It runs where the coroutine does, or, given code of the main actor, on the main queue; as a coroutine of its own, so
-  /// that it may wait. Those given first run first. `get()` does not wait for them, and the body's error stays with `get()`;
-  /// where nobody calls that, it is reported through `CoroutineErrors.unhandled`, as without them.
+  /// It runs where the coroutine does, or, given code of the main actor, on the main queue; as a coroutine of its own,
+  /// so that it may wait. Those given first run first. `get()` does not wait for them, and the body's error stays with
+  /// `get()`; without a call of that, it is reported through `CoroutineErrors.unhandled`, as without them.
   ///
   /// - Parameter cleanup: what to do. An error that it throws is reported through `CoroutineErrors.unhandled`.
   /// - Returns: the same coroutine.
@@ -36,7 +36,7 @@ extension Coroutine {
   ) {
     let scheduler = body.isolation.map { .inherited(isolatedTo: $0) } ?? storage.home
     let work = CoroutineStorage.create(on: scheduler, name: name, stackSize: nil, body: withoutIsolation(body))
-    // It does not look at how it ended: an error that nobody asks for is still one that nobody has handled.
+    // It does not look at how it ended: an error that no caller asks for is still one that no caller has handled.
     if !storage.tellOfEnd(EndListener(starting: work)) { work.schedule() }
   }
 }

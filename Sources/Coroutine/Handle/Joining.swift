@@ -5,7 +5,7 @@ extension Coroutine {
   ///
   /// - Throws: what the body threw; `StackError` if it never got a stack; `CancellationError` if it was cancelled before
   ///   it began, or the caller is cancelled while it waits.
-  /// - Precondition: called inside a coroutine, and not the one that is waited for (it would wait for ever): traps.
+  /// - Precondition: called inside a coroutine, but not inside this one (it would wait for ever): traps.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func get() throws -> Success {

@@ -1,6 +1,6 @@
 /// When a coroutine starts, and what a cancel means before it begins: `Coroutine.init(start:name:stackSize:_:)`.
 public enum CoroutineStart: Sendable {
-  /// When somebody wants it: by `start()`, or by waiting for its end. It never runs if nobody does, and goes with its last
+  /// On demand: by `start()`, or when a joiner waits for its end. It never runs without that, and goes with its last
   /// handle.
   case lazy
   /// At once, as any other; and its body begins even if it was cancelled before that. Then the first operation in it that
@@ -15,7 +15,7 @@ extension Coroutine {
   /// ```swift
   /// let index = Coroutine(start: .lazy) { try buildIndex() }
   /// // …
-  /// let hits = try index.get().hits(for: word)        // starts it, if nobody has before
+  /// let hits = try index.get().hits(for: word)        // starts it, if no caller has before
   /// ```
   ///
   /// The other parameters are those of `init(name:stackSize:_:)`.
@@ -56,7 +56,7 @@ extension Coroutine {
     }
   }
 
-  /// Starts a coroutine that was created with `.lazy`, if nobody has before. Callable from any thread.
+  /// Starts a coroutine that was created with `.lazy`, if no caller has before. Callable from any thread.
   ///
   /// - Returns: whether this call started it.
   @discardableResult

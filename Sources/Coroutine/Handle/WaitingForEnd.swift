@@ -3,7 +3,7 @@ import Context
 
 /// Waiting for a coroutine's end, behind `Joining.swift`.
 extension CoroutineCore {
-  /// `completion.join` of somebody who wants the result. Under the lock.
+  /// `completion.join` for a joiner that wants the result. Under the lock.
   private final func join(_ node: UnsafeMutablePointer<WaitNode>) -> Attempt {
     resultIsTaken()
     return completion.join(node)
@@ -15,14 +15,14 @@ extension CoroutineCore {
     if isHeldOnDemand { startHeld() }
   }
 
-  /// Tells `listener`, who looks at the result, of the end, once; false if it has come already.
+  /// Calls `listener`, which looks at the result, at the end, once; false if the end has come already.
   final func join(_ listener: WaitListener) -> Bool {
     startOnDemand()
     resultIsTaken()
     return tellOfEnd(listener)
   }
 
-  /// The same for one to whom the result is nothing.
+  /// The same for a listener that ignores the result.
   final func tellOfEnd(_ listener: WaitListener) -> Bool {
     lock.withLock {
       guard case .wait = completion.join(listener.node) else { return false }
@@ -31,7 +31,7 @@ extension CoroutineCore {
     }
   }
 
-  /// Does not tell `listener` any more, if it is not being told this moment.
+  /// Does not call `listener` any more, if it is not being called this moment.
   final func leave(_ listener: WaitListener) {
     lock.lock()
     let wasQueued = completion.leave(listener.node)
@@ -39,23 +39,25 @@ extension CoroutineCore {
     if wasQueued { listener.leave() }
   }
 
-  /// Runs this coroutine at once, if `joiner`, who is about to wait for its end, would be suspended for nothing else: in a
-  /// serial pool, where nobody but this one is ready. It may suspend before its end, and be waited for then.
+  /// Runs this coroutine at once, if `joiner`, which is about to wait for its end, would be suspended for nothing else:
+  /// in a serial pool, where no coroutine but this one is ready. It may suspend before its end; then the joiner waits
+  /// for it.
   ///
-  /// For both it is as if this one had been run next and the joiner after it: in two switches instead of four, and past the
-  /// line. Not in a larger pool: there a joiner that is cancelled goes on, though the one that it waits for keeps its thread.
-  /// Not by a joiner that must not wait: it would depend on luck whether it does. Nor by one that a timer is going to
-  /// cancel, should this one wait pinned to the thread; nor by one with a small stack, on which this one's would be fetched
-  /// and given back; nor where somebody takes notes of who waits.
+  /// For both it is as if this one had been run next and the joiner after it: in two switches instead of four, and past
+  /// the line. Not in a larger pool: there a joiner that is cancelled goes on, though the coroutine that it waits for
+  /// keeps its thread. Not by a joiner that must not wait: it would depend on luck whether it does. Nor by a joiner
+  /// that a timer is going to cancel, should this one wait pinned to the thread; nor by one with a small stack, on
+  /// which this one's would be fetched and given back; nor where an observer takes notes of the waiters.
   @inline(__always)
   private final func runAhead(of joiner: CoroutineCore) {
     guard let pool = joiner.pool, joiner.hasStackOfDefaultSize, joiner.isUnrestrained,
       !joiner.isInterrupted, !joiner.isTimedItself, !coroutine_is_inside_task(), !coroutine_notes_are_taken(),
       PoolWorker.takeOnlyOne(self, ofPoolAt: pool)
     else { return }
-    // Not as nested: should it wait pinned to this thread, the pool goes on with another one, as whoever runs this knows.
+    // Not as nested: should it wait pinned to this thread, the pool goes on with another one, as this one's runner
+    // knows.
     run(isNested: false, isOnTop: true)
-    // Whom it has made ready would have come before the joiner.
+    // Those that it has made ready would have come before the joiner.
     if PoolWorker.isSerialAndBusy(ofPoolAt: pool) { joiner.yieldTurn() }
   }
 
@@ -64,7 +66,7 @@ extension CoroutineCore {
   final func waitForEnd(until deadline: UInt64 = WaitDeadline.never) -> WakeCause {
     let core = CoroutineCore.runningUncounted(for: "Coroutine.get()")
     if deadline == WaitDeadline.never, !isFinished { core._withUnsafeGuaranteedRef { runAhead(of: $0) } }
-    // Without the lock, and without a node, as nobody has to be told.
+    // Without the lock, and without a node, as there is no waiter to wake.
     if isFinished, !core._withUnsafeGuaranteedRef({ $0.isHeldUp }) {
       resultIsTaken()
       return .event
