@@ -23,7 +23,7 @@ public func withCancellationHandler<Result, Failure: Error>(
   return try operation()
 }
 
-/// Runs `operation` as if nobody had cancelled the coroutine: for cleanup that has to wait.
+/// Runs `operation` as if the coroutine had not been cancelled: for cleanup that has to wait.
 ///
 /// ```swift
 /// defer {

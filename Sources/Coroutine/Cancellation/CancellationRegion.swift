@@ -35,7 +35,7 @@ package final class CancellationRegion: @unchecked Sendable {
   fileprivate var reason: (any Error)?
   /// What was thrown inside instead of `CancellationError`. Of the code that runs in it.
   fileprivate(set) var cause: (any Error)?
-  /// Told why when a cancellation reaches the region, once.
+  /// Called with the reason when a cancellation reaches the region, once.
   fileprivate var onCancel: Handler?
 
   package typealias Handler = @Sendable (any Error) -> Void
@@ -43,7 +43,7 @@ package final class CancellationRegion: @unchecked Sendable {
   /// Opens a region of the running coroutine `core`, innermost of all.
   ///
   /// - Parameters:
-  ///   - isTimed: whether a timer is going to cancel it: then whoever waits inside is in no deadlock.
+  ///   - isTimed: whether a timer is going to cancel it: then a waiter inside is in no deadlock.
   ///   - onCancel: runs at most once, on the thread that cancels, not under a lock; at once if what runs here is
   ///     cancelled already; if it is while the body of a generator that has it open does not run, when that goes on.
   package init(of core: CoroutineCore, isShield: Bool = false, isTimed: Bool = false, onCancel: Handler? = nil) {
@@ -90,7 +90,7 @@ package final class CancellationRegion: @unchecked Sendable {
       fatalError("a region was closed twice")
     }
     withExtendedLifetime(handler) {}
-    // Nobody writes it any more.
+    // No thread writes it any more.
     return reason
   }
 
@@ -201,7 +201,7 @@ extension CoroutineCore {
     let reason = reason ?? CancellationError()
     cancellationReason = reason
     interrupt(downTo: nil, reason)
-    // One that nobody has started would never end.
+    // A coroutine that no caller has started would never end.
     startHeld(.outOfTurn)
   }
 
@@ -271,7 +271,7 @@ extension CoroutineCore {
     }
   }
 
-  /// The same on the coroutine itself: without the lock where nothing is around it, since nobody else opens a region.
+  /// The same on the coroutine itself: without the lock where nothing is around it, since no other code opens a region.
   final var isTimedItself: Bool { regions != nil && isTimed }
 
   /// Whether the coroutine as a whole was cancelled before it ended.

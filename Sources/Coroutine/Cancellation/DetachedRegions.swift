@@ -1,7 +1,7 @@
 import Context
 
-/// The cancellation regions that a generator's body has open at its `yield`, while it is suspended there: off the list of
-/// the consumer, whom they do not concern.
+/// The cancellation regions that a generator's body has open at its `yield`, while it is suspended there: off the list
+/// of the consumer, which they do not concern.
 ///
 /// What happens meanwhile:
 /// - A timeout fires, or a scope's child fails: the region is cancelled, the handlers inside of it run at once, and the
@@ -9,8 +9,8 @@ import Context
 /// - The consumer is cancelled, or a region that it has open: this reaches the body when it goes on and still is inside
 ///   of that.
 ///
-/// They come back on top of what the code that resumes the body has open then, on whichever coroutine. A body that is
-/// resumed outside of coroutines is not cancelled by anybody: they stay here, and are closed here.
+/// They come back on top of what the code that resumes the body has open then, on whichever coroutine. No canceller
+/// reaches a body that is resumed outside of coroutines: they stay here, and are closed here.
 // Unchecked: the lock guards the list, as it does the regions in it.
 final class DetachedRegions: @unchecked Sendable {
   /// Taken after a coroutine's `cancellationLock`, where both are.

@@ -1,10 +1,10 @@
 import CCoroutine
 import Context
 
-/// The generators' bodies that run at this moment, one on top of the other: first the one that calls, then the one that
-/// has asked that one for an element, up to the code that is no generator's. Their blocks.
+/// The generators' bodies that run at this moment, one on top of the other: first the body that calls, then its
+/// consumer, and so on up to the code that is no generator's. Their blocks.
 ///
-/// Ends where it comes to a stack of somebody else's. Some ten nanoseconds each, but for one that was known.
+/// Ends where it comes to a stack that is no generator's. Some ten nanoseconds each, but for one that was known.
 struct RunningBodies: Sequence, IteratorProtocol {
   /// On the next one's stack; `nil` after the last.
   private var place: UInt?
@@ -13,7 +13,7 @@ struct RunningBodies: Sequence, IteratorProtocol {
   /// The running coroutine's own stack, where they end; `nil` without one.
   private let end = CoroutineCore.currentUncounted?._withUnsafeGuaranteedRef { $0.block?.pointee.stack }
 
-  /// - Parameter block: the one that calls, most likely.
+  /// - Parameter block: the block of the body that calls, most likely.
   init(on block: UnsafeMutablePointer<ControlBlock>? = nil) {
     place = UInt(bitPattern: coroutine_frame_address())
     guess = block
@@ -43,7 +43,7 @@ struct RunningBodies: Sequence, IteratorProtocol {
   /// A region was opened in the body that runs, or was put back: each of the bodies has it open at its next `yield`, if it
   /// is not closed before.
   ///
-  /// - Parameter block: the one that calls, if that is known.
+  /// - Parameter block: the block of the body that calls, if that is known.
   static func noteRegions(on block: UnsafeMutablePointer<ControlBlock>? = nil) {
     for block in RunningBodies(on: block) { block.pointee.mode.insert(.regionOpen) }
   }
