@@ -20,7 +20,7 @@ void *coroutine_observation_enter(void) {
   is_inside = true;
   if (own_place == 0) own_place = __atomic_fetch_add(&next_place, 1, __ATOMIC_RELAXED) % places + 1;
   uint32_t *calls = &calls_in_progress[own_place - 1].calls;
-  // Before the list is read: either that is the new one, or who waits sees this.
+  // Before the list is read: either that is the new one, or the waiting thread sees this.
   __atomic_fetch_add(calls, 1, __ATOMIC_SEQ_CST);
   return calls;
 }

@@ -27,8 +27,9 @@ extern void __tsan_ignore_thread_end(void) WEAK;
 // A switch orders what came before it with what comes after it on the other fiber: one thread does both.
 enum { tsan_switch_synchronizes = 0 };
 
-// What the frames of a suspended coroutine own is no leak, but a search for leaks looks at the stacks of threads only, so
-// it is told of the others: of their upper ends, since it reads every page, whether the stack has come that far or not.
+// What the frames of a suspended coroutine own is no leak, but a search for leaks looks at the stacks of threads only,
+// so it gets the other stacks from here. It gets their upper ends alone, since it reads every page, whether the stack
+// has come that far or not.
 static inline size_t leak_root_size(size_t size) {
   enum { most = 64 << 10 };
   return size < most ? size : most;

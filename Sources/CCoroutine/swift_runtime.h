@@ -10,7 +10,7 @@
 // Whether a word is known, by its offset or by its place.
 #define COROUTINE_KNOWS_WORD(at, word) ((at)->word != 0 || (at)->word##_place.module != 0)
 
-// Runs `body` if nobody has; `token` was zero before. For the variables that are initialised at their first use.
+// Runs `body` if no thread has; `token` was zero before. For the variables that are initialised at their first use.
 extern void swift_once(void *token, void (*body)(void *context), void *context);
 
 // The compiler's scratch space for an access, on the stack of the function that makes it: the node of a list, newest

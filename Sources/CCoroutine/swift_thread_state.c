@@ -189,7 +189,8 @@ static void check_bindings(struct swift_thread_state *words, bool enters) {
   }
 }
 
-// Exceptions of C++. The place is asked for anew each time: that is a call, and only those who handle an exception make it.
+// Exceptions of C++. The place is asked for anew each time: that is a call, and only code that handles an exception
+// makes it.
 
 uintptr_t coroutine_exceptions_exchange(struct swift_thread_state *words) {
   struct exceptions *thread = coroutine_exceptions_of_thread();
@@ -279,7 +280,7 @@ static uintptr_t latest_binding_by_runtime(void) {
 }
 
 // Looks for the head of a task's bindings in the task that runs here. While a binding is in force, the head is the one
-// word that points to it. Where the binding lies is for the runtime to say, so nothing unknown is dereferenced.
+// word that points to it. The runtime says where the binding lies, so nothing unknown is dereferenced.
 static ptrdiff_t find_task_head(const uintptr_t *task) {
   uintptr_t before[TASK_WORDS];
   for (int i = 0; i < TASK_WORDS; i++) before[i] = __atomic_load_n(&task[i], __ATOMIC_RELAXED);
@@ -356,7 +357,7 @@ void coroutine_bindings_store(struct coroutine_bindings bindings) {
   if (bindings.storage != 0) *(uintptr_t *)bindings.storage = bindings.head;
 }
 
-// The key of the first binding in a coroutine's storage, which nobody looks up. The runtime frees a storage with its
+// The key of the first binding in a coroutine's storage, which no code looks up. The runtime frees a storage with its
 // last binding. Where the last one's value binds and unbinds something in its `deinit`, that frees the storage while
 // the outer pop still uses it: it reads freed memory and, where that reads zero, frees it again. With this one at the
 // end, no value with a `deinit` is ever the last.

@@ -1,8 +1,9 @@
-// Who is inside of the initialiser of a variable that is initialised at its first use.
+// Whether a coroutine is inside of the initialiser of a variable that is initialised at its first use.
 //
-// Swift's runtime runs it with a lock that belongs to the thread. A coroutine that suspends there keeps that, and whoever uses
-// the variable on the same thread meanwhile waits for ever, at full speed. The return address in an initialiser's frame tells:
-// the runtime calls all of them in one place, which one of our own finds out.
+// Swift's runtime runs it with a lock that belongs to the thread. A coroutine that suspends there keeps that lock, and
+// code that uses the variable on the same thread meanwhile waits for ever, at full speed. The return address in an
+// initialiser's frame identifies it: the runtime calls all of them in one place, which an initialiser of our own finds
+// out.
 #include <pthread.h>
 
 #include "swift_runtime.h"

@@ -1,4 +1,5 @@
-// Where the coroutines of a process lie, for those who look at it from outside: another process, a core file's reader, gdb.
+// Where the coroutines of a process lie, for debuggers that look at it from outside: another process, a core file's
+// reader, gdb.
 //
 // They need no symbols and no debug information. An ELF note, which `strip` leaves and which lies in memory as in the
 // file, leads to one structure of numbers: addresses of what all coroutines can be found from, and offsets of what is to
@@ -7,8 +8,8 @@
 //     note: owner "Coroutine", type 1; 8 bytes: the structure's address less their own
 //
 // The structure is 64-bit numbers only, but for its head, in the order below. `Tools/gdb/coroutines.py` lists the same
-// names in the same order. Whoever changes anything here, or what the numbers stand for, or the texts that a reader makes
-// of them (`WaitText`, `WaitOperation`), raises the version: a reader of another version refuses to guess.
+// names in the same order. A change of anything here, or of what the numbers stand for, or of the texts that a reader
+// makes of them (`WaitText`, `WaitOperation`), raises the version: a reader of another version refuses to guess.
 #pragma once
 
 #include <stdint.h>
@@ -50,7 +51,7 @@ struct coroutine_debug_layout {
   uint64_t context_base;      // ~0: not saved
 
   // A control block: at the upper end of its stack, less color * `block_color`, less its size, at a multiple of 64. A
-  // link of two contexts comes first: its own, and that of whoever resumed it.
+  // link of two contexts comes first: its own, and its resumer's.
   uint64_t block_size;
   uint64_t block_color;
   uint64_t block_serial;
@@ -72,7 +73,7 @@ struct coroutine_debug_layout {
   uint64_t subject_object, subject_cases;
   uint64_t scope_name, scope_owner;
 
-  // A reference to a scheduler: an object's address, of which kind is told by the bits of the mask. Two are whole words.
+  // A reference to a scheduler: an object's address. The bits of the mask say of which kind. Two are whole words.
   uint64_t scheduler_mask, scheduler_pool, scheduler_queue, scheduler_other;
   uint64_t scheduler_shared_pool, scheduler_none;
   uint64_t thread_pool_core, queue_label, other_object;

@@ -1,9 +1,9 @@
 // What the runtime is asked to do beside its work. By one word, which is 0 most of the time, so that a coroutine's turn
-// tests it once when it begins and once when it ends, whatever there is to ask for; and so that whoever has seen one
-// event of a coroutine sees the next, on whichever thread: a word is never seen as it was before.
+// tests it once when it begins and once when it ends, for all requests. One word also means that an observer that has
+// seen one event of a coroutine sees the next, on whichever thread: a word is never seen as it was before.
 //
-// The freeze: how a debugger of coroutines keeps the suspended ones suspended while it reads their stacks. Whoever
-// resumes a coroutine stores "running" in its block and *then* reads the word; the debugger sets the bit and *then* reads
+// The freeze: how a debugger of coroutines keeps the suspended ones suspended while it reads their stacks. The resumer
+// of a coroutine stores "running" in its block and *then* reads the word; the debugger sets the bit and *then* reads
 // the states. One of the two sees the other. The resumer's side must cost nothing, so it has no fence, only an order of
 // two instructions; the debugger's side makes up for it with membarrier(2), which runs a fence on every thread of the
 // process. Swift's `Freeze` does that part.
@@ -14,17 +14,17 @@
 #include <stdint.h>
 
 enum coroutine_request {
-  // Nobody may resume a coroutine.
+  // No thread may resume a coroutine.
   COROUTINE_REQUEST_FREEZE = 1,
   // Coroutines are to note when they suspended or became ready.
   COROUTINE_REQUEST_TIMES = 2,
-  // Observers are to be told what happens: Swift's `CoroutineObservation`.
+  // Observers are to be called with what happens: Swift's `CoroutineObservation`.
   COROUTINE_REQUEST_EVENTS = 4,
-  // New coroutines are to note who creates them: `coroutine_creation_backtracer` tells.
+  // New coroutines are to note their creators: `coroutine_creation_backtracer` finds them.
   COROUTINE_REQUEST_CREATORS = 8,
 };
 
-// Also what those who must not resume now sleep on: a futex.
+// Also what threads that must not resume now sleep on: a futex.
 extern uint32_t coroutine_requests;
 
 static inline void coroutine_request(enum coroutine_request request, bool on) {
@@ -110,14 +110,15 @@ typedef size_t (*coroutine_backtracer)(uintptr_t *addresses, size_t capacity);
 
 extern coroutine_backtracer coroutine_creation_backtracer;
 
-// What is called for each new coroutine to tell where it was created; NULL if nobody wants to know.
+// Called for each new coroutine to find where it was created; NULL if no debugger wants to know.
 static inline __attribute__((always_inline)) coroutine_backtracer coroutine_get_creation_backtracer(void) {
   if (!(coroutine_requests_now() & COROUTINE_REQUEST_CREATORS)) return NULL;
   return __atomic_load_n(&coroutine_creation_backtracer, __ATOMIC_RELAXED);
 }
 
 static inline void coroutine_set_creation_backtracer(coroutine_backtracer backtracer) {
-  // Kept when nobody wants to know any more: the bit alone decides, for threads that ask for different things at once.
+  // Kept when no debugger wants to know any more: the bit alone decides, for threads that ask for different things at
+  // once.
   if (backtracer) __atomic_store_n(&coroutine_creation_backtracer, backtracer, __ATOMIC_RELAXED);
   coroutine_request(COROUTINE_REQUEST_CREATORS, backtracer != NULL);
 }

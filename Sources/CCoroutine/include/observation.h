@@ -1,15 +1,15 @@
-// Who is telling observers something at this moment: so that one can be removed while coroutines run.
+// Which threads call observers at this moment: so that an observer can be removed while coroutines run.
 //
-// A call of observers counts itself in a place of its thread's, then reads the list of them. Whoever has exchanged the list
-// waits until each place was empty once: from then on nobody uses the old one. Places lie in cache lines of their own;
-// threads share one only where there are many.
+// A call of observers counts itself in a place of its thread's, then reads the list of them. The thread that has
+// exchanged the list waits until each place was empty once: from then on no thread uses the old one. Places lie in
+// cache lines of their own; threads share one only where there are many.
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-// The place to be left by `coroutine_observation_leave`, or NULL if the calling thread is in such a call already: what
-// observers themselves cause is told to nobody.
+// The place to be left by `coroutine_observation_leave`, or NULL if the calling thread is in such a call already: no
+// observer sees what observers themselves cause.
 void *coroutine_observation_enter(void);
 void coroutine_observation_leave(void *place);
 

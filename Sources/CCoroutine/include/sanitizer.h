@@ -1,4 +1,4 @@
-// What AddressSanitizer and ThreadSanitizer must be told about a switch of stacks.
+// What AddressSanitizer and ThreadSanitizer must know about a switch of stacks.
 //
 // Headers that swiftc imports do not see `__has_feature(address_sanitizer)`, so nothing here is decided at compile time:
 // the sanitizers' functions are weak symbols, looked up once. Without a sanitizer `coroutine_sanitizers_active` is false
@@ -8,16 +8,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// What the sanitizers know of one coroutine and of whoever resumed it. All zero where no sanitizer is active.
+// What the sanitizers know of one coroutine and of its resumer. All zero where no sanitizer is active.
 struct coroutine_sanitizer {
   void *own_fake_stack;       // ASan: the coroutine's fake frames, while it is suspended
   void *resumer_fake_stack;   // ASan: the resumer's, while the coroutine runs
   const void *own_bottom;     // ASan: the stack on which the coroutine is suspended (a generator's, perhaps)
   size_t own_size;
-  const void *resumer_bottom; // ASan: the stack of whoever resumed it
+  const void *resumer_bottom; // ASan: the stack of its resumer
   size_t resumer_size;
   void *own_fiber;            // TSan: the fiber that is suspended (again, a generator's, perhaps)
-  void *resumer_fiber;        // TSan: the fiber of whoever resumed it
+  void *resumer_fiber;        // TSan: the fiber of its resumer
   void *created_fiber;        // TSan: the fiber made for this stack, to be destroyed with it
 };
 
@@ -42,8 +42,8 @@ void coroutine_sanitizer_will_suspend(struct coroutine_sanitizer *state);
 void coroutine_sanitizer_did_suspend(struct coroutine_sanitizer *state);
 void coroutine_sanitizer_will_finish(struct coroutine_sanitizer *state);
 
-// The last use of an object by somebody who may let go of it, and its end, perhaps on another thread: the count of references
-// orders one before the other, which TSan does not see.
+// The last use of an object by a holder that may let go of it, and its end, perhaps on another thread: the count of
+// references orders one before the other, which TSan does not see.
 void coroutine_sanitizer_will_release(void *object);
 void coroutine_sanitizer_did_release(void *object);
 

@@ -4,9 +4,9 @@
 
 #include <stdint.h>
 
-// From a generator's block to the lowest line of its body's frame: those of the entry function, which catches what the body
-// throws, of the one that knows what it yields, and of the body itself, which takes 64 bytes. As Swift 6.3 optimises for
-// x86-64, on the ASM backend.
+// From a generator's block to the lowest line of its body's frame: the frames of the entry function, which catches what
+// the body throws, of the function that knows what it yields, and of the body itself, which takes 64 bytes. As Swift
+// 6.3 optimises for x86-64, on the ASM backend.
 #define COROUTINE_BODY_FRAME 256
 
 // Returns `word`, of which the compiler knows nothing then: what follows from it is computed again in each turn of a loop. To

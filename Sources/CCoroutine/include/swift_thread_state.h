@@ -1,4 +1,4 @@
-// The words that the Swift runtime keeps per thread and that belong to whoever runs there.
+// The words that the Swift runtime keeps per thread and that belong to the code that runs there.
 //
 //     access   libswiftCore          head of the list of exclusive accesses in progress
 //     task     libswift_Concurrency  the running task
@@ -66,8 +66,8 @@ struct swift_thread_state_offsets {
   ptrdiff_t bindings;
   // Of the two words of C++; where there is no C++, of two words that are always 0.
   ptrdiff_t exceptions;
-  // Where a task object has the head of its bindings: 0 while nobody has looked, -1 if it cannot be known. Looked for
-  // when a coroutine is first created inside a task.
+  // Where a task object has the head of its bindings: 0 while no thread has looked, -1 if it cannot be known. Looked
+  // for when a coroutine is first created inside a task.
   ptrdiff_t task_head;
   // The union of `coroutine_thread_state_found`.
   uint32_t found;
@@ -313,9 +313,9 @@ COROUTINE_THREAD_STATE_INLINE struct coroutine_bindings_words coroutine_bindings
   return words;
 }
 
-// Whether no task-local binding is in force in the flow of control that runs here, and `other` is 0: one test outside of
-// tasks, since this is on the way of each element of a generator. As far as that is known without a search: false where a
-// word was not found, and in a task until somebody has looked for the head of its bindings. `words` is what
+// Whether no task-local binding is in force in the flow of control that runs here, and `other` is 0: one test outside
+// of tasks, since this is on the way of each element of a generator. As far as that is known without a search: false
+// where a word was not found, and in a task until a thread has looked for the head of its bindings. `words` is what
 // `coroutine_bindings_peek` returned just now.
 COROUTINE_THREAD_STATE_INLINE bool coroutine_bindings_are_plain(ptrdiff_t bindings_at, struct coroutine_bindings_words words,
                                                          uintptr_t other) {
@@ -346,8 +346,8 @@ COROUTINE_THREAD_STATE_INLINE void coroutine_thread_state_look(ptrdiff_t binding
   if ((words.task | words.locals | address | other) == 1) __builtin_trap();
 }
 
-// Whether `one`, whose turn it is, and `other`, who is suspended, can change places with nothing to exchange: all words of
-// both, and those that the thread had before, are 0. Also false where that is not known.
+// Whether `one`, which has the turn, and `other`, which is suspended, can change places with nothing to exchange: all
+// words of both, and those that the thread had before, are 0. Also false where that is not known.
 COROUTINE_THREAD_STATE_INLINE bool coroutine_thread_states_are_plain(const struct swift_thread_state *one,
                                                       const struct swift_thread_state *other) {
   const struct swift_thread_state_offsets *at = &coroutine_thread_state_at;

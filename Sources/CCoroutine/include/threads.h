@@ -1,4 +1,4 @@
-// What glibc offers for threads only to those who ask for GNU extensions, which swiftc does not.
+// Functions of glibc for threads that need the GNU extensions, which swiftc does not ask for.
 #pragma once
 
 // How many processors the calling thread may run on: its affinity, not the machine's size. At least 1.

@@ -1,8 +1,8 @@
 // Where the calling thread puts coroutines that it creates, so that debuggers find them. What lies there is the affair of
 // Swift's `UnstartedCoroutines`.
 //
-// Which place is the next one is read and written from inside coroutines, which may have come from another thread: for the
-// reasons told in current.h the address is computed anew at each access, in assembly that the compiler cannot look into.
+// The next place is read and written from inside coroutines, which may have come from another thread: for the reasons
+// in current.h the address is computed anew at each access, in assembly that the compiler cannot look into.
 #pragma once
 
 #include <stdint.h>
@@ -10,7 +10,7 @@
 // Never null: a thread without places has one that is taken.
 extern __thread void *coroutine_unstarted_next_slot __attribute__((tls_model("initial-exec")));
 
-// Whose the places are; null on a thread that has none. Not for the usual case, in which the next one is all it takes.
+// The owner of the places; null on a thread that has none. Not for the usual case, which needs the next place alone.
 void *coroutine_unstarted(void);
 
 // By a thread that gets places, or, with null, leaves them. Before the next one is said.

@@ -1,7 +1,7 @@
 // The worker of a thread pool that the calling thread is: one thread-local pointer, null on every other thread.
 //
-// Read on each wake, from inside coroutines, which may have come from another thread: for the reasons told in current.h
-// the address is computed anew at each read, in assembly that the compiler cannot look into.
+// Read on each wake, from inside coroutines, which may have come from another thread: for the reasons in current.h the
+// address is computed anew at each read, in assembly that the compiler cannot look into.
 #pragma once
 
 #include <stdint.h>
