@@ -2,9 +2,10 @@
 public enum ExplorationStrategy: Hashable, Sendable {
   /// Each decision by chance, all possibilities alike.
   case random
-  /// By priorities, after Burckhardt and others ("A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs",
-  /// 2010): each coroutine has one by chance, the highest goes on, and `depth - 1` times in a run whoever has it gets the
-  /// lowest. It finds what takes a long run with few, but certain, preemptions; a bug of that depth with a known probability.
+  /// By priorities, after Burckhardt and others ("A Randomized Scheduler with Probabilistic Guarantees of Finding
+  /// Bugs", 2010): each coroutine has one by chance, the highest goes on, and `depth - 1` times in a run the coroutine
+  /// that has it gets the lowest. It finds what takes a long run with few, but certain, preemptions; a bug of that
+  /// depth with a known probability.
   case pct(depth: Int)
   /// Both in turn: `random` for even seeds, `pct(depth: 3)` for odd ones.
   case mixed
@@ -14,7 +15,8 @@ public enum ExplorationStrategy: Hashable, Sendable {
 public enum ExhaustiveBound: Hashable, Sendable {
   /// Every schedule.
   case everything
-  /// Those in which so many coroutines at most lose their turn though they could go on. Most bugs need one or two.
+  /// Those in which at most this number of coroutines lose their turn though they could go on. Most bugs need one or
+  /// two.
   case preemptions(atMost: Int)
 }
 
@@ -34,7 +36,7 @@ public struct ExplorationOptions: Sendable {
 
   /// When the virtual time goes on.
   public enum Time: Hashable, Sendable {
-    /// When nobody can do anything else: a computation takes no time, and no timeout comes too early.
+    /// When no coroutine can do anything else: a computation takes no time, and no timeout comes too early.
     case whenIdle
     /// At any time, as on a machine that is late: a timeout may come before what would have been done at once.
     case anytime
@@ -48,7 +50,8 @@ public struct ExplorationOptions: Sendable {
   public var turnLimit: Int
   /// Whether a schedule that fails is made shorter, by up to some hundred more runs.
   public var shrinks: Bool
-  /// Errors that nobody gets and that are no failure of the run; such as `SettledTwice`, where a second call is meant to lose.
+  /// Errors that no caller gets and that are no failure of the run; such as `SettledTwice`, where a second call is
+  /// meant to lose.
   public var isExpected: @Sendable (any Error) -> Bool
 
   public init(

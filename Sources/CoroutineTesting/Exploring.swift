@@ -11,12 +11,13 @@ import Coroutine
 /// }
 /// ```
 ///
-/// All coroutines that are created in it run on the calling thread, one at a time; who has the next turn is decided by the
-/// seed, at each point that `ExplorationOptions.Preemption` tells. So are the order in which a select looks at its cases,
-/// and the time, which is virtual (`TestClock`). The same seed is the same run, as long as the body depends on nothing else.
+/// All coroutines that are created in it run on the calling thread, one at a time. The seed decides which has the next
+/// turn, at each point that `ExplorationOptions.Preemption` names. It also decides the order in which a select looks at
+/// its cases, and the time, which is virtual (`TestClock`). The same seed is the same run, as long as the body depends
+/// on nothing else.
 ///
-/// A run fails if the body throws; if nobody can go on; if coroutines are left that wait when the body has ended; if an
-/// error is lost; if there is no end. What a failed run has left over is cancelled.
+/// A run fails if the body throws; if no coroutine can go on; if coroutines are left that wait when the body has ended;
+/// if an error is lost; if there is no end. What a failed run has left over is cancelled.
 ///
 /// A coroutine that names its scheduler (`on: .pool`, `Coroutine.detached`) is not a part of it: give what is tested its
 /// scheduler as a parameter. Nor is what comes from other threads explored.
@@ -43,8 +44,8 @@ public func explore(
 /// As `explore(seeds:by:options:_:)`.
 ///
 /// - Parameters:
-///   - bound: which ones are meant by all.
-///   - limit: after so many it stops: `ExplorationReport.isComplete` is false then.
+///   - bound: which schedules count as all.
+///   - limit: after this number it stops: `ExplorationReport.isComplete` is false then.
 @discardableResult
 @_disfavoredOverload @available(*, noasync, message: "use 'await'")
 public func explore(

@@ -12,13 +12,14 @@ import Coroutine
 /// }
 /// ```
 ///
-/// All coroutines that are created in it run on the calling thread, one at a time, in the order in which they became ready.
-/// When none can go on the time does (`TestClock`), to the next moment for which one waits. For work that blocks
-/// (`blocking { }`) it stands still; for tasks and descriptors that somebody waits for, for 20 real milliseconds.
+/// All coroutines that are created in it run on the calling thread, one at a time, in the order in which they became
+/// ready. When none can go on the time does (`TestClock`), to the next moment for which one waits. For work that blocks
+/// (`blocking { }`) it stands still; for tasks and descriptors that a coroutine waits for, for 20 real milliseconds.
 ///
 /// In a test with a trait such as `.exploringSchedules(seeds: 0..<1000)` it runs the body by many schedules, as `explore`.
 ///
-/// When the body has ended the others go on as far as they can, but the time does not: who still waits then was left over.
+/// When the body has ended the others go on as far as they can, but the time does not: one that still waits then was
+/// left over.
 ///
 /// - Parameters:
 ///   - limit: so long it waits, in real time, for what comes from outside of the test.

@@ -10,13 +10,14 @@
 public struct ScheduleFailure: Error, Sendable {
   /// What a run can fail by.
   public enum Kind: String, Hashable, Sendable {
-    /// The body has not ended, and nobody can go on.
+    /// The body has not ended, and no coroutine can go on.
     case deadlock
-    /// The body has ended, and others wait for what never comes. (Its time stands still then: who sleeps is one of them.)
+    /// The body has ended, and others wait for what never comes. (Its time stands still then: a sleeping coroutine is
+    /// one of them.)
     case leftOver
     /// The body has thrown: `error`.
     case thrown
-    /// Another coroutine has thrown what nobody got, or a generator: `error`.
+    /// Another coroutine, or a generator, has thrown an error that no caller got: `error`.
     case unhandledError
     /// An expectation of Swift Testing's has failed, in a test with the trait for it.
     case expectation

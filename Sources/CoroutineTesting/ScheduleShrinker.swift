@@ -2,7 +2,7 @@
 /// many at once and then one by one; and what is left takes the smallest choice that will do.
 enum ScheduleShrinker {
   /// - Parameters:
-  ///   - choices: those of the latest run that failed. It may have made fewer than it was told.
+  ///   - choices: those of the latest run that failed. The run may have made fewer than it was given.
   ///   - fails: whether a run by these choices fails in the same way.
   static func shrink(from choices: () -> [Int: Int], _ fails: ([Int: Int]) -> Bool) {
     var budget = 300

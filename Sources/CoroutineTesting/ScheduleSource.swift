@@ -10,7 +10,7 @@ enum Decision {
 
 /// Where the decisions of a run come from. One for each run.
 protocol ScheduleSource: AnyObject {
-  /// One of so many possibilities, at least two.
+  /// One of `count` possibilities, at least two.
   ///
   /// - Parameter numbers: the coroutines that may be chosen; of a decision about them.
   func choose(_ decision: Decision, of count: Int, _ numbers: () -> [Int]) -> Int

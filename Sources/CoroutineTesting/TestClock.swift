@@ -10,9 +10,10 @@ import Coroutine
 /// }
 /// ```
 ///
-/// It goes on by itself, when nobody in the run can do anything else: to the next moment for which somebody waits. Each
-/// sleep, each timeout, each ticker of the runtime goes by it, without being given a clock, in coroutines and in tasks that
-/// were created in the run. The kernel's clocks (`ContinuousClock.now`) do not: code that reads them takes a clock.
+/// It goes on by itself, when no coroutine in the run can do anything else: to the next moment for which one waits.
+/// Each sleep, each timeout, each ticker of the runtime goes by it, without being given a clock, in coroutines and in
+/// tasks that were created in the run. The kernel's clocks (`ContinuousClock.now`) do not: code that reads them takes a
+/// clock.
 public struct TestClock: Clock {
   public typealias Duration = Swift.Duration
 

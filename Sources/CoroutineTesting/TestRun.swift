@@ -3,10 +3,12 @@ import Coroutine
 import Glibc
 import Synchronization
 
-/// One run of a body: the scheduler of its coroutines, whose every decision comes from a `ScheduleSource`, and their time.
+/// One run of a body: the scheduler of its coroutines, which takes all decisions from a `ScheduleSource`, and their
+/// time.
 ///
-/// The thread that calls `run` runs them all, one at a time, and the tasks that they wait for. What comes from other threads (callbacks, work that blocks,
-/// tasks) is put in line when the thread next looks; then the run can't be repeated exactly.
+/// The thread that calls `run` runs them all, one at a time, and the tasks that they wait for. What comes from other
+/// threads (callbacks, work that blocks, tasks) is put in line when the thread next looks; then the run can't be
+/// repeated exactly.
 // Unchecked: all but the inbox, which has a lock, belongs to the thread of the run.
 final class TestRun: ExploringScheduler, @unchecked Sendable {
   /// The run's time.
@@ -14,20 +16,20 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
 
   private let source: any ScheduleSource
   private let options: ExplorationOptions
-  /// Whether it waits, in real time, for what is not a part of it: so long at most.
+  /// How long at most it waits, in real time, for what is not a part of it.
   private let patience: Patience
   private let thread: pthread_t
 
-  /// Who could go on, in the order in which they became ready.
+  /// The coroutines and tasks that could go on, in the order in which they became ready.
   private var ready: [Ready] = []
-  /// Who has the next turn, where that is decided already.
+  /// The one that has the next turn, where that is decided already.
   private var next: Ready?
   /// Those that have not ended, by their numbers in the process, and how many there have been.
   private var members: [UInt64: Member] = [:]
   private var memberCount = 0
   /// Those that began at once, on top of another's turn, and may end there.
   private var beginners: Set<UInt64> = []
-  /// Whose turn it is.
+  /// The coroutine that has the turn.
   private var running: Member?
 
   private var decisions = 0
@@ -37,7 +39,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   private var problem: ScheduleProblem?
   /// The run is over, as far as it counts: what is left is cancelled.
   private var isOver = false
-  /// Whether somebody was woken from another thread.
+  /// Whether a coroutine was woken from another thread.
   private var hadHelp = false
   /// Whether it waited in real time, to no avail.
   private var hasWaited = false
@@ -61,7 +63,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     let number: Int
   }
 
-  /// Somebody who could go on.
+  /// A coroutine or task that could go on.
   private enum Ready {
     case coroutine(Member)
     case task(UnownedJob)
@@ -107,7 +109,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
 
   // MARK: The run
 
-  /// Runs the body in the first coroutine, and all that it launches, until everybody has ended or nobody can go on.
+  /// Runs the body in the first coroutine, and all that it launches, until all have ended or none can go on.
   func run(_ body: @escaping () throws -> Void) -> Result {
     let root = timers.withVirtualTime {
       CoroutineErrors.withTaker({ [weak self] in self?.take($0, $1) ?? false }) {
@@ -122,7 +124,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     let root = Coroutine(on: self, name: "body") { try body.call() }
     while problem == nil, takeTurn(isBodyOver: root.isFinished) {}
     if root.isFinished {
-      // Its error is the run's, and nobody else's.
+      // Its error is the run's alone.
       do { try root.getBlocking() } catch { fail(.thrown, error) }
     }
     if problem == nil, !members.isEmpty { fail(root.isFinished ? .leftOver : .deadlock) }
@@ -133,15 +135,15 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   /// The run that the calling code is a part of.
   @TaskLocal static var current: TestRun?
 
-  /// Somebody else has found out that the run has failed: a test's expectation. From any of the run's coroutines.
+  /// Other code has found out that the run has failed: a test's expectation. From any of the run's coroutines.
   func noteFailure(_ text: String) {
     if isCurrent, problem == nil, !isOver { problem = ScheduleProblem(kind: .expectation, text: text, waiting: []) }
   }
 
-  /// Whether somebody had a turn, or time went on.
+  /// Whether a coroutine or task had a turn, or time went on.
   private func takeTurn(isBodyOver: Bool) -> Bool {
     emptyInbox()
-    // When the body has ended its time stands still: who waits for it then was left over.
+    // When the body has ended its time stands still: a coroutine that waits for it then was left over.
     let due = isBodyOver ? nil : timers.nextDeadline
     if let ready = chooseNext(due) {
       turns += 1
@@ -169,7 +171,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     }
   }
 
-  /// Lets go of whoever has not ended: each is cancelled, and goes on for a while as in an ordinary run.
+  /// Lets go of the coroutines that have not ended: each is cancelled, and goes on for a while as in an ordinary run.
   private func endRemaining() {
     isOver = true
     next = nil
@@ -215,7 +217,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     return "coroutine \(member.number)\(name.isEmpty ? "" : " \"\(name)\""): \(text)"
   }
 
-  /// An error that nobody has got.
+  /// An error that no caller has got.
   private func take(_ error: any Error, _ origin: String) -> Bool {
     // Those that were cancelled at the end may end as they like.
     guard !isOver, !options.isExpected(error) else { return true }
@@ -225,7 +227,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
 
   // MARK: Decisions
 
-  /// Takes one out of those that are ready; `nil`: nobody is, or it is the time's turn.
+  /// Takes one out of those that are ready; `nil`: none is, or it is the time's turn.
   private func chooseNext(_ due: UInt64?) -> Ready? {
     if let next {
       self.next = nil
@@ -321,7 +323,8 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     }
   }
 
-  /// Nobody in the run can go on. Whether somebody was woken from outside, for which this waits if somebody waits for that.
+  /// No coroutine in the run can go on. Whether one was woken from outside, for which this waits if a coroutine waits
+  /// for that.
   private func waitOutside(hasTimers: Bool) -> Bool {
     var limit = Duration.zero
     for member in members.values {
