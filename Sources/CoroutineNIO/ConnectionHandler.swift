@@ -13,20 +13,20 @@
 
     let inbound: DemandQueue<ErasedMessage>
     let writability: ReadinessStorage
-    /// Who has read last.
+    /// The latest reader.
     let reader = WakeHint()
     private let heldUp: Flag
     private let scheduler: EventLoopScheduler
     // The loop's, all of them.
     @exclusivity(unchecked) private var context: ChannelHandlerContext?
     @exclusivity(unchecked) private var isUnflushed = false
-    /// Whether the scheduler is going to flush it, and whom after it.
+    /// Whether the scheduler is going to flush it, and the handler after it.
     @exclusivity(unchecked) private var isListed = false
     @exclusivity(unchecked) var nextUnflushed: ConnectionHandler?
     @exclusivity(unchecked) private var isClosing = false
     /// What a handler has reported, first.
     @exclusivity(unchecked) private(set) var failure: (any Error)?
-    /// Told once, when the channel is active.
+    /// Called once, when the channel is active.
     @exclusivity(unchecked) var onActive: (() -> Void)?
 
     /// Whether more is written than the channel wants to keep. Changed by the loop.

@@ -15,7 +15,7 @@
     let name: String
     let handler: ConnectionHandler
     let inbound: DemandQueue<ErasedMessage>
-    /// Whom writers wait for.
+    /// What writers wait for.
     let writability: ReadinessStorage
 
     init(_ channel: any NIOCore::Channel, readAhead: ClosedRange<Int>) {

@@ -3,13 +3,13 @@
   import NIOCore
   import Synchronization
 
-  /// What a channel has read and nobody has taken yet, and the gate that keeps it from reading more.
+  /// What a channel has read and no reader has taken yet, and the gate that keeps it from reading more.
   ///
   /// The channel keeps `autoRead`: after each read it asks for the next one, and that passes its handlers. While the gate is
   /// open it reaches the socket, which stays registered with the kernel; so demand costs no system call. Shut, the request is
   /// held until the elements have become few.
   ///
-  /// The gate is shut by the one who appends, on any thread, and opened on the channel's loop.
+  /// The appender shuts the gate, on any thread; the channel's loop opens it.
   // Unchecked: `held` belongs to the loop's thread.
   final class DemandQueue<Element: Sendable>: @unchecked Sendable {
     let elements: Coroutine::Channel<Element>
@@ -17,7 +17,7 @@
     private let few: Int
     private let many: Int
     private let isShut = Atomic<Bool>(false)
-    /// Who asks to read, and is to wait.
+    /// The handler's context that asks to read, and is to wait.
     @exclusivity(unchecked) private var held: ChannelHandlerContext?
 
     init(of eventLoop: any EventLoop, readAhead: ClosedRange<Int>, name: String) {
@@ -28,11 +28,12 @@
 
     /// Something was read. On any thread.
     func append(_ element: Element) {
-      // Refused where nobody wants it any more.
+      // Refused where no reader wants it any more.
       _ = elements.trySend(element)
       guard elements.count >= many else { return }
       isShut.store(true, ordering: .sequentiallyConsistent)
-      // Who takes elements looks at the gate after that. Either it has seen it shut, or this sees that there are few.
+      // A reader that takes elements looks at the gate after that. Either it has seen it shut, or this sees that there
+      // are few.
       openIfFew()
     }
 

@@ -90,7 +90,7 @@
     public func future(on eventLoop: any EventLoop) -> EventLoopFuture<Value> {
       let promise = eventLoop.makePromise(of: Value.self)
       ending.whenEnded { outcome in
-        // Not right here: the future's callbacks are not to run in the middle of whoever settles this one.
+        // Not right here: the future's callbacks are not to run in the middle of the code that settles this one.
         eventLoop.execute { promise.completeWith(outcome) }
       }
       return promise.futureResult

@@ -17,14 +17,14 @@
   /// loop-bound values among it, and must not block, nor compute for long. What becomes ready while the loop handles the
   /// events of one wait runs after them, in one batch. What `NIOConnection`s write in it is flushed at its end, once each.
   ///
-  /// One for each loop; it lives as long as a coroutine of the loop. A loop that is shut down while coroutines are suspended
-  /// on it can't run them any more (NIO prints that), and those who wait for them wait for ever: join them first.
+  /// One for each loop; it lives as long as a coroutine of the loop. A loop that is shut down while coroutines are
+  /// suspended on it can't run them any more (NIO prints that), and their joiners wait for ever: join them first.
   // Unchecked: what changes belongs to the loop's thread.
   public final class EventLoopScheduler: Scheduler, @unchecked Sendable {
     /// Where its coroutines run.
     public let eventLoop: any EventLoop
     private let ready = CoroutineJobQueue()
-    /// `Fork.count` of the process whose loop it is.
+    /// `Fork.count` of the process that has the loop.
     private let madeIn = Fork.count
     /// Those that have written and were not flushed, linked through themselves.
     @exclusivity(unchecked) private var unflushed: ConnectionHandler?

@@ -19,8 +19,9 @@
   /// **On which thread.** Its operations may be called in any coroutine. On one of the channel's own loop, where `serve` runs
   /// them, they touch the pipeline directly; in others each write is a trip to the loop.
   ///
-  /// **Reading is by demand.** Of what nobody reads, the channel reads a few messages ahead, and then leaves the rest to the
-  /// kernel, so that the peer has to wait. Each message goes to one reader, and none is lost where a read ends otherwise.
+  /// **Reading is by demand.** Without a reader, the channel reads a few messages ahead, and then leaves the rest to
+  /// the kernel, so that the peer has to wait. Each message goes to one reader, and none is lost where a read ends
+  /// otherwise.
   ///
   /// **Writing is gathered.** What the coroutines of a loop write is flushed when they have all had their turn, once for each
   /// connection; `flush()` and `writeAndFlush(_:)` do it now. While more than the channel's high watermark is not sent yet,
@@ -35,8 +36,8 @@
     ///
     /// - Parameters:
     ///   - channel: what to wrap.
-    ///   - readAhead: from how many messages on that nobody has read the channel stops reading, and from how few on it reads
-    ///     again. (One read of the socket may bring more at once.)
+    ///   - readAhead: the upper bound is the number of untaken messages at which the channel stops reading, the lower
+    ///     bound the number at which it reads again. (One read of the socket may bring more at once.)
     /// - Throws: what the pipeline throws, if it is closed already.
     /// - Precondition: called on the channel's loop, and the channel reads ahead one message at least: traps otherwise.
     public init(wrapping channel: any NIOCore::Channel, readAhead: ClosedRange<Int> = 2...10) throws {

@@ -70,9 +70,9 @@
             connection.storage.handler.onActive = { arrivals.queue?.append(connection) }
           }
         })
-      // For whoever uses the bootstrap again.
+      // For a caller that uses the bootstrap again.
       _ = bootstrap.serverChannelOption(.autoRead, value: true)
-      // A cancel would leave a bound socket to nobody.
+      // A cancel would leave a bound socket without an owner.
       let channel = try withCancellationShield { try bound.get() }
       let storage = ListenerStorage<NIOConnection<Inbound, Outbound>>(channel)
       arrivals.queue = storage.accepted
@@ -105,8 +105,8 @@
       return connection
     }
 
-    /// Stops listening: coroutines that wait in `accept` throw; connections that were accepted go on, but those that nobody
-    /// has taken are closed. Callable from any thread; again: without effect.
+    /// Stops listening: coroutines that wait in `accept` throw; connections that were accepted go on, but those that no
+    /// caller has taken are closed. Callable from any thread; again: without effect.
     public func close() { storage.close() }
 
     /// Handles connections, each in a coroutine of its own on its channel's loop, until the calling coroutine is cancelled or
@@ -133,9 +133,9 @@
     ///     number.
     ///   - grace: how long the connections may go on after the end; zero or less: they are cancelled at once.
     ///   - stackSize: of each connection's coroutine; `nil` for the default.
-    ///   - onError: told of each error of a handler, in the connection's coroutine, except that of one which was cancelled
-    ///     at the end. `nil`: `CoroutineErrors.unhandled` is told of the first error of each kind, and at the end, how many
-    ///     there were.
+    ///   - onError: called with each error of a handler, in the connection's coroutine, except that of a connection
+    ///     which was cancelled at the end. `nil`: `CoroutineErrors.unhandled` receives the first error of each kind,
+    ///     and at the end, how many there were.
     ///   - handler: what is done with a connection. Runs on the loop's thread: may suspend and throw, must not block.
     /// - Throws: `CancellationError` when it was cancelled. Nothing if the listener was closed.
     /// - Precondition: called inside a coroutine: traps elsewhere.
