@@ -1,7 +1,7 @@
 import CCoroutine
 import Synchronization
 
-/// Which operation blocks a plain thread, and where that was written.
+/// Which operation blocks a plain thread, and where the source calls it.
 @usableFromInline
 package struct BlockingPlace: Sendable {
   private let operation: StaticString
@@ -17,7 +17,8 @@ package struct BlockingPlace: Sendable {
 
   private var description: String { "\(operation) at \(file):\(line)" }
 
-  /// Says, once in the process, that a thread is blocked of which there are only a few. On the thread that is about to be.
+  /// Says, once in the process, that a thread is blocked of which there are only a few. On the thread that is about to
+  /// block.
   func tellIfThreadIsCooperative() {
     guard coroutine_is_cooperative_thread(), !Self.cooperativeIsTold.exchange(true, ordering: .relaxed) else { return }
     CoroutineErrors.print(

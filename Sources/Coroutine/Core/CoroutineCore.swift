@@ -13,11 +13,11 @@ public import Synchronization
 @usableFromInline
 // Unchecked: each field says which thread may touch it.
 package class CoroutineCore: Waitable, @unchecked Sendable {
-  // The fields lie in the order in which they are declared. First what is needed to begin, end, and be joined: that happens
-  // on different threads, and each cache line that it needs has to travel between them.
+  // The fields lie in the order in which they are declared. First come those that a begin, an end and a join need:
+  // these happen on different threads, and each cache line that they need has to travel between them.
 
-  /// 0 as long as an operation may simply be done; otherwise bits of `Interruption`. The other half of the word that begins
-  /// with `lock`.
+  /// 0 as long as an operation may simply be done; otherwise bits of `Interruption`. The other half of the word that
+  /// begins with `lock`.
   @usableFromInline final let interruption = Atomic<UInt32>(0)
   /// Where it runs, unless it has hopped elsewhere. Fixed.
   let home: SchedulerReference
@@ -37,7 +37,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) final var hasJoined = false
   /// How often it has handed its thread off to another one; at 0 again, it lets others run. Its own.
   @exclusivity(unchecked) final var handOffs: UInt8 = 0
-  /// How many operations it has made since it last let others run, of those that cost a system call each. Its own.
+  /// How many operations with a system call each it has made since it last let others run. Its own.
   @exclusivity(unchecked) final var systemCalls: UInt8 = 0
   /// How many operations that may wait it may still make before it lets others run. Its own.
   @exclusivity(unchecked) @usableFromInline final var operationsLeft = CoroutineCore.operationsPerTurn
@@ -50,12 +50,12 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) private var inherited: UInt
   /// Guarded by the lock.
   @exclusivity(unchecked) @usableFromInline final var completion = CompletionStateMachine()
-  /// What came of it, and the value if it is two plain words at most. Written before the end is published, constant after
-  /// that.
+  /// Its kind of result, and the value if it is two plain words at most. Written before the end is published, constant
+  /// after that.
   @exclusivity(unchecked) @usableFromInline final var outcome = Outcome.words
   @exclusivity(unchecked) @usableFromInline final var valueWords: (UInt, UInt) = (0, 0)
-  /// What waits for its end, if something does, until then; and its index among the children, guarded by the family's lock.
-  /// Not counted: a family lives until its children have ended.
+  /// The family that waits for its end, if any, until then; and its index among the children, guarded by the family's
+  /// lock. Not counted: a family lives until its children have ended.
   @exclusivity(unchecked) private(set) final var family: Unmanaged<CoroutineFamily>?
   @exclusivity(unchecked) final var indexInFamily = 0
   /// What keeps it from leaving its thread. Changed by itself.
@@ -73,7 +73,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   /// holder of the coroutine's `CoroutineJob` token, or by itself.
   @exclusivity(unchecked) final var pool: UnsafeRawPointer?
 
-  // Then what it needs that waits, is cancelled, or asked about.
+  // Then the fields for a wait, for a cancel, and for debuggers.
 
   /// The next one in the ready queue that holds it. Guarded by that queue.
   @exclusivity(unchecked) final var nextReady: Unmanaged<CoroutineCore>?
@@ -170,7 +170,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
 
   @inline(never)
   private final func report(_ failure: any Error) {
-    // That a cancelled coroutine was cancelled is no news.
+    // The cancel of a cancelled coroutine needs no report.
     guard cancellationReason == nil || !(failure is CancellationError) else { return }
     CoroutineErrors.report(failure, of: description)
   }
@@ -179,10 +179,10 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   final var priority: TaskPriority? { rawPriority == 0 ? nil : TaskPriority(rawValue: rawPriority) }
 
   private static let identifiers = Atomic<UInt64>(0)
-  /// Those that ended elsewhere than on a pool's worker, which counts its own.
+  /// The endings elsewhere than on a pool's worker, which counts its own.
   private static let endings = Atomic<UInt64>(0)
 
-  /// The highest number that one has.
+  /// The highest number of a coroutine.
   static var newestID: UInt64 { identifiers.load(ordering: .acquiring) }
 
   /// How many were created and have not ended.
@@ -239,8 +239,9 @@ extension CoroutineCore {
   }
 }
 
-/// Where a coroutine lies that is likely to be woken here again: for the processor, that it fetches all at once what a wake and
-/// the turn after it would wait for piece by piece. By any thread at any time; wrong or old, it does no harm.
+/// The place of a coroutine that is likely to be woken here again. With it the processor fetches all at once what a
+/// wake and the turn after it would wait for piece by piece. Any thread may use it at any time; wrong or old, it does
+/// no harm.
 package struct WakeHint: ~Copyable, Sendable {
   // Addresses.
   private let core = Atomic<UInt>(0)
@@ -309,8 +310,9 @@ extension CoroutineCore {
     }
   }
 
-  /// Runs the coroutine of that block until it suspends or ends, or another one does, to which turns were passed on in
-  /// between (`yieldTurn`). Returns `nil` if that one is off this thread; its block if it is pinned to it, and ready again.
+  /// Runs the coroutine of that block until it suspends or ends, or until another one does, if turns were passed on in
+  /// between (`yieldTurn`). Returns `nil` if that one is off this thread; its block if it is pinned to it, and ready
+  /// again.
   @inline(__always)
   private static func runTurn(
     _ first: UnsafeMutablePointer<ControlBlock>, isNested: Bool, isOnTop: Bool, isInPool: Bool = false
@@ -361,7 +363,8 @@ extension CoroutineCore {
     requireNoInitialiser(block)
     if coroutine_turn_end_is_watched() { noteTurnEnd(block.pointee.afterSwitch) }
 
-    // The context is saved. As soon as the coroutine may be woken it runs elsewhere: nothing of it is touched after that.
+    // The context is saved. As soon as the coroutine may be woken it runs elsewhere: this thread touches nothing of it
+    // after that.
     let afterSwitch = block.pointee.afterSwitch
     block.pointee.afterSwitch = .none
     guard restraint.pins == 0 else {
@@ -430,7 +433,7 @@ extension CoroutineCore {
           core.runBody()
         }
         block.pointee.afterSwitch = .finish
-        // From here on no debugger finds it. Whether one has is asked when it is off its stack: `noteTurnEnd`.
+        // From here on no debugger finds it. Once it is off its stack, `noteTurnEnd` asks whether one has.
         block.pointee.state.store(.none, ordering: .releasing)
         ControlBlock.leave(block)
       }
@@ -566,7 +569,7 @@ extension CoroutineCore {
     CoroutineJob(.passUnretained(self)).enqueue(.launched)
   }
 
-  /// Has nothing of its creator. Before it is scheduled.
+  /// It takes over nothing of its creator. Before it is scheduled.
   @usableFromInline
   final func detach() {
     dropInheritedBindings()
@@ -590,7 +593,8 @@ extension CoroutineCore {
   @usableFromInline
   final func runImmediately() {
     coroutine_prepare_thread()
-    // Where the running task can't be hidden from it, a coroutine must not begin inside one: it would take it with it.
+    // Where the running task can't be hidden from it, a coroutine must not begin inside one: it would take the task
+    // with it.
     let hidesTask = coroutine_thread_state_found() & UInt32(COROUTINE_THREAD_STATE_TASK.rawValue) != 0
     guard hidesTask || withUnsafeCurrentTask(body: { $0 == nil }) else { return schedule() }
     if case .other(let other) = home { other.explorer?.willBegin(self) }
@@ -605,8 +609,8 @@ extension CoroutineCore {
   @inlinable @inline(__always)
   package final var isInterrupted: Bool { interruption.load(ordering: .relaxed) & Interruption.cancelled != 0 }
 
-  /// Whether an operation that may wait can't simply be done: it has to throw, or is a point of a schedule that is explored.
-  /// On the coroutine itself. Then `mayGoOn` or `Waitable.staysEntered` decides.
+  /// Whether an operation that may wait can't simply be done: it has to throw, or is a point of a schedule that is
+  /// explored. On the coroutine itself. Then `mayGoOn` or `Waitable.staysEntered` decides.
   @inlinable @inline(__always)
   final var isHeldUp: Bool { interruption.load(ordering: .relaxed) != 0 }
 
@@ -689,8 +693,8 @@ extension CoroutineCore {
   @usableFromInline
   static func wake(_ core: Unmanaged<CoroutineCore>) { wake(core, .woken) }
 
-  /// The same for one that has waited for a coroutine's end. If that was not the first, it is likely to wait for those that
-  /// are ready here next, one by one, and each time they would have to let it run in between.
+  /// The same for a coroutine that has waited for another one's end. If that was not its first, it is likely to wait
+  /// next for the coroutines that are ready here, one by one, and each time they would have to let it run in between.
   static func wakeJoiner(_ core: Unmanaged<CoroutineCore>) {
     guard core._withUnsafeGuaranteedRef({ $0.hasJoined }) else { return wake(core) }
     wake(core, .joined)
@@ -753,7 +757,8 @@ extension CoroutineCore {
   }
 }
 
-// Not a static member: a call would have to ask for the class's metadata first, on the way of those that do not call it.
+// Not a static member: a call would have to ask for the class's metadata first, also on the way of code that does not
+// call it.
 @usableFromInline @inline(never)
 func reportNoCoroutine(for operation: StaticString) -> Never {
   fatalError(

@@ -1,7 +1,7 @@
 import CCoroutine
 public import Synchronization
 
-/// What few coroutines have: made when one first needs it, so that the others are small, and soon gone.
+/// Fields that few coroutines need: made at the first need, so that other coroutines are small, and soon gone.
 ///
 /// Code that may touch a field finds the object by `CoroutineCore.extras`, or makes it.
 @usableFromInline
@@ -13,11 +13,11 @@ final class CoroutineExtras: @unchecked Sendable {
   @exclusivity(unchecked) var visiting: SchedulerReference?
   /// The thread that it keeps, as long as it is pinned to one. Changed by itself.
   @exclusivity(unchecked) var pin: ThreadPin?
-  /// What one of its operations needed, for the next one of that kind. Its own. Retained; unmanaged, since each takes it out
-  /// and puts it back, and an assignment would release what is not there.
+  /// What one of its operations needed, for the next one of that kind. Its own. Retained; unmanaged, since each
+  /// operation takes it out and puts it back, and an assignment would release a reference that is not there.
   @exclusivity(unchecked) @usableFromInline var spare: Unmanaged<AnyObject>?
-  /// The innermost region that it has open (`CoroutineCore.regions` knows the type), and why it was cancelled as a whole.
-  /// Guarded by `cancellationLock`.
+  /// The innermost region that it has open (`CoroutineCore.regions` knows the type), and why it was cancelled as a
+  /// whole. Guarded by `cancellationLock`.
   @exclusivity(unchecked) var innermostRegion: AnyObject?
   @exclusivity(unchecked) var cancellationReason: (any Error)?
 
@@ -33,7 +33,7 @@ final class CoroutineExtras: @unchecked Sendable {
 
   init() { creation = nil }
 
-  /// Those of a coroutine that the caller is creating.
+  /// The extras of a coroutine that the caller is creating.
   fileprivate init(notingCreators backtracer: coroutine_backtracer) {
     creation = withUnsafeTemporaryAllocation(of: UInt.self, capacity: Self.creationLimit) { buffer in
       let count = backtracer(buffer.baseAddress, buffer.count)

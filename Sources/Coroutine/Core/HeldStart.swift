@@ -1,7 +1,7 @@
 public import Synchronization
 
-/// Whether a coroutine that was created is scheduled, and what else there is to its beginning. One byte, in which the
-/// lowest bit goes once: the claimer that clears it schedules the coroutine.
+/// Whether a created coroutine is scheduled, and how else it begins. One byte, whose lowest bit goes once: the claimer
+/// that clears it schedules the coroutine.
 @usableFromInline
 package struct StartMode: OptionSet, Sendable {
   @usableFromInline package let rawValue: UInt8
@@ -41,7 +41,7 @@ extension CoroutineCore {
     return false
   }
 
-  /// Schedules it, if it is held. Whether it was.
+  /// Schedules it, if it is held. Returns whether it was.
   @usableFromInline @discardableResult
   final func startHeld(_ how: StartMode = []) -> Bool {
     guard claimStart(how) else { return false }
@@ -56,16 +56,16 @@ extension CoroutineCore {
 }
 
 extension CoroutineCore {
-  /// In place of `keepAlive`: it is scheduled by the first that starts it or waits for its end, and goes with its last handle
-  /// otherwise. Once, before another thread can know of it.
+  /// In place of `keepAlive`: the first caller that starts it or waits for its end schedules it; otherwise it goes with
+  /// its last handle. Once, before another thread can know of it.
   @usableFromInline
   final func holdOnDemand() {
     noteOrigin()
     startMode.store(StartMode([.held, .onDemand]).rawValue, ordering: .relaxed)
   }
 
-  /// Its scope schedules it, which claims its start for that. After `keepAlive`, before another thread can know of it.
-  /// Debuggers find it as one that has not begun.
+  /// Its scope claims its start and so schedules it. After `keepAlive`, before another thread can know of it. Debuggers
+  /// find it as one that has not begun.
   final func holdInQueue() {
     startMode.store(StartMode.held.rawValue, ordering: .relaxed)
     place = UnstartedCoroutines.add(self)

@@ -13,9 +13,9 @@ package struct JointWait {
   package enum Target {
     /// Something with a lock and a queue. Kept alive by the operation.
     case waitable(Unmanaged<Waitable>, WaitOperation)
-    /// So much time.
+    /// A time to wait.
     case timeout(Duration)
-    /// Nothing: it is chosen if no other can be at once.
+    /// No wait: this case is chosen if no other can be at once.
     case otherwise
   }
 

@@ -26,7 +26,8 @@ package struct WakeCause: RawRepresentable, Equatable, Sendable {
 }
 
 extension WakeCause {
-  /// Throws what the operation that waited has to, unless its event has happened. `timeout` is what it was allowed.
+  /// Throws the error of the operation that waited, unless its event has happened. `timeout` is the time that it was
+  /// allowed.
   @inlinable
   package func check(_ timeout: Duration? = nil) throws {
     if self == .cancelled { throw CancellationError() }
@@ -82,7 +83,7 @@ package struct Parking: ~Copyable, Sendable {
   @inlinable @inline(__always)
   package borrowing func prepareIdle() { word.store(Self.suspendingIdle, ordering: .relaxed) }
 
-  /// None followed.
+  /// No wait followed.
   @inlinable @inline(__always)
   package borrowing func abandon() { word.store(Self.awake, ordering: .relaxed) }
 
@@ -108,7 +109,7 @@ package struct Parking: ~Copyable, Sendable {
     ).exchanged
   }
 
-  /// Ends the wait. Whether this was the first to: then the caller has to wake.
+  /// Ends the wait. Returns whether this was the first to: then the caller has to wake.
   @inlinable @inline(__always)
   package borrowing func claim(_ cause: WakeCause) -> Bool {
     let (exchanged, found) = word.compareExchange(
@@ -117,8 +118,8 @@ package struct Parking: ~Copyable, Sendable {
     return exchanged || found &- 1 < Self.parkedIdle && claimAfterSuspending(cause)
   }
 
-  /// The same by one compare-and-exchange: false also where `claim` would look again, since the context is still to be saved
-  /// or the wait is one for `claimIdle`.
+  /// The same by one compare-and-exchange: false also where `claim` would look again, since the context is still to be
+  /// saved or the wait is one for `claimIdle`.
   @inlinable @inline(__always)
   borrowing func claimParked(_ cause: WakeCause) -> Bool {
     word.compareExchange(
@@ -144,7 +145,7 @@ package struct Parking: ~Copyable, Sendable {
       ).exchanged
   }
 
-  /// Ends a wait that may not have begun. Whether this was the first to, and whether to wake.
+  /// Ends a wait that may not have begun. Returns whether this was the first to, and whether to wake.
   @usableFromInline
   package borrowing func claimEarly(_ cause: WakeCause) -> (isFirst: Bool, mustWake: Bool) {
     let early = word.compareExchange(

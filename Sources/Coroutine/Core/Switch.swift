@@ -3,8 +3,9 @@ public import Context
 
 /// The switches of the runtime: the only place where a stack is entered or left.
 ///
-/// Each but `pass` comes in two forms. The plain one is the backend's switch and nothing else; the annotated one, which also tells
-/// the sanitizers, is never inlined. `mode` says which: it is `annotated` from a block's creation on, or never.
+/// Each but `pass` comes in two forms. The plain one is the backend's switch and nothing else; the annotated one, which
+/// also informs the sanitizers, is never inlined. `mode` says which: it is `annotated` from a block's creation on, or
+/// never.
 extension ControlBlock {
   @inlinable @inline(__always)
   static func link(of block: UnsafeMutablePointer<ControlBlock>) -> UnsafeMutablePointer<ContextLink<SelectedBackend>> {

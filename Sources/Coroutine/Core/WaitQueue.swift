@@ -101,7 +101,7 @@ package struct WaitQueue<Node: WaitingNode & ~Copyable> {
 
   @inlinable @inline(__always)
   package var isEmpty: Bool { list.first == nil }
-  /// How many are in the queue, those included that have given up but not yet left.
+  /// How many are in the queue. Those that have given up but not yet left count, too.
   @inlinable @inline(__always)
   package var count: Int { list.count }
   /// The waiter that came first.
@@ -125,7 +125,7 @@ package struct WaitQueue<Node: WaitingNode & ~Copyable> {
     return UnsafeMutablePointer(at: place)
   }
 
-  /// Ends all waits. Returns those that are to be woken, in their order; the queue is empty afterwards.
+  /// Ends all waits. Returns the waiters to wake, in their order; the queue is empty afterwards.
   @inlinable @inline(__always)
   package mutating func claimAll() -> ClaimedWaiters { list.claimAll() }
 }
@@ -135,8 +135,8 @@ package struct WaitQueue<Node: WaitingNode & ~Copyable> {
 package struct WaitList {
   @usableFromInline var first: UnsafeMutablePointer<WaitNode>?
   @usableFromInline var last: UnsafeMutablePointer<WaitNode>?
-  /// How many are in the queue, those included that have given up but not yet left. A plain word, that debuggers may read
-  /// without the lock.
+  /// How many are in the queue. Those that have given up but not yet left count, too. A plain word, which debuggers may
+  /// read without the lock.
   @usableFromInline package var count = 0
 
   @inlinable
@@ -204,7 +204,7 @@ package struct WaitList {
     count &-= 1
   }
 
-  /// Ends all waits. Returns those that are to be woken, in their order; the queue is empty afterwards.
+  /// Ends all waits. Returns the waiters to wake, in their order; the queue is empty afterwards.
   @inlinable @inline(__always)
   package mutating func claimAll() -> ClaimedWaiters {
     isEmpty ? ClaimedWaiters() : claimEach()

@@ -7,9 +7,9 @@ import Synchronization
 package enum Attempt {
   /// It is over.
   case done
-  /// It is over, and so is this one's wait, which was claimed.
+  /// It is over, and so is the wait of this waiter, which was claimed.
   case wake(Waiter)
-  /// It is over, and so are these ones' waits, which were claimed.
+  /// It is over, and so are the waits of these waiters, which were claimed.
   case wakeAll(ClaimedWaiters)
   /// Its node is in a queue.
   case wait
@@ -50,8 +50,8 @@ extension Waitable {
     return suspend(core, operation, until: deadline, withdraw: withdraw)
   }
 
-  /// The second half of it, for an operation that looks by itself whether it has to wait: between `enter` and here it has
-  /// put its node into the queue.
+  /// The second half of it, for an operation that looks by itself whether it has to wait: between `enter` and here the
+  /// operation has put its node into the queue.
   @inlinable @inline(__always)
   package final func suspend(
     _ core: CoroutineCore, _ operation: WaitReason.Operation, until deadline: UInt64, withdraw: () -> Attempt
@@ -105,7 +105,7 @@ extension Waitable {
     return core.isHeldUp
   }
 
-  /// The rest of `staysEntered` for one that is held up.
+  /// The rest of `staysEntered` for a coroutine that is held up.
   @usableFromInline @inline(never)
   final func entersAgain(_ core: CoroutineCore) -> Bool {
     leave(core)
@@ -209,8 +209,8 @@ extension Waitable {
 // Unchecked: `continuation` is written before the wait can be claimed, and read only by the waker that has claimed it.
 package final class WaitingTask: @unchecked Sendable {
   @usableFromInline let parking = Parking()
-  /// Orders what the waker did, after its claim too, before what the task does. The continuation does so as well, but in a
-  /// library that ThreadSanitizer does not see into.
+  /// Orders what the waker did, after its claim too, before what the task does. The continuation does so as well, but
+  /// in a library that ThreadSanitizer does not see into.
   private let wasResumed = Atomic<Bool>(false)
   @usableFromInline var continuation: UnsafeContinuation<Void, Never>?
   /// In memory that does not move; touched by the waiting task, and, while it is armed, by the timers.

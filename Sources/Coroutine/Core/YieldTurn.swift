@@ -12,12 +12,13 @@ import CCoroutine
 /// - It is put in line before its context is saved. No other thread notices: the line belongs to the thread. Its
 ///   block's state tells debuggers that they may look at the context, and that state is stored when the context is
 ///   saved.
-/// - Each turn counts as a pick of the worker's. When it is time to look at what came from outside, and as soon as the global
-///   list holds something, it is the loop's turn, also for jobs of `async` code.
+/// - Each turn counts as a pick of the worker's. When it is time to look at what came from outside, and as soon as the
+///   global list holds something, it is the loop's turn, also for jobs of `async` code.
 /// - No other party needs to know of the turn: there is no freeze, and nothing records times or observes. The next
 ///   one's block says "running" before that is looked at, as always (`inspection.h`).
 /// - All of the thread's words are zero, those of both coroutines and the loop's: they are exchanged by doing nothing.
-/// - Neither of them is pinned to a thread, nor forbidden to suspend, nor known to a sanitizer, and the next one has begun.
+/// - Neither of them is pinned to a thread, nor forbidden to suspend, nor known to a sanitizer, and the next one has
+///   begun.
 extension CoroutineCore {
   /// Lets the others on the scheduler run first. It waits for nothing that would have to be kept for debuggers: its turn.
   @inline(__always)
@@ -47,7 +48,7 @@ extension CoroutineCore {
     core._withUnsafeGuaranteedRef(yieldTurn)
   }
 
-  /// Goes right into the next one, if it can. Whether it did, and is back.
+  /// Goes right into the next one, if it can. Returns whether it did, and is back.
   @inline(__always)
   private final func passTurn() -> Bool {
     guard SelectedBackend.passes, !coroutine_turns_are_watched(), let block, isUnrestrained, let pool,
