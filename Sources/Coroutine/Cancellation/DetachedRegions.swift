@@ -39,7 +39,7 @@ final class DetachedRegions: @unchecked Sendable {
     core.cancellationLock.unlock()
   }
 
-  /// Puts them all on the running coroutine, innermost. Those learn of it that have slept through a cancellation.
+  /// Puts them all on the running coroutine, innermost. Regions that have slept through a cancellation learn of it.
   func putBack(on core: CoroutineCore) {
     guard let first = innermost else { return }
     core.cancellationLock.lock()
