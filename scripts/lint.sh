@@ -20,6 +20,14 @@ done
 find "${roots[@]}" -name '.?*' -prune -o -name '*.swift' -type f -print0 |
   xargs -0 swift format lint --strict --parallel
 
+# Each file that others build says under which license.
+without=$(find Sources -name '.?*' -prune -o \( -name '*.swift' -o -name '*.[chS]' \) -type f -print0 |
+  xargs -0 grep -L -m 1 '^// SPDX-License-Identifier: Apache-2.0$' || true)
+if [[ -n $without ]]; then
+  printf 'lint: these files need the line "// SPDX-License-Identifier: Apache-2.0" at the top\n%s\n' "$without" >&2
+  exit 1
+fi
+
 # A suite without the trait may block Swift's cooperative pool, and then the whole run, on a machine of two processors.
 without=$(find Tests -name '*.swift' -exec awk '
   /^@Test|@Suite/ { begins = FILENAME ":" FNR ": " $0; text = "" }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "always_running.h"
 
 // As a block is: see `ControlBlock.address(on:)`.

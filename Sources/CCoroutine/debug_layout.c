@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "debug_layout.h"
 
 // By this name it can't be another image's, to which the note's number could not lead: a shared library would not link.

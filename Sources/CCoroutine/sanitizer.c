@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "sanitizer.h"
 
 // The sanitizers' public interfaces (sanitizer/common_interface_defs.h, asan_interface.h, tsan_interface.h), declared by

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What swift_thread_state.c and swift_thread_state_probe.c use of the Swift runtime: entry points that compiled Swift code calls,
 // and the layout of two kinds of list, which the probe verifies before anything relies on it.
 #pragma once

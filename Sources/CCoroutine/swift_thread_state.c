@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The words of a coroutine where they are not simply exchanged: see swift_thread_state.h.
 //
 // Where a program without Swift loads all of this as a plug-in, the words lie elsewhere on each thread, and the C library says

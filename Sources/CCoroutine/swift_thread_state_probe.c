@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Finds the words described in swift_thread_state.h: where they lie, and whether what they lead to looks as expected.
 //
 // The candidates are the words of one thread-local block: that of the library that has the runtime's functions, or of

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Whether a coroutine is inside of the initialiser of a variable that is initialised at its first use.
 //
 // Swift's runtime runs it with a lock that belongs to the thread. A coroutine that suspends there keeps that lock, and

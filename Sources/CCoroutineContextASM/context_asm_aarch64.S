@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The entry trampoline for aarch64: the first code of every context. A suspended new context holds
 //
 //     fp = the address of the resumer's struct context_asm

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The parts of the Boost backend that no hot path needs. The layout of a suspended fcontext is not documented; it is
 // the order in which Boost.Context's jump_*_sysv_elf_gas.S pushes, the same in every release from 1.61 on, and the
 // conformance suite checks it against a live stack.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The parts of the ucontext backend that no hot path needs.
 
 #define _GNU_SOURCE 1

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The parts of a target: shared between the files of this folder.
 #pragma once
 

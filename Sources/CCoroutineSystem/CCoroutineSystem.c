@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #define _GNU_SOURCE  // IOV_MAX, pthread_setname_np, sem_clockwait
 
 #include "CCoroutineSystem.h"

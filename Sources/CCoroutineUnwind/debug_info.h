@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Debug information, read by libdw: leads from an address to functions, files and lines.
 //
 // A unit is read when an address in it is looked up for the first time: the list of its functions, and its line table.

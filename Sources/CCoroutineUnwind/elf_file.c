@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "elf_file.h"
 
 #include "regular_file.h"

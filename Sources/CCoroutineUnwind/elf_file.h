@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // An ELF file, opened by libelf, and the functions in its symbol table.
 #pragma once
 

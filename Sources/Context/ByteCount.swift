@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A number of bytes, as people read it and write it.
 package struct ByteCount: CustomStringConvertible {
   let bytes: Int

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// How a machine context is created and how the processor goes from one to another: all that differs between backends.
 ///
 /// A *context* is a record in memory, of the backend's own layout, that holds the registers of a suspended flow of

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// The two contexts of an asymmetric coroutine: its own, and that of its resumer. At any time just one of them is
 /// suspended, so the pair also says which one runs.
 @frozen

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 @_spi(Reflection) import Swift
 
 /// Where a stored property lies in values of a struct, or in objects of a class: for readers of another process's

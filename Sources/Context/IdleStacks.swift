@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import CCoroutineSystem
 
 /// The idle stacks whose pages are kept, by age: reuse takes the youngest, whose top is still in the cache, trimming the

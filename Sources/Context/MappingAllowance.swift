@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// How many guards by `mprotect` a pool may make before it counts the process's memory mappings again.
 ///
 /// A pool that took the last mapping would make every `pthread_create` and the next large `malloc` of other code fail.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Glibc
 
 /// Opens the files that debuggers and traces write. They tell about a program's data, often in a folder where others

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A backend that does more than `ContextBackend` asks for: the two contexts of a link lie side by side, so that one address
 /// leads to both; a free register hands a mark over; and one coroutine can go right into another.
 ///

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// One stack of a `StackPool`: a range of writable memory with a guard below it.
 ///
 ///     guard (faults)        usable: `size` bytes

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Glibc
 
 /// Why there is no stack. None of these harms the pool: what it has built keeps working, and the next `allocate()` may

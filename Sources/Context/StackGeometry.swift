@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Glibc
 
 /// The sizes of a pool, in bytes, all of them whole pages: how large a stack is, how far one slot of an arena lies from

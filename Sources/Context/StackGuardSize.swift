@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Glibc
 
 /// The environment variable that sets the guard of all shared pools, for programs with functions whose frames are larger

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Synchronization
 
 /// The pools of the process: one for each size, made at the first request and kept for ever.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// One coroutine, or generator, as a `CoroutineDump` found it: what it does or waits for, and where.
 public struct CoroutineBacktrace: Sendable, Identifiable {
   /// The coroutine's number, as in `Coroutine.id`. Generators have numbers of their own.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Coroutines with equal stacks, and what is shown of them: a fixed amount, however many they are.
 struct DumpGroup {
   /// Any of them.

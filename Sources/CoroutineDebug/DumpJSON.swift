@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A dump as JSON: `docs/dump-schema.json`. The coroutines come first, each with the number of its stack; then the stacks,
 /// each once. So neither side needs to keep the coroutines in memory.
 struct DumpJSON {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 extension CoroutineDump {
   /// How a dump is made and written.
   public struct Options: Sendable {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Where a dump comes from: this process, another one, a core file.
 package protocol DumpSource: ~Copyable {
   /// The stacks of what was read so far.

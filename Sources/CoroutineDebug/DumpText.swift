@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A dump as text for people.
 
 /// How a dump is written.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// The coroutines by which waits for whose end: each scope under its owner, its children under it; those that belong to
 /// no scope under their creator, as long as that lives.
 struct ScopeTree {

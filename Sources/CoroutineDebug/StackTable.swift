@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Stacks of return addresses, each kept once, however many coroutines have it, and known by its number.
 package struct StackTable {
   // All addresses lie in one array, one stack after the other.

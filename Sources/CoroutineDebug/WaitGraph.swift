@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Coroutine
 
 /// The graph of waiters and their wakers, and which of them can never go on. Pure: its input need only be true at one

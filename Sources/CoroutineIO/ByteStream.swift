@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Coroutine
 
 /// A stream of bytes without borders between writes: a connection, one end of a pipe.

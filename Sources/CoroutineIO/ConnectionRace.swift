@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Coroutine
 
 /// Connects to the first of a host's addresses that answers (RFC 8305): each one begins 250 ms after the one before it, or

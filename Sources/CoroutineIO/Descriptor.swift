@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 public import Coroutine
 
 /// A file descriptor that a coroutine can wait for: a socket, a pipe, a terminal, an eventfd, another epoll set.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Coroutine
 
 /// The threads of files and folders: what strangers block can't take them.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Glibc
 
 /// The place of a socket, or of its peer: an address and a port of IPv4 or IPv6, or a name of a Unix socket.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A second coroutine began to read a stream, or to write to it, while another one was at it. The second one has touched
 /// nothing; the first one goes on.
 ///

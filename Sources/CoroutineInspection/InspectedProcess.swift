@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 public import CoroutineDebug
 
 /// A process whose coroutines are looked at from outside: a running one, or a core file of one.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// How schedules are chosen where there are too many for all of them.
 public enum ExplorationStrategy: Hashable, Sendable {
   /// Each decision by chance, all possibilities alike.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Runs a body by one schedule after another until one fails; that one is made shorter.
 struct Explorer {
   let options: ExplorationOptions

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Coroutine
 
 /// Runs a body again and again, each time by another schedule of its coroutines, and throws the first failure.

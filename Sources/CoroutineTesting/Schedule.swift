@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// The decisions of one run, by their numbers: only those that were not the first possibility. So a schedule that is like an
 /// ordinary run says little, and the text of one that was shrunk is short.
 ///

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A run went wrong: what happened, and the schedule that leads to it.
 ///
 /// Its description ends with the line that repeats it:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Makes a schedule that fails shorter, as long as it fails: after Zeller's delta debugging, decisions become ordinary ones,
 /// many at once and then one by one; and what is left takes the smallest choice that will do.
 enum ScheduleShrinker {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What is to be decided in a run.
 enum Decision {
   /// Which of those that are ready has the next turn: in the order in which they became ready; the last may be the time.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Coroutine
 
 /// The virtual time of the run that the calling code belongs to: of `runTest` and `explore`.

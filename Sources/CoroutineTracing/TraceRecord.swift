@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// An event of a coroutine, as it lies in a thread's buffer.
 struct TraceRecord: Equatable, Sendable {
   enum Kind: Equatable, Sendable {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What looks like the block of a stack whose body runs, for ever: every word of it is its own address, which each backend
 // takes for the saved registers of a resumer. For a generator that has no block from which an element could come in the plain
 // way: one test tells that, among others. Never resumed, never written.

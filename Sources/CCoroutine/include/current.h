@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The coroutine that runs on this thread: one thread-local pointer.
 //
 // A coroutine may continue on another thread. So the address of a thread-local must never be kept across a switch, and

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Where the coroutines of a process lie, for debuggers that look at it from outside: another process, a core file's
 // reader, gdb.
 //

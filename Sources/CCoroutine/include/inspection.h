@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What the runtime is asked to do beside its work. By one word, which is 0 most of the time, so that a coroutine's turn
 // tests it once when it begins and once when it ends, for all requests. One word also means that an observer that has
 // seen one event of a coroutine sees the next, on whichever thread: a word is never seen as it was before.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Which threads call observers at this moment: so that an observer can be removed while coroutines run.
 //
 // A call of observers counts itself in a place of its thread's, then reads the list of them. The thread that has

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Entry points of the Swift runtime that its language has no word for.
 #pragma once
 

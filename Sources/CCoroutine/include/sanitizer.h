@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What AddressSanitizer and ThreadSanitizer must know about a switch of stacks.
 //
 // Headers that swiftc imports do not see `__has_feature(address_sanitizer)`, so nothing here is decided at compile time:

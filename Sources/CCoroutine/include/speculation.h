@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What the compiler must not know, so that the processor has less to wait for: where it would keep in memory what is
 // computed faster, and where it would go on with a value that is loaded late. And what it can't know by itself.
 #pragma once

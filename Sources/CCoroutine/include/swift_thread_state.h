@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The words that the Swift runtime keeps per thread and that belong to the code that runs there.
 //
 //     access   libswiftCore          head of the list of exclusive accesses in progress

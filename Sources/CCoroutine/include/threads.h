@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Functions of glibc for threads that need the GNU extensions, which swiftc does not ask for.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Where the calling thread puts coroutines that it creates, so that debuggers find them. What lies there is the affair of
 // Swift's `UnstartedCoroutines`.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The worker of a thread pool that the calling thread is: one thread-local pointer, null on every other thread.
 //
 // Read on each wake, from inside coroutines, which may have come from another thread: for the reasons in current.h the

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A machine context and the switch between two of them, in assembly: one header per architecture, the same five names
 // in each (`struct context_asm`, `context_asm_initialize`, `_switch`, `_registers`, `_destroy`), and this ladder.
 //

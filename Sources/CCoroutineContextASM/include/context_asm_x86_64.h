@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The switch for x86-64 (System V ABI), inlined into its caller.
 //
 // No register is pushed. Everything that the compiler may keep alive across the switch is declared as clobbered, so that

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A machine context and the switch between two of them over Boost.Context's fcontext: the same five names as the other
 // backends (`struct context_boost`, `context_boost_initialize`, `_switch`, `_registers`, `_destroy`).
 //

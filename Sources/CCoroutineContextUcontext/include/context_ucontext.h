@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A machine context and the switch between two of them over glibc's ucontext: the same five names as the other backends
 // (`struct context_ucontext`, `context_ucontext_initialize`, `_switch`, `_registers`, `_destroy`).
 //

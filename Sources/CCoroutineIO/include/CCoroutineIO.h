@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // System calls of input and output, for CoroutineIO. The functions answer with a result, or with a negated errno, so that no
 // Swift code reads `errno`: a compiler may keep its address in a register while a coroutine changes threads.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // System calls of files and folders. Each answers with a result, or with a negated errno.
 #ifndef COROUTINE_IO_FILES_H
 #define COROUTINE_IO_FILES_H

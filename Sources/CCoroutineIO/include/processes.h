@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Child processes.
 #ifndef COROUTINE_IO_PROCESSES_H
 #define COROUTINE_IO_PROCESSES_H

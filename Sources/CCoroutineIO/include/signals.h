@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Signals that a program receives as values.
 #ifndef COROUTINE_IO_SIGNALS_H
 #define COROUTINE_IO_SIGNALS_H

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // System calls of streams that Swift cannot call, or must not call as they are.
 #ifndef COROUTINE_IO_STREAMS_H
 #define COROUTINE_IO_STREAMS_H

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Another process, or what a core file has kept of one: its memory, the executables and libraries in it, and its stacks.
 //
 // One thread at a time uses a target; if a process was stopped, only the thread that stopped it (ptrace knows tracers

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Functions of Linux that Swift cannot call: system calls behind the variadic `syscall`, constants that are newer than
 /// the C library's headers, and one instruction. The functions answer with 0 or a count, or with a negated errno, so
 /// that no caller reads `errno` itself: a compiler may keep its address in a register while a coroutine changes

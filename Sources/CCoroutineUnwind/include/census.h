@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Whether anything can still happen in the process: a look at each of its threads, from outside, by /proc.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Steps from frame to frame by frame pointers, where libunwind has shown that to be right.
 //
 // A step of libunwind's takes 0.6 us or more, most of it for system calls: it blocks all signals while it looks into

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Opens files whose names may come from anywhere.
 #pragma once
 

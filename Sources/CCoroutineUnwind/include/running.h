@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Where threads stand that run coroutines: each is asked by a signal, and stands still in its handler until its stacks
 // were copied. No thread is interrupted unless a dump asks for it.
 //

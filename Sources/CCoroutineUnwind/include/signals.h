@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The code of signal handlers, which does as little as possible: a thread of its own does the work.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A function of Swift's runtime library that is exported for debuggers, and in no header that comes with the toolchain.
 #pragma once
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Which function, file and line an address of a process belongs to, this one or another: from the symbol tables and the debug information
 // of the executable and of the libraries that are loaded.
 //

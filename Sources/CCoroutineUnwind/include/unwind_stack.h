@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Backtraces of stacks on which nothing runs, by libunwind: the one place that needs it.
 //
 // libunwind.so brings its own _Unwind_* functions, which take the place of libgcc's in the whole process. So only

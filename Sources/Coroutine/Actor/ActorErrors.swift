@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A message came to an actor that has ended, or ended before it got to the message.
 public struct ActorStopped: Error, Equatable, CustomStringConvertible {
   /// The actor's name; empty without one.

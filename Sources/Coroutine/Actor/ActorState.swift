@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 extension MessageActor {
   /// Starts an actor that consists of a state and a function: the state is made when it begins, and again when it is
   /// started again.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// How an actor has ended.
 public enum ActorEnd: Sendable {
   /// Its body returned: of its own accord, or because no handle was left that could send to it.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What debuggers show of actors, and of askers that wait for an answer: the asked actor.
 
 extension WaitText {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Context
 
 /// Which actor waits for an answer of which: so that a circle of asks is found before it waits for ever.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 public import CCoroutine
 
 /// Asking: a message goes to the actor with a way back in it, and the asker waits for the answer.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// An actor's side of its mailbox, for its body: the messages, and what else an actor does.
 ///
 /// To be used on the actor's own coroutine: it traps elsewhere.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// How many messages wait in an actor's mailbox, and what happens to one more.
 public struct MailboxPolicy: Sendable {
   /// What happens when a message comes to a mailbox that is full.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A message on its way, and where its answer goes. Not copyable: a copy would count references, where an ask has time for
 /// none.
 @usableFromInline

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Synchronization
 
 /// A coroutine with a mailbox: it handles one message at a time, and no other code has access to its state.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 extension MessageActor {
   /// Sends a message, and does not wait: the answer comes by a promise, which may be awaited later, or not at all.
   ///

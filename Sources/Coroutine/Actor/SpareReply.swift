@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What a coroutine's last ask needed, for the next one: nothing else keeps anything in `CoroutineExtras.spare`.
 extension CoroutineExtras {
   /// The spare reply, if nothing else holds it.

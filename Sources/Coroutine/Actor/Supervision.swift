@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What happens to an actor that fails, as its parent, or a `Supervisor`, decides.
 ///
 /// ```swift

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Starts actors and decides what happens to those that fail, from outside of any actor. (An actor supervises the
 /// children that its body starts by `Mailbox.launch`.)
 ///

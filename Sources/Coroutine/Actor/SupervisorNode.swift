@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Context
 
 /// The children of an actor, or of a `Supervisor`: their list, and what to do when one fails.

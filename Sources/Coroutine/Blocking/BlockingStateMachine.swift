@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// How many threads an elastic pool of blocking work has, and which of them are idle. Pure: no lock, no thread.
 struct BlockingStateMachine<Thread: Equatable, Work> {
   /// At most this many threads work at a time; more work waits. After it was lowered there may be more threads, which

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A channel with many receivers, each of which gets every element: Kotlin's `SharedFlow`, tokio's `broadcast`.
 ///
 /// ```swift

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// The elements that were sent to many, the position of each reader, and the waiters. Pure: no lock, no switch.
 ///
 /// Elements are numbered. The buffer holds those from `base` on: those that some reader has not read yet, and the last

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// One receiver of a broadcast, or of a watched value: `BroadcastChannel.subscribe()`, `WatchedValue.changes()`.
 ///
 /// In a coroutine it is received from by `receive()` and by `for element in subscription.received`; in `async` code it

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Context
 
 // What debuggers show of coroutines that wait at a broadcast or at a watched value. Behind the name: which of the two it is,

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A value that is watched: a watcher waits for its changes, and sees the newest. Kotlin's `StateFlow`, tokio's
 /// `watch`.
 ///

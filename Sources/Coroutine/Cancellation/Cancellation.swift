@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Runs `operation`, and `handler` as soon as it is cancelled: at once if it is already.
 ///
 /// ```swift

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Context
 
 /// The cancellation regions that a generator's body has open at its `yield`, while it is suspended there: off the list

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A queue between coroutines, `async` code and threads: what a sender sends, one receiver gets, once.
 ///
 /// ```swift

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The forms for `async` code: the same names and meanings.
 
 extension Channel where Element: Sendable {

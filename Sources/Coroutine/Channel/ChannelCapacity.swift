@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// How many elements a channel keeps for receivers that have not come yet.
 public enum ChannelCapacity: Sendable, Equatable {
   /// None: a sender waits for its receiver.

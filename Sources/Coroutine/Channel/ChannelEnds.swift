@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A channel's two ends apart: one only sends, the other only receives. Each closes the channel when its last copy is
 // gone.
 

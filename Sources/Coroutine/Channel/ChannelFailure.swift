@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Turns the cause of a wait's end into the caller's error.
 extension ChannelStorage where Element: ~Copyable {
   /// Why there is no element.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// One party of a channel's operation, on its own stack: a place in the queue, and the element, before or after the
 /// hand-over.
 @usableFromInline

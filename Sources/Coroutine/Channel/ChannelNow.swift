@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The forms that never suspend: at once, or blocking a thread.
 
 extension Channel where Element: ~Copyable {

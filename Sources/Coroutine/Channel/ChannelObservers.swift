@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What can be seen of a channel from outside. Callable from everywhere. An answer is true at one moment during the
 // call. It may be outdated when the call returns, unless the caller is the channel's only user.
 

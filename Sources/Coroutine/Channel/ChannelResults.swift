@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// The outcome of a send that does not wait: `trySend(_:)`.
 ///
 /// An element that was not sent comes back in it. As noncopyable as the element is.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A channel's elements and its waiters. Pure: no lock, no switch.
 ///
 /// Invariants:

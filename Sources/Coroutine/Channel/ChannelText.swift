@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Context
 
 // What debuggers show of coroutines that wait at a channel. Behind the name: whether it is conflated, its limit, how many

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Elements in the order in which they came, in a ring that is allocated for the first of them and doubles when it is full.
 ///
 /// A large ring that has become empty is given back, so that a burst does not stay in memory. Growing to that size took

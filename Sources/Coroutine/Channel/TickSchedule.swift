@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// When a ticker's ticks are due: at the multiples of its period since it began. Pure.
 struct TickSchedule {
   let period: UInt64

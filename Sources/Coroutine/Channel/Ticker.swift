@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A tick in each period, as Go's `time.Ticker`.
 ///
 /// ```swift

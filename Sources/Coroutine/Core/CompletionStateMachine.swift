@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// When a coroutine has ended, and which waiters wait for that. Pure: no lock, no switch.
 @usableFromInline
 struct CompletionStateMachine {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Takes in coroutines and waits until all of them have ended.
 @usableFromInline
 package class CoroutineFamily: Waitable {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 public import Synchronization
 
 /// Whether a created coroutine is scheduled, and how else it begins. One byte, whose lowest bit goes once: the claimer

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import CCoroutine
 
 /// How many operations that might have waited a coroutine makes in one turn.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import CCoroutine
 
 /// How often a coroutine is, at present, inside of what keeps it from leaving its thread. Changed by itself.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The one place that names a concrete backend. See docs/ARCHITECTURE.md for how to add one.
 // Traits add up across a package graph: an explicit choice wins over the default, which is ASM.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The waiters whose waits a deadline may end.
 
 extension CoroutineCore: TimedWaiter {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Learns of what others wait for: has a place in a queue like a waiter, but does not stand still meanwhile.
 ///
 /// The queue holds a reference from the moment it enters until it is woken or has left: its waker may come late.

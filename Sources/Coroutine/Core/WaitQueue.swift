@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// One waiter's place in a queue: lies on the stack of the waiting coroutine, so that waiting allocates nothing.
 ///
 /// Guarded by the queue's lock from the moment it is appended until it is out of the queue and its wait was claimed. It

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 public import Context
 
 /// What a coroutine can wait for, such as another one's end. The storage of each primitive is one.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Glibc
 
 /// Decides about errors without a receiver: a coroutine's whose `get()` was not called, a generator's whose `next`

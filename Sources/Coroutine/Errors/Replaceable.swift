@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Context
 
 /// A value that may be read or replaced at any time, from any thread.

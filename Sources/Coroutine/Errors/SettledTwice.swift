@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A one-shot handle (`Resumption`, `Promise.Resolver`) was used a second time. The second call changed nothing and
 /// returned `false`; `CoroutineErrors.unhandled` gets this error, once for each handle.
 ///

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A generator whose body runs somewhere else: as a coroutine of its own, while its consumer is suspended.
 ///
 /// ```swift

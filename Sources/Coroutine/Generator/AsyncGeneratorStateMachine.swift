@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Which consumers ask an `AsyncGenerator`, and whether its body may go on. Pure: no lock, no switch.
 ///
 /// An element takes two steps on either side. A consumer *asks*, which lets the body go on, and then receives. The body

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A sequence that is computed by a body which yields its elements one by one, from any depth: from a recursion, from a
 /// closure passed to `forEach` or `sort(by:)`, from a callback of a C library.
 ///

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What a generator's block says of it, beside what `CancellationRegion` needs.
 extension ControlBlock.Mode {
   /// It was cancelled or dropped: its `yield` throws.

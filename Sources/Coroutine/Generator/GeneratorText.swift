@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What debuggers show of coroutines that wait for an `AsyncGenerator`.
 
 extension WaitText {

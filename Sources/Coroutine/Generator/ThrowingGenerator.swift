@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A generator whose body may fail: `next()` throws what the body has thrown.
 ///
 /// ```swift

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A generator that is given something with each `next`, and returns something at the end.
 ///
 /// ```swift

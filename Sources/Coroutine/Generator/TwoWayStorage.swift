@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// How an input gets to the body: it lies in the generator while the switch is made.
 @usableFromInline
 class TwoWayStorage<Input, Element>: GeneratorStorage<Element> {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A coroutine, whatever it returns: handles of different coroutines in one list, or that of the coroutine that runs.
 ///
 /// ```swift

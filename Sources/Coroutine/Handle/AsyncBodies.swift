@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A body that awaits is refused in words. Without these forms the compiler tells only that a function is not synchronous.
 // It takes them for no other body: what is unavailable comes last.
 

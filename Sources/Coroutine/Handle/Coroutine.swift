@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import CCoroutine
 
 /// A unit of work with a stack of its own: it can suspend anywhere, in a callback of a C library or deep in a recursion,

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Synchronization
 
 /// What has happened since the program began, in numbers that only grow. `CoroutineStatistics` is what is in use.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A variable of which each coroutine has its own.
 ///
 /// ```swift

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Context
 
 /// What the runtime has in use at a moment: for tests that nothing is left behind, and for monitoring.

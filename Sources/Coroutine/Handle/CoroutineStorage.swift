@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A coroutine's value, beside all that does not depend on its type.
 ///
 /// The class has no stored property of a generic type but a function, whose representation is always the same: destroying

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 extension Coroutine {
   /// Runs `cleanup` once, after the coroutine's end, however that comes about: after its last line, an early return, an
   /// error, a cancel, even one before it began.

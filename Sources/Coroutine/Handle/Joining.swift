@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 extension Coroutine {
   /// Waits for the end and returns what the body returned. Suspends the calling coroutine.
   ///

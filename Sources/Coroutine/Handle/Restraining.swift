@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Runs `body`, in which the calling coroutine must not suspend: a suspension ends the program with the coroutine's name.
 ///
 /// For code that holds a lock that belongs to the thread (`Mutex`, a pthread lock) and calls something that might wait:

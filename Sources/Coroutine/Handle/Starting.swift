@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// When a coroutine starts, and what a cancel means before it begins: `Coroutine.init(start:name:stackSize:_:)`.
 public enum CoroutineStart: Sendable {
   /// On demand: by `start()`, or when a joiner waits for its end. It never runs without that, and goes with its last

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Tells, in debug builds, that the packages of one graph ask for several context backends: traits add up, so that one
 /// package can make the switches of all others slower.
 enum BackendChoice {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// How many coroutines there are in each state, counted one by one.
 ///
 /// ```swift

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What Swift's ABI says of a class's metadata, to which the first word of each object leads. The same on all platforms
 /// without Objective-C.
 package enum SwiftClass {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 extension Coroutine where Success == Never, Failure == Never {
   /// Runs `async` code and suspends the calling coroutine until that has ended.
   ///

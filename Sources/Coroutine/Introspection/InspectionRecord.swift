@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import CCoroutine
 
 /// What a coroutine keeps for debuggers alone. Written only by code that may touch the coroutine's fields.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Context
 
 /// The classes that coroutines wait at, by number: the order is that of `coroutine_debug_layout.kinds`.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What a waiting coroutine does, by number: one byte of its `WaitReason`, which readers of another process know too. A
 /// change of the numbers raises `coroutine_debug_version`.
 @usableFromInline

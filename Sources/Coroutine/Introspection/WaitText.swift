@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What coroutines wait for, in words: what all have in common is here, each primitive adds its own beside itself.
 // Functions of the facts alone, because two sources know these: the objects themselves, and readers of another
 // process's memory. A change of a text raises `coroutine_debug_version`.

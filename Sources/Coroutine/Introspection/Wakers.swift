@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// The wakers that can end a wait by doing their part, as far as that is certain: a search for deadlocks goes by them.
 /// (A cancel and a deadline end waits too; they are looked at elsewhere.)
 ///

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Functions that take a closure to be run later, and no scheduler, have a form for closures of the main actor: those
 // that say `@MainActor in`, and methods. The compiler prefers it for these and no others. Where a scheduler is named
 // they are refused, as functions of other global actors are everywhere: `missingFunction` tells how.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Receives the events of the process's coroutines, as they happen: for traces, metrics, tests.
 ///
 /// ```swift

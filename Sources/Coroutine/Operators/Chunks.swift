@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 extension SelectableSequence {
   /// The elements in arrays of `count`, in a coroutine; fewer at the end, or when `duration` has passed since the first one
   /// of an array.

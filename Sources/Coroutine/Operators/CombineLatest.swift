@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// The latest elements of two sequences, in a coroutine: a pair each time that one of them has a new one.
 ///
 /// ```swift

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 extension SelectableSequence {
   /// The elements that are followed by quiet, in a coroutine: one that is followed by another within `duration` is dropped.
   ///

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// The elements of two sequences, in a coroutine, as they come.
 ///
 /// ```swift

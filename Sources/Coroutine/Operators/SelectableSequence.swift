@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A sequence in a coroutine whose next element can be waited for together with others: `Channel.received`, and those
 /// of a `ChannelReceiver` and of a `BroadcastSubscription`. `merge`, `combineLatest`, `debounce` and `chunks` work on
 /// it; there is nothing to conform to. (`zip` is that of Swift's library, which takes any two sequences.)

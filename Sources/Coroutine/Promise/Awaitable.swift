@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Something that ends once, with a value or an error: a promise, a coroutine. Several of them can be waited for at
 /// once, by `values(of:)`, `results(of:)`, `firstValue(of:)` and `firstSuccess(of:)`.
 ///

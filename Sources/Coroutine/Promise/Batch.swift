@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Waiting for several promises and coroutines at once. They go on side by side in any case: these functions only wait.
 //
 // A caller that is cancelled stops waiting, and throws a `CancellationError` if nothing is lost by that; the promises and coroutines go on, as they do

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// When a wait for several ends has its outcome. Pure: no lock, no switch.
 struct BatchStateMachine {
   enum Goal {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// One wait for the ends of several: it has a listener at each, and a lock for their outcomes.
 // Unchecked: the lock guards the machine; the rest belongs to the waiter.
 final class BatchStorage: Waitable, @unchecked Sendable {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A promise's storage that keeps reports as well, under the same lock: with the settlement their end comes.
 // Unchecked: the lock guards the reports.
 final class ProgressPromiseStorage<Progress: Sendable, Value: Sendable>: PromiseStorage<Value>, @unchecked Sendable {

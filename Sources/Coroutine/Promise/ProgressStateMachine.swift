@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// The position of a reader.
 struct ProgressCursor: Sendable {
   /// How many reports it has seen or missed.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A value, or an error, that will be delivered: the reading end. Its writing end is a `Promise.Resolver`.
 ///
 /// ```swift

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Promises that are made from promises.
 ///
 /// **When and where the closures run.** Each runs once, as a coroutine: it may wait. Those of one promise run one after

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A promise's last resolver was dropped unused: the promise could not be settled any more, so it was rejected with
 /// this. Where this error is not handled, it is not reported: the promise was not needed.
 public struct PromiseAbandoned: Error, CustomStringConvertible {

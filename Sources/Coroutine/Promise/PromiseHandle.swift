@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A handle stands for one thing, which its copies are, too: they are equal, one element of a set, one key. Printed, it says
 // what messages and dumps call that thing.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// An observer of a promise's settlement: a coroutine that begins when it gets the turn.
 ///
 /// It is made when it registers, so that it has its creator's scheduler and task-local values, and it has no stack before

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 extension Promise {
   /// The writing end of a promise: settles it, once, from any thread.
   ///

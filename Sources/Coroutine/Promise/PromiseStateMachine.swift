@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Whether a promise is settled, its waiters, and its observers in their order. Pure: no lock, no switch.
 ///
 /// Invariants: once it is settled it has no waiter and keeps no handler of a cancel. Observers get the turn one after

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A promise's lock, and what its state machine decides: all that does not depend on the type of the value.
 @usableFromInline
 // Unchecked: the name is constant, and the lock guards the machine.

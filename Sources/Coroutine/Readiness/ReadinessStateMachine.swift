@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What a descriptor has become: a set.
 ///
 /// Its operations are inlinable: in another module those of `OptionSet` would be generic calls, at each event of a descriptor.

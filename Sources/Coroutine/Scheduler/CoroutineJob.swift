@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import CCoroutine
 
 /// The right to run a coroutine once: a scheduler gets it, keeps it in its queue and calls `run`.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Names that this library had before: they stay for programs that were written with them. CHANGELOG.md lists them.
 
 /// The name that `CoroutineJob` had.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// First in, first out; constant time on average.
 struct FIFOQueue<Element> {
   private var elements: [Element?] = []

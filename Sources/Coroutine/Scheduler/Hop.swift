@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Runs `operation` on another scheduler, on the stack of the calling coroutine, and comes back.
 ///
 /// ```swift

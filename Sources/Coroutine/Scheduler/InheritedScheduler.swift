@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Whichever scheduler the calling coroutine runs on; outside of one the pool. Also called `.inherited`: the default where
 /// an operation takes a scheduler.
 public final class InheritedScheduler: Scheduler {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// The pool's threads run `async` code, too:
 ///
 /// ```swift

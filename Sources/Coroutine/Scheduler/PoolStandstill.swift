@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Whether all workers of a pool are blocked while coroutines wait for one of them: from one look at the pool to the next.
 /// Pure: no lock, no thread, no clock.
 ///

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Which of a pool's workers sleep, and which to wake for new work. Pure: no lock, no thread.
 ///
 /// A worker is busy (it runs coroutines), searching (it looks for work at the others'), the watcher, or asleep. Those that

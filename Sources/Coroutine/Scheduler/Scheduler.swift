@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Dispatch
 
 /// Where coroutines run: something that takes ready coroutines and runs each of them, on a thread of its choice.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Whether the work that a worker steals is worth its cost for the others. Pure: the time is given.
 ///
 /// A thief takes the memory of what it stole out of the victim's caches, and soon after that the victim fetches it

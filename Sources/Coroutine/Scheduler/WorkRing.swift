@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Synchronization
 
 /// Ready coroutines of one worker, first in, first out: a ring of fixed size that its owner fills and empties, and that

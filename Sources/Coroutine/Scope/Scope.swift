@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Runs `body` with a scope for coroutines that must not outlive it: all of them have ended when it returns.
 ///
 /// ```swift

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A scope that is an object, and not a function's.
 
 extension CoroutineScope {

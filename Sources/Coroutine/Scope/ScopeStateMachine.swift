@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// How many children a scope has, how many of them may run, what failed in it, and the joiners. Pure: no lock, no
 /// switch.
 ///

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// The order in which a select looks at its cases: every permutation is equally likely, so each of the ready cases is
 /// as likely to be found first. (A random start alone would favour a case behind others that are not ready.)
 ///

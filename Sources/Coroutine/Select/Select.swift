@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Waits until one of several operations can be done, and does that one: sends, receives, ends of coroutines, promises.
 ///
 /// ```swift

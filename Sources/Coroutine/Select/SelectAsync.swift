@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Waits, in `async` code, until one of several operations can be done, and does that one.
 ///
 /// ```swift

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Waits until one of several operations can be done, and does that one; of those that can be done at once the first.
 ///
 /// ```swift

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 extension BroadcastSubscription {
   /// A case of a `select`: receives, if there is an element before another case is chosen.
   ///

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 extension Select {
   /// Collects the cases of a select in a coroutine.
   @resultBuilder

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// One or more cases of a `select`, in a coroutine. Made by `Channel.onReceive(_:)` and similar functions; there is
 /// nothing to conform to.
 ///

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The cases of a channel's ends: those of the channel. Each handler holds its end as long as the select waits.
 
 extension ChannelReceiver {

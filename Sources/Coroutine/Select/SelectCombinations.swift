@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Several cases as one. Each is generic over what it combines: cases with handlers, or the operations under them. The
 // whole list is a type, so a select whose cases stand in its braces is compiled for just these.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 extension Coroutine {
   /// A case of a `select`: waits for the coroutine's end, and gets what it returned.
   ///

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 extension CoroutineMutex {
   /// A case of a `select`: takes the mutex, if that can be done before another case is chosen. Where it is not chosen it has
   /// not taken it.

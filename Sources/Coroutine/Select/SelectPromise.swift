@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 extension Promise {
   /// A case of a `select`: waits until the promise is settled, and gets its value.
   ///

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 extension Select {
   /// What a case waits for that wants to read from a descriptor, or to write to it.
   public struct DescriptorReadiness: SelectOperation {

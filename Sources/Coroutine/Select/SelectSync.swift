@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Semaphores and wait groups as cases of a select. (Not conditions: to wait for one gives a mutex back, and to go on takes it
 // again, which may be a second wait.)
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A case of a `select`: chosen if no other could be chosen for that long. Of several the shortest counts.
 ///
 /// - Parameters:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Suspends the calling coroutine until a callback of the form `(value, error)` is called: the form of most callback
 /// APIs. There are other forms for a callback that gets an error only, or a `Result`.
 ///

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// One wait of one coroutine for an outcome that is sure to be delivered, such as that of another library's future. As
 /// `withSuspension`, but with a deadline, and without a check whether the callback was dropped. One object.
 package struct OutcomeWait<Value: Sendable>: Sendable {

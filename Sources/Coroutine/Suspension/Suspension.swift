@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Suspends the calling coroutine until a callback delivers a value: the bridge to every API with a completion handler.
 ///
 /// ```swift

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// One wait for one outcome, in whichever order they come. Pure: no lock, no switch.
 @usableFromInline
 struct SuspensionStateMachine<Value> {

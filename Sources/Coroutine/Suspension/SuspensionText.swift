@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What debuggers show of a coroutine that waits for a callback.
 
 extension WaitText {

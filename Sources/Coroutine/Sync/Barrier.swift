@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Context
 
 /// A place where a fixed number of parties wait for each other, again and again.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What holders of a mutex wait for: that another one changes its value.
 ///
 /// ```swift

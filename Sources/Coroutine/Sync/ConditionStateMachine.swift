@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// The waiters for a condition's signal. Pure: no lock, no switch.
 ///
 /// A wait has two steps, since it begins while the mutex is still held, and a waiter can be woken only when it is

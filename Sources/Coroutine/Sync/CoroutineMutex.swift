@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A value that one holder at a time may use, across suspensions too: waiters are suspended, not blocked.
 ///
 /// ```swift

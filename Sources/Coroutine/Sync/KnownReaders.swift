@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Which coroutines read, by number: the first few of them, as many as a search for deadlocks needs in order to find one.
 ///
 /// Each word is 0 or one reader's number, from its entry to its leave. So a debugger that reads the words without the

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// The waiters of a mutex, and the transitions of its word. Pure: no lock, no switch, and the word is its owner's.
 ///
 /// The word is 0 while the mutex is free. Otherwise it is the holder, with the lowest bit (the mark) set as soon as

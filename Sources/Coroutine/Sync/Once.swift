@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A value that is made once, by the first caller that asks for it; the others wait for it, suspended.
 ///
 /// ```swift

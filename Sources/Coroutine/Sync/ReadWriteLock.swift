@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A value that many may read at a time, or one may change, across suspensions too: waiters are suspended.
 ///
 /// ```swift

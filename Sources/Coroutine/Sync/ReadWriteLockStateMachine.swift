@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// The readers, the writer and the waiters. Pure: no lock, no switch.
 ///
 /// Invariants: there is never a writer beside readers. The first waiter in the queue, if its wait has not ended, can't

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Context
 
 /// A number of permits: each caller takes some to go on, and gives them back. A caller that finds too few waits,

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What debuggers show of coroutines that wait for one another. Fields behind the name: the count (group); the holder's
 // word and the address of its block (mutex, once); the same of the writer, and the number of readers; the mutex
 // (condition).

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Context
 
 // How the operations of this folder wait: each is an attempt and its withdrawal with a node of the operation's own, done

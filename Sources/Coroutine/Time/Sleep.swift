@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 extension Coroutine where Success == Never, Failure == Never {
   /// Suspends the calling coroutine for a time.
   ///

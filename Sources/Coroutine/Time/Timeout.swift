@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Runs `body`, and cancels it when it takes longer than `duration`.
 ///
 /// ```swift

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Synchronization
 
 /// Where sleeping and deadlines come from: timers, and the time that they go by.

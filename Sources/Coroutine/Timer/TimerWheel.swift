@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import CCoroutineSystem
 
 /// Timers by their deadlines: constant time to insert and to remove, nothing allocated, exact to the nanosecond.

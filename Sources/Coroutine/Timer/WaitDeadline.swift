@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// A time was up before what was waited for had happened.
 public struct TimeoutError: Error, Equatable, CustomStringConvertible {
   /// What was allowed, if it was given as a duration.

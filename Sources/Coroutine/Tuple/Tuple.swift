@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Values of any types, `nil` among them, whose number and types are known at run time only.
 ///
 /// ```swift

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Taking a tuple apart: into constants, by `unpacked(as:)`, or into variables that are there already, by `unpack(into:)`.
 extension Tuple {
   /// The first values, each as the type that is named for it, to be taken apart by a pattern.
