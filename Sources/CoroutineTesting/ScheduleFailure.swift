@@ -4,11 +4,13 @@
 ///
 /// Its description ends with the line that repeats it:
 ///
-///     deadlock: nobody can go on (schedule 38 of 1000, seed 37)
-///       coroutine 1 "body": waits for coroutine 2 "left"
-///       coroutine 2 "left": waits for mutex "b", held by coroutine 3 "right"
-///       coroutine 3 "right": waits for mutex "a", held by coroutine 2 "left"
-///     replay("4:1")
+///     deadlock: nobody can go on (run 14, seed 13)
+///       coroutine 1 "body": the end of coroutine 2 "left"
+///       coroutine 2 "left": mutex "a", held by coroutine 3 "right"
+///       coroutine 3 "right": mutex "b", held by coroutine 2 "left"
+///     replay("1:1 2:2 6:1")
+///
+/// The numbers are those of the run, in the order of the launches.
 public struct ScheduleFailure: Error, Sendable {
   /// What a run can fail by.
   public enum Kind: String, Hashable, Sendable {

@@ -212,11 +212,19 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
       } else if ready.contains(where: { $0.number == member.number }) {
         "could go on"
       } else if let reason = member.core.waitReason {
-        reason.description
+        withNumbersOfRun(reason.description)
       } else {
         "not known"
       }
     return "coroutine \(member.number)\(name.isEmpty ? "" : " \"\(name)\""): \(text)"
+  }
+
+  /// The coroutines that a text names by their numbers in the process have those of the run instead.
+  private func withNumbersOfRun(_ text: String) -> String {
+    text.replacing(/coroutine (\d+)/) { match in
+      guard let id = UInt64(match.1), let member = members[id] else { return String(match.0) }
+      return "coroutine \(member.number)"
+    }
   }
 
   /// An error that no caller has got.

@@ -119,6 +119,7 @@ import Testing
     #expect(failure.kind == .deadlock)
     #expect(failure.waiting.count == 2)
     #expect(failure.waiting[0].hasPrefix("coroutine 1 \"body\": ") && failure.waiting[0].contains("\"right\""))
+    #expect(failure.waiting[0].hasSuffix("held by coroutine 2 \"other\""))
     #expect(failure.waiting[1].hasPrefix("coroutine 2 \"other\": ") && failure.waiting[1].contains("\"left\""))
   }
 
