@@ -35,6 +35,8 @@
     @exclusivity(unchecked) private var isTurnDue = false
     /// Since when it runs without the loop having looked for events.
     @exclusivity(unchecked) private var busySince: NIODeadline?
+    /// When the turn before has ended, if the next one was to follow at once.
+    @exclusivity(unchecked) private var turnEnd: NIODeadline?
 
     fileprivate init(_ eventLoop: any EventLoop) {
       self.eventLoop = eventLoop
@@ -82,6 +84,9 @@
     }
 
     private func turn() {
+      // How long the loop takes from one of its tasks to the next.
+      let pause = turnEnd.map { NIODeadline.now() - $0 } ?? .zero
+      turnEnd = nil
       guard run(limit: Self.batch) else {
         busySince = nil
         return
@@ -91,9 +96,12 @@
       let now = NIODeadline.now()
       if let since = busySince, now - since >= Self.slice {
         busySince = nil
-        eventLoop.scheduleTask(in: Self.moment) { self.turn() }
+        // Long enough not to be over when the loop looks whether it is.
+        let moment = min(max(Self.shortestMoment, pause * 4), Self.slice)
+        eventLoop.scheduleTask(in: moment) { self.turn() }
       } else {
         busySince = busySince ?? now
+        turnEnd = now
         turnSoon()
       }
     }
@@ -117,8 +125,7 @@
     /// How many turns in a row, before the loop's other tasks.
     private static var batch: Int { 256 }
     private static var slice: TimeAmount { .milliseconds(1) }
-    /// Long enough not to be over when the loop looks whether it is.
-    private static var moment: TimeAmount { .microseconds(20) }
+    private static var shortestMoment: TimeAmount { .microseconds(20) }
   }
 
   extension EventLoopScheduler {
