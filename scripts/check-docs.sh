@@ -71,7 +71,9 @@ extract() {
       imports["import Dispatch"] = 1
       imports["import Foundation"] = 1
       for (line in imports) print line
-      printf "%s%s%s#sourceLocation()\n", given, files, functions
+      text = given files functions
+      if (text ~ /#sourceLocation/) text = text "#sourceLocation()\n"
+      printf "%s", text
     }' "$1"
 }
 
