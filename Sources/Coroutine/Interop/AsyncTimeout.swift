@@ -143,6 +143,7 @@ final class TaskTimeout: TimerTarget, @unchecked Sendable {
   override func timerFired() {
     fired.store(true, ordering: .releasing)
     // Not on the timers' thread: a task's cancellation handlers are users' code.
+    guard TimerThread.isCurrent else { return cancel() }
     DispatchQueue.global(qos: .userInitiated).async(execute: cancel)
   }
 }

@@ -162,6 +162,6 @@ private final class Timeout: TimerTarget {
   }
 
   override func timerFired() {
-    region.cancel(reason: error, isTimer: true)
+    region.cancel(reason: error, isTimer: TimerThread.isCurrent)
   }
 }

@@ -18,9 +18,15 @@ final class TimerThread: Sendable {
   /// `Fork.count` when it did.
   private let startedIn = Atomic<UInt32>(0)
 
+  /// Which thread it is, in this process.
+  private static let thread = Atomic<UInt>(0)
+
   init(driving queue: TimerQueue) {
     self.queue = queue
   }
+
+  /// Whether the calling thread is the one that drives timers by the kernel's clock. With a virtual time none is.
+  static var isCurrent: Bool { thread.load(ordering: .relaxed) == UInt(pthread_self()) }
 
   /// Makes the thread look at the queue at once. For a thread that armed a timer, when `TimerQueue.arm` says so.
   func ring() {
@@ -44,6 +50,7 @@ final class TimerThread: Sendable {
 
   private func run() -> Never {
     coroutine_system_name_thread("coroutine-timer")
+    Self.thread.store(UInt(pthread_self()), ordering: .relaxed)
     // The kernel delays a thread's timeouts by up to 50 us in order to bundle wakes; here they are bundled already.
     coroutine_system_precise_timeouts()
     while true {
