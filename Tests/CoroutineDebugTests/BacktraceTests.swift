@@ -311,8 +311,8 @@ nonisolated(unsafe) private var pendingComparison: (() -> Void)?
       #expect((1...2).contains(count))
       var symbolicator = Symbolicator()
       let frames = symbolicator.frames(of: Array(buffer[..<count])[...])
-      let expected = ["ASM": "context_asm_trampoline", "Boost": "make_fcontext", "Ucontext": "context_ucontext_entry"]
-      #expect(frames.first?.function == expected[Coroutine.backendName])
+      let name = frames.first?.function ?? "no name"
+      #expect(SelectedBackend.code.symbolPrefixes.contains { name.hasPrefix($0) }, "\(name)")
       #expect(frames.allSatisfy { $0.isRuntime })
     }
   }
