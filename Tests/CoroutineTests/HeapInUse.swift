@@ -6,17 +6,9 @@ import Glibc
 /// What a thread keeps for its next allocations counts, as by `mallinfo2`, which Swift does not import (nor can a function
 /// that returns such a large structure be called by its address). `malloc_info` writes the same as XML.
 func heapInUse() -> Int {
-  let sums = heapSums()
-  return sums.system - sums.free + sums.mapped
-}
-
-/// How many bytes the C library keeps that are free.
-func heapKept() -> Int { heapSums().free }
-
-private func heapSums() -> (system: Int, free: Int, mapped: Int) {
   // The type that <malloc.h> declares.
   typealias Function = @convention(c) (CInt, UnsafeMutablePointer<FILE>) -> CInt
-  guard let function = dlsym(nil, "malloc_info").map({ unsafeBitCast($0, to: Function.self) }) else { return (0, 0, 0) }
+  guard let function = dlsym(nil, "malloc_info").map({ unsafeBitCast($0, to: Function.self) }) else { return 0 }
   var text = [UInt8](repeating: 0, count: 256 << 10)
   let size = text.count
   let isWritten = text.withUnsafeMutableBufferPointer { text in
@@ -24,7 +16,7 @@ private func heapSums() -> (system: Int, free: Int, mapped: Int) {
     let failure = function(0, file)
     return fclose(file) == 0 && failure == 0
   }
-  guard isWritten else { return (0, 0, 0) }
+  guard isWritten else { return 0 }
   // The sums stand behind the last of the arenas.
   let lines = String(decoding: text.prefix { $0 != 0 }, as: UTF8.self).split(separator: "\n")
   func sum(_ tag: String) -> Int {
@@ -32,7 +24,7 @@ private func heapSums() -> (system: Int, free: Int, mapped: Int) {
     return line.split(separator: "\"").last(where: { Int($0) != nil }).flatMap { Int($0) } ?? 0
   }
   let free = sum("<total type=\"fast\"") + sum("<total type=\"rest\"")
-  return (sum("<system type=\"current\""), free, sum("<total type=\"mmap\""))
+  return sum("<system type=\"current\"") - free + sum("<total type=\"mmap\"")
 }
 
 /// Lets the test library keep nothing of the errors that are thrown from here on: else it takes down where each was thrown,
