@@ -9,9 +9,10 @@ __attribute__((noinline)) uintptr_t conformance_stack_misalignment(void) {
 }
 
 int conformance_rounding_mode(void) {
-  volatile double one = 1, three = 3;
-  double up = one / three, down = -(-one / three);
-  return up > down ? FE_UPWARD : up < down ? FE_DOWNWARD : 0;
+  // Volatile, or a compiler that trusts in the usual mode takes the two for one.
+  volatile double one = 1, minus_one = -1, three = 3, third = one / three, minus_third = minus_one / three;
+  double sum = third + minus_third;
+  return sum > 0 ? FE_UPWARD : sum < 0 ? FE_DOWNWARD : 0;
 }
 
 #if defined(__x86_64__)
@@ -33,6 +34,15 @@ uintptr_t conformance_registers_lost(uintptr_t seed, void (*body)(void *), void 
   conformance_registers_over(values, found, body, argument);
   for (int i = 0; i < registers; i++) lost += found[i] != values[i];
   return lost;
+}
+
+__attribute__((noinline)) void conformance_descend(int depth, void (*body)(void *), void *argument) {
+  if (depth == 0)
+    body(argument);
+  else
+    conformance_descend(depth - 1, body, argument);
+  // The frame is still needed here, and has a record: so neither call is the last thing that the function does.
+  __asm__ volatile("" : : "r"(__builtin_frame_address(0)) : "memory");
 }
 
 struct walk {

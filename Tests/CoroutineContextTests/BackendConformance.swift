@@ -397,13 +397,14 @@ private struct Deep: Error, Equatable { var depth: Int }
 
 private final class Witness {}
 
-/// Calls itself `depth` times, then `body`: its return address is that often on the stack.
-@inline(never)
-private func descend(_ depth: Int, _ body: () -> Void) {
-  if depth == 0 { return body() }
-  descend(depth - 1, body)
-  // Not a tail call.
-  withExtendedLifetime(depth) {}
+/// Calls `body` below a recursion of so many calls, in C: Swift's optimiser would make a loop of it, or nothing.
+private func descend(_ depth: Int32, _ body: () -> Void) {
+  withoutActuallyEscaping(body) { body in
+    var body = body
+    withUnsafeMutablePointer(to: &body) { place in
+      conformance_descend(depth, { $0!.assumingMemoryBound(to: (() -> Void).self).pointee() }, place)
+    }
+  }
 }
 
 /// How often the most frequent one is there.

@@ -5,6 +5,7 @@
 final class BatchStorage: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) private var machine: BatchStateMachine
   private let sources: [any EndingSource]
+  private let goal: BatchStateMachine.Goal
   @exclusivity(unchecked) private var listeners: [Listener] = []
   /// Those that would never end, since the code that has to settle them waits for the waiter here: they count as
   /// failed. Constant from `begin` on.
@@ -27,6 +28,7 @@ final class BatchStorage: Waitable, @unchecked Sendable {
 
   init(_ sources: [any EndingSource], until goal: BatchStateMachine.Goal) {
     self.sources = sources
+    self.goal = goal
     machine = BatchStateMachine(sources.count, until: goal)
   }
 
@@ -52,7 +54,7 @@ final class BatchStorage: Waitable, @unchecked Sendable {
       }
     }
     if cause != .event { try keepWhatHasCome() }
-    return machine.decisive
+    return decisive
   }
 
   /// The same for the calling task.
@@ -69,14 +71,17 @@ final class BatchStorage: Waitable, @unchecked Sendable {
       machine.withdraw(node)
     }
     if cause != .event { try keepWhatHasCome() }
-    return machine.decisive
+    return decisive
   }
+
+  /// The one that decided by its end. (With the lock: others may still end.)
+  private var decisive: Int? { lock.withLock { machine.decisive } }
 
   /// The waiter is cancelled. Where the outcome of each is needed, those that have come are not lost: the others count
   /// as cancelled.
   private func keepWhatHasCome() throws(CancellationError) {
     let ended = lock.withLock { machine.ended }
-    guard machine.goal == .allEnded, ended.contains(true) else { throw CancellationError() }
+    guard goal == .allEnded, ended.contains(true) else { throw CancellationError() }
     awaited = Set(ended.indices.filter { !ended[$0] })
   }
 
@@ -112,7 +117,7 @@ final class BatchStorage: Waitable, @unchecked Sendable {
   /// The coroutine begins to wait for all of them. Returns one of those that record the wait, if there is one: it
   /// records the end for all.
   private func noteWaits(of core: CoroutineCore) -> PromiseCore? {
-    guard machine.goal == .allEnded || machine.goal == .allSucceeded, core.answersMessages else { return nil }
+    guard goal == .allEnded || goal == .allSucceeded, core.answersMessages else { return nil }
     var noted: PromiseCore?
     for (index, source) in sources.enumerated() {
       guard let promise = source as? PromiseCore, promise.phase == .pending else { continue }
@@ -156,6 +161,6 @@ final class BatchStorage: Waitable, @unchecked Sendable {
   /// ended.
   override func wakers(_ operation: WaitReason.Operation) -> Wakers {
     let ids = sources.map { ($0 as? CoroutineCore)?.id }
-    return machine.goal == .allEnded ? .all(ids.compactMap(\.self)) : .any(ids.map { Wakers(holder: $0) })
+    return goal == .allEnded ? .all(ids.compactMap(\.self)) : .any(ids.map { Wakers(holder: $0) })
   }
 }

@@ -14,6 +14,9 @@ int conformance_rounding_mode(void);
 // them have another value then.
 uintptr_t conformance_registers_lost(uintptr_t seed, void (*body)(void *), void *argument);
 
+// Calls itself `depth` times, then `body`: its return address is on the stack that often.
+void conformance_descend(int depth, void (*body)(void *), void *argument);
+
 // A frame of a backtrace: its return address, and where it lies (its canonical frame address).
 struct conformance_frame {
   uintptr_t address, place;
