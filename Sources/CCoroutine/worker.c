@@ -5,9 +5,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-__thread void *coroutine_worker_slot __attribute__((tls_model("initial-exec")));
-
-void coroutine_set_worker(void *worker) { coroutine_worker_slot = worker; }
+COROUTINE_THREAD_SLOT_DEFINE(coroutine_worker_slot, NULL);
 
 static pthread_key_t lost_key;
 static bool has_key;
@@ -25,12 +23,3 @@ void coroutine_pool_thread_begins(void (*lost)(void)) {
 void coroutine_pool_thread_returns(void) {
   if (has_key) (void)pthread_setspecific(lost_key, NULL);
 }
-
-#if !defined(__linux__) || !(defined(__x86_64__) || defined(__aarch64__))
-
-__attribute__((noinline)) void *coroutine_worker(void) {
-  __asm__ volatile("" ::: "memory");  // not pure: a second call after a switch may answer for another thread
-  return coroutine_worker_slot;
-}
-
-#endif

@@ -7,7 +7,7 @@
   import Synchronization
 
   /// The last handler of a connection's pipeline: what arrives here, coroutines read.
-  // Unchecked: belongs to the loop's thread, but for `inbound`, `writability`, `reader` and `isHeldUp`, which are for any
+  // Unchecked: belongs to the loop's thread, but for `inbound`, `writability` and `isHeldUp`, which are for any
   // thread, and `failure`, which is written before the waits are ended, and read after.
   final class ConnectionHandler: ChannelDuplexHandler, @unchecked Sendable {
     typealias InboundIn = Any
@@ -15,8 +15,6 @@
 
     let inbound: DemandQueue<ErasedMessage>
     let writability: ReadinessStorage
-    /// The latest reader.
-    let reader = WakeHint()
     private let heldUp: Flag
     private let scheduler: EventLoopScheduler
     // The loop's, all of them.
@@ -61,7 +59,6 @@
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-      reader.prefetch()
       inbound.append(ErasedMessage(data))
     }
 

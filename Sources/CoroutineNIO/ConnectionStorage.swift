@@ -45,7 +45,7 @@
 
     @usableFromInline
     func read(_ timeout: Duration?) throws -> ErasedMessage? {
-      CoroutineCore.runningUncounted(for: "NIOConnection.read()")._withUnsafeGuaranteedRef { handler.reader.set($0) }
+      _ = CoroutineCore.runningUncounted(for: "NIOConnection.read()")
       let message: ErasedMessage
       do {
         message = try inbound.elements.receive(timeout: timeout)

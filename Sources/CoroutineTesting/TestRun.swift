@@ -149,7 +149,13 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     let due = isBodyOver ? nil : timers.nextDeadline
     if let ready = chooseNext(due) {
       turns += 1
-      if turns > options.turnLimit { fail(.endless) } else { run(ready) }
+      if turns > options.turnLimit {
+        // Not lost: it goes on once it is cancelled.
+        self.ready.insert(ready, at: 0)
+        fail(.endless)
+      } else {
+        run(ready)
+      }
     } else if !ready.isEmpty || !waitOutside(hasTimers: due != nil) {
       guard let due else { return false }
       timers.advance(to: due)

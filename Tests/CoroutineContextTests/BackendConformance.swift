@@ -271,8 +271,8 @@ struct BackendConformance<B: TestedBackend> {
     var addresses = [UInt](repeating: 0, count: 100)
     let count = coroutine_unwinder_walk(unwinder, words, fiber.upperBound, &addresses, addresses.count)
     #expect(repetitions(addresses[..<count]) == 5)
-    // The closures, the functions of `TestFiber`, and two of the backend's.
-    #expect(count < 25)
+    // The closures, the functions of `TestFiber`, and two of the backend's: about 30 in a debug build.
+    #expect(count < 60)
 
     let stack = UInt(bitPattern: fiber.memory.limit)..<fiber.upperBound
     var (frame, callers) = (registers.framePointer, [UInt]())

@@ -164,12 +164,16 @@ import Testing
   }
 
   @Test func aRunWithoutAnEndIsAFailure() throws {
+    let ends = Log<String>()
     let failure = try #require(throws: ScheduleFailure.self) {
       try explore(seeds: 0..<1, options: ExplorationOptions(turnLimit: 1000, shrinks: false)) {
+        defer { ends.add("ended") }
         while !Coroutine.isCancelled { Coroutine.yield() }
       }
     }
     #expect(failure.kind == .endless)
+    // The run, and the one that makes sure that it repeats itself: the cancel reaches the coroutine in both.
+    #expect(ends.all == ["ended", "ended"])
   }
 
   /// It waits shielded, for ever: the run ends nevertheless.

@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+#include "thread_slot.h"
+
 // From a generator's block to the lowest line of its body's frame: the frames of the entry function, which catches what
 // the body throws, of the function that knows what it yields, and of the body itself, which takes 64 bytes. As Swift
 // 6.3 optimises for x86-64, on the ASM backend.
@@ -51,29 +53,16 @@ static inline __attribute__((always_inline)) void *coroutine_prefetched(void *bl
 // on with the copy, and compares it with what the chain brings when that is there. No fact depends on the copy.
 
 // Only ever compared, so that whatever is left in it does no harm.
-extern __thread void *coroutine_speculation_slot __attribute__((tls_model("initial-exec")));
+COROUTINE_THREAD_SLOT(coroutine_speculation_slot);
 
 // Returns `actual`, earlier than it is there where the call before had the same, on this thread.
 static inline __attribute__((always_inline)) void *coroutine_speculate(void *actual) {
-  // As in current.h: a compiler must not keep the place of a thread-local across a switch.
-  void *predicted;
-  __asm__ volatile(
-      "movq coroutine_speculation_slot@GOTTPOFF(%%rip), %0\n\t"
-      "movq %%fs:(%0), %0"
-      : "=r"(predicted)
-      :
-      : "memory");
+  void *predicted = coroutine_speculation_slot_load();
   // The compiler must not learn that the two are equal: it would go on with `actual`.
   void *copy = predicted;
   __asm__("" : "+r"(copy));
   if (__builtin_expect(copy == actual, 1)) return predicted;
-  uintptr_t offset;
-  __asm__ volatile(
-      "movq coroutine_speculation_slot@GOTTPOFF(%%rip), %0\n\t"
-      "movq %1, %%fs:(%0)"
-      : "=&r"(offset)
-      : "r"(actual)
-      : "memory");
+  coroutine_speculation_slot_store(actual);
   return actual;
 }
 

@@ -117,8 +117,8 @@ extension ChannelStorage where Element: ~Copyable {
     _ element: inout Element?, until deadline: UInt64, _ operation: StaticString, isEntered: Bool = false
   ) -> WakeCause {
     CoroutineCore.runningUncounted(for: operation)._withUnsafeGuaranteedRef { core in
-      let isDue = isEntered && machine.buffer.countsAtAppend
-      guard enterCounted(core, isEntered: isEntered, isDue: isDue) else { return .cancelled }
+      let isCountingPlace = isEntered && machine.buffer.countsAtAppend
+      guard enterCounted(core, isEntered: isEntered, isCountingPlace: isCountingPlace) else { return .cancelled }
       switch machine.sendNow(&element) {
       case .full: return waitToSend(core, &element, until: deadline)
       case .handed(let receiver):
@@ -135,16 +135,19 @@ extension ChannelStorage where Element: ~Copyable {
   }
 
   /// Takes the lock, unless the short way has taken it. Returns false, without the lock, if the coroutine was
-  /// cancelled. First it lets other coroutines run, if the short way has come to one of its places where that is due,
-  /// or it is due anyway.
+  /// cancelled. First it lets other coroutines run, if that is due. `isCountingPlace`: the short way has come to a counting place
+  /// of the buffer.
   @inlinable @inline(__always)
-  func enterCounted(_ core: CoroutineCore, isEntered: Bool, isDue: Bool) -> Bool {
-    guard core.hasOperationLeft(), !isDue else { return enterAfterOthers(core, isEntered: isEntered) }
+  func enterCounted(_ core: CoroutineCore, isEntered: Bool, isCountingPlace: Bool) -> Bool {
+    guard !isCountingPlace, core.hasOperationLeft() else {
+      return enterAfterOthers(core, isEntered: isEntered, isCountingPlace: isCountingPlace)
+    }
     return isEntered ? staysEntered(core) : enter(core)
   }
 
   @usableFromInline @inline(never)
-  func enterAfterOthers(_ core: CoroutineCore, isEntered: Bool) -> Bool {
+  func enterAfterOthers(_ core: CoroutineCore, isEntered: Bool, isCountingPlace: Bool) -> Bool {
+    if isCountingPlace, core.hasOperationLeftAtCountingPlace() { return staysEntered(core) }
     if isEntered { leave(core) }
     core.yieldForOthers()
     return enter(core)
@@ -173,8 +176,8 @@ extension ChannelStorage where Element: ~Copyable {
     _ element: inout Element?, until deadline: UInt64, _ operation: StaticString, isEntered: Bool = false
   ) -> WakeCause {
     CoroutineCore.runningUncounted(for: operation)._withUnsafeGuaranteedRef { core in
-      let isDue = isEntered && machine.buffer.countsAtRemoval
-      guard enterCounted(core, isEntered: isEntered, isDue: isDue) else { return .cancelled }
+      let isCountingPlace = isEntered && machine.buffer.countsAtRemoval
+      guard enterCounted(core, isEntered: isEntered, isCountingPlace: isCountingPlace) else { return .cancelled }
       switch machine.receiveNow(&element) {
       case .empty: return waitToReceive(core, &element, until: deadline)
       case .admitted(let sender):

@@ -72,8 +72,8 @@ struct ElementRing<Element: ~Copyable>: ~Copyable {
   @inlinable @inline(__always)
   var countsAtRemoval: Bool { UInt8(truncatingIfNeeded: head) == .max }
 
-  /// Twice as many as elsewhere (`CoroutineCore.operationsPerTurn`), as each of these costs only some nanoseconds. The
-  /// size of a byte: one comparison tells. Not the first one, which in many a channel is the only one.
+  /// The size of a byte: one comparison tells. Not the first one, which in many a channel is the only one. What one
+  /// counts for says `CoroutineCore.hasOperationLeftAtCountingPlace`.
   static var countInterval: Int { 256 }
 
   /// Where the element is that has `offset` others before it.

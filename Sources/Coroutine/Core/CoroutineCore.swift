@@ -231,41 +231,8 @@ extension CoroutineCore {
   /// Lets the processor fetch its block and the frames in which it waits. For the thread that may run it.
   @inline(__always)
   final func prefetchStack() {
-    guard let block else { return }
-    Self.prefetchStack(at: block)
-  }
-
-  @inline(__always)
-  fileprivate static func prefetchStack(at block: UnsafeRawPointer) {
+    guard let block = UnsafeRawPointer(block) else { return }
     for line in -6..<3 { coroutine_system_prefetch(block + 64 * line) }
-  }
-}
-
-/// The place of a coroutine that is likely to be woken here again. With it the processor fetches all at once what a
-/// wake and the turn after it would wait for piece by piece. Any thread may use it at any time; wrong or old, it does
-/// no harm.
-package struct WakeHint: ~Copyable, Sendable {
-  // Addresses.
-  private let core = Atomic<UInt>(0)
-  private let block = Atomic<UInt>(0)
-
-  package init() {}
-
-  /// By the coroutine that is about to wait.
-  @inline(__always)
-  package borrowing func set(_ waiter: CoroutineCore) {
-    core.store(UInt(bitPattern: Unmanaged.passUnretained(waiter).toOpaque()), ordering: .relaxed)
-    block.store(UInt(bitPattern: waiter.block), ordering: .relaxed)
-  }
-
-  @inline(__always)
-  package borrowing func prefetch() {
-    guard let core = UnsafeRawPointer(bitPattern: core.load(ordering: .relaxed)),
-      let block = UnsafeRawPointer(bitPattern: block.load(ordering: .relaxed))
-    else { return }
-    // The addresses alone are of use.
-    CoroutineCore.prefetch(.fromOpaque(core))
-    CoroutineCore.prefetchStack(at: block)
   }
 }
 
