@@ -1,5 +1,6 @@
 // The conformance tests of the C layer: one program for every backend, architecture, compiler and optimisation level.
-// scripts/test-assembly.sh builds and runs it in all of them. Here: the harness, and what a switch does.
+// scripts/test-assembly.sh builds and runs it in all of them. This file has the harness, and tests what a switch
+// does.
 
 #define _GNU_SOURCE 1
 #include "context_test.h"
@@ -215,7 +216,7 @@ static void registers_are_those_of_the_suspended_side_and_none_once_destroyed(vo
   CHECK(!BACKEND(_registers)(&first.resumer, registers));
   CHECK(registers[0] == 1 && registers[1] == 2 && registers[2] == 3 && registers[3] == 4);
 
-  // New: at its beginning.
+  // A new context: its registers are those of its beginning.
   CHECK(BACKEND(_registers)(&first.own, registers));
   CHECK(stack_contains(first.stack, registers[1]));
 #if defined(CONTEXT_TEST_ASM)
@@ -224,7 +225,7 @@ static void registers_are_those_of_the_suspended_side_and_none_once_destroyed(vo
   CHECK(registers[3] == 0);
 #endif
 
-  // Suspended: in the function that switched, a little deeper.
+  // A suspended one: it stands in the function that switched, a little deeper.
   uintptr_t top = registers[1];
   CHECK(resume(&first, 5) == 5);
   CHECK(BACKEND(_registers)(&first.own, registers));
@@ -232,7 +233,7 @@ static void registers_are_those_of_the_suspended_side_and_none_once_destroyed(vo
   CHECK(registers[1] < top && registers[1] % 16 == 0);
   CHECK(_Unwind_FindEnclosingFunction((void *)registers[0]) == (void *)suspend_in_a_function);
 
-  // Its resumer is destroyed, as nobody waits.
+  // Its resumer's context is destroyed, as nothing waits there.
   CHECK(!BACKEND(_registers)(&first.resumer, registers));
 
   CHECK(resume(&first, 9) == 0);
@@ -246,7 +247,7 @@ static void registers_are_those_of_the_suspended_side_and_none_once_destroyed(vo
 enum { ROUNDS = 1000 };
 static context ring_main, ring[3];
 
-// Passes the word on, and checks who passed it.
+// Passes the word on, and checks which context passed it.
 INLINE uintptr_t pass_on(int self, uintptr_t word) {
   arrival back = BACKEND(_switch)(&ring[self], &ring[(self + 1) % 3], word * 3 + (uintptr_t)self);
   CHECK(back.departed == &ring[(self + 2) % 3]);
@@ -358,10 +359,10 @@ static void say_what_crashed(int signal) {
   const char *const parts[] = {"crashed: ", running, "\n"};
   for (int i = 0; i < 3; i++)
     if (write(STDERR_FILENO, parts[i], strlen(parts[i])) < 0) break;
-  raise(signal);  // once more, now without handler
+  raise(signal);  // once more, now without a handler
 }
 
-// On a stack of its own: where a switch goes wrong there may be none.
+// The handler has a stack of its own: a wrong switch may leave none.
 static void catch_crashes(void) {
   static char memory[64 * 1024];
   stack_t stack = {.ss_sp = memory, .ss_size = sizeof memory};
@@ -372,8 +373,9 @@ static void catch_crashes(void) {
 }
 
 #if defined(__ARM_FEATURE_BTI_DEFAULT)
-// Compiled with landing pads: has them enforced in this program's own code, which the C library's start files, compiled
-// without, otherwise prevent. A branch to anything else is an illegal instruction from here on.
+// This file is compiled with landing pads. The C library's start files are compiled without, which usually prevents
+// that landing pads are enforced. This function has them enforced in the program's own code: from here on a branch to
+// anything else is an illegal instruction.
 static int enforce_landing_pads(struct dl_phdr_info *program, size_t size, void *unused) {
   (void)size, (void)unused;
   uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -384,7 +386,7 @@ static int enforce_landing_pads(struct dl_phdr_info *program, size_t size, void 
     uintptr_t end = program->dlpi_addr + segment->p_vaddr + segment->p_memsz;
     CHECK(mprotect((void *)begin, end - begin, PROT_READ | PROT_EXEC | PROT_BTI) == 0);
   }
-  return 1;  // the first is the program itself
+  return 1;  // the first object is the program itself
 }
 #endif
 

@@ -22,7 +22,7 @@
 typedef struct BACKEND() context;
 typedef struct BACKEND(_arrival) arrival;
 
-// Functions that must stay functions of their own, under their own address: unwinders are asked for them.
+// Functions that must stay separate functions, each with its own address: unwinders are asked for them.
 #if defined(__clang__)
 #define NOINLINE __attribute__((noinline))
 #else
@@ -35,8 +35,8 @@ void check_failed(const char *file, int line, const char *condition);
 #define CHECK(condition) ((condition) ? (void)0 : check_failed(__FILE__, __LINE__, #condition))
 
 #if defined(CONTEXT_TEST_ASM)
-// The trampoline as unwinders know it: where its unwind information begins, which also covers the address before the
-// first instruction. (_Unwind_FindEnclosingFunction expects a return address, and looks at what precedes it.)
+// The trampoline as unwinders know it. Its unwind information begins one byte before its first instruction.
+// (_Unwind_FindEnclosingFunction expects a return address, and looks at what precedes it.)
 #define TRAMPOLINE _Unwind_FindEnclosingFunction((char *)&context_asm_trampoline + 1)
 #endif
 
@@ -92,7 +92,7 @@ INLINE uintptr_t resume(struct coroutine *coroutine, uintptr_t word) {
 #else
   arrival back = BACKEND(_switch)(&coroutine->resumer, &coroutine->own, word);
 #endif
-  // It left by its own context, the first of the pair.
+  // It left for good by its own context, the first of the pair.
   BACKEND(_destroy)(&((struct coroutine *)back.departed)->resumer);
   return back.word;
 }
@@ -111,7 +111,8 @@ INLINE _Noreturn void finish(struct coroutine *coroutine, uintptr_t word) {
   __builtin_trap();
 }
 
-// Hides where a value comes from, so that it must be kept rather than computed again, in the register class it is for.
+// Hides from the compiler where a value comes from, so that it has to keep the value in a register of the given
+// class.
 #if defined(__x86_64__)
 #define VECTOR_REGISTER "x"
 #else
@@ -120,8 +121,9 @@ INLINE _Noreturn void finish(struct coroutine *coroutine, uintptr_t word) {
 #define OPAQUE(value) __asm__ volatile("" : "+r"(value))
 #define OPAQUE_VECTOR(value) __asm__ volatile("" : "+" VECTOR_REGISTER(value))
 
-// Writes all ones into every register that code may write but sp, the frame pointer and the platform's own. What lives
-// in a register across a switch, and is not declared so, does not survive the other side's call of it.
+// Writes all ones into every register that code may write, except sp, the frame pointer and the platform's own. A
+// value that lives in a register across a switch, and is not declared so, does not survive this call on the other
+// side.
 INLINE void ruin_registers(void) {
 #define EIGHT(M, p) M(p##0) M(p##1) M(p##2) M(p##3) M(p##4) M(p##5) M(p##6) M(p##7)
 #define SIXTEEN(M, p) EIGHT(M, p) M(p##8) M(p##9) M(p##10) M(p##11) M(p##12) M(p##13) M(p##14) M(p##15)

@@ -1,5 +1,6 @@
-// What lives in registers across a switch, while the other side ruins them all. The compiler is asked to keep more
-// values than there are registers of each kind, so that a register missing from the clobber list has one in it.
+// Values that live in registers across a switch, while the other side ruins all registers. The compiler is asked to
+// keep more values than there are registers of each kind: a register that is missing from the clobber list then holds
+// one.
 
 #include "context_test.h"
 
@@ -18,7 +19,8 @@ enum { STACK = 64 * 1024, TIMES = 10 };
 
 static struct coroutine subject;
 
-// Resumes the subject until it is done, with ruined registers every time. Its answers count what was lost.
+// Resumes the subject until it is done, and ruins the registers each time. The subject's answers count the lost
+// values.
 static NOINLINE void resume_over_ruins(void (*entry)(uintptr_t)) {
   coroutine_create(&subject, STACK, entry);
   for (uintptr_t time = 0; time < TIMES; time++) {
@@ -31,8 +33,8 @@ static NOINLINE void resume_over_ruins(void (*entry)(uintptr_t)) {
 
 // MARK: Around an inlined switch
 
-// Computes a value from a seed and forgets how: it can only be kept then. The second time, after the switch, is the
-// check.
+// Computes a value from a seed in a way that the compiler can't repeat, so that it has to keep the value. The second
+// computation, after the switch, is the check.
 INLINE uint64_t whole(uintptr_t seed, unsigned i) {
   uint64_t value = seed * 0x9e3779b97f4a7c15u + i;
   OPAQUE(value);
@@ -78,7 +80,7 @@ static void reals_entry(uintptr_t seed) {
 
 static void floating_point_numbers_live_across_a_switch(void) { resume_over_ruins(reals_entry); }
 
-// 128 bits: the upper halves too. Where AVX-512 may be used, its whole registers.
+// 128 bits: the upper halves too. Where AVX-512 may be used, the whole registers.
 #if defined(__AVX512F__)
 typedef double vector __attribute__((vector_size(64)));
 #undef OPAQUE_VECTOR
@@ -171,7 +173,7 @@ static void scalable_vectors_and_predicates_live_across_a_switch(void) { resume_
 
 // MARK: Around a call that switches
 
-// The registers that a callee must preserve are its own to preserve, across the switch inside.
+// A callee must preserve these registers, also across the switch inside it.
 static NOINLINE uintptr_t suspend_in_a_call(uintptr_t word) {
   word = suspend(&subject, word);
   OPAQUE(word);
@@ -195,8 +197,8 @@ static void a_caller_keeps_its_values_across_a_call_that_switches(void) { resume
 
 // MARK: Frames with a base pointer
 
-// An over-aligned local and an alloca in one frame: locals are found neither from the stack pointer nor from the frame
-// pointer alone, and LLVM takes a third register (x19; rbx on x86-64) without asking the clobber list.
+// A frame with an over-aligned local and an alloca. Neither the stack pointer nor the frame pointer alone finds its
+// locals, and LLVM takes a third register (x19; rbx on x86-64) without a look at the clobber list.
 static void based_entry(uintptr_t seed) {
   uintptr_t lost = 0;
   for (;;) {
@@ -249,7 +251,7 @@ static void two_frames_with_base_pointers_switch_to_each_other(void) {
 
 static struct coroutine third;
 
-// Between two passes of the subject's: ruins the registers, and passes back.
+// Runs between two passes of the subject: ruins the registers, and passes back.
 static void passed_entry(uintptr_t word) {
   uintptr_t place = 0;
   suspend(&third, word);
@@ -295,7 +297,7 @@ static void what_lives_across_a_pass_is_kept(void) {
 
 enum rounding { TO_NEAREST, UPWARD };
 
-// Both units of x86-64: the vectors' and the x87.
+// Both units of x86-64: the vector unit and the x87.
 static enum rounding rounding(void) {
 #if defined(__x86_64__)
   unsigned mxcsr;
@@ -326,7 +328,7 @@ static void round_by(enum rounding mode) {
 #endif
 }
 
-// Answers what it finds, and then sets the other.
+// Answers with the mode that it finds, and then sets the other one.
 static void rounding_entry(uintptr_t word) {
   for (;;) {
     (void)word;
@@ -338,7 +340,7 @@ static void rounding_entry(uintptr_t word) {
 
 static void the_rounding_mode_is_the_threads(void) {
   coroutine_create(&subject, STACK, rounding_entry);
-  // Set after it was made, before it begins.
+  // Set after the context was made, and before it begins.
   round_by(UPWARD);
   CHECK(resume(&subject, 0) == UPWARD);
   for (int time = 0; time < TIMES; time++) {

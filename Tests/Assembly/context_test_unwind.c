@@ -1,8 +1,8 @@
 // Backtraces across contexts, by the unwinder of the C compiler (call frame information) and by frame pointers. This
 // file is compiled with -fno-omit-frame-pointer, and with unwind tables, at every optimisation level.
 //
-// The shape of every backtrace here: functions of the coroutine, its entry function, the trampoline, and then functions
-// of whoever the coroutine's link says resumed it. With Boost and ucontext it ends at the entry function.
+// Each backtrace here has the same shape: functions of the coroutine, its entry function, the trampoline, and then
+// functions of the resumer that the coroutine's link names. With Boost and ucontext it ends at the entry function.
 
 #include "context_test.h"
 
@@ -51,7 +51,7 @@ static struct backtrace found;
 
 static NOINLINE void look_around(void) {
   collect(&found);
-  __asm__ volatile("");  // no tail call: the frame stays. So at the end of every function that a backtrace must show.
+  __asm__ volatile("");  // no tail call: the frame stays; likewise in every function that a backtrace must show
 }
 
 static void inner_entry(uintptr_t word) {
@@ -94,7 +94,7 @@ static NOINLINE void a_backtrace_goes_on_into_the_resumer(void) {
   coroutine_free(&inner);
 }
 
-// After a pass, whoever was resumed, the one whom it was passed to stands on the resumer.
+// After a pass, the context that was passed to stands on the resumer of the one that passed.
 static struct coroutine passing;
 static uintptr_t passed;
 
@@ -109,7 +109,7 @@ static void passing_entry(uintptr_t word) {
 }
 
 static NOINLINE void resume_passing(void) {
-  // The other one has suspended.
+  // The other context has suspended.
   arrival back = context_asm_enter(&passing.own, 2);
   CHECK(back.departed == &inner.own);
   BACKEND(_destroy)(&inner.resumer);
@@ -137,14 +137,14 @@ static NOINLINE void a_backtrace_goes_on_into_the_resumer_of_whoever_passed(void
   coroutine_free(&inner);
 }
 
-// The registers with which the unwinder arrives at the resumer, against those in the resumer's context.
+// Compares the registers with which the unwinder arrives at the resumer with those in the resumer's context.
 static _Unwind_Reason_Code compare_registers(struct _Unwind_Context *frame, void *data) {
   int *compared = data;
   uintptr_t registers[4] = {0, 0, 0, 0};
   CHECK(BACKEND(_registers)(&inner.resumer, registers));
   if (_Unwind_GetIP(frame) != registers[0]) return _URC_NO_REASON;
   *compared += 1;
-  CHECK(_Unwind_GetCFA(frame) == registers[1]);  // of the frame that was left: this one's stack pointer
+  CHECK(_Unwind_GetCFA(frame) == registers[1]);  // of the frame that was left: the stack pointer of this one
 #if defined(__x86_64__)
   CHECK(_Unwind_GetGR(frame, 6) == registers[2]);
 #else
@@ -183,7 +183,7 @@ static NOINLINE void resume_outer(void) {
   __asm__ volatile("");
 }
 
-// The coroutine's stack lies below its resumer's, then above: unwinders have opinions on which way stacks grow.
+// The coroutine's stack lies below its resumer's, and then above it: some unwinders expect stacks to grow one way.
 static NOINLINE void a_backtrace_crosses_two_contexts_whichever_stack_is_higher(void) {
   struct stack both = stack_create(2 * STACK);
   struct stack low = {both.base, STACK}, high = {both.base + STACK, STACK};
@@ -212,7 +212,7 @@ static void detached_entry(uintptr_t word) {
   __builtin_trap();
 }
 
-// Continued symmetrically, by a side that is saved elsewhere than where its link points.
+// Continued symmetrically, by a side that is saved elsewhere than its link says.
 static void a_backtrace_ends_at_the_trampoline_when_the_resumer_is_destroyed(void) {
   struct stack stack = stack_create(STACK);
   initialize(&detached, stack, &nobody, detached_entry);
@@ -234,7 +234,7 @@ static void probe_entry(uintptr_t word) {
   __builtin_trap();
 }
 
-// Unwinds a suspended context: a probe whose link says that it was resumed by it.
+// Unwinds a suspended context, by a probe whose link names that context as its resumer.
 static NOINLINE void look_into(context *suspended) {
   struct stack stack = stack_create(STACK);
   initialize(&probe, stack, suspended, probe_entry);
@@ -267,7 +267,7 @@ static void a_backtrace_of_a_suspended_context_ends_at_its_trampoline(void) {
 
 // MARK: Frame pointers
 
-// What a frame pointer points at, in every function that has one and in a suspended context.
+// A frame record: what the frame pointer points at in every function that has one, and in a suspended context.
 struct frame_record {
   const struct frame_record *caller;
   void *return_address;
@@ -289,7 +289,7 @@ static void collect_records(struct backtrace *backtrace, const struct frame_reco
   while (backtrace->count < FRAMES && record->return_address != 0) {
     void *function = _Unwind_FindEnclosingFunction(without_signature(record->return_address));
     backtrace->functions[backtrace->count++] = function;
-    if (function == last) return;  // the C library's frames beyond have no frame pointers
+    if (function == last) return;  // the C library's frames beyond this one have no frame pointers
     record = record->caller;
   }
 }
@@ -316,7 +316,7 @@ static NOINLINE void a_walk_along_frame_pointers_goes_on_into_the_resumer(void) 
                           a_walk_along_frame_pointers_goes_on_into_the_resumer)));
   CHECK(found.count == 4);
 
-  // Suspended, the chain begins at the saved frame pointer, that of the entry function here, and ends at pc 0.
+  // In a suspended context the chain begins at the saved frame pointer, here the entry function's, and ends at pc 0.
   uintptr_t registers[4] = {0, 0, 0, 0};
   CHECK(BACKEND(_registers)(&inner.own, registers));
   collect_records(&found, (const struct frame_record *)registers[2], 0);

@@ -4,12 +4,13 @@
 #include <unwind.h>
 
 __attribute__((noinline)) uintptr_t conformance_stack_misalignment(void) {
-  // The frame record lies at a multiple of 16 where the stack did at the call: its two words are pushed next.
+  // The frame record lies at a multiple of 16 if the stack did at the call: the record's two words are pushed next.
   return (uintptr_t)__builtin_frame_address(0) % 16;
 }
 
 int conformance_rounding_mode(void) {
-  // Volatile, or a compiler that trusts in the usual mode takes the two for one.
+  // Volatile: a compiler that assumes the usual rounding mode would compute one quotient as the negative of the
+  // other.
   volatile double one = 1, minus_one = -1, three = 3, third = one / three, minus_third = minus_one / three;
   double sum = third + minus_third;
   return sum > 0 ? FE_UPWARD : sum < 0 ? FE_DOWNWARD : 0;
@@ -25,7 +26,7 @@ enum { registers = 10 };
 #error "Name the registers that a function has to preserve on this architecture."
 #endif
 
-// In assembly, since the compiler would move the values into memory before the call if it liked.
+// In assembly, since a compiler may move the values into memory before the call.
 uintptr_t conformance_registers_over(const uintptr_t *values, uintptr_t *found, void (*body)(void *), void *argument);
 
 uintptr_t conformance_registers_lost(uintptr_t seed, void (*body)(void *), void *argument) {
@@ -41,7 +42,7 @@ __attribute__((noinline)) void conformance_descend(int depth, void (*body)(void 
     body(argument);
   else
     conformance_descend(depth - 1, body, argument);
-  // The frame is still needed here, and has a record: so neither call is the last thing that the function does.
+  // Uses the frame after the calls, so that neither is a tail call and the frame keeps its record.
   __asm__ volatile("" : : "r"(__builtin_frame_address(0)) : "memory");
 }
 

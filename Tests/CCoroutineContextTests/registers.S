@@ -1,5 +1,6 @@
 // conformance_registers_over(values, found, body, argument): gives each preserved register one of `values`, calls
-// `body(argument)`, and stores what they hold then at `found`. The registers' own values are kept in the frame.
+// `body(argument)`, and stores the registers' values after that at `found`. The caller's values are kept in the
+// frame.
 
 #if defined(__x86_64__)
 

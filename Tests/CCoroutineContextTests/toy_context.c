@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-uint32_t toy_context_defect;  // read by the switch, too
+uint32_t toy_context_defect;  // the switch reads it, too
 
 void toy_context_break(enum toy_defect defect) { toy_context_defect = defect; }
 
@@ -16,7 +16,7 @@ void toy_context_initialize(struct toy_context *context, void *top, void (*entry
   int is_endless = toy_context_defect == toy_has_no_end_for_unwinders;
   if (toy_context_defect == toy_misaligns_the_stack) base--;
   base[0] = (uintptr_t)entry;
-  // What the trampoline without an end takes for its caller.
+  // What an unwinder takes for the caller of the trampoline without an end.
   if (is_endless) base[1] = (uintptr_t)&toy_context_endless_trampoline + 1;
   *context = (struct toy_context){
       .sp = (uintptr_t)base,

@@ -1,5 +1,5 @@
 // The toy backend's switch: a plain function, which stores what a function has to preserve in a record of nine words.
-// See toy_context.h: the numbers compared below are those of `enum toy_defect`.
+// The numbers compared below are those of `enum toy_defect` in toy_context.h.
 
 #if defined(__x86_64__)
 
@@ -49,8 +49,8 @@ toy_context_switch:                 // rdi: from, rsi: to, rdx: word; returns ra
   .cfi_endproc
   .size toy_context_switch, .-toy_context_switch
 
-// Where a context begins: the word is in rax, the entry function lies on the stack. Its first byte is never run: an
-// unwinder looks before an address, which so is the function's own.
+// Where a context begins: the word is in rax, the entry function lies on the stack. The first byte is never run. An
+// unwinder looks up the byte before an address, which so still belongs to this function.
   .globl toy_context_trampoline
   .type toy_context_trampoline, @function
 toy_context_trampoline:
@@ -63,7 +63,7 @@ toy_context_trampoline:
   .cfi_endproc
   .size toy_context_trampoline, .-toy_context_trampoline
 
-// The same without an end: what lies above the stack is taken for its caller's frame.
+// The same without an end: an unwinder takes what lies above the stack for its caller's frame.
   .globl toy_context_endless_trampoline
   .type toy_context_endless_trampoline, @function
 toy_context_endless_trampoline:

@@ -5,11 +5,13 @@ import Foundation
 import Glibc
 import Testing
 
-/// The contract of `ContextBackend`, as checks of one backend `B`: what they find wrong they record as an issue.
+/// The contract of `ContextBackend`, as checks of one backend `B`. A check records each fault that it finds as an
+/// issue.
 ///
-/// `BackendConformanceTests` runs them on each backend; `WrongBackendTests` on some that are wrong on purpose.
+/// `BackendConformanceTests` runs the checks on each backend, `WrongBackendTests` on backends that are wrong on
+/// purpose.
 struct BackendConformance<B: TestedBackend> {
-  /// All checks, by their names.
+  /// All checks, by name.
   static var checks: KeyValuePairs<String, (Self) -> () throws -> Void> {
     [
       "words travel both ways": wordsTravelBothWays,
@@ -78,7 +80,7 @@ struct BackendConformance<B: TestedBackend> {
   func theLayoutLeadsToTheRegisters() throws {
     try withContexts { here, there in
       B.initialize(there.context, stack: there.stack, resumer: here) { _ in fatalError("it is never run") }
-      // Where offsets don't tell there is none.
+      // A backend without a layout has no offsets to check.
       guard let layout = B.layout else { return }
       func word(_ address: UnsafeRawPointer, _ offset: UInt) -> UInt {
         address.load(fromByteOffset: Int(offset), as: UInt.self)
@@ -99,7 +101,7 @@ struct BackendConformance<B: TestedBackend> {
 
   private typealias Contexts = UnsafeMutablePointer<B.Context>
 
-  /// With two contexts side by side, of which the second has a stack. Destroys that one.
+  /// Gives `body` two contexts, of which the second has a stack, and destroys the second one afterwards.
   private func withContexts(
     _ body: (_ here: Contexts, _ there: (context: Contexts, stack: UnsafeMutableRawBufferPointer)) -> Void
   ) throws {
@@ -111,7 +113,7 @@ struct BackendConformance<B: TestedBackend> {
     contexts.deallocate()
   }
 
-  /// A function's own frame tells: one that has over-aligned variables would align its stack itself.
+  /// Looks at the frame of a C function: a Swift function with over-aligned variables would align its stack itself.
   func theStackIsAlignedAtTheEntry() throws {
     var (atEntry, afterwards) = (UInt.max, UInt.max)
     let fiber = try TestFiber<B> { fiber, _ in
@@ -127,14 +129,14 @@ struct BackendConformance<B: TestedBackend> {
 
   // MARK: What lives across a switch
 
-  /// Those that a function has to give back as it found them: a value lies in each, on both sides, while the other side runs.
+  /// A value lies in each register that a function has to preserve, on both sides, while the other side runs.
   func preservedRegistersSurvive() throws {
     let fiber = try TestFiber<B> { fiber, _ in
       let lost = conformance_registers_lost(1, B.suspending, fiber.link)
       _ = fiber.suspend(lost)
     }
     fiber.start()
-    // As far as the first of the two, with values of its own in the registers; then to the second one.
+    // Up to the first of the two suspensions, with other values in the registers; then to the second one.
     #expect(conformance_registers_lost(2, B.resuming, fiber.link) == 0)
     #expect(fiber.resume() == 0)
   }
@@ -213,8 +215,8 @@ struct BackendConformance<B: TestedBackend> {
     #expect(x.isFinite && y.sum().isFinite && y.sum() > 4)
   }
 
-  /// One rule for all: it is the thread's, so what one side sets the other finds. (On x86-64 `fegetround` looks at the x87
-  /// unit, which computes next to nothing.)
+  /// The rounding mode belongs to the thread: each side finds what the other one has set. (On x86-64 `fegetround`
+  /// looks at the x87 unit, which computes next to nothing.)
   func theRoundingModeIsTheThreads() throws {
     let mode = fegetround()
     defer { fesetround(mode) }
@@ -251,7 +253,8 @@ struct BackendConformance<B: TestedBackend> {
     let stack = UInt(bitPattern: fiber.memory.limit)...fiber.upperBound
     let own = inside.prefix { stack.contains($0.place) }
     #expect(repetitions(own.map(\.address)) == 5)
-    // Then nothing, or the resumer's: but for the innermost frames, which are those of calls made since.
+    // Then nothing follows, or the resumer's frames. The resumer's innermost frames differ, as they belong to later
+    // calls.
     let rest = inside.dropFirst(own.count).map(\.place)
     let common = zip(rest.reversed(), outside.map(\.place).reversed()).prefix { $0 == $1 }.count
     #expect(rest.isEmpty || (common > 5 && rest.count < common + 10 && outside.count < common + 10))
@@ -271,7 +274,7 @@ struct BackendConformance<B: TestedBackend> {
     var addresses = [UInt](repeating: 0, count: 100)
     let count = coroutine_unwinder_walk(unwinder, words, fiber.upperBound, &addresses, addresses.count)
     #expect(repetitions(addresses[..<count]) == 5)
-    // The closures, the functions of `TestFiber`, and two of the backend's: about 30 in a debug build.
+    // The closures, the functions of `TestFiber`, and two functions of the backend: about 30 in a debug build.
     #expect(count < 60)
 
     let stack = UInt(bitPattern: fiber.memory.limit)..<fiber.upperBound
@@ -279,7 +282,7 @@ struct BackendConformance<B: TestedBackend> {
     while stack.contains(frame), frame % 8 == 0, callers.count < 100 {
       let record = UnsafePointer<UInt>(bitPattern: frame)!
       callers.append(record[1])
-      // Outwards only.
+      // The chain must lead outwards.
       frame = record[0] > frame ? record[0] : 0
     }
     #expect(repetitions(callers) == 5)
@@ -349,7 +352,7 @@ struct BackendConformance<B: TestedBackend> {
       }
     }
     fiber.start()
-    // Handed over by a join: one thread at a time.
+    // Passed on by a join: one thread at a time.
     nonisolated(unsafe) let handedOver = fiber
     for _ in 0..<3 {
       let done = DispatchSemaphore(value: 0)
@@ -397,7 +400,7 @@ private struct Deep: Error, Equatable { var depth: Int }
 
 private final class Witness {}
 
-/// Calls `body` below a recursion of so many calls, in C: Swift's optimiser would make a loop of it, or nothing.
+/// Calls `body` below a recursion of `depth` calls, in C: Swift's optimiser would turn the recursion into a loop.
 private func descend(_ depth: Int32, _ body: () -> Void) {
   withoutActuallyEscaping(body) { body in
     var body = body
@@ -407,7 +410,7 @@ private func descend(_ depth: Int32, _ body: () -> Void) {
   }
 }
 
-/// How often the most frequent one is there.
+/// How often the most frequent address occurs.
 private func repetitions(_ addresses: some Sequence<UInt>) -> Int {
   Dictionary(addresses.map { ($0, 1) }, uniquingKeysWith: +).values.max() ?? 0
 }
@@ -418,7 +421,7 @@ private func backtrace() -> [conformance_frame] {
   }
 }
 
-/// Contexts that hand a counter on to the next one, without going back to a resumer in between.
+/// Contexts that pass a counter on to the next one, without going back to a resumer in between.
 private final class Ring<Backend: ContextBackend> {
   private var contexts: UnsafeMutablePointer<Backend.Context>
   private var stacks: [Stack] = []
@@ -429,7 +432,7 @@ private final class Ring<Backend: ContextBackend> {
   init(size: Int) throws {
     self.size = size
     visits = Array(repeating: 0, count: size)
-    // One more: the main side.
+    // One more, for the main side.
     contexts = .allocate(capacity: size + 1)
     for index in 0..<size {
       let stack = try StackPool.default.allocate()
@@ -455,7 +458,7 @@ private final class Ring<Backend: ContextBackend> {
   func run(rounds: Int) {
     limit = UInt(rounds * size)
     let this = UInt(bitPattern: Unmanaged.passUnretained(self as AnyObject).toOpaque())
-    // Each learns who it belongs to, and comes back at once.
+    // Each context learns its index, and comes back at once.
     for index in 0..<size {
       starting = index
       let arrival = Backend.switchContext(from: contexts + size, to: contexts + index, passing: this)
@@ -482,7 +485,7 @@ extension Ring: RingMember {
       let next = word == limit ? size : (index + 1) % size
       let arrival = Backend.switchContext(
         from: contexts + index, to: contexts + next, passing: word == limit ? word : word + 1)
-      // From the one before, or from the main side, which begins the ring.
+      // From the context before this one, or from the main side, which begins the ring.
       #expect(arrival.departed == contexts + (arrival.word == 1 ? size : (index + size - 1) % size))
       word = arrival.word
     }

@@ -5,7 +5,8 @@ import Testing
 
 /// Every backend keeps the contract of `ContextBackend`.
 ///
-/// Not under sanitizers: at this level nobody tells them of the switches. The runtime does, and its suites run there.
+/// Not under sanitizers: at this level nothing tells them of the switches. The runtime does, and its own suites run
+/// there.
 @Suite(.ownThreads, .disabled(if: isSanitized, "the sanitizers are not told of bare switches"))
 struct BackendConformanceTests {
   @Test(arguments: Backends.names, BackendConformance<ASMContext>.names)

@@ -6,17 +6,17 @@ import Testing
 
 @testable import Context
 
-/// What `Lock` guards in these tests. Plain memory, so that ThreadSanitizer sees every access that the lock fails to order.
+/// What `Lock` guards here. Plain memory, so that ThreadSanitizer sees every access that the lock fails to order.
 private final class Guarded: Sendable {
   let lock = Lock()
   nonisolated(unsafe) var value = 0  // guarded by `lock`
 }
 
-/// Whether the kernel has nothing to run of this thread of ours.
+/// Whether this thread of the process sleeps in the kernel.
 private func isAsleep(_ thread: CInt) -> Bool {
   guard let file = fopen("/proc/self/task/\(thread)/stat", "r") else { return false }
   defer { fclose(file) }
-  // "number (name) state ...", of threads whose names have no parenthesis.
+  // The file has "number (name) state ...". The names of these threads have no parenthesis.
   while true {
     let byte = getc(file)
     if byte == EOF { return false }
@@ -26,8 +26,8 @@ private func isAsleep(_ thread: CInt) -> Bool {
   return getc(file) == UInt8(ascii: "S")
 }
 
-/// With the lock held: one thread does `wait`, another one `act`, once the first has announced itself at the lock and fallen
-/// asleep. The lock is free then.
+/// Runs `wait` on one thread and `act` on another one, with the lock held. `act` begins once the first thread has
+/// marked the lock as contended and fallen asleep. The lock is free at the end.
 private func onceAsleep(
   at guarded: Guarded, wait: @escaping @Sendable () -> Void, act: @escaping @Sendable () -> Void
 ) {
@@ -59,7 +59,7 @@ private func onceAsleep(
     #expect(guarded.value == 80_000)
   }
 
-  /// A holder that does not let go until the others have had every chance to run into the futex.
+  /// The holder does not unlock until the others have had every chance to sleep on the futex.
   @Test func sleepersAreWokenOneAfterAnother() {
     let guarded = Guarded()
     let arrived = Atomic<Int>(0)
@@ -78,7 +78,7 @@ private func onceAsleep(
     #expect(guarded.value == contenders)
   }
 
-  /// Whoever waits for the lock would look again by itself. This one sleeps until it is woken.
+  /// A thread in `Lock.lock` would look again by itself. This one sleeps until it is woken.
   @Test func anUnlockWakesASleeper() {
     let guarded = Guarded()
     onceAsleep(at: guarded) {
@@ -89,8 +89,8 @@ private func onceAsleep(
     }
   }
 
-  /// An unlock that has looked for sleepers before there was one overwrites what the first of them says. The test does so
-  /// when it sleeps already, as if the holder had stood still in between.
+  /// An unlock that looked for sleepers before there was one overwrites the mark of the first sleeper. The test
+  /// overwrites it when the thread sleeps already, as if the holder had been preempted in between.
   @Test func aSleeperWhoseWakeIsLostGoesOn() {
     let guarded = Guarded()
     onceAsleep(at: guarded) {
@@ -105,7 +105,7 @@ private func onceAsleep(
     #expect(guarded.value == 2)
   }
 
-  /// A coroutine that migrates does this: the lock belongs to no thread.
+  /// A coroutine that migrates unlocks on another thread: the lock belongs to no thread.
   @Test func unlockedOnAnotherThread() {
     let guarded = Guarded()
     guarded.lock.lock()
@@ -148,7 +148,7 @@ private func onceAsleep(
     }
   }
 
-  /// The lock's memory is freed by whoever takes it next, at the moment at which the unlock lets go of it.
+  /// The next owner may free the lock's memory as soon as the unlock has stored its word.
   @Test func lockIsFreedRightAfterTheUnlock() {
     for _ in 0..<500 {
       let lock = UnsafeMutablePointer<Lock>.allocate(capacity: 1)

@@ -3,7 +3,7 @@ import CoroutineTestSupport
 import Foundation
 import Testing
 
-/// What lies in the place of a file that the runtime writes is no way to another file, and keeps nobody waiting.
+/// A link or a FIFO in the place of an output file neither leads the runtime to another file nor makes it wait.
 @Suite(.ownThreads) struct OutputFileTests {
   private let folder: String
 
@@ -17,7 +17,7 @@ import Testing
     try body(folder + "/file")
   }
 
-  /// The words of the refusal; `nil` if there is none.
+  /// The words of the refusal; `nil` if the file was opened.
   private func refusal(of path: String, appends: Bool) -> (operation: String, code: CInt)? {
     do {
       close(try OutputFile.open(path, appends: appends))
@@ -70,7 +70,7 @@ import Testing
     try inFolder { path in
       #expect(mkfifo(path, 0o600) == 0)
       #expect(refusal(of: path, appends: appends)?.operation == "open \(path), which is no regular file")
-      // One that has a reader.
+      // A FIFO that has a reader.
       let reader = open(path, O_RDONLY | O_NONBLOCK)
       defer { close(reader) }
       let refusal = refusal(of: path, appends: appends)

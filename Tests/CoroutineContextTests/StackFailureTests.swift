@@ -10,11 +10,11 @@ private final class FaultyMemory: Sendable {
   /// Reservations larger than this fail.
   let mostBytes = Atomic<Int>(.max)
 
-  /// What `madvise(MADV_GUARD_INSTALL)` fails with, and how many guards it makes before that in one call.
+  /// What `madvise(MADV_GUARD_INSTALL)` fails with, and how many guards one call makes before it fails.
   let guardCode = Atomic<CInt>(0)
   let guardsPerCall = Atomic<Int>(0)
 
-  /// What `mprotect` fails with once it has made so many guards.
+  /// What `mprotect` fails with after that many guards.
   let protectCode = Atomic<CInt>(0)
   let mostProtected = Atomic<Int>(.max)
 
@@ -64,7 +64,7 @@ private final class FaultyMemory: Sendable {
     let distance = pool.stackSize + pool.guardSize
     faulty.mostBytes.store(5 * distance, ordering: .relaxed)
     let stacks = try (0..<9).map { _ in try pool.allocate() }
-    // 16 slots do not fit, nor 8; then 16 are tried again.
+    // Neither 16 slots fit nor 8. Then 16 are tried again.
     #expect(pool.statistics.arenas == 3)
     #expect(pool.statistics.reservedBytes == 3 * 4 * distance)
     stacks.forEach(pool.release)
@@ -83,7 +83,7 @@ private final class FaultyMemory: Sendable {
     #expect(error.description.contains("RLIMIT_AS"))
     #expect(pool.brokenInvariant() == nil)
 
-    // What there is can be reused, and more can be had as soon as there is memory.
+    // Released stacks are used again, and new ones come as soon as there is memory.
     pool.release(stacks.removeLast())
     stacks.append(try pool.allocate())
     #expect(throws: error) { try pool.allocate() }
@@ -108,7 +108,7 @@ private final class FaultyMemory: Sendable {
     #expect(pool.statistics.arenas == 1, "the arena of the failed attempt serves the next")
   }
 
-  /// The real thing, in a process of its own: the limit holds for everything in it.
+  /// A real limit, in a process of its own: it holds for everything in the process.
   @Test func addressSpaceLimitIsAnErrorAndPasses() async {
     await #expect(processExitsWith: .success) {
       var usual = rlimit()
@@ -123,8 +123,8 @@ private final class FaultyMemory: Sendable {
         while true { stacks.append(try pool.allocate()) }
       }
       guard case .outOfMemory(pool.stackSize + pool.guardSize, ENOMEM, stacks.count, _) = error else { exit(2) }
-      // 128 MiB are there already; of 512 more, those that are left are not enough for one stack. A thread that starts
-      // meanwhile takes 72 for its heap and its stack. Had the arena not been halved more than once, there were 48.
+      // 128 MiB are there already. What is left of 512 more is not enough for one stack. A thread that starts
+      // meanwhile takes 72 for its heap and its stack. An arena that was halved only once would leave 48 stacks.
       guard stacks.count >= 50, stacks.count < 80 else { exit(3) }
       for stack in stacks { stack.touch(depth: 1) }
       pool.release(stacks.removeLast())
@@ -158,7 +158,7 @@ private final class FaultyMemory: Sendable {
     #expect(pool.statistics.live == 0)
   }
 
-  /// A batch of guards may end early, anywhere: what has no guard yet must not be handed out.
+  /// A batch of guards may end early, anywhere: a stack without a guard must not be handed out.
   @Test(.enabled(if: hasGuardMarks), arguments: [1, 3])
   func partOfABatchIsUsed(guardsPerCall: Int) throws {
     let faulty = FaultyMemory()
@@ -209,12 +209,12 @@ private final class FaultyMemory: Sendable {
     #expect(throws: StackError.guardRefused(code: EACCES, guards: .mprotect)) { try pool.allocate() }
   }
 
-  /// The real thing, in a process of its own, which is left without a mapping to spare.
+  /// A real limit, in a process of its own, which has no mapping left to spare.
   @Test(.disabled(if: isSanitized, "sanitizers need mappings for themselves"))
   func realMapLimitIsAnErrorAndPasses() async {
     await #expect(processExitsWith: .success) {
       let limit = mapLimit()
-      // On a machine with a raised limit this would take too long and too much memory.
+      // Where the limit was raised this would take too long and too much memory.
       guard limit <= 200_000 else { exit(0) }
       let pool = try StackPool(stackSize: 16 << 10, guards: .mprotect)
       var stacks: [Stack] = []
@@ -231,19 +231,19 @@ private final class FaultyMemory: Sendable {
       stacks.append(try pool.allocate())
       for stack in stacks { stack.touch(depth: 1) }
       for stack in stacks { pool.release(stack) }
-      // Arenas that are no longer used give half of their mappings back: the process is off the limit.
+      // Idle arenas give half of their mappings back, which takes the process away from the limit.
       pool.trim()
       guard mappingCount() < limit * 2 / 3 else { exit(4) }
       guard pool.brokenInvariant() == nil else { exit(5) }
     }
   }
 
-  /// On a kernel without guard marks the process keeps mappings for its threads and `malloc`.
+  /// On a kernel without guard marks, some mappings stay free for the process's threads and `malloc`.
   @Test(.disabled(if: isSanitized, "sanitizers need mappings for themselves"))
   func guardsByMappingLeaveSomeToTheRestOfTheProcess() async {
     await #expect(processExitsWith: .success) {
       let limit = mapLimit()
-      // On a machine with a raised limit this would take too long and too much memory.
+      // Where the limit was raised this would take too long and too much memory.
       guard limit <= 200_000 else { exit(0) }
       let faulty = FaultyMemory()
       faulty.guardCode.store(EINVAL, ordering: .relaxed)
@@ -254,7 +254,7 @@ private final class FaultyMemory: Sendable {
         while true { stacks.append(try pool.allocate()) }
       }
       guard case .mapLimit(limit, pool.stackSize, stacks.count) = error else { exit(2) }
-      // Mappings that cannot merge: of each pair one has no rights.
+      // Mappings that cannot merge: every second one has no access rights.
       for index in 0..<2000 {
         let rights = index.isMultiple(of: 2) ? PROT_READ | PROT_WRITE : PROT_NONE
         guard mmap(nil, pageSize, rights, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED else { exit(3) }
@@ -266,7 +266,7 @@ private final class FaultyMemory: Sendable {
 
   // MARK: Trimming
 
-  /// Locked memory cannot be given back. The stacks serve as before.
+  /// The kernel refuses to take locked memory back. The stacks still work.
   @Test func refusedTrimLosesNothing() throws {
     let faulty = FaultyMemory()
     let pool = try faulty.pool()

@@ -3,14 +3,14 @@ import CoroutineTestSupport
 import Glibc
 import Testing
 
-/// What the handler of a fault compares with. Set once in a process of its own, before the fault.
-nonisolated(unsafe) private var expectedFault: Range<UInt> = 0..<0  // only the one thread of an exit test
+/// What the fault handler compares with. Set once, before the fault, in a process of its own.
+nonisolated(unsafe) private var expectedFault: Range<UInt> = 0..<0  // an exit test has one thread
 nonisolated(unsafe) private var neighbour = UnsafeRawBufferPointer(start: nil, count: 0)  // likewise
 
-/// The exit code of a process that faulted where it should, and had not written to the neighbour.
+/// The exit code of a process that faulted in the guard and had not written to the neighbour.
 private let faultedInGuard: CInt = 42
 
-/// Ends the process with `faultedInGuard` at a fault in the guard of `stack`, if the neighbour below is as it was.
+/// Makes a fault in the guard of `stack` end the process with `faultedInGuard`, if the neighbour below is unchanged.
 private func expectFault(in stack: Stack, above lower: Stack) {
   expectedFault = stack.guardRange
   neighbour = UnsafeRawBufferPointer(start: lower.limit, count: lower.size)
@@ -18,7 +18,7 @@ private func expectFault(in stack: Stack, above lower: Stack) {
   var action = sigaction()
   action.sa_flags = SA_SIGINFO
   action.__sigaction_handler.sa_sigaction = { _, info, _ in
-    // Nothing but plain loads and calls of C: the fault may have hit a sanitizer that holds a lock of its own.
+    // Nothing but plain loads and calls of C: the fault may have hit a sanitizer that holds one of its locks.
     let address = UInt(bitPattern: info!.pointee._sifields._sigfault.si_addr)
     let isInGuard = address >= expectedFault.lowerBound && address < expectedFault.upperBound
     let start = neighbour.baseAddress!
@@ -28,7 +28,7 @@ private func expectFault(in stack: Stack, above lower: Stack) {
   sigaction(SIGSEGV, &action, nil)
 }
 
-/// Writes downwards from the middle of the stack until something stops it.
+/// Writes downwards from the middle of the stack until a fault stops it.
 private func overflow(_ stack: Stack) {
   var address = stack.limit + stack.size / 2
   while true {
@@ -39,7 +39,7 @@ private func overflow(_ stack: Stack) {
 
 private func write(to address: UnsafeMutableRawPointer) {
   address.storeBytes(of: 0xff, as: UInt8.self)
-  // An optimizer drops stores that nobody reads; for all it knows this call does.
+  // An optimiser drops stores that are never read. For all it knows, this call reads them.
   getpid()
 }
 
@@ -105,8 +105,8 @@ private func neighbours(in pool: StackPool) throws -> (lower: Stack, upper: Stac
     }
   }
 
-  /// An arena whose stacks were all idle loses its guards with its page tables, and must get them back before it serves
-  /// again.
+  /// An arena whose stacks were all idle loses its guards with its page tables. It must get them back before it
+  /// serves again.
   @Test(arguments: guardKinds)
   func recycledArenaIsGuardedAgain(guards: StackPool.Guards) async throws {
     // Arenas of 16, 64, 256 and 1024 slots, the last of which is large enough to be recycled.

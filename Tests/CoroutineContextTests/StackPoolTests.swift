@@ -65,7 +65,7 @@ import Testing
     pool.release(stack)
   }
 
-  /// With an even distance the tops of all stacks would share half of the translation buffer, or less.
+  /// With an even distance the tops of all stacks would share half of the translation buffer's entries, or fewer.
   @Test(arguments: [16 << 10, 64 << 10, 68 << 10, 256 << 10, 8 << 20], [1, 16 << 10, 20 << 10])
   func neighboursLieAnOddNumberOfPagesApart(stackSize: Int, guardSize: Int) throws {
     let pool = try StackPool(stackSize: stackSize, guardSize: guardSize)
@@ -121,7 +121,7 @@ import Testing
 
   @Test func stacksDoNotOverlap() throws {
     let pool = try StackPool(stackSize: 64 << 10)
-    // Across several arenas: 16, 64 and 256 slots.
+    // From several arenas: of 16, 64 and 256 slots.
     let stacks = try (0..<300).map { _ in try pool.allocate() }.sorted { $0.limit < $1.limit }
     for (lower, upper) in zip(stacks, stacks.dropFirst()) {
       #expect(upper.limit - pool.guardSize >= lower.top)
@@ -234,8 +234,8 @@ import Testing
 
   // MARK: Threads
 
-  /// Each thread writes its number, without any synchronisation of its own, to what it has been given: a stack that two
-  /// hold at once shows as a wrong number, and under ThreadSanitizer as a race. One thread looks on all the while.
+  /// Each thread writes its number to its stacks, without synchronisation. A stack that two threads hold at once
+  /// shows as a wrong number, and under ThreadSanitizer as a race. One more thread looks at the stacks all the while.
   @Test func threadsNeverHoldTheSameStack() throws {
     // A low watermark: stacks are trimmed and wanted back all the time.
     let pool = try StackPool(stackSize: 16 << 10, residentIdle: 0...8)
@@ -255,7 +255,7 @@ import Testing
       var random = UInt64(thread + 1)
       for _ in 0..<6000 {
         random = random &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
-        // Grows to some hundred and shrinks again, so that arenas come and batches are trimmed.
+        // The number grows to some hundred and shrinks again, so that arenas come and batches are trimmed.
         if random >> 33 & 1023 < (held.count < 300 ? 700 : 100), let stack = try? pool.allocate() {
           stack.limit.storeBytes(of: thread, as: Int.self)
           (stack.top - 8).storeBytes(of: thread, as: Int.self)

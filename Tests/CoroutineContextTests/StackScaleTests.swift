@@ -2,7 +2,7 @@ import Context
 import CoroutineTestSupport
 import Testing
 
-/// Many stacks at once, in a process of their own: its mappings are counted.
+/// Many stacks at once, in a process of its own, since its mappings are counted.
 @Suite(.ownThreads) struct StackScaleTests {
   @Test(.enabled(if: hasGuardMarks))
   func hundredThousandGuardedStacksTakeFewMappingsAndOnePageEach() async {
@@ -16,7 +16,7 @@ import Testing
         stack.touch(depth: 1)
         stacks.append(stack)
       }
-      // Some 30 arenas, most of them merged.
+      // Some 30 arenas, most of whose mappings have merged.
       #expect(mappingCount() - mappingsBefore < 1000)
       #expect(stacks.allSatisfy { $0.residentBytes == pageSize })
       #expect(pool.statistics.live == 100_000)

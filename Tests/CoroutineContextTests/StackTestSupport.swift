@@ -2,7 +2,7 @@ import Context
 import Glibc
 import Testing
 
-/// Runs `body` on so many threads at once and returns when all have ended.
+/// Runs `body` on `count` threads at once and returns when all have ended.
 func onThreads(_ count: Int, _ body: @escaping @Sendable (_ thread: Int) -> Void) {
   final class Start {
     let thread: Int
@@ -54,8 +54,8 @@ extension Stack {
 }
 
 extension StackPool {
-  /// How many idle stacks the pool keeps the memory of, and how many bytes of `stacks`, none of which is in use, have
-  /// memory: both at a moment at which the pool's own thread gives nothing back.
+  /// How many idle stacks the pool keeps the memory of, and how many bytes of `stacks` have memory. None of `stacks`
+  /// may be in use. Both are taken while the pool's own thread gives nothing back.
   func residency(of stacks: [Stack]) -> (idle: Int, bytes: Int) {
     while true {
       let before = statistics.residentIdle

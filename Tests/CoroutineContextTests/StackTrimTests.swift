@@ -4,7 +4,7 @@ import Glibc
 import Testing
 
 @Suite(.ownThreads) struct StackTrimTests {
-  /// Takes so many stacks, touches the top page of each, and gives them back in the order in which they came.
+  /// Takes `count` stacks, touches the top page of each, and gives them back in the order in which they came.
   @discardableResult
   private func burst(_ count: Int, on pool: StackPool, depth: Int = 1) throws -> [Stack] {
     let stacks = try (0..<count).map { _ in try pool.allocate() }
@@ -41,7 +41,7 @@ import Testing
     #expect(pool.brokenInvariant() == nil)
   }
 
-  /// When the bursts are over and only a few stacks are in use, the rest is given up bit by bit.
+  /// When the bursts are over and only a few stacks are in use, the rest is given back bit by bit.
   @Test func whatIsNoLongerUsedIsGivenBack() throws {
     let pool = try StackPool(stackSize: 64 << 10, residentIdle: 0...1000)
     for _ in 0..<3 { try burst(1000, on: pool) }
@@ -51,7 +51,7 @@ import Testing
     #expect(pool.brokenInvariant() == nil)
   }
 
-  /// An epoch in which not every stack is taken and given back would take the others for superfluous.
+  /// An epoch in which not every stack is taken and released would count the others as surplus.
   @Test func burstsThatAreLongerThanTheShortestEpochKeepWhatTheyUse() throws {
     let pool = try StackPool(stackSize: 16 << 10, residentIdle: 0...30_000)
     for _ in 0..<3 { try burst(20_000, on: pool) }
@@ -64,13 +64,13 @@ import Testing
       stackSize: 16 << 10, guardSize: nil, guards: .automatic, idle: IdleWatermark(bounds: 0...4000, lasting: 500),
       memory: .kernel)
     for _ in 0..<3 { try burst(3000, on: pool) }
-    // As the thread does, but for the waits; it may come before.
+    // As the pool's thread does, without its waits; that thread may come first.
     while pool.sink() {}
     #expect(pool.statistics.residentIdle < 500 + 64)
     #expect(pool.brokenInvariant() == nil)
   }
 
-  /// The pool does it by itself, and its thread lets go of the pool.
+  /// The pool gives it back by itself, and then its thread releases the pool.
   @Test func aPoolAtRestGivesItsSurplusBack() throws {
     weak var released: StackPool?
     do {
@@ -110,12 +110,12 @@ import Testing
     after.forEach(pool.release)
   }
 
-  /// It stays at the hot end, so no watermark ever reaches it.
+  /// The stack stays at the hot end, so no watermark ever reaches it.
   @Test func deepUseIsForgottenAtTheHotEnd() throws {
     let pool = try StackPool(stackSize: 256 << 10)
     let deep = try burst(2, on: pool, depth: 256 << 10)
-    // Two stacks, released in turns: were the pool to look at every so many releases, an even number, it would always see
-    // the same one.
+    // Two stacks, released in turns. A pool that looked at every n-th release, with n even, would always see the same
+    // one.
     for _ in 0..<1100 {
       let first = try pool.allocate()
       let second = try pool.allocate()

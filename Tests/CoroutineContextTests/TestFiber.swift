@@ -6,19 +6,20 @@ import ContextUcontext
   import ContextBoost
 #endif
 
-/// A backend as the runtime uses it: where it has better ways into a coroutine and out of it, by those.
+/// A backend as the runtime uses it: by its fast ways into a coroutine and out of it, where it has them.
 protocol TestedBackend: ContextBackend {
   static func isRunning(_ link: UnsafeMutablePointer<ContextLink<Self>>) -> Bool
   static func resume(_ link: UnsafeMutablePointer<ContextLink<Self>>, passing word: UInt) -> UInt
   static func suspend(_ link: UnsafeMutablePointer<ContextLink<Self>>, passing word: UInt, mark: UInt) -> UInt
 
-  /// For C: it resumes the link that it is given; it suspends that. Nothing else, lest it preserve what the switch loses.
+  /// For C: resumes the link that it is given; `suspending` suspends it. They do nothing else, or they would preserve
+  /// registers that the switch loses.
   static var resuming: @convention(c) (UnsafeMutableRawPointer?) -> Void { get }
   static var suspending: @convention(c) (UnsafeMutableRawPointer?) -> Void { get }
 }
 
 extension ContextLink {
-  /// What C has of a link.
+  /// The link that C passes as a plain pointer.
   static func at(_ place: UnsafeMutableRawPointer?) -> UnsafeMutablePointer<Self> {
     place.unsafelyUnwrapped.assumingMemoryBound(to: Self.self)
   }
@@ -53,7 +54,7 @@ extension UcontextContext: TestedBackend {
   }
 #endif
 
-/// The backends that this build can test: all of them when the Boost trait is on.
+/// The backends of this build: all of them if the Boost trait is on.
 enum Backends {
   static var all: [any TestedBackend.Type] {
     #if CONTEXT_BACKEND_BOOST
@@ -70,7 +71,7 @@ enum Backends {
   }
 }
 
-/// The smallest coroutine over a backend: a stack, a link at its top, a body. Not for two threads at once.
+/// The smallest coroutine over a backend: a stack, a link at its top, a body. Not for use by two threads at once.
 final class TestFiber<Backend: TestedBackend> {
   let link: UnsafeMutablePointer<ContextLink<Backend>>
   private let stack: Stack
@@ -84,7 +85,7 @@ final class TestFiber<Backend: TestedBackend> {
     let size = MemoryLayout<ContextLink<Backend>>.size
     let address = (UInt(bitPattern: stack.top) - UInt(size)) & ~63
     link = UnsafeMutablePointer(bitPattern: address)!
-    // The first word carries the fiber; the body's first word follows with the next switch.
+    // The first word carries the fiber. The next switch brings the body's first word.
     Backend.initialize(
       link, stack: UnsafeMutableRawBufferPointer(start: stack.limit, count: UnsafeMutableRawPointer(link) - stack.limit)
     ) { word in
@@ -98,7 +99,7 @@ final class TestFiber<Backend: TestedBackend> {
     try! StackPool.shared(stackSize: stack.size).release(stack)
   }
 
-  /// Passes the fiber itself, then waits at the very start of the body.
+  /// Passes the fiber itself. The fiber then waits at the very start of the body.
   func start() {
     _ = Backend.resume(link, passing: UInt(bitPattern: Unmanaged.passUnretained(self as AnyObject).toOpaque()))
   }
@@ -108,14 +109,14 @@ final class TestFiber<Backend: TestedBackend> {
     return Backend.resume(link, passing: word)
   }
 
-  /// On the fiber's side.
+  /// To be called on the fiber's side.
   func suspend(_ word: UInt = 0) -> UInt { Backend.suspend(link, passing: word, mark: 0) }
 
   var registers: ContextRegisters? { Backend.registers(of: ContextLink.own(link)) }
   var resumerRegisters: ContextRegisters? { Backend.registers(of: ContextLink.resumer(link)) }
   var isRunning: Bool { Backend.isRunning(link) }
   var memory: Stack { stack }
-  /// Where the stack that the body runs on ends.
+  /// The end of the stack that the body runs on.
   var upperBound: UInt { UInt(bitPattern: link) }
 }
 

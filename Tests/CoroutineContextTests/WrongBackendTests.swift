@@ -5,7 +5,8 @@
   import Glibc
   import Testing
 
-  /// That the conformance suite finds what is wrong with a backend: a toy one that breaks the contract in one way at a time.
+  /// The conformance suite finds what is wrong with a backend. A toy backend breaks the contract in one way at a
+  /// time.
   @Suite(.ownThreads, .disabled(if: isSanitized, "the sanitizers are not told of bare switches"))
   struct WrongBackendTests {
     @Test(arguments: BackendConformance<ToyContext>.names)
@@ -50,13 +51,13 @@
     }
   }
 
-  /// Fails, or crashes, if one of the checks finds the toy wrong.
+  /// Fails, or crashes, if one of the checks finds the toy backend wrong.
   private func checkToy(_ defect: toy_defect) {
-    // A check that hangs has found it, too.
+    // A check that hangs has found the fault, too.
     alarm(60)
     toy_context_break(defect)
     for name in BackendConformance<ToyContext>.names {
-      // The issue is not the test's: it ends the process as a crash would.
+      // The issue is expected: like a crash, it ends the process.
       try? withKnownIssue(isIntermittent: true) {
         try BackendConformance<ToyContext>().check(name)
       } matching: { _ in
@@ -66,7 +67,7 @@
     exit(EXIT_SUCCESS)
   }
 
-  /// A backend as a newcomer would write it, by the recipe in docs/ARCHITECTURE.md.
+  /// A backend as a new contributor would write it, by the recipe in docs/ARCHITECTURE.md.
   enum ToyContext: ContextBackend {
     typealias Context = toy_context
 

@@ -1,10 +1,10 @@
-// A context backend for the tests of the tests: the simplest that keeps the contract, and can be told to break it in one way.
-// x86-64 only.
+// A context backend that tests the conformance suite: the simplest that keeps the contract. It can be told to break
+// the contract in one way. x86-64 only.
 #pragma once
 
 #include <stdint.h>
 
-// What is wrong with it.
+// The way in which it breaks the contract.
 enum toy_defect {
   toy_keeps_the_contract,
   toy_loses_a_register,
@@ -17,10 +17,10 @@ enum toy_defect {
   toy_stays_live_when_destroyed,
   toy_keeps_the_rounding_mode,
 };
-// Before its first context is made.
+// To be called before the first context is made.
 void toy_context_break(enum toy_defect defect);
 
-// A suspended side.
+// The record of a suspended side.
 struct toy_context {
   uintptr_t fp, pc, sp, rbx, r12, r13, r14, r15;
   uint32_t mxcsr;
