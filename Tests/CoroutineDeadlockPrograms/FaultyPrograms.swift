@@ -18,8 +18,8 @@ private final class Partners: Sendable {
 }
 
 extension FaultyProgram {
-  /// Those that leak come last: what they leave stays. Without a kernel that shows what threads wait for, as in some
-  /// sandboxes, no standstill is ever reported.
+  /// The programs that leak come last: what they leave stays. No standstill is ever reported by a kernel that does
+  /// not show what threads wait for, as in some sandboxes.
   static let all = cycles + (access("/proc/self/syscall", R_OK) == 0 ? standstills : []) + errors + leaks
 
   // MARK: Each waits for the next
@@ -152,12 +152,12 @@ extension FaultyProgram {
     },
   ]
 
-  // MARK: Nobody is left who could
+  // MARK: Nothing is left that could wake them
 
   static let standstills: [FaultyProgram] = [
     FaultyProgram("a receiver without a sender, where sockets have come and gone", .standstill(["main", "receiver"])) {
       context in
-      // From here on idle threads sleep in the poller, in which there is nothing that could wake them.
+      // From here on idle threads sleep in the poller, which has nothing that could wake them.
       var ends: [CInt] = [0, 0]
       guard socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &ends) == 0 else { return }
       for end in ends {
@@ -172,7 +172,7 @@ extension FaultyProgram {
     FaultyProgram("a rendezvous with nobody", .standstill(["main"])) { _ in
       try Channel<Int>(name: "answers").send(1)
     },
-    // Before there is a child: with one nobody knows who else has the eventfd.
+    // Before there is a child: the detector can't know which other processes share a child's eventfd.
     FaultyProgram("a rendezvous with nobody, beside a thread that reads an eventfd", .standstill(["main"])) { context in
       let event = Outside.makeEvent()
       Thread.detachNewThread {

@@ -10,7 +10,7 @@ private enum Inquiry: Sendable {
 }
 
 extension HealthyProgram {
-  /// Each in a process of its own: after it the same could happen to any eventfd. By their names on the command line.
+  /// Each runs in a process of its own, since after it any eventfd could be shared. By the names on the command line.
   static let alone: [String: HealthyProgram] = [
     "aio": HealthyProgram("an eventfd to which asynchronous I/O adds") { _ in
       try waitForEvent { Outside.addLaterByKernel(to: $0, after: longMoment) }
@@ -32,7 +32,7 @@ extension HealthyProgram {
     },
   ]
 
-  /// Waits for an eventfd of which `arrange` brings about that somebody adds to it; not if it can't.
+  /// Waits for an eventfd to which `arrange` has another process or the kernel add. Does not wait if `arrange` fails.
   private static func waitForEvent(
     _ event: CInt = Outside.makeEvent(), _ arrange: @escaping @Sendable (CInt) -> Bool
   ) throws {
@@ -47,13 +47,14 @@ extension HealthyProgram {
 
   /// Long enough for the detector to look several times.
   private static let moment: UInt32 = 15_000  // microseconds
-  /// The same at the beginning, when it has just started and everything is done for the first time.
+  /// The same for the beginning, when the process does everything for the first time.
   static let longMoment: UInt32 = 200_000
   private static let pause = Duration.milliseconds(15)
 
   static let all: [HealthyProgram] = [
-    // MARK: Somebody outside will wake them, whom nobody can see. Before Dispatch's threads come, with which nothing stands
-    // still in any case.
+    // MARK: The waker is outside the process, and invisible
+    //
+    // These come before Dispatch has threads: once it has, nothing counts as a standstill.
     HealthyProgram("a signal's handler that lets a thread go on") { _ in
       let (answer, resolver) = Promise<Int>.makePromise()
       Thread.detachNewThread {
@@ -64,7 +65,7 @@ extension HealthyProgram {
       _ = try answer.get()
     },
 
-    // MARK: Somebody outside will wake them
+    // MARK: The waker is outside the process
     HealthyProgram("a socket to which a peer writes") { _ in
       var ends: [CInt] = [0, 0]
       guard socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &ends) == 0 else { return }

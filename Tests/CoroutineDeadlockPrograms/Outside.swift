@@ -1,25 +1,26 @@
 import Glibc
 
-/// What is outside of the process's threads: what wakes one, unseen by those who look at them, and what does not.
+/// What lies outside the process's threads: wakers that a look at the threads does not show, and things that wake
+/// nothing.
 enum Outside {
   /// What `SIGALRM` posts.
-  // Made before its first use, once, and from then on only given to the C library.
+  // Made once, before its first use, and then only passed to the C library.
   nonisolated(unsafe) private static let rung: UnsafeMutablePointer<sem_t> = {
     let semaphore = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
     sem_init(semaphore, 0, 0)
     return semaphore
   }()
 
-  /// Has a handler of `SIGALRM` let one `waitForAlarm()` go on, after some microseconds.
+  /// Has a handler of `SIGALRM` let one `waitForAlarm()` go on after `delay` microseconds.
   static func setAlarm(after delay: UInt32) {
     _ = rung
     signal(SIGALRM) { _ in sem_post(Outside.rung) }
     ualarm(delay, 0)
   }
 
-  /// On a thread, not in a coroutine, to which the mask of signals belongs with Ucontext.
+  /// To be called on a thread, not in a coroutine: with Ucontext the signal mask belongs to the coroutine.
   static func waitForAlarm() {
-    // Who starts a process on a thread of Dispatch lets it inherit that all signals are blocked.
+    // Dispatch's threads block all signals, and a process that is started on one of them inherits that.
     var alarm = sigset_t()
     sigemptyset(&alarm)
     sigaddset(&alarm, SIGALRM)
@@ -28,10 +29,10 @@ enum Outside {
     signal(SIGALRM, SIG_DFL)
   }
 
-  /// An eventfd that is closed in programs that children become, but not in the children.
+  /// An eventfd that is closed in programs that the children execute, but not in the children.
   static func makeEvent() -> CInt { eventfd(0, O_CLOEXEC) }
 
-  /// A child that does nothing until it is ended, or its parent has.
+  /// A child that does nothing until it is ended, or its parent ends.
   static func makeChild() -> pid_t {
     let parent = getpid()
     let child = fork()
@@ -41,14 +42,14 @@ enum Outside {
     _exit(0)
   }
 
-  /// Ends a child, unless it was ended already.
+  /// Ends a child that has not been ended yet.
   static func end(_ child: pid_t) {
     guard waitpid(child, nil, WNOHANG) == 0 else { return }
     kill(child, SIGKILL)
     waitpid(child, nil, 0)
   }
 
-  /// A child that adds 1 to an eventfd after some microseconds.
+  /// A child that adds 1 to an eventfd after `delay` microseconds.
   static func addLater(to event: CInt, after delay: UInt32) -> pid_t {
     let child = fork()
     precondition(child >= 0, "fork: error \(errno)")
@@ -58,13 +59,13 @@ enum Outside {
     _exit(0)
   }
 
-  /// Waits until an eventfd has become larger than 0.
+  /// Waits until an eventfd is larger than 0.
   static func waitForEvent(_ event: CInt) {
     var count: UInt64 = 0
     while read(event, &count, 8) < 0 && errno == EINTR {}
   }
 
-  /// A child of a child, whom nobody knows any more, adds 1 to an eventfd after some microseconds.
+  /// A child's child, whose parent has ended, adds 1 to an eventfd after `delay` microseconds.
   static func addLaterByOrphan(to event: CInt, after delay: UInt32) -> Bool {
     let child = fork()
     if child == 0 {
@@ -76,13 +77,13 @@ enum Outside {
 
   // MARK: A parent
 
-  /// What the parent adds to.
+  /// The eventfd that the parent adds to.
   static let parentsEvent = makeEvent()
-  /// By what the parent is told that it is time.
+  /// The eventfd that tells the parent to begin.
   private static let parentsSign = makeEvent()
 
-  /// Returns in a child, whose parent adds 1 to `parentsEvent` some microseconds after it was told. The parent ends as the
-  /// child does. Before anything else: the child has no other thread.
+  /// Returns in a child. Its parent adds 1 to `parentsEvent` `delay` microseconds after `tellParent()`, and ends as
+  /// the child does. To be called before anything else, as the child has only the calling thread.
   static func goOnAsChild(delay: UInt32) {
     _ = (parentsEvent, parentsSign)
     let child = fork()
@@ -92,7 +93,7 @@ enum Outside {
     add(to: parentsEvent)
     var status: CInt = 0
     waitpid(child, &status, 0)
-    // How it ended, unless by a signal.
+    // The child's exit code, unless a signal ended it.
     exit(status & 0x7f == 0 ? status >> 8 & 0xff : 3)
   }
 
@@ -108,7 +109,7 @@ enum Outside {
 
   // MARK: The kernel
 
-  /// Has asynchronous I/O add 1 to an eventfd after some microseconds. False where that is not allowed.
+  /// Has asynchronous I/O add 1 to an eventfd after `delay` microseconds. False where the system does not allow it.
   static func addLaterByKernel(to event: CInt, after delay: UInt32) -> Bool {
     #if arch(x86_64)
       let (setup, submit) = (206, 209)
@@ -119,8 +120,8 @@ enum Outside {
     var time = itimerspec()
     time.it_value.tv_nsec = Int(delay) * 1000
     _ = setTimer(timer, 0, &time, nil)
-    // struct iocb: wait for POLLIN of the timer, and then tell the eventfd (IOCB_CMD_POLL, IOCB_FLAG_RESFD). Needed until
-    // then.
+    // struct iocb: wait for POLLIN of the timer, and then add to the eventfd (IOCB_CMD_POLL, IOCB_FLAG_RESFD). The
+    // kernel needs the structure until then.
     let request = cleared(64)
     request.storeBytes(of: 5, toByteOffset: 16, as: UInt16.self)
     request.storeBytes(of: UInt32(timer), toByteOffset: 20, as: UInt32.self)
@@ -133,19 +134,19 @@ enum Outside {
     return withUnsafeMutablePointer(to: &requests) { call(submit, context, 1, Int(bitPattern: $0)) } == 1
   }
 
-  /// Has an io_uring add 1 to an eventfd after some microseconds. False where that is not allowed.
+  /// Has an io_uring add 1 to an eventfd after `delay` microseconds. False where the system does not allow it.
   static func addLaterByRing(to event: CInt, after delay: UInt32) -> Bool {
     let parameters = cleared(120)
     let ring = call(425, 1, Int(bitPattern: parameters))
     guard ring >= 0 else { return false }
-    // The queue of requests, whose parts lie where the kernel has said; and the requests themselves, of which there is one.
+    // The queue of requests, whose parts lie where the kernel says, and the array of requests, which has one.
     func map(_ offset: Int) -> UnsafeMutableRawPointer {
       mmap(nil, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, CInt(ring), offset)
     }
     let (queue, request) = (map(0), map(0x1000_0000))
     let tail = parameters.load(fromByteOffset: 44, as: UInt32.self)
     let array = parameters.load(fromByteOffset: 64, as: UInt32.self)
-    // struct io_uring_sqe: a time that passes (IORING_OP_TIMEOUT).
+    // struct io_uring_sqe: a timeout (IORING_OP_TIMEOUT).
     let time = cleared(16)
     time.storeBytes(of: Int(delay) * 1000, toByteOffset: 8, as: Int.self)
     request.storeBytes(of: 11, as: UInt8.self)
@@ -170,7 +171,7 @@ enum Outside {
     systemCall(number, first, second, third, fourth, 0, 0)
   }
 
-  // Swift hides them.
+  // Swift does not import this function.
   private static let systemCall = function(
     "syscall", as: (@convention(c) (CLong, CLong, CLong, CLong, CLong, CLong, CLong) -> CLong).self)
   private static let makeTimer = function("timerfd_create", as: (@convention(c) (CInt, CInt) -> CInt).self)
@@ -181,7 +182,7 @@ enum Outside {
   private static let eventfd = function("eventfd", as: (@convention(c) (CUnsignedInt, CInt) -> CInt).self)
 
   private static func function<Function>(_ name: String, as type: Function.Type) -> Function {
-    // The C library has it under that name, with these parameters.
+    // The C library has a function of this name with these parameters.
     unsafeBitCast(dlsym(nil, name), to: type)
   }
 }

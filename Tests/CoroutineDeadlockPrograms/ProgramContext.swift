@@ -2,15 +2,15 @@ import Context
 import Coroutine
 import CoroutineDebug
 
-/// Where a program of the suite runs: knows its coroutines, so that the others can be played after one that hangs.
+/// What one program of the suite runs in. It knows the program's coroutines, so that it can end a program that hangs.
 final class ProgramContext: Sendable {
   private let lock = Lock()
-  // Guarded by the lock, all of them.
+  // All guarded by the lock.
   nonisolated(unsafe) private var cores: [CoroutineCore] = []
   nonisolated(unsafe) private var launched: [Coroutine<Void, any Error>] = []
   nonisolated(unsafe) private var rescues: [@Sendable () -> Void] = []
 
-  /// The calling coroutine is one of the program's.
+  /// Adds the calling coroutine to the program's.
   func enlist() {
     let core = CoroutineCore.running(for: "enlist()")
     lock.withLock { cores.append(core) }
@@ -31,12 +31,12 @@ final class ProgramContext: Sendable {
     return coroutine
   }
 
-  /// Waits for all that were launched.
+  /// Waits for all coroutines that were launched.
   func joinAll() throws {
     for coroutine in lock.withLock({ launched }) { try coroutine.join() }
   }
 
-  /// What has to be done, beside cancelling its coroutines, to end the program.
+  /// Adds what ends the program, beside the cancellation of its coroutines.
   func onRescue(_ rescue: @escaping @Sendable () -> Void) {
     lock.withLock { rescues.append(rescue) }
   }
@@ -45,19 +45,19 @@ final class ProgramContext: Sendable {
   func rescue() {
     let (cores, rescues) = lock.withLock { (self.cores, self.rescues) }
     for rescue in rescues { rescue() }
-    // The last one first, so that the one that runs the program ends as the last one.
+    // The last one first, so that the coroutine that runs the program ends last.
     for core in cores.reversed() { core.cancel(reason: nil) }
   }
 }
 
-/// A program with a fault, and what is to be found.
+/// A program with a fault, and what the detector should find.
 struct FaultyProgram: Sendable {
   enum Verdict: Equatable, Sendable {
-    /// The names of those who wait for each other, in their order.
+    /// The names of the coroutines that wait for each other, in order.
     case cycle([String])
-    /// The names of those that are left when nothing can go on.
+    /// The names of the coroutines that are left when nothing can go on.
     case standstill([String])
-    /// The names of those that are left when the program has ended.
+    /// The names of the coroutines that are left when the program has ended.
     case leak([String])
     /// The error that the runtime throws instead of waiting.
     case error(String)
@@ -72,7 +72,7 @@ struct FaultyProgram: Sendable {
   }
 }
 
-/// A program without a fault that looks like one with it.
+/// A program without a fault that looks like a faulty one.
 struct HealthyProgram: Sendable {
   let name: String
   let body: @Sendable (ProgramContext) throws -> Void

@@ -2,10 +2,10 @@ import Context
 import Coroutine
 import CoroutineDebug
 
-/// Plays the programs one after the other, while the detector watches.
+/// Runs the programs one after the other, while the detector watches.
 enum ProgramRunner {
   private static let lock = Lock()
-  // Guarded by the lock, both.
+  // Both guarded by the lock.
   nonisolated(unsafe) private static var context: ProgramContext?
   nonisolated(unsafe) private static var reports: [DeadlockReport] = []
 
@@ -19,7 +19,7 @@ enum ProgramRunner {
     }
   }
 
-  /// Plays one to its end, or until it was rescued. Returns what was found.
+  /// Runs one program until it ends or was rescued. Returns what the detector found.
   private static func run(
     isLeaky: Bool = false, _ body: @escaping @Sendable (ProgramContext) throws -> Void
   ) throws -> (reports: [DeadlockReport], error: (any Error)?) {
@@ -28,13 +28,13 @@ enum ProgramRunner {
       self.context = context
       reports = []
     }
-    // What an earlier one has leaked.
+    // What earlier programs have leaked.
     let leftovers = Set(try CoroutineDump.capture().coroutines.map(\.id))
     var failure: (any Error)?
     do {
       try runUntilComplete(name: "main") {
         defer {
-          // All of it has to end here: what is left goes on on a Dispatch queue, and Dispatch's threads have a timer.
+          // Everything has to end here: a leftover would run on a Dispatch queue, whose threads have a timer.
           if !isLeaky {
             context.rescue()
             while Inspection.liveCount > leftovers.count + 1 { Coroutine.yield() }
@@ -51,7 +51,7 @@ enum ProgramRunner {
     return (lock.withLock { reports } + (leak.map { [$0] } ?? []), failure)
   }
 
-  /// Writes what was not found as it should be. Whether that is nothing.
+  /// Prints each fault that the detector did not find as expected. Returns whether there was none.
   static func run(_ programs: [FaultyProgram], shows: Bool) throws -> Bool {
     try open()
     var isRight = true
@@ -71,7 +71,7 @@ enum ProgramRunner {
     return isRight
   }
 
-  /// Writes what was found, or went wrong. Whether that is nothing.
+  /// Prints what the detector reported, or went wrong. Returns whether there was nothing.
   static func run(_ programs: [HealthyProgram]) throws -> Bool {
     try open()
     var isRight = true

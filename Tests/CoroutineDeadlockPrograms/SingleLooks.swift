@@ -3,12 +3,12 @@ import Context
 import Coroutine
 import Glibc
 
-/// What must count although a look at the threads hardly shows it.
+/// Activity that the detector must count, although a look at the threads hardly shows it.
 enum SingleLooks {
-  // Of the main thread.
+  // Used by the main thread alone.
   nonisolated(unsafe) private static var isDone = false
 
-  // MARK: What a thread brings about when the others have been looked at already, and before it waits itself
+  // MARK: A thread does something after the others were looked at, and before it waits itself
 
   /// A handler of a signal, installed by a thread that has ended since.
   static func handlerCounts() -> Bool {
@@ -43,7 +43,7 @@ enum SingleLooks {
     }
   }
 
-  // MARK: The only thread, which waits for what it would have to run itself
+  // MARK: The only thread waits for work that it would have to run itself
 
   static func blockTheMainQueue() throws {
     let numbers = Channel<Int>()
@@ -51,7 +51,7 @@ enum SingleLooks {
     print(try numbers.receiveBlocking())
   }
 
-  // MARK: Who waits for the runtime's lock, and looks at it again without being woken
+  // MARK: A thread that waits for the runtime's lock, and looks at it again without being woken
 
   static func sleeperOfALockCounts() -> Bool {
     lock.lock()
@@ -62,7 +62,7 @@ enum SingleLooks {
     while true {
       let found = look(Futex.idleMark) { true }
       print(found ?? quiet)
-      // It also runs, when it comes and with each look that it takes.
+      // The thread also runs: when it starts, and each time it looks at the lock.
       guard let found, found != "waits until a deadline" else { return found != nil }
     }
   }
@@ -71,7 +71,7 @@ enum SingleLooks {
 
   private static let lock = Lock()
   private static let event = Outside.makeEvent()
-  nonisolated(unsafe) private static var child: pid_t = 0  // the main thread's too
+  nonisolated(unsafe) private static var child: pid_t = 0  // likewise
   private static let quiet = "the process is said to be quiet"
 
   private static func startThread(_ body: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer?) {
@@ -79,7 +79,7 @@ enum SingleLooks {
     pthread_create(&thread, nil, body, nil)
   }
 
-  /// Looks until `change` was asked for: not before the thread waits.
+  /// Repeats the look until it has called `change`, which it does once the thread waits.
   private static func look(expecting: String, _ change: @convention(c) () -> Bool) -> Bool {
     var found = ""
     while !isDone { found = look(nil, change) ?? quiet }
@@ -88,7 +88,7 @@ enum SingleLooks {
     return found == expecting
   }
 
-  /// What can still happen; `nil`: nothing.
+  /// Looks at the threads once. Returns what can still happen, or `nil` if nothing can.
   private static func look(_ idleMark: UnsafeRawPointer?, _ isStill: @convention(c) () -> Bool) -> String? {
     var activity = census_activity()
     guard !coroutine_census_is_quiet(idleMark, isStill, &activity) else { return nil }

@@ -5,8 +5,8 @@ import Testing
 
 @testable import CoroutineDebug
 
-// What follows is suspended by the tests below, which know the names of these functions, and their lines by those of the
-// constants in front of them. Each does something after its call: else there would be no call, but a jump.
+// The tests below suspend these functions. They know them by name, and their lines by the constants beside them. Each
+// does something after its call, or the compiler would make the call a jump.
 
 private let descentLine = #line
 @inline(never)
@@ -64,8 +64,9 @@ extension Channel where Element == Int {
 }
 private let extensionLine = #line - 3
 
-// A closure's number counts from its function's start: each of these has one. They differ in what they do with the result:
-// an optimizing compiler merges functions that differ only in what they call, and the merged one has no lines.
+// A closure's number counts from the start of its function, so each of these functions has one closure. They differ
+// in what they do with the result: an optimising compiler merges functions that differ only in what they call, and a
+// merged function has no lines.
 
 private func startDescent(_ channel: Channel<Int>) -> Coroutine<Int, any Error> {
   Coroutine.immediate(name: "descent") { try descend(3, channel) + 1 }
@@ -131,7 +132,7 @@ nonisolated(unsafe) private var pendingComparison: (() -> Void)?
 @Suite(.ownThreads) struct BacktraceTests {
   let channel = Channel<Int>(name: "numbers")
 
-  /// Lets the coroutine receive until it ends.
+  /// Sends to the coroutine until it ends.
   private func finish(_ coroutine: Coroutine<Int, any Error>) throws {
     let sender = Coroutine { while true { try channel.send(1) } }
     _ = try coroutine.getBlocking()
@@ -212,10 +213,10 @@ nonisolated(unsafe) private var pendingComparison: (() -> Void)?
     try finish(coroutine)
   }
 
-  /// Between a generic function and a closure that does not know of it.
+  /// A thunk between a generic function and a closure of a concrete type.
   @Test func whatTheCompilerPutsBetweenTwoFunctionsIsLeftOut() throws {
     let coroutine = startThunk(channel)
-    // An optimizer makes `apply` special in two steps, of which one has no place in the source.
+    // An optimiser specialises `apply` in two steps, of which one has no line in the source.
     let backtrace = try backtrace(of: coroutine)
     let steps = backtrace.steps.filter { $0.line != nil }
     #expect(!backtrace.visibleFrames.contains { $0.function?.hasPrefix("thunk for") == true })
@@ -232,18 +233,18 @@ nonisolated(unsafe) private var pendingComparison: (() -> Void)?
     let functions = try backtrace(of: coroutine).visibleFrames.map(\.function)
     #expect(functions.first == "descend(_:_:)")
     #expect(functions.last == "closure #1 in startCallback(_:)")
-    // How the library's call gets into Swift, of which the compiler says that it is in a file of its own.
+    // The thunk through which C calls Swift. The compiler gives it no line of the source.
     #expect(!functions.contains { $0?.contains("@objc") == true })
     let sorting = "closure #2 in closure #1 in startCallback(_:)"
     let caller = try #require(functions.firstIndex(of: sorting))
     let comparison = try #require(functions.firstIndex(of: "closure #1 in \(sorting)"))
-    // The program called the library, so that what is between is not left out, whatever its name.
+    // The library's frames lie between two of the program's, so they are shown whatever their names.
     #expect(caller > comparison + 1)
     try finish(coroutine)
   }
 
   @Test func aCoroutineThatYieldedIsReady() throws {
-    // Runs nothing before the dump is made.
+    // Runs nothing until the dump was made.
     let scheduler = HeldScheduler()
     let coroutine = Coroutine.immediate(on: scheduler, name: "yielding") { Coroutine.yield() }
     let backtrace = try backtrace(of: coroutine)
@@ -290,7 +291,7 @@ nonisolated(unsafe) private var pendingComparison: (() -> Void)?
   }
 }
 
-/// The start of a stack, of which a dump shows nothing, whatever the linker put in front of the backend's functions.
+/// The start of a stack. A dump shows no frame of it, whatever the linker put in front of the backend's functions.
 @Suite(.ownThreads) struct NewStackTests {
   @Test func aContextThatNeverRanStandsInTheBackendsOwnCode() throws {
     let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: 65536, alignment: 16)
@@ -299,7 +300,7 @@ nonisolated(unsafe) private var pendingComparison: (() -> Void)?
       contexts.deallocate()
       memory.deallocate()
     }
-    // Some room at the upper end, as the runtime needs for itself.
+    // Without the room at the upper end, which the runtime uses for itself.
     let stack = UnsafeMutableRawBufferPointer(rebasing: memory[..<(memory.count - 256)])
     SelectedBackend.initialize(contexts, stack: stack, resumer: contexts + 1) { _ in fatalError() }
     SelectedBackend.destroy(contexts + 1)
@@ -318,7 +319,7 @@ nonisolated(unsafe) private var pendingComparison: (() -> Void)?
   }
 }
 
-/// Runs a coroutine at once where `Coroutine.immediate` asks for it, and then when it is told to.
+/// Starts a coroutine at once for `Coroutine.immediate`, and runs it on only in `runAll()`.
 private final class HeldScheduler: Scheduler {
   private let held = CoroutineJobQueue()
 

@@ -1,10 +1,10 @@
 import CoroutineInspection
 import Foundation
 
-/// A core file of a process that stands still, as the kernel would write it: what it has written to, or its loader, the
-/// headers of its executable and libraries, and notes. Removed when it goes.
+/// A core file of a stopped process, as the kernel would write it. It has the memory that the process or its loader
+/// has written to, the headers of the executable and the libraries, and notes. The file is removed with its object.
 ///
-/// Written here, because exit tests forbid core files to themselves, and systems send them elsewhere.
+/// The kernel can't write it here: exit tests turn core files off, and some systems send them elsewhere.
 final class CoreFile {
   let path: String
   private let file: CInt
@@ -15,16 +15,15 @@ final class CoreFile {
     let start: UInt64
     let end: UInt64
     let offset: UInt64
-    /// Whether it may be written to.
     let isWritable: Bool
     let path: String
 
-    /// Whether it has bytes of its own: what its loader has written to lies in front of what may be written to.
+    /// Whether the file has the mapping's bytes. What the loader has written to lies in front of a writable mapping.
     func isOwn(before next: Mapping?) -> Bool {
       isWritable || offset != 0 && next?.isWritable == true && next?.start == end && next?.path == path
     }
 
-    /// One line of `maps`.
+    /// Parses a line of `maps`.
     init?(_ line: Substring) {
       let parts = line.split(separator: " ", maxSplits: 5)
       let range = parts[0].split(separator: "-").compactMap { UInt64($0, radix: 16) }
@@ -41,15 +40,15 @@ final class CoreFile {
   }
 
   /// - Parameters:
-  ///   - process: stands still meanwhile.
-  ///   - isGdbs: as gdb's gcore writes it: of each mapping as far as the first guard in it.
+  /// - process: a process that is stopped meanwhile.
+  /// - isGdbs: whether to write each mapping only up to its first guard, as gdb's gcore does.
   init(of process: CInt, isGdbs: Bool = false) throws {
     var template = Array((NSTemporaryDirectory() + "/coroutine-core-XXXXXX").utf8CString)
     file = mkstemp(&template)
     path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     let threads = StoppedThreads(of: process)
     let folder = "/proc/\(process)/"
-    // To its end: the kernel hands it out page by page.
+    // To the end: the kernel returns the file page by page.
     let lines = try FileHandle(forReadingFrom: URL(filePath: folder + "maps")).readToEnd() ?? Data()
     let maps = String(decoding: lines, as: UTF8.self)
     let mappings = maps.split(separator: "\n").compactMap { Mapping($0) }.filter { !$0.path.hasPrefix("[v") }
@@ -81,10 +80,10 @@ final class CoreFile {
       var offset: UInt64 = 0
       while offset < part.size {
         let count = pread(memory, &page, Int(min(UInt64(page.count), part.size - offset)), off_t(part.start + offset))
-        // Most of it are stacks that nobody has used: holes in the file.
+        // Most of it is stack memory that was never used: holes in the file.
         if count <= 0, isGdbs { break }
         if count > 0, memcmp(page, zeros, count) != 0 { pwrite(file, page, count, off_t(place + offset)) }
-        // What lies in the middle of a mapping and can't be read is a guard.
+        // A page in the middle of a mapping that can't be read is a guard.
         offset += UInt64(max(count, 4096))
       }
       place += part.size
@@ -105,7 +104,7 @@ final class CoreFile {
     _ = data.withUnsafeBytes { pwrite(file, $0.baseAddress, $0.count, off_t(offset)) }
   }
 
-  /// Of an ELF file of type core, whose program headers follow.
+  /// The header of an ELF core file, which the program headers follow.
   private static func header(parts: Int) -> Data {
     var header = Data([0x7f, 0x45, 0x4c, 0x46, 2, 1, 1, 0] + [UInt8](repeating: 0, count: 8))
     #if arch(x86_64)
@@ -125,10 +124,10 @@ final class CoreFile {
   private static func notes(
     _ id: CInt, _ threads: borrowing StoppedThreads, _ auxiliary: Data, _ files: [Mapping]
   ) -> Data {
-    // As `struct elf_prpsinfo` has it: 136 bytes.
+    // The layout of `struct elf_prpsinfo`: 136 bytes.
     var information = Data(count: 136)
     withUnsafeBytes(of: id) { information.replaceSubrange(24..<28, with: $0) }
-    // As `struct elf_prstatus` has it: the general registers, and 112 bytes before them.
+    // The layout of `struct elf_prstatus`: 112 bytes, and then the general registers.
     let statuses = threads.ids.map { thread -> (UInt32, Data) in
       var status = Data(count: 112) + threads.registers(of: thread) + Data(count: 8)
       withUnsafeBytes(of: thread) { status.replaceSubrange(32..<36, with: $0) }
@@ -155,7 +154,7 @@ extension Data {
     Swift.withUnsafeBytes(of: number.littleEndian) { append(contentsOf: $0) }
   }
 
-  /// A program header.
+  /// Appends a program header.
   fileprivate mutating func append(part type: UInt32, at address: UInt64, offset: UInt64, size: UInt64) {
     append(type)
     append(UInt32(6))

@@ -5,11 +5,11 @@ import CoroutineTestSupport
 import Glibc
 import Testing
 
-/// What is found in a process in which other tests run: only those of the test's own coroutines.
+/// What the detector finds in a process in which other tests run. Only the test's own coroutines count.
 @Suite(.ownThreads) struct DeadlockTests {
   private typealias Job = Coroutine<Void, any Error>
 
-  /// Waits until all of them are suspended in `operation`.
+  /// Waits until all `jobs` are suspended in `operation`.
   private func awaitWait(_ jobs: [Job], _ operation: String) throws {
     try look {
       guard jobs.allSatisfy({ $0.state == .suspended }) else { return false }
@@ -18,7 +18,7 @@ import Testing
     }
   }
 
-  /// The cycles in which one of them is, or for which one of them waits.
+  /// The cycles that one of `jobs` is in or waits for.
   private func cycles(of jobs: [Job]) throws -> [DeadlockReport] {
     let ids = Set(jobs.map(\.id))
     return try DeadlockDetector.find().filter { !ids.isDisjoint(with: ($0.coroutines + $0.waiting).map(\.id)) }
@@ -29,7 +29,7 @@ import Testing
     for job in jobs { _ = try? job.getBlocking() }
   }
 
-  /// Two coroutines, the first of whom has the first mutex, and wants the second one; and the other way round.
+  /// Two coroutines. The first owns the first mutex and wants the second one, the second the other way round.
   private func crossing(
     _ first: CoroutineMutex<Int>, _ second: CoroutineMutex<Int>,
     _ lock: @escaping @Sendable (CoroutineMutex<Int>) throws -> Void = { try $0.withLock { _ in } }
@@ -47,7 +47,8 @@ import Testing
 
   // MARK: Actors
 
-  /// What the runtime does not see by itself: a child of the actor is no actor. The promise knows who has to settle it.
+  /// The runtime can't see that the actor waits for its child. The child's promise knows that the actor has to settle
+  /// it.
   @Test func aChildThatWaitsForAPromiseOfItsParentIsInACycle() throws {
     let child = Channel<Job>(capacity: .buffered(1))
     let actor = MessageActor<Int>(name: "parent") { mailbox in
@@ -198,7 +199,7 @@ import Testing
     }
     let first = try crossing(CoroutineMutex(0), CoroutineMutex(0))
     try awaitReport(of: first)
-    // The looks that find the others find the first one too.
+    // The looks that find the later cycles find the first one, too.
     for _ in 0..<3 {
       let other = try crossing(CoroutineMutex(0), CoroutineMutex(0))
       try awaitReport(of: other)

@@ -5,9 +5,9 @@ import CoroutineTestSupport
 import Foundation
 import Testing
 
-/// All dumps of one program say the same, whoever makes them: itself, because it is told to or by a signal; another process,
-/// of the one that runs and of its core file. And they say what `Tests/Expected/dump.txt` says, whatever the backend: so
-/// those of the backends agree, frame by frame.
+/// All dumps of one program say the same: those that it makes itself, on request or at a signal, and those that
+/// another process makes of it or of its core file. They also agree with `Tests/Expected/dump.txt` with each backend,
+/// so the backends agree frame by frame.
 @Suite(.ownThreads, .enabled(if: ForkedProcess.canBeInspected, "no process may look at another one here"))
 struct DumpAgreementTests {
   @Test func allDumpsOfOneProgramAgree() throws {
@@ -16,7 +16,7 @@ struct DumpAgreementTests {
     expectEqual(program.text, signalled.text, "by itself, by a signal")
     expectEqual(program.json.withoutProcess, signalled.json.withoutProcess, "by itself, by a signal")
     try expect(program, .running(program.id), "from outside")
-    // Sanitizers reserve more memory than a file has room for.
+    // Sanitizers reserve more memory than fits in a file.
     if !coroutine_sanitizers_active() {
       let core = try CoreFile(of: program.id)
       try expect(program, .core(core.path, executable: DumpedProgram.executable), "of a core file")
@@ -24,7 +24,7 @@ struct DumpAgreementTests {
     withExtendedLifetime(program) {}
   }
 
-  /// Optimized code has other frames. With sanitizers the one that runs is missing.
+  /// Optimised code has other frames. With sanitizers the running coroutine's frames are missing.
   @Test(.disabled(if: coroutine_sanitizers_active() || !isDebug))
   func dumpsOfAllBackendsSayWhatIsExpected() throws {
     let path = URL(filePath: #filePath).appending(path: "../../Expected/dump.txt").standardized
@@ -40,7 +40,7 @@ struct DumpAgreementTests {
       program.json.withoutProcess, try written(of: process, .init(format: .json)).withoutProcess, "by itself, \(how)")
   }
 
-  /// Of texts that are long: only where they begin to differ.
+  /// Compares long texts. A failure shows the first line that differs.
   private func expectEqual(_ first: String, _ second: String, _ which: Comment) {
     let (first, second) = (first.split(separator: "\n"), second.split(separator: "\n"))
     let place = zip(first, second).prefix { $0 == $1 || $0.timeless == $1.timeless }.count
@@ -61,7 +61,7 @@ private func written(of process: InspectedProcess, _ options: CoroutineDump.Opti
 }
 
 extension Substring {
-  /// A line without times, which core files do not have.
+  /// The line without times, which core files do not have.
   fileprivate var timeless: String {
     String(self).replacing(/(suspended|running|not begun) for [^,]*/) { String($0.1) }
       .replacing(/, [^,]* left$/, with: "")
@@ -70,12 +70,12 @@ extension Substring {
 }
 
 extension String {
-  /// JSON without the process's number and the time of the dump.
+  /// The JSON without the process's number and the time of the dump.
   fileprivate var withoutProcess: String {
     firstRange(of: "\"coroutines\":").map { String(self[$0.lowerBound...]) } ?? self
   }
 
-  /// Without what builds differ in: addresses, and how much of a stack is in use.
+  /// The text without what differs between builds: addresses, and how much of a stack is in use.
   fileprivate var withoutAddresses: String {
     replacing(/0x[0-9a-f]+/, with: "0x…").replacing(/[0-9.]+ of 256 KiB/, with: "… of 256 KiB")
   }

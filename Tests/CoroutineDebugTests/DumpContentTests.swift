@@ -21,7 +21,7 @@ private func wait(_ channel: Channel<Int>, _ depth: Int) throws -> Int {
   return try wait(channel, depth - 1) + 1
 }
 
-/// A program's own scheduler, into whose queue nobody can look.
+/// A program's own scheduler, whose queue the runtime can't look into.
 private final class OwnScheduler: Scheduler {
   private let held = CoroutineJobQueue()
 
@@ -67,7 +67,7 @@ private final class OwnScheduler: Scheduler {
   func whoHasNotBegunIsFoundInAPoolsQueues(threads: Int) throws {
     let pool = ThreadPool(threads: threads)
     let occupation = Occupation(pool)
-    // More than a ring holds; and one coroutine that fills its own worker's queues.
+    // More than a ring holds, and one coroutine that fills its own worker's queues.
     let fromOutside = (0..<700).map { Coroutine(on: pool, name: "outside \($0)") {} }
     let dump = try CoroutineDump.capture()
     for found in dump[fromOutside.map(\.id)] {
@@ -135,7 +135,7 @@ private final class OwnScheduler: Scheduler {
     #expect(!after)
   }
 
-  /// Its `yield` was called by the body of a generator that it consumes: it stands on that one's stack.
+  /// A generator whose body calls the `yield` of another generator: it is suspended on that one's stack.
   @Test func aGeneratorThatIsSuspendedOnAnothersStackIsListedWithBoth() throws {
     let numbers = Generator<Int> { yield in
       let inner = Generator<Int> { _ in try count(yield) }
@@ -166,7 +166,7 @@ private final class OwnScheduler: Scheduler {
       }
     }
     for _ in 0..<50 {
-      // Those of other tests may be as deep as they like.
+      // Coroutines of other tests may be as deep as they like.
       let mine = try CoroutineDump.capture().coroutines.filter {
         $0.isGenerator && $0.frames.contains { $0.file == #filePath }
       }
@@ -224,7 +224,7 @@ private final class OwnScheduler: Scheduler {
       }
     }
     let childID = try Coroutine { try ids.receive() }.getBlocking()
-    // First in, first out: when this one has run, the owner waits for its child, and the child for the channel.
+    // First in, first out: once this one has run, the owner waits for its child, and the child for the channel.
     try Coroutine(on: pool) {}.getBlocking()
     let dump = try CoroutineDump.capture()
     let child = try #require(dump[childID])

@@ -10,7 +10,7 @@ private func outputWaits(_ channel: Channel<Int>) throws -> Int {
   try channel.receive() + 1
 }
 
-/// What is written, in one piece.
+/// All parts of what is written, as one string.
 private func written(_ options: CoroutineDump.Options) throws -> String {
   var bytes: [UInt8] = []
   try CoroutineDump.write(options: options) { bytes.append(contentsOf: $0) }
@@ -24,14 +24,14 @@ private let openTerminal: UInt = 0x5441
 @Suite(.ownThreads) struct DumpOutputTests {
   let channel = Channel<Int>(name: "output")
 
-  /// Waits for the ends of coroutines whose channel is closed: one expectation for all, since one that something throws
+  /// Closes the channel and waits for the coroutines' ends. One expectation for all: one in which an error is thrown
   /// looks through all errors that there are.
   private func endAll(_ coroutines: [Coroutine<Int, any Error>]) {
     let ended = coroutines.filter { (try? $0.getBlocking()) == nil }
     #expect(ended.count == coroutines.count)
   }
 
-  /// Suspended coroutines, and how to end them.
+  /// Coroutines that are suspended, and a function that ends them.
   private func suspend(_ count: Int) -> (coroutines: [Coroutine<Int, any Error>], end: () throws -> Void) {
     let coroutines = (0..<count).map { index in
       Coroutine.immediate(name: "waiting \(index)") { try outputWaits(channel) }
@@ -46,7 +46,7 @@ private let openTerminal: UInt = 0x5441
   }
 
   @Test func theJSONIsAsItsSchemaSays() throws {
-    // More than one batch, and all kinds.
+    // More than one batch, and coroutines of all kinds.
     let (coroutines, end) = suspend(2500)
     let numbers = Generator<Int> { yield in for number in 0... { try yield(number) } }
     _ = numbers.next()
@@ -83,7 +83,7 @@ private let openTerminal: UInt = 0x5441
   }
 
   @Test func manyAreOneGroupAndEachByItselfIfAskedFor() throws {
-    // Waits where no other test's coroutines do.
+    // These wait in a function in which no other test's coroutines wait.
     let coroutines = (0..<1500).map { index in
       Coroutine.immediate(name: "member \(index)") { try outputWaits(channel) * 2 }
     }
@@ -129,7 +129,7 @@ private let openTerminal: UInt = 0x5441
       setenv("TERM", "xterm", 1)
       unsetenv("NO_COLOR")
       if let noColor { setenv("NO_COLOR", noColor, 1) }
-      // A terminal's two ends.
+      // The two ends of a terminal.
       let control = open("/dev/ptmx", O_RDWR | O_NOCTTY)
       var isLocked: Int32 = 0
       guard control >= 0, ioctl(control, unlockTerminal, &isLocked) == 0 else { leave(1) }
@@ -176,7 +176,7 @@ private let openTerminal: UInt = 0x5441
     try end()
   }
 
-  /// As in a service whose threads all want a dump, while the one that is made waits for them.
+  /// In a service all threads may want a dump, and the dump that is being made waits for one of them.
   @Test func theSinkMayWaitForAnotherDumpAndNobodyIsListedTwice() throws {
     let (suspended, end) = suspend(3000)
     let thread = ThreadPool(threads: 1)
@@ -190,7 +190,7 @@ private let openTerminal: UInt = 0x5441
     var (output, dumps) = (Data(), 0)
     try CoroutineDump.write(options: options) { part in
       output.append(contentsOf: part)
-      // Other tests may have more coroutines than one wants to look at again and again.
+      // Other tests may have so many coroutines that repeated dumps take too long.
       guard dumps < 4 else { return }
       let listed = Coroutine(on: other) { Set(try CoroutineDump.capture().coroutines.map(\.id)) }
       if try listed.getBlocking().isSuperset(of: ids) { dumps += 1 }
@@ -206,12 +206,13 @@ private let openTerminal: UInt = 0x5441
     try end()
   }
 
-  /// On stacks that the dump has passed already, some of them. In a process of its own: no other dump is made meanwhile.
+  /// Some of them begin on stacks that the dump has already passed. In a process of its own, so that no other dump is
+  /// made.
   @Test func whoBeginsWhileADumpIsWrittenIsListedOnce() async {
     await #expect(processExitsWith: .success) { try writeWhileManyBegin() }
   }
 
-  /// Looked for by their numbers, in several parts: one that has a small number and becomes ready late comes behind the others.
+  /// The dump looks for them by number, in several parts. One with a small number that becomes ready late comes last.
   @Test func whoIsScheduledWhileADumpIsWrittenIsListedOnce() async {
     await #expect(processExitsWith: .success) { try writeWhileOneIsScheduled() }
   }
@@ -230,7 +231,7 @@ private let openTerminal: UInt = 0x5441
     let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
       let channel = Channel<Int>(name: "narrow")
       let waiting = (0..<2000).map { _ in Coroutine.immediate { try outputWaits(channel) } }
-      // No more address space than is in use, and a little.
+      // Little more address space than is in use.
       var pages = 0
       let file = fopen("/proc/self/statm", "r")
       withUnsafeMutablePointer(to: &pages) { pages in _ = withVaList([pages]) { vfscanf(file!, "%ld", $0) } }
@@ -242,7 +243,7 @@ private let openTerminal: UInt = 0x5441
     }
     let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
     #expect(text.contains("(too little memory to look up names)"))
-    #expect(text.contains("2,000 coroutines: suspended"))  // for how long depends on the machine
+    #expect(text.contains("2,000 coroutines: suspended"))  // the time since then depends on the machine
     #expect(text.contains("receive on channel \"narrow\""))
   }
 
@@ -263,8 +264,8 @@ private let openTerminal: UInt = 0x5441
       }
       let channel = Channel<Int>(name: "many")
       var waiting: [Coroutine<Int, any Error>] = []
-      // The tables of the program's functions, which each dump reads and frees: they need new memory where coroutines have
-      // got what was freed.
+      // Each dump reads the tables of the program's functions, and frees them. They take new memory if coroutines
+      // have taken what was freed.
       var tables: [CoroutineDump.Format: Int] = [:]
       for count in [2000, 20000] {
         while waiting.count < count { waiting.append(Coroutine.immediate { try outputWaits(channel) }) }
@@ -304,7 +305,7 @@ private func writeWhileManyBegin() throws {
     isOpen = true
     door.signal()
     try Coroutine(on: thread) {}.getBlocking()
-    // It looks at those that have just begun, and must not make the dump believe that it has done so itself.
+    // The detector looks at the coroutines that have just begun. The dump must still list them.
     _ = try DeadlockDetector.find()
   }
   let json = try JSONSerialization.jsonObject(with: output) as? [String: Any]

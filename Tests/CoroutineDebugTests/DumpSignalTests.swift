@@ -20,7 +20,7 @@ private func awaitSignal(_ channel: Channel<Int>) throws -> Int {
       let busy = ThreadPool(threads: 2)
       for _ in 0..<2 { Coroutine(on: busy, name: "busy") { while true { sched_yield() } } }
       kill(getpid(), SIGUSR1)
-      // Written in one piece: it ends with the last group's last frame.
+      // The dump is written in one piece, which ends with the last frame of the last group.
       while true {
         let text = ((try? String(contentsOfFile: path, encoding: .utf8)) ?? "").withoutTimes
         if text.contains("\"waiting\": suspended, receive on channel \"signalled\" (1 receiver)")
@@ -45,7 +45,8 @@ private func awaitSignal(_ channel: Channel<Int>) throws -> Int {
       symlink(path + ".other", path + ".link")
       try CoroutineDump.onSignal(SIGUSR1, to: .file(path + ".link"))
       try CoroutineDump.onSignal(SIGUSR2, to: .file(path))
-      // Dumps are made in the order of the signals, and both of these come to this thread: one at a time. It may block them.
+      // Dumps are made in the order of the signals, and `raise` sends both to this thread, one at a time. The thread
+      // may block them.
       var signals = sigset_t()
       sigfillset(&signals)
       pthread_sigmask(SIG_UNBLOCK, &signals, nil)
@@ -83,7 +84,7 @@ private func awaitSignal(_ channel: Channel<Int>) throws -> Int {
       var (broken, errors): ([CInt], [CInt]) = ([0, 0], [0, 0])
       #expect(pipe(&broken) == 0 && pipe(&errors) == 0)
       close(broken[0])
-      // Dispatch's threads, of which this is one, block all signals, and so do those that they make.
+      // This is one of Dispatch's threads. These block all signals, and the threads that they create inherit that.
       var signals = sigset_t()
       sigemptyset(&signals)
       sigaddset(&signals, SIGPIPE)

@@ -3,7 +3,7 @@ import CoroutineDebug
 import Foundation
 import Testing
 
-/// A backtrace as tests compare it: the program's own functions, innermost first.
+/// A frame of a backtrace as tests compare it: a function of the program, and its line.
 struct Step: Equatable, CustomStringConvertible {
   let function: String
   let line: Int?
@@ -17,20 +17,20 @@ struct Step: Equatable, CustomStringConvertible {
 }
 
 extension CoroutineBacktrace {
-  /// What the text of a dump shows.
+  /// The frames that the text of a dump shows.
   var visibleFrames: [Frame] { frames.filter { !$0.isRuntime } }
-  /// That the optimizer has merged a function with others is no matter of those who compare.
+  /// The visible frames for comparison. Whether the optimiser has merged a function with others does not count.
   var steps: [Step] {
     visibleFrames.map { Step($0.function.map { String($0.trimmingPrefix("merged ")) } ?? "???", $0.line) }
   }
 }
 
 extension CoroutineDump {
-  /// A coroutine's backtrace: tests run at the same time as others, whose coroutines are in the dump too, and whose
-  /// generators, which have numbers of their own.
+  /// The backtrace of the coroutine with this number. The dump has the coroutines of other tests, too, and
+  /// generators, which are numbered separately.
   subscript(id: UInt64) -> CoroutineBacktrace? { coroutines.first { $0.id == id && !$0.isGenerator } }
 
-  /// The same for many, at once: there may be a hundred thousand others.
+  /// The same for many, at once: the dump may have a hundred thousand others.
   subscript(ids: [UInt64]) -> [CoroutineBacktrace?] {
     let places = Dictionary(
       coroutines.indices.lazy.filter { !coroutines[$0].isGenerator }.map { (coroutines[$0].id, $0) },
@@ -40,13 +40,13 @@ extension CoroutineDump {
 }
 
 extension String {
-  /// Without for how long somebody has been suspended: that is told from a second on, and what takes no time at all takes
-  /// a busy machine longer.
+  /// The text without suspension times. A dump shows them from one second on, and on a busy machine anything may take
+  /// that long.
   var withoutTimes: String { replacing(/suspended for [^,\n]*/, with: "suspended") }
 }
 
-/// Looks until it is so, and lets others run for as long as it has looked: nobody goes on during a look, and beside the
-/// thousands of coroutines of other tests a look takes long.
+/// Repeats `isSo` until it is true. Between two calls it pauses for as long as a call took: nothing runs during a
+/// dump, and with the thousands of coroutines of other tests a dump takes long.
 func look(until isSo: () throws -> Bool) rethrows {
   while true {
     let start = ContinuousClock.now
@@ -56,12 +56,13 @@ func look(until isSo: () throws -> Bool) rethrows {
   }
 }
 
-/// A dump's backtrace of one coroutine, which must be suspended already.
+/// The backtrace that a dump has of one coroutine, which must be suspended already.
 func backtrace<Value, Problem>(of coroutine: Coroutine<Value, Problem>) throws -> CoroutineBacktrace {
   try #require(try CoroutineDump.capture()[coroutine.id])
 }
 
-/// Ends an exit test's process while coroutines are suspended: what they hold is no leak, and no leak checker is asked.
+/// Ends the process of an exit test while coroutines are suspended. What they hold is no leak, so no leak checker
+/// runs.
 func leave(_ code: CInt = EXIT_SUCCESS) -> Never {
   fflush(nil)
   _exit(code)

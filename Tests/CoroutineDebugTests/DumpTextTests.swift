@@ -46,7 +46,7 @@ import Testing
         """)
   }
 
-  /// As a foreign process may have them.
+  /// Names as a hostile process may have them.
   @Test func namesDoNotBreakLinesOrReachTheTerminal() {
     let odd = coroutine(3, "a\nb\u{1b}[2J\u{9b}é\u{202e}\u{2028}👩‍🚀", waitsFor: "receive on channel \"\u{7f}\r\"")
     #expect(
@@ -69,7 +69,7 @@ import Testing
         """#))
   }
 
-  /// Those of C may be anything, and so may a file's.
+  /// A C function's name may be anything, and so may a file's.
   @Test func functionsAndFilesDoNotReachTheTerminalEither() {
     let odd = "a\u{1b}[2J"
     func frame(_ file: String?) -> CoroutineBacktrace.Frame {

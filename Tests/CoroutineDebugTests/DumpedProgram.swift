@@ -2,7 +2,7 @@ import Context
 import Foundation
 import Testing
 
-/// `Tests/CoroutineDumpedProgram`, as it runs, with the dumps that it has made of itself.
+/// The running `CoroutineDumpedProgram`, and the dumps that it has made of itself.
 final class DumpedProgram {
   private(set) var text = ""
   private(set) var json = ""
@@ -10,15 +10,16 @@ final class DumpedProgram {
   private let input = Pipe()
   private let output = Pipe()
 
-  /// The run loops of threads that have started one. `Process` refers to them weakly, for which Swift's runtime keeps some
-  /// bytes as long as the run loop lives; the leak checker would not find the runtime's own way to them.
+  /// The run loop of a thread that has started a process. `Process` refers to it weakly, for which Swift's runtime
+  /// allocates some bytes as long as the run loop lives. The leak checker does not see the runtime's own reference to
+  /// them.
   private struct RunLoopReference {
     weak var runLoop: RunLoop?
   }
   nonisolated(unsafe) private static var runLoops: [RunLoopReference] = []  // guarded by `lock`
   private static let lock = Lock()
 
-  /// Beside the tests.
+  /// Beside the executable of the tests.
   static let executable = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
     .deletingLastPathComponent().appendingPathComponent("CoroutineDumpedProgram").path
 
@@ -32,7 +33,7 @@ final class DumpedProgram {
   }
 
   deinit {
-    // One that could not be started has the number 0, which are all processes of the group.
+    // A process that could not be started has the number 0, which means every process of the group.
     guard process.isRunning else { return }
     kill(id, SIGKILL)
     process.waitUntilExit()
@@ -40,12 +41,12 @@ final class DumpedProgram {
 
   var id: CInt { process.processIdentifier }
 
-  /// The dumps that it makes at signals.
+  /// The dumps that the program makes at signals.
   func dumpsBySignals() throws -> (text: String, json: String) {
     while true {
       kill(id, SIGQUIT)
       let beginning = output.fileHandleForReading.availableData
-      // Its first words are out: that thread is at the text, and JSON comes after it.
+      // The first words are out, so the dump's thread writes the text. The JSON comes after it.
       kill(id, SIGUSR1)
       let dumps = try read(after: beginning)
       // On a busy machine a thread may get no processor in time.
@@ -53,7 +54,7 @@ final class DumpedProgram {
     }
   }
 
-  /// A dump as text, and one as JSON behind it, which ends with the number of coroutines.
+  /// Reads a dump as text, and then one as JSON, which ends with the number of coroutines.
   private func read(after beginning: Data = Data()) throws -> (text: String, json: String) {
     var data = beginning
     while true {

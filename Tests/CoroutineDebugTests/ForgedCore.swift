@@ -1,10 +1,9 @@
 import Foundation
 
-/// An ELF image of one page: what the core file and the library's file have in common.
+/// An ELF image of one page, which the core file and the library's file have in common.
 struct ForgedImage {
   static let size = 0x3000
 
-  /// Its first page.
   let page: [UInt8]
 
   init(build: UInt64) {
@@ -19,13 +18,13 @@ struct ForgedImage {
     page = Array(data)
   }
 
-  /// The file: behind the first page there is what no core file has.
+  /// The library's file. Bytes that no core file has follow the first page.
   func file(filledWith byte: UInt8) -> Data {
     Data(page) + Data(repeating: byte, count: Self.size - page.count)
   }
 }
 
-/// A core file, put together number by number.
+/// A core file in which each number can be chosen.
 struct ForgedCore {
   struct Mapping {
     var start: UInt64
@@ -40,9 +39,9 @@ struct ForgedCore {
     var address: UInt64
     var bytes: [UInt8] = []
     var memory: UInt64
-    /// Where it is said to lie; `nil`: where its bytes are.
+    /// Where the part is said to lie; `nil`: where its bytes are.
     var offset: UInt64?
-    /// How many bytes it is said to have; `nil`: as many as it has.
+    /// The size that the part is said to have; `nil`: its real size.
     var size: UInt64?
   }
 
@@ -50,7 +49,7 @@ struct ForgedCore {
   var parts: [Part] = []
   /// The address of the executable's program headers.
   var programHeaders: UInt64 = 0
-  /// How often the list of parts says where the notes are.
+  /// How many parts of the list are notes.
   var noteHeaders = 1
 
   var data: Data {
@@ -88,7 +87,7 @@ struct ForgedCore {
     return notes
   }
 
-  /// Of an ELF file, whose program headers follow.
+  /// The header of an ELF file, which the program headers follow.
   fileprivate static func header(type: UInt16, parts: UInt16) -> Data {
     var header = Data([0x7f, 0x45, 0x4c, 0x46, 2, 1, 1, 0] + [UInt8](repeating: 0, count: 8))
     header.append(number: type)

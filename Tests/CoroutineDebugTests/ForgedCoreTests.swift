@@ -8,7 +8,7 @@ import Testing
 
 @testable import CoroutineDebug
 
-/// Core files that lie. Whoever looks at one got it from somebody, and has files of their own.
+/// Core files that lie. They come from strangers, and must not make the tool read other files of its user.
 struct ForgedCoreTests {
   private let folder = Folder()
   private static let executable = ForgedImage(build: 1)
@@ -43,7 +43,7 @@ struct ForgedCoreTests {
       #expect((String(cString: image.file) != "") == (image.state == target_file_right))
     }
     #expect(states[right] == target_file_right && states[other] == target_file_other_build)
-    // It had code there: that nothing is read of it is told, as of the secret, which is said to have been code.
+    // Both are said to have had code, so it is reported that nothing is read of them.
     #expect(states[unproven] == target_file_unproven && states[secret] == target_file_unproven)
   }
 
@@ -118,7 +118,7 @@ struct ForgedCoreTests {
       _ = generator.next()
       let layout = coroutine_debug_layout_address()!.pointee
       let arena = word(word(word(layout.stack_pools).pointee).pointee + layout.pool_newest_arena).pointee
-      // So many stacks, and all of them in use.
+      // That many stacks, all of them in use.
       let slots = 1 << 24 - 1
       let bits = mmap(nil, slots / 8 + 8, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)!
       memset(bits, 0xff, slots / 8 + 8)
@@ -196,12 +196,12 @@ struct ForgedCoreTests {
   }
 }
 
-/// The word there.
+/// The word at the address.
 private func word(_ address: UInt64) -> UnsafeMutablePointer<UInt64> {
   UnsafeMutablePointer(bitPattern: UInt(address))!
 }
 
-/// A folder of a test's own.
+/// A folder for one test.
 private final class Folder: Sendable {
   let path = NSTemporaryDirectory() + "/coroutine-forged-\(UUID().uuidString)"
 

@@ -2,22 +2,23 @@ import CoroutineDebug
 import CoroutineInspection
 import Foundation
 
-/// A copy of the test process, in which nothing happens: the same coroutines at the same addresses, and one thread.
+/// A copy of the test process, in which nothing happens. It has the same coroutines at the same addresses, and one
+/// thread.
 ///
-/// Swift hides `fork`, since little is allowed in a copy: `body` must not allocate, nor take a lock.
+/// Swift does not import `fork`, since little is allowed in a copy: `body` must not allocate, nor take a lock.
 final class ForkedProcess: Sendable {
   let id: CInt
 
   init(_ body: @Sendable () -> Void = {}) {
     let parent = getpid()
-    // Looked up before: the dynamic linker's lock may be somebody's at the moment of the copy.
+    // Looked up before the copy is made: another thread may own the dynamic linker's lock at that moment.
     _ = (Self.systemCall, Self.clone, Self.ptrace)
     let child = Self.fork()
     if child == 0 {
       body()
       Self.stay(for: parent)
     }
-    // -1 would be all processes, to whoever ends it.
+    // -1 would later mean all processes, where the copy is ended.
     precondition(child > 0, "fork: error \(errno)")
     id = child
   }
@@ -27,14 +28,13 @@ final class ForkedProcess: Sendable {
     wait()
   }
 
-  /// What is found in it. (As long as a method runs its object is not released, unlike one of which only the number is
-  /// used.)
+  /// A dump of the copy. (A method keeps its object alive. Code that uses only the number does not.)
   func capture() throws(InspectionError) -> CoroutineDump {
     defer { withExtendedLifetime(self) {} }
     return try CoroutineDump.capture(of: .running(id))
   }
 
-  /// Why it can't be looked at.
+  /// Why the copy can't be inspected.
   var problem: InspectionError? {
     do throws(InspectionError) {
       _ = try capture()
@@ -54,7 +54,7 @@ final class ForkedProcess: Sendable {
     while waitpid(id, &status, 0) < 0 && errno == EINTR {}
   }
 
-  /// A line of what the kernel tells of it, or of one of its threads.
+  /// A line of the kernel's status of the copy, or of one of its threads.
   func status(_ key: String, of thread: String? = nil) -> String {
     let file = open("/proc/\(id)" + (thread.map { "/task/\($0)" } ?? "") + "/status", O_RDONLY)
     defer { close(file) }
@@ -65,8 +65,8 @@ final class ForkedProcess: Sendable {
 
   // MARK: What a copy does
 
-  /// Does nothing, until its parent has ended: nobody is left behind. It stands at one place, so that who looks twice sees
-  /// the same.
+  /// Does nothing until the parent has ended, so that no process is left behind. Stands at one instruction, so that
+  /// two looks see the same.
   static func stay(for parent: pid_t = getppid()) -> Never {
     // pidfd_open, Linux 5.3
     let process = CInt(truncatingIfNeeded: systemCall(434, CLong(parent), 0))
@@ -81,7 +81,7 @@ final class ForkedProcess: Sendable {
     pthread_create(&thread, nil, body, nil)
   }
 
-  /// Ends the calling thread alone, and nothing of what it has: not as `pthread_exit`, which calls what may take locks.
+  /// Ends the calling thread alone, and frees nothing: `pthread_exit` would call functions that may take locks.
   static func endThread() {
     #if arch(x86_64)
       _ = systemCall(60, 0, 0)
@@ -90,7 +90,8 @@ final class ForkedProcess: Sendable {
     #endif
   }
 
-  /// Has a child that shares the memory, and waits for its end in the kernel, as `vfork` does: it lives as long as this one.
+  /// Starts a child that shares the memory, and waits for its end in the kernel, as `vfork` does. The child lives as
+  /// long as this process.
   static func waitForChild() {
     // CLONE_VM, CLONE_VFORK
     let flags = 0x100 | 0x4000 | SIGCHLD
@@ -105,15 +106,15 @@ final class ForkedProcess: Sendable {
       @convention(c) (UnsafeMutableRawPointer?) -> CInt, UnsafeMutableRawPointer, CInt, UnsafeMutableRawPointer?
     ) -> CInt).self)
   private static let fork = function("fork", as: (@convention(c) () -> CInt).self)
-  /// With what `ptrace` takes at most: it is hidden as a function of variable arguments.
+  /// With the most arguments that `ptrace` takes. Swift does not import functions of variable arguments.
   static let ptrace = function("ptrace", as: (@convention(c) (CInt, CInt, Int, Int) -> Int).self)
 
   private static func function<Function>(_ name: String, as type: Function.Type) -> Function {
-    // The C library has it, and these are its arguments.
+    // The C library has a function of this name with these arguments.
     unsafeBitCast(dlsym(nil, name), to: type)
   }
 
-  /// Whether processes may be looked at here at all: some containers forbid it.
+  /// Whether the system allows processes to inspect others: some containers forbid it.
   static let canBeInspected: Bool = {
     do throws(InspectionError) {
       _ = try ForkedProcess().capture()

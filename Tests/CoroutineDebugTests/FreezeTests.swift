@@ -6,21 +6,21 @@ import Glibc
 import Synchronization
 import Testing
 
-/// What each coroutine keeps for debuggers: it has to be little.
+/// The size of what each coroutine keeps for debuggers.
 @Test(.ownThreads) func beingListedTakesACoroutineNoMoreThan64Bytes() {
-  // With the address of a place, and the three places that it takes at most.
+  // With the address of a slot, and the three slots that it takes at most.
   #expect(MemoryLayout<InspectionRecord>.stride + 4 * MemoryLayout<UInt>.stride <= 64)
 }
 
-/// A snapshot is taken while other threads resume coroutines as fast as they can.
+/// Snapshots that are taken while other threads resume coroutines as fast as they can.
 @Suite(.ownThreads) struct FreezeTests {
-  /// Coroutines that never stop to wake each other, until they are told to.
+  /// Coroutines that wake each other without a pause, until they are told to stop.
   private final class Bustle: Sendable {
     static let size = 64
-    /// What their names begin with.
+    /// What the coroutines' names begin with.
     let name: String
     private let ends = Atomic<Bool>(false)
-    /// How often each went on.
+    /// How many steps each coroutine has made.
     private let steps = (0..<size).map { _ in Counter() }
 
     private final class Counter: Sendable {
@@ -33,7 +33,7 @@ import Testing
 
     func steps(of index: Int) -> Int { steps[index].value.load(ordering: .relaxed) }
 
-    /// Starts them and waits until each has run; returns how to end them.
+    /// Starts the coroutines and waits until each has run. Returns a function that ends them.
     func start() -> () throws -> Void {
       let coroutines = (0..<Self.size).map { index in
         Coroutine(name: "\(name) \(index)") { [self] in
@@ -58,7 +58,7 @@ import Testing
     for _ in 0..<100 {
       var seen: [(index: Int, steps: Int)] = []
       try Inspection.visitAll(
-        // Once, since they only count upwards, and other tests may have a hundred thousand coroutines.
+        // Checked once, since the counters only grow, and other tests may have a hundred thousand coroutines.
         last: { #expect(seen.allSatisfy { bustle.steps(of: $0.index) == $0.steps }) },
         { suspended in
           guard suspended.name.hasPrefix(bustle.name), suspended.state != .running else { return }
@@ -94,12 +94,12 @@ import Testing
     try end()
   }
 
-  /// Whoever looks goes along the lines without their locks.
+  /// The snapshot walks the queues without their locks.
   @Test(arguments: [1, 2]) func whoIsPutInLineMeanwhileIsSeenWholeOrNotAtAll(threads: Int) throws {
     try whoIsPutInLineMeanwhileIsSeenWholeOrNotAtAll(on: ThreadPool(threads: threads))
   }
 
-  /// And along the places of those that are in nobody's line.
+  /// Likewise the slots of coroutines that are in no queue.
   @Test func whoIsHandedToAQueueMeanwhileIsSeenWholeOrNotAtAll() throws {
     try whoIsPutInLineMeanwhileIsSeenWholeOrNotAtAll(on: DispatchQueue(label: "new ones", attributes: .concurrent))
   }
@@ -124,7 +124,7 @@ import Testing
     try launcher.getBlocking()
   }
 
-  /// In a process of its own, since all coroutines keep it from then on.
+  /// In a process of its own, since from then on each coroutine keeps its creator.
   @Test func theCreatorsOfNewcomersAreSeenWholeOrNotAtAll() async {
     await #expect(processExitsWith: .success) {
       CoroutineDump.recordsCreation = true

@@ -6,7 +6,7 @@ import Testing
 
 @testable import CoroutineDebug
 
-/// The script for gdb, run on a program that has said of itself what there is to be found.
+/// The gdb script, run on a program that has told what there is to find.
 @Suite(
   .ownThreads,
   .enabled(if: Gdb.isThere, "there is no gdb with Python"),
@@ -25,16 +25,16 @@ struct GdbTests {
       let state = coroutine.state == "new" ? "not begun" : coroutine.state
       #expect(text.contains("\ncoroutine \(coroutine.label): \(state)"), "\(coroutine.id)")
     }
-    // Nothing of a name that a terminal would take for a command.
+    // A name's control characters, which a terminal would obey, are escaped.
     #expect(text.contains(#"fifteen bytes: Ä\u{1b}[2J\u{202e}\u{a}": suspended"#) && !text.contains("\u{1b}[2J"))
     #expect(text.contains("receive, channel \"food\""))
     #expect(text.contains("lock, mutex \"gate\""))
-    // The addresses are those of the dump; of what was inlined gdb tells the same one again.
+    // The addresses are those of the dump. For inlined functions gdb prints the same address again.
     for coroutine in [pipe, diver] {
       let expected = dump.stacks[coroutine.stack].compactMap { UInt($0.address.dropFirst(2), radix: 16) }
       #expect(addresses(in: text, after: coroutine.label) == expected.withoutRepetitions)
     }
-    // Behind the thread's own frame 0.
+    // After the thread's own frame 0.
     #expect(text.contains("\n#1 ") && text.components(separatedBy: "descend").count > 6)
   }
 
@@ -45,7 +45,7 @@ struct GdbTests {
   }
 }
 
-/// As much of a dump in JSON as is looked at here.
+/// As much of a JSON dump as these tests look at.
 private struct Dump: Decodable {
   struct Coroutine: Decodable {
     let id: UInt64
@@ -65,7 +65,7 @@ private struct Dump: Decodable {
   let stacks: [[Frame]]
 }
 
-/// Of the backtrace that follows the second time that a coroutine is named.
+/// The addresses of the backtrace after the second mention of the coroutine.
 private func addresses(in text: String, after label: String) -> [UInt] {
   let parts = text.components(separatedBy: "\ncoroutine \(label): ")
   guard parts.count > 2 else { return [] }
@@ -82,7 +82,7 @@ extension [UInt] {
 }
 
 @Suite(.ownThreads) struct GdbScriptTests {
-  /// What the script repeats, because gdb can't ask for it.
+  /// The script repeats these names, because gdb can't ask the program for them.
   @Test func theScriptKnowsTheNamesOfTheLayout() throws {
     let header = try String(
       contentsOf: Gdb.package.appending(path: "Sources/CCoroutine/include/debug_layout.h"), encoding: .utf8)
@@ -109,7 +109,7 @@ private enum Gdb {
   static let package = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
   private static let script = package.appending(path: "Tools/gdb/coroutines.py").path
 
-  /// The words of a list in the script.
+  /// The strings of a list in the script.
   static func list(_ name: String) throws -> [String] {
     let text = try String(contentsOfFile: script, encoding: .utf8)
     let parts = text.components(separatedBy: "\n\(name) = \"\"\"")
@@ -117,10 +117,10 @@ private enum Gdb {
       ? [] : parts[1].components(separatedBy: "\"\"\"")[0].split { $0.isWhitespace }.map(String.init)
   }
 
-  /// Distributions' gdb has Python.
+  /// Whether there is a gdb. Those of the distributions have Python.
   static var isThere: Bool { access(path, X_OK) == 0 && access(script, R_OK) == 0 }
 
-  /// What it prints; on no process, its complaints too.
+  /// What the script prints. Without a process, its error messages too.
   static func run(_ commands: [String], on process: CInt?) throws -> String {
     let gdb = Process()
     gdb.executableURL = URL(filePath: path)
@@ -131,7 +131,8 @@ private enum Gdb {
     gdb.standardOutput = output
     if process == nil { gdb.standardError = output } else { gdb.standardError = FileHandle.nullDevice }
     gdb.standardInput = FileHandle.nullDevice
-    // Threads of Dispatch block all signals, and a program inherits that: gdb would not hear of what has stopped.
+    // Dispatch's threads block all signals, and a program inherits that. gdb would not hear that the process has
+    // stopped.
     var (none, before) = (sigset_t(), sigset_t())
     pthread_sigmask(SIG_SETMASK, &none, &before)
     defer { pthread_sigmask(SIG_SETMASK, &before, nil) }

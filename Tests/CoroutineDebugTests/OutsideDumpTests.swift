@@ -8,7 +8,7 @@ import Testing
 
 @testable import CoroutineDebug
 
-/// Dumps of another process. That is a copy of this one, so that one's own dump has to say the same.
+/// Dumps of another process. It is a copy of this one, so that this process's own dump has to say the same.
 @Suite(.ownThreads, .enabled(if: ForkedProcess.canBeInspected, "no process may look at another one here"))
 struct OutsideDumpTests {
   // MARK: Agreement
@@ -51,21 +51,21 @@ struct OutsideDumpTests {
       channel.close()
       for coroutine in coroutines { _ = try? await coroutine.get() }
       numbers.cancel()
-      // Not by a close: the copy has the descriptor, too.
+      // A `close` would not end it: the copy has the descriptor, too.
       write(ends[1], "x", 1)
       try await client.get()
       close(ends[1])
     }
   }
 
-  /// The kernel puts something behind the path of what is gone; a folder may be called so, too.
+  /// The kernel appends a mark to the path of a file that is gone. A folder's name may end with the same mark.
   @Test func anExecutableThatIsGoneKeepsItsPathAndItsNames() throws {
     let folder = FileManager.default.temporaryDirectory.appending(path: "coroutine (deleted) \(UUID().uuidString)")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
     defer { try? FileManager.default.removeItem(at: folder) }
     let path = folder.appending(path: "program").path
-    // By another process: a file that this one has open to be written can't be started, nor can it while a program that
-    // another thread has started in between has not closed it.
+    // Copied by another process. A file that this process has open for writing can't be executed. A program that
+    // another thread has started meanwhile may inherit the descriptor, and keep it open.
     let copying = try Process.run(URL(filePath: "/bin/cp"), arguments: [DumpedProgram.executable, path])
     copying.waitUntilExit()
     try #require(copying.terminationStatus == 0)
@@ -86,13 +86,13 @@ struct OutsideDumpTests {
     await #expect(processExitsWith: .success) {
       let pool = ThreadPool(threads: 2)
       let (isBusy, isFull, isOver) = (Gate(), Gate(), Gate())
-      // Nobody takes what the other one leaves behind.
+      // The other worker is busy, so it takes nothing.
       let busy = Coroutine(on: pool) {
         isBusy.open()
         isOver.wait()
       }
       isBusy.wait()
-      // It fills its own worker's queues, and keeps the thread until they were looked at.
+      // Fills its own worker's queues, and keeps the worker until the dump was made.
       let filling = Coroutine(on: pool) {
         let new = (0..<400).map { index in Coroutine(on: pool, name: "inside \(index)") {} }
         isFull.open()
@@ -116,7 +116,7 @@ struct OutsideDumpTests {
   func theProcessGoesOnAfterwards() async {
     await #expect(processExitsWith: .success) {
       let copy = ForkedProcess {
-        // Threads that come and go all the time: to stop them all takes more than one look.
+        // Threads that come and go all the time: it takes more than one look to stop them all.
         for _ in 0..<3 {
           var thread = pthread_t()
           pthread_create(
@@ -144,12 +144,12 @@ struct OutsideDumpTests {
       var status: CInt = 0
       #expect(waitpid(copy.id, &status, WUNTRACED) == copy.id)
       _ = try copy.capture()
-      // It goes through other states on its way back there.
+      // On its way there the process goes through other states.
       while !copy.status("State").hasPrefix("T") { sched_yield() }
     }
   }
 
-  /// As `dispatchMain()` does it: the process's first thread has ended, and the others go on.
+  /// As with `dispatchMain()`: the process's first thread has ended, and the others go on.
   @Test(.disabled(if: coroutine_sanitizers_active(), "a copy by fork must not start threads there"))
   func aProcessWhoseFirstThreadHasEndedIsLookedAt() async {
     await #expect(processExitsWith: .success) {
@@ -170,7 +170,7 @@ struct OutsideDumpTests {
     }
   }
 
-  /// One that waits for a child by `vfork`, or for a disk, can be stopped only when that is over.
+  /// A thread that waits for a child by `vfork`, or for a disk, can be stopped only after that.
   @Test(.disabled(if: coroutine_sanitizers_active(), "a copy by fork must not start threads there"))
   func aThreadThatCannotBeStoppedIsNamedAndTheOthersGoOn() async {
     await #expect(processExitsWith: .success) {
@@ -208,7 +208,7 @@ struct OutsideDumpTests {
       #expect(reason(getpid()) == .notPermitted)
 
       let ended = ForkedProcess { _exit(0) }
-      // A child that has ended, and that nobody has waited for.
+      // A child that has ended, and whose parent has not waited for it.
       var info = siginfo_t()
       #expect(waitid(P_PID, id_t(ended.id), &info, WEXITED | WNOWAIT) == 0)
       #expect(ended.problem?.reason == .noProcess)
@@ -222,7 +222,7 @@ struct OutsideDumpTests {
       let arguments = [strdup("sleep"), strdup("1000"), nil]
       defer { for argument in arguments { free(argument) } }
       try #require(posix_spawn(&id, "/bin/sleep", nil, nil, arguments, nil) == 0)
-      // At first it is still this program.
+      // Until it has executed the new program, it is still a copy of this one.
       while reason(id) != .noRuntime { sched_yield() }
       kill(id, SIGKILL)
     }
@@ -233,11 +233,11 @@ struct OutsideDumpTests {
       let generator = Generator<Int> { yield in try yield(1) }
       _ = generator.next()
       let newer = ForkedProcess { coroutine_debug_layout_address()!.pointee.version = 999 }
-      // Until it has come so far.
+      // Until the copy has got that far.
       while newer.problem == nil { sched_yield() }
       #expect(newer.problem?.reason == .otherVersion)
       #expect(newer.problem?.description.contains("its layout is 999") == true)
-      // Whose structure is another one behind its head: nothing of it may be taken for what it is here.
+      // After its head the older structure has another layout: no field of it may be read.
       let older = ForkedProcess {
         let layout = UnsafeMutableRawPointer(coroutine_debug_layout_address()!)
         memset(layout + 16, 0xff, MemoryLayout<coroutine_debug_layout>.size - 16)
@@ -271,7 +271,7 @@ struct OutsideDumpTests {
         (layout.arena_base, .max - 7), (layout.arena_stack_size, .max), (layout.arena_older, arena),
       ] {
         let copy = ForkedProcess { word(arena + place).pointee = value }
-        // Until it has come so far.
+        // Until the copy has got that far.
         while copy.problem == nil { sched_yield() }
         #expect(copy.problem?.reason == .noRuntime)
       }
@@ -287,7 +287,7 @@ struct OutsideDumpTests {
   }
 }
 
-/// The word there.
+/// The word at the address.
 private func word(_ address: UInt64) -> UnsafeMutablePointer<UInt64> {
   UnsafeMutablePointer(bitPattern: UInt(address))!
 }
@@ -301,7 +301,7 @@ private func reason(_ id: CInt) -> InspectionError.Reason? {
   }
 }
 
-/// What is written to a descriptor.
+/// What `write` writes to a descriptor.
 func written(_ write: (CInt) throws -> Void) throws -> String {
   var path = Array("/tmp/coroutine-dump-XXXXXX".utf8CString)
   let file = mkstemp(&path)
@@ -312,7 +312,7 @@ func written(_ write: (CInt) throws -> Void) throws -> String {
   return String(unsafeUninitializedCapacity: size) { max(0, pread(file, $0.baseAddress, size, 0)) }
 }
 
-/// JSON begins with the process and the time.
+/// The JSON without its beginning, which has the process and the time.
 private func withoutProcess(_ text: String) -> String {
   guard text.hasPrefix("{"), let start = text.firstRange(of: "\"coroutines\":") else { return text }
   return String(text[start.lowerBound...])
@@ -324,7 +324,7 @@ private final class Gate: Sendable {
 
   func open() { semaphore.signal() }
 
-  /// Any number of threads.
+  /// May be called by any number of threads.
   func wait() {
     semaphore.wait()
     semaphore.signal()

@@ -7,7 +7,8 @@ import Testing
 
 @testable import CoroutineDebug
 
-/// A library whose file is another one, or gone, since it was loaded. What a file says of other code is not to be believed.
+/// A library whose file was replaced or removed since it was loaded. The new file's unwind information must not be
+/// used.
 struct ReplacedLibraryTests {
   @Test func aDumpDoesNotNameFunctionsByTheOtherFile() throws {
     let library = try LoadedLibrary()
@@ -38,21 +39,21 @@ struct ReplacedLibraryTests {
       let before = try #require(try CoroutineDump.capture(of: ofCore)[coroutine.id])
       let place = try #require(before.frames.firstIndex { $0.image == library.path })
       #expect(before.frames[place].function == "_Unwind_Backtrace")
-      // On to the stack's beginning, whatever the backend has there.
+      // The backtrace goes on to the beginning of the stack, whatever the backend's frames are.
       #expect(before.frames.count > place + 2 && !before.isTruncated)
       #expect(try written { try CoroutineDump.write(of: ofCore, to: $0) }.first != "(")
       for isGone in [false, true] {
         if isGone { library.remove() } else { try library.replace(behind: before.frames[place].imageOffset) }
-        // Its memory is there to be read.
+        // A live process's memory can be read.
         let live = try #require(try copy.capture()[coroutine.id])
         #expect(live.frames.map(\.address) == before.frames.map(\.address))
         #expect(live.frames[place].function == nil && live.frames[place].image == library.path)
-        // Where the library's code leads back to is in its file alone.
+        // The unwind information of the library's code is in its file alone, so the backtrace ends here.
         let cut = try #require(try CoroutineDump.capture(of: ofCore)[coroutine.id])
         #expect(cut.frames.map(\.address) == before.frames[...place].map(\.address))
         #expect(cut.frames[place].function == nil && cut.isTruncated)
         #expect(Array(cut.frames[..<place]) == Array(before.frames[..<place]))
-        // And it is said so, ahead of all else.
+        // The dump says so first of all.
         let problem = isGone ? "can't be read" : "is another build than the one that was loaded"
         for (process, rest) in [
           (InspectedProcess.running(copy.id), ")\n"), (ofCore, ", and stacks end where they lead into it)\n"),
@@ -69,7 +70,7 @@ struct ReplacedLibraryTests {
   }
 }
 
-/// A library of its own file, which calls back.
+/// A library with a file of its own, which calls back into the program.
 private final class LoadedLibrary: Sendable {
   let path: String
   private let folder: URL
@@ -78,7 +79,7 @@ private final class LoadedLibrary: Sendable {
   private typealias Callback = @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> CInt
   private typealias Backtrace = @Sendable @convention(c) (Callback, UnsafeMutableRawPointer?) -> CInt
 
-  /// A copy of one that every program has: that which unwinds stacks for C++.
+  /// Copies a library that every program has: the one that unwinds stacks for C++.
   init() throws {
     let original = try #require(Self.libraries.first { $0.contains("/libgcc_s.so") })
     folder = FileManager.default.temporaryDirectory.appending(path: "coroutine-library-\(UUID().uuidString)")
@@ -86,13 +87,13 @@ private final class LoadedLibrary: Sendable {
     path = folder.appending(path: "libcopy.so").path
     try FileManager.default.copyItem(atPath: original, toPath: path)
     let function = dlsym(dlopen(path, RTLD_NOW | RTLD_LOCAL), "_Unwind_Backtrace")
-    // The C++ ABI says so.
+    // The C++ ABI declares this type.
     backtrace = unsafeBitCast(try #require(function), to: Backtrace.self)
   }
 
   deinit { try? FileManager.default.removeItem(at: folder) }
 
-  /// A coroutine that is suspended in what the library calls.
+  /// A coroutine that is suspended in a function that the library calls.
   func receive(from channel: Channel<Int>) -> Coroutine<Void, any Error> {
     Coroutine.immediate(name: "called back") { [backtrace] in
       withoutActuallyEscaping({ _ = try? channel.receive() }) { body in
@@ -101,7 +102,7 @@ private final class LoadedLibrary: Sendable {
           _ = backtrace(
             { _, body in
               body?.assumingMemoryBound(to: (() -> Void).self).pointee()
-              return 5  // no further
+              return 5  // _URC_END_OF_STACK: no further
             }, body)
         }
       }
@@ -110,7 +111,7 @@ private final class LoadedLibrary: Sendable {
 
   func remove() { unlink(path) }
 
-  /// Puts another library in its place, which has some function at this address.
+  /// Puts another library in its place, which has some function at the same address.
   func replace(behind address: UInt) throws {
     // Neither the original nor its copy, which is the same build.
     let others = Self.libraries.filter { !$0.contains("/libgcc_s.so") && $0 != path }
@@ -130,7 +131,7 @@ private final class LoadedLibrary: Sendable {
     }
   }
 
-  /// Those that are loaded, in a known order.
+  /// The loaded libraries, in a fixed order.
   private static var libraries: [String] {
     let maps = (try? FileHandle(forReadingFrom: URL(filePath: "/proc/self/maps")).readToEnd()) ?? Data()
     let paths = String(decoding: maps, as: UTF8.self).split(separator: "\n").compactMap { line in

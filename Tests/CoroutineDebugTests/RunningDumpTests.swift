@@ -7,7 +7,7 @@ import Testing
 
 @testable import CoroutineDebug
 
-/// Blocks its thread until it is opened, in a system call that signals interrupt.
+/// Blocks its thread in a system call that signals interrupt, until it is opened.
 private final class Door: Sendable {
   private let ends: (read: CInt, write: CInt)
   private let visitor = DispatchSemaphore(value: 0)
@@ -54,13 +54,13 @@ private func total(_ numbers: Generator<Int>) -> Int {
   return total
 }
 
-/// A copy of this process, whose thread runs a coroutine; and that one's number.
+/// A copy of this process whose thread runs a coroutine, and that coroutine's number.
 private func copiedInACoroutine() throws -> (UInt64, ForkedProcess) {
   try runUntilComplete { (Coroutine.currentID!, ForkedProcess()) }
 }
 
-/// Backtraces of coroutines that run. One test after the other: each interrupts the threads of all, and who is in a signal's
-/// handler can't be looked at from outside.
+/// Backtraces of running coroutines. The tests run one after the other: each interrupts all threads, and a thread in
+/// a signal handler can't be inspected from outside.
 @Suite(
   .ownThreads,
   .serialized, .disabled(if: coroutine_sanitizers_active(), "sanitizers hold signals back until a thread calls them"))
@@ -69,7 +69,7 @@ struct RunningDumpTests {
   private func dump(of id: UInt64, at door: Door) throws -> CoroutineDump {
     door.awaitVisitor()
     var dump: CoroutineDump?
-    // It may not have come quite there yet, and gets no processor for a while where there are too few.
+    // The coroutine may not have got there yet, and may get no processor for a while on a busy machine.
     try look {
       let looked = try CoroutineDump.capture(interruptsThreads: true)
       let frames = looked[id]?.frames ?? []
@@ -92,7 +92,7 @@ struct RunningDumpTests {
         Step("enter(_:_:)", enterLine + 3), level, level,
         Step("closure #1 in RunningDumpTests.aCoroutineThatRunsOnAnotherThreadHasABacktrace()", line),
       ])
-    // Behind it its resumer, whatever the optimizer has left of that, out to where its thread began.
+    // Then follow its resumer's frames, as far as the optimiser has left them, out to the thread's beginning.
     #expect(found.frames.last?.image?.contains("libc.so") == true, "\(found.frames)")
     #expect(try #require(found.stackUsed) > 100)
     // The wait went on: the signal had no other effect.
@@ -154,9 +154,9 @@ struct RunningDumpTests {
     #expect(frames.starts(with: ["closure #1 in \(here)", here]), "\(frames)")
   }
 
-  /// Among coroutines that yield, whoever runs next is not always run by the pool's loop: but that is where it goes back to.
+  /// When coroutines yield, the pool's loop does not always run the next one. It does return to the loop, though.
   @Test func whoeverRunsAfterOneThatYieldedGoesOnIntoTheLoop() async {
-    // Turns that somebody takes notes of begin in the loop.
+    // Where something observes the turns, they begin in the loop.
     await #expect(processExitsWith: .success) {
       CoroutineDump.recordsTimes = false
       let pool = ThreadPool(threads: 1)
@@ -207,7 +207,7 @@ struct RunningDumpTests {
     }
   }
 
-  /// The process that this one has started looks at it.
+  /// The process that this one has started inspects it.
   @Test(.enabled(if: ForkedProcess.canBeInspected, "no process may look at another one here"))
   func itIsTheSameFromOutside() async throws {
     let door = Door()
@@ -225,7 +225,7 @@ struct RunningDumpTests {
         #expect(outside?.frames.map(\.address) == addresses)
         #expect(outside?.stackUsed == used)
       } catch {
-        // Who may look at children may not always look at parents.
+        // A system that lets processes inspect their children may not let them inspect their parents.
         #expect(error.reason == .notPermitted)
       }
     }

@@ -7,14 +7,14 @@ import Foundation
 import Synchronization
 import Testing
 
-/// Without end, as far as the compiler can tell, and nothing that it could make a loop of.
+/// Recurses without end, as far as the compiler can tell, in a way that it can't turn into a loop.
 @inline(never)
 private func recurse(_ depth: Int) -> Int {
   guard depth >= 0 else { return 0 }
   return (recurse(depth + 1) &* 3) ^ depth
 }
 
-/// As `recurse`, with a frame that is larger than the guard below a stack.
+/// Like `recurse`, with a frame that is larger than the guard below a stack.
 @inline(never)
 private func recurseWidely(_ depth: Int) -> Int {
   guard depth >= 0 else { return 0 }
@@ -23,24 +23,24 @@ private func recurseWidely(_ depth: Int) -> Int {
   return recurseWidely(depth + 1) &+ frame[(depth &* 5) & 4095]
 }
 
-/// As `recurse`; the fault comes in the middle of `malloc` sooner than in this function.
+/// Like `recurse`. The fault comes in `malloc` sooner than in this function.
 @inline(never)
 private func recurseAllocating(_ depth: Int) -> Int {
   guard depth >= 0 else { return 0 }
-  // The address counts: otherwise an optimizer leaves out the allocation.
+  // Uses the address: otherwise an optimiser removes the allocation.
   let address = Int(bitPattern: malloc(3000))
   return recurseAllocating(depth + 1) &- address
 }
 
-/// What a file in /proc says.
+/// The content of a file in /proc.
 private func content(_ path: String) -> String { (try? String(contentsOfFile: path, encoding: .utf8)) ?? "" }
 
-/// Overflows that are harder to tell: several faults at once, frames that step over the guard.
+/// Overflows that are harder to recognise: several faults at once, and frames that step over the guard.
 ///
 /// Not under sanitizers: they handle the fault themselves, and end the process in another way.
 @Suite(.ownThreads, .disabled(if: coroutine_sanitizers_active(), "the sanitizers handle the fault themselves"))
 struct StackOverflowLimitTests {
-  /// What the process said before it died by SIGSEGV.
+  /// What the process wrote before it died by SIGSEGV.
   private func report(_ result: ExitTest.Result?) -> String {
     String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
   }
@@ -62,7 +62,7 @@ struct StackOverflowLimitTests {
       let arrived = Count()
       let parsers = (0..<4).map { _ in
         Coroutine(on: pool, name: "parser") { () -> Int in
-          // They overflow in the same moment.
+          // They overflow at the same moment.
           arrived.add()
           while arrived.value < 4 { sched_yield() }
           return recurse(0)
@@ -83,7 +83,7 @@ struct StackOverflowLimitTests {
       let folder = "/proc/self/task/"
       let tasks = try FileManager.default.contentsOfDirectory(atPath: folder).map { "\(folder)\($0)/" }
       var reporter: String?
-      // It gives itself its name.
+      // The thread names itself.
       while reporter == nil { reporter = tasks.first { content($0 + "comm") == "coroutine-crash\n" } }
       let call = try #require(reporter) + "syscall"
       while content(call).hasPrefix("running") { sched_yield() }
@@ -103,8 +103,8 @@ struct StackOverflowLimitTests {
 
   // MARK: Large frames
 
-  /// The first thing that a function with a frame of 60,000 bytes does may be a store into its lowest bytes. It is done here
-  /// by hand: how large a frame gets is the optimizer's choice.
+  /// The first thing that a function with a frame of 60,000 bytes does may be a store into its lowest bytes. The test
+  /// does it by hand, as the optimiser chooses the size of a frame.
   @Test func aFrameJustUnderTheGuardsSizeDoesNotStepOverIt() async {
     let result = await #expect(processExitsWith: .signal(SIGSEGV), observing: [\.standardErrorContent]) {
       let channel = Channel<Int>()
@@ -149,7 +149,7 @@ struct StackOverflowLimitTests {
 
   @Test func aFrameThatStepsOverTheGuardIsTold() async {
     let result = await #expect(processExitsWith: .signal(SIGSEGV), observing: [\.standardErrorContent]) {
-      // Who has the stack below.
+      // Owns the stack below.
       let channel = Channel<Int>()
       let neighbour = Coroutine.immediate(stackSize: 640 << 10) { try channel.receive() }
       _ = try await Coroutine(name: "wide", stackSize: 640 << 10) { recurseWidely(0) }.value
@@ -164,7 +164,7 @@ struct StackOverflowLimitTests {
   @Test func aGeneratorsFrameThatStepsOverTheGuardIsTold() async {
     let result = await #expect(processExitsWith: .signal(SIGSEGV), observing: [\.standardErrorContent]) {
       let consumer = Coroutine(name: "consumer") {
-        // Its stack lies above the consumer's.
+        // The generator's stack lies above its consumer's.
         let numbers = Generator<Int> { yield in try yield(recurseWidely(0)) }
         return numbers.next() ?? 0
       }
@@ -179,7 +179,7 @@ struct StackOverflowLimitTests {
     let result = await #expect(processExitsWith: .signal(SIGSEGV), observing: [\.standardErrorContent]) {
       let pool = try StackPool.shared(stackSize: 640 << 10)
       let channel = Channel<Int>()
-      // The lowest stack is its, and then the generator's.
+      // The first coroutine has the lowest stack, and the generator the next one.
       let first = Coroutine.immediate(stackSize: 640 << 10) { try channel.receive() }
       let consumer = Coroutine.immediate(stackSize: 640 << 10) {
         _ = try channel.receive()
@@ -202,7 +202,7 @@ struct StackOverflowLimitTests {
   }
 }
 
-/// Goes down to just above `limit`, and stores into the lowest byte of what would be a frame of so many bytes there.
+/// Goes down to just above `limit`, and stores into the lowest byte that a frame of `frame` bytes would have there.
 @inline(never)
 private func storeBelow(_ limit: UnsafeMutableRawPointer, frame: Int) -> Int {
   let here = UnsafeMutableRawPointer(mutating: coroutine_frame_address()!)
@@ -211,7 +211,7 @@ private func storeBelow(_ limit: UnsafeMutableRawPointer, frame: Int) -> Int {
   return frame
 }
 
-/// Goes down to just above `limit`, and looks at types there that were never looked at before.
+/// Goes down to just above `limit`, and there uses types for the first time.
 @inline(never)
 private func lookNear(_ limit: UnsafeMutableRawPointer) -> Int {
   let here = UnsafeMutableRawPointer(mutating: coroutine_frame_address()!)
@@ -234,7 +234,7 @@ private struct Nested<One> {
   }
 }
 
-/// Threads count themselves.
+/// Counts threads.
 private final class Count: Sendable {
   private let count = Atomic<Int>(0)
   var value: Int { count.load(ordering: .acquiring) }

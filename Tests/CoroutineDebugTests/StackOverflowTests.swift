@@ -6,7 +6,7 @@ import Dispatch
 import Foundation
 import Testing
 
-/// Without end, as far as the compiler can tell, and nothing that it could make a loop of.
+/// Recurses without end, as far as the compiler can tell, in a way that it can't turn into a loop.
 @inline(never)
 private func recurse(_ depth: Int) -> Int {
   guard depth >= 0 else { return 0 }
@@ -16,7 +16,7 @@ private func recurse(_ depth: Int) -> Int {
 /// Not under sanitizers: they handle the fault themselves, and end the process in another way.
 @Suite(.ownThreads, .disabled(if: coroutine_sanitizers_active(), "the sanitizers handle the fault themselves"))
 struct StackOverflowTests {
-  /// What the process said before it died by SIGSEGV.
+  /// What the process wrote before it died by SIGSEGV.
   private func report(_ result: ExitTest.Result?) -> String {
     String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
   }
@@ -56,14 +56,14 @@ struct StackOverflowTests {
     #expect(report(result).contains("stack overflow in a generator of coroutine 1 \"consumer\" ("))
   }
 
-  /// Swift's crash report halts all threads by it, and says of which it could not.
+  /// Swift's crash report halts all threads by that signal, and names those that it could not halt.
   @Test func theReportersThreadDoesNotBlockSIGPROF() async {
     await #expect(processExitsWith: .success) {
       try await Coroutine {}.value
       let folder = "/proc/self/task/"
       let tasks = try FileManager.default.contentsOfDirectory(atPath: folder).map { "\(folder)\($0)/" }
       var reporter: String?
-      // It gives itself its name.
+      // The thread names itself.
       while reporter == nil {
         reporter = tasks.first { (try? String(contentsOfFile: $0 + "comm", encoding: .utf8)) == "coroutine-crash\n" }
       }

@@ -18,7 +18,7 @@ private func dive(_ pages: Int) -> Int {
 
 private let shallowStack = 192 << 10
 
-/// How deep the stack of a shallow coroutine has been that a deep one had before.
+/// How deep the stack of a shallow coroutine is said to have been, after a deep coroutine has used that stack.
 private func peakAfterADeepOne() throws -> Int {
   let channel = Channel<Int>()
   let deep = Coroutine.immediate(stackSize: shallowStack) { dive(8) + (try channel.receive()) }
@@ -28,7 +28,7 @@ private func peakAfterADeepOne() throws -> Int {
   return try #require(try CoroutineDump.capture(stackPeaks: true)[shallow.id]?.stackPeak)
 }
 
-/// How deep stacks have been. Sanitizers keep what lies on stacks elsewhere, and use more of it.
+/// How deep stacks have been. Not under sanitizers: they keep variables elsewhere, and use more memory for them.
 @Suite(.ownThreads, .disabled(if: coroutine_sanitizers_active(), "sanitizers lay stacks out anew"))
 struct StackPeakTests {
   @Test func theDeepestPlaceIsToldAndASizeSuggested() async {
@@ -38,14 +38,15 @@ struct StackPeakTests {
       for depth in [2, 10, 5] {
         Coroutine.immediate(name: "diver \(depth)") { dive(depth) + (try channel.receive()) }
       }
-      // Like no other closure: an optimizing compiler makes one of those that are alike, with the name of one of them.
+      // Unlike every other closure: an optimising compiler merges closures that are alike, under the name of one of
+      // them.
       Coroutine.immediate { try channel.receive() &* 1013 }
       let dump = try CoroutineDump.capture(stackPeaks: true)
       let divers = dump.coroutines.filter { !$0.name.isEmpty }
       #expect(divers.map(\.name) == ["diver 2", "diver 10", "diver 5"])
       for (diver, depth) in zip(divers, [2, 10, 5]) {
         let peak = try #require(diver.stackPeak)
-        // Beside the pages lie some frames.
+        // Some frames take room in addition to the pages.
         #expect(peak > depth * 4096 && peak < (depth + 8) * 4096, "\(depth): \(peak)")
         #expect(diver.stackUsed! <= peak)
       }
@@ -123,7 +124,7 @@ struct StackPeakTests {
       #expect(inside.coroutines.map(\.stackPeak) == left.coroutines.map(\.stackPeak))
       #expect(inside.stackSizes == live.stackSizes && inside.stackSizes == left.stackSizes)
       withExtendedLifetime(copy) {}
-      // Nothing is deinitialized from here on.
+      // Nothing is deinitialised from here on.
       unlink(core.path)
       leave()
     }

@@ -1,12 +1,13 @@
 import Foundation
 
-/// The threads of another process, which stand still as long as this exists. Used by the thread that has made it.
+/// The threads of another process, which are stopped as long as this value exists. Only the thread that made it may
+/// use it.
 struct StoppedThreads: ~Copyable {
   let ids: [CInt]
 
   init(of process: CInt) {
     var stopped: [CInt] = []
-    // While there are some that run there may come others.
+    // As long as a thread runs, it may start others.
     while true {
       let all = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/task")) ?? []
       let new = all.compactMap { CInt($0) }.filter { !stopped.contains($0) && Self.stop($0) }
@@ -22,12 +23,12 @@ struct StoppedThreads: ~Copyable {
 
   private static func stop(_ id: CInt) -> Bool {
     var status: CInt = 0
-    // PTRACE_SEIZE, PTRACE_INTERRUPT; and __WALL, for threads that are no process's first.
+    // PTRACE_SEIZE, PTRACE_INTERRUPT, and __WALL for threads that are not a process's first.
     return ForkedProcess.ptrace(0x4206, id, 0, 0) == 0 && ForkedProcess.ptrace(0x4207, id, 0, 0) == 0
       && waitpid(id, &status, 0x4000_0000) == id
   }
 
-  /// The general registers of a thread, as the kernel has them.
+  /// A thread's general registers, in the kernel's layout.
   func registers(of id: CInt) -> Data {
     var bytes = [UInt8](repeating: 0, count: 1024)
     let count = bytes.withUnsafeMutableBytes { bytes in

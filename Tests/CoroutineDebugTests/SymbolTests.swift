@@ -8,7 +8,8 @@ import Testing
 
 /// What the symbol tables and the debug information of a program of several libraries say.
 @Suite(.ownThreads) struct SymbolTests {
-  /// Of functions that several object files have copies of, as specialisations of generic ones, the linker names one.
+  /// Several object files may have copies of one function, such as a specialisation of a generic one. The linker
+  /// names only the one that it keeps.
   @Test func whereTheFileIsKnownSoIsTheFunction() throws {
     let file = DumpedProgram.executable
     let size = try #require(FileManager.default.attributesOfItem(atPath: file)[.size] as? UInt)
@@ -23,7 +24,7 @@ import Testing
       let count = coroutine_symbols_find(symbols, address, &image, found)
       return found[count - 1].file == nil ? nil : found[count - 1].function == nil
     }
-    // A return address is one more. What fills the space between two functions ends within 16 bytes.
+    // A return address is the address after the call, one more. The padding between two functions is under 16 bytes.
     for address in stride(from: 1, to: size, by: 1024) {
       guard let isAlone = isNameless(address) else { continue }
       known += 1
@@ -33,7 +34,7 @@ import Testing
     #expect(nameless == 0)
   }
 
-  /// Not every linker gives a build a number.
+  /// Not every linker gives a build an identifier.
   @Test func buildsWithoutANumberAreToldApartByTheirSizes() {
     func build(_ size: UInt64, at offset: UInt64 = 0) -> coroutine_image_build {
       var header = Elf64_Phdr()
@@ -47,7 +48,7 @@ import Testing
   }
 }
 
-/// What is made of the linker's names.
+/// How the linker's names are turned into function names.
 @Suite(.ownThreads) struct FunctionNameTests {
   private let backend = ContextCode(module: "ContextToy", symbolPrefixes: ["toy_", "jump_toy"], library: "libtoy.so")
 
@@ -60,7 +61,7 @@ import Testing
     #expect(FunctionName(mangled: "toy_trampoline", backend: nil).owner == .program)
   }
 
-  /// As another process says it.
+  /// The name as another process reports it.
   @Test func aBackendsCodeFitsIntoALine() {
     #expect(ContextCode(line: backend.line) == backend)
     let withoutLibrary = ContextCode(module: "ContextToy", symbolPrefixes: [])
@@ -68,7 +69,8 @@ import Testing
     #expect(ContextCode(line: "") == nil && ContextCode(line: "ContextToy") == nil)
   }
 
-  /// One function stands for several that differ in what they call only: it may be another one of them that was called.
+  /// A merged function stands for several that differ only in what they call. The one that was called may be another
+  /// one.
   @Test func aMergedFunctionIsSaidToBeOne() {
     let closure = "$s3app3runyySiF"
     #expect(name(closure).text == "run(_:)")
@@ -79,12 +81,12 @@ import Testing
     #expect(name("main_Tm").text == "main_Tm")
   }
 
-  /// As the compiler puts them in front of closures that C calls: in some builds with a line.
+  /// The compiler puts thunks in front of closures that C calls, in some builds with a line.
   @Test func whatHasAPlaceInNoFileOfTheSourceIsGlue() {
     let thunk = name("$s3app3runyySiFyycfU17_To")
     #expect(thunk.isThunk)
     #expect(Symbolicator.isGlue(thunk, in: nil) && Symbolicator.isGlue(thunk, in: "/project/<compiler-generated>"))
-    // An initializer that only calls another one may be written by hand.
+    // An initialiser that only calls another one may be written by hand.
     #expect(!Symbolicator.isGlue(thunk, in: "/project/main.swift"))
     let closure = name("$s3app3runyySiFyycfU17_")
     #expect(!Symbolicator.isGlue(closure, in: nil) && !Symbolicator.isGlue(closure, in: "<compiler-generated>"))

@@ -10,7 +10,7 @@ import Testing
     return WaitGraph(nodes, children: children)
   }
 
-  /// Whether somebody's wait lasts if exactly `stuck` never do their part.
+  /// Whether a waiter with these wakers waits for ever, if exactly the coroutines `stuck` never wake it.
   private func lasts(_ wakers: Wakers, _ stuck: Set<UInt64>) -> Bool {
     switch wakers {
     case .anybody: false
@@ -29,16 +29,16 @@ import Testing
     }
     everySequence(of: choices.count, length: 3) { picked in
       let wakers = picked.map { choices[$0] }
-      // Number 3 waits for nothing, and number 9 is not there.
+      // Coroutine 3 waits for nothing, and coroutine 9 does not exist.
       let graph = graph(wakers)
-      // The largest of the sets all of whose members wait for ever on account of the others: their union.
+      // The largest set whose members all wait for ever because of other members: the union of all such sets.
       var expected: Set<UInt64> = []
       for bits in 0..<8 {
         let set = Set((0..<3).filter { bits & 1 << $0 != 0 }.map { UInt64($0) })
         if set.allSatisfy({ lasts(wakers[Int($0)], set) }) { expected.formUnion(set) }
       }
       #expect(graph.stuck == expected)
-      // Each of them is in a circle, or waits for one; and who is in one waits for the next.
+      // Each stuck coroutine is in a cycle or waits for one. In a cycle each waits for the next.
       let circles = graph.circles
       #expect(Set(circles.flatMap { $0.members + $0.waiting }) == expected)
       #expect(circles.flatMap { $0.members + $0.waiting }.count == expected.count)
@@ -65,7 +65,7 @@ import Testing
   }
 
   @Test func whoIsFreeAfterAllFreesThoseThatWaitForItOnly() {
-    // 0 and 1 for each other, 2 for 0, 3 for 4, 4 for itself.
+    // 0 and 1 wait for each other, 2 for 0, 3 for 4, 4 for itself.
     var graph = graph([.coroutine(1), .coroutine(0), .coroutine(0), .coroutine(4), .coroutine(4)])
     #expect(graph.circles.map(\.members) == [[0, 1], [4]])
     #expect(graph.circles.map(\.waiting) == [[2], [3]])

@@ -17,8 +17,8 @@ final class PatientScheduler: Scheduler {
   var isSerial: Bool { true }
 }
 
-/// A coroutine for each thing that one can wait for, all suspended, or not begun. They stay so: for a process that ends
-/// with them.
+/// A coroutine for each thing that a coroutine can wait for. They are all suspended, or have not begun. They stay so
+/// until the process ends.
 final class DumpFixture {
   let food = Channel<Int>(capacity: .buffered(64), name: "food")
   private let full = Channel<(Int, Int, Int, Int)>(capacity: .buffered(1), name: "a trough with a name of some length")
@@ -39,13 +39,13 @@ final class DumpFixture {
   private let steps = Generator<Int> { yield in
     while true { try yield(1) }
   }
-  /// Stands on the stack of the one that it consumes.
+  /// Suspended on the stack of the generator that it consumes.
   private let stepsOfSteps = Generator<Int> { yield in
     let inner = Generator<Int> { _ in try yield(1) }
     while inner.next() != nil {}
   }
 
-  /// Each runs on the calling thread until it waits. They get the same numbers each time.
+  /// Each coroutine runs on the calling thread until it waits. The numbers are the same in each run.
   init() throws {
     dawn = Condition(of: night, name: "dawn")
     _ = Unmanaged.passRetained(self)
@@ -105,7 +105,7 @@ final class DumpFixture {
     try addListeners()
   }
 
-  /// What is sent to many, a value that is watched, and a child that its scope has no place for.
+  /// Adds a broadcast, a watched value, and a child that waits for room in its scope.
   private func addListeners() throws {
     let (news, weather) = (BroadcastChannel<Int>(capacity: 1, name: "news"), WatchedValue("sun", name: "weather"))
     Coroutine.immediate(name: "listener") { [stories = news.subscribe()] in
@@ -122,7 +122,7 @@ final class DumpFixture {
         launched.signal()
       }
     }
-    // The first one lines up before the next one.
+    // The first one enters the queue before the next one.
     launched.wait()
     try Coroutine(on: serial) {}.getBlocking()
   }
@@ -136,12 +136,12 @@ final class DumpFixture {
         _ = try cub.get()
       }
     }
-    // The cub lines up before the next one.
+    // The cub enters the queue before the next one.
     born.wait()
     try Coroutine(on: serial) {}.getBlocking()
   }
 
-  /// An actor that does not answer.
+  /// Adds an actor that does not answer.
   private func addStaff() throws {
     let cook = MessageActor<Reply<Int>>(on: serial, name: "cook") { [food] mailbox in
       for reply in mailbox { reply.complete(try food.receive()) }

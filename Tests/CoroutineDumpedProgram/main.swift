@@ -1,22 +1,22 @@
-// A program with a coroutine of every kind, for dumps that are compared: those of all backends with each other, and those
-// that are made inside, by a signal, from outside, and of its core file. See `DumpAgreementTests` and
+// A program with a coroutine of every kind, whose dumps are compared: those of all backends with each other, and
+// those made inside, by a signal, from outside, and of its core file. See `DumpAgreementTests` and
 // scripts/test-dumps.sh.
 //
-// It writes a dump as text and one as JSON to the standard output, and another text at each SIGQUIT, and JSON at each
-// SIGUSR1, until its standard input ends.
+// It writes a dump as text and one as JSON to the standard output. It writes another text at each SIGQUIT, and JSON
+// at each SIGUSR1, until its standard input ends.
 
 import CCoroutine
 import Coroutine
 import CoroutineDebug
 import Glibc
 
-// As in a program that was started by a thread of Dispatch's: no thread takes these signals by itself.
+// As in a program that a Dispatch thread has started: no thread takes these signals by itself.
 private var blocked = sigset_t()
 sigaddset(&blocked, SIGQUIT)
 sigaddset(&blocked, SIGUSR1)
 pthread_sigmask(SIG_BLOCK, &blocked, nil)
 
-/// One instruction: wherever a thread is stopped, it stands there.
+/// One instruction: wherever the thread is stopped, it stands here.
 @inline(never)
 private func spin() -> Never { while true {} }
 
@@ -28,7 +28,7 @@ private func place(of id: UInt64) throws -> UInt? {
 private var text = CoroutineDump.Options()
 private var json = CoroutineDump.Options(format: .json)
 text.tree = true
-// Sanitizers hold signals back from a thread that calls nothing.
+// Sanitizers hold back signals from a thread that calls nothing.
 private let asksThreads = !coroutine_sanitizers_active()
 text.interruptsThreads = asksThreads
 json.interruptsThreads = asksThreads
@@ -39,7 +39,7 @@ CoroutineDump.recordsCreation = true
 private let fixture = try DumpFixture()
 if asksThreads {
   let spinning = Coroutine(on: ThreadPool(threads: 1), name: "spinning") { () -> Void in spin() }
-  // It has come there when it does not move any more.
+  // The thread has arrived when it no longer moves.
   var before: UInt?
   while true {
     let now = try place(of: spinning.id)

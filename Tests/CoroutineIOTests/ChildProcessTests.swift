@@ -6,7 +6,7 @@ import Testing
 
 @Suite(.ownThreads)
 struct ChildProcessTests {
-  /// Neither alive nor a zombie.
+  /// Whether the process is neither alive nor a zombie.
   private func isGone(_ process: Int32) -> Bool { kill(process, 0) == -1 && errno == ESRCH }
 
   @Test func inputGoesInAndOutputComesOut() throws {
@@ -72,7 +72,7 @@ struct ChildProcessTests {
       #expect(try child.standardOutput.readLine() == nil)
       let waits = (0..<3).map { _ in Coroutine { try child.wait() } }
       for wait in waits { #expect(try wait.get() == .exited(0)) }
-      // After the end, too.
+      // Likewise after the end.
       #expect(try child.wait(timeout: .zero) == .exited(0))
       try child.send(signal: SIGTERM)
     }

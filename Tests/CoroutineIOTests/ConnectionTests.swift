@@ -70,7 +70,7 @@ struct ConnectionTests {
 
   @Test func aNameIsLookedUp() throws {
     try runUntilComplete {
-      // Of both families only one listens: the other one's refusal is no failure.
+      // Of the two address families one listens. The refusal of the other one is no failure.
       let listener = try TCPListener()
       let client = try TCPConnection(to: "localhost", port: try #require(listener.address.port), timeout: .seconds(60))
       #expect(client.remoteAddress == listener.address)

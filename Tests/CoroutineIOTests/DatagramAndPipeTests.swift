@@ -103,7 +103,7 @@ struct PipeTests {
     }
   }
 
-  /// Whoever shares the standard input goes on blocking.
+  /// Other processes that share the standard input still see it as blocking.
   @Test func theStandardInputIsOpenedOnceMore() async {
     await #expect(processExitsWith: .success) {
       var ends: [Int32] = [0, 0]

@@ -8,7 +8,7 @@ import Testing
 @testable import Coroutine
 @testable import CoroutineIO
 
-/// Two ends of a stream, as descriptors.
+/// The two ends of a stream, as descriptors.
 func makePair() throws -> (Descriptor, Descriptor) {
   var ends: [Int32] = [0, 0]
   try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)
@@ -16,7 +16,7 @@ func makePair() throws -> (Descriptor, Descriptor) {
 }
 
 extension Descriptor {
-  /// What is there, at most so many bytes.
+  /// What there is to read, at most `count` bytes.
   func take(_ count: Int) throws -> [UInt8] {
     try withFileDescriptor { number in
       var bytes = [UInt8](repeating: 0, count: count)
@@ -73,7 +73,7 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
   @Test func aWaitEndsOnTheCallingThread() throws {
     let (left, right) = try makePair()
     let bytes = try runUntilComplete {
-      // Goes on once the calling thread sleeps, or before: both must do.
+      // Goes on after the calling thread has begun to sleep, or before: both must work.
       let writer = Coroutine(on: .pool) { try right.put([4]) }
       try left.waitUntilReadable()
       try writer.get()
@@ -90,7 +90,7 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
         try left.waitUntilReadable()
         try left.waitUntilWritable()
       }
-      // Half of it is left there, of which no event tells again.
+      // Half of the bytes stay there, and no further event reports them.
       #expect(try left.take(1) == [1])
       try left.waitUntilReadable(timeout: .zero)
       #expect(try left.take(1) == [2])
@@ -149,7 +149,7 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
       #expect(throws: DescriptorClosed.self) { try left.waitUntilWritable() }
       #expect(throws: DescriptorClosed.self) { try left.readSome(1) }
       #expect(throws: DescriptorClosed.self) { try left.withFileDescriptor { _ in } }
-      // The other end sees it: the number was given up.
+      // The other end sees it: the number was closed.
       let end = try right.readSome(1)
       #expect(end == [])
     }
@@ -180,7 +180,7 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
       let (left, right) = try makePair()
       let waiter = Coroutine(on: .pool) { try left.waitUntilReadable() }
       _ = waitReason(of: waiter)
-      // The event may be on its way while the number becomes another's.
+      // The event may be on its way while the number passes to another file.
       try right.put([1])
       left.close()
       let (next, peer) = try makePair()
@@ -201,7 +201,7 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
       let writer = Coroutine(on: .pool) { try right.put([UInt8(count)]) }
       reader.cancel()
       try writer.getBlocking()
-      // Read by the one who was cancelled, or still there.
+      // The cancelled reader has read it, or it is still there.
       let got = try (try? reader.getBlocking()) ?? runUntilComplete { try left.readSome(4) }
       #expect(got == [UInt8(count)])
     }
@@ -296,7 +296,7 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
     let error = #expect(throws: IOError.self) { try Descriptor(adopting: file, name: "a file") }
     #expect(error?.code == EPERM)
     #expect("\(try #require(error))".hasPrefix("adopt on a file: a regular file"))
-    // It is still the caller's.
+    // The file still belongs to the caller.
     #expect(close(file) == 0)
     let bad = #expect(throws: IOError.self) { try Descriptor(adopting: -1) }
     #expect(bad?.description == "adopt on descriptor -1: Bad file descriptor (EBADF)")
@@ -314,7 +314,7 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
   }
 
   @Test func eventsComeWhileAllWorkersCompute() throws {
-    // The only worker is inside of one long turn; the coroutine that waits belongs to a queue.
+    // The only worker is inside one long turn. The coroutine that waits belongs to a queue.
     let (left, right) = try makePair()
     let isDone = Flag()
     let pool = ThreadPool(threads: 1)
@@ -338,7 +338,7 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
       let isOver = Flag()
       Coroutine { isOver.set() }
       var turns = 0
-      // It never has to wait: it writes to itself.
+      // It never has to wait, since it writes to itself.
       while !isOver.isSet {
         try right.put([1])
         _ = try left.readSome(1)
@@ -355,13 +355,14 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
     func set() { word.store(true, ordering: .releasing) }
   }
 
-  /// An interrupt of a worker that has left meanwhile. If it stayed, the poller's thread would find it again and again.
+  /// An interrupt may arrive when the worker has left. If it stayed, the poller's thread would find it again and
+  /// again.
   @Test func thePollersThreadTakesAnInterruptThatCameTooLate() async {
     await #expect(processExitsWith: .success) {
       _ = try makePair()
       let poller = try EpollPoller.current()
       poller.interrupt(.worker)
-      // No worker is there that could. It is the thread's as soon as that one polls.
+      // No worker is there to take it. It belongs to the poller's thread as soon as that one polls.
       while try !String(contentsOfFile: "/proc/self/fdinfo/\(poller.workerWake)", encoding: .utf8)
         .contains(/eventfd-count:\s+0\n/)
       { sched_yield() }
@@ -374,7 +375,7 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
   func aChildUsesTheParentsDescriptorsWithoutWaiting() async {
     await #expect(processExitsWith: .success) {
       let (left, right) = try makePair()
-      // What is there is read; to wait for more is an error; closing gives up the child's copy alone.
+      // The child can read what is there. A wait for more is an error, and a close gives up the child's copy alone.
       let end = Child.end {
         runInChild {
           try right.put([1, 2, 3])
@@ -387,7 +388,7 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
               return 5
             }
           }
-          // It is, by a look.
+          // A look at the descriptor is enough for that.
           try left.waitUntilWritable()
           do {
             try left.waitUntilReadable()
@@ -403,14 +404,14 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
         }
       }
       #expect(end == .exited(0))
-      // What a child has left would end the wait below at once.
+      // A byte that the child has left would end the wait below at once.
       _ = try left.take(1000)
-      // The parent's is as it was, and its events are its own.
+      // The parent's descriptor is unchanged, and its events arrive at the parent.
       let reader = Coroutine { try left.readSome(8) }
       _ = waitReason(of: reader)
       let bystander = Child.end {
         runInChild {
-          // An event of the parent's, while the child's only worker has nothing to run.
+          // An event for the parent, while the child's only worker has nothing to run.
           try right.put([4])
           let channel = Channel<CInt>()
           let sender = Coroutine(on: ThreadPool(threads: 1)) { try channel.send(0) }
@@ -455,7 +456,7 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
   }
 }
 
-/// A child's only thread is that of the coroutine.
+/// Runs `body` in a child, whose only thread is the coroutine's.
 private func runInChild(_ body: sending @escaping () throws -> CInt) -> CInt {
   do {
     return try runUntilComplete(body)

@@ -5,7 +5,7 @@ import Testing
 @testable import Coroutine
 @testable import CoroutineIO
 
-/// Files and folders: what is read and written, what is no file, cancels and closes in the middle.
+/// Files and folders: reads and writes, paths that are no regular files, cancels and closes in the middle.
 @Suite(.ownThreads, .timeLimit(.minutes(10))) struct FileTests {
   /// Calls `body` with a new folder, which it removes.
   private func withFolder<Value: Sendable>(_ body: @escaping @Sendable (String) throws -> Value) throws -> Value {
@@ -127,7 +127,7 @@ import Testing
     }
   }
 
-  /// `/dev/full` is no regular file: a limit of the process stands in for the full disk.
+  /// `/dev/full` is no regular file. The process's limit on file sizes stands in for a full disk.
   @Test func aFullDiskTellsHowMuchWasWritten() async {
     await #expect(processExitsWith: .success) {
       signal(SIGXFSZ, SIG_IGN)
@@ -224,7 +224,7 @@ import Testing
   @Test func aFolderLeftInTheMiddleIsClosed() throws {
     try withFolder { folder in
       for number in 0..<200 { try File.replace("\(folder)/\(number)", with: []) }
-      // More than a process may have open.
+      // More folders than a process may have open.
       for _ in 0..<5000 { #expect(try Folder.entries(of: folder).next() != nil) }
     }
     #expect(try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count < 5000)

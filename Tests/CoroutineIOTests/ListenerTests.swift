@@ -57,7 +57,7 @@ struct ListenerTests {
       let patient = try TCPConnection(to: listener.address)
       try patient.write("hello")
       var seen: [[UInt8]] = []
-      // Linux hands the first one over all the same, and its first read fails.
+      // Linux hands over the first connection all the same, and its first read fails.
       while seen.isEmpty {
         let connection = try listener.accept()
         do { seen.append(try connection.readExactly(5)) } catch let error as IOError {
@@ -88,7 +88,7 @@ struct ListenerTests {
     #expect(error?.code == EADDRINUSE)
     try runUntilComplete {
       let client = try UnixConnection(to: path)
-      // The other one's probe may be first.
+      // The other listener's probe may come first.
       while true {
         let connection = try listener.accept()
         try? client.write("x")
@@ -162,17 +162,17 @@ struct ListenerTests {
         setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
         var taken: [Int32] = []
         while case let number = dup(0), number >= 0 { taken.append(number) }
-        // One that a stream of the module gives back.
+        // A number that a stream of the module gives back.
         let first = Coroutine { try listener.accept() }
         if try told.receive().cause.code != EMFILE { exit(3) }
         if first.isFinished { exit(4) }
         reader.close()
         let accepted = try first.get()
-        // Some that come back unnoticed; not told again.
+        // Numbers that the module does not see coming back. This is not reported again.
         let second = Coroutine { try listener.accept() }
         Coroutine.yield()
         if second.isFinished { exit(5) }
-        // All of them: the first one free may be taken by another thread.
+        // Closes all of them: another thread may take the first free one.
         for number in taken { close(number) }
         try clients[1].write("x")
         if try second.get().read() == nil { exit(6) }

@@ -8,7 +8,7 @@ import Testing
 @Suite(.ownThreads)
 struct ServeTests {
   @Test func aThousandConnectionsAreServed() throws {
-    // Two descriptors each.
+    // Two descriptors for each connection.
     var limit = rlimit()
     getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
     limit.rlim_cur = min(limit.rlim_max, max(limit.rlim_cur, 8192))
@@ -120,7 +120,7 @@ struct ServeTests {
       try client.finishWriting()
       #expect(try readAll(client) == bytes("bye"))
       #expect(throws: CancellationError.self) { try server.get() }
-      // The listener is open, and nobody accepts.
+      // The listener is open, and nothing accepts.
       let late = try TCPConnection(to: listener.address)
       #expect(throws: TimeoutError.self) { try late.read(timeout: .milliseconds(1)) }
     }

@@ -44,7 +44,7 @@ struct SignalTests {
           kill(getpid(), SIGUSR1)
           guard try channel.receive() == SIGUSR1 else { exit(2) }
           channel.close()
-          // Ignored again, at the latest with this one.
+          // Ignored again, at the latest with this signal.
           kill(getpid(), SIGUSR1)
         }
       }

@@ -47,7 +47,7 @@ struct StreamReadTests {
       var raw = span.mutableBytes
       #expect(try reader.read(into: &raw) == 2)
       #expect(storage == bytes("efcd"))
-      // No room is no end.
+      // A buffer without room is no end of the stream.
       #expect(try reader.read(into: UnsafeMutableRawBufferPointer(start: nil, count: 0)) == 0)
     }
   }
@@ -158,7 +158,7 @@ struct StreamReadTests {
         #expect(throws: LineTooLong(limit: 4, subject: reader.name)) { try reader.readLine(limit: 4) }
       }
       #expect(try reader.readLine(limit: 5) == "12345")
-      // Without an end in sight it does not wait for one.
+      // Where no end is in sight the read does not wait for one.
       try writer.write("yyyyy")
       #expect(throws: LineTooLong.self) { try reader.readLine(limit: 5) }
       #expect(try reader.readExactly(6) == bytes("xyyyyy"))
@@ -227,12 +227,12 @@ struct StreamReadTests {
     }
   }
 
-  /// The kernel gives such bytes in parts: a short read is not the last one there.
+  /// The kernel delivers such bytes in parts: a short read does not mean that there are no more.
   @Test func bytesBehindAPassedDescriptorAreRead() throws {
     try runUntilComplete {
       let (sender, receiver) = try UnixConnection.pair()
       try sender.descriptor.withFileDescriptor { number in
-        // A header for one descriptor, as CMSG_FIRSTHDR would lay it out.
+        // A header for one descriptor, in the layout of CMSG_FIRSTHDR.
         var control = [Int32](repeating: 0, count: 6)
         control[0] = 20
         control[2] = SOL_SOCKET
@@ -258,7 +258,7 @@ struct StreamReadTests {
     }
   }
 
-  /// A read of TCP stops before an urgent byte, though more has come.
+  /// A TCP read stops before an urgent byte, even if more bytes have arrived.
   @Test func bytesBehindAnUrgentOneAreRead() throws {
     try runUntilComplete {
       let (client, server) = try PairKind.tcp.make()
@@ -268,7 +268,7 @@ struct StreamReadTests {
       try client.write("abc")
       try client.descriptor.withFileDescriptor { #expect(send($0, "!", 1, Int32(MSG_OOB)) == 1) }
       try client.write("def")
-      // What is told later than all of it has been told: a short read would be believed.
+      // Sent once all of the above was reported: from here on a short read would be believed.
       try writer.write("x")
       _ = try told.get()
       #expect(try server.readExactly(6) == bytes("abcdef"))

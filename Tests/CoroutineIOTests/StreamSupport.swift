@@ -6,7 +6,7 @@ import Testing
 
 @testable import CoroutineIO
 
-/// Two ends that are each other's peer, of each kind that reads and writes on one descriptor.
+/// A pair of connected ends, of each kind that reads and writes on one descriptor.
 enum PairKind: CaseIterable {
   case unix, tcp
 
@@ -37,22 +37,22 @@ enum StreamKind: CaseIterable {
 
 func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
 
-/// Bytes that differ from place to place.
+/// Bytes that differ from position to position.
 func pattern(_ count: Int) -> [UInt8] {
-  // A block whose length is no power of two, again and again: quick in unoptimised code, too.
+  // Repeats a block whose length is no power of two: fast even in unoptimised code.
   var bytes = (0..<min(count, 9973)).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 8) }
   while bytes.count < count { bytes += bytes.prefix(count - bytes.count) }
   return bytes
 }
 
-/// All that is still to come.
+/// All bytes up to the end of the stream.
 func readAll(_ stream: any ReadableByteStream) throws -> [UInt8] {
   var all: [UInt8] = []
   while let bytes = try stream.read() { all += bytes }
   return all
 }
 
-/// A folder for sockets, which goes with its last use.
+/// A folder for sockets, which is removed with its object.
 final class TemporaryFolder: Sendable {
   let path: String
 
@@ -65,7 +65,7 @@ final class TemporaryFolder: Sendable {
   deinit { try? FileManager.default.removeItem(atPath: path) }
 }
 
-/// A TCP address that neither answers nor refuses: its listener's queue is full, so the kernel drops what comes.
+/// A TCP address that neither answers nor refuses: its listener's queue is full, so the kernel drops what arrives.
 final class SilentAddress: Sendable {
   let address: SocketAddress
   private let numbers: [Int32]
@@ -74,7 +74,7 @@ final class SilentAddress: Sendable {
     let listener = try TCPListener(backlog: 0)
     address = listener.address
     var numbers = [try listener.descriptor.withFileDescriptor { dup($0) }]
-    // With a backlog of 0 one is queued; the others wait for an answer that does not come.
+    // With a backlog of 0 one connection is queued. The others wait for an answer that does not come.
     for _ in 0..<4 {
       let number = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue), 0)
       _ = address.withSockaddr { connect(number, $0, $1) }

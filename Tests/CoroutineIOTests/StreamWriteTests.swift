@@ -22,7 +22,7 @@ struct StreamWriteTests {
 
   @Test(arguments: StreamKind.allCases)
   func writesPiecesInOrder(_ kind: StreamKind) throws {
-    // More than one system call takes, empty ones, and one that fits nowhere.
+    // More pieces than one system call takes, empty ones, and one that fits into no buffer.
     var pieces = (0..<3000).map { pattern($0 % 7) }
     pieces.insert(pattern(1_000_000), at: 1500)
     let sent = pieces
@@ -66,7 +66,7 @@ struct StreamWriteTests {
       #expect(error?.bytesAsked == sent.count)
       let written = error?.bytesWritten ?? 0
       #expect(written > 0 && written < sent.count)
-      // Nothing goes any more: not a part, so the reason itself.
+      // Not a single byte fits any more, so the error is the reason itself.
       #expect(throws: TimeoutError.self) { try writer.write(contentsOf: [sent], timeout: .zero) }
       writer.close()
       #expect(try readAll(reader) == Array(sent.prefix(written)))
@@ -97,7 +97,7 @@ struct StreamWriteTests {
     try runUntilComplete {
       let (reader, writer) = try makePipe()
       var partial: PartialWrite?
-      // Again where the time was up before the first byte.
+      // Repeated if the time was up before the first byte.
       while partial == nil {
         let error = #expect(throws: TimeoutError.self) {
           try withTimeout(.milliseconds(5)) { try writer.write(sent) }
@@ -168,7 +168,7 @@ struct StreamWriteTests {
     }
   }
 
-  /// Writes to what nobody reads any more, until that is an error; what ends the program where SIGPIPE is raised.
+  /// Writes to a stream that is no longer read, until that is an error. SIGPIPE would end the program.
   @Test func noSignalIsRaisedByWritesToNoReader() async {
     await #expect(processExitsWith: .success) {
       signal(SIGPIPE, SIG_DFL)
@@ -178,7 +178,7 @@ struct StreamWriteTests {
           reader.close()
           for isVectored in [false, true] {
             let error = #expect(throws: IOError.self) {
-              // The first bytes after a close of TCP are answered by a reset.
+              // TCP answers the first bytes after a close by a reset.
               for _ in 0..<1000 {
                 if isVectored { try writer.write(contentsOf: [[1], [2]]) } else { try writer.write([1]) }
                 try Coroutine.sleep(for: .milliseconds(1))
@@ -196,7 +196,7 @@ struct StreamWriteTests {
     }
   }
 
-  /// A signal every millisecond, whose handler does not let system calls go on.
+  /// A signal every millisecond, whose handler does not restart system calls.
   @Test func interruptedSystemCallsAreRepeated() async {
     await #expect(processExitsWith: .success) {
       var action = sigaction()

@@ -1,10 +1,10 @@
 import Glibc
 
-/// A child by `fork`, which runs `body` on the calling thread and ends. One that hangs is ended by an alarm.
+/// A child by `fork`, which runs `body` on the calling thread and ends. An alarm ends one that hangs.
 public struct Child {
   public enum End: Equatable, Sendable {
     case exited(CInt)
-    /// By a message of the runtime's.
+    /// A message of the runtime ended it.
     case trapped
     case hung
     case killed(CInt)
@@ -13,12 +13,12 @@ public struct Child {
   private let id: pid_t
 
   public init(_ body: () -> CInt) {
-    // Looked up before: the dynamic linker's lock may be another thread's at the moment of the copy.
+    // Looked up before: the dynamic linker's lock may be another thread's at the moment of the fork.
     let fork = Self.fork
     id = fork()
     precondition(id >= 0, "fork: error \(errno)")
     if id == 0 {
-      // The thread may be one of Dispatch's, which blocks all signals.
+      // The thread may be one of Dispatch's, which block all signals.
       var signals = sigset_t()
       sigemptyset(&signals)
       sigaddset(&signals, SIGALRM)
@@ -28,8 +28,8 @@ public struct Child {
     }
   }
 
-  /// How a child ends that runs `body`, the first of some that does not hang in a lock of the Swift runtime's. Another thread may
-  /// have had that at the moment of the fork, while it used a type for the first time; nobody can help that.
+  /// How a child that runs `body` ends. Another child is tried if one hangs in a lock of the Swift runtime: another
+  /// thread may have owned that lock at the moment of the fork, while it used a type for the first time.
   public static func end(_ body: () -> CInt) -> End {
     for _ in 0..<4 {
       let end = Child(body).end
@@ -49,7 +49,7 @@ public struct Child {
     }
   }
 
-  /// Swift hides it, since little is allowed in a copy.
-  // The C library has it under that name, with that type.
+  /// Swift does not import it, since little is allowed in a copy.
+  // The C library has a function of this name and type.
   private static let fork = unsafeBitCast(dlsym(nil, "fork"), to: (@convention(c) () -> pid_t).self)
 }

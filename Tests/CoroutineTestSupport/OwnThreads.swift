@@ -7,8 +7,8 @@ public import Testing
 /// them. Such a test often blocks: in `getBlocking()`, in `runUntilComplete`, in a semaphore. Two of them block the whole
 /// pool on a machine of two processors, and the `async` code that would let them go on never gets a thread.
 ///
-/// So every suite has this trait (`make lint` looks for it). It gives the test a preferred executor whose threads grow with
-/// the jobs, and lets only a few tests run at the same time.
+/// So every suite has this trait (`make lint` looks for it). It gives the test a preferred executor, which has a
+/// thread for each job that is ready. It lets only a few tests run at the same time.
 public struct OwnThreadsTrait: SuiteTrait, TestTrait, TestScoping {
   public let isRecursive = true
 
@@ -27,11 +27,12 @@ public struct OwnThreadsTrait: SuiteTrait, TestTrait, TestScoping {
 }
 
 extension Trait where Self == OwnThreadsTrait {
-  /// Each test runs on a thread that it may block.
+  /// Runs each test on a thread that it may block.
   public static var ownThreads: Self { OwnThreadsTrait() }
 }
 
-/// How many tests run at the same time. Swift Testing begins all of them at once: each one that blocks would have a thread.
+/// How many tests run at the same time. Swift Testing begins all of them at once, and each that blocks takes a
+/// thread.
 private actor TestSlots {
   static let shared = TestSlots(free: max(4, 2 * ProcessInfo.processInfo.activeProcessorCount))
 
@@ -48,7 +49,7 @@ private actor TestSlots {
     }
   }
 
-  /// The slot goes to the oldest waiter, if there is one.
+  /// Passes the slot to the oldest waiter, if there is one.
   func giveBack() {
     if waiters.isEmpty {
       free += 1
@@ -58,7 +59,7 @@ private actor TestSlots {
   }
 }
 
-/// An executor with a thread for each job that is ready: a job that blocks holds up no other.
+/// An executor with a thread for each job that is ready, so that a job that blocks holds up no other.
 // Unchecked: `jobs` and `idle` are guarded by the condition's lock.
 private final class BlockableThreads: TaskExecutor, @unchecked Sendable {
   static let shared = BlockableThreads()
@@ -82,11 +83,11 @@ private final class BlockableThreads: TaskExecutor, @unchecked Sendable {
     }
   }
 
-  /// Each job in the list has one thread that comes for it: a new one, or one that no longer counts as idle. So a thread
-  /// that finds no job counts as idle, and may end.
+  /// Each job in the list has one thread that comes for it: a new one, or one that no longer counts as idle. So a
+  /// thread that finds no job counts as idle, and may end.
   ///
-  /// It ends soon: Foundation keeps a run loop for each thread that starts a process, and LeakSanitizer takes what Swift
-  /// allocates for a weak reference to it for a leak while the thread lives.
+  /// A thread ends soon. Foundation keeps a run loop for each thread that starts a process, and Swift allocates
+  /// memory for a weak reference to it. LeakSanitizer takes that memory for a leak while the thread lives.
   private func run() {
     while true {
       condition.lock()
