@@ -3,17 +3,17 @@ import CoroutineTestSupport
 import CoroutineTesting
 import Testing
 
-/// How an operation is ended from outside.
+/// What ends an operation from outside.
 enum Interruption: CaseIterable, Sendable {
   case cancel
   case timeout
 }
 
-/// Each operation is cancelled, or times out, at each moment that there is: nothing is lost, nothing is there twice, and all
-/// others go on.
+/// Each operation is cancelled, or times out, at each possible moment. No element is lost or there twice, and all
+/// other coroutines go on.
 @Suite(.ownThreads) struct CancellationPointTests {
-  /// Runs the body by all schedules with two preemptions at most. It is given what launches the operation and whatever ends
-  /// it: the result is whether the operation was done.
+  /// Runs the body by all schedules with at most two preemptions. The body gets a function that launches the
+  /// operation, and one that interrupts it. The first one's result is whether the operation was done.
   private func explore(
     _ interruption: Interruption,
     _ body: @escaping (_ victim: (@escaping @Sendable () throws -> Void) -> Coroutine<Bool, any Error>) throws -> Void
@@ -37,7 +37,7 @@ enum Interruption: CaseIterable, Sendable {
     #expect(report.schedules > 1)
   }
 
-  /// Whether the victim has done it. One that was cancelled before it began has not.
+  /// Whether the victim has done its operation. A victim that was cancelled before it began has not.
   private func wasDone(_ victim: Coroutine<Bool, any Error>) throws -> Bool {
     do { return try victim.get() } catch is CancellationError { return false }
   }
@@ -52,7 +52,7 @@ enum Interruption: CaseIterable, Sendable {
   func aSendIsDoneOrNot(interruption: Interruption, capacity: Int) throws {
     try explore(interruption) { launch in
       let channel = Channel<Int>(capacity: .buffered(capacity))
-      // Where there is a buffer it is full.
+      // A buffer is full.
       if capacity > 0 { try channel.send(0) }
       let victim = launch { try channel.send(1) }
       var received: [Int] = []
@@ -201,7 +201,7 @@ enum Interruption: CaseIterable, Sendable {
         try items.withLock { $0 += 1 }
         added.signal()
       }
-      // Waits for ever if the victim has taken the signal with it.
+      // This waits for ever if the victim has taken the signal with it.
       try other.get()
       try require(items.withLockIfAvailable { $0 } == 0)
     }
@@ -220,7 +220,7 @@ enum Interruption: CaseIterable, Sendable {
       }
       for other in others { try other.get() }
       victim.cancel()
-      // One that comes at the same moment goes on, though the victim does not.
+      // A waiter that arrives at the same moment goes on, though the victim does not.
       try require(try passed.value.isMultiple(of: 2) || !wasDone(victim))
     }
   }

@@ -3,7 +3,7 @@ import CoroutineTestSupport
 import CoroutineTesting
 import Testing
 
-/// Closing against sending against selecting.
+/// Closes against sends against selects.
 @Suite(.ownThreads) struct CloseTests {
   @Test(arguments: [0, 1, 2]) func whatIsSentBeforeAChannelIsClosedIsReceived(capacity: Int) throws {
     let body: () throws -> Void = {
@@ -36,7 +36,7 @@ import Testing
       let isFirst = channel.close()
       try selecting.get()
       guard try closer.get() != isFirst, received.all.sorted() == sent.all.sorted() else { throw Broken(line: #line) }
-      // Of one sender in order.
+      // One sender's elements arrive in order.
       for number in 0..<2 {
         let own = received.all.filter { $0 / 10 == number }
         guard own == own.sorted() else { throw Broken(line: #line) }

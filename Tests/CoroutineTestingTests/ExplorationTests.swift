@@ -10,7 +10,7 @@ import Testing
     #expect(failure.kind == .thrown)
     #expect(failure.error is LostUpdate)
     #expect(failure.isRepeatable)
-    // One preemption is what it takes.
+    // One preemption is enough.
     #expect(failure.schedule.split(separator: " ").count == 1, "\(failure)")
     let again = try #require(throws: ScheduleFailure.self) { try replay(failure.schedule, loseUpdate) }
     #expect(again.schedule == failure.schedule)
@@ -48,7 +48,8 @@ import Testing
     }
   }
 
-  /// Two coroutines of two steps each, beside a body that waits for both: the merges of two sequences.
+  /// Two coroutines of two steps each, beside a body that waits for both. The schedules are the merges of two
+  /// sequences.
   @Test func allSchedulesAreAllMerges() throws {
     let orders = Log<[String]>()
     let report = try explore(exhaustively: .everything) {
@@ -137,7 +138,7 @@ import Testing
     #expect(failure.kind == .leftOver)
     #expect(failure.waiting.count == 1 && failure.waiting[0].contains("\"worker\""))
     #expect(failure.waiting[0].contains("\"jobs\""))
-    // The run, and the one that makes sure that it repeats itself.
+    // The run, and the second one that checks that the run can be repeated.
     #expect(ends.all == ["ended", "ended"])
   }
 
@@ -176,7 +177,7 @@ import Testing
     #expect(ends.all == ["ended", "ended"])
   }
 
-  /// It waits shielded, for ever: the run ends nevertheless.
+  /// The coroutine waits shielded, for ever. The run ends nevertheless.
   @Test func oneThatIgnoresItsCancelIsAbandoned() throws {
     let failure = try #require(throws: ScheduleFailure.self) {
       try explore(seeds: 0..<1, options: ExplorationOptions(shrinks: false)) {
@@ -197,12 +198,12 @@ import Testing
     }
     #expect(failure.schedule.hasPrefix("calm late "))
     #expect(throws: ScheduleFailure.self) { try replay(failure.schedule, timeOut) }
-    // Nothing else takes time.
+    // Nothing else takes time, so the timeout does not pass.
     #expect(throws: Never.self) { try explore(seeds: 0..<100, timeOut) }
   }
 }
 
-/// A timeout that is generous.
+/// A timeout with plenty of time.
 private func timeOut() throws {
   let channel = Channel<Int>()
   let sender = Coroutine { try channel.send(1) }

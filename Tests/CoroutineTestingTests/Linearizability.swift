@@ -1,12 +1,12 @@
-/// What a concurrent object would do if its operations came one after another.
+/// What a concurrent object does if its operations happen one after another.
 protocol SequentialSpecification: Hashable, SendableMetatype {
   associatedtype Operation: Hashable & Sendable
   associatedtype Outcome: Hashable & Sendable
 
-  /// Whether the operation, if it came now, could end so; then it has.
+  /// Applies the operation, if it could end this way now. Returns whether it could.
   mutating func apply(_ operation: Operation, _ outcome: Outcome) -> Bool
 
-  /// It has happened, though nobody was told.
+  /// Applies an operation whose outcome is not known.
   mutating func applyUnseen(_ operation: Operation)
 }
 
@@ -32,7 +32,7 @@ final class History<Specification: SequentialSpecification>: @unchecked Sendable
     return now
   }
 
-  /// Notes an operation around what does it; `nil`: it was given up, and may still happen, or not.
+  /// Records an operation. `body` performs it. `nil` means that it was given up, and may still happen or not.
   func note(_ operation: Specification.Operation, _ body: () -> Specification.Outcome?) {
     let index = entries.count
     entries.append(Entry(operation: operation, begin: tick()))
@@ -46,8 +46,9 @@ final class History<Specification: SequentialSpecification>: @unchecked Sendable
     let state: Specification
   }
 
-  /// Whether there is an order of the operations, one that keeps those apart of which one ended before the other began, in
-  /// which each could end as it did. After Wing and Gong: each first one in turn, with what was tried remembered.
+  /// Whether some order of the operations explains all outcomes. In it, an operation that ended before another one
+  /// began comes before that. After Wing and Gong: tries each operation that may come first, and remembers what was
+  /// tried.
   func isLinearizable(from specification: Specification) -> Bool {
     var tried: Set<Point> = []
     func search(_ rest: Set<Int>, _ state: Specification) -> Bool {
@@ -80,7 +81,7 @@ final class History<Specification: SequentialSpecification>: @unchecked Sendable
   }
 }
 
-/// Numbers for programs of operations: the same for the same seed.
+/// Random numbers for programs of operations: the same for the same seed.
 struct ProgramRandom {
   private var state: UInt64
 

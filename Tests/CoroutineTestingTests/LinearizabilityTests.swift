@@ -3,13 +3,14 @@ import CoroutineTestSupport
 import CoroutineTesting
 import Testing
 
-/// Random programs of operations, each by many schedules: whatever they do, an order of the operations explains it.
+/// Random programs of operations, each run by many schedules. Some order of the operations must explain what they
+/// return.
 @Suite(.ownThreads) struct LinearizabilityTests {
   private static let programs = 0..<10
   private static let schedules = 0..<60
 
-  /// Runs a list of operations in each of some coroutines, of which one may be cancelled. Those that wait for ever are
-  /// cancelled in the end.
+  /// Runs a list of operations in each of several coroutines, of which one may be cancelled. Coroutines that would
+  /// wait for ever are cancelled in the end.
   private func run<Specification: SequentialSpecification>(
     _ seed: Int, of specification: Specification, operations: Int = 3,
     _ makeOperation: @escaping @Sendable (inout ProgramRandom) -> Specification.Operation,
@@ -30,7 +31,7 @@ import Testing
         }
       }
       if random.below(2) == 0 { workers[random.below(3)].cancel() }
-      // When nobody can go on any more.
+      // When no coroutine can go on any more.
       try Coroutine.sleep(for: .seconds(1))
       for worker in workers { worker.cancel() }
       for worker in workers { try? worker.join() }
@@ -189,7 +190,7 @@ private struct Add: Sendable {
 }
 
 extension Channel<Int> {
-  /// An operation, as its model knows it.
+  /// Performs an operation of the model.
   fileprivate func perform(_ operation: QueueModel.Operation) -> QueueModel.Outcome {
     switch operation {
     case .send(let value):
@@ -213,7 +214,7 @@ extension Channel<Int> {
     }
   }
 
-  /// What is left in it, and that there is no more.
+  /// Receives what is left in it, and then finds it empty.
   fileprivate func drain() -> [(QueueModel.Operation, QueueModel.Outcome)] {
     var operations: [(QueueModel.Operation, QueueModel.Outcome)] = []
     while true {

@@ -1,6 +1,6 @@
 // Sequential specifications of the runtime's primitives. A cancelled operation has no effect.
 
-/// A channel. One without a buffer holds an element for as long as its two sides take to pass it on.
+/// A channel. Without a buffer it holds an element for as long as its sender and its receiver take to pass it on.
 struct QueueModel: SequentialSpecification {
   enum Operation: Hashable, Sendable {
     case send(Int)
@@ -45,7 +45,7 @@ struct QueueModel: SequentialSpecification {
   }
 }
 
-/// Two channels, and the selects on both.
+/// Two channels, and selects on both.
 struct TwoQueuesModel: SequentialSpecification {
   enum Operation: Hashable, Sendable {
     case first(QueueModel.Operation)
@@ -107,7 +107,7 @@ struct PromiseModel: SequentialSpecification {
   }
 }
 
-/// A number to which others are added: the operation is how much, the outcome what it was before.
+/// A number that can only be added to. The operation is the amount, the outcome is the number before it.
 struct CounterModel: SequentialSpecification {
   private var total = 0
 
@@ -138,7 +138,7 @@ struct SemaphoreModel: SequentialSpecification {
       guard permits > 0 else { return false }
       permits -= 1
     case .acquire: break
-    // Permits may be kept for those who wait.
+    // The permits may be kept for waiters.
     case .tryAcquire: break
     }
     return true

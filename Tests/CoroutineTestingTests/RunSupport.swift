@@ -1,6 +1,6 @@
 struct LostUpdate: Error {}
 
-/// What coroutines of one thread share without a lock.
+/// A value that coroutines of one thread share without a lock.
 // Unchecked: a run has one thread.
 final class Counter<Value>: @unchecked Sendable {
   var value: Value
@@ -8,7 +8,7 @@ final class Counter<Value>: @unchecked Sendable {
   init(_ value: Value) { self.value = value }
 }
 
-/// What was noted, in order.
+/// What was recorded, in order.
 // Unchecked: a run has one thread.
 final class Log<Element>: @unchecked Sendable {
   private(set) var all: [Element] = []

@@ -3,7 +3,8 @@ import CoroutineTestSupport
 import CoroutineTesting
 import Testing
 
-/// The test tool finds each of these defects, repeats what it has found, and finds nothing where the defect is mended.
+/// The explorer finds each of these defects, and can repeat what it found. It finds nothing once the defect is
+/// corrected.
 @Suite(.ownThreads) struct SeededDefectTests {
   private func expectFound(
     _ kinds: Set<ScheduleFailure.Kind>, options: ExplorationOptions = ExplorationOptions(),
@@ -70,7 +71,7 @@ import Testing
     try expectFound([.endless], options: options) { isSound in
       let (first, second) = (Counter(1), Counter(1))
       var select = ToySelect(isSound: isSound)
-      // Whoever is served comes again at once.
+      // A queue that was served is full again at once.
       while let served = select.take(first, second), served == 0 {
         let again = Coroutine { first.value += 1 }
         try again.get()
@@ -162,7 +163,7 @@ import Testing
     }
   }
 
-  /// Only where the time may pass at any moment.
+  /// Found only if the time may pass at any moment.
   @Test func aTimeoutThatComesBeforeTheLock() throws {
     try expectFound([.thrown], options: ExplorationOptions(time: .anytime)) { isSound in
       let (mutex, isDone) = (CoroutineMutex(0), Counter(false))

@@ -1,12 +1,12 @@
 import Coroutine
 import CoroutineTesting
 
-// Small primitives with the classic defects, each with a switch that mends it. Where they would be preempted between two
-// accesses to memory on several threads there is a `schedulingPoint()`.
+// Small primitives with the classic defects, each with a switch that corrects it. They have a `schedulingPoint()`
+// where several threads would be preempted between two accesses to memory.
 //
-// Unchecked, all of them: a run has one thread.
+// All are `@unchecked Sendable`: a run has one thread.
 
-/// A queue of those who wait for something.
+/// A queue of waiters.
 final class ToyWaiters<Value: Sendable>: @unchecked Sendable {
   var all: [Resumption<Value>] = []
 
@@ -15,7 +15,7 @@ final class ToyWaiters<Value: Sendable>: @unchecked Sendable {
   func popFirst() -> Resumption<Value>? { all.isEmpty ? nil : all.removeFirst() }
 }
 
-/// Lost wake-up: who waits has looked, and is not in the queue yet.
+/// Lost wake-up: the waiter has looked, and is not in the queue yet.
 final class ToyEvent: @unchecked Sendable {
   private let isSound: Bool
   private var isSet = false
@@ -35,7 +35,7 @@ final class ToyEvent: @unchecked Sendable {
   }
 }
 
-/// Early publish: it says that there is a value before that is there.
+/// Early publish: the cell says that it is full before the value is there.
 final class ToyCell: @unchecked Sendable {
   private let isSound: Bool
   private var isFull = false
@@ -50,18 +50,18 @@ final class ToyCell: @unchecked Sendable {
     self.value = value
   }
 
-  /// Whether there is one; then which.
+  /// Whether the cell is full, and its value.
   func look() -> (isFull: Bool, value: Int?) { isFull ? (true, value) : (false, nil) }
 }
 
-/// Double resume: two wakers find the same one in the queue.
+/// Double resume: two wakers find the same waiter in the queue.
 final class ToyGate: @unchecked Sendable {
   private let isSound: Bool
   let waiters = ToyWaiters<Void>()
 
   init(isSound: Bool) { self.isSound = isSound }
 
-  /// Lets one go on. Whether it did, if there was one.
+  /// Wakes one waiter. False if the waiter was already awake.
   func signal() -> Bool {
     guard let first = waiters.all.first else { return true }
     if !isSound { schedulingPoint() }
@@ -70,7 +70,7 @@ final class ToyGate: @unchecked Sendable {
   }
 }
 
-/// Dropped value: who is cancelled at the moment in which it is given one takes it along.
+/// Dropped value: a receiver that is cancelled at the moment of a send takes the value with it.
 final class ToyMailbox: @unchecked Sendable {
   private let isSound: Bool
   private(set) var values: [Int] = []
@@ -88,7 +88,7 @@ final class ToyMailbox: @unchecked Sendable {
   }
 }
 
-/// Unfair select: the first of two queues that are not empty, always.
+/// Unfair select: it always takes from the first queue that is not empty.
 struct ToySelect {
   let isSound: Bool
   private var turn = 0
@@ -106,7 +106,7 @@ struct ToySelect {
   }
 }
 
-/// Barging: who is woken takes the lock for its own, which another has taken meanwhile.
+/// Barging: a waiter that is woken believes that it owns the lock, which another coroutine has taken meanwhile.
 final class ToyLock: @unchecked Sendable {
   private let isSound: Bool
   private var isHeld = false
@@ -129,7 +129,7 @@ final class ToyLock: @unchecked Sendable {
   }
 }
 
-/// A close that wakes one, where several wait.
+/// A close that wakes one waiter, though there are several.
 final class ToyClosable: @unchecked Sendable {
   private let isSound: Bool
   private var isClosed = false
@@ -148,11 +148,12 @@ final class ToyClosable: @unchecked Sendable {
   }
 }
 
-/// A stack without a lock whose nodes are used again: a node that is there again is taken for one that never went (ABA).
+/// A lock-free stack that reuses its nodes. A node that was popped and pushed again looks as if it had never left
+/// (ABA).
 final class ToyStack: @unchecked Sendable {
   private let isSound: Bool
   private var head = (node: 0, version: 0)
-  /// The next one of each; 0 is the end.
+  /// The next node of each; 0 is the end.
   private var next: [Int]
 
   init(_ nodes: Int, isSound: Bool) {
@@ -183,7 +184,7 @@ final class ToyStack: @unchecked Sendable {
   }
 }
 
-/// A timeout whose timer outlives what it is for, and cancels what comes next.
+/// A timeout whose timer outlives its body, and cancels whatever the coroutine does next.
 struct ToyTimeout {
   let isSound: Bool
 

@@ -146,7 +146,7 @@ import Testing
     #expect(Set(orders.all).count > 5)
   }
 
-  /// What is written arrives, though there is a timeout; and nobody waits in real time for one that comes.
+  /// What is written arrives in spite of a timeout. A read that times out takes no real time.
   @Test func deadlinesOfDescriptorsGoByIt() throws {
     try runTest {
       let (reader, writer) = try makePipe()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Coroutine
 
-/// Actors that ask each other in a circle get an error instead of waiting for ever, and others do not.
+/// Actors that ask each other in a cycle get an error instead of waiting for ever. Other actors do not.
 @Suite(.ownThreads) struct ActorCycleTests {
   private enum Message: Sendable {
     case ask(Reply<String>)
@@ -15,7 +15,7 @@ import Testing
     subscript(index: Int) -> MessageActor<Message> { actors.withLock { $0[index] } }
   }
 
-  /// Each of them asks the next one, and answers with what it gets.
+  /// Each actor asks the next one, and answers with what it gets.
   private func circle(_ count: Int, on scheduler: some Scheduler) -> Links {
     let links = Links()
     let actors = (0..<count).map { index in
@@ -42,28 +42,28 @@ import Testing
     for scheduler: any Scheduler in [ThreadPool(threads: 2), DispatchQueue(label: "serial")] as [any Scheduler] {
       let links = circle(count, on: scheduler)
       let answer = try await links[0].ask { .ask($0) }
-      // The last one would have closed it.
+      // The last ask would have closed the cycle.
       let names = ([count - 1] + Array(0..<count)).map { "actor \"\($0)\"" }
       let expected = (0..<count - 1).map { "\($0)<" }.joined() + names.joined(separator: ",")
       #expect(answer == expected)
-      // Nothing of it is left: the next question is no other.
+      // Nothing of it is left: the next ask ends the same way.
       #expect(try await links[0].ask { .ask($0) } == answer)
       stop(links)
     }
   }
 
-  /// The same by the promise of a `send`: for oneself, and with one link of each kind.
+  /// The same by the promise of a `send`: an actor that asks itself, and a cycle with one link of each kind.
   @Test(arguments: [1, 2]) func aCircleThroughPromisesIsReportedToo(_ count: Int) async throws {
     let log = Log()
     let links = Links()
-    // Serial: the second one has its turn when the first one waits.
+    // Serial: the second one runs when the first one waits.
     let queue = DispatchQueue(label: "serial")
     let actors = (0..<count).map { index in
       MessageActor<Message>(on: queue, name: "\(index)") { mailbox in
         for case .ask(let reply) in mailbox {
           let next = links[(index + 1) % count]
           let promise: Promise<String> = next.send { .ask($0) }
-          // Or its end without an answer would be reported.
+          // Otherwise its end without an answer would be reported.
           defer { promise.cancel() }
           do {
             log.add("\(index) goes on")
@@ -72,7 +72,7 @@ import Testing
             log.add("\(index): \((error as? AskCycle)?.actors.joined(separator: ",") ?? "\(error)")")
             reply.complete("?")
           }
-          // What it was sent meanwhile would begin again.
+          // A message that it was sent meanwhile would begin the cycle again.
           if index == 0 { mailbox.actor.cancel() }
         }
       }
@@ -95,12 +95,12 @@ import Testing
     case then, values, valuesOfSeveral, results, resultsOfSeveral
   }
 
-  /// The same where the promise is one of several, or what was made of it. The others of the circle ask.
+  /// The same where the actor waits for several promises, or for one made from the promise. The other actors ask.
   @Test(arguments: Wait.allCases, [1, 3]) func aCircleThroughWhatIsMadeOfPromisesIsReportedToo(
     _ wait: Wait, _ count: Int
   ) async throws {
     let links = Links()
-    // Serial: the next one has its turn when the first one waits.
+    // Serial: the next one runs when the first one waits.
     let queue = DispatchQueue(label: "serial")
     let idle = MessageActor<Message>(on: queue, name: "idle") { mailbox in
       for case .ask(let reply) in mailbox { reply.complete("idle") }
@@ -131,7 +131,7 @@ import Testing
           } catch {
             reply.complete(Result<String, any Error>.failure(error).names)
           }
-          // What it was sent meanwhile would begin again.
+          // A message that it was sent meanwhile would begin the cycle again.
           mailbox.actor.cancel()
         }
       }
@@ -141,7 +141,7 @@ import Testing
     switch (wait, count) {
     case (.results, 1), (.resultsOfSeveral, 1): #expect(answer == "idle actor \"0\",actor \"0\"")
     case (_, 1): #expect(answer == "actor \"0\",actor \"0\"")
-    // The last of them closes the circle, and the first one gets its error as an answer.
+    // The last actor closes the cycle, and the first one gets that actor's error as an answer.
     case (.results, _), (.resultsOfSeveral, _):
       #expect(answer == "idle actor \"2\",actor \"0\",actor \"1\",actor \"2\"")
     default: #expect(answer == "actor \"2\",actor \"0\",actor \"1\",actor \"2\"")
@@ -152,7 +152,7 @@ import Testing
     links.actors.withLock { $0 = [] }
   }
 
-  /// One waits for two others, of which the second has to wait for the first: nobody waits in a circle.
+  /// One actor waits for two others, of which the second waits for the first: that is no cycle.
   @Test func whoWaitsForSeveralIsNoCircleByItself() async throws {
     let links = Links()
     let pool = ThreadPool(threads: 2)
@@ -189,7 +189,7 @@ import Testing
         switch message {
         case .begin(let reply):
           let promises = asked.withLock { $0 }
-          // The second one's answer will come from elsewhere, while this one waits for it.
+          // The second answer comes from another coroutine, while this one waits for it.
           Coroutine(on: queue) { for reply in kept.withLock({ $0 }) { reply.complete(2) } }
           reply.complete(try promises.map { try $0.get() })
         case .answer(let reply): reply.complete(1)
@@ -239,7 +239,7 @@ import Testing
         for message in mailbox {
           switch message {
           case .ask(let reply):
-            // Somebody else will answer.
+            // Another coroutine will answer.
             let gate = Coroutine { reply.complete(1) }
             kept = reply
             _ = gate
@@ -279,7 +279,7 @@ import Testing
           case .detail(let reply): reply.complete(10)
           case .ask(let reply):
             let reply = saysSo ? reply.handedOn() : reply
-            // It has its turn when this one waits.
+            // It runs when this one waits.
             Coroutine(on: queue) { reply.complete(1) }
             do {
               log.add("\(try links.withLock { $0[0] }.ask { .detail($0) })")
@@ -292,7 +292,7 @@ import Testing
     }
     links.withLock { $0 = actors }
     #expect(try await actors[0].ask { .begin($0) } == 1)
-    // Behind what the other one still has to do.
+    // Comes after what the other actor still has to do.
     _ = try await actors[1].ask { .detail($0) }
     #expect(log.all == [saysSo ? "10" : "3"])
     for actor in actors { actor.cancel() }
@@ -324,7 +324,7 @@ import Testing
       links.withLock { $0 = actors }
       for round in 1...100 {
         #expect(try await actors[0].ask { .begin($0) } == 1)
-        // It has asked back by then: the next `begin` first, and the two would really wait for each other.
+        // It has asked back by then. If the next `begin` came first, the two would really wait for each other.
         #expect(try await actors[1].ask { .count($0) } == round)
       }
       for actor in actors { actor.cancel() }
@@ -335,7 +335,7 @@ import Testing
 }
 
 extension Result where Success == String, Failure == any Error {
-  /// Of those who asked each other in a circle.
+  /// The names of the actors in the cycle.
   fileprivate var names: String {
     switch self {
     case .success(let text): text

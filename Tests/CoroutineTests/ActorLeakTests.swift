@@ -63,7 +63,7 @@ import Testing
             if round.isMultiple(of: 2) { answer.cancel() }
             _ = try? actor.ask(timeout: .zero) { .ask(Counted(live), $0) }
             if round.isMultiple(of: 3) { Coroutine.yield() }
-            // Some are left in the mailbox, some of the actors not begun.
+            // Some messages are left in the mailbox, and some of the actors have not begun.
             actor.cancel()
             _ = try? actor.tell(.keep(Counted(live)))
             if round.isMultiple(of: 5) { try? actor.join() }
@@ -104,7 +104,7 @@ import Testing
       _ = consume actor
       try await end.get()
     }
-    // What the body captured is released before those who watch are told.
+    // What the body captured is released before the watchers are told.
     #expect(live.now == 0)
   }
 

@@ -45,7 +45,7 @@ import Testing
         } catch let error as MailboxFull {
           #expect(error == MailboxFull(actor: "full"))
         }
-        // It would not have room in time either.
+        // The mailbox would not have room in time either.
         do { try this.tell(nil, timeout: .seconds(3600)) } catch is MailboxFull { sent += 100 }
         reply.complete(sent)
       }
@@ -121,7 +121,7 @@ import Testing
         "handled 1", "told 6: timed out", "sent 4: \(MailboxFull(actor: "slow"))", "2 wait", "told 3: cancelled",
         "1 waits", "told 5: \(stopped)", "told 7: \(stopped)",
       ])
-    // The others' senders know: only this one was accepted.
+    // The other senders know. Only this message was accepted.
     #expect(dead.all == ["actor \"slow\": a message was left in the mailbox when the actor ended (2)"])
   }
 
@@ -132,7 +132,7 @@ import Testing
     try await DeadLetterOffice.observe("slow for all") {
       dead.add("\($0.message ?? 0)")
     } during: { () async throws -> Void in
-      // Of its own: the other tests may keep the shared one busy.
+      // A pool of its own: other tests may keep the shared one busy.
       let pool = ThreadPool(threads: 1)
       let actor = MessageActor<Int>(on: pool, name: "slow for all", mailbox: .bounded(1)) { mailbox in
         for message in mailbox {
@@ -147,7 +147,7 @@ import Testing
       await #expect(throws: TimeoutError.self) { try await actor.tell(3, timeout: .zero) }
       let late = PlainThread { outcome { try actor.tellBlocking(4, timeout: .zero) } }
       #expect(late.join() == "timed out")
-      // One after the other, each when the one before it waits.
+      // One after the other: each begins when the one before it waits.
       func wait(for senders: Int) async { while actor.waitingSenders != senders { await Task.yield() } }
       let cancelled = Task { try await actor.tell(5) }
       await wait(for: 1)
@@ -261,12 +261,12 @@ import Testing
   }
 
   @Test func nothingIsHandedToACancelledActorThatStillWaits() async throws {
-    // Of its own: the other tests may keep the shared one busy.
+    // A pool of its own: other tests may keep the shared one busy.
     let pool = ThreadPool(threads: 2)
     let actor = MessageActor<Int>(on: pool, name: "waiting") { mailbox in for _ in mailbox {} }
     let storage = actor.storage
     while !storage.isIdle { await Task.yield() }
-    // Whoever requests first is to end the actor's wait. He does not get to it.
+    // The first requester would end the actor's wait, but does not get to it.
     let (first, error) = storage.coroutine.cancellationLock.withLock {
       let first = Coroutine(on: pool) { storage.request(.restart) }
       while storage.lock.withLock({ storage.life.request == nil }) { sched_yield() }
@@ -279,7 +279,7 @@ import Testing
 
   // MARK: The state machine
 
-  /// Takes the message out.
+  /// Takes the message out, and returns its number.
   private static func number(_ letter: inout Letter<Int>?) -> Int {
     guard let taken = letter.take() else { fatalError("no letter") }
     return taken.message
@@ -293,7 +293,7 @@ import Testing
         var nodes: [UnsafeMutablePointer<MailboxNode<Int>>] = []
         var senders: [ModelWaiter] = []
         defer {
-          // The nodes do not keep them alive.
+          // The nodes do not keep the senders alive.
           withExtendedLifetime(senders) {}
           for node in nodes { node.deinitialize(count: 1).deallocate() }
         }
@@ -361,6 +361,6 @@ import Testing
 }
 
 extension MessageActor {
-  /// How many senders wait for room.
+  /// The number of senders that wait for room.
   fileprivate var waitingSenders: Int { storage.lock.withLock { storage.machine.senders.count } }
 }

@@ -2,7 +2,7 @@ import Coroutine
 import CoroutineTestSupport
 import Testing
 
-/// What the compiler does not let anybody do by chance.
+/// Carries what the compiler would not let another coroutine have.
 private struct Stolen: @unchecked Sendable {
   let mailbox: Mailbox<Int>
 }

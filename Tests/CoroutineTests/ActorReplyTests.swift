@@ -4,7 +4,7 @@ import Testing
 
 @testable import Coroutine
 
-/// The way back to an asker: who may answer, when, and what becomes of an asker whom nobody answers.
+/// How an answer gets back to an asker: which code may answer, when, and what an asker gets without an answer.
 @Suite(.ownThreads) struct ActorReplyTests {
   private struct Failure: Error, Equatable {}
 
@@ -26,7 +26,8 @@ import Testing
     #expect(log.all == ["true", "true false false false", "true", "true false false false"])
   }
 
-  /// It was handed the asker's thread, which would be missing to the asker: who is the one that ends the actor's wait.
+  /// The actor was handed the asker's thread, and waits pinned to it. The asker, which ends that wait, needs another
+  /// thread.
   @Test(arguments: [1, 2]) func anAskerGoesOnWhileTheActorWaitsPinned(threads: Int) async throws {
     let pool = ThreadPool(threads: threads)
     let gate = Channel<Void>()
@@ -37,7 +38,7 @@ import Testing
       }
     }
     let asker = Coroutine(on: pool) {
-      // The second time the actor is sure to wait for it.
+      // The second time the actor is sure to wait for a message.
       for _ in 1...2 {
         #expect(try actor.ask { $0 } == 1)
         try gate.send(())
@@ -47,7 +48,7 @@ import Testing
     try await asker.get()
   }
 
-  /// The same for one who is cancelled before there is an answer.
+  /// The same for an asker that is cancelled before there is an answer.
   @Test(arguments: [1, 2]) func aCancelledAskerGoesOnWhileTheActorWaitsPinned(threads: Int) async throws {
     let pool = ThreadPool(threads: threads)
     let (gate, began) = (Channel<Void>(), Promise<Void>.makePromise())
@@ -115,7 +116,7 @@ import Testing
     #expect(try await asker.get() == "\(ReplyDropped())")
     let promise = actor.send { $0 } as Promise<Int>
     await #expect(throws: ReplyDropped()) { try await promise.get() }
-    // Also by the closure that should have put it into a message.
+    // Likewise if the closure that makes the message drops the reply.
     let other = MessageActor<Int>(on: .pool) { mailbox in for _ in mailbox {} }
     await #expect(throws: ReplyDropped()) { () async throws -> Int in try await other.ask { _ in 1 } }
   }
@@ -168,7 +169,7 @@ import Testing
       }
     }
     let outcome = try await Coroutine(on: pool) {
-      // Once it waits for a message, a thread can be handed off to it.
+      // Once the actor waits for a message, a thread can be handed off to it.
       while !actor.storage.isIdle { Coroutine.yield() }
       let outcome = failure { _ = try actor.ask(timeout: .milliseconds(1)) { $0 } }
       hasGoneOn.signal()
@@ -195,7 +196,7 @@ import Testing
       try? asker.get()
       try gate.send(())
       Coroutine.yield()
-      // Cancelled before: not even sent.
+      // Cancelled before the ask: the message is not even sent.
       let late = Coroutine {
         try? withCancellationShield { try gate.receive() }
         log.add(failure { _ = try actor.ask { $0 } })
@@ -242,7 +243,7 @@ import Testing
   // MARK: Handing a thread off
 
   @Test func anAskerGetsItsThreadBackBeforeTheNextMessage() async throws {
-    // The asker's answer is there after the first message; others keep the mailbox filled for ever.
+    // The asker's answer is there after the first message. Other senders keep the mailbox filled for ever.
     let pool = ThreadPool(threads: 2)
     enum Message: Sendable {
       case again
@@ -262,7 +263,7 @@ import Testing
       }
     }
     let asker = Coroutine(on: pool) { () -> Int in
-      // At once, from here: until a task has its turn, the actor would keep a processor busy.
+      // At once, from here: until a task gets to run, the actor would keep a processor busy.
       defer { actor.cancel() }
       var last = 0
       for _ in 0..<500 { last = try actor.ask { .ask($0) } }
@@ -283,7 +284,7 @@ import Testing
         }
       }
       Coroutine.yield()
-      // It waits for a message now; but somebody else became ready before the question.
+      // The actor waits for a message now, but this coroutine became ready before the ask.
       Coroutine { log.add("launched before") }
       _ = try actor.ask { $0 }
       log.add("answered")
@@ -297,7 +298,7 @@ import Testing
 
   @Test func whoeverMustNotSuspendHandsNothingOff() async throws {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
-      // One thread: with another one the answer may be there before anybody has to wait for it.
+      // One thread: with a second one the answer might be there before the asker has to wait.
       let pool = ThreadPool(threads: 1)
       let actor = MessageActor<Reply<Int>>(on: pool) { mailbox in for reply in mailbox { reply.complete(1) } }
       try await Coroutine(on: pool) {
@@ -314,11 +315,11 @@ import Testing
       MessageActor<Question>(on: pool) { mailbox in for reply in mailbox { reply.complete(1) } }
     }
     let stop = Guarded(false)
-    // As many as there are threads: none is left for those who come later.
+    // As many as there are threads, so that none is left for later coroutines.
     let askers = actors.map { actor in
       Coroutine(on: pool) { while !stop.withLock({ $0 }) { _ = try actor.ask { $0 } } }
     }
-    // From a thread of their own: until a task has its turn, both would keep a processor busy.
+    // From a thread of their own: until a task gets to run, both askers would keep a processor busy.
     let others = Coroutine(on: ThreadPool(threads: 1)) {
       defer { stop.withLock { $0 = true } }
       return try (0..<10).map { number in try Coroutine(on: pool) { number }.get() }
@@ -328,7 +329,7 @@ import Testing
   }
 
   @Test func aReplyOfALaterAskIsNoOthers() async throws {
-    // The object of the first ask would be used again, but somebody still has its reply.
+    // The object of the first ask would be used again, but its reply is still held.
     let pool = ThreadPool(threads: 2)
     let kept = Guarded<[Question]>([])
     let actor = MessageActor<Question>(on: pool) { mailbox in
@@ -407,7 +408,7 @@ import Testing
       return (answers, used.map { $0.end != nil })
     }.get()
     #expect(answers == [0, 11, 22])
-    // The outer one's is used again, the inner one's is let go of each time.
+    // The outer ask's object is used again. The inner ask's is released each time.
     #expect(kept == [true, false, true, false, true, false])
   }
 
@@ -434,7 +435,7 @@ import Testing
   // MARK: Every order
 
   @Test func anAnswerHasOneOutcome() {
-    // 0: wait (once), 1: settle, 2: the wait ends otherwise, and is given up, 3: given up without a wait
+    // 0: wait (once), 1: settle, 2: the wait ends for another reason and is given up, 3: given up without a wait
     everySequence(of: 4, length: 6) { events in
       let reply = ReplyStorage<Int>()
       let model = ModelWaiter()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Coroutine
 
-/// What becomes of actors that fail: of their messages, their state, their siblings, their parents and children.
+/// What happens when an actor fails: to its messages, its state, its siblings, its parent and its children.
 @Suite(.ownThreads) struct ActorSupervisionTests {
   private struct Failure: Error, Equatable {}
   private struct Worse: Error, Equatable {}
@@ -87,7 +87,7 @@ import Testing
       try await begun.receive()
       for _ in 0..<2 {
         await #expect(throws: Failure.self) { try await actor.send(.fail).get() }
-        // The sibling, too, begins again, with a new state.
+        // The sibling begins again, too, with a new state.
         try await begun.receive()
       }
       await #expect(throws: Failure.self) { try await actor.send(.fail).get() }
@@ -117,7 +117,7 @@ import Testing
           do {
             try mailbox.handleEach { _ in throw Failure() }
           } catch {
-            // Its restart is decided. Before its body ends the sibling, which begins again with it, fails too.
+            // Its restart is decided. The sibling, which restarts with it, also fails before this body ends.
             withCancellationShield {
               _ = try? begun.receive()
               _ = try? sibling.tell(.fail)
@@ -182,7 +182,7 @@ import Testing
       let supervisor = Supervisor(policy)
       let actor: MessageActor<Int> = supervisor.launch(on: .pool, name: "hapless \(name)") { _ in throw Failure() }
       #expect(try await reported.receive() == "\(Failure())")
-      // Nor is it by whoever waits for the end, which is after the report.
+      // Nor by code that waits for the end, which comes after the report.
       await #expect(throws: Failure.self) { try await actor.join() }
       if case .received = reported.tryReceive() { Issue.record("reported twice") }
     }
@@ -321,7 +321,8 @@ import Testing
     }
   }
 
-  /// Its time is the timers', which nobody moves: the test waits until a window has passed, however long that takes.
+  /// It uses the real time, which no test can move. The test waits until a window has passed, however long that
+  /// takes.
   @Test func failuresInDifferentWindowsAreNotTooMany() async throws {
     let window = Duration.milliseconds(1)
     let (patient, strict) = (
@@ -331,7 +332,7 @@ import Testing
     } during: { () async throws -> Void in
       func fail(_ actor: MessageActor<Message>) async throws {
         try await actor.tell(.fail)
-        // Answered by the body that was started again: the failure was judged before.
+        // The restarted body answers: the supervisor has judged the failure before.
         #expect(try await actor.ask { .get($0) } == 0)
         let seen = TimerService.shared.now
         while TimerService.shared.now < seen + window.nanosecondsRoundedUp { await Task.yield() }
@@ -340,7 +341,7 @@ import Testing
       for _ in 0..<10 { try await fail(surviving) }
       #expect(surviving.end == nil)
       await patient.stop()
-      // As slowly, in one window.
+      // Just as slowly, in one window.
       let ending = strict.launch(name: "windowed", loop(Log()))
       try await fail(ending)
       try await ending.tell(.fail)
@@ -372,7 +373,7 @@ import Testing
   }
 
   @Test func noWindowEverHasMoreRestartsThanTheLimit() {
-    // 0, 1, 2: a failure to be restarted after, so much later than the last event; 3: one that is not
+    // 0, 1, 2: a failure to restart after, this much later than the last event; 3: a failure without a restart
     let steps: [UInt64] = [0, 40, 100]
     for limit in 0...2 {
       everySequence(of: 4, length: 6) { events in
@@ -388,7 +389,7 @@ import Testing
           let isAllowed = restarts.count { now - $0 < 100 } < limit
           #expect(machine.failed(.restart, at: now).directive == (isAllowed ? .restart : .escalate))
           if isAllowed { restarts.append(now) }
-          // Those that count no more go when they are half of the list.
+          // Expired failures are removed when they are half of the list.
           #expect(machine.restarts.count <= 2 * limit)
         }
       }
@@ -446,11 +447,11 @@ import Testing
       let parent = MessageActor<Event>(on: .pool, name: name) { mailbox in
         let begun = Channel<Void>(capacity: .unbounded)
         let myself = mailbox.actor
-        // One asks before the parent has ended its body, one after that.
+        // One child asks before the parent's body has ended, and one after that.
         for isEarly in [true, false] {
           let child = mailbox.launch { (inbox: Mailbox<Int>) in
             if isEarly {
-              // Behind the message that ends the parent.
+              // Sent after the message that ends the parent.
               try isTold.get()
             } else {
               _ = begun.trySend(())
@@ -491,7 +492,7 @@ import Testing
         log.add("outer is interrupted: \(Coroutine.isCancelled)")
       }
       try await begun.receive().tell(.fail)
-      // Run again: with a child of its own.
+      // The second run, with a child of its own.
       let second = try await begun.receive()
       #expect(try await second.ask { .get($0) } == 0)
       try await second.tell(.fail)
@@ -564,7 +565,7 @@ import Testing
           return runs
         }
         mailbox.watch(worker) { _ in .ended(run: run) }
-        // A child's end, which the end of the body brings about, is no message for the next run.
+        // A child whose end the end of the body causes is no message for the next run.
         let child = mailbox.launch(name: "child") { (inbox: Mailbox<Int>) in for _ in inbox {} }
         mailbox.watch(child) { _ in .ended(run: -run) }
         var ends: [Int] = []

@@ -4,12 +4,12 @@ import Testing
 @testable import Coroutine
 
 extension ActorCore {
-  /// Whether it waits for a message.
+  /// Whether the actor waits for a message.
   var isIdle: Bool { coroutine.parking.word.load(ordering: .relaxed) == Parking.parkedIdle }
 }
 
-/// The dead letters of an actor with a name of its own, for tests that run side by side: there is one handler in the
-/// process, so they share it.
+/// The dead letters of one actor, by its name, for tests that run side by side. The process has one handler, which
+/// they share.
 enum DeadLetterOffice {
   private static let listeners = Guarded<[String: @Sendable (DeadLetter) -> Void]>([:])
 

@@ -5,7 +5,7 @@ import Dispatch
 import Foundation
 import Testing
 
-/// What coobjc's actors do, and what ours do better.
+/// What coobjc's actors do, and what these do better.
 @Suite(.ownThreads) struct ActorTests {
   private enum Counting: Sendable {
     case increment, decrement
@@ -80,7 +80,7 @@ import Testing
     #expect(answer == 5)
   }
 
-  /// coobjc's "error example": what the body waits for fails, and whoever sent the message gets the error.
+  /// coobjc's "error example": what the body waits for fails, and the message's sender gets the error.
   @Test func anErrorInTheBodyReachesTheSender() async throws {
     let actor = MessageActor<Reply<Int>>(on: .pool, name: "failing") { mailbox in
       for reply in mailbox {
@@ -119,8 +119,8 @@ import Testing
     case fail
   }
 
-  /// Where its body is, and its child's, which is said to be on the same scheduler, when it begins, at a message, after it
-  /// has waited, and when it runs again.
+  /// Checks where the body runs: when it begins, at a message, after a wait, and in a second run. Also where a child
+  /// of the same scheduler runs.
   private func expectEverything<Place: Scheduler>(
     on scheduler: Place, _ isThere: @escaping @Sendable () -> Bool
   ) async throws {
@@ -194,7 +194,7 @@ import Testing
   }
 
   @Test func differentActorsRunInParallel() async throws {
-    // Each waits, on its thread, for the other to be at the same place.
+    // Each waits, on its thread, for the other one to get to the same line.
     let pool = ThreadPool(threads: 2)
     let (first, second) = (Gate(), Gate())
     let left = MessageActor<Void>(on: pool) { mailbox in
@@ -409,10 +409,10 @@ import Testing
   }
 }
 
-/// A thread that runs what is ready, and nothing else.
+/// A thread that runs ready coroutines, and nothing else.
 private final class OneThread: Scheduler {
   private let ready = CoroutineJobQueue()
-  /// Whether there is something to run, or it is to stop.
+  /// Signalled when there is something to run, and when the thread is to stop.
   private let isTold = DispatchSemaphore(value: 0)
   private let isStopped = Guarded(false)
   private let identity = Guarded<pthread_t?>(nil)
@@ -443,7 +443,7 @@ private final class OneThread: Scheduler {
   }
 }
 
-/// In words, what `body` threw. (`#expect(throws:)` inside of closures makes the compiler of Swift 6.3 crash.)
+/// A description of what `body` threw. (`#expect(throws:)` inside closures crashes the compiler of Swift 6.3.)
 func failure(_ body: () throws -> Void) -> String {
   do {
     try body()

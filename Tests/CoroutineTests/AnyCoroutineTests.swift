@@ -4,7 +4,7 @@ import Testing
 
 @testable import Coroutine
 
-/// Handles of coroutines of different types, and of the one that runs.
+/// Handles of coroutines of different types, and the handle of the running one.
 @Suite(.ownThreads, .timeLimit(.minutes(10))) struct AnyCoroutineTests {
   struct Problem: Error {}
 
@@ -92,7 +92,7 @@ import Testing
     let actor = MessageActor<Int>(name: "worker") { mailbox in
       try handles.send(Coroutine.current!)
       for _ in mailbox {}
-      // What follows the cancel may wait, as after the actor's own `cancel()`.
+      // Code after the cancel may wait, as after the actor's own `cancel()`.
     }
     let handle = try await handles.receive()
     #expect(!handle.isCancelled)

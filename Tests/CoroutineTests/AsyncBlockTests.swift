@@ -4,7 +4,7 @@ import Dispatch
 import Synchronization
 import Testing
 
-/// What RJIterator's async block does, in the form it has here: a coroutine on the main queue, `awaitCallback`, `get`,
+/// What RJIterator's async block does, in this library's form: a coroutine on the main queue, `awaitCallback`, `get`,
 /// `defer` and `finally`.
 @Suite(.ownThreads, .timeLimit(.minutes(10))) struct AsyncBlockTests {
   struct Problem: Error, Equatable {}
@@ -158,7 +158,7 @@ import Testing
 
   // MARK: Waiting for other things
 
-  /// Another library's promise: it knows nothing of coroutines.
+  /// Another library's promise, which knows nothing of coroutines.
   final class ForeignPromise: Sendable {
     let outcome: Result<Int, Problem>
     init(_ outcome: Result<Int, Problem>) { self.outcome = outcome }
@@ -172,12 +172,12 @@ import Testing
       if case .failure(let problem) = outcome { DispatchQueue.global().async { body(problem) } }
     }
 
-    /// All that it takes to wait for it.
+    /// All that it takes to wait for the promise.
     func get() throws -> Int {
       try awaitCallback { done in self.then { done($0, nil) }.catch { done(nil, $0) } }
     }
 
-    /// And to have it among others in `values(of:)`, `select`, `then`.
+    /// All that it takes to use it in `values(of:)`, `select` and `then`.
     var promise: Promise<Int> {
       Promise { resolver in self.then { resolver.fulfill($0) }.catch { resolver.reject($0) } }
     }
@@ -200,7 +200,7 @@ import Testing
 
   // MARK: Finally
 
-  /// How a body may end.
+  /// The ways in which a body may end.
   enum Ending: CaseIterable { case lastLine, earlyReturn, error, cancelled, cancelledBeforeItBegan }
 
   static func launch(_ ending: Ending, _ log: Log, on queue: DispatchQueue) -> Coroutine<Void, any Error> {
@@ -250,7 +250,7 @@ import Testing
     #expect(done.isEmpty)
   }
 
-  /// What the page on coobjc says: the order is that of registration.
+  /// The page on coobjc says that the order is that of registration.
   @Test func whoWaitedBeforeGoesOnBeforeFinally() async throws {
     let (queue, log) = (DispatchQueue(label: "finally"), Log())
     let gate = Channel<Void>()
@@ -322,7 +322,7 @@ import Testing
       Coroutine(name: "fails behind a finally") { throw Problem() }.finally {}
       let report = try await reports.receive()
       #expect(report == "reported")
-      // Where somebody asks for it, it is no secret.
+      // An error that is asked for is not reported.
       let seen = Coroutine(name: "fails behind a finally") { throw Problem() }.finally {}
       await #expect(throws: Problem()) { try await seen.get() }
       Coroutine(name: "fails behind, too") { throw Problem() }
@@ -340,7 +340,7 @@ import Testing
       Coroutine(on: .pool) {
         _ = try awaitCallback(AsyncBlockTests.answer(1))
       }.finally {
-        self.isBusy = false  // main actor's state: it runs on the main queue, though the coroutine did not
+        self.isBusy = false  // the main actor's state: `finally` runs on the main queue, though the coroutine did not
         log.add("\(DispatchQueue.main.isCurrent)")
         _ = done.trySend(())
       }

@@ -4,7 +4,7 @@ import Testing
 @testable import Coroutine
 
 @Suite(.ownThreads) struct AsyncGeneratorStateMachineTests {
-  /// Two consumers and the body, each in any of the steps that are open to it: every order of five events.
+  /// Two consumers and a body, each in any of its possible steps: every order of five events.
   @Test func everySequenceKeepsTheOrderAndLosesNothing() {
     everySequence(of: 9, length: 5) { events in
       var model = Model()
@@ -15,7 +15,7 @@ import Testing
   }
 }
 
-/// The machine, and what those who use it would do.
+/// The machine, and what its consumers and its body would do.
 private struct Model {
   var machine = AsyncGeneratorStateMachine<Int>()
   var isRight = true
@@ -38,7 +38,7 @@ private struct Model {
   var takenBack = 0
   var isCancelled = false
 
-  /// 0...3: the first consumer asks, receives, gives up; 4...5: the second one; the rest: the body, a cancel.
+  /// 0...3: the first consumer asks, receives, gives up; 4...5: the second consumer; the rest: the body, a cancel.
   mutating func step(_ event: Int) {
     switch event {
     case 0, 1: ask(event)
@@ -95,7 +95,7 @@ private struct Model {
 
   private mutating func offer() {
     guard body == .running else { return }
-    // None lies there that this one would take the place of.
+    // No earlier element is there, which this one would replace.
     isRight = isRight && machine.element == nil
     _ = machine.offer(nextElement)
     nextElement += 1
@@ -109,7 +109,7 @@ private struct Model {
     if case .wait = machine.awaitDemand(place) { body = .waiting } else { body = .running }
   }
 
-  /// Its wait was ended by something else, and so its `yield` throws.
+  /// Something else has ended the body's wait, so its `yield` throws.
   private mutating func goOnUnasked() {
     guard body == .waiting, bodyParty.waiter.giveUp() else { return }
     _ = machine.withdrawBody()
@@ -124,7 +124,7 @@ private struct Model {
     if body == .waiting, bodyParty.waiter.giveUp() { _ = machine.withdrawBody() }
   }
 
-  /// Whoever's wait was ended goes on.
+  /// Lets each party whose wait was ended go on.
   private mutating func settle() {
     for index in 0..<2 where consumers[index] == .waiting && parties[index].waiter.cause != nil {
       consumers[index] = .idle
@@ -137,7 +137,7 @@ private struct Model {
     if body == .waiting, bodyParty.waiter.cause != nil { body = .running }
   }
 
-  /// Everybody goes on to the end: nobody may be left waiting for what lies there.
+  /// Lets all parties go on to the end. None may be left waiting for an element that is there.
   mutating func finish() {
     for _ in 0..<4 where !isCancelled {
       for index in 0..<2 {
@@ -150,7 +150,7 @@ private struct Model {
       settle()
     }
     isRight = isRight && machine.checkInvariants()
-    // In their order, each at most once; all of them but for one that lies there still, unless somebody cancelled.
+    // In order, and each at most once. Without a cancel all are received, except for one that may still be there.
     isRight = isRight && received == received.sorted() && Set(received).count == received.count
     if !isCancelled { isRight = isRight && received.count + takenBack >= nextElement - 1 }
   }

@@ -4,7 +4,7 @@ import CoroutineTestSupport
 import Dispatch
 import Testing
 
-/// A generator whose body runs on another scheduler, while whoever asks is suspended.
+/// A generator whose body runs on another scheduler, while the consumer is suspended.
 @Suite(.ownThreads) struct AsyncGeneratorTests {
   enum Local {
     @TaskLocal static var number = 0
@@ -55,7 +55,7 @@ import Testing
   @Test func theAlgorithmsOfAsyncSequencesWork() async throws {
     let numbers = AsyncGenerator<Int> { yield in for value in 0... { try yield(value) } }
     #expect(try await numbers.prefix(4).reduce(0, +) == 6)
-    // One position, whoever iterates.
+    // There is one position, whichever consumer iterates.
     #expect(try await numbers.first { $0 % 7 == 0 } == 7)
   }
 
@@ -99,7 +99,7 @@ import Testing
             throw Torn()
           })
       } catch { log.add("\(error)") }
-      // It is not reported, but thrown here.
+      // The error is not reported, but thrown here.
       try yield(
         from: Generator { inner in
           try inner(6)
@@ -118,7 +118,7 @@ import Testing
       defer { log.add("inner") }
       while true { try yield(1) }
     }
-    // Handed over to the body, which is the only one to use it.
+    // Passed on to the body, which alone uses it.
     nonisolated(unsafe) let handedOver = inner
     let outer = AsyncGenerator<Int> { yield in
       defer { log.add("outer") }
@@ -285,7 +285,7 @@ import Testing
         do {
           for value in 0... { try yield(value) }
         } catch {
-          // Its coroutine is cancelled: whatever waits from here on needs a shield.
+          // The coroutine is cancelled: every wait from here on needs a shield.
           withCancellationShield { try? unwound.send("\(type(of: error))") }
           throw error
         }
@@ -400,7 +400,7 @@ import Testing
     #expect(log.all == ["computes 0", "asks", "got 0", "asks", "computes 1", "got 1"])
   }
 
-  /// The body waits at its `yield` in vain, inside of something that is cancelled alone, and goes on.
+  /// The body's wait in `yield` ends without a consumer, inside a scope that alone is cancelled. The body goes on.
   @Test func whatNobodyTookBeforeItsYieldThrewIsTakenBack() async throws {
     let queue = DispatchQueue(label: "serial")
     let log = Log()
@@ -409,7 +409,7 @@ import Testing
         for value in 0..<4 {
           do {
             try withScope { scope in
-              // The one that is asked for is handed over, and the wait for the next demand given up.
+              // The element that was asked for is received, and then the wait for the next demand is cancelled.
               scope.launch { scope.cancel() }
               try yield(value)
             }
@@ -426,7 +426,7 @@ import Testing
     #expect(log.all == ["got 0"] + thrown + ["got 4"])
   }
 
-  /// The end of an element is code of the program's: not under the generator's lock.
+  /// An element's `deinit` is the program's code: it must not run under the generator's lock.
   @Test func anElementThatIsTakenBackMayUseTheGenerator() async throws {
     final class Element: Sendable {
       let number: Int

@@ -4,13 +4,13 @@ import Testing
 
 @testable import Coroutine
 
-/// A pool whose workers are all blocked says so once, and one that computes for long doesn't.
+/// A pool whose workers are all blocked reports it once, and a pool that computes for long doesn't.
 @Suite(.ownThreads) struct BlockedPoolTests {
-  // MARK: What is a standstill
+  // MARK: What counts as a standstill
 
   private static let blocked = PoolStandstill.Look(picks: [7, 9], processorTime: [100, 200], isSomethingWaiting: true)
 
-  /// Whether a pool that had one look at `Self.blocked` stands still after these looks.
+  /// Whether a pool that looked like `Self.blocked` at first stands still after these looks.
   private func standsStill(after looks: [PoolStandstill.Look?]) -> Bool {
     var standstill = PoolStandstill()
     var isStill = standstill.takeLook(Self.blocked, slack: 10)
@@ -51,7 +51,7 @@ import Testing
     #expect(standsStill(after: looks))
   }
 
-  // MARK: The word
+  // MARK: The report
 
   @Test func whoBlocksAllWorkersIsNamedOnce() async {
     let result = await #expect(processExitsWith: .success, observing: [\.standardOutputContent]) {
@@ -85,7 +85,7 @@ import Testing
       let words = WordsOnStandardError(secondsUntilTold: "1")
       let gate = Gate()
       let blocker = Coroutine(on: ThreadPool(threads: 1), name: "blocker") {
-        // Known to the worker alone: it is in its line.
+        // Only the worker knows of it: it is in the worker's own queue.
         let next = Coroutine { 5 }
         gate.pass()
         return try next.get()
@@ -115,7 +115,7 @@ import Testing
       let channel = Channel<Void>()
       let pinned = Coroutine(on: pool, name: "pinned") {
         try withThreadPinned {
-          // The worker gets another thread meanwhile, and comes back.
+          // The worker gets another thread meanwhile, and then this one back.
           try channel.receive()
           begun.open()
           gate.pass()
@@ -149,7 +149,7 @@ import Testing
   }
 }
 
-/// Not in an `async` function.
+/// A function of its own, as this may not be called in an `async` function.
 private func blockMainCoroutine(until words: WordsOnStandardError) throws {
   try runUntilComplete {
     let next = Coroutine {}
@@ -158,7 +158,7 @@ private func blockMainCoroutine(until words: WordsOnStandardError) throws {
   }
 }
 
-/// Reads what this process writes to its standard error. A word that never comes ends the process after a minute.
+/// Reads what this process writes to its standard error. A report that never comes ends the process after a minute.
 private struct WordsOnStandardError: Sendable {
   private let reader: CInt
 

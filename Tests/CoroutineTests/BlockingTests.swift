@@ -38,14 +38,14 @@ import Testing
     #expect(try blocking { pthread_equal(pthread_self(), thread) != 0 })
   }
 
-  /// Work that blocks until the last of it has begun: with fewer threads than that it would never end.
+  /// Work that blocks until the last piece of it has begun: with fewer threads than pieces it would never end.
   @Test func thePoolGoesOnMeanwhile() async throws {
     let serial = ThreadPool(threads: 1)
     let threads = BlockingPool(threadLimit: 8)
     let gates = (0..<8).map { _ in Gate() }
     let all = Coroutine(on: serial) {
       let waiting = gates.map { gate in Coroutine { try blocking(on: threads) { gate.pass() } } }
-      // The only thread of the pool is free while all eight block.
+      // The only thread of the pool is free while all eight pieces block.
       Coroutine.yield()
       for gate in gates { gate.open() }
       for coroutine in waiting { try coroutine.get() }
@@ -97,7 +97,7 @@ import Testing
     let first = Gate()
     let blocked = Coroutine { try blocking(on: threads) { first.pass() } }
     while threads.threadCount == 0 { await Task.yield() }
-    // Waits for a thread, and is needed to free the first.
+    // Waits for a thread, and has to run before the first one can end.
     let second = Coroutine { try blocking(on: threads) { first.open() } }
     threads.threadLimit = 2
     try await second.get()
@@ -144,7 +144,7 @@ import Testing
     for await _ in begun { break }
     let second = Task { try await blocking(on: threads) { log.add("second") } }
     second.cancel()
-    // What has begun runs to its end, and counts.
+    // Work that has begun runs to its end, and its result counts.
     first.cancel()
     gate.open()
     try await first.value
@@ -205,13 +205,14 @@ import Testing
   }
 
   @Test func noMoreWorkAtATimeThanAllowedAndNoneIsForgotten() {
-    // 0: submit, 1: the first that works is done, 2: the last one is, 3: the oldest idle one gives up, 4 and 5: a limit
+    // 0: submit, 1: the first busy one ends, 2: the last busy one ends, 3: the oldest idle one gives up, 4 and 5: a
+    // limit
     everySequence(of: 6, length: amount(6, sanitized: 5)) { events in
       var machine = BlockingStateMachine<Int, Int>(limit: 2)
       var limit = 2
       var (busy, idle) = ([Int](), [Int]())
       var (submitted, begun, threads) = (0, 0, 0)
-      /// Work begins in the order in which it came.
+      /// Work begins in the order of its submission.
       func begin(_ work: Int, on thread: Int) {
         #expect(work == begun && busy.count < limit)
         busy.append(thread)
@@ -320,7 +321,7 @@ import Testing
     let exit = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
       let threads = BlockingPool(threadLimit: 1, idleTime: .zero, name: "the only one", standstillTime: .zero)
       let gate = Gate()
-      // The first takes the thread, the others wait.
+      // The first piece takes the thread, and the others wait.
       for _ in 0..<3 { threads.submit { _ in gate.pass() } }
       gate.open()
     }

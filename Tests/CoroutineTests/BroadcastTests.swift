@@ -12,7 +12,7 @@ import Testing
     let log = Log()
     try await serially {
       let broadcast = BroadcastChannel<Int>(capacity: 2, name: "b")
-      try broadcast.send(0)  // nobody has subscribed
+      try broadcast.send(0)  // there is no subscriber
       let readers = ["a", "b"].map { name in
         let subscription = broadcast.subscribe()
         return Coroutine { for element in subscription.received { log.add("\(name)\(element)") } }
@@ -133,7 +133,7 @@ import Testing
   }
 
   @Test func anElementThatIsTakenBackGoesOutsideOfTheLock() async throws {
-    // Its end uses the channel that it was in.
+    // Its `deinit` uses the channel that it was in.
     final class Probe: Sendable {
       let broadcast: BroadcastChannel<Probe>
       init(_ broadcast: BroadcastChannel<Probe>) { self.broadcast = broadcast }
@@ -187,13 +187,13 @@ import Testing
 
   @Test(arguments: [false, true], [0, 1, 2])
   func everySequenceOfEventsKeepsTheInvariants(dropsOldest: Bool, replay: Int) {
-    // 0: send, 1, 2: the first, second reader receives without waiting, 3: the first waits, 4: it gives up and leaves,
-    // 5: a reader comes (two at most), 6: the first reader that nobody waits for goes, 7: a sender waits, 8: close
+    // 0: send, 1, 2: the first, second reader receives without waiting, 3: the first waits, 4: it gives up and
+    // leaves, 5: a reader comes (two at most), 6: the first reader without a waiter goes, 7: a sender waits, 8: close
     everySequence(of: 9, length: amount(6, debug: 5, sanitized: 4)) { events in
       var machine = BroadcastStateMachine<Int>(limit: 2, replay: replay, dropsOldest: dropsOldest)
       typealias Node = UnsafeMutablePointer<BroadcastNode<Int>>
       var released = ReleasedElements<Int>()
-      /// What each reader has still to get, by its number; elements are numbers from 0.
+      /// What each reader has still to receive. Elements are numbers from 0.
       var expected: [ObjectIdentifier: [Int]] = [:]
       var sent: [Int] = []
       var next = 0
@@ -273,7 +273,7 @@ import Testing
         case 7:
           let model = ModelWaiter()
           let lag = machine.readers.map { (expected[ObjectIdentifier($0)] ?? []).count }.max() ?? 0
-          // What a send at once does is tested by event 0.
+          // Event 0 tests what a send does that need not wait.
           guard lag == 2, !dropsOldest, !machine.isClosed else { continue }
           let node = makeNode(model, next)
           guard case .wait = machine.send(node) else {
@@ -286,14 +286,14 @@ import Testing
           let wasOpen = !machine.isClosed
           let result = machine.close()
           #expect(result.isFirst == wasOpen)
-          // Senders keep their elements, receivers get none.
+          // Senders keep their elements, and receivers get none.
           #expect(result.woken.nodes.count == senders.count + receivers.count)
           for (_, node, _) in senders { #expect(node.pointee.element != nil) }
           for (_, node, _) in receivers { #expect(node.pointee.element == nil) }
           senders = []
           receivers = []
         }
-        // Senders that were let in, in their order; then receivers that were served.
+        // Senders that were let in, in their order, and then receivers that were served.
         while let (model, node, element) = senders.first, model.cause == .event {
           #expect(node.pointee.element == nil)
           senders.removeFirst()

@@ -6,7 +6,7 @@ import Testing
 @Suite(.ownThreads) struct CancellationTests {
   private struct Reason: Error, Equatable {}
 
-  /// A coroutine that has suspended, as `wait` does it, on a queue of its own.
+  /// A coroutine on a queue of its own that is suspended in `wait`.
   private func waiting<Value: Sendable>(
     _ log: Log = Log(), in wait: @escaping @Sendable () throws -> Value
   ) async throws -> Coroutine<Value, any Error> {
@@ -15,12 +15,12 @@ import Testing
       defer { log.add("unwound") }
       return try wait()
     }
-    // Serial and first in, first out: when this one has run, the other waits.
+    // Serial, first in, first out: once this coroutine has run, the other one waits.
     try await Coroutine(on: queue) {}.get()
     return coroutine
   }
 
-  /// (Instead of `#expect(throws:)`, on whose closures inside another the compiler of Swift 6.3 crashes.)
+  /// (Instead of `#expect(throws:)`, which inside closures crashes the compiler of Swift 6.3.)
   private func isCancelled(_ body: () throws -> Void) -> Bool {
     do {
       try body()
@@ -38,7 +38,7 @@ import Testing
     receiver.cancel()
     await #expect(throws: CancellationError.self) { try await receiver.get() }
     #expect(log.all == ["unwound"])
-    // It has left the queue: the next sender meets the next receiver.
+    // The cancelled sender has left the queue: the next sender meets the next receiver.
     let next = Coroutine { try channel.receive() }
     try await channel.send(7)
     #expect(try await next.get() == 7)

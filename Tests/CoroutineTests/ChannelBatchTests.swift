@@ -25,7 +25,7 @@ import Testing
       for sender in senders { try sender.get() }
       #expect(channel.isEmpty)
     }
-    // 1 meets the receiver, who runs behind the senders; 2 and 3 find room; 4, 5 and 6 wait.
+    // 1 meets the receiver, which runs behind the senders. 2 and 3 find room. 4, 5 and 6 wait.
     #expect(log.all == ["sent 1", "sent 2", "sent 3", "[1, 2, 3, 4, 5, 6]", "sent 4", "sent 5", "sent 6"])
   }
 
@@ -124,7 +124,7 @@ import Testing
     let quiet = Channel<Int>(capacity: .unbounded)
     try await quiet.send(1)
     let task = Task { try await quiet.receive(count: 2) }
-    // Cancelled before it has taken one it would throw.
+    // A receiver that is cancelled before it has taken an element would throw.
     while !quiet.isEmpty { await Task.yield() }
     task.cancel()
     #expect(try await task.value == [1])

@@ -3,7 +3,7 @@ import CoroutineTestSupport
 import Dispatch
 import Testing
 
-/// What the capacities mean, in the exact order of effects: all coroutines of a test share one serial queue.
+/// What the capacities mean, in the exact order of effects. All coroutines of a test share one serial queue.
 @Suite(.ownThreads) struct ChannelBufferTests {
   private func run(_ body: sending @escaping () throws -> Void) async throws {
     try await Coroutine(on: DispatchQueue(label: "serial"), body).get()
@@ -41,9 +41,9 @@ import Testing
       let channel = Channel<Int>(capacity: .buffered(2))
       let senders = (0..<6).map { index in Coroutine { try channel.send(index) } }
       Coroutine.yield()
-      // 2, 3, 4 and 5 wait. None of them has run since, yet 2 is in the buffer.
+      // 2, 3, 4 and 5 wait. None of these senders has run since, yet 2 is in the buffer.
       log.add("\(try channel.receive()), then \(channel.count) in the buffer")
-      // A newcomer is behind those that wait.
+      // A new sender comes behind the waiters.
       log.add("\(channel.trySend(6))")
       log.add("\(try (0..<5).map { _ in try channel.receive() })")
       for sender in senders { try sender.get() }
@@ -88,7 +88,7 @@ import Testing
       log.add("\(try channel.receive())")
       let receiver = Coroutine { log.add("waited for \(try channel.receive())") }
       Coroutine.yield()
-      // The first goes to the one who waits, so it is not replaced.
+      // The first element goes to the waiter, so it is not replaced.
       for value in 4...6 { try channel.send(value) }
       try receiver.get()
       channel.close()

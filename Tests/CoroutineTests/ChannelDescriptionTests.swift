@@ -4,7 +4,7 @@ import Testing
 
 @testable import Coroutine
 
-/// What a debugger says of those who wait at a channel, which it reads without the channel's lock.
+/// What a dump says about the waiters at a channel, which it reads without the channel's lock.
 @Suite(.ownThreads) struct ChannelDescriptionTests {
   @Test func itSaysWhatIsInTheChannelAndWhoWaits() async throws {
     let texts = try await Coroutine(on: DispatchQueue(label: "serial")) { () -> [String] in

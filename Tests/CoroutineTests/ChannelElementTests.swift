@@ -3,9 +3,9 @@ import CoroutineTestSupport
 import Dispatch
 import Testing
 
-/// Elements of every kind, and when they end.
+/// Elements of every kind, and when they are released.
 @Suite(.ownThreads) struct ChannelElementTests {
-  /// Says when it ends.
+  /// Runs a closure in its `deinit`.
   private final class Witness: Sendable {
     let onEnd: @Sendable () -> Void
     init(onEnd: @escaping @Sendable () -> Void = {}) {
@@ -14,7 +14,7 @@ import Testing
     deinit { onEnd() }
   }
 
-  /// Can't be copied: there is one of each.
+  /// Can't be copied, so there is one of each.
   private struct Handle: ~Copyable, Sendable {
     let number: Int
     let ends: Log
@@ -147,7 +147,7 @@ import Testing
   }
 
   @Test func theEndOfAReplacedElementMayUseTheChannel() async throws {
-    // It would wait for ever if it ran under the channel's lock.
+    // This would wait for ever if the `deinit` ran under the channel's lock.
     let log = Log()
     let channel = Channel<Witness>(capacity: .conflated)
     #expect(channel.trySend(Witness { log.add("1 ends, \(channel.count) in the channel") }).isSent)

@@ -3,7 +3,7 @@ import CoroutineTestSupport
 import Dispatch
 import Testing
 
-/// How an operation ends otherwise: time is up, the caller is cancelled.
+/// How an operation ends without being done: its time is up, or the caller is cancelled.
 @Suite(.ownThreads) struct ChannelEndTests {
   private func run(_ body: sending @escaping () throws -> Void) async throws {
     try await Coroutine(on: DispatchQueue(label: "serial"), body).get()
@@ -16,7 +16,7 @@ import Testing
       do { log.add("\(try channel.receive(timeout: .microseconds(10)))") } catch { log.add("\(error)") }
       do { try channel.send(1, timeout: .microseconds(10)) } catch { log.add("\(error)") }
       log.add("\(channel.tryReceive()) \(channel.trySend(2))")
-      // Not up: the event comes first.
+      // The time is not up: the event comes first.
       let sender = Coroutine { try channel.send(3, timeout: .seconds(3600)) }
       log.add("\(try channel.receive(timeout: .seconds(3600)))")
       try sender.get()
@@ -70,7 +70,7 @@ import Testing
       Coroutine.yield()
       sender.cancel()
       try sender.get()
-      // Not where it ends otherwise.
+      // The handler does not run if the wait ends for another reason.
       #expect((try? channel.receive(timeout: .zero, onCancel: { log.add("never") })) == nil)
       channel.close()
       #expect((try? channel.receive(onCancel: { log.add("never") })) == nil)
@@ -104,7 +104,7 @@ import Testing
         do { try channel.send(2) } catch { log.add("\(type(of: error))") }
         do { _ = try channel.receive() } catch { log.add("\(type(of: error))") }
         for element in channel.received { log.add("\(element)") }
-        // These don't wait, and don't care.
+        // These operations don't wait, so a cancel does not matter to them.
         log.add("\(channel.trySend(3)), \(channel.tryReceive())")
       }
       Coroutine.yield()
@@ -134,7 +134,7 @@ import Testing
       let senders = (0..<4).map { value in Coroutine { try channel.send(value) } }
       Coroutine.yield()
       senders[2].cancel()
-      // It has not run since, and is still in the queue: 1 enters, then 3.
+      // The sender has not run since, and is still in the queue: 1 enters, then 3.
       let received = try (0..<3).map { _ in try channel.receive() }
       #expect(received == [0, 1, 3])
       #expect(channel.tryReceive() == .empty)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Coroutine
 
-/// 100,000 operations that came to nothing leave nothing behind: no element, no node, no coroutine.
+/// 100,000 operations that were not done leave nothing behind: no element, no node, no coroutine.
 @Suite(.ownThreads) struct ChannelLeakTests {
   private final class Counted: Sendable {
     let live: Live
@@ -20,8 +20,8 @@ import Testing
     let count = Atomic<Int>(0)
     var now: Int { count.load(ordering: .relaxed) }
 
-    /// Whether so many are left, in a coroutine: at once, or when a dump that another test takes has let go of those that
-    /// it found, as those that have ended meanwhile keep their errors until then.
+    /// Whether `wanted` are left, in the end. A dump that another test makes keeps the coroutines that it has found.
+    /// Those that have ended meanwhile keep their errors until the dump is made.
     func comes(to wanted: Int) -> Bool {
       for _ in 0..<1_000_000 where now != wanted { Coroutine.yield() }
       return now == wanted

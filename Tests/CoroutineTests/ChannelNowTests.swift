@@ -4,7 +4,7 @@ import Dispatch
 import Glibc
 import Testing
 
-/// What never suspends: at once, from everywhere, or blocking a thread.
+/// Operations that never suspend: they return at once, may be called from everywhere, or block a thread.
 @Suite(.ownThreads) struct ChannelNowTests {
   @Test func aTrySendGivesTheElementBackUnlessSomebodyHasItNow() async throws {
     let rendezvous = Channel<String>()
@@ -42,7 +42,7 @@ import Testing
   }
 
   @Test func aCallbackOfACLibrarySends() async throws {
-    // What `qsort` calls is a C function on a C library's frame.
+    // `qsort` calls a C function, on top of a frame of the C library.
     var numbers: [Int32] = [3, 1, 2]
     let channel = Channel<Int32>(capacity: .unbounded)
     seen = channel
@@ -114,7 +114,7 @@ import Testing
     #expect(standardError(of: exit2).contains("would block its whole thread: use send(_:)"))
   }
 
-  /// On a thread that belongs to nobody else, since it blocks.
+  /// On a thread of its own, since it blocks.
   private func onThread<Value: Sendable>(
     _ body: @escaping @Sendable () throws -> Value
   ) async -> Result<Value, any Error> {
@@ -124,5 +124,5 @@ import Testing
   }
 }
 
-// A C function captures nothing. Touched by one test only.
+// A C function captures nothing. One test alone uses this.
 nonisolated(unsafe) private var seen = Channel<Int32>()

@@ -4,7 +4,7 @@ import Dispatch
 import Synchronization
 import Testing
 
-/// Invariant 8, where everything comes at once: an element is received once, or in the channel, or back at its sender.
+/// Invariant 8, with everything at once: an element is received once, or is in the channel, or is back at its sender.
 @Suite(.ownThreads) struct ChannelRaceTests {
   private final class Tally: Sendable {
     private let value = Atomic<Int>(0)
@@ -21,7 +21,7 @@ import Testing
     let senders = (0..<parties).map { sender in
       Coroutine {
         for number in 0..<perSender {
-          // By every way in turn.
+          // In each way in turn.
           if number % 3 == 0, case .sent = channel.trySend((sender, number)) { continue }
           try channel.send((sender, number), timeout: number % 3 == 1 ? .seconds(3600) : nil)
         }
@@ -87,7 +87,7 @@ import Testing
       task.cancel()
       senders[1].cancel()
       _ = await task.result
-      // Whoever is left over waits for ever, unless it is told to stop.
+      // A coroutine that is left over would wait for ever.
       for coroutine in senders + receivers { coroutine.cancel() }
       for coroutine in senders + receivers { _ = try? await coroutine.get() }
       channel.close()
@@ -128,7 +128,7 @@ import Testing
 
   @Test(arguments: capacities)
   func theDeadlineOfABlockedThreadRacesWithAWake(capacity: ChannelCapacity) async throws {
-    // Arrays: of what is handed over there is a part that ThreadSanitizer watches.
+    // Arrays: ThreadSanitizer watches the memory of an element that is passed on.
     let channel = Channel<[Int]>(capacity: capacity)
     let senders = (0..<2).map { sender in
       PlainThread {

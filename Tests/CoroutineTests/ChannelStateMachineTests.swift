@@ -8,7 +8,7 @@ import Testing
   @Test(arguments: [.rendezvous, .buffered(1), .buffered(2), .unbounded, .conflated, .newest(2)] as [ChannelCapacity])
   func itDoesWhatTheModelDoes(capacity: ChannelCapacity) {
     var failures: [[Int]] = []
-    // Deeper without the last two, which differ from the first two only in that nobody waits.
+    // Longer without the last two, which differ from the first two only in that they don't wait.
     let kinds = Comparison.eventCount
     for (count, length) in [(kinds, 5), (kinds - 2, amount(6, debug: 5, sanitized: 5))] {
       everySequence(of: count, length: length) { events in
@@ -58,7 +58,7 @@ import Testing
   }
 }
 
-/// A machine and its model, to which the same happens.
+/// A machine and its model, to which the same events happen.
 private final class Comparison {
   typealias Machine = ChannelStateMachine<Int>
 
@@ -66,11 +66,11 @@ private final class Comparison {
   final class Party {
     let model = ModelWaiter()
     let node: Machine.Node
-    /// What the model says that must be in the node.
+    /// The element that must be in the node, by the model.
     var element: Int?
-    /// What the model says that must have ended the wait.
+    /// What must have ended the wait, by the model.
     var cause: WakeCause?
-    /// It has given up, but not taken its node out.
+    /// Whether it has given up, but not taken its node out.
     var lingers = false
 
     init(_ element: Int?) {
@@ -85,7 +85,7 @@ private final class Comparison {
   private var machine: Machine
   private let limit: Int
   private let isConflated: Bool
-  // The model. Queues of those who wait, and no others.
+  // The model. Its queues have the waiters, and nothing else.
   private var buffer: [Int] = []
   private var senders: [Party] = []
   private var receivers: [Party] = []
@@ -158,7 +158,7 @@ private final class Comparison {
     }
   }
 
-  /// Through the buffer alone first, as coroutines do: that has to do the same, or nothing.
+  /// First through the buffer alone, as coroutines do: that has to do the same, or nothing.
   private func trySend(_ element: Int) {
     var unsent: Int? = element
     let expected = modelSend(element)
@@ -217,7 +217,7 @@ private final class Comparison {
     }
   }
 
-  /// As `trySend`.
+  /// Like `trySend`.
   private func tryReceive() {
     var element: Int?
     let expected = modelReceive()
@@ -271,7 +271,8 @@ private final class Comparison {
     if leaves { check(withdraw(party.node).isDone) }
   }
 
-  /// Those who linger leave at last; then nobody is in the queues but those who wait, and what is there comes in order.
+  /// Lets the lingering parties leave. Then the queues have waiters only, and the elements that are left come in
+  /// order.
   func finish() {
     for (party, isSender) in parties where party.lingers {
       check((isSender ? machine.withdrawSender(party.node) : machine.withdrawReceiver(party.node)).isDone)

@@ -75,7 +75,7 @@ import Testing
         return closed.unsent
       }
     }
-    // Closing before it waits, or while it does, must give the same answer.
+    // A close before it waits, or while it does, must have the same result.
     channel.close()
     #expect(try await waiting.get() == "kept")
     channel.close()

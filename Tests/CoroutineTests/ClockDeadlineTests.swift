@@ -4,7 +4,8 @@ import Testing
 
 @testable import Coroutine
 
-/// `withTimeout(until:clock:)` around an operation ends its wait as exactly as a timeout of its own, whatever the clock.
+/// `withTimeout(until:clock:)` around an operation ends its wait just as a timeout of the operation does, with any
+/// clock.
 @Suite(.ownThreads) struct ClockDeadlineTests {
   @Test func everyOperationGivesUpAtATimeOfAnyClockAndIsGone() async throws {
     let operations = await WaitingOperations()
@@ -40,7 +41,7 @@ import Testing
     try await operations.finish()
   }
 
-  /// What the tests above expect is what the operations do with timeouts of their own.
+  /// The tests above expect what the operations do with timeouts of their own.
   @Test func everyOperationGivesUpAtItsOwnTimeoutAndIsGone() async throws {
     let operations = await WaitingOperations()
     for operation in operations.all where operation.hasTimeout {
@@ -101,7 +102,7 @@ import Testing
       }
     }
     let ended = try await Coroutine(on: pool) {
-      // Once it waits for a message, a thread could be handed off to it.
+      // Once the actor waits for a message, a thread could be handed off to it.
       while !actor.storage.isIdle { Coroutine.yield() }
       let ended = outcome { try withTimeout(.milliseconds(1)) { _ = try actor.ask { $0 } } }
       hasGoneOn.signal()

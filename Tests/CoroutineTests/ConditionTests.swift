@@ -121,7 +121,7 @@ import Testing
       Coroutine.yield()
       cancelled.cancel()
       Coroutine.yield()
-      // Cancelled, it waits for the mutex none the less.
+      // It is cancelled, and waits for the mutex none the less.
       log.add("\(cancelled.isFinished)")
       try gate.send(())
       try holder.get()
@@ -169,7 +169,7 @@ import Testing
       while condition.storage.waiterCount < 2 { await Task.yield() }
       async let _: Void = waiters[0].cancel()
       condition.signal()
-      // One was signalled; if it is the second, the first was cancelled.
+      // One waiter was signalled. If it is the second one, the first one was cancelled.
       let first = (try? await waiters[0].get()) != nil
       if first { condition.signal() }
       try await waiters[1].get()
@@ -178,7 +178,7 @@ import Testing
 
   @Test func whatTheClosureHasReplacedIsWhatTheOthersSee() async throws {
     try await serially {
-      // A closure is passed by a temporary copy: it must come into the mutex and back.
+      // A closure is passed by a temporary copy, which must get into the mutex and back.
       let mutex = CoroutineMutex<@Sendable () -> Int>({ 1 })
       let condition = Condition(of: mutex)
       let waiter = Coroutine {

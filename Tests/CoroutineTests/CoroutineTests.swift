@@ -6,7 +6,7 @@ import Foundation
 import Synchronization
 import Testing
 
-/// Things that happened, in the order in which they did, from any thread.
+/// Events in the order in which they happened, from any thread.
 final class Log: Sendable {
   private let entries = Guarded<[String]>([])
   func add(_ entry: String) { entries.withLock { $0.append(entry) } }
@@ -25,7 +25,7 @@ final class Guarded<Value: ~Copyable>: @unchecked Sendable {
   }
 }
 
-/// A door that stays shut until somebody opens it: for threads.
+/// A gate for threads, which stays shut until it is opened.
 final class Gate: Sendable {
   private let semaphore = DispatchSemaphore(value: 0)
   func open() { semaphore.signal() }
@@ -262,7 +262,7 @@ final class Gate: Sendable {
         let ready = CoroutineJobQueue()
         _ = ready.append(job)
         let done = DispatchSemaphore(value: 0)
-        // The coroutine ends, and lets go of its scheduler, before this returns.
+        // The coroutine ends, and releases its scheduler, before this returns.
         Thread {
           _ = ready.run()
           done.signal()
@@ -331,7 +331,7 @@ final class Gate: Sendable {
   }
 
   @Test func blockingTheThreadThatWouldRunItTrapsByName() async {
-    // A loop of the program's, on this thread, that nobody lets go on.
+    // A loop of the program's, on this thread, that nothing wakes.
     final class Loop: Scheduler {
       private let thread = pthread_self()
       private let kept = CoroutineJobQueue()
@@ -375,6 +375,6 @@ final class Gate: Sendable {
 }
 
 extension Coroutine {
-  /// The synchronous overload, from a place where the `async` one would be picked.
+  /// The synchronous overload, called where the `async` one would be picked.
   fileprivate func synchronousGet() throws -> Success { try get() }
 }

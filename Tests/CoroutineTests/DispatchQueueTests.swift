@@ -18,7 +18,7 @@ import Testing
       let partner = Coroutine {
         for value in ping.received { try pong.send(value) }
       }
-      // Whatever Dispatch is asked for from now on comes behind this.
+      // Jobs that Dispatch gets from now on run after this block.
       queue.async { log.add("block") }
       for round in 0..<20 {
         try ping.send(round)
@@ -62,7 +62,7 @@ import Testing
       log.add("launcher")
     }.get()
     await withCheckedContinuation { continuation in queue.async { continuation.resume() } }
-    // One that goes on does so in its place among the coroutines, as soon as the queue runs any.
+    // A coroutine that goes on keeps its place among the coroutines, as soon as the queue runs any.
     #expect(log.all.filter { $0.hasPrefix("coroutine") } == (0..<3).map { "coroutine \($0)" })
     #expect(log.all.filter { $0.hasPrefix("again") } == (0..<3).map { "again \($0)" })
     let launches = log.all.filter { !$0.hasPrefix("again") && $0 != "launcher" }
@@ -117,7 +117,7 @@ import Testing
   @Test func aConcurrentQueueRunsThemInParallel() async throws {
     let queue = DispatchQueue(label: "concurrent", attributes: .concurrent)
     let inside = Holder(Atomic<Int>(0))
-    // Two that wait for each other without suspending: with more, Dispatch may have too few threads.
+    // Two coroutines that wait for each other without suspending: for more Dispatch may have too few threads.
     let both = (0..<min(2, ThreadPool.processorCount)).map { _ in
       Coroutine(on: queue) {
         inside.value.add(1, ordering: .relaxed)

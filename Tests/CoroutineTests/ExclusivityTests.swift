@@ -6,8 +6,9 @@ import Testing
 
 func blockingWait(_ semaphore: DispatchSemaphore) { semaphore.wait() }
 
-/// Invariant 4, for accesses: what the Swift runtime believes to be open on a thread is what the code that runs there has
-/// opened. Each of these crashed, trapped without a reason, or hid a real overlap in some simpler design.
+/// Invariant 4, for accesses: the Swift runtime tracks the open accesses of a thread. They must be those of the code
+/// that runs there. With some simpler design each of these tests crashed, trapped without a reason, or hid a real
+/// overlap.
 @Suite(.ownThreads) struct ExclusivityTests {
   /// A variable whose accesses are checked at run time.
   final class Variable: @unchecked Sendable {
@@ -18,7 +19,7 @@ func blockingWait(_ semaphore: DispatchSemaphore) { semaphore.wait() }
     @inline(never)
     func modify(_ body: (inout [Int]) throws -> Void) rethrows { try Self.hold(&values, body) }
 
-    /// Changes the value behind `body`: an access to what is not looked at may be optimised away.
+    /// Changes the value after `body`: the compiler may remove an access to a value that is not used.
     @inline(never)
     private static func hold(_ values: inout [Int], _ body: (inout [Int]) throws -> Void) rethrows {
       defer {
@@ -60,7 +61,7 @@ func blockingWait(_ semaphore: DispatchSemaphore) { semaphore.wait() }
       var threads: Set<UInt> = [UInt(pthread_self())]
       for round in 0..<20 {
         try variable.modify { values in
-          // Wakes it from a thread that was busy until then; the pool has several.
+          // Wakes it from a thread that was busy until then. The pool has several.
           try withSuspension { resume in queues[round % 2].async { resume() } }
           threads.insert(UInt(pthread_self()))
           values.append(round)
@@ -138,7 +139,7 @@ func blockingWait(_ semaphore: DispatchSemaphore) { semaphore.wait() }
         #expect(generator.next() == 4)
       }
       drop()
-      // Still exclusive: the body's access would make this trap.
+      // The variable is still exclusive: with the body's access open this would trap.
       variable.append(0)
       #expect(variable.values == [1, 2, 3, round, 0])
     }

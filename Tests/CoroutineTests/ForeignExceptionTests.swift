@@ -7,9 +7,9 @@ import Testing
 
 @testable import Coroutine
 
-/// A coroutine that waits while it handles an exception of C++: which ones are handled, the C++ library keeps by thread.
+/// A coroutine that waits while it handles a C++ exception. The C++ library tracks the handled exceptions by thread.
 @Suite(.ownThreads) struct ForeignExceptionTests {
-  /// As a `catch` in a function that calls back, and in the callback a wait.
+  /// Like a function with a `catch` that calls back. The callback waits.
   private static func catching(_ kind: Exception.Kind, _ body: () throws -> Void) rethrows {
     let exception = Exception(kind)
     exception.beginCatch()
@@ -35,7 +35,7 @@ import Testing
         #expect(Exception.current == nil)
       }
       Coroutine.yield()
-      // The older one first: not as calls would return.
+      // The older one first, which is not the order in which calls would return.
       try first.send(())
       try second.send(())
       try one.get()
@@ -83,7 +83,7 @@ import Testing
   @Test func anExceptionOnItsWayIsCountedWithTheCoroutine() throws {
     try Coroutine(on: ThreadPool(threads: 1)) {
       let other = Coroutine { #expect(Exception.uncaughtCount == 0) }
-      // As in a destructor, while the stack is unwound.
+      // As in a destructor that runs while the stack is unwound.
       Exception.uncaughtCount += 1
       Coroutine.yield()
       #expect(Exception.uncaughtCount == 1)
@@ -129,7 +129,7 @@ import Testing
   }
 }
 
-/// One that is ready, until somebody runs it.
+/// Keeps a ready coroutine until a test runs it.
 private final class Held: Scheduler {
   private let job = Guarded<CoroutineJob?>(nil)
 
@@ -144,14 +144,14 @@ private final class Held: Scheduler {
   func runOne() { job.withLock { $0.take() }?.run() }
 }
 
-/// An exception by the functions that compiled C++ calls, which the Swift runtime is linked with.
+/// An exception, made by the functions that compiled C++ calls. The Swift runtime is linked with them.
 private struct Exception {
   enum Kind: String {
     case int = "_ZTIi"
     case double = "_ZTId"
   }
 
-  // What is thrown: its header lies in front of it, and that ends with the unwinder's part.
+  // The thrown object. Its header lies in front of it, and ends with the unwinder's part.
   private let object: UnsafeMutableRawPointer
   private static let unwindersPart = 32
 
@@ -167,7 +167,7 @@ private struct Exception {
 
   func endCatch() { Self.end() }
 
-  /// Which one is being handled here: what `throw;` would throw again.
+  /// The exception that is being handled on this thread: `throw;` would throw it again.
   static var current: Kind? {
     guard let type = currentType() else { return nil }
     return type == dlsym(nil, Kind.int.rawValue) ? .int : .double
@@ -178,7 +178,7 @@ private struct Exception {
     set { globals().storeBytes(of: newValue, toByteOffset: MemoryLayout<UInt>.size, as: UInt32.self) }
   }
 
-  // Right because these are their types in the C++ library's binary interface.
+  // Right because the C++ library's binary interface declares these types.
   private static let allocate = function(
     "__cxa_allocate_exception", as: (@convention(c) (Int) -> UnsafeMutableRawPointer).self)
   private static let initialize = function(

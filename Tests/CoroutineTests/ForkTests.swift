@@ -7,7 +7,8 @@ import Testing
 
 @testable import Coroutine
 
-/// What a child by `fork` may do, and what it is told. In processes of their own, whose other threads are at work meanwhile.
+/// What a child by `fork` may do, and the messages that it gets. In processes of their own, whose other threads work
+/// meanwhile.
 @Suite(.ownThreads, .disabled(if: coroutine_sanitizers_active(), "a sanitizer's locks are not free in a child"))
 struct ForkTests {
   // MARK: What goes on
@@ -150,7 +151,7 @@ struct ForkTests {
           return 0
         },
         {
-          // The one that it would wake is on the pool.
+          // The coroutine that it would wake is on the pool.
           resolver.fulfill(1)
           return 0
         },
@@ -188,7 +189,7 @@ struct ForkTests {
   }
 }
 
-/// Few enough to be quick, and many enough that nearly each run of them met a lock that was held.
+/// Few enough to be quick, and so many that nearly each test meets a lock that was owned at the fork.
 private let forkCount = 150
 
 private struct Lost: Error {}
@@ -197,7 +198,7 @@ private final class HeldLock: Sendable {
   let lock = Lock()
 }
 
-/// Two generators, one inside of the other.
+/// Two generators, one inside the other.
 @discardableResult
 private func sumOfGenerators() -> Int {
   let inner = Generator<Int> { yield in
@@ -209,7 +210,7 @@ private func sumOfGenerators() -> Int {
   return outer.reduce(0, +)
 }
 
-/// Takes more stacks than its pool has at first.
+/// Takes more stacks than the pool has at first.
 private func growAPoolOfStacks() {
   guard let pool = try? StackPool.shared(stackSize: 96 << 10) else { return }
   let stacks = (0..<200).map { _ in try! pool.allocate() }

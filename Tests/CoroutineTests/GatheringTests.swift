@@ -3,7 +3,7 @@ import Testing
 
 @testable import Coroutine
 
-/// Barrier, wait group, once: where several wait for one moment.
+/// Barrier, wait group, once: several coroutines wait for one moment.
 @Suite(.ownThreads) struct GatheringTests {
   struct Problem: Error {}
 

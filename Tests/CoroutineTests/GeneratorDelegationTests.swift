@@ -7,7 +7,7 @@ import Testing
 
 @testable import Coroutine
 
-/// One generator yields what another one does: the innermost body runs directly under the consumer.
+/// One generator yields what another one does. The innermost body runs directly under the consumer.
 @Suite(.ownThreads) struct GeneratorDelegationTests {
   enum Local {
     @TaskLocal static var number = 0
@@ -136,7 +136,7 @@ import Testing
       log.all == ["outer begins", "consumed 0", "consumed 1", "consumed 2", "end of 0..<3", "outer goes on"])
   }
 
-  /// In processes of their own: the first step on an outer body's stack is the last one of the process.
+  /// In processes of their own: a step on an outer body's stack ends the process.
   @Test(.disabled(if: coroutine_sanitizers_active(), "sanitizers are told of each body, and write themselves"))
   func anElementOfTheInnermostTouchesNoOuterStack() async {
     await #expect(processExitsWith: .success) {
@@ -320,13 +320,13 @@ import Testing
         try yield(4)
       }
     }
-    // Reported, it would fail the test by `failure`'s being there, and print a line.
+    // Reported, the error would set `failure`, and print a line.
     #expect(Array(generator) == [1, 2, 3, 4])
     #expect(generator.failure == nil)
   }
 
   @Test func whatABodyWithoutAStackCapturedMayLetGoOfItsGenerator() {
-    /// Cancels the one that yields from it, which holds the last reference to it.
+    /// Cancels the generator that yields from it, and drops the last reference to that.
     final class Canceller {
       var outer: Generator<Int>?
       let log: Log
@@ -368,7 +368,7 @@ import Testing
 
   @Test func nothingIsLeftOfManyThatAreDroppedInTheMiddle() {
     final class Witness {
-      nonisolated(unsafe) static var live = 0  // one thread: this test's
+      nonisolated(unsafe) static var live = 0  // used by this test's one thread
       init() { Witness.live += 1 }
       deinit { Witness.live -= 1 }
     }
@@ -515,7 +515,7 @@ import Testing
       try yield(4)
     }
     #expect(generator.next() == 0)
-    // Handed over by the queue: one thread at a time.
+    // Passed on by the queue: one thread at a time.
     nonisolated(unsafe) let moved = generator
     let done = DispatchSemaphore(value: 0)
     DispatchQueue(label: "another thread").async {
@@ -577,7 +577,7 @@ import Testing
     #expect(message(result).contains("inside its own body"))
   }
 
-  /// The stack that the outer one's elements came from is gone by then.
+  /// The stack that the outer generator's elements came from is gone by then.
   @Test func askingTheOuterOneWhileAnInnerOneIsCancelledTraps() async {
     let middle = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       nonisolated(unsafe) var outer: Generator<Int>?
@@ -610,14 +610,14 @@ import Testing
   }
 }
 
-/// Generators of which each yields from the next one.
+/// Generators, each of which yields from the next one.
 private struct Chain<Link> {
-  /// What a link's body asks for when it begins: the next one; `nil` in the innermost.
+  /// What a link's body reads when it begins: the next link, or `nil` in the innermost one.
   final class Body {
     fileprivate(set) var inner: Link?
   }
 
-  /// The outermost first.
+  /// The outermost link first.
   private let links: [Link]
 
   init(of length: Int, _ make: (Body) -> Link) {
@@ -628,10 +628,10 @@ private struct Chain<Link> {
 
   var outermost: Link { links[0] }
 
-  /// Runs `body` while nothing can be written on the stacks of all but the innermost, which have begun: one that is resumed
-  /// writes there, by its first call at the latest, and so ends the process.
+  /// Runs `body` while the stacks of the outer links, which have begun, are not writable. A link that is resumed
+  /// writes to its stack, by its first call at the latest, and so ends the process.
   ///
-  /// - Parameter block: where a link's control block is, on its stack.
+  /// - Parameter block: returns a link's control block, which is on its stack.
   func withOuterStacksLocked<Result>(
     _ block: (Link) -> UnsafeMutablePointer<ControlBlock>?, during body: (Link) throws -> Result
   ) rethrows -> Result {

@@ -17,7 +17,7 @@ import Testing
     let generator = Generator<Int> { yield in try yield(1) }
     let storage = generator.storage
     #expect(storage.plainBlock == block)
-    // Under a sanitizer, which has to be told of each switch, none comes in the plain way.
+    // A sanitizer has to be told of each switch, so no generator is resumed in the plain way.
     #expect(generator.next() == 1 && (storage.plainBlock == block) == coroutine_sanitizers_active())
     #expect(generator.next() == nil && storage.plainBlock == block)
   }
@@ -207,7 +207,7 @@ import Testing
 
   @Test func hundredThousandDroppedHalfWayLeaveNothingBehind() {
     final class Witness {
-      nonisolated(unsafe) static var live = 0  // one thread: this test's
+      nonisolated(unsafe) static var live = 0  // used by this test's one thread
       init() { Witness.live += 1 }
       deinit { Witness.live -= 1 }
     }
@@ -263,38 +263,39 @@ import Testing
     }
   }
 
-  /// Makes 100,000, a thousand at a time, drops them, and compares what is in use with what was before.
+  /// Makes 100,000 generators, a thousand at a time, and drops them. Compares the memory and stacks in use with those
+  /// before.
   ///
   /// - Parameters:
-  ///   - levels: how many yield, one from the other, where one is made.
-  ///   - make: makes one and takes elements from it; whether they were right.
+  /// - levels: how many generators one call of `make` makes, each of which yields from the next.
+  /// - make: makes a generator and takes elements from it. Also returns whether they were right.
   private static func expectNothingLeft<Made>(levels: Int = 1, _ make: (Int) -> (generator: Made, isRight: Bool)) {
     forgetThrownErrors()
-    // An `#expect` would keep something, too: these are asked at the end.
+    // An `#expect` would keep some memory, too, so the results are checked at the end.
     var wrong = 0
     func batch(_ number: Int) {
       let made = (0..<1000 / levels).map { make(number * 1000 + $0) }
-      // The optimizer would drop them after the first look.
+      // Otherwise the optimiser would drop them after their last use.
       withExtendedLifetime(made) {
         wrong += made.count { !$0.isRight }
         if Coroutine.statistics.stacksInUse != 1000 { wrong += 1 }
       }
     }
     func inUse() -> (stacks: Int, bytes: Int) { (Coroutine.statistics.stacksInUse, heapInUse()) }
-    // What is made once and kept.
+    // Memory that is allocated once and kept.
     for number in 0..<3 { batch(number) }
     let before = inUse()
     for number in 0..<amount(100, sanitized: 5) { batch(number) }
     let after = inUse()
     #expect(wrong == 0)
     #expect(before.stacks == 0 && after.stacks == 0)
-    // Were so little as half a byte of each left, it would be more. A sanitizer has a heap of its own.
+    // Half a byte left by each would be more than this. A sanitizer has a heap of its own.
     let growth = after.bytes - before.bytes
     if !coroutine_sanitizers_active() { #expect(abs(growth) < 32 << 10, "\(growth) bytes") }
   }
 
   @Test func noStackIsLeftBehindByThoseThatLiveAtOnce() throws {
-    // A pool of its own: nobody else in the process has stacks of this size.
+    // A pool of its own: nothing else in the process has stacks of this size.
     let size = 23 * 4096 + (4 << 20)
     let pool = try StackPool.shared(stackSize: size)
     let before = pool.statistics.live
@@ -314,9 +315,9 @@ import Testing
     #expect(Set(made).count == 1)
   }
 
-  /// What orders the last use with the end is the count of references: nothing else does here, ThreadSanitizer must know.
+  /// Only the reference count orders the last use before the end. ThreadSanitizer must see that.
   @Test func droppedOnAnotherThreadThanTheLastUseItUnwindsWithoutARace() {
-    // Unchecked: each of two threads has one of them.
+    // Unchecked: each of two threads has one holder.
     final class Holder: @unchecked Sendable {
       var generator: Generator<Int>?
       init(_ generator: Generator<Int>) { self.generator = generator }
@@ -367,11 +368,11 @@ import Testing
   }
 }
 
-/// AddressSanitizer's, where there is one.
+/// AddressSanitizer's leak checker, where there is one.
 private enum LeakChecker {
   typealias Function = @convention(c) () -> Void
 
-  /// What `body` allocates may get lost: on purpose.
+  /// What `body` allocates may leak on purpose.
   static func ignoring(_ body: () -> Void) {
     // The types that <sanitizer/lsan_interface.h> declares.
     let disable = dlsym(nil, "__lsan_disable").map { unsafeBitCast($0, to: Function.self) }

@@ -3,10 +3,11 @@ import Testing
 
 @testable import Coroutine
 
-/// Timeouts, shields, scopes and cancellation handlers that a generator's body has open where it yields: the body's alone.
+/// Timeouts, shields, scopes and cancellation handlers that are open where a generator's body yields. They are the
+/// body's alone.
 @Suite(.ownThreads) struct GeneratorRegionTests {
-  /// Whether what it does was ended by a cancellation. (Instead of `#expect(throws:)`, on whose closures inside another the
-  /// compiler of Swift 6.3 crashes.)
+  /// Whether a cancellation has ended `wait`. (Instead of `#expect(throws:)`, which inside closures crashes the
+  /// compiler of Swift 6.3.)
   private static func wasCancelled(_ wait: () throws -> Void) -> Bool {
     do {
       try wait()
@@ -16,7 +17,7 @@ import Testing
     }
   }
 
-  /// What the calling code knows of its own cancellation: by the word, and by a wait that is over at once.
+  /// What the calling code sees of its own cancellation: by the flag, and by a short wait.
   private static var seen: String {
     let waits = !wasCancelled { try Coroutine.sleep(for: .nanoseconds(1)) }
     return Coroutine.isCancelled ? (waits ? "cancelled, but waits" : "cancelled") : (waits ? "goes on" : "waits not")
@@ -62,7 +63,7 @@ import Testing
           try withCancellationHandler {
             try yield(1)
             log.add("body: \(Self.seen)")
-            // Whoever ignores it goes on.
+            // A body that ignores the timeout goes on.
             try yield(2)
             log.add("body: \(Self.seen)")
             try Coroutine.checkCancellation()
@@ -73,7 +74,7 @@ import Testing
         }
       }
       var sum = try numbers.next() ?? 0
-      // The wait in whose midst the body's timer fires.
+      // The body's timer fires during this wait.
       try fired.get()
       log.add("consumer: \(Self.seen)")
       sum += try numbers.next() ?? 0
@@ -158,7 +159,7 @@ import Testing
         _ = first.next()
         _ = inner.next()
       }
-      // Had been cancelled, and is no more.
+      // It was cancelled before, and no longer is.
       _ = second.next()
     }.get()
     #expect(
@@ -225,7 +226,7 @@ import Testing
     }
     let first = Coroutine { try numbers.next() }
     #expect(try await first.get() == 1)
-    // Has ended: nothing that it was reaches the body.
+    // It has ended: its cancel does not reach the body.
     first.cancel()
     let second = Coroutine { try numbers.next() }
     #expect(try await second.get() == 2)
@@ -266,7 +267,7 @@ import Testing
     scope?.cancel()
     let second = PlainThread { try? numbers.next() }.join()
     let third = try await Task { try numbers.next() }.value
-    // And comes to a coroutine again from there, cancelled as it was.
+    // Back in a coroutine, the body is cancelled as it was.
     let fourth = try await inCoroutine()
     let fifth = PlainThread { try? numbers.next() }.join()
     let end = try await inCoroutine()
@@ -322,7 +323,7 @@ import Testing
       }
       try yield(3)
     }
-    // Only the inner body has something open, and then only the outer one; each time in another coroutine.
+    // First only the inner body has a scope open, and then only the outer one; each time in another coroutine.
     for _ in 0..<3 {
       let seen = try await Coroutine { () -> String in
         let number = outer.next() ?? 0
@@ -451,7 +452,7 @@ import Testing
     try await Coroutine {
       while let number = try numbers.next() {
         log.add("consumer \(number): \(Self.seen)")
-        // The body is inside its `yield`, or about to wait in it, and nobody asks for the next element before that is over.
+        // The body is inside its `yield`, or about to wait in it. The next element is asked for only after that.
         clock.opened.continuation.yield()
         try isOver.get()
       }
@@ -500,7 +501,7 @@ import Testing
         var turns = 0
         while try numbers.next() != nil {
           if Coroutine.isCancelled { return false }
-          // The pool may have one thread only, and the task that cancels may come to a thread by others' coroutines alone.
+          // The pool may have only one thread. The task that cancels may get it only by other coroutines' yields.
           turns += 1
           if turns % 64 == 0 { Coroutine.yield() }
         }
@@ -531,7 +532,7 @@ import Testing
   @Test func aBodyThatVisitsAnotherSchedulerIsNotMovedMeanwhile() async {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       nonisolated(unsafe) let numbers = Generator<Int> { yield in
-        // What the compiler refuses otherwise.
+        // Otherwise the compiler refuses this.
         nonisolated(unsafe) let yield = yield
         try on(.pool) { try yield(1) }
       }

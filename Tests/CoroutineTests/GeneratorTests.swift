@@ -91,7 +91,7 @@ import Testing
 
   @Test func elementsAreReleased() {
     final class Witness {
-      nonisolated(unsafe) static var live = 0  // one thread: this test's
+      nonisolated(unsafe) static var live = 0  // used by this test's one thread
       init() { Witness.live += 1 }
       deinit { Witness.live -= 1 }
     }
@@ -109,10 +109,10 @@ import Testing
     #expect(Witness.live == 0)
   }
 
-  /// A cancelled body that yields on, whether its elements travel in the word or in the slot.
+  /// A cancelled body that yields on. Its elements travel in the word, or in the slot.
   @Test func elementsThatNobodyWantsAreReleased() {
     final class Witness {
-      nonisolated(unsafe) static var live = 0  // one thread: this test's
+      nonisolated(unsafe) static var live = 0  // used by this test's one thread
       init() { Witness.live += 1 }
       deinit { Witness.live -= 1 }
     }
@@ -130,7 +130,7 @@ import Testing
       #expect(refused == 5)
       #expect(Witness.live == 0)
     }
-    /// Elements that are taken, and not looked at.
+    /// Takes elements, and does not use them.
     @inline(__always)
     func drop<Element>(_ make: @escaping () -> Element) {
       let generator = Generator<Element> { yield in while true { try yield(make()) } }
@@ -160,7 +160,7 @@ import Testing
     run { { [witness = Witness()] in withExtendedLifetime(witness) {} } }
   }
 
-  /// A loop may take the block of the last element for that of the next one, unless somebody changed that meanwhile.
+  /// A loop may use the last element's block for the next one, if nothing has changed it meanwhile.
   @Test func whatALoopDoesBetweenTwoElementsCounts() {
     let cancelled = Generator<Int> { yield in for index in 0... { try yield(index) } }
     var elements: [Int] = []
@@ -170,7 +170,7 @@ import Testing
     }
     #expect(elements == [0, 1, 2, 3])
 
-    // Its own body cancels it, and goes on to yield.
+    // The body itself cancels its generator, and goes on to yield.
     var itself: Generator<Int>?
     itself = Generator { yield in
       for index in 0..<10 {
@@ -183,7 +183,7 @@ import Testing
     #expect(sum == 3)
     itself = nil
 
-    // Another one's elements come in between, and from another block.
+    // The elements of another generator come in between, from another block.
     let inner = Generator<Int> { yield in for index in 100..<103 { try yield(index) } }
     let outer = Generator<Int> { yield in
       try yield(1)
@@ -194,7 +194,7 @@ import Testing
     for element in outer { sum += element }
     #expect(sum == 306)
 
-    // Two loops over the same one.
+    // Two loops over the same generator.
     let shared = Generator<Int> { yield in for index in 0..<10 { try yield(index) } }
     sum = 0
     for element in shared {
@@ -244,7 +244,7 @@ import Testing
     #expect(all.dropLast(3).allSatisfy { $0 == -1 } && all.count > 4)
   }
 
-  /// What `qsort`'s callback yields with: it has no context parameter.
+  /// The `yield` that `qsort`'s callback calls: the callback has no context parameter.
   nonisolated(unsafe) private static var comparing: Generator<Int>.Yield?  // this suite's one test at a time
 
   /// Sorts by C's `qsort`, and yields both numbers of each comparison from its callback.
@@ -252,7 +252,7 @@ import Testing
     comparing = yield
     qsort(&numbers, numbers.count, MemoryLayout<Int32>.size) { left, right in
       let (a, b) = (left!.load(as: Int32.self), right!.load(as: Int32.self))
-      // A C function can't throw: after a cancel it runs on to its end, without suspending.
+      // A C function can't throw: after a cancel it runs to its end, without suspending.
       try? GeneratorTests.comparing!(Int(a) * 100 + Int(b))
       return a < b ? -1 : 1
     }
@@ -275,7 +275,7 @@ import Testing
     #expect(half.next() == nil)
   }
 
-  /// With a context parameter nothing global is needed.
+  /// With a context parameter no global variable is needed.
   @Test func theCallbackOfQsortR() {
     func sorting(_ numbers: [Int32]) -> Generator<Int> {
       Generator { yield in
@@ -299,7 +299,7 @@ import Testing
     #expect(half.next() == nil)
   }
 
-  /// What `nftw`'s callback yields with: it has no context parameter either.
+  /// The `yield` that `nftw`'s callback calls: the callback has no context parameter either.
   nonisolated(unsafe) private static var visiting: Generator<String>.Yield?  // this suite's one test at a time
 
   @Test func theCallbackOfNftw() throws {
@@ -310,7 +310,7 @@ import Testing
     func walk() -> Generator<String> {
       Generator(stackSize: 1 << 20) { yield in
         GeneratorTests.visiting = yield
-        // It ends early when the callback says so: what C has for an error that passes.
+        // The walk ends early when the callback asks for it, which is how C code passes an error on.
         _ = CLibrary.nftw(
           root.path,
           { path, _, kind, _ in
@@ -407,7 +407,7 @@ import Testing
       }
     }
     #expect(generator.next() == 1)
-    // Handed over by the queue: one thread at a time.
+    // Passed on by the queue: one thread at a time.
     nonisolated(unsafe) let moved = generator
     let queue = DispatchQueue(label: "another thread")
     #expect(queue.sync { moved.next() } == 2)
@@ -479,7 +479,7 @@ import Testing
     #expect(first(Generator<Huge>(stackSize: 8 << 20) { yield in try yield(Huge(repeating: 9)) }) == 9)
   }
 
-  /// One side is generic code that the compiler has not specialised: both must agree on how an element travels.
+  /// One side is generic code that the compiler has not specialised. Both must agree on how an element travels.
   @Test func unspecialisedCodeGetsTheSameElements() {
     let object = Object()
     let objects = collect(Generator<Object> { yield in for _ in 0..<3 { try yield(object) } })
@@ -503,20 +503,20 @@ import Testing
       #expect(ObjectIdentifier(element.object) == ObjectIdentifier(object))
     }
     for element in repeated(7) { #expect(element == 7) }
-    // One word, whose bits must not be moved: the runtime knows where a weak reference lies.
+    // One word, whose bits must not be moved, as the runtime knows the address of each weak reference.
     let observers = collect(Generator<Observer> { yield in for _ in 0..<3 { try yield(Observer(object: object)) } })
     #expect(observers.allSatisfy { $0.object.map(ObjectIdentifier.init) == ObjectIdentifier(object) })
     for element in repeated(Observer(object: object)) {
       #expect(element.object.map(ObjectIdentifier.init) == ObjectIdentifier(object))
     }
-    // Existentials: of objects, one word; of errors, one word that is no object of ours.
+    // Existentials: an object is one word; an error is one word that is no Swift object.
     let bounded = collect(Generator<any Base & Sendable> { yield in for _ in 0..<3 { try yield(Derived()) } })
     #expect(bounded.count == 3 && bounded.allSatisfy { $0 is Derived })
     for element in repeated(Derived() as any Base & Sendable) { #expect(element is Derived) }
     let errors = collect(Generator<any Error> { yield in for _ in 0..<3 { try yield(GeneratorTestsError()) } })
     #expect(errors.count == 3 && errors.allSatisfy { $0 is GeneratorTestsError })
     for element in repeated(GeneratorTestsError() as any Error) { #expect(element is GeneratorTestsError) }
-    // Code that knows an element for an object, though the type is `AnyObject`, which is none.
+    // This code knows that an element is an object, though the type `AnyObject` has no class.
     let known = collectObjects(Generator<AnyObject> { yield in try yield(reference) })
     for element in known + collectObjects(repeated(reference)) {
       #expect(ObjectIdentifier(element) == ObjectIdentifier(object))
@@ -572,7 +572,7 @@ import Testing
   }
 }
 
-/// What the C library has, and its Swift module has not.
+/// Functions of the C library that its Swift module does not have.
 private enum CLibrary {
   typealias Compare = @convention(c) (UnsafeRawPointer?, UnsafeRawPointer?, UnsafeMutableRawPointer?) -> Int32
   typealias QsortR =
@@ -603,7 +603,7 @@ private final class Object: Sendable {}
 
 private class Base {}
 
-// Holds nothing.
+// A class without properties.
 private final class Derived: Base, @unchecked Sendable {}
 
 private struct GeneratorTestsError: Error {}

@@ -3,9 +3,9 @@ import CoroutineTestSupport
 import Dispatch
 import Testing
 
-/// Who may call a generator's `yield`: what runs on the body's stack, or on one on top of it.
+/// Which code may call a generator's `yield`: code on the body's stack, or on a stack on top of it.
 @Suite(.ownThreads) struct GeneratorYieldTests {
-  /// A generator, and its `yield` for others.
+  /// A generator, and its `yield` for other code.
   // Unchecked: used on one serial queue, but for the calls that must trap.
   final class Handle: @unchecked Sendable {
     var yield: Generator<Int>.Yield?
@@ -27,7 +27,7 @@ import Testing
           }
           return generator.next()
         }
-        // After the body has begun to wait: the queue runs one after the other.
+        // After the body has begun to wait, as the queue runs one after the other.
         try await Coroutine(on: queue) { try handle.yield?(1) }.get()
         try await gate.send(2)
         _ = try await consumer.get()

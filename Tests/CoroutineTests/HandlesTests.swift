@@ -3,9 +3,9 @@ import CoroutineTestSupport
 import Dispatch
 import Testing
 
-/// A handle and its copies are one, to a set, to a dictionary, and to whoever reads what is printed.
+/// A handle and its copies are equal for a set, for a dictionary, and when they are printed.
 @Suite(.ownThreads) struct HandlesTests {
-  /// How many there are, and how many a set of each twice keeps.
+  /// How many handles there are, and how many a set keeps of two copies of each.
   private func distinct<Handle: Hashable>(_ handles: Handle...) -> (Int, Int) {
     (handles.count, Set(handles + handles).count)
   }

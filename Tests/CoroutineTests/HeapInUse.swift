@@ -1,10 +1,11 @@
 import Glibc
 
-/// How many bytes of the C library's heap are in use, of the whole process: for tests in a process of their own. Says nothing
-/// under AddressSanitizer and ThreadSanitizer, which have heaps of their own.
+/// How many bytes of the process's C heap are in use: for tests in a process of their own. Says nothing under
+/// AddressSanitizer and ThreadSanitizer, which have heaps of their own.
 ///
-/// What a thread keeps for its next allocations counts, as by `mallinfo2`, which Swift does not import (nor can a function
-/// that returns such a large structure be called by its address). `malloc_info` writes the same as XML.
+/// Memory that a thread keeps for its next allocations counts, as in `mallinfo2`. Swift does not import that
+/// function, and can't call one by its address that returns such a large structure. `malloc_info` writes the same as
+/// XML.
 func heapInUse() -> Int {
   // The type that <malloc.h> declares.
   typealias Function = @convention(c) (CInt, UnsafeMutablePointer<FILE>) -> CInt
@@ -17,7 +18,7 @@ func heapInUse() -> Int {
     return fclose(file) == 0 && failure == 0
   }
   guard isWritten else { return 0 }
-  // The sums stand behind the last of the arenas.
+  // The sums follow the last of the arenas.
   let lines = String(decoding: text.prefix { $0 != 0 }, as: UTF8.self).split(separator: "\n")
   func sum(_ tag: String) -> Int {
     guard let line = lines.last(where: { $0.hasPrefix(tag) }) else { return 0 }
@@ -27,10 +28,10 @@ func heapInUse() -> Int {
   return sum("<system type=\"current\"") - free + sum("<total type=\"mmap\"")
 }
 
-/// Lets the test library keep nothing of the errors that are thrown from here on: else it takes down where each was thrown,
-/// and the heap grows by that. For tests in a process of their own.
+/// Stops the test library from recording thrown errors: it records where each was thrown, and the heap grows. For
+/// tests in a process of their own.
 func forgetThrownErrors() {
-  // Two atomic words of the Swift runtime: functions that it calls at each throw, if there are any.
+  // Two atomic words of the Swift runtime: the functions that it calls at each throw, if they are set.
   for hook in ["_swift_willThrow", "_swift_willThrowTypedImpl"] {
     dlsym(nil, hook)?.assumingMemoryBound(to: UnsafeRawPointer?.self).pointee = nil
   }

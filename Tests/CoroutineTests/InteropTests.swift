@@ -84,7 +84,7 @@ import Testing
     #expect(priority >= .low)
   }
 
-  /// Of a coroutine that a task has created, for whatever it waits that runs in a task.
+  /// The priority of the creating task, in each task that the coroutine waits for.
   @Test func thePriorityGoesAlongIntoEveryTask() async throws {
     final class PriorityClock: Clock {
       let seen = Guarded([TaskPriority]())
@@ -95,7 +95,7 @@ import Testing
       }
     }
     let clock = PriorityClock()
-    // Higher than what anybody who waits here has: so it was not raised to that.
+    // Higher than the priority of any waiter here, so it was not raised to that.
     let priorities = try await Task(priority: .high) {
       try await Coroutine { () -> [TaskPriority?] in
         let elements = AsyncStream(unfolding: { Task.currentPriority }).elements
@@ -164,7 +164,7 @@ import Testing
     await #expect(throws: CancellationError.self) { try await task.value }
   }
 
-  /// What a timeout is put around goes on where it was: it may use what its actor isolates, as a `Task`'s body may.
+  /// The body of a timeout stays on its actor, and may use the actor's state, as a `Task`'s body may.
   @Test func aTimeoutOfAsyncCodeStaysOnItsActor() async throws {
     @MainActor final class Model {
       var texts: [String] = []
@@ -232,7 +232,7 @@ import Testing
     #expect(found.allSatisfy { $0 == 0 })
   }
 
-  /// The end of a value is code of the program's, which may use the variables that are being written.
+  /// A value's `deinit` is the program's code, which may use the variables that are being written.
   @Test func theEndOfALocalValueMaySetOthers() async throws {
     final class Farewell: Sendable {
       let variables: [CoroutineLocal<Int>]
@@ -249,7 +249,7 @@ import Testing
     #expect(found == Array(0..<200))
   }
 
-  /// One that is set by the end of another, after the body, ends with its coroutine too, and inside of it.
+  /// A value that another value's `deinit` sets after the body. It also ends with its coroutine, and inside it.
   @Test func whatTheEndOfALocalValueSetsEndsInTheCoroutine() async throws {
     final class Second: Sendable {
       let end: Guarded<UInt64?>

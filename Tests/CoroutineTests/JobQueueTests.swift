@@ -5,7 +5,7 @@ import Dispatch
 import Synchronization
 import Testing
 
-/// A loop without a thread: counts how often it is told, and runs what a test says.
+/// A loop without a thread. It counts how often it is woken, and a test runs its jobs.
 private final class ToldScheduler: Scheduler {
   let ready = CoroutineJobQueue()
   let tells = Atomic<Int>(0)
@@ -19,7 +19,7 @@ private final class ToldScheduler: Scheduler {
   var told: Int { tells.load(ordering: .relaxed) }
 }
 
-/// A loop with a thread, or with several, each of which sleeps until it is told.
+/// A loop with one thread or several, each of which sleeps until it is woken.
 private final class ThreadScheduler: Scheduler {
   private let ready = CoroutineJobQueue()
   private let isTold = DispatchSemaphore(value: 0)
@@ -57,7 +57,7 @@ private final class ThreadScheduler: Scheduler {
   }
 }
 
-/// The queue of ready coroutines of a scheduler of one's own.
+/// The queue of ready coroutines in a program's own scheduler.
 @Suite(.ownThreads) struct JobQueueTests {
   @Test func theOwnerIsToldOnceForAllThatBecomeReadyUntilItRuns() throws {
     let loop = ToldScheduler()
@@ -106,7 +106,7 @@ private final class ThreadScheduler: Scheduler {
     #expect(loop.ready.run(limit: 3))
     #expect(loop.ready.run(limit: 0))
     #expect(log.all == ["a", "b", "a"])
-    // Its owner knows: nobody is told again.
+    // The queue's owner has been woken already, so it is not woken again.
     Coroutine(on: loop) { log.add("c") }
     #expect(loop.told == 1)
     #expect(loop.ready.run(limit: 3))
@@ -175,7 +175,7 @@ private final class ThreadScheduler: Scheduler {
 
   @Test func droppedWithACoroutineInItItEndsTheProgramByName() async {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
-      /// Hands its queue over to nobody.
+      /// Drops its queue.
       final class Forgetful: Scheduler {
         func enqueue(_ job: consuming CoroutineJob) { _ = CoroutineJobQueue().append(job) }
         var isCurrent: Bool { false }

@@ -5,10 +5,10 @@ import Dispatch
 import Synchronization
 import Testing
 
-/// In a serial pool a joiner runs the coroutine that it waits for itself, if nobody else is ready: nothing but the time it
-/// takes, and the state of the joiner meanwhile, may tell.
+/// In a serial pool a joiner runs the coroutine that it waits for itself, if nothing else is ready. Only the time
+/// that it takes, and the joiner's state meanwhile, may show that.
 @Suite(.ownThreads) struct JoinAheadTests {
-  /// Else the others here tell nothing.
+  /// Without this the other tests here would show nothing.
   @Test func theJoinerIsInTheMiddleOfItsTurnMeanwhile() async {
     await #expect(processExitsWith: .success) {
       let events = try await events { log in
@@ -66,7 +66,7 @@ import Testing
           try child.join()
           log.add("other sees the end")
         }
-        // The child alone is ready when its turn has come; the other one waits for it by then, first in its line.
+        // The child alone is ready when its turn comes. The other one waits for it by then, as its first waiter.
         Coroutine.yield()
         try channel.send(7)
         log.add("joiner gets \(try child.get())")
@@ -135,7 +135,7 @@ import Testing
     }
   }
 
-  /// Another thread can run the joiner: nobody has to wait for the one that is blocked.
+  /// Another thread can run the joiner, so no coroutine has to wait for the blocked one.
   @Test func aCancelledJoinerGoesOnThoughTheChildBlocksItsThread() async {
     await #expect(processExitsWith: .success) {
       takeNoNotes()
@@ -180,8 +180,8 @@ import Testing
     #expect(standardError(of: result).contains("Task.immediate"))
   }
 
-  /// Jobs of `async` code, and what other threads make ready, are looked at between the turns of a worker: a joiner whose
-  /// children all run ahead has none.
+  /// Between its turns, a worker looks for jobs of `async` code and for what other threads make ready. A joiner whose
+  /// children all run ahead has no such moment.
   @Test func joinsInARowDoNotKeepOthersFromRunning() async {
     await #expect(processExitsWith: .success) {
       takeNoNotes()
@@ -203,7 +203,7 @@ import Testing
     }
   }
 
-  /// Each on a stack of its own, whoever has resumed it; but one that is small has no room for the child's beginning.
+  /// Each runs on a stack of its own, whatever has resumed it. A small stack has no room for the child's beginning.
   @Test(arguments: [nil, 64 << 10]) func joinersOfJoinersNeedNoStack(stackSize: Int?) async {
     await #expect(processExitsWith: .success) { [stackSize] in
       takeNoNotes()
@@ -227,7 +227,7 @@ import Testing
     }
   }
 
-  /// Its thread is the joiner's too, which is in the middle of its turn: the pool needs another one.
+  /// The child's thread is also the joiner's, which is in the middle of its turn: the pool needs another thread.
   @Test func aChildThatWaitsPinnedLeavesThePoolToOthers() async {
     await #expect(processExitsWith: .success) {
       let events = try await events { log in
@@ -253,7 +253,7 @@ import Testing
     }
   }
 
-  /// What it waits for may come from the joiner, once that is cancelled.
+  /// The child may wait for the joiner, which goes on once it is cancelled.
   @Test func aCancelledJoinerIsNotHeldUpByAChildThatWaitsPinned() async {
     await #expect(processExitsWith: .success) {
       let events = try await events { log in
@@ -283,7 +283,7 @@ import Testing
     }
   }
 
-  /// What it waits for may come from the joiner, once its time is up.
+  /// The child may wait for the joiner, which goes on once its time is up.
   @Test func aJoinerWithATimeLimitIsNotHeldUpByAChildThatWaitsPinned() async {
     await #expect(processExitsWith: .success) {
       let events = try await events { log in
@@ -307,7 +307,7 @@ import Testing
 
 private struct Mine: Error {}
 
-/// What happens on `main`, a coroutine of a serial pool, in its order.
+/// The events of `main`, a coroutine of a serial pool, in their order.
 private func events(of main: @escaping @Sendable (Log) throws -> Void) async throws -> [String] {
   takeNoNotes()
   let log = Log()
@@ -315,8 +315,8 @@ private func events(of main: @escaping @Sendable (Log) throws -> Void) async thr
   return log.all
 }
 
-/// Nobody runs ahead where notes are taken, as the tests of CoroutineDebug, in the same program, have it: so each test here
-/// has a process of its own.
+/// No coroutine runs ahead while times are recorded. The tests of CoroutineDebug, in the same program, turn that on,
+/// so each test here has a process of its own.
 private func takeNoNotes() { coroutine_record_times(false) }
 
 private final class Flag: Sendable {

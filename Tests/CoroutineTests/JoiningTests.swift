@@ -35,7 +35,7 @@ import Testing
     let time = Duration.milliseconds(1)
     let stopped = Channel<Int>()
     let (hasBegun, resolver) = Promise<Void>.makePromise()
-    // It ignores that it is cancelled; it would not, before it has begun.
+    // It ignores a cancel, unless it has not begun.
     let stubborn = Coroutine {
       withCancellationShield {
         resolver.fulfill(())
@@ -111,7 +111,7 @@ import Testing
     #expect(before == .ready && during == .suspended)
     let holder = Guarded<Coroutine<CoroutineState?, Never>?>(nil)
     let own = try await Coroutine(on: queue) { () -> CoroutineState? in
-      // Serial: it runs when this one waits, after it has been kept.
+      // Serial: it runs when this one waits, after the handle was kept.
       let coroutine = Coroutine { () -> CoroutineState? in holder.withLock { $0 }?.state }
       holder.withLock { $0 = coroutine }
       return try coroutine.get()

@@ -4,9 +4,9 @@ import Testing
 
 @testable import Coroutine
 
-/// What a pool tells the C library, whose `malloc` is the whole program's: the program may say no.
+/// What a pool asks of the C library's `malloc`, which the whole program uses: the program may refuse it.
 ///
-/// What comes of it can't be told apart here: how much the library keeps depends on what was freed before, too.
+/// The effect can't be tested here: how much the library keeps also depends on what was freed before.
 @Suite(.ownThreads) struct KeptMemoryTests {
   @Test func theEnvironmentSaysHowMuchIsKept() async {
     await #expect(processExitsWith: .success) {

@@ -5,12 +5,12 @@ import Testing
 
 @testable import Coroutine
 
-/// After a hundred thousand operations that came to nothing (fewer in debug), of every kind, the runtime has in use what it
-/// had before: by its own count, in a process where nothing else runs.
+/// After a hundred thousand operations of every kind that were not done (fewer in debug), the runtime's own counts
+/// are what they were. In a process in which nothing else runs.
 @Suite(.ownThreads) struct LeakTests {
   private typealias Kind = (name: String, run: @Sendable (Int) throws -> Void)
 
-  /// Counted until it is the same twice: a single look may be wrong, as it takes its numbers one after another.
+  /// Counted until two counts agree: a single count may be wrong, as it reads its numbers one after another.
   private static var stacksInUse: Int {
     while true {
       let count = Coroutine.statistics.stacksInUse
@@ -18,13 +18,13 @@ import Testing
     }
   }
 
-  /// What each kind of operation leaves behind is asked one by one: a kind that leaks is named.
+  /// Checks each kind of operation by itself, so that a kind that leaks is named.
   private static func check(_ kinds: [Kind], _ count: Int) async throws {
     let before = Coroutine.statistics
     for kind in kinds {
       try await Coroutine(name: kind.name) { try kind.run(count) }.get()
-      // Whom it did not wait for may be about to end, on another thread; what has leaked stays. (A single look may be wrong:
-      // it takes the numbers one after another.)
+      // Coroutines that the kind did not wait for may be about to end, on another thread. A leak stays. (A single
+      // look may be wrong, as it reads its numbers one after another.)
       var after = Coroutine.statistics
       var looks = 0
       while looks < 1_000_000, after != before {
@@ -51,7 +51,7 @@ import Testing
     }
   }
 
-  /// AddressSanitizer looks for leaks when a program ends, and makes it end with an error then.
+  /// AddressSanitizer looks for leaks when a program ends, and makes the program fail if there are any.
   @Test func whatSuspendedFramesOwnWhenTheProgramEndsIsNoLeak() async {
     await #expect(processExitsWith: .success) {
       let inbox = Channel<Int>()
@@ -79,11 +79,11 @@ import Testing
     var numbers = Array(0..<100)
   }
 
-  // In the process that ends only.
+  // Used only in the process that ends.
   nonisolated(unsafe) private static var survivor: Generator<Int>?
   nonisolated(unsafe) private static var inbox: Channel<Int>?
 
-  /// Each kind of wait: half of them are cancelled, the others' time is up.
+  /// Each kind of wait: half of the waits are cancelled, and the others time out.
   @Test func waitsThatWereEndedLeaveNobodyInAnyQueue() async {
     await #expect(processExitsWith: .success) {
       let count = amount(50_000, debug: 2_000, sanitized: 500)
@@ -95,7 +95,7 @@ import Testing
             { count in
               try LeakTests.cancelEach(count) { try operation.wait(nil) }
               for number in 0..<count {
-                // Some have really waited: that takes a timer.
+                // Some really wait, which takes a timer.
                 let isLong = number.isMultiple(of: 1_000)
                 do {
                   if operation.hasTimeout {
@@ -145,9 +145,9 @@ import Testing
     }
   }
 
-  /// A hundred thousand of each kind of generator, by what the count above does not see: if each left the smallest piece of
-  /// memory that there is, that would be three times as much as is allowed here. In three parts, of which the one counts
-  /// that leaves the least: what is left behind is there each time.
+  /// A hundred thousand of each kind of generator, measured by memory that the runtime does not count. If each left
+  /// the smallest possible piece of memory, that would be three times the limit. In three parts, of which the one
+  /// that leaves the least counts: a leak is there each time.
   @Test(.enabled(if: !coroutine_sanitizers_active(), "a sanitizer keeps what is freed"))
   func aHundredThousandGeneratorsDroppedHalfWayLeaveNoMemory() async {
     await #expect(processExitsWith: .success) {
@@ -174,7 +174,7 @@ import Testing
     }
   }
 
-  /// The pages of the process that are in memory.
+  /// The memory of the process's resident pages.
   private static var residentBytes: Int {
     guard let file = fopen("/proc/self/statm", "r") else { return 0 }
     defer { fclose(file) }
@@ -185,7 +185,7 @@ import Testing
     return pages.flatMap(Int.init).map { $0 * sysconf(Int32(_SC_PAGESIZE)) } ?? 0
   }
 
-  /// Stacks become spare, and go with their pools, while somebody counts.
+  /// Stacks become spare, and are freed with their pools, during a count.
   @Test func nothingIsEverCountedAsLessThanNone() async throws {
     let isOver = Channel<Void>()
     let watcher = Coroutine(on: ThreadPool(threads: 1)) { () -> Bool in
@@ -200,7 +200,7 @@ import Testing
     #expect(try await watcher.get())
   }
 
-  /// Many at a time, each in a coroutine that is asked to stop while it waits.
+  /// Many at a time, each in a coroutine that is cancelled while it waits.
   @Sendable private static func cancelEach(_ count: Int, _ wait: @escaping @Sendable () throws -> Void) throws {
     for _ in 0..<count / 100 {
       let waiting = (0..<100).map { _ in Coroutine { try wait() } }
@@ -316,7 +316,7 @@ import Testing
     try cancelEach(count / 10) { try Coroutine.await { try await Task.sleep(for: .seconds(1_000_000)) } }
   }
 
-  /// Some of it begins, most of it waits in line.
+  /// Some of the work begins, most of it waits for a thread.
   @Sendable private static func cancelledBlockingWork(_ count: Int) throws {
     let (threads, gate) = (BlockingPool(threadLimit: 2, idleTime: .zero), Gate())
     try cancelEach(count) { try blocking(on: threads) { gate.pass() } }
@@ -324,7 +324,7 @@ import Testing
     try blocking(on: threads) {}
   }
 
-  /// Answered by nobody: cancelled, out of time, dropped, to one that is gone.
+  /// Asks that get no answer: cancelled, timed out, dropped, or sent to an actor that has ended.
   @Sendable private static func asksWithoutAnAnswer(_ count: Int) throws {
     let actor = MessageActor<Reply<Int>?>(on: .pool) { mailbox in
       var kept: [Reply<Int>] = []
