@@ -4,8 +4,8 @@ import CoroutineTestSupport
 import Dispatch
 import Testing
 
-/// A coroutine that has its turn on top of other code runs inside of that code's accesses: an overlap with one of them traps,
-/// and they are not the coroutine's when it goes on elsewhere.
+/// A coroutine that runs on top of other code runs inside that code's accesses. An overlap with one of them traps.
+/// When the coroutine goes on elsewhere, they are not its own.
 @Suite(.ownThreads) struct LentAccessTests {
   typealias Variable = ExclusivityTests.Variable
 
@@ -85,7 +85,8 @@ import Testing
   @Test func inOneThatIsJoinedAndRunsAtOnce() async {
     expectOverlap(
       await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
-        // As `JoinAheadTests`: none is run ahead where notes are taken, as other tests in this program have it.
+        // As in `JoinAheadTests`: no coroutine runs ahead while times are recorded, which other tests in this program
+        // turn on.
         coroutine_record_times(false)
         func run() throws {
           try runUntilComplete {
@@ -110,7 +111,7 @@ import Testing
                 reply.complete(1)
               }
             }
-            // It waits for a message then.
+            // The actor waits for a message then.
             Coroutine.yield()
             try variable.modify { _ in _ = try actor.ask { $0 } }
           }
@@ -129,7 +130,7 @@ import Testing
       coroutine = Coroutine.immediate {
         try inside.modify { values in
           values.append(try release.receive())
-          // On another thread; the access around has ended.
+          // It runs on another thread now, and the outer access has ended.
           around.append(8)
         }
         inside.append(9)
@@ -149,7 +150,8 @@ import Testing
     try around.modify { values in
       try runUntilComplete {
         try own.modify { values in
-          // Several of them, on top of one another and in line, each with accesses open where it suspends.
+          // Several coroutines, one on top of another and one after another, each with open accesses where it
+          // suspends.
           let coroutines = (0..<4).map { index in
             Coroutine { () -> Int in
               let (one, other) = (Variable(), Variable())

@@ -1,7 +1,7 @@
 import Synchronization
 
-/// Threads that do the same again and again. Each has done it once before the first is needed: a child by `fork` can't wait
-/// for the Swift runtime's own locks either, and those are taken by who uses a type for the first time.
+/// Threads that repeat the same work. Each has done it once before the load counts as started. Code that uses a type
+/// for the first time takes locks of the Swift runtime, and a child by `fork` can't wait for those.
 final class Load: Sendable {
   private let flag: Flag
   private let threads: [PlainThread<Void>]

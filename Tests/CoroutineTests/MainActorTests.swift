@@ -5,7 +5,7 @@ import Testing
 
 @testable import Coroutine
 
-/// Coroutines that code of the main actor launches: that this file compiles is half of the test.
+/// Coroutines that code of the main actor launches. That this file compiles is half of the test.
 @Suite(.ownThreads, .timeLimit(.minutes(10))) struct MainActorTests {
   struct Problem: Error, Equatable {}
 
@@ -59,9 +59,9 @@ import Testing
     }
   }
 
-  /// What the page on coobjc says.
+  /// The page on coobjc says this.
   @Test func oneThatBeginsAtOnceOnTheMainThreadGoesOnOnThePool() async throws {
-    // One list each: which of the two sleeps ends first is not promised.
+    // A list for each: which of the two sleeps ends first is not promised.
     let plainOnMain = Guarded<[Bool]>([])
     let isolatedOnMain = Guarded<[Bool]>([])
     @Sendable func note(in list: Guarded<[Bool]>) {
@@ -118,13 +118,13 @@ import Testing
     await #expect(throws: Problem.self) { try await Coroutine(counter.storedThrowing).get() }
   }
 
-  /// What a promise, a scope, … are told to run: closures that say so, and methods.
+  /// Closures and methods that a promise, a scope, … run, which are declared as the main actor's.
   @MainActor
   final class Screen {
     var shown: [String] = []
 
     func show(_ number: Int) {
-      // Traps on another thread.
+      // This traps on another thread.
       MainActor.assumeIsolated { shown.append("\(number)") }
     }
 
@@ -148,7 +148,7 @@ import Testing
       ]
     }
 
-    /// These say nothing, and run on the pool.
+    /// These closures name no actor, and run on the pool.
     func deriveOthers(_ promise: Promise<Int>) -> [Promise<Bool>] {
       let failed = Promise<Bool>(error: Problem())
       return [
@@ -195,7 +195,7 @@ import Testing
       show(sum)
     }
 
-    /// Actors that are a state and a function, and generators.
+    /// Actors that are made of a state and a function, and generators.
     nonisolated func launchOthers() throws {
       let actor = MessageActor(state: { 10 }, handle: add)
       try actor.send(1).get()
@@ -213,7 +213,7 @@ import Testing
       while let number = try numbers.next() { try Coroutine.immediate { @MainActor in self.show(number) }.get() }
     }
 
-    /// They say nothing, and run on the pool.
+    /// These closures name no actor, and run on the pool.
     nonisolated func launchMore() throws -> [Bool] {
       let actor = MessageActor<Reply<Bool>>(
         state: { 0 }, handle: { _, reply in reply.complete(DispatchQueue.main.isCurrent) })
@@ -261,7 +261,7 @@ import Testing
     #expect(try await Coroutine { ThreadPool.shared.isCurrent }.get())
   }
 
-  /// A class that is not `Sendable`, handed over: with the scheduler named.
+  /// An object that is not `Sendable`, passed to a scheduler that is named.
   private final class Box {
     var value = 1
   }

@@ -1,4 +1,4 @@
-/// A clock that somebody else moves.
+/// A clock that a test moves.
 final class ManualClock: Clock, Sendable {
   typealias Duration = Swift.Duration
   struct Instant: InstantProtocol {
@@ -13,7 +13,7 @@ final class ManualClock: Clock, Sendable {
   var now: Instant { Instant(offset: .zero) }
   var minimumResolution: Swift.Duration { .nanoseconds(1) }
 
-  /// Whoever sleeps by it is woken by one `opened`.
+  /// One element of `opened` wakes the sleeper.
   func sleep(until deadline: Instant, tolerance: Swift.Duration?) async throws {
     asked.continuation.yield(deadline)
     for await _ in opened.stream { return }

@@ -1,7 +1,8 @@
 import Coroutine
 import Testing
 
-/// The errors that nobody handled, for tests that run side by side: there is one handler in the process, so they share it.
+/// The errors that were never handled, for tests that run side by side. The process has one handler, which they
+/// share.
 enum LostErrors {
   private static let listeners = Guarded<[Int: @Sendable (any Error, String) -> Bool]>([:])
   private static let numbers = Guarded(0)
@@ -15,7 +16,7 @@ enum LostErrors {
     }
   }()
 
-  /// Shows `listener` each lost error while `body` runs; it answers whether the error was its own.
+  /// Shows `listener` each lost error while `body` runs. The listener returns whether the error was its own.
   static func observe<Result>(
     isolation: isolated (any Actor)? = #isolation,
     _ listener: @escaping @Sendable (any Error, String) -> Bool, during body: () async throws -> Result
@@ -31,7 +32,7 @@ enum LostErrors {
   }
 }
 
-/// What a program that ended, as it had to, wrote on its way.
+/// What a program wrote to its standard error before it ended, as it had to.
 func standardError(of result: ExitTest.Result?) -> String {
   result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
 }

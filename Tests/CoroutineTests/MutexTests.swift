@@ -46,7 +46,7 @@ import Testing
         Coroutine.yield()
         return waiter
       }
-      // It has been handed over already, though the waiter has not run.
+      // The mutex has passed to the waiter already, though the waiter has not run.
       log.add("\(mutex.withLockIfAvailable { 1 } as Int?)")
       try mutex.withLock { log.add("again") }
       try waiter.get()
@@ -214,7 +214,7 @@ import Testing
     #expect(try await ours.withLock { $0 } == 2 && theirs.withLock { $0 } == 2)
   }
 
-  /// As the README has it: inlined into the loop below, with optimisation, it would take one thread for another.
+  /// As the README has it. Inlined into the loop below, with optimisation, it would take one thread for another.
   final class Hits: Sendable {
     private let count = Mutex(0)
     var all: Int { count.withLock { $0 } }
@@ -272,7 +272,7 @@ import Testing
     #expect(once.storage.wakers(.once) == .coroutine(holder.id))
     try await gate.send(())
     for waiter in waiters { try await waiter.get() }
-    // Held by nobody of the runtime's.
+    // The mutex has an owner that is no coroutine.
     let isHeld = Channel<Void>()
     let task = Task {
       try await mutex.withLock { _ in

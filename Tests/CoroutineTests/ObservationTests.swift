@@ -5,7 +5,7 @@ import Testing
 
 @testable import Coroutine
 
-/// Writes down what happens to the coroutines whose names begin with `prefix`: tests run side by side.
+/// Records the events of coroutines whose names begin with `prefix`, as tests run side by side.
 private final class Recorder: CoroutineObserver {
   let log = Log()
   private let prefix: String
@@ -67,7 +67,7 @@ private struct Failure: Error {}
       ])
   }
 
-  /// The number in it differs from run to run.
+  /// The event of a join, without its number, which differs from run to run.
   private func joinText(_ recorder: Recorder) -> String? {
     recorder.log.all.first { $0.contains("suspended, join: the end of coroutine") }.map {
       String($0.dropFirst("main suspended, join: ".count))
@@ -208,11 +208,11 @@ private struct Failure: Error {}
       try await run()
     }
     #expect(log.all == ["1", "2", "2"])
-    // Another test that installs one at this moment may let go of the list before that a little later.
+    // Another test that installs an observer at this moment may release the old list a little later.
     while forgotten != nil { await Task.yield() }
   }
 
-  /// Each coroutine's events, from the first that is seen on, follow the rules, on however many threads they come.
+  /// Checks that each coroutine's events follow the rules, from the first one seen on, on any number of threads.
   private final class Grammar: CoroutineObserver {
     private enum State { case created, ready, running, suspended }
     private let states = Guarded<[UInt64: State]>([:])
@@ -246,7 +246,7 @@ private struct Failure: Error {}
     }
   }
 
-  /// In a process of its own: other tests keep coroutines from running, again and again.
+  /// In a process of its own: other tests stop all coroutines again and again.
   @Test func comesAndGoesWhileCoroutinesRun() async {
     await #expect(processExitsWith: .success) { try await Self.comeAndGo() }
   }
@@ -319,7 +319,7 @@ private struct Failure: Error {}
   }
 
   @Test func whatAnObserverCausesIsToldToNobody() async throws {
-    // Of one thread: nobody steals.
+    // A pool of one thread, so that no worker steals.
     let pool = ThreadPool(threads: 1)
     final class Launcher: CoroutineObserver {
       let pool: ThreadPool
@@ -347,7 +347,7 @@ private struct Failure: Error {}
     await #expect(processExitsWith: .success) { try await Self.count() }
   }
 
-  /// In a process of its own, where nobody else is counted.
+  /// In a process of its own, in which nothing else is counted.
   private static func count() async throws {
     let (channel, mutex) = (Channel<Int>(), CoroutineMutex(0))
     let locked = Channel<Void>()
@@ -375,7 +375,7 @@ private struct Failure: Error {}
     for coroutine in all { try await coroutine.get() }
     withExtendedLifetime(generator) {}
     #expect(Coroutine.counters.createdCoroutines == 6)
-    // They have nothing to do any more.
+    // The threads have nothing to do any more.
     while Coroutine.counters.threadSleeps == 0 { await Task.yield() }
   }
 }

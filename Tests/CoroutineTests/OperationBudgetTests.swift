@@ -7,10 +7,10 @@ import Testing
 
 /// A coroutine whose operations are always ready lets the others of its thread run.
 @Suite(.ownThreads) struct OperationBudgetTests {
-  /// More than any budget; as long as nobody else has had a turn.
+  /// More than any budget: for as long as no other coroutine has run.
   private static let many = 100_000
 
-  /// Always ready, each of them.
+  /// Operations that are always ready.
   enum Operation: CaseIterable {
     case channel, received, unbounded, sendOrReturn, timed, select, semaphore, promise, readLock, broadcast
   }
@@ -23,7 +23,7 @@ import Testing
 
   @Test func theyLetTheOthersOfAPoolsWorkerRun() throws {
     let pool = ThreadPool(threads: 2)
-    // The other worker is kept busy, so that nobody steals.
+    // The other worker is kept busy, so that it steals nothing.
     let (isBusy, ends) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
     let other = Coroutine(on: pool) {
       isBusy.signal()
@@ -57,7 +57,7 @@ import Testing
     #expect(handled < 3 * ElementRing<Int>.countInterval)
   }
 
-  // MARK: Who does not yield
+  // MARK: Operations that do not yield
 
   @Test func nobodyYieldsWithoutSuspension() throws {
     let perform = Self.make(.channel)
@@ -95,7 +95,7 @@ import Testing
 
   // MARK: -
 
-  /// How many operations the calling coroutine makes until another one, launched before, has had a turn.
+  /// How many operations the calling coroutine makes until another one, which was launched before, has run.
   private static func countUntilAnotherRuns(_ perform: () throws -> Void) throws -> Int {
     let hasRun = Flag()
     let other = Coroutine { hasRun.set() }

@@ -85,7 +85,7 @@ import Testing
     let elements = try await Coroutine { () throws -> [Int] in
       let channel = Channel<Int>()
       Coroutine {
-        // In one burst, as the receiver is not asked for before.
+        // Sent at once, as the receiver does not run before that.
         for element in 1...3 { try channel.send(element) }
         channel.close()
       }

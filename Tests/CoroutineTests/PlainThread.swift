@@ -1,6 +1,6 @@
 import Glibc
 
-/// A thread that no executor and no queue knows.
+/// A thread that belongs to no executor and no queue.
 // Unchecked: the result is written by the thread before it ends, and read after it was joined.
 final class PlainThread<Result>: @unchecked Sendable {
   private var thread = pthread_t()

@@ -5,16 +5,17 @@ import Testing
 
 @testable import Coroutine
 
-/// Who sleeps, searches and watches, in every sequence of events up to a length.
+/// Which workers sleep, search and watch, in every sequence of events up to a length.
 @Suite(.ownThreads) struct PoolStateMachineTests {
-  /// What a worker does, as the pool's threads would remember it.
+  /// What a worker does, as the pool's threads would know it.
   private enum Activity: Equatable { case asleep, busy, searching, watching }
 
-  /// A pool of three, driven by arbitrary events; each is skipped where the pool's threads could not cause it.
+  /// A pool of three workers, driven by arbitrary events. An event that the pool's threads could not cause is
+  /// skipped.
   private struct Model {
     var machine = PoolStateMachine(count: 3)
     var workers = [Activity](repeating: .asleep, count: 3)
-    /// An event has woken a worker, and none was woken to watch instead.
+    /// Whether an event has woken a worker to work, and none to watch.
     var mayLackWatcher = false
 
     mutating func woken(_ index: Int?) {
@@ -67,14 +68,14 @@ import Testing
         }
         workers[worker] = .searching
       case (6, .asleep), (6, .watching):
-        // It has slept in the poller, which has woken coroutines.
+        // The worker has slept in the poller, which has woken coroutines.
         expect(machine.wakeByItself(worker), true)
         workers[worker] = .busy
         mayLackWatcher = true
       case (6, .busy), (6, .searching):
         expect(machine.wakeByItself(worker), false)
       case (7, _):
-        // The poller's thread sees that they compute for long.
+        // The poller's thread sees that the workers compute for long.
         let lacked = machine.lacksWatcher
         if lacked { woken(machine.workArrived(isOwn: false)) }
         #expect(!machine.lacksWatcher)
@@ -99,7 +100,7 @@ import Testing
         machine.awake == awake && machine.searching == searching && machine.watcher == watching.first
         && watching.count <= 1 && (!machine.sharingPauses || machine.watcher != nil)
         && Set(machine.sleeping) == Set(workers.indices.filter { workers[$0] == .asleep })
-        // Somebody who works, somebody who rests: then somebody looks at the work.
+        // If one worker works and another one sleeps, then one searches or watches.
         && (awake == 0 || awake == 3 || searching > 0 || !watching.isEmpty || mayLackWatcher && machine.lacksWatcher)
       if !isRight { Issue.record("\(workers) after \(history())") }
     }
@@ -127,10 +128,10 @@ import Testing
     var machine = PoolStateMachine(count: 3)
     expect(machine.workArrived(), 0)
     expect(machine.workArrived(), nil)  // one searches already
-    expect(machine.endSearch(moreIsLeft: false), 1)  // to watch
+    expect(machine.endSearch(moreIsLeft: false), 1)  // so that it watches
     expect(machine.park(1, wasSearching: true), .watch)
     expect(machine.workArrived(), 2)
-    expect(machine.endSearch(moreIsLeft: false), nil)  // the watch is kept
+    expect(machine.endSearch(moreIsLeft: false), nil)  // another one watches already
     expect(machine.workArrived(), 1)
     expect(machine.watched(1), .isOver)
     expect(machine.endWatch(1), false)

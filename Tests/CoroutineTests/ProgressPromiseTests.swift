@@ -68,7 +68,7 @@ import Testing
     try await gate.send(())
     try await reader.get()
     #expect(log.all == ["0.1", "0.9", "end"])
-    // One that comes after the end gets the last one, too.
+    // A reader that comes after the end also gets the last value.
     let late = Coroutine { Array(download.progress) }
     #expect(try await late.get() == [0.9])
   }
@@ -220,7 +220,7 @@ import Testing
         var count = 0
         var waiting: (model: ModelWaiter, node: UnsafeMutablePointer<WaitNode>)?
         var nodes: [UnsafeMutablePointer<WaitNode>] = []
-        var models: [ModelWaiter] = []  // the nodes do not hold them
+        var models: [ModelWaiter] = []  // the nodes do not keep them alive
         defer { for node in nodes { node.deinitialize(count: 1).deallocate() } }
         for event in events {
           switch event {

@@ -8,7 +8,7 @@ import Testing
 
   private let queue = DispatchQueue(label: "serial")
 
-  /// Until what is ready on the serial queue has run, and what that has made ready there.
+  /// Returns when all that is ready on the serial queue has run, and all that this has made ready there.
   private func settle() async throws {
     for _ in 0..<8 { try await Coroutine(on: queue) {}.get() }
   }
@@ -66,7 +66,7 @@ import Testing
     #expect(log.all == ["handled Problem(number: 1)"])
   }
 
-  /// A closure without a `return` fits every form of `catch`, as far as the compiler can see: it has to choose one.
+  /// To the compiler, a closure without a `return` fits every form of `catch`: it has to choose one.
   @Test func catchIsNotAmbiguousWithoutAReturn() async throws {
     let log = Log()
     let failed = Promise<Int>(error: Problem(number: 1))
@@ -259,7 +259,7 @@ import Testing
     promise.then(on: queue) { _ in log.add("third") }
     cancelled.cancel()
     resolver.fulfill(1)
-    // Cancelled when it has the turn, but has not begun.
+    // Cancelled when its turn has come, but before it has begun.
     let block = DispatchQueue(label: "blocked")
     block.suspend()
     let turn = promise.then(on: block) { _ in log.add("had the turn") }
@@ -301,7 +301,7 @@ import Testing
   }
 
   @Test func stepsThatDoNotRunHoldUpNobody() async throws {
-    // No stack is asked for when a step was cancelled; the other reason for which it does not run goes the same way.
+    // A step that was cancelled asks for no stack. The other kind of step that does not run goes the same way.
     let log = Log()
     let (promise, resolver) = Promise.makePromise(of: Int.self)
     let steps = (0..<100).map { number in promise.then(on: queue) { _ in log.add("\(number)") } }

@@ -3,13 +3,14 @@ import CoroutineTestSupport
 import Dispatch
 import Testing
 
-/// What the closures of chains and the handlers of cancels may do while they run: throw, cancel, settle, return anything.
+/// What a chain's closures and the handlers of a cancel may do while they run: throw, cancel, settle, return
+/// anything.
 @Suite(.ownThreads) struct PromiseHandlerTests {
   struct Problem: Error, Equatable { var number = 0 }
 
   private let queue = DispatchQueue(label: "serial")
 
-  /// How a promise ended, for people.
+  /// A description of how a promise ended.
   private func end<Value>(of promise: Promise<Value>) async -> String {
     switch await promise.result {
     case .success(let value): "\(value)"

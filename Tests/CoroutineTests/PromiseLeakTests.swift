@@ -4,9 +4,9 @@ import Testing
 
 @testable import Coroutine
 
-/// What is left behind after many promises of every fate: nothing.
+/// Many promises, with every possible end, leave nothing behind.
 @Suite(.ownThreads, .serialized, .timeLimit(.minutes(10))) struct PromiseLeakTests {
-  /// Counts how many of it are alive.
+  /// Counts its instances that are alive.
   private final class Tracked: Sendable {
     private let count: Guarded<Int>
     init(_ count: Guarded<Int>) {
@@ -18,7 +18,8 @@ import Testing
 
   private static let number = amount(100_000, sanitized: 20_000)
 
-  /// Returns when all are gone: what has to run for that runs elsewhere. A leak is found by the time limit.
+  /// Returns when all instances are gone. Other threads may have to run for that. The suite's time limit finds a
+  /// leak.
   private func waitForTheEnd(of alive: Guarded<Int>) async throws {
     while alive.withLock({ $0 }) != 0 {
       try Task.checkCancellation()

@@ -3,11 +3,11 @@ import CoroutineTestSupport
 import Dispatch
 import Testing
 
-/// Resolvers that go unused wherever they were, and errors that nobody handles on whichever branch.
+/// Resolvers that are dropped unused anywhere, and errors that are not handled on any branch.
 @Suite(.ownThreads) struct PromiseLossTests {
   // MARK: - Resolvers
 
-  /// Hands a resolver to `body`, which loses it; waits for the promise.
+  /// Passes a resolver to `body`, which loses it, and waits for the promise.
   private func lose(
     sourceLocation: SourceLocation = #_sourceLocation,
     _ body: (consuming Promise<Int>.Resolver) async throws -> Void
@@ -92,7 +92,7 @@ import Testing
 
   // MARK: - Errors
 
-  /// Counts how many of it are alive.
+  /// Counts its instances that are alive.
   private final class Token: Sendable {
     let isGone: Guarded<Bool>
     init(_ isGone: Guarded<Bool>) { self.isGone = isGone }
@@ -101,7 +101,7 @@ import Testing
 
   private struct Problem: Error { let token: Token }
 
-  /// How often the error that `body` gets is reported as lost, until nobody has it any more.
+  /// How often the error that `body` gets is reported as lost, until its last reference is gone.
   private func reports(during body: (any Error) async throws -> Void) async -> Int {
     let isGone = Guarded(false)
     let count = Guarded(0)

@@ -3,17 +3,18 @@ import Testing
 
 @testable import Coroutine
 
-/// The state machines of promises alone: every sequence of events up to a length, the invariants checked after each.
+/// The state machines of promises alone: every sequence of events up to a length, with the invariants checked after
+/// each.
 @Suite(.ownThreads) struct PromiseStateMachineTests {
   @Test func aPromiseIsSettledOnceAndEverybodyIsToldOnceInOrder() {
     var checked = 0
-    // 0: wait, 1: the first waiter gives up, 2: fulfill, 3: cancel, 4: observe, 5: the first observer withdraws,
-    // 6: the observer that has the turn ends it
+    // 0: wait, 1: the first waiter gives up, 2: fulfill, 3: cancel, 4: observe, 5: the first observer withdraws, 6:
+    // the observer whose turn it is ends it
     everySequence(of: 7, length: amount(6, debug: 5, sanitized: 4)) { events in
       var machine = PromiseStateMachine()
       var nodes: [UnsafeMutablePointer<WaitNode>] = []
       var waiting: [(model: ModelWaiter, node: UnsafeMutablePointer<WaitNode>)] = []
-      var models: [ModelWaiter] = []  // the nodes do not hold them
+      var models: [ModelWaiter] = []  // the nodes do not keep them alive
       var registered: [PromiseObserver] = []
       var all: [PromiseObserver] = []
       var running: PromiseObserver?
@@ -21,7 +22,7 @@ import Testing
       var handlerCount = 1
       defer {
         for node in nodes { node.deinitialize(count: 1).deallocate() }
-        // A coroutine must be run to its end.
+        // Each coroutine must run to its end.
         for observer in all { observer.schedule() }
       }
       _ = machine.addCancelHandler {}
@@ -114,7 +115,7 @@ import Testing
   }
 
   @Test func aBatchIsOverExactlyOnce() {
-    // Each of four ends at its place in the sequence, if it has not ended yet; odd places fail.
+    // Four promises end in this order, unless they have ended before. Those at odd places fail.
     for goal in [BatchStateMachine.Goal.allEnded, .allSucceeded, .firstEnded, .firstSucceeded] {
       everySequence(of: 8, length: amount(5, sanitized: 4)) { events in
         var machine = BatchStateMachine(4, until: goal)

@@ -7,7 +7,7 @@ import Testing
 @Suite(.ownThreads) struct PromiseTests {
   struct Problem: Error, Equatable { var number = 0 }
 
-  /// Until what is ready on the serial `queue` has run.
+  /// Returns when all that is ready on the serial `queue` has run.
   private func settle(_ queue: DispatchQueue) async throws {
     try await Coroutine(on: queue) {}.get()
   }
@@ -40,7 +40,7 @@ import Testing
     let results: [Result<Int, Problem>] = [.success(1), .failure(Problem(number: 2))]
     let promises = results.map { result in Promise<Int> { resolver in resolver.settle(with: result) } }
     #expect(try await promises[0].get() == 1)
-    // The type of the error need not be said.
+    // The error's type need not be written.
     #expect(try await Promise<Int> { resolver in resolver.settle(with: .success(3)) }.get() == 3)
     await #expect(throws: Problem(number: 2)) { try await promises[1].get() }
   }
@@ -237,7 +237,7 @@ import Testing
     }
   }
 
-  /// What the page on coobjc says: those who wait first, then one observer after the other.
+  /// The page on coobjc says this: the waiters first, then one observer after another.
   @Test func whoWaitsGoesOnBeforeTheClosuresOfThen() async throws {
     let log = Log()
     try await Coroutine(on: DispatchQueue(label: "serial")) {

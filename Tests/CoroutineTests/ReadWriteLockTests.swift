@@ -47,7 +47,7 @@ import Testing
         writer.cancel()
         try writer.get()
         try reader.get()
-        // Who ends first is a matter of time: the writer may have given up before the reader comes.
+        // The order of the two ends is not fixed: the writer may have given up before the reader comes.
         let late = Coroutine { outcome { try lock.withWriteLock(timeout: .milliseconds(1)) { $0 += 1 } } }
         let behind = Coroutine { try lock.withReadLock { "reads \($0) too" } }
         log.add(try behind.get())
@@ -161,6 +161,6 @@ import Testing
 }
 
 extension ArraySlice {
-  /// The same elements, counted from zero, so that two slices can be compared.
+  /// The same elements with indices from zero, so that two slices can be compared.
   fileprivate func reindexed() -> ArraySlice { ArraySlice(Array(self)) }
 }

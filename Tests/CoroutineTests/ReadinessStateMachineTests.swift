@@ -3,7 +3,7 @@ import Testing
 
 @testable import Coroutine
 
-/// Who waits for a descriptor, in every sequence of events up to a length.
+/// Which waiters a descriptor has, in every sequence of events up to a length.
 @Suite(.ownThreads) struct ReadinessStateMachineTests {
   private struct Party {
     let model: ModelWaiter
@@ -19,8 +19,8 @@ import Testing
   }
 
   @Test func eachChangeWakesItsWaitersAndIsNotMissed() {
-    // 0, 1: wait to read, to write, having seen the count; 2, 3: the same, having seen the one before; 4, 5, 6: readable, writable,
-    // both; 7: the first one gives up; 8: close.
+    // 0, 1: wait to read, to write, having seen the count; 2, 3: the same, having seen the one before; 4, 5, 6:
+    // readable, writable, both; 7: the first waiter gives up; 8: close.
     everySequence(of: 9, length: 5) { events in
       var machine = ReadinessStateMachine()
       var (parties, waiting): ([Party], [Party]) = ([], [])

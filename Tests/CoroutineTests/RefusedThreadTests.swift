@@ -8,7 +8,8 @@ import Testing
 
 @testable import Coroutine
 
-/// What becomes of a program to which the system refuses threads. In processes of their own, since all of a process is refused.
+/// Programs to which the system refuses threads. In processes of their own, as the refusal concerns the whole
+/// process.
 @Suite(.ownThreads) struct RefusedThreadTests {
   // MARK: A pool
 
@@ -37,7 +38,8 @@ import Testing
     let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
       let pool = ThreadPool(threads: 4)
       let (begun, gate) = (Gate(), Gate())
-      // It has two threads when this one begins, one of which it holds; what comes next makes the pool want a third.
+      // The pool has two threads when this one begins, which blocks one of them. What comes next makes the pool want
+      // a third.
       let holder = Coroutine(on: pool) {
         coroutine_system_refuse_threads(.max)
         begun.open()
@@ -71,7 +73,7 @@ import Testing
       let pool = ThreadPool(threads: 2)
       let channel = Channel<Int>()
       let (arrived, holds) = (Channel<Void>(), Gate())
-      // Both threads are there.
+      // Both threads exist.
       let holder = Coroutine(on: pool) { holds.pass() }
       let pinned = Coroutine(on: pool) {
         try withThreadPinned {
@@ -120,7 +122,7 @@ import Testing
       Issue.record("\(machine)")
       return
     }
-    // The only busy one's thread is pinned: the watcher takes over.
+    // The thread of the only busy worker is pinned, so the watcher takes over.
     let substitute = machine.startRefused(0, wasSearching: false)
     #expect(substitute == 2)
     #expect(machine.searching == 1 && machine.awake == 1 && machine.sleeping == [0, 1] && machine.watcher == nil)

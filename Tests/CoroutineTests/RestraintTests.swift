@@ -33,7 +33,8 @@ import Testing
     #expect(withoutSuspension { 1 } == 1 && withThreadPinned { 2 } == 2)
   }
 
-  /// `yield` stays on the thread: it is allowed. But the consumer is inside as long as the body is.
+  /// `yield` stays on the thread, so it is allowed. The consumer is inside `withoutSuspension` as long as the body
+  /// is.
   @Test func aGeneratorMayYieldInside() async throws {
     try await serially {
       let generator = Generator<Int> { yield in
@@ -67,7 +68,7 @@ import Testing
 
   // MARK: withThreadPinned
 
-  /// Waits in each of the usual ways; whether the thread was always the same.
+  /// Waits in each of the usual ways. Returns whether the thread was always the same.
   private static func staysOnItsThread(_ log: Log? = nil) throws -> Bool {
     try withThreadPinned {
       let thread = pthread_self()
@@ -90,7 +91,7 @@ import Testing
       let pool = ThreadPool(threads: threads)
       let all = (0..<4).map { _ in Coroutine(on: pool) { try Self.staysOnItsThread() } }
       for coroutine in all { #expect(try await coroutine.get()) }
-      // The pool is whole again.
+      // The pool has all its threads again.
       let after = (0..<10).map { number in Coroutine(on: pool) { number } }
       for (number, coroutine) in after.enumerated() { #expect(try await coroutine.get() == number) }
     }
@@ -142,7 +143,7 @@ import Testing
       init() {
         var attributes = pthread_mutexattr_t()
         pthread_mutexattr_init(&attributes)
-        // Says so where another thread unlocks it.
+        // Such a mutex reports an unlock by another thread.
         pthread_mutexattr_settype(&attributes, Int32(PTHREAD_MUTEX_ERRORCHECK))
         pthread_mutex_init(mutex, &attributes)
       }
@@ -153,7 +154,7 @@ import Testing
     }
     let lock = SystemLock()
     let codes = Guarded<Set<Int32>>([])
-    // A thread for each, on a machine with few processors too: three may block in the lock while the fourth comes back.
+    // A thread for each, even with few processors: three may block in the lock while the fourth comes back.
     let pool = ThreadPool(threads: 4)
     let all = (0..<4).map { _ in
       Coroutine(on: pool) {

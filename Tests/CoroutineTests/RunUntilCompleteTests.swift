@@ -11,7 +11,7 @@ import Testing
 
   @Test func theBodyAndItsChildrenRunOnThisThreadInOrder() throws {
     let thread = pthread_self()
-    var log: [String] = []  // not shared: all of them run here
+    var log: [String] = []  // not shared: all coroutines run here
     let value = try runUntilComplete(name: "main") { () throws -> Int in
       #expect(pthread_equal(pthread_self(), thread) != 0)
       let wake = Channel<Int>()

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Coroutine
 
-/// Scopes whose children fail alone, whose children are limited, that are objects; children that say when they are ready.
+/// Scopes whose children fail alone, limited scopes, scopes as objects, and children that report when they are ready.
 @Suite(.ownThreads) struct ScopeKindsTests {
   private struct Broken: Error {
     var number = 0
@@ -153,7 +153,7 @@ import Testing
   }
 
   @Test func everySequenceOfLaunchesAndEndsKeepsToTheLimit() {
-    // 0: launch, 1: a running child ends, 2: a queued one starts if it may, 3: a queued one ends without its turn
+    // 0: launch, 1: a running child ends, 2: a queued one starts if it may, 3: a queued one ends without a turn
     everySequence(of: 4, length: amount(8, sanitized: 6)) { events in
       var machine = ScopeStateMachine(limit: 2)
       var (running, queued) = (0, 0)
@@ -221,7 +221,7 @@ import Testing
       try? child.get()
       log.add("\(child.isCancelled)")
     }
-    // Before it had begun.
+    // Cancelled before it had begun.
     #expect(log.all == ["true"])
   }
 
@@ -333,7 +333,7 @@ import Testing
       log.add("\(starter.suspension?.waitsFor ?? "")")
       starter.cancel()
       log.add(outcome { try starter.get() })
-      // A scope that is cancelled already: the child begins, and says so.
+      // The scope is cancelled already. The child begins, and reports that it is ready.
       log.add(
         outcome {
           try withScope { scope in

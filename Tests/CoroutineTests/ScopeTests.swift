@@ -71,7 +71,7 @@ import Testing
     let thrown = try await run { [self] () -> [String] in
       let thrown = error {
         try withScope { scope in
-          // All have begun when the first fails, and none of them waits for anything that would throw.
+          // All have begun when the first one fails, and none of them waits for anything that would throw.
           scope.launch {
             Coroutine.yield()
             throw First()
@@ -92,7 +92,7 @@ import Testing
     #expect(thrown == ["First", "Second", "Third"])
   }
 
-  /// Two that say the same are two: whom it was that failed may be all the difference.
+  /// Errors that are equal are two nevertheless: which child failed may be the only difference.
   @Test func failuresThatSayTheSameAreAllAttached() async throws {
     let thrown = try await run { [self] () -> [String] in
       let thrown = error {
@@ -106,7 +106,7 @@ import Testing
         try withScope { scope in
           for _ in 1...2 {
             scope.launch {
-              // It has begun when the body fails, and does not care.
+              // It has begun when the body fails, and ignores the cancel.
               Coroutine.yield()
               throw First()
             }
@@ -206,7 +206,7 @@ import Testing
         let child = scope.launch { try never.receive() }
         Coroutine.yield()
         scope.cancel()
-        // Launched into a cancelled scope: never runs.
+        // Launched into a cancelled scope, so it never runs.
         let late = scope.launch { 1 }
         let outcomes = withCancellationShield { [try? child.get(), try? late.get()] }
         return outcomes == [nil, nil] ? 1 : 0
@@ -285,7 +285,7 @@ import Testing
     await #expect(throws: CancellationError.self) { try await task.value }
   }
 
-  /// Not only when it waits for them at the end.
+  /// The cancel counts even if the scope does not wait for them at the end.
   @Test func aCancelBeforeTheChildrenHaveEndedIsThrownInTheEnd() async throws {
     let never = Channel<Int>()
     @Sendable func begin(_ scope: CoroutineScope, _ begun: Channel<Void>) -> Coroutine<Void, any Error> {
@@ -326,7 +326,7 @@ import Testing
           try withTimeout(.zero) {
             try withScope { scope in
               let child = scope.launch { log.add("child") }
-              // Quick or slow, it has ended before the scope looks, or not.
+              // In half of the rounds the child has ended before the scope looks.
               while timeouts < count / 2, !child.isFinished { Coroutine.yield() }
             }
           }

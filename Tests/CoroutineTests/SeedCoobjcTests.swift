@@ -4,17 +4,17 @@ import Dispatch
 import Foundation
 import Testing
 
-/// The examples of coobjc's documents, with what the documents say they do. Where they count the steps of several
+/// The examples of coobjc's documents, with the results that these give. Where they count the steps of several
 /// coroutines, the coroutines run on one serial queue, as there.
 @Suite(.ownThreads, .timeLimit(.minutes(10))) struct SeedCoobjcTests {
   struct Problem: Error, Equatable { var code = 100 }
 
-  /// Runs `body` in a coroutine on a serial queue, and then whatever it has launched there.
+  /// Runs `body` in a coroutine on a serial queue, and then the coroutines that it has launched there.
   static func serially(_ body: @escaping @Sendable (Log) throws -> Void) async throws -> [String] {
     let log = Log()
     let queue = DispatchQueue(label: "seed")
     try await Coroutine(on: queue) { try body(log) }.get()
-    // Each waits for others at most twice.
+    // Each coroutine waits at most twice for others.
     for _ in 1...4 { try await Coroutine(on: queue) { Coroutine.yield() }.get() }
     return log.all
   }
@@ -34,7 +34,7 @@ import Testing
   @Test func aDelayStopsTheCoroutineAndNotItsThread() async throws {
     let log = Log()
     let slept = try await Coroutine(on: DispatchQueue(label: "seed")) {
-      // Both are in the queue before the first one sleeps, however long it takes to get there.
+      // Both are in the queue before the first one sleeps, however slow the machine is.
       let sleeper = Coroutine {
         let begin = ContinuousClock.now
         try Coroutine.sleep(for: .milliseconds(20))
@@ -353,7 +353,8 @@ import Testing
 
   // MARK: The feeds
 
-  /// The documents' real case: one feed after the other, fetched, parsed, stored; one that fails is skipped.
+  /// The main example of the documents: one feed after another is fetched, parsed and stored. A feed that fails is
+  /// skipped.
   @Test func feedsAreFetchedOneAfterTheOther() async throws {
     let log = Log()
     @Sendable func get(_ url: String) throws -> String {

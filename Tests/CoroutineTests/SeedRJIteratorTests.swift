@@ -9,7 +9,7 @@ import Testing
   import FoundationXML
 #endif
 
-/// The examples of RJIterator's README, with what it says they do.
+/// The examples of RJIterator's README, with the results that it gives.
 @Suite(.ownThreads, .timeLimit(.minutes(10))) struct SeedRJIteratorTests {
   typealias Robot = TwoWayGenerator<String?, String, String>
 
@@ -74,7 +74,7 @@ import Testing
     }
     let other = Channel<Void>()
     try await Coroutine(on: .main) {
-      // While it waits for a message, the main queue does other things.
+      // While it waits for a message, the main queue runs other work.
       Coroutine(on: .main) { try other.send(()) }
       for _ in 1...3 {
         let message = try messages.next()
@@ -84,7 +84,7 @@ import Testing
       try other.receive()
     }.get()
     #expect(log.all == (1...3).flatMap { ["query \($0)", "show message \($0)"] })
-    // It goes on where it stands, and nothing was read in vain.
+    // The loop goes on at the same position, and no message was read in vain.
     for try await message in messages.prefix(2) { log.add("show \(message)") }
     #expect(log.all.dropFirst(6) == ["query 4", "show message 4", "query 5", "show message 5"])
     messages.cancel()
@@ -94,13 +94,13 @@ import Testing
 
   // MARK: The large file
 
-  /// The items of a feed, one by one, out of the middle of a parser that pushes them.
+  /// The items of a feed, one by one, out of a parser that pushes them.
   static func items(of stream: Feed, _ log: Log) -> Generator<FeedItem> {
     Generator(stackSize: 512 << 10) { yield in
       defer { log.add("the body has ended") }
       let parser = XMLParser(stream: stream)
       let delegate = ItemFinder { item in
-        // A delegate can't throw: it tells the parser to stop.
+        // A delegate can't throw, so it tells the parser to stop.
         do { try yield(item) } catch {
           log.add("\(type(of: error))")
           parser.abortParsing()
@@ -125,13 +125,13 @@ import Testing
         if items.count == 3 { break }
       }
       #expect(items == (1...3).map(FeedItem.init(number:)))
-      // All of them came with the first part of it.
+      // All of them came with the first part of the feed.
       #expect(bytes > 0 && bytes == feed.bytesRead)
       #expect(log.all == ["open"])
       withExtendedLifetime(generator) {}
     }
     readThree()
-    // The parser reads in parts of a size of its own; the whole is 20 MB.
+    // The parser reads in parts of its own size. The whole feed has 20 MB.
     #expect(feed.bytesRead <= 256 << 10)
     #expect(log.all == ["open", "GeneratorCancelled", "close", "parsed in part", "the body has ended"])
   }
@@ -159,7 +159,7 @@ import Testing
   enum Step: String, CaseIterable, Sendable { case login, query, download, makeEffect }
   struct Failed: Error, Equatable { let step: Step }
 
-  /// A callback-style task, as the README writes them: a function that returns what takes the callback.
+  /// A callback-style task, as the README writes them: a function that returns a function that takes the callback.
   static func task(
     _ step: Step, failing: Step?, _ log: Log
   ) -> (@escaping @Sendable (String?, (any Error)?) -> Void) -> Void {
@@ -171,7 +171,7 @@ import Testing
     }
   }
 
-  /// The flow, and how often its end has come.
+  /// The flow, and a channel that gets an element each time the flow's end runs.
   static func login(failing: Step?, _ log: Log) -> (flow: Coroutine<Void, any Error>, hidden: Channel<Bool>) {
     let hidden = Channel<Bool>(capacity: .unbounded)
     let flow = Coroutine(on: .main) {
@@ -208,21 +208,21 @@ import Testing
   @MainActor @Test func cancelledBeforeItBeganTheLoginFlowOnlyHidesTheProgress() async throws {
     let log = Log()
     let (login, hidden) = Self.login(failing: nil, log)
-    login.cancel()  // this is the main queue, on which it has not had its turn
+    login.cancel()  // this runs on the main queue, on which the flow has not had a turn
     await #expect(throws: CancellationError.self) { try await login.get() }
     #expect(try await hidden.receive())
     #expect(log.all == ["hide progress"])
     await Self.nothingMoreComes(to: hidden)
   }
 
-  /// What would run on the main queue a second time, or late, has had its turn when this returns.
+  /// When this returns, work that would run on the main queue late, or twice, has had its turn.
   static func nothingMoreComes(to hidden: Channel<Bool>) async {
     await withCheckedContinuation { turn in DispatchQueue.main.async { turn.resume() } }
     #expect(hidden.isEmpty)
   }
 }
 
-/// What a feed is made of.
+/// An item of a feed.
 struct FeedItem: Equatable {
   var title = ""
   var link = ""
@@ -239,7 +239,7 @@ final class Feed: InputStream {
   private let count: Int
   private let log: Log?
   private var made = 0
-  /// What is made and not read.
+  /// What was made and not yet read.
   private var rest = Array("<feed>".utf8)
   private(set) var bytesRead = 0
   private var status = Stream.Status.notOpen

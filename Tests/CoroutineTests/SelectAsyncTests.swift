@@ -4,7 +4,7 @@ import Testing
 
 @testable import Coroutine
 
-/// The twin in `async` code.
+/// `select` in `async` code.
 @Suite(.ownThreads) struct SelectAsyncTests {
   private struct Problem: Error {}
 
@@ -89,7 +89,7 @@ import Testing
         onTimeout(.seconds(3600)) {}
       }
     }
-    // Either before it waits, or while it does.
+    // Before it waits, or while it does.
     task.cancel()
     await #expect(throws: CancellationError.self) { try await task.value }
     #expect(first.storage.machine.receivers.isEmpty && second.storage.machine.senders.isEmpty)

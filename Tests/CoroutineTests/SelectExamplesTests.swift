@@ -1,9 +1,9 @@
 import Coroutine
 import CoroutineTestSupport
-import Foundation  // brings select(2) along, as in many a program
+import Foundation  // brings select(2) along, as in many programs
 import Testing
 
-/// The examples of the documentation comments and of the README, as they stand there.
+/// The examples of the documentation comments and of the README, word for word.
 @Suite(.ownThreads) struct SelectExamplesTests {
   private enum Message: Equatable {
     case job(Int)
@@ -54,10 +54,10 @@ import Testing
     #expect(message == .late)
   }
 
-  /// The README's.
+  /// The README's example.
   @Test func aStageOfAPipeline() async throws {
     let (input, output, stop) = (Channel<Int>(), Channel<Int>(), Channel<Void>())
-    /// Doubles what comes, keeping up to `limit` results that nobody has taken yet, until it is told to stop.
+    /// Doubles the elements of `input`, keeping up to `limit` results that were not received yet, until `stop`.
     @Sendable func double(_ input: Channel<Int>, _ output: Channel<Int>, stop: Channel<Void>, limit: Int) throws {
       var (results, isStopped) = ([Int](), false)
       while !isStopped {

@@ -4,9 +4,9 @@ import Testing
 
 @testable import Coroutine
 
-/// Of the cases that are ready each is chosen equally often, whatever stands between them. With fixed seeds.
+/// Each ready case is chosen equally often, whatever stands between the ready ones. With fixed seeds.
 @Suite(.ownThreads) struct SelectFairnessTests {
-  /// How far counts are from equal: as chi squared, which has `counts.count - 1` degrees of freedom.
+  /// How far the counts are from equal: chi squared, with `counts.count - 1` degrees of freedom.
   private func deviation(_ counts: [Int]) -> Double {
     let expected = Double(counts.reduce(0, +)) / Double(counts.count)
     return counts.reduce(0) { $0 + (Double($1) - expected) * (Double($1) - expected) / expected }
@@ -22,7 +22,7 @@ import Testing
     }
     #expect(counts.count == 24)
     #expect(counts.keys.allSatisfy { $0.sorted() == [0, 1, 2, 3] })
-    // 23 degrees of freedom: above 49.7 once in a thousand.
+    // 23 degrees of freedom: a value above 49.7 comes once in a thousand runs.
     #expect(deviation(Array(counts.values)) < 49.7)
   }
 
@@ -52,7 +52,7 @@ import Testing
 
   @Test func eachReadyCaseIsChosenEquallyOftenWhereverItStands() async throws {
     let rounds = 3_000
-    // Which of four cases are ready.
+    // The ready ones of four cases.
     for ready in [[0, 1], [0, 3], [1, 2], [0, 1, 2], [1, 2, 3], [0, 1, 2, 3]] {
       let coroutine = Coroutine(on: DispatchQueue(label: "serial")) { () throws -> [Int] in
         CoroutineCore.current?.random = RandomWord(seed: 1)
@@ -72,19 +72,19 @@ import Testing
       }
       let counts = try await coroutine.get()
       #expect((0..<4).allSatisfy { ready.contains($0) || counts[$0] == 0 })
-      // At most 3 degrees of freedom: above 16.3 once in a thousand.
+      // At most 3 degrees of freedom: a value above 16.3 comes once in a thousand runs.
       #expect(deviation(ready.map { counts[$0] }) < 16.3, "\(ready): \(counts)")
     }
   }
 
-  /// After Go's TestPseudoRandomSend: those of one channel, too, if the select has to wait for it.
+  /// After Go's TestPseudoRandomSend: also for the cases of one channel, if the select has to wait for it.
   @Test func eachOfSeveralCasesAtOneChannelIsServedEquallyOften() async throws {
     let coroutine = Coroutine(on: DispatchQueue(label: "serial")) { () throws -> [Int] in
       CoroutineCore.current?.random = RandomWord(seed: 5)
       let channel = Channel<Int>()
       let receiver = Coroutine { () throws -> [Int] in
         var counts = [Int](repeating: 0, count: 3)
-        // It always finds the sender waiting.
+        // The select always finds the sender waiting.
         for _ in 0..<3_000 {
           counts[try channel.receive()] += 1
           Coroutine.yield()
@@ -105,7 +105,7 @@ import Testing
     #expect(deviation(counts) < 13.8, "\(counts)")
   }
 
-  /// After Go's chan/fifo and chan/select: of two that always send, none is starved.
+  /// After Go's chan/fifo and chan/select: two senders that always send are both served.
   @Test func noneOfManySendersIsStarved() async throws {
     let coroutine = Coroutine(on: DispatchQueue(label: "serial")) { () throws -> [Int] in
       CoroutineCore.current?.random = RandomWord(seed: 3)

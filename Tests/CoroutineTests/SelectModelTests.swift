@@ -4,8 +4,8 @@ import Testing
 
 @testable import Coroutine
 
-/// Three parties at two channels, each selecting among any of the four operations there: every combination, which has
-/// every order of arrival in it. What comes of it must be a matching that nobody could add to.
+/// Three parties at two channels. Each selects among some of the four operations there: every combination, and so
+/// every order of arrival. The result must be a maximal matching: no two parties wait that could meet.
 @Suite(.ownThreads) struct SelectModelTests {
   /// Sends at channel 0 and 1, receives at channel 0 and 1: one bit each.
   private static let operations = 4
@@ -35,11 +35,11 @@ import Testing
     return cases
   }
 
-  /// What each came to, in the order of arrival; `nothing` for those that waited until they were cancelled.
+  /// The result of each party, in the order of arrival. `nothing` for those that waited until they were cancelled.
   private static func run(_ parties: [Party]) throws -> (ends: [End], isClean: Bool) {
     let channels = (0..<2).map { _ in Channel<Int>() }
     let coroutines = parties.map { party in Coroutine { try select(cases(of: party, channels)) } }
-    // First in, first out: each looks and waits, or goes on after being woken.
+    // First in, first out: each party looks and waits, or goes on after it was woken.
     for _ in 0..<2 { Coroutine.yield() }
     let isDone = coroutines.map(\.isFinished)
     var ends: [End] = []
@@ -69,7 +69,7 @@ import Testing
         }
       }
     }
-    // Whoever comes waits only if none of those who wait already could be met.
+    // A party that arrives waits only if it can meet none of those that wait already.
     if parties[0].canMeet(parties[1]) && (ends[0] == .nothing || ends[1] == .nothing) {
       return "the first two could meet, and nobody else was there"
     }

@@ -6,9 +6,9 @@ import Testing
 
 @testable import Coroutine
 
-/// Many selects on many threads. Sums are conserved, nobody is left waiting, nobody is woken twice (which traps).
+/// Many selects on many threads. Sums are conserved, none is left waiting, and none is woken twice (which traps).
 @Suite(.ownThreads) struct SelectRaceTests {
-  /// In release enough for a wake-up lost once in ten thousand to show.
+  /// In release builds enough to see a wake-up that is lost once in ten thousand.
   private static let rounds = 100_000 / (coroutine_sanitizers_active() ? 50 : _isDebugAssertConfiguration() ? 5 : 1)
 
   @Test func noWakeUpIsLostAmongManySelectsAtManyChannels() async throws {
@@ -53,8 +53,8 @@ import Testing
     #expect(sent == received)
   }
 
-  /// After Go's chan/doubleselect (its issue 43): a sender that selects among four channels, receivers that select among
-  /// them too: each number arrives once, in order of sending within what one receives.
+  /// After Go's chan/doubleselect (its issue 43). A sender selects among four channels, and so do the receivers. Each
+  /// number arrives once, and each receiver gets its numbers in the order of sending.
   @Test func selectsThatFaceEachOtherDeliverEachElementOnce() async throws {
     let channels = (0..<4).map { _ in Channel<Int>() }
     let (collected, done) = (Channel<Int>(), Channel<Void>())
@@ -94,7 +94,8 @@ import Testing
     #expect(seen.allSatisfy { $0 })
   }
 
-  /// Both sides do both, at the same channels: claims decide, and a claim waits for whoever is about to park.
+  /// Both sides send and receive at the same channels. Claims decide, and a claim waits for a party that is about to
+  /// park.
   @Test func selectsThatSendAndReceiveAtTheSameChannelsMeetEachOther() async throws {
     let (left, right) = (Channel<Int>(), Channel<Int>())
     let rounds = Self.rounds / 10
@@ -119,7 +120,7 @@ import Testing
         }
       }
     }
-    // An odd one out may be left over when the others have finished.
+    // With an odd number, one party may be left over when the others have finished.
     let closer = Coroutine {
       while parties.filter({ !$0.isFinished }).count > 1 { Coroutine.yield() }
       left.close()

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Coroutine
 
-/// Selects on what synchronises, and the one that prefers its first case.
+/// Selects on locks and the like, and the select that prefers its first case.
 @Suite(.ownThreads) struct SelectSyncTests {
   @Test func aSelectTakesPermitsOrNone() async throws {
     let log = Log()
@@ -22,7 +22,7 @@ import Testing
       Coroutine.yield()
       semaphore.release()
       try waiting.get()
-      // One who wants many is in the way of one who wants few, until it chooses something else.
+      // A waiter that wants many permits holds up one that wants few, until its select chooses another case.
       let many = Coroutine { try choose(2) }
       let few = Coroutine { try semaphore.withPermit { log.add("few") } }
       Coroutine.yield()
@@ -148,7 +148,7 @@ import Testing
         }
       }
       log.add("\(order == String(repeating: "1", count: 100) + String(repeating: "2", count: 100))")
-      // It waits as any does, also with more cases than fit into a word.
+      // It waits like any select, even with more cases than fit into a word.
       let last = Channel<Int>()
       Coroutine { try last.send(5) }
       let cases: [any SelectCase<Int>] = (0..<20).map { _ in first.onReceive { $0 } } + [last.onReceive { $0 }]

@@ -1,6 +1,6 @@
 import CoroutineTestSupport
 import Dispatch
-import Glibc  // select(2) is another one
+import Glibc  // has a select(2) of its own
 import Synchronization
 import Testing
 
@@ -193,7 +193,7 @@ import Testing
       #expect(zero == "at once")
       let sleep = try select { onTimeout(.milliseconds(1)) { "slept" } }
       #expect(sleep == "slept")
-      // Disarmed when another case is chosen.
+      // The timeout is disarmed when another case is chosen.
       let sender = Coroutine { try channel.send(4) }
       let first = try select {
         channel.onReceive { "\($0)" }
@@ -304,7 +304,7 @@ import Testing
     }
   }
 
-  // MARK: Nobody meets himself
+  // MARK: No select meets itself
 
   @Test func aSelectDoesNotMeetItself() async throws {
     try await serially {
@@ -375,7 +375,7 @@ import Testing
     #expect(log.all == [])
   }
 
-  /// An operation that can never be done, and that calls somebody when it is asked whether it can.
+  /// An operation that can never be done. It calls a closure when it is asked whether it can.
   private struct Asked: SelectOperation {
     let call: @Sendable () -> Void
     init(_ source: @escaping @Sendable () -> Void) { call = source }
@@ -538,7 +538,7 @@ import Testing
     try await serially {
       let channels = (0..<count).map { Channel<Int>(name: "\($0)") }
       for round in [0, count / 2, count - 1] {
-        // Ready at once, and later.
+        // Ready at once, and ready later.
         let sender = Coroutine { try channels[round].send(round) }
         Coroutine.yield()
         #expect(try select(channels.map { channel in channel.onReceive { $0 } }) == round)
@@ -567,7 +567,7 @@ import Testing
       let receiver = Coroutine { () throws -> String in try words.receive() }
       #expect(try select(cases) == "sent")
       #expect(try receiver.get() == "out")
-      // In braces beside others.
+      // In braces, beside other cases.
       let beside = try select {
         cases
         onTimeout(.zero) { "late" }

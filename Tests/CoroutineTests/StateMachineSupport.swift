@@ -16,7 +16,7 @@ func everySequence(of count: Int, length: Int, _ check: ([Int]) throws -> Void) 
   }
 }
 
-/// Somebody who waits in a state machine, without a thread or a switch.
+/// A waiter in a state machine, without a thread or a switch.
 final class ModelWaiter {
   private let thread = BlockedThread(at: BlockingPlace("a test", #fileID, #line))
 
@@ -24,7 +24,7 @@ final class ModelWaiter {
 
   var waiter: Waiter { .thread(.passUnretained(thread)) }
 
-  /// Ends the wait from elsewhere. Whether it still lasted.
+  /// Ends the wait for another reason. Returns whether it still lasted.
   func giveUp() -> Bool { thread.parking.claim(.cancelled) }
 
   /// Why the wait ended; `nil` while it lasts.

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Coroutine
 
-/// The state machines alone: every sequence of events up to a length, the invariants checked after each.
+/// The state machines alone: every sequence of events up to a length, with the invariants checked after each.
 @Suite(.ownThreads) struct StateMachineTests {
   @Test func aCompletionWakesEveryJoinerOnceButThoseWhoGaveUp() {
     // 0: join, 1: complete (the first counts), 2: the first joiner gives up and leaves

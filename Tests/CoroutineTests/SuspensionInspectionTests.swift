@@ -5,7 +5,7 @@ import Testing
 
 @testable import Coroutine
 
-/// What a coroutine's handle tells of its wait.
+/// What a coroutine's handle reports about its wait.
 @Suite(.ownThreads) struct SuspensionInspectionTests {
   @Test func itTellsWhatIsWaitedForInTheWordsOfADump() async throws {
     let queue = DispatchQueue(label: "serial")
@@ -86,7 +86,7 @@ import Testing
       coroutine_record_times(false)
       guard await since() == nil else { fatalError("nothing was recorded") }
       coroutine_record_times(true)
-      // As of the kernel's last tick, however long ago that was.
+      // The times are those of the kernel's last tick, however long ago that was.
       let now = SuspendingClock.now
       let begin = now - .nanoseconds(MonotonicClock.now - coroutine_coarse_time())
       guard let since = await since(), since >= begin, since <= SuspendingClock.now else {
@@ -95,7 +95,7 @@ import Testing
     }
   }
 
-  /// Whoever is asked may go on, end, and leave its stack to another at any moment.
+  /// At any moment the coroutine may go on, end, and leave its stack to another one.
   @Test func itMayBeAskedWhileCoroutinesComeAndGo() async throws {
     let isOver = Channel<Void>()
     let last = Guarded<Coroutine<Void, any Error>?>(nil)

@@ -28,7 +28,7 @@ import Testing
       try await Coroutine { () throws -> Int in try withSuspension { resume in resume(with: result) } }.get()
     }
     #expect(try await wait(for: .success(3)) == 3)
-    // The type of the error need not be said.
+    // The error's type need not be written.
     #expect(try await Coroutine { try withSuspension { resume in resume(with: .success(4)) } }.get() == 4)
     await #expect(throws: Problem.self) { try await wait(for: .failure(Problem())) }
   }
@@ -120,7 +120,7 @@ import Testing
     #expect(try await nested.get() == 5)
   }
 
-  /// Invariant 1: whoever wakes a coroutine the moment it becomes visible must find its context saved.
+  /// Invariant 1: a waker that wakes a coroutine as soon as it is visible must find its context saved.
   @Test func aWakerThatIsFasterThanTheSwitchNeverResumesARunningStack() async throws {
     let rounds = 2_000
     let coroutines = (0..<8).map { _ in
@@ -150,7 +150,7 @@ import Testing
       standardError(of: exit1).contains("withSuspension suspends the running coroutine, but no coroutine runs here"))
   }
 
-  /// What is built on it says its own name.
+  /// A function that is built on `withSuspension` traps by its own name.
   @Test func whatSuspendsByCallbacksTrapsByItsOwnName() async {
     let callback = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       func wait() throws -> Int {

@@ -1,5 +1,5 @@
-// The words that the Swift runtime keeps per thread, exchanged by hand: what a coroutine's resume and suspension do,
-// without a coroutine. `words.entered { … }` is one stretch in which a coroutine runs.
+// The words that the Swift runtime keeps for each thread, exchanged by hand. This is what a coroutine's resume and
+// suspension do, without a coroutine. `words.entered { … }` is one stretch in which a coroutine runs.
 import CCoroutine
 import CoroutineTestSupport
 import Glibc
@@ -18,7 +18,7 @@ import Testing
 
   @Test func `one place tells those of the bindings`() {
     let here = Offsets.probed()
-    // Were it 0, every element of a generator would go the slow way.
+    // If `bindings` were 0, every element of a generator would take the slow way.
     #expect(here.bindings == here.task)
     #expect(here.locals == here.task + Int(COROUTINE_LOCALS_AFTER_TASK))
   }
@@ -70,7 +70,7 @@ import Testing
     box.modify { value in
       value = 1
       words.entered {
-        // Lent to it: what it does is done inside of that access.
+        // What the coroutine does is done inside the outer access.
         #expect(!coroutine_access_set_is_empty())
         Box().modify { $0 = 2 }
       }
@@ -94,7 +94,7 @@ import Testing
     later.begin()
     inner.end()
     words.leave(by: &at)
-    // The tail has changed meanwhile.
+    // The tail of the set has changed meanwhile.
     #expect(!coroutine_access_set_touches(later.low, later.high))
     #expect(coroutine_access_set_touches(outer.low, outer.high))
     outer.end()
@@ -281,7 +281,7 @@ import Testing
     }
   }
 
-  /// The runtime hides the bindings of whoever releases the last reference, by a stop in the list.
+  /// For the code that releases the last reference, the runtime hides the bindings by a stop in the list.
   @Test @MainActor func `nothing from behind an isolated deinit`() {
     let words = Words()
     Local.$number.withValue(1) { _ = CapturingAtDeinit(into: words) }
@@ -368,7 +368,8 @@ import Testing
     }.join()
   }
 
-  /// Were such a value the last of the storage's bindings, the runtime would free the storage under its own pop.
+  /// If the last of the storage's bindings had such a value, the runtime would free the storage while it removes that
+  /// binding.
   @Test func `survives a deinit that binds something itself`() {
     let counter = Counter()
     PlainThread {
@@ -389,7 +390,7 @@ import Testing
 }
 
 @Suite(.ownThreads) struct `Words that were not found` {
-  /// Nothing but what the runtime exports.
+  /// Without any words but those that the runtime exports.
   static var none: swift_thread_state_offsets { swift_thread_state_offsets() }
 
   @Test func `accesses are exchanged by the runtime's own functions`() {
@@ -463,7 +464,7 @@ import Testing
   }
 }
 
-// MARK: - What the tests are made of
+// MARK: - Helpers
 
 private enum Local {
   @TaskLocal static var number = 0
@@ -488,21 +489,21 @@ private final class Counter: Sendable {
   func increment() { count.add(1, ordering: .sequentiallyConsistent) }
 }
 
-/// Counts its end.
+/// Counts its `deinit`.
 private final class Counted: Sendable {
   private let counter: Counter
   init(_ counter: Counter) { self.counter = counter }
   deinit { counter.increment() }
 }
 
-/// Binds and unbinds something at its end, and counts that if the storage that holds the value itself is still there.
+/// Its `deinit` binds and unbinds a value. It counts that if the storage that holds the object itself is still there.
 private final class BindingAtDeinit: Sendable {
   private let counter: Counter
   init(_ counter: Counter) { self.counter = counter }
   deinit {
     Local.$number.withValue(7) {}
     let words = Words()
-    // Inside, `words` holds what was the thread's.
+    // Inside, `words` holds what belonged to the thread.
     words.entered { if words.pointer.pointee.locals != 0 { counter.increment() } }
   }
 }
@@ -513,8 +514,8 @@ private final class BindingAtDeinit: Sendable {
   isolated deinit { words.capture() }
 }
 
-/// One coroutine's words, at an address that stays.
-// Unchecked: as the words of a coroutine, they are used by one thread at a time.
+/// One coroutine's words, at a fixed address.
+// Unchecked: like the words of a coroutine, they are used by one thread at a time.
 private final class Words: @unchecked Sendable {
   let pointer: UnsafeMutablePointer<swift_thread_state>
 
@@ -553,7 +554,8 @@ private final class Words: @unchecked Sendable {
     body()
   }
 
-  /// Nothing but the layout of the list: the runtime has to take it off the thread and put it on.
+  /// Only the layout of the access list is known: the runtime's functions have to take it off the thread and put it
+  /// on.
   static var noneButTheList: swift_thread_state_offsets {
     var offsets = swift_thread_state_offsets()
     offsets.found = COROUTINE_THREAD_STATE_ACCESS_LIST.rawValue
@@ -612,15 +614,15 @@ private final class SharedOffsets: @unchecked Sendable {
   deinit { pointer.deallocate() }
 }
 
-/// A tracked modification that begins and ends when told, its node in memory of its own: what is in progress on a
-/// suspended coroutine's stack.
+/// A tracked modification that begins and ends when it is told to. Its node is in memory of its own, like that of an
+/// access that is open on a suspended coroutine's stack.
 // Unchecked: used by one thread at a time.
 private final class Access: @unchecked Sendable {
   private typealias Begin =
     @convention(c) (UnsafeRawPointer, UnsafeMutableRawPointer, UInt, UnsafeRawPointer?) -> Void
   private typealias End = @convention(c) (UnsafeMutableRawPointer) -> Void
 
-  // The types are those of the runtime's functions, which are ABI: compiled code calls them.
+  // The types of the runtime's functions. They are ABI, as compiled code calls them.
   private static let begin = unsafeBitCast(dlsym(nil, "swift_beginAccess"), to: Begin.self)
   private static let end = unsafeBitCast(dlsym(nil, "swift_endAccess"), to: End.self)
   private static let size = 3 * MemoryLayout<UInt>.size
@@ -640,7 +642,7 @@ private final class Access: @unchecked Sendable {
   }
 }
 
-/// Its `value` can only be modified by an access that the compiler tracks.
+/// Only an access that the compiler tracks can modify its `value`.
 private final class Box {
   var value = 0
 

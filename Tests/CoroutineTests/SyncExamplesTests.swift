@@ -3,7 +3,7 @@ import CoroutineTestSupport
 import Synchronization
 import Testing
 
-/// The examples of the documentation comments, as they stand there.
+/// The examples of the documentation comments, word for word.
 @Suite(.ownThreads) struct SyncExamplesTests {
   @Test func mutex() async throws {
     let payments = Channel<Int>()

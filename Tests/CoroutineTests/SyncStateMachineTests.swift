@@ -3,14 +3,14 @@ import Testing
 
 @testable import Coroutine
 
-/// The state machines of what synchronises, alone: every sequence of events up to a length, the invariants checked after
-/// each.
+/// The state machines of the locks and the like, alone: every sequence of events up to a length, with the invariants
+/// checked after each.
 @Suite(.ownThreads) struct SyncStateMachineTests {
-  /// Somebody who wants something, with a node of the machine's.
+  /// A coroutine that wants something, with a node of the machine's.
   private final class Party<Node> {
     let model = ModelWaiter()
     let node: UnsafeMutablePointer<Node>
-    /// What it wanted it has, or has had, or has given up for good.
+    /// Whether it has got what it wanted, or given up for good.
     var isOver = false
     init(_ make: (Waiter) -> Node) {
       node = .allocate(capacity: 1)
@@ -22,13 +22,13 @@ import Testing
   }
 
   @Test func aMutexHasOneHolderAndServesInOrder() {
-    // 0: somebody locks, 1: the holder unlocks, 2: the first waiter gives up, 3: it leaves the queue, 4: the last one gives
+    // 0: lock, 1: the owner unlocks, 2: the first waiter gives up, 3: it leaves the queue, 4: the last waiter gives
     // up and leaves
     everySequence(of: 5, length: amount(7, sanitized: 5)) { events in
       var machine = MutexStateMachine()
       var word: UInt64 = 0
       var parties: [Party<MutexNode>] = []
-      /// Those who have the mutex, or wait for it, in their order.
+      /// The owner of the mutex and its waiters, in order.
       var order: [Int] = []
       for event in events {
         let waiting = order.dropFirst().filter { parties[$0].isWaiting }
@@ -82,8 +82,8 @@ import Testing
   }
 
   @Test func aSemaphoreLosesNoPermitAndServesInOrder() {
-    // 0: one permit is wanted, 1: two are, 2: one comes back, 3: the first waiter gives up, 4: whoever gave up leaves,
-    // 5: one is wanted without waiting
+    // 0: one permit is wanted, 1: two are, 2: one comes back, 3: the first waiter gives up, 4: the one that gave up
+    // leaves, 5: one is wanted without waiting
     everySequence(of: 6, length: amount(6, sanitized: 4)) { events in
       var machine = SemaphoreStateMachine(permits: 1)
       var parties: [Party<SemaphoreNode>] = []
@@ -118,7 +118,8 @@ import Testing
         let served = parties.filter { $0.wasServed && $0.model.cause != .cancelled }
         let given = served.reduce(taken) { $0 + $1.node.pointee.count }
         #expect(machine.available >= 0 && machine.available + given == total)
-        // Those served came before those who wait, and nobody waits who need not: unless one that gave up is still there.
+        // The served ones came before those that wait. None waits without need, unless one that gave up is still in
+        // the queue.
         if let firstWaiting = parties.firstIndex(where: \.isWaiting) {
           let hasGivenUpOne = parties[..<firstWaiting].contains { !$0.isOver && $0.model.cause == .cancelled }
           #expect(hasGivenUpOne || machine.available < parties[firstWaiting].node.pointee.count)
@@ -129,13 +130,13 @@ import Testing
   }
 
   @Test func aConditionsSignalReachesSomebodyWhoWaits() {
-    // 0: register, 1: the first registered arrives, 2: signal, 3: broadcast, 4: the first arrived gives up and leaves, 5: the
-    // first registered leaves without arriving (cancelled before)
+    // 0: register, 1: the first registered one arrives, 2: signal, 3: broadcast, 4: the first arrived one gives up
+    // and leaves, 5: the first registered one leaves without arriving (cancelled before)
     everySequence(of: 6, length: amount(6, sanitized: 4)) { events in
       var machine = ConditionStateMachine()
       var registered: [Party<ConditionNode>] = []
       var arrived: [Party<ConditionNode>] = []
-      /// Those in the queue, in order: whom signals must reach.
+      /// The queue in its order: signals must reach these.
       var queue: [Party<ConditionNode>] = []
       func isSignalled(_ party: Party<ConditionNode>) -> Bool {
         party.node.pointee.isSignalled || party.model.cause == .event
@@ -193,7 +194,8 @@ import Testing
   }
 
   @Test func aReadWriteLockHasManyReadersOrOneWriterAndServesInOrder() {
-    // 0: read, 1: write, 2: a reader ends, 3: the writer ends, 4: the first waiter gives up, 5: whoever gave up leaves
+    // 0: read, 1: write, 2: a reader ends, 3: the writer ends, 4: the first waiter gives up, 5: the one that gave up
+    // leaves
     everySequence(of: 6, length: amount(6, sanitized: 4)) { events in
       var machine = ReadWriteLockStateMachine()
       var waiting: [Party<ReadWriteLockNode>] = []
@@ -234,7 +236,7 @@ import Testing
           _ = machine.withdraw(party.node)
         default: continue
         }
-        // One that gave up and was passed over while others were let in.
+        // A waiter that gave up, and was passed over while others were let in.
         waiting.removeAll { $0.model.cause == .cancelled && !$0.node.pointee.wait.isQueued }
         settle()
         #expect(writers <= 1 && (writers == 0 || readers == 0))
@@ -249,7 +251,7 @@ import Testing
   }
 
   @Test func aBarrierLetsAsManyOnAsThereAreParties() {
-    // 0: somebody comes, 1: the first waiter gives up, 2: it leaves
+    // 0: a party arrives, 1: the first waiter gives up, 2: it leaves
     for parties in 1...3 {
       everySequence(of: 3, length: amount(8, sanitized: 6)) { events in
         var machine = BarrierStateMachine(parties: parties)
@@ -263,7 +265,7 @@ import Testing
               #expect(round.count == parties - 1 && party.node.pointee.isLast)
               #expect(woken.nodes.count == round.filter { $0.model.cause == .event }.count)
               #expect(!round.contains { $0.isWaiting })
-              // Those who gave up at that moment learn of it later: it changes nothing in the next round.
+              // Parties that gave up at that moment learn of it later, which changes nothing in the next round.
               for late in round where late.model.cause == .cancelled { machine.withdraw(late.node) }
               round = []
             case .wait: round.append(party)
@@ -314,7 +316,7 @@ import Testing
   }
 
   @Test func aOnceIsMadeByOneAtATimeAndOnce() {
-    // 0: somebody wants it, 1: the maker succeeds, 2: it fails, 3: the first waiter gives up, 4: it leaves
+    // 0: the value is wanted, 1: the maker succeeds, 2: it fails, 3: the first waiter gives up, 4: it leaves
     everySequence(of: 5, length: amount(6, sanitized: 5)) { events in
       var machine = OnceStateMachine()
       var parties: [Party<OnceNode>] = []

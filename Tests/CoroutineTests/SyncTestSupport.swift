@@ -2,14 +2,14 @@ import CCoroutine
 import Coroutine
 import Dispatch
 
-/// Runs `body` in a coroutine on a serial queue of its own, where the order of all that happens is certain: what is
-/// launched inside runs at the next suspension, in the order of the launches.
+/// Runs `body` in a coroutine on a serial queue of its own, so that the order of all events is certain. A coroutine
+/// that is launched inside runs at the next suspension, in the order of the launches.
 func serially<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
   try await Coroutine(on: DispatchQueue(label: "serial"), body).get()
 }
 
-/// How an operation ended, in a word. (Instead of `#expect(throws:)`, on whose closures inside another the compiler of
-/// Swift 6.3 crashes.)
+/// How an operation ended, in a word. (Instead of `#expect(throws:)`, which inside closures crashes the compiler of
+/// Swift 6.3.)
 func outcome(_ body: () throws -> Void) -> String {
   do {
     try body()
@@ -23,8 +23,9 @@ func outcome(_ body: () throws -> Void) -> String {
   }
 }
 
-/// How much of something tests do that is the same again and again: a sanitizer, ten times slower, sees it sooner. So
-/// that the whole suite does not wait for one test, a build without optimization may do less of it, too.
+/// How often tests repeat what is the same again and again. Under a sanitizer, which is ten times slower, less is
+/// enough to show a defect. A build without optimisation may also do less, so that the suite does not wait for one
+/// test.
 func amount(_ full: Int, debug: Int? = nil, sanitized: Int) -> Int {
   if coroutine_sanitizers_active() { return sanitized }
   #if DEBUG

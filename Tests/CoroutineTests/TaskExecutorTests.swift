@@ -58,7 +58,7 @@ import Testing
     #expect(log.all == ["\(TaskPriority.low)", "\(TaskPriority.high)", "\(TaskPriority.medium)"])
   }
 
-  /// What a timeout is put around goes on where it was, unless it belongs to an actor.
+  /// The body of a timeout stays where it was, unless it belongs to an actor.
   @Test func aTimeoutOfAsyncCodeStaysOnThePool() async throws {
     @MainActor final class Model {
       var isElsewhere = false
@@ -101,7 +101,7 @@ import Testing
       isOver.withLock { $0 = true }
     }.value
     try await busy.get()
-    // And the other way: jobs for ever, until a coroutine has run.
+    // The other way round: jobs without end, until a coroutine has run.
     isOver.withLock { $0 = false }
     let jobs = Task(executorPreference: pool) {
       while !isOver.withLock({ $0 }) { await Task.yield() }

@@ -3,7 +3,8 @@ import CoroutineTestSupport
 import Dispatch
 import Testing
 
-/// Invariant 4, for task-local values: a binding is seen by the code inside it, wherever that runs, and by nobody else.
+/// Invariant 4, for task-local values: the code inside a binding sees it, wherever that code runs, and no other code
+/// does.
 @Suite(.ownThreads) struct TaskLocalTests {
   enum Local {
     @TaskLocal static var number = 0
@@ -134,8 +135,8 @@ import Testing
     #expect(Local.number == 0)
   }
 
-  /// A body that another one runs yields for that one: what it runs among is then the consumer's of that time, and no more
-  /// what it was when the inner one was asked.
+  /// An inner body yields for the outer one. It then runs among the bindings that the consumer has at that time, and
+  /// no longer among those of the time when the inner generator was asked.
   @Test func aYieldOnAnInnerBodysStackFollowsTheConsumersBindings() async {
     @Sendable func outer(depth: Int, opens: Bool = false) -> Generator<Int> {
       Generator { yield in
@@ -164,7 +165,7 @@ import Testing
       for depth in 0..<3 {
         let generator = outer(depth: depth)
         for round in 1...12 {
-          // The bindings are other ones, and none, at each step between the two kinds of yields.
+          // At each step between the two kinds of yields the bindings are others, or none.
           if round % 3 != 0 {
             Local.$number.withValue(round) {
               #expect(generator.next() == round)
@@ -190,8 +191,7 @@ import Testing
     #expect(Local.number == 0)
   }
 
-  /// Loops that do nothing else than sum: there the compiler leaves looks at the bindings out, and must not leave out one
-  /// that matters.
+  /// Loops that only sum. There the compiler removes checks for bindings, and must not remove one that matters.
   @Test func aTightLoopMissesNoBinding() async throws {
     @Sendable func sum(_ generator: Generator<Int>, _ count: Int) -> Int {
       var (sum, left) = (0, count)
@@ -206,7 +206,8 @@ import Testing
       let before = Local.number
       let generator = Generator<Int> { yield in
         while true {
-          // What the consumer has in force, with nothing of its own; then with a binding of its own open at two yields.
+          // First the consumer's bindings with none of the body's own, and then with a binding of the body's open at
+          // two yields.
           for _ in 0..<5 { try yield(Local.number) }
           try Local.$number.withValue(1000) {
             try yield(Local.number)
@@ -217,7 +218,8 @@ import Testing
       for round in 1...20 {
         #expect(sum(generator, 7) == 5 * before + 2000)
         #expect(Local.number == before)
-        // In the midst of the five, so that the body's own is opened and closed in the same bindings of the consumer's.
+        // In the middle of the five, so that the body's binding begins and ends among the same bindings of the
+        // consumer.
         #expect(sum(generator, 2) == 2 * before)
         let inside = Local.$number.withValue(round) { sum(generator, 2) + Local.number }
         #expect(inside == 2 * round + round)

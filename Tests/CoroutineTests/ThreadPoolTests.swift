@@ -21,8 +21,8 @@ import Testing
       }
       Coroutine.yield()  // it waits now
       let first = Coroutine { log.add("first") }
-      try wake.send(())  // behind the first: no slot
-      // From another thread, before the next one of ours.
+      try wake.send(())  // the slot is taken, so it comes behind the first one
+      // From another thread, before the next one of this thread.
       let outside = DispatchSemaphore(value: 0)
       Thread {
         Coroutine(on: pool) { log.add("from outside") }
@@ -78,7 +78,7 @@ import Testing
     }
   }
 
-  /// Else it had to be resumed between any two of them, only to wait for the next one.
+  /// Otherwise the joiner would be resumed between any two of them, only to wait for the next one.
   @Test func whoJoinsSeveralGoesOnBehindThoseThatAreReady() async throws {
     try await withOneOfTwoWorkers { pool in
       let log = Log()
@@ -89,7 +89,7 @@ import Testing
           log.add("joined \(number)")
         }
       }.get()
-      // The first time it runs next: most join one alone.
+      // The first time the joiner runs next, as most joiners wait for one coroutine.
       let events = ["0", "joined 0", "1", "2", "3", "joined 1", "joined 2", "joined 3"]
       #expect(log.all == events)
     }
@@ -158,7 +158,7 @@ import Testing
 
   @Test func allWorkersHelp() async throws {
     let pool = ThreadPool(threads: 4)
-    // Each waits until all four are inside: one of them has to be run by each worker.
+    // Each waits until all four are inside, so that each worker has to run one of them.
     try await Coroutine(on: pool) {
       let inside = Holder(Atomic<Int>(0))
       let all = (0..<4).map { _ in
@@ -171,7 +171,7 @@ import Testing
     }.get()
   }
 
-  /// Short turns let the workers leave one another alone for a while: then long ones come, from inside and from outside.
+  /// Short turns make the workers pause sharing. Then long turns come, from inside and from outside.
   @Test func allWorkersHelpAgainAfterTheyHelpedInVain() async throws {
     let pool = ThreadPool(threads: 3)
     for round in 0..<amount(40, debug: 20, sanitized: 5) {
@@ -190,7 +190,7 @@ import Testing
     }
   }
 
-  /// Short work from outside keeps the other worker busy, again and again before it comes to look on its own.
+  /// Short work from outside keeps the other worker busy again and again, so that it does not search by itself.
   @Test func whatABusyWorkerHoldsIsTakenThoughShortWorkComesFromOutside() async throws {
     let pool = ThreadPool(threads: 2)
     let hasRun = Holder(Atomic<Bool>(false))
@@ -330,7 +330,7 @@ import Testing
   @Test func aPoolThatNeverRanAnythingGoes() async {
     weak var core: PoolCore?
     do { core = ThreadPool(threads: 3).core }
-    // Who counts coroutines meanwhile holds all pools for a moment.
+    // A count of all coroutines keeps all pools alive for a moment.
     while core != nil { await Task.yield() }
   }
 
@@ -374,7 +374,7 @@ import Testing
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       let status = try String(contentsOfFile: "/proc/self/statm", encoding: .utf8)
       let mapped = UInt(status.prefix { $0 != " " })! * UInt(sysconf(CInt(_SC_PAGESIZE)))
-      // No room for more than the stacks of threads that have ended, which the C library keeps.
+      // No more room than the stacks of ended threads, which the C library keeps.
       var limit = rlimit(rlim_cur: mapped + (4 << 20), rlim_max: .max)
       setrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit)
       for _ in 0..<100 { Coroutine(on: ThreadPool(threads: 1)) { pause() } }
@@ -395,7 +395,7 @@ import Testing
     #expect(text(fromOutside).contains("not \"many\""))
   }
 
-  /// `StackPool.trim()` reaches what nobody uses; a pool that rests may do so for hours.
+  /// `StackPool.trim()` frees stacks that are not in use. A pool may sleep for hours.
   @Test(.timeLimit(.minutes(5))) func workersThatSleepKeepNoStack() async throws {
     let pool = ThreadPool(threads: 2)
     for _ in 0..<10 {
@@ -410,7 +410,7 @@ import Testing
   }
 }
 
-/// Shares an atomic among closures.
+/// Shares an atomic value among closures.
 final class Holder<Value: ~Copyable & Sendable>: Sendable {
   let value: Value
   init(_ value: consuming Value) { self.value = value }

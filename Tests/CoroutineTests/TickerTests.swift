@@ -8,14 +8,14 @@ import Testing
     SuspendingClock().systemEpoch.advanced(by: .milliseconds(milliseconds))
   }
 
-  /// A ticker of 10 ms that began at 100 ms, by hand.
+  /// A ticker of 10 ms that began at 100 ms, and timers that the test advances.
   private func makeTicker() -> (Ticker, TimerService) {
     let timers = TimerService(startingAt: 100_000_000)
     return (Ticker(every: .milliseconds(10), name: "ticks", by: timers), timers)
   }
 
   @Test func everySequenceOfLatenessKeepsToTheMultiples() {
-    // How late each look is, in units of a quarter of the period.
+    // How late each look is, in quarters of the period.
     everySequence(of: 10, length: 5) { quarters in
       var schedule = TickSchedule(every: 40, from: 1_000)
       for late in quarters {
@@ -37,11 +37,11 @@ import Testing
     #expect(ticker.ticks.tryReceive() == .empty)
     timers.advance(to: 110_000_000)
     #expect(ticker.ticks.tryReceive() == .received(Self.instant(110)))
-    // Nobody receives: the first is kept, and the others are dropped.
+    // There is no receiver: the first tick is kept, and the others are dropped.
     for time in [120, 130, 140] { timers.advance(to: UInt64(time) * 1_000_000) }
     #expect(ticker.ticks.tryReceive() == .received(Self.instant(120)))
     #expect(ticker.ticks.tryReceive() == .empty)
-    // A late driver makes up for nothing, and keeps to the multiples.
+    // A driver that is late catches up on nothing, and keeps to the multiples.
     timers.advance(to: 175_000_000)
     #expect(ticker.ticks.tryReceive() == .received(Self.instant(150)))
     #expect(ticker.ticks.tryReceive() == .empty && timers.nextDeadline == 180_000_000)

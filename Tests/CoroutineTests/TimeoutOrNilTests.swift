@@ -2,7 +2,7 @@ import Coroutine
 import CoroutineTestSupport
 import Testing
 
-/// Whose time was up: each timeout answers for itself alone.
+/// Which timeout is up: each one answers for itself alone.
 @Suite(.ownThreads) struct TimeoutOrNilTests {
   private let never = Channel<Int>(name: "never")
 
@@ -30,7 +30,7 @@ import Testing
     let log = Log()
     let never = never
     try await Coroutine {
-      // Both are over before the body begins: the outer one is whose time was up.
+      // Both are over before the body begins. The outer one counts.
       log.add(
         outcome {
           try withTimeout(.zero) {

@@ -189,7 +189,7 @@ import Testing
     #expect(thrown)
   }
 
-  /// As URLSession does, which throws an error of its own where it is cancelled.
+  /// Like URLSession, which throws an error of its own when it is cancelled.
   @Test func aTimeoutOfAsyncCodeIsATimeoutWhateverThatThrows() async throws {
     let after = try await Coroutine { [self] () -> (any Error, any Error) in
       @Sendable func wait() throws {
@@ -273,7 +273,7 @@ import Testing
     #expect(result != false)
   }
 
-  /// Who is late sleeps for `deadline - .now`.
+  /// A caller that is late sleeps for `deadline - .now`.
   @Test func aNegativeDurationIsOver() async {
     await #expect(processExitsWith: .success) {
       let log = Log()
@@ -295,8 +295,8 @@ import Testing
     }
   }
 
-  /// All must be asleep before the instant, or those that come late overtake by right: a machine that was too slow for
-  /// that gets twice the time.
+  /// All must be asleep before the instant, since a sleeper that comes later may overtake. If a machine was too slow
+  /// for that, it gets twice the time.
   @Test(arguments: [true, false])
   func sleepersUntilTheSameInstantWakeInOrder(isContinuous: Bool) async throws {
     var time = Duration.milliseconds(300)
@@ -308,12 +308,12 @@ import Testing
     #expect(order == (Array(500..<1_000) + Array(0..<500)).map { "\($0)" })
   }
 
-  /// The order in which a thousand wake that sleep until an instant after `time`; nil if one was not asleep before it.
+  /// The order in which a thousand sleepers wake at an instant after `time`; nil if one was not asleep before it.
   private func wakeOrderOfSleepers(after time: Duration, isContinuous: Bool) async throws -> [String]? {
     let log = Log()
     let inTime = try await Coroutine(on: DispatchQueue(label: "serial")) { () -> Bool in
       let (continuous, suspending) = (ContinuousClock.now + time, SuspendingClock.now + time)
-      // The second half a nanosecond earlier than the first, though it falls asleep after it.
+      // The second half sleeps until a nanosecond earlier than the first, though it falls asleep after it.
       let late = { @Sendable (number: Int) in Duration.nanoseconds(number < 500 ? 1 : 0) }
       let sleepers = (0..<1_000).map { number in
         Coroutine {
@@ -334,7 +334,7 @@ import Testing
     return inTime ? log.all : nil
   }
 
-  /// In a process of their own: other tests look at all coroutines that there are.
+  /// In a process of their own, as other tests look at all coroutines.
   @Test func hundredThousandSleepersAtOnce() async {
     await #expect(processExitsWith: .success) {
       // ThreadSanitizer needs half a megabyte for each stack.
@@ -350,12 +350,12 @@ import Testing
     }
   }
 
-  /// The handlers of a timeout are users' code: no other timer waits for them.
+  /// The handlers of a timeout are the program's code: no other timer waits for them.
   @Test(arguments: [true, false]) func aHandlerThatBlocksDelaysNoOtherTimer(_ isTask: Bool) async throws {
     let (begun, ends) = (Gate(), DispatchSemaphore(value: 0))
     let wait: @Sendable () -> Void = {
       begun.open()
-      // It would end by itself, so that the test does.
+      // It would end by itself, so that a failing test ends.
       #expect(ends.wait(timeout: .now() + 10) == .success)
     }
     let timedOut =

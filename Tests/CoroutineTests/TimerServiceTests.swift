@@ -7,7 +7,7 @@ import Testing
 
 @testable import Coroutine
 
-/// The queue and the service by a time that the test moves, then by the kernel's.
+/// The queue and the service with a time that the test moves, and then with the kernel's.
 @Suite(.ownThreads) struct TimerServiceTests {
   @Test func firesInTheOrderOfDeadlinesAndTiesInTheOrderOfArming() {
     let service = TimerService(startingAt: 1000)
@@ -39,7 +39,7 @@ import Testing
     #expect(log.entries == [10])
   }
 
-  /// More than one critical section takes at once, and some of them are disarmed by those that fire.
+  /// More timers than one critical section takes. Some of them are disarmed by those that fire.
   @Test func timersThatFireDisarmAndArmOthers() {
     let service = TimerService(startingAt: 0)
     let log = FiringLog()
@@ -67,7 +67,7 @@ import Testing
     #expect(service.disarm(timer))
   }
 
-  /// Else its memory would be linked when the last owner lets go of it.
+  /// Otherwise its memory would still be linked when its last owner releases it.
   @Test func anArmedObjectIsKeptAliveAndThenLetGo() {
     let service = TimerService(startingAt: 0)
     weak var disarmed: LoggingTimer?
@@ -86,7 +86,8 @@ import Testing
     #expect(disarmed == nil)
   }
 
-  /// A ring is a system call and two switches of threads: only for what the driver would miss.
+  /// Waking the driver takes a system call and two switches of threads, so it is done only for what the driver would
+  /// miss.
   @Test func theDriverIsToldOnlyOfWhatItWouldLookAtTooLate() {
     let queue = TimerQueue()
     let log = FiringLog()
@@ -124,7 +125,7 @@ import Testing
   }
 }
 
-/// Timers of those who wait: the claim decides, the node lies in the waiter's frame.
+/// The timers of waiters. The claim decides, and the node is in the waiter's frame.
 @Suite(.ownThreads) struct TimerWaiterTests {
   @Test func aDeadlineThatWinsWakesTheWaiterOnce() {
     let service = TimerService(startingAt: 0)
@@ -156,7 +157,7 @@ import Testing
     }
   }
 
-  /// The claim of such a one waits until it has left its stack; the timers' lock must not.
+  /// The claim of such a waiter waits until it has left its stack. The timers' lock must not wait for that.
   @Test func aCoroutineThatSuspendsHoldsUpNeitherTheLockNorOtherTimers() {
     let service = TimerService(startingAt: 0)
     let pool = ThreadPool(threads: 1)
@@ -164,7 +165,7 @@ import Testing
     let sleeper = Coroutine(on: pool) { () -> WakeCause in
       let core = CoroutineCore.running(for: "sleep")
       return Sleep().wait(core, until: 10, on: service) {
-        // Still on its stack, the lock of what it waits for held.
+        // The coroutine is still on its stack, with the lock of its wait held.
         service.arm(LoggingTimer { _ in behind.signal() }, at: 11)
         departed.signal()
         behind.wait()
@@ -189,7 +190,7 @@ import Testing
       Coroutine {
         let core = CoroutineCore.running(for: "sleep")
         return (0..<4 as Range<UInt64>).allSatisfy { round in
-          // Some are over before the coroutine has left its stack.
+          // Some deadlines pass before the coroutine has left its stack.
           let deadline = service.now + (number * 7919 + round) % 1000 * 1000
           return Sleep().wait(core, until: deadline, on: service) == .timedOut && service.now >= deadline
         }
@@ -198,8 +199,8 @@ import Testing
     for coroutine in isLate { #expect((try? coroutine.getBlocking()) == true) }
   }
 
-  /// Those of a pool are handed over several at once, which must not change their order, nor keep anybody else waiting who
-  /// comes behind them: sleepers of another pool, of a queue, and one that keeps its thread.
+  /// A pool gets several sleepers at once. That must not change their order, nor delay the sleepers behind them:
+  /// those of another pool, those of a queue, and one that is pinned to its thread.
   @Test func sleepersOfSeveralSchedulersWakeInTheOrderOfTheirDeadlines() throws {
     let service = TimerService(startingAt: 0)
     let (pool, other) = (ThreadPool(threads: 1), ThreadPool(threads: 1))
@@ -208,7 +209,7 @@ import Testing
     let armed = Countdown(300)
     let sleepers = (0..<300 as Range<UInt64>).map { number in
       let deadline = number * 7919 % 300 + 1
-      // Runs of different length on the same scheduler.
+      // Runs of different lengths on the same scheduler.
       let index = Int(deadline * deadline / 10 % 3)
       let log = logs[index]
       let sleep = {
@@ -223,7 +224,7 @@ import Testing
       }
     }
     armed.wait()
-    // The last of each has left its stack.
+    // The last sleeper of each scheduler has left its stack.
     for scheduler in schedulers { try Coroutine(on: scheduler) {}.getBlocking() }
     service.advance(to: 299)
     service.advance(to: 300)
@@ -232,7 +233,8 @@ import Testing
     for log in logs { #expect(log.entries == log.entries.sorted()) }
   }
 
-  /// A cancel and the deadline end the same wait at the same time: whoever wins, the node is out before the frame is gone.
+  /// A cancel and the deadline end the same wait at the same time. Whichever wins, the node is out before the frame
+  /// is gone.
   @Test func cancellingAtTheDeadlineEndsTheWaitOnce() throws {
     let service = TimerService.shared
     for number in 0..<300 as Range<UInt64> {
@@ -246,15 +248,15 @@ import Testing
       started.wait()
       while service.now < deadline {}
       coroutine.cancel()
-      // Cancelled or not, it ends; what it was worth only if it ended in time.
+      // It ends, cancelled or not. Its result counts only if it ended in time.
       #expect((try? coroutine.getBlocking()) != false)
     }
   }
 }
 
-/// Waits for nothing but the time.
+/// A wait that only its deadline ends.
 private final class Sleep: Waitable {
-  /// `armed` runs where the coroutine has begun to wait and is still on its stack.
+  /// `armed` runs when the coroutine has begun to wait, and is still on its stack.
   func wait(
     _ core: CoroutineCore, until deadline: UInt64, on service: TimerService, armed: () -> Void = {}
   ) -> WakeCause {
@@ -272,7 +274,7 @@ private final class Sleep: Waitable {
   }
 }
 
-/// From what Swift says about time to nanoseconds.
+/// Conversions from Swift's durations and instants to nanoseconds.
 @Suite(.ownThreads) struct DeadlineTests {
   @Test func durationsAreRoundedUpAndSaturate() {
     #expect(Duration.zero.nanosecondsRoundedUp == 0)
@@ -312,12 +314,12 @@ private final class Sleep: Waitable {
     #expect(ofSuspending == (0..<1_000).map { ofSuspending[0] + $0 })
   }
 
-  /// Not before the instant on the clock that it is an instant of.
+  /// A deadline is not before its instant, by the clock of that instant.
   @Test func instantsOfBothClocksBecomeDeadlines() {
     let service = TimerService.shared
     let suspending = SuspendingClock.now.advanced(by: .seconds(60))
     let deadline = service.deadline(at: suspending, of: SuspendingClock())!
-    // SuspendingClock's beginning is that of the service's clock.
+    // SuspendingClock begins where the service's clock does.
     #expect(deadline >= SuspendingClock().systemEpoch.duration(to: suspending).nanosecondsRoundedUp)
 
     let continuous = ContinuousClock.now.advanced(by: .seconds(60))
@@ -337,7 +339,7 @@ private final class Sleep: Waitable {
     let service = TimerService.shared
     let fired = Countdown(60)
     for number in 0..<60 as Range<UInt64> {
-      // Each is earlier than those before it: the thread is rung out of its sleep.
+      // Each deadline is earlier than those before it, so that the timer thread must be woken.
       let deadline = service.now + (60 - number) * 300_000
       let timer = LoggingTimer { timer in
         #expect(service.now >= timer.deadline)
@@ -358,7 +360,8 @@ private final class Sleep: Waitable {
     #expect(service.disarm(distant))
   }
 
-  /// Threads that arm, and disarm at about the time at which it fires: one of the two wins, never both and never neither.
+  /// Threads arm a timer, and disarm it at about the time at which it fires. One of the two wins, never both, and
+  /// never neither.
   @Test func eachTimerFiresOrIsDisarmedNeverBoth() {
     let service = TimerService.shared
     let (fired, disarmed) = (Tally(), Tally())
@@ -373,7 +376,7 @@ private final class Sleep: Waitable {
         if service.disarm(timer) { disarmed.add() }
       }
     }
-    // The last ones may be about to be told: whatever is armed after them is told after them.
+    // The last timers may be about to fire. A timer that is armed after them fires after them.
     let last = Countdown(1)
     service.arm(LoggingTimer { _ in last.signal() }, at: service.now)
     last.wait()
@@ -381,7 +384,7 @@ private final class Sleep: Waitable {
   }
 }
 
-// MARK: - Support
+// MARK: - Helpers
 
 private final class FiringLog: Sendable {
   private let lock = Lock()
@@ -390,7 +393,7 @@ private final class FiringLog: Sendable {
   var entries: [UInt64] { lock.withLock { numbers } }
 }
 
-/// Writes down its deadline when it fires.
+/// Records its deadline when it fires.
 private final class LoggingTimer: TimerTarget {
   private let log: FiringLog
   private let body: (LoggingTimer) -> Void

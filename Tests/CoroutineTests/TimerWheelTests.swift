@@ -3,9 +3,9 @@ import Testing
 
 @testable import Coroutine
 
-/// The wheel beside a plain list that is searched for its minimum.
+/// The wheel, beside a plain list that is searched for its minimum.
 @Suite(.ownThreads) struct TimerWheelTests {
-  /// Around these, a digit of the deadline carries over: the borders of all levels, and the ends of time.
+  /// Around these values a digit of the deadline carries over: the borders of all levels, and the ends of time.
   private static let borders: [UInt64] = [0] + (0...10).map { 1 << UInt64(6 * $0) } + [1 << 63, .max]
 
   @Test(arguments: 0..<24 as Range<UInt64>)
@@ -31,12 +31,12 @@ import Testing
     #expect(model.wheel.count == 0)
   }
 
-  /// By a nanosecond, by a minute, and anything between.
+  /// Later by a nanosecond, by a minute, or anything between.
   private func later(than now: UInt64, _ random: inout SplitMix64) -> UInt64 {
     now.addingSaturated(random.next() >> (28 + random.next() % 36))
   }
 
-  /// Close together, at a border of some level, before now, and anywhere.
+  /// Close together, at a border of some level, before now, or anywhere.
   private func randomInstant(near now: UInt64, _ random: inout SplitMix64) -> UInt64 {
     let border = Self.borders[Int(random.next() % UInt64(Self.borders.count))]
     let offset = random.next() % 3
@@ -50,7 +50,7 @@ import Testing
     }
   }
 
-  /// Every order of a few events at the places where the wheel decides: no seed is needed to find a wrong one.
+  /// Every order of a few events at the wheel's critical deadlines: no seed is needed to find a defect.
   @Test func everySequenceOfEventsAroundABorder() {
     let deadlines: [UInt64] = [63, 64, 65, 4096]
     let instants: [UInt64] = [63, 64, 4096]
@@ -102,7 +102,7 @@ import Testing
     let model = TimerModel(from: 0)
     let deadline: UInt64 = 123_456_789_012_345
     var now: UInt64 = 0
-    // Each comes when the deadline is on another level; the last ones, when it has passed.
+    // Each event comes when the deadline is on another level, and the last ones when it has passed.
     for level in (0...10).reversed() {
       model.insert(deadline)
       now = max(now, deadline & ~((1 << UInt64(6 * level)) &- 1))
@@ -125,7 +125,7 @@ import Testing
     #expect(model.advance(to: .max, effort: .max) == [2, 3])
   }
 
-  /// A thread that is late, or reads an older time than another did.
+  /// A thread that is late, or that reads an older time than another thread did.
   @Test func timeDoesNotGoBack() {
     let model = TimerModel(from: 0)
     model.advance(to: 1000, effort: .max)
@@ -136,7 +136,7 @@ import Testing
     #expect(model.advance(to: 1000, effort: .max) == [0])
   }
 
-  /// One slot may hold all timers there are: nobody waits for the lock until all are moved.
+  /// One slot may hold all timers. The lock must be free in between, before all are moved.
   @Test func drainingASlotIsInterruptedAndKeepsTheOrderOfNewcomers() {
     let model = TimerModel(from: 0)
     let deadline: UInt64 = 10_000_000
@@ -145,7 +145,7 @@ import Testing
     var steps = 0
     while model.wheel.nextDeadline ?? .max <= deadline {
       expired += model.advance(to: deadline, effort: 10)
-      // Between two steps others arm timers for the same instant, one that is overdue, and disarm one.
+      // Between two steps other threads arm timers for the same instant, arm one that is overdue, and disarm one.
       if steps == 20 {
         model.insert(deadline)
         model.insert(5)
@@ -154,7 +154,7 @@ import Testing
       steps += 1
     }
     #expect(steps >= 100, "at most ten are touched in a step")
-    // 0 was removed, 1000 and 1001 came last.
+    // 0 was removed. 1000 and 1001 came last.
     #expect(expired == Array(stride(from: 7, to: 1000, by: 7)) + [1000, 1001])
     model.advance(to: .max, effort: .max)
   }
@@ -170,7 +170,7 @@ import Testing
     #expect(model.advance(to: 10_000_000, effort: .max) == [3])
   }
 
-  /// A stale answer costs a wake for nothing, but not one after another.
+  /// A stale answer costs one wake-up for nothing, but not several in a row.
   @Test func nextDeadlineIsExactAfterFewStepsWhenTheEarliestWasRemoved() {
     let model = TimerModel(from: 0)
     model.insert(70_000_000)
@@ -217,20 +217,20 @@ import Testing
   }
 }
 
-/// A wheel, and next to it what it should hold. Each event is checked at once.
+/// A wheel, and beside it what the wheel should hold. Each event is checked at once.
 private final class TimerModel {
-  /// Never told: the wheel does not look at whom a timer is for.
+  /// Never woken: the wheel does not look at a timer's target.
   static var nobody: TimerNode.Target { .wait(TimedWait(.passUnretained(thread))) }
   private static let thread = BlockedThread(at: BlockingPlace("a test", #fileID, #line))
 
   var wheel = TimerWheel()
-  /// How far time was advanced.
+  /// The time up to which the wheel was advanced.
   private(set) var now: UInt64
   private var nodes: [UnsafeMutablePointer<TimerNode>] = []
-  /// In the order of arrival. `key`: the deadline, or the wheel's time if that was later already.
+  /// In the order of arrival. `key` is the deadline, or the wheel's time if that was already later.
   private var expected: [(number: Int, key: UInt64)] = []
 
-  /// Looking at all slots after each step takes its time.
+  /// A check of all slots after each step takes long.
   private let checksEachStep: Bool
 
   init(from now: UInt64, checksEachStep: Bool = true) {
@@ -271,7 +271,7 @@ private final class TimerModel {
     check()
   }
 
-  /// The numbers of those that are due, as many as `effort` reaches, which are the ones that the list has first.
+  /// The numbers of the expired timers, as many as `effort` allows. They must be the first ones of the list.
   @discardableResult
   func advance(to instant: UInt64, effort limit: Int) -> [Int] {
     now = max(now, instant)
@@ -282,7 +282,7 @@ private final class TimerModel {
       case .expired(let node):
         let number = nodes.firstIndex(of: node)!
         let first = expected.indices.min { expected[$0].key < expected[$1].key }
-        // Compared before they are expected: the macro takes its time, and there are millions.
+        // Compared before the `#expect`: the macro is slow, and there are millions.
         guard let first, expected[first].number == number, expected[first].key <= instant else {
           Issue.record("\(number) came where \(first.map { "\(expected[$0])" } ?? "nothing") is to come, at \(instant)")
           break advancing

@@ -30,7 +30,7 @@ private struct Trace: Decodable {
     self = try JSONDecoder().decode(Trace.self, from: Data(contentsOf: URL(filePath: path)))
   }
 
-  /// What is wrong with it: an end without a beginning, a step back in time, half an arrow.
+  /// The trace's faults: an end without a beginning, a step back in time, half an arrow.
   var faults: [String] {
     var faults: [String] = []
     var open: [Int: Int] = [:]
@@ -60,7 +60,7 @@ private struct Trace: Decodable {
     return faults
   }
 
-  /// What happened on the thread that ran `name`, in its order.
+  /// The events of the thread that ran `name`, in order.
   func track(of name: String) -> [String] {
     guard let thread = traceEvents.first(where: { $0.ph == "B" && $0.name == name })?.tid else { return [] }
     return traceEvents.filter { $0.tid == thread && ["B", "E"].contains($0.ph) }.map { event in
@@ -77,7 +77,7 @@ private func temporaryPath() -> String {
 
 private struct Failure: Error {}
 
-/// Each in a process of its own, since there is one trace in a process.
+/// Each in a process of its own, since a process has one trace.
 @Suite(.ownThreads, .timeLimit(.minutes(10))) struct TraceTests {
   @Test func aProgramsTurnsAndWakes() async {
     await #expect(processExitsWith: .success) {
@@ -106,7 +106,7 @@ private struct Failure: Error {}
           "main \"1\"\n begins", "ends: join", "worker begins", "ends: finished, Failure",
           "main \"1\"\n begins", "ends: finished",
         ])
-      // Both launches, the send, the end of the worker; a yield wakes nobody.
+      // Both launches, the send, and the end of the worker. A yield wakes no coroutine.
       #expect(read.traceEvents.count { $0.ph == "s" } == 4)
       #expect(read.traceEvents.contains { $0.ph == "M" && $0.args?.name == "coroutine-pool" })
       #expect(summary.dropped == 0 && read.otherData["dropped events"] == "0")
@@ -132,7 +132,7 @@ private struct Failure: Error {}
           try echo.get()
         }
       }
-      // Before the trace, and when it ends: beginnings and ends are missing.
+      // The trace starts and stops while these run, so it lacks beginnings and ends.
       let early = (0..<4).map { _ in start("early") }
       let trace = try CoroutineTrace.start(to: path)
       let late = (0..<4).map { _ in start("late") }
@@ -140,7 +140,7 @@ private struct Failure: Error {}
       try trace.stop()
       for coroutine in early + late { try await coroutine.get() }
       #expect(try Trace(path).faults == [])
-      // Another one, in threads that had a buffer of the first.
+      // A second trace, by threads that had a buffer of the first one.
       let second = try CoroutineTrace.start(to: path)
       do {
         _ = try CoroutineTrace.start(to: path + ".other")
@@ -167,7 +167,7 @@ private struct Failure: Error {}
       #expect(summary.dropped > 0 && read.otherData["dropped events"] == "\(summary.dropped)")
       let marked = read.traceEvents.filter { $0.name == "dropped" }.reduce(0) { $0 + ($1.args?.events ?? 0) }
       #expect(marked == summary.dropped)
-      // ready, then each turn's beginning and end.
+      // Ready, and then each turn's beginning and end.
       #expect(summary.events + summary.dropped == 1 + 2 * 20_001)
     }
   }
@@ -177,7 +177,7 @@ private struct Failure: Error {}
       let path = temporaryPath()
       let trace = try CoroutineTrace.start(to: path)
       try await Coroutine(name: "before") {}.get()
-      // Until it is in the file, which is read here between two writes or in the middle of one.
+      // Until the event is in the file, which is read here between two writes or in the middle of one.
       while (try? Trace(path))?.traceEvents.contains(where: { $0.name == "before" }) != true { await Task.yield() }
       FileHandle.standardError.write(Data("\ntrace: \(path)\n".utf8))
       withExtendedLifetime(trace) { abort() }
@@ -225,7 +225,7 @@ private struct Failure: Error {}
     }
   }
 
-  // MARK: The writer's part
+  // MARK: The writer
 
   @Test func whatIsMissingLeavesTheRestInOrder() throws {
     var (tracks, text) = (TraceTracks(from: 0), TraceText())
@@ -236,9 +236,9 @@ private struct Failure: Error {}
     }
     tracks.add(thread: 1, name: "one", to: &text)
     tracks.add(thread: 2, name: "two", to: &text)
-    tracks.take(record(.end("yielded", detail: ""), 7, 1), of: 1, to: &text)  // began before
-    tracks.take(record(.begin(queued: 5), 8, 10), of: 1, to: &text)  // whose wake comes later
-    tracks.take(record(.begin(queued: nil), 9, 20), of: 1, to: &text)  // inside of it; its end is missing
+    tracks.take(record(.end("yielded", detail: ""), 7, 1), of: 1, to: &text)  // began before the trace
+    tracks.take(record(.begin(queued: 5), 8, 10), of: 1, to: &text)  // its wake comes later
+    tracks.take(record(.begin(queued: nil), 9, 20), of: 1, to: &text)  // inside the last one; its end is missing
     tracks.take(record(.end("send", detail: ""), 8, 30), of: 1, to: &text)
     tracks.take(record(.ready, 8, 5), of: 2, to: &text)
     tracks.take(record(.begin(queued: nil), 8, 40), of: 1, to: &text)
@@ -255,7 +255,7 @@ private struct Failure: Error {}
     #expect(tracks.dropped == 5)
   }
 
-  /// As the trace's readers do, the test takes times for floating-point numbers.
+  /// The trace's readers take times for floating-point numbers, and so does the test.
   @Test func timesAreExactOnAMachineThatHasBeenUpForADecade() throws {
     let start: UInt64 = 315_360_000_000_000_000
     var (tracks, text) = (TraceTracks(from: start), TraceText())
@@ -279,7 +279,7 @@ private struct Failure: Error {}
     func take(_ kind: TraceRecord.Kind, _ id: UInt64, _ turn: UInt32, on thread: Int) {
       tracks.take(TraceRecord(kind: kind, time: UInt64(turn), id: id, turn: turn, name: ""), of: thread, to: &text)
     }
-    take(.begin(queued: 1), 1, 1, on: 1)  // whose wake comes last
+    take(.begin(queued: 1), 1, 1, on: 1)  // its wake comes last
     for turn in UInt32(1)...100_000 {
       take(.end("yielded", detail: ""), 2, turn, on: 2)
       take(.begin(queued: 1), 2, turn, on: 2)

@@ -46,7 +46,7 @@ import Testing
     #expect(Tuple(missing).map { $0 as? Int } == [1, nil])
     #expect(Tuple(missing)[1] == nil)
     #expect(Tuple(nothing).count == 0)
-    // Among others it is a value.
+    // With other values beside it, the array is one value.
     #expect(Tuple(numbers, "a")[0] as? [Int] == [1, 2])
   }
 
@@ -96,7 +96,7 @@ import Testing
   }
 
   @Test func oneVariableMayBeUnpackedIntoTwice() {
-    // As in the documents: the targets behind the end are the ones that were assigned before.
+    // As in the documents: the targets behind the end are those that were assigned before.
     var first: Int?
     var number: Int?
     var text: String?

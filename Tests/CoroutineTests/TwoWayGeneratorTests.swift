@@ -5,7 +5,7 @@ import Testing
 @Suite(.ownThreads) struct TwoWayGeneratorTests {
   struct Problem: Error, Equatable {}
 
-  /// RJIterator's example: the body says four sentences, then takes the next command.
+  /// RJIterator's example: the body says four sentences, and then takes the next command.
   @Test func theChatRobot() throws {
     let robot = TwoWayGenerator<String?, String, Int> { yield in
       var rounds = 0
@@ -28,7 +28,7 @@ import Testing
     #expect(try robot.next("again") == .returned(2))
   }
 
-  /// The README's.
+  /// The README's example.
   @Test func theGameOfGuessing() throws {
     func guess(_ range: ClosedRange<Int>) -> TwoWayGenerator<Bool, String, Int> {
       TwoWayGenerator { yield in
@@ -60,7 +60,7 @@ import Testing
       input += 1
     }
     #expect(elements == [0, 1, 2, 3])
-    // 100 went with the first `next`, which no `yield` was waiting for.
+    // 100 went with the first `next`, for which no `yield` was waiting.
     #expect(received == [101, 102, 103, 104])
     let end = try generator.next(0)
     #expect(end.isDone && end.element == nil && end == .returned(received))
@@ -68,7 +68,7 @@ import Testing
 
   @Test func inputsOfEveryShapeArriveAndAreReleased() throws {
     final class Witness {
-      nonisolated(unsafe) static var live = 0  // one thread: this test's
+      nonisolated(unsafe) static var live = 0  // used by this test's one thread
       init() { Witness.live += 1 }
       deinit { Witness.live -= 1 }
     }

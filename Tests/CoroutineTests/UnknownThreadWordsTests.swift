@@ -6,21 +6,21 @@ import Testing
 
 @testable import Coroutine
 
-/// Where the Swift runtime keeps a thread's words elsewhere than usual: a program without Swift has loaded it as a part of a
-/// plug-in, or nobody knows where they are. Each test has a process of its own.
+/// Programs in which the Swift runtime keeps a thread's words at another place than usual: a program without Swift
+/// has loaded it as part of a plugin, or their place is unknown. Each test has a process of its own.
 @Suite(.ownThreads) struct UnknownThreadWordsTests {
   private enum Local {
     @TaskLocal static var number = 0
   }
 
-  /// Two that have different values, on several threads.
+  /// Coroutines with different values, on several threads.
   private static func bindingsStayWithTheirCoroutines() throws {
     let pool = ThreadPool(threads: 3)
     let coroutines = (1...20).map { number in
       Coroutine(on: pool) {
         guard Local.number == 0 else { return false }
         return try Local.$number.withValue(number) {
-          // What it makes inherits the value.
+          // Its child inherits the value.
           let child = Coroutine { Local.number }
           for _ in 0..<50 {
             Coroutine.yield()
@@ -39,7 +39,7 @@ import Testing
       coroutine_thread_state_forget(true)
       try Self.bindingsStayWithTheirCoroutines()
 
-      // A task's value is inherited, the task itself is hidden, and comes back.
+      // A task's value is inherited. The task itself is hidden, and comes back.
       try await Local.$number.withValue(7) {
         let inner = Coroutine.immediate {
           let isHidden = withUnsafeCurrentTask { $0 == nil }
@@ -52,7 +52,7 @@ import Testing
         #expect(isRight)
       }
 
-      // A generator's binding is off its consumer's at a yield.
+      // A generator's binding is not its consumer's at a yield.
       let generator = Generator<Int> { yield in
         try Local.$number.withValue(3) {
           for _ in 0..<3 { try yield(Local.number) }
@@ -104,7 +104,7 @@ import Testing
       let sender = Coroutine<Void, any Error>(on: pool) { () throws -> Void in
         for number in 1...100 {
           try channel.send(number)
-          // As long as it has ended where it waits.
+          // A binding is allowed that ends before the next wait.
           Local.$number.withValue(number) { #expect(Local.number == number) }
         }
         channel.close()

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Coroutine
 
-/// A program's own scheduler, which runs nobody until it is told to.
+/// A program's own scheduler, which runs nothing until it is told to.
 private final class HeldScheduler: Scheduler {
   private let held = CoroutineJobQueue()
 
@@ -25,9 +25,9 @@ private final class HeldScheduler: Scheduler {
   }
 }
 
-/// Where debuggers find those that have not begun, on schedulers that can't be looked into.
+/// Debuggers find coroutines that have not begun, even on schedulers that they can't look into.
 @Suite(.ownThreads) struct UnstartedCoroutineTests {
-  /// How many of these are found.
+  /// How many of these the inspection finds.
   private func found(_ coroutines: [Coroutine<Void, Never>]) throws -> Int {
     let ids = Set(coroutines.map(\.id))
     var count = 0
@@ -61,7 +61,7 @@ private final class HeldScheduler: Scheduler {
     #expect(try found(coroutines.withLock { $0 }) == 0)
   }
 
-  /// It has left the line, and gets no stack: its worker shows it until it may end.
+  /// It has left the queue, and gets no stack. Its worker shows it until it may end.
   @Test func oneThatIsCancelledIsFoundWhileItsWorkerBeginsIt() throws {
     let pool = ThreadPool(threads: 1)
     let gate = Channel<Void>()
@@ -79,7 +79,7 @@ private final class HeldScheduler: Scheduler {
     try Inspection.visitAll { found in
       if found.id == cancelled.id { state = found.state }
       guard found.id == first.id else { return }
-      // Now the worker is free for the next one; it shows that at once, if it ever does.
+      // The worker is free for the next one now. If it ever shows that one, it does so at once.
       mayWait.store(true, ordering: .releasing)
       let end = ContinuousClock.now + .seconds(10)
       var isShown = false
@@ -95,7 +95,7 @@ private final class HeldScheduler: Scheduler {
     try first.getBlocking()
   }
 
-  // In processes of their own: other tests' threads have places too.
+  // In processes of their own, as the threads of other tests have slots, too.
 
   @Test func threadsThatHaveEndedLeaveTheirPlacesToOthers() async {
     await #expect(processExitsWith: .success) {
@@ -120,10 +120,10 @@ private final class HeldScheduler: Scheduler {
   }
 }
 
-/// How many places the threads of the process have, as a reader of another process would count them.
+/// How many slots the threads of the process have, as another process would count them.
 private func capacity() -> Int {
   guard let layout = UnstartedCoroutines.Layout() else { fatalError("no reflection metadata") }
-  // Another test's thread may write the first of them.
+  // Another test's thread may write the first word.
   func word(_ address: UInt) -> UInt {
     UnsafePointer<Atomic<UInt>>(bitPattern: address)!.pointee.load(ordering: .acquiring)
   }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Coroutine
 
-/// A variable whose initialiser waits: the Swift runtime's lock of it is the thread's.
+/// A global variable whose initialiser waits. The Swift runtime's lock for it belongs to the thread.
 @Suite(.ownThreads) struct VariableInitialiserTests {
   private enum Variables {
     static let waiting: Int = {

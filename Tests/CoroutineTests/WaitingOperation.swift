@@ -1,23 +1,23 @@
 @testable import Coroutine
 
-/// Something that a coroutine would wait for for ever, and how one sees that nobody waits there any more.
+/// An operation that waits for ever, and a check that it has left no waiter behind.
 struct WaitingOperation: Sendable {
   let name: String
   let reason: SuspensionReason
-  /// Whether it takes a timeout.
+  /// Whether the operation takes a timeout.
   var hasTimeout = true
   let wait: @Sendable (Duration?) throws -> Void
-  /// The same in `async` code, where there is one.
+  /// The same operation in `async` code, if there is one.
   var waitInTask: (@Sendable (Duration?) async throws -> Void)?
-  /// Nothing has happened there, and nobody is in its queues.
+  /// Whether nothing has happened, and no queue has a waiter.
   var isUntouched: @Sendable () throws -> Bool = { true }
 }
 
-/// One of each kind, as long as this lives and until `finish()`.
+/// One operation of each kind. They wait as long as this lives, and until `finish()`.
 struct WaitingOperations: Sendable {
   let all: [WaitingOperation]
   private let release = Channel<Void>()
-  /// Holds what others wait for.
+  /// Owns what the others wait for.
   private let holder: Coroutine<Void, any Error>
   private let actor: MessageActor<Reply<Int>>
   private let others: [Coroutine<Void, any Error>]
@@ -44,7 +44,7 @@ struct WaitingOperations: Sendable {
       }
       resolver.fulfill(1)
     }
-    // It takes no message before it is released.
+    // The actor takes no message before it is released.
     let actor = MessageActor<Reply<Int>>(on: .pool, mailbox: .bounded(1)) { mailbox in
       try release.receive()
       for reply in mailbox { reply.complete(1) }
@@ -184,7 +184,7 @@ struct WaitingOperations: Sendable {
         name: "barrier", reason: .barrier, wait: { _ = try barrier.wait(timeout: $0) },
         waitInTask: { _ = try await barrier.wait(timeout: $0) },
         isUntouched: {
-          // Had one stayed, this would be the second.
+          // If a waiter had stayed, this would be the second one.
           do { _ = try barrier.wait(timeout: .zero) } catch is TimeoutError { return true }
           return false
         }),
@@ -219,7 +219,7 @@ struct WaitingOperations: Sendable {
     while holder.suspension?.reason != .receive || filling.suspension?.reason != .promise { await Task.yield() }
   }
 
-  /// Lets all go on that holds them up.
+  /// Lets the coroutines go on that hold up the operations.
   func finish() async throws {
     for _ in 0..<3 { try await release.send(()) }
     try await holder.get()

@@ -8,13 +8,13 @@ import Testing
 
 @testable import Coroutine
 
-/// In a serial pool whoever yields goes right into the next one, past the loop, where the backend can: nothing but the time
-/// it takes may tell.
+/// In a serial pool a coroutine that yields goes right into the next one, past the loop, if the backend can do that.
+/// Only the time that it takes may show it.
 ///
-/// Not where notes are taken, as the tests of CoroutineDebug, in the same program, have it: so each test here has a process
-/// of its own.
+/// Not while times are recorded. The tests of CoroutineDebug, in the same program, turn that on, so each test here
+/// has a process of its own.
 @Suite(.ownThreads, .timeLimit(.minutes(5))) struct YieldTests {
-  // MARK: Who comes next
+  // MARK: Which coroutine comes next
 
   @Test func theLoopIsPassedByButHasItsTurnNowAndThen() async {
     await #expect(processExitsWith: .success) {
@@ -43,7 +43,7 @@ import Testing
         return (log.all, loops)
       }.join()
       #expect(names == Array(repeating: ["a", "b"], count: turns).flatMap { $0 })
-      // Each so many picks it looks at what came from outside.
+      // The loop looks for work from outside once in so many picks.
       #expect(loops > 2 * turns / PoolWorker.globalInterval)
       if SelectedBackend.passes, !coroutine_sanitizers_active() { #expect(loops < turns / 10) }
     }
@@ -65,7 +65,7 @@ import Testing
         }
         Coroutine.yield()
         Coroutine.yield()
-        // Behind both of them; and who is new behind that.
+        // Behind both of them. A new coroutine comes behind that.
         try channel.send("it")
         let new = Coroutine { log.add("new") }
         Coroutine.yield()
@@ -108,7 +108,7 @@ import Testing
           Coroutine.yield()
           log.add("child again")
         }
-        // On top of this one, as nobody else is ready.
+        // On top of this one, as nothing else is ready.
         try child.get()
         log.add("main")
       }
@@ -116,12 +116,12 @@ import Testing
     }
   }
 
-  // MARK: Who must not be kept waiting
+  // MARK: Which coroutines must not be kept waiting
 
   @Test func whatComesFromOutsideIsNotStarved() async {
     await #expect(processExitsWith: .success) {
       let (pool, flag, busy) = await twoWhoYieldUntilTheFlagIsSet()
-      // A coroutine of another thread's.
+      // A coroutine that another thread launches.
       try await Coroutine(on: pool) { flag.set() }.get()
       for coroutine in busy { try await coroutine.get() }
     }
@@ -163,7 +163,7 @@ import Testing
     }
   }
 
-  // MARK: What belongs to each of them
+  // MARK: What belongs to each coroutine
 
   @Test func bindingsStayWithTheirCoroutine() async {
     await #expect(processExitsWith: .success) {
@@ -260,7 +260,7 @@ import Testing
     await #expect(processExitsWith: .success) { try await yieldAndWait(on: ThreadPool(threads: 4)) }
   }
 
-  /// Turns that are passed on between looks of somebody who wants none.
+  /// Turns are passed on between looks that must not see one.
   @Test func aFreezeHoldsBetweenTurnsThatArePassedOn() async {
     await #expect(processExitsWith: .success) {
       takeNoNotes()
@@ -285,7 +285,7 @@ import Testing
             #expect(found.state == .ready || found.state == .new)
             guard found.state == .ready else { return }
             ready.append((index, turns[index].value))
-            // Where it left its stack.
+            // The stack pointer of its suspension.
             guard let stack = found.stack, let segment = found.segments.first else {
               Issue.record("nobody knows where \(index) stands")
               return
@@ -304,9 +304,9 @@ import Testing
   }
 }
 
-// MARK: - Support
+// MARK: - Helpers
 
-/// What happens on `main`, a coroutine of a serial pool, in its order.
+/// The events of `main`, a coroutine of a serial pool, in order.
 private func events(of main: @escaping @Sendable (Log) throws -> Void) async throws -> [String] {
   takeNoNotes()
   let log = Log()
@@ -316,7 +316,7 @@ private func events(of main: @escaping @Sendable (Log) throws -> Void) async thr
 
 private func takeNoNotes() { coroutine_record_times(false) }
 
-/// A pool of one thread, and two who have begun to give each other turns there, until somebody sets the flag.
+/// A pool of one thread, and two coroutines that have begun to yield to each other there, until the flag is set.
 private func twoWhoYieldUntilTheFlagIsSet() async -> (ThreadPool, Flag, [Coroutine<Void, Never>]) {
   takeNoNotes()
   let pool = ThreadPool(threads: 1)
@@ -332,7 +332,7 @@ private func twoWhoYieldUntilTheFlagIsSet() async -> (ThreadPool, Flag, [Corouti
   return (pool, flag, busy)
 }
 
-/// Some yield, some wait, and all of them end.
+/// Some coroutines yield, some wait, and all of them end.
 private func yieldAndWait(on pool: ThreadPool) async throws {
   takeNoNotes()
   let count = amount(2_000, debug: 500, sanitized: 100)
@@ -367,11 +367,11 @@ private enum Local {
   @TaskLocal static var number = 0
 }
 
-/// A variable whose accesses the runtime follows.
+/// A variable whose accesses the runtime tracks.
 private final class Variable {
   var number = 0
 
-  /// In the middle of the access others have their turns.
+  /// Other coroutines run in the middle of the access.
   func change(_ body: (inout Int) -> Void) {
     modify(&number, body)
   }

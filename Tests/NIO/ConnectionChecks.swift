@@ -4,7 +4,7 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// Counts the flushes that pass it.
+/// Counts the flushes that pass through it.
 private final class FlushCounter: ChannelOutboundHandler, Sendable {
   typealias OutboundIn = ByteBuffer
   let count = Atomic<Int>(0)
@@ -15,7 +15,7 @@ private final class FlushCounter: ChannelOutboundHandler, Sendable {
   }
 }
 
-/// Reports an error when a message says so.
+/// Reports an error when a message asks for it.
 private final class Complaining: ChannelInboundHandler, Sendable {
   typealias InboundIn = ByteBuffer
   typealias InboundOut = ByteBuffer
@@ -31,7 +31,8 @@ private final class Complaining: ChannelInboundHandler, Sendable {
   }
 }
 
-/// Writes until the peer, who does not read, holds it up, and then lets it read: nothing is lost, nothing written twice.
+/// Writes until the peer, which does not read, holds it up. Then lets the peer read: no byte is lost or written
+/// twice.
 private func expectBackPressure(on scheduler: some Scheduler, _ client: Bytes, _ server: Bytes) throws {
   let piece = ByteBuffer(repeating: 7, count: 1 << 16)
   let writer = Coroutine(on: scheduler) {
@@ -89,7 +90,7 @@ let connectionChecks = [
     let counter = FlushCounter()
     let (client, server) = try makePair { try $0.pipeline.syncOperations.addHandler(counter) }
     let loop = server.eventLoop
-    // They all begin in one turn: that of the first, which is told to the loop before the others are there.
+    // They all begin in the first one's turn: the loop is told of that one before the others are there.
     try Coroutine(on: .eventLoop(loop)) {
       let writers = (0..<5).map { _ in Coroutine { for _ in 0..<3 { try server.write(text("x")) } } }
       for writer in writers { try writer.get() }

@@ -4,7 +4,7 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// A hazard, by its name, and what shows that it does not happen.
+/// A hazard, by name, and code that shows that it does not happen.
 struct Check: Sendable {
   let name: String
   let body: @Sendable () throws -> Void
@@ -38,7 +38,7 @@ func expectError<Problem: Error>(_ type: Problem.Type, _ body: () throws -> Void
   throw Unexpected(description: "no \(type)")
 }
 
-/// Lets others run until something is so.
+/// Lets other coroutines run until `isSo` is true.
 func wait(until isSo: () -> Bool) throws {
   while !isSo() {
     try Coroutine.checkCancellation()
@@ -46,7 +46,7 @@ func wait(until isSo: () -> Bool) throws {
   }
 }
 
-/// What happened, in its order.
+/// What happened, in order.
 final class Log: Sendable {
   private let entries = Mutex<[String]>([])
   func add(_ entry: String) { entries.withLock { $0.append(entry) } }
@@ -79,7 +79,7 @@ func connect(_ listener: NIOListener<ByteBuffer, ByteBuffer>, halves: Bool = fal
   }
 }
 
-/// A connection, by its two ends.
+/// The two ends of a new connection.
 func makePair(
   highWatermark: Int? = nil, halves: Bool = false,
   _ handlers: @escaping @Sendable (any NIOCore::Channel) throws -> Void = { _ in }
@@ -92,7 +92,7 @@ func makePair(
 func text(_ string: String) -> ByteBuffer { ByteBuffer(string: string) }
 
 extension NIOConnection<ByteBuffer, ByteBuffer> {
-  /// Reads so many bytes; fewer at the end.
+  /// Reads `count` bytes, or fewer at the end.
   func readBytes(_ count: Int) throws -> ByteBuffer {
     var all = ByteBuffer()
     while all.readableBytes < count, var bytes = try read() { all.writeBuffer(&bytes) }

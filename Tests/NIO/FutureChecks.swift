@@ -4,7 +4,7 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// A promise of NIO's that nobody has to complete.
+/// A promise of NIO's that need not be completed.
 private func makePromise(_ loop: any EventLoop = group.next()) -> EventLoopPromise<Int> {
   loop.makePromise(of: Int.self)
 }
@@ -111,7 +111,7 @@ let futureChecks = [
     let end = cancelled.promise.future(on: loop)
     cancelled.promise.cancel()
     try expectError(CancellationError.self) { _ = try end.get() }
-    // Nobody but the resolver and the future knows it.
+    // Only the resolver and the future refer to the promise.
     func abandon() -> EventLoopFuture<Int> { Promise<Int>.makePromise().promise.future(on: loop) }
     try expectError(PromiseAbandoned.self) { _ = try abandon().get() }
   },

@@ -100,7 +100,7 @@ let serverChecks = [
       }
     }
     let client = try connect(listener)
-    // It reads nothing any more beyond what it has read ahead.
+    // From here on it reads only what it has read ahead.
     _ = try client.read()
     server.cancel()
     try expectError(CancellationError.self) { try server.get() }
@@ -135,7 +135,7 @@ let serverChecks = [
     }
     let server = Coroutine(on: .pool) { try listener.serve(echo) }
     let bad = try connect(listener)
-    // The system may have told that it was reset.
+    // The system may have reported a reset.
     do { try expect("end", try bad.read() == nil) } catch is IOError {}
     let good = try connect(listener)
     try good.write(text("one"))

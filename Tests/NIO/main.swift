@@ -1,14 +1,15 @@
-// CoroutineNIO against real event loops and sockets: run by scripts/test-dependent.sh, as a package that depends on this one.
+// CoroutineNIO with real event loops and sockets. scripts/test-dependent.sh runs it, as a package that depends on
+// this one.
 import Coroutine
 import CoroutineNIO
 import Glibc
 import NIOCore
 import NIOPosix
 
-/// Two loops: a connection's and another one.
+/// Two loops: a connection's, and another one.
 let group = MultiThreadedEventLoopGroup(numberOfThreads: 2)
 
-/// NIO's own way to wait is still that of `async` code.
+/// NIO's own wait in `async` code still works.
 func getInAsyncCode() async throws -> Int { try await group.next().submit { 1 }.get() }
 
 let checks = schedulerChecks + futureChecks + connectionChecks + serverChecks

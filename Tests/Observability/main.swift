@@ -1,4 +1,4 @@
-// Metrics and logs of a fixed program: run by scripts/test-dependent.sh, as a package that depends on this one.
+// Metrics and logs of a fixed program. scripts/test-dependent.sh runs it, as a package that depends on this one.
 import Coroutine
 import CoroutineObservability
 import Logging
@@ -7,7 +7,7 @@ import Synchronization
 
 struct Failure: Error {}
 
-/// Keeps what is logged.
+/// Keeps the log lines.
 final class Lines: Sendable {
   private let all = Mutex<[String]>([])
   func add(_ line: String) { all.withLock { $0.append(line) } }
@@ -48,7 +48,7 @@ func check() throws {
   let jobs = Channel<Int>()
   let waiting = Coroutine(name: "waiting") { try jobs.receive() }
   try runUntilComplete {
-    // Created, launched: ready once; turns: before the yield and after.
+    // Created and launched, so ready once. It has two turns: before the yield and after it.
     let child = Coroutine(name: "child") {
       Coroutine.yield()
       throw Failure()

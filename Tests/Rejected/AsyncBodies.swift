@@ -1,4 +1,4 @@
-// A coroutine's body that awaits is refused with what to write instead.
+// The compiler refuses a coroutine's body that awaits, and says what to write instead.
 
 import Coroutine
 

@@ -1,4 +1,4 @@
-// What a condition is given goes to other holders of the mutex meanwhile.
+// A condition passes its mutex's value to other owners during the wait.
 
 import Coroutine
 

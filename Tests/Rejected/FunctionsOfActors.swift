@@ -1,6 +1,6 @@
-// A function of a global actor does not run where its actor is not: what runs its closure elsewhere refuses it, also in code of
-// that actor, where Swift would convert it without a word. (Methods of an actor as such, `detached(run)` inside of it, are not
-// refused: Swift 6.3 takes them for functions of nobody.)
+// A function of a global actor must not run away from its actor. An operation that runs its closure elsewhere refuses
+// it, also in code of that actor, where Swift would convert it silently. (A method of an actor instance,
+// `detached(run)` inside it, is not refused: Swift 6.3 takes it for a function without an actor.)
 
 import Coroutine
 
@@ -75,7 +75,7 @@ import Coroutine
   _ = MessageActor(state: { 0 }, handle: store.handle)
 }
 
-// MARK: - Taken
+// MARK: - Accepted
 
 func takesOthers(_ scope: CoroutineScope, _ promise: Promise<Int>) throws {
   let list = List()

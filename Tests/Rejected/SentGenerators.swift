@@ -1,4 +1,4 @@
-// A generator that is handed over as a value is refused with what to send instead.
+// The compiler refuses to pass a generator on as a value, and says what to send instead.
 
 import Coroutine
 
