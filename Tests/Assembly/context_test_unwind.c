@@ -116,7 +116,7 @@ static NOINLINE void resume_passing(void) {
   __asm__ volatile("");
 }
 
-static NOINLINE void a_backtrace_goes_on_into_the_resumer_of_whoever_passed(void) {
+static NOINLINE void a_backtrace_goes_on_into_the_resumer_of_the_one_that_passed(void) {
   uintptr_t registers[4] = {0, 0, 0, 0};
   coroutine_create(&inner, STACK, inner_entry);
   coroutine_create(&passing, STACK, passing_entry);
@@ -125,7 +125,7 @@ static NOINLINE void a_backtrace_goes_on_into_the_resumer_of_whoever_passed(void
     resume_passing();
     CHECK(matches(&found, 0,
                   FUNCTIONS(look_around, inner_entry, TRAMPOLINE, resume_passing,
-                            a_backtrace_goes_on_into_the_resumer_of_whoever_passed)));
+                            a_backtrace_goes_on_into_the_resumer_of_the_one_that_passed)));
     CHECK(!BACKEND(_registers)(&passing.resumer, registers));
     CHECK(BACKEND(_registers)(&passing.own, registers));
     CHECK(stack_contains(passing.stack, registers[1]));
@@ -327,7 +327,8 @@ static NOINLINE void a_walk_along_frame_pointers_goes_on_into_the_resumer(void) 
 
 const struct test unwinding_tests[] = {
     {"a backtrace goes on into the resumer", a_backtrace_goes_on_into_the_resumer},
-    {"a backtrace goes on into the resumer of whoever passed", a_backtrace_goes_on_into_the_resumer_of_whoever_passed},
+    {"a backtrace goes on into the resumer of the one that passed",
+     a_backtrace_goes_on_into_the_resumer_of_the_one_that_passed},
     {"an unwinder arrives at the resumer with its registers", an_unwinder_arrives_at_the_resumer_with_its_registers},
     {"a backtrace crosses two contexts, whichever stack is higher",
      a_backtrace_crosses_two_contexts_whichever_stack_is_higher},

@@ -96,7 +96,7 @@ private func onceAsleep(
     onceAsleep(at: guarded) {
       guarded.lock.withLock {
         guarded.value += 1
-        #expect(guarded.lock.state.load(ordering: .relaxed) == 2, "there may be others who sleep")
+        #expect(guarded.lock.state.load(ordering: .relaxed) == 2, "other threads may sleep")
       }
     } act: {
       guarded.value += 1

@@ -40,7 +40,7 @@ import Testing
     }
   }
 
-  @Test(arguments: [true, false]) func whatAFileHasStaysOnlyForThoseWhoAppend(appends: Bool) throws {
+  @Test(arguments: [true, false]) func whatAFileHasStaysOnlyWhenAppending(appends: Bool) throws {
     try inFolder { path in
       try "old ".write(toFile: path, atomically: false, encoding: .utf8)
       let descriptor = try OutputFile.open(path, appends: appends)
@@ -66,7 +66,7 @@ import Testing
     }
   }
 
-  @Test(arguments: [true, false]) func aFIFOKeepsNobodyWaiting(appends: Bool) throws {
+  @Test(arguments: [true, false]) func aFIFOMakesNoCallerWait(appends: Bool) throws {
     try inFolder { path in
       #expect(mkfifo(path, 0o600) == 0)
       #expect(refusal(of: path, appends: appends)?.operation == "open \(path), which is no regular file")

@@ -93,7 +93,7 @@ import Testing
     pool.trim()
     #expect(residentBytes(stacks) == 0)
     #expect(pool.statistics.residentIdle == 0)
-    #expect(kept.residentBytes == pool.stackSize, "a stack in use is nobody's to trim")
+    #expect(kept.residentBytes == pool.stackSize, "a stack in use must not be trimmed")
     pool.release(kept)
     #expect(pool.brokenInvariant() == nil)
   }

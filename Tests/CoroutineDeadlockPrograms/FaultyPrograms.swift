@@ -169,11 +169,11 @@ extension FaultyProgram {
       context.launch("receiver", on: .shared) { _ = try jobs.receive() }
       try context.joinAll()
     },
-    FaultyProgram("a rendezvous with nobody", .standstill(["main"])) { _ in
+    FaultyProgram("a rendezvous without a partner", .standstill(["main"])) { _ in
       try Channel<Int>(name: "answers").send(1)
     },
     // Before there is a child: the detector can't know which other processes share a child's eventfd.
-    FaultyProgram("a rendezvous with nobody, beside a thread that reads an eventfd", .standstill(["main"])) { context in
+    FaultyProgram("a rendezvous without a partner, beside a thread on an eventfd", .standstill(["main"])) { context in
       let event = Outside.makeEvent()
       Thread.detachNewThread {
         Outside.waitForEvent(event)
@@ -182,12 +182,12 @@ extension FaultyProgram {
       context.onRescue { Outside.add(to: event) }
       try Channel<Int>(name: "answers").send(1)
     },
-    FaultyProgram("a rendezvous with nobody, beside a child of the process", .standstill(["main"])) { context in
+    FaultyProgram("a rendezvous without a partner, beside a child of the process", .standstill(["main"])) { context in
       let child = Outside.makeChild()
       context.onRescue { Outside.end(child) }
       try Channel<Int>(name: "answers").send(1)
     },
-    FaultyProgram("a channel that nobody closes", .standstill(["main", "consumer"])) { context in
+    FaultyProgram("a channel that is never closed", .standstill(["main", "consumer"])) { context in
       let numbers = Channel<Int>(name: "numbers")
       let consumer = context.launch("consumer") { for _ in numbers.received {} }
       for number in 0..<3 { try numbers.send(number) }
@@ -215,7 +215,7 @@ extension FaultyProgram {
       let (answer, resolver) = Promise<Int>.makePromise(name: "answer")
       resolver.fulfill(try answer.get() + 1)
     },
-    FaultyProgram("a select of which nobody serves a case", .standstill(["main"])) { _ in
+    FaultyProgram("a select whose cases are never served", .standstill(["main"])) { _ in
       let (left, right) = (Channel<Int>(name: "left"), Channel<Int>(name: "right"))
       try select {
         left.onReceive { _ in }
@@ -238,7 +238,7 @@ extension FaultyProgram {
       let stories = news.subscribe()
       try withExtendedLifetime(stories) { for story in 0..<2 { try news.send(story) } }
     },
-    FaultyProgram("a change that nobody makes", .standstill(["main"])) { _ in
+    FaultyProgram("a change that is never made", .standstill(["main"])) { _ in
       try WatchedValue(0, name: "level").wait { $0 > 0 }
     },
     FaultyProgram("a permit asked for twice", .standstill(["main"])) { _ in
@@ -273,7 +273,7 @@ extension FaultyProgram {
       for number in 0..<3 { context.launch("mirror") { try answers.send(number) } }
       _ = try answers.receive()
     },
-    FaultyProgram("a worker whose channel nobody closes", .leak(["worker"])) { context in
+    FaultyProgram("a worker whose channel is never closed", .leak(["worker"])) { context in
       let jobs = Channel<Int>(name: "jobs")
       context.launch("worker") { for _ in jobs.received {} }
       try jobs.send(1)

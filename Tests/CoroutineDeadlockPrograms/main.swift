@@ -1,15 +1,15 @@
-// Programs with known faults, which are all to be found, and healthy look-alikes, of which none is to be reported:
+// Programs with known faults, which must all be found, and healthy look-alikes, which must not be reported:
 //
 //     CoroutineDeadlockPrograms faulty
 //     CoroutineDeadlockPrograms healthy
-//     CoroutineDeadlockPrograms aio | ring | orphan | child | parent     # healthy too, but nothing else may be played beside it
-//     CoroutineDeadlockPrograms late-handler | late-child     # what comes while the threads are looked at counts
-//     CoroutineDeadlockPrograms lock-sleeper                  # and so does who waits for the runtime's lock
-//     CoroutineDeadlockPrograms main-queue                    # ends by a trap that names the place
-//     CoroutineDeadlockPrograms show        # prints what is found of the faulty ones
+//     CoroutineDeadlockPrograms aio | ring | orphan | child | parent     # a healthy program that runs alone
+//     CoroutineDeadlockPrograms late-handler | late-child     # changes during a look at the threads must count
+//     CoroutineDeadlockPrograms lock-sleeper                  # so must a thread that waits for the runtime's lock
+//     CoroutineDeadlockPrograms main-queue                    # ends by a trap that names the line
+//     CoroutineDeadlockPrograms show                          # prints the reports of the faulty programs
 //
-// Ends with 0 if all is as it should be. In a process of their own, since nothing else may happen there: not even the
-// test library's doings.
+// Ends with 0 if everything is as it should be. A program of its own, since nothing else may run in the process, not even
+// the test library.
 
 import Glibc
 

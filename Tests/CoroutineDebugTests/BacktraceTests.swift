@@ -254,7 +254,7 @@ nonisolated(unsafe) private var pendingComparison: (() -> Void)?
     try coroutine.getBlocking()
   }
 
-  @Test func aJoinSaysWhomItWaitsFor() throws {
+  @Test func aJoinNamesTheCoroutineThatItWaitsFor() throws {
     let first = Coroutine.immediate(name: "first") { try descend(0, channel) }
     let second = Coroutine.immediate { try first.get() }
     #expect(try backtrace(of: second).waitsFor == #"the end of coroutine \#(first.id) "first""#)

@@ -96,7 +96,7 @@ import Testing
     #expect(try cycles(of: jobs).isEmpty)
   }
 
-  @Test func aWaitForWhomOneCanNotNameSaysWhoItIs() throws {
+  @Test func aWaitForAnAnswerNamesTheActorsCoroutine() throws {
     let ledger = CoroutineMutex(0, name: "ledger")
     let bank = MessageActor<Reply<Int>>(name: "bank") { mailbox in
       for reply in mailbox { reply.complete(try ledger.withLock { $0 }) }
@@ -229,7 +229,7 @@ import Testing
     #expect(try DeadlockDetector.findLeaks { !ids.contains($0.id) } == nil)
   }
 
-  @Test func nothingIsALeakWhileSomebodyCouldWakeIt() throws {
+  @Test func nothingIsALeakThatCouldStillBeWoken() throws {
     let answers = Channel<Int>()
     let waiting: Job = Coroutine(name: "waiting") { _ = try answers.receive() }
     try awaitWait([waiting], "receive")

@@ -64,7 +64,7 @@ private final class OwnScheduler: Scheduler {
   // MARK: States
 
   @Test(arguments: [1, 3])
-  func whoHasNotBegunIsFoundInAPoolsQueues(threads: Int) throws {
+  func unstartedCoroutinesAreFoundInAPoolsQueues(threads: Int) throws {
     let pool = ThreadPool(threads: threads)
     let occupation = Occupation(pool)
     // More than a ring holds, and one coroutine that fills its own worker's queues.
@@ -82,7 +82,7 @@ private final class OwnScheduler: Scheduler {
     for coroutine in fromOutside { try coroutine.getBlocking() }
   }
 
-  @Test func whoHasNotBegunIsFoundWhereAWorkerPutIt() throws {
+  @Test func unstartedCoroutinesAreFoundWhereAWorkerPutThem() throws {
     for threads in [1, 2] {
       let pool = ThreadPool(threads: threads)
       let others = threads > 1 ? Occupation(ThreadPool(threads: 1)) : nil
@@ -97,7 +97,7 @@ private final class OwnScheduler: Scheduler {
     }
   }
 
-  @Test func whoHasNotBegunIsFoundOnAQueueAndOnAProgramsOwnScheduler() throws {
+  @Test func unstartedOnesAreFoundOnAQueueAndAProgramsOwnScheduler() throws {
     let queue = DispatchQueue(label: "test.suspended")
     queue.suspend()
     let scheduler = OwnScheduler()
@@ -114,7 +114,7 @@ private final class OwnScheduler: Scheduler {
     for coroutine in queued + held { #expect(dump[coroutine.id] == nil) }
   }
 
-  @Test func aSuspendedGeneratorOfNobodyIsListedWithItsStack() throws {
+  @Test func aSuspendedGeneratorWithoutAConsumerIsListedWithItsStack() throws {
     let numbers = Generator<Int> { yield in try count(yield) }
     #expect(numbers.next() == 0)
     let here = try CoroutineDump.capture().coroutines.filter {
@@ -125,7 +125,7 @@ private final class OwnScheduler: Scheduler {
     #expect(
       found.steps == [
         Step("count(_:)", yieldLine + 5),
-        Step("closure #1 in DumpContentTests.aSuspendedGeneratorOfNobodyIsListedWithItsStack()", #line - 7),
+        Step("closure #1 in DumpContentTests.aSuspendedGeneratorWithoutAConsumerIsListedWithItsStack()", #line - 7),
       ])
     #expect(found.state == .suspended)
     #expect(found.waitsFor == "the next element to be asked for")
@@ -248,7 +248,7 @@ private final class OwnScheduler: Scheduler {
     #expect(try owner.getBlocking() == 4)
   }
 
-  @Test func whoCreatedItIsThereIfThatWasAskedForBefore() async {
+  @Test func theCreatorIsThereIfAskedForBefore() async {
     await #expect(processExitsWith: .success) {
       let channel = Channel<Int>()
       let before = Coroutine.immediate { try channel.receive() }

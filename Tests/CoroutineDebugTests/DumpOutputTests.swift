@@ -177,7 +177,7 @@ private let openTerminal: UInt = 0x5441
   }
 
   /// In a service all threads may want a dump, and the dump that is being made waits for one of them.
-  @Test func theSinkMayWaitForAnotherDumpAndNobodyIsListedTwice() throws {
+  @Test func theSinkMayWaitForAnotherDumpAndNoneIsListedTwice() throws {
     let (suspended, end) = suspend(3000)
     let thread = ThreadPool(threads: 1)
     let door = DispatchSemaphore(value: 0)
@@ -208,12 +208,12 @@ private let openTerminal: UInt = 0x5441
 
   /// Some of them begin on stacks that the dump has already passed. In a process of its own, so that no other dump is
   /// made.
-  @Test func whoBeginsWhileADumpIsWrittenIsListedOnce() async {
+  @Test func aCoroutineThatBeginsDuringADumpIsListedOnce() async {
     await #expect(processExitsWith: .success) { try writeWhileManyBegin() }
   }
 
   /// The dump looks for them by number, in several parts. One with a small number that becomes ready late comes last.
-  @Test func whoIsScheduledWhileADumpIsWrittenIsListedOnce() async {
+  @Test func aCoroutineScheduledDuringADumpIsListedOnce() async {
     await #expect(processExitsWith: .success) { try writeWhileOneIsScheduled() }
   }
 

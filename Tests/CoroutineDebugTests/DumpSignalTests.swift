@@ -79,7 +79,7 @@ private func awaitSignal(_ channel: Channel<Int>) throws -> Int {
     }
   }
 
-  @Test func aDumpIntoAPipeThatNobodyReadsDoesNotEndTheProcess() async {
+  @Test func aDumpIntoAPipeWithoutAReaderDoesNotEndTheProcess() async {
     await #expect(processExitsWith: .success) {
       var (broken, errors): ([CInt], [CInt]) = ([0, 0], [0, 0])
       #expect(pipe(&broken) == 0 && pipe(&errors) == 0)

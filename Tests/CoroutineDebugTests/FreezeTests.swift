@@ -51,7 +51,7 @@ import Testing
     }
   }
 
-  @Test func nobodyGoesOnBeforeTheSnapshotEnds() throws {
+  @Test func noCoroutineGoesOnBeforeTheSnapshotEnds() throws {
     let bustle = Bustle(name: "bustle")
     let end = bustle.start()
     var everSeen = 0
@@ -95,16 +95,16 @@ import Testing
   }
 
   /// The snapshot walks the queues without their locks.
-  @Test(arguments: [1, 2]) func whoIsPutInLineMeanwhileIsSeenWholeOrNotAtAll(threads: Int) throws {
-    try whoIsPutInLineMeanwhileIsSeenWholeOrNotAtAll(on: ThreadPool(threads: threads))
+  @Test(arguments: [1, 2]) func whatIsQueuedMeanwhileIsSeenWholeOrNotAtAll(threads: Int) throws {
+    try whatIsQueuedMeanwhileIsSeenWholeOrNotAtAll(on: ThreadPool(threads: threads))
   }
 
   /// Likewise the slots of coroutines that are in no queue.
-  @Test func whoIsHandedToAQueueMeanwhileIsSeenWholeOrNotAtAll() throws {
-    try whoIsPutInLineMeanwhileIsSeenWholeOrNotAtAll(on: DispatchQueue(label: "new ones", attributes: .concurrent))
+  @Test func whatIsPassedToAQueueMeanwhileIsSeenWholeOrNotAtAll() throws {
+    try whatIsQueuedMeanwhileIsSeenWholeOrNotAtAll(on: DispatchQueue(label: "new ones", attributes: .concurrent))
   }
 
-  private func whoIsPutInLineMeanwhileIsSeenWholeOrNotAtAll(on scheduler: some Scheduler) throws {
+  private func whatIsQueuedMeanwhileIsSeenWholeOrNotAtAll(on scheduler: some Scheduler) throws {
     let isOver = Channel<Void>(capacity: .buffered(1))
     let launcher = Coroutine(on: scheduler) {
       while isOver.isEmpty {

@@ -124,7 +124,7 @@ struct RunningDumpTests {
     #expect(try coroutine.getBlocking() == 2)
   }
 
-  @Test func whoeverResumedItFollowsAndHasABacktraceOfItsOwn() throws {
+  @Test func theResumerFollowsAndHasABacktraceOfItsOwn() throws {
     let door = Door()
     let ids = Channel<UInt64>(capacity: .buffered(1))
     let outer = Coroutine(on: ThreadPool(threads: 1), name: "outer") {
@@ -137,7 +137,7 @@ struct RunningDumpTests {
     let innerID = try ids.receiveBlocking()
     let dump = try dump(of: innerID, at: door)
     let inner = try #require(dump[innerID])
-    let here = "RunningDumpTests.whoeverResumedItFollowsAndHasABacktraceOfItsOwn()"
+    let here = "RunningDumpTests.theResumerFollowsAndHasABacktraceOfItsOwn()"
     #expect(
       inner.steps.map(\.function).drop { $0 != "enter(_:_:)" }
         == ["enter(_:_:)", "closure #1 in closure #1 in \(here)", "closure #1 in \(here)"])
@@ -155,7 +155,7 @@ struct RunningDumpTests {
   }
 
   /// When coroutines yield, the pool's loop does not always run the next one. It does return to the loop, though.
-  @Test func whoeverRunsAfterOneThatYieldedGoesOnIntoTheLoop() async {
+  @Test func theNextAfterOneThatYieldedGoesOnIntoTheLoop() async {
     // Where something observes the turns, they begin in the loop.
     await #expect(processExitsWith: .success) {
       CoroutineDump.recordsTimes = false

@@ -71,7 +71,7 @@ struct StackPeakTests {
     #expect(throws: (any Error).self) { try coroutine.getBlocking() }
   }
 
-  @Test func whoHadTheStackBeforeCountsOnlyWhereStacksAreNotMeasured() async {
+  @Test func theStacksFormerUserCountsOnlyIfStacksAreNotMeasured() async {
     await #expect(processExitsWith: .success) {
       CoroutineDump.measuresStacks = true
       let measured = try peakAfterADeepOne()

@@ -64,7 +64,7 @@ import Testing
     }
   }
 
-  @Test func whoIsFreeAfterAllFreesThoseThatWaitForItOnly() {
+  @Test func oneThatIsFreeAfterAllFreesThoseThatWaitForItAlone() {
     // 0 and 1 wait for each other, 2 for 0, 3 for 4, 4 for itself.
     var graph = graph([.coroutine(1), .coroutine(0), .coroutine(0), .coroutine(4), .coroutine(4)])
     #expect(graph.circles.map(\.members) == [[0, 1], [4]])
@@ -79,7 +79,7 @@ import Testing
     #expect(graph([.scope(8), .coroutine(0), .anybody], children: children).stuck == [])
   }
 
-  @Test func aReadersLockCountsOnlyIfNobodyInTheQueueCanGiveUp() {
+  @Test func aReadersLockCountsOnlyIfNoWaiterCanGiveUp() {
     #expect(graph([.readers([0], queued: 1)]).stuck == [0])
     #expect(graph([.readers([0], queued: 2)]).stuck == [])
     #expect(graph([.readers([0], queued: 2), .readers([0], queued: 2)]).stuck == [0, 1])

@@ -54,7 +54,7 @@ struct ConnectionTests {
     }
   }
 
-  @Test func aRefusedConnectionTellsWhoRefused() throws {
+  @Test func aRefusedConnectionNamesThePeer() throws {
     try runUntilComplete {
       let listener = try TCPListener()
       let (address, port) = (listener.address, try #require(listener.address.port))

@@ -98,7 +98,7 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
     }
   }
 
-  @Test func eachReadinessWakesAllWhoWait() throws {
+  @Test func eachReadinessWakesAllWaiters() throws {
     let (left, right) = try makePair()
     let waiters = (0..<5).map { _ in Coroutine(on: .pool) { try left.waitUntilReadable() } }
     for waiter in waiters { _ = waitReason(of: waiter) }

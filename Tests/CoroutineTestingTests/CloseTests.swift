@@ -62,7 +62,7 @@ import Testing
     }
   }
 
-  @Test func aPromiseOfNobodyIsRejectedOnce() throws {
+  @Test func aPromiseWithoutAResolverIsRejectedOnce() throws {
     try explore(seeds: 0..<300) {
       let (promise, resolver) = Promise<Int>.makePromise()
       let holders = (0..<2).map { _ in Coroutine { [resolver] in withExtendedLifetime(resolver) { schedulingPoint() } }

@@ -108,7 +108,7 @@ import Testing
 }
 
 @Suite(.ownThreads) struct ScheduleFailureTests {
-  @Test func aDeadlockShowsWhoWaitsForWhat() throws {
+  @Test func aDeadlockShowsEachWaiterAndWhatItWaitsFor() throws {
     let failure = try #require(throws: ScheduleFailure.self) {
       try explore(seeds: 0..<100) {
         let (left, right) = (CoroutineMutex((), name: "left"), CoroutineMutex((), name: "right"))
@@ -124,7 +124,7 @@ import Testing
     #expect(failure.waiting[1].hasPrefix("coroutine 2 \"other\": ") && failure.waiting[1].contains("\"left\""))
   }
 
-  @Test func whoIsLeftOverIsShownAndCancelled() throws {
+  @Test func whatIsLeftOverIsShownAndCancelled() throws {
     let ends = Log<String>()
     let failure = try #require(throws: ScheduleFailure.self) {
       try explore(seeds: 0..<1, options: ExplorationOptions(shrinks: false)) {
@@ -152,7 +152,7 @@ import Testing
     #expect(failure.kind == .leftOver)
   }
 
-  @Test func anErrorThatNobodyGetsIsAFailure() throws {
+  @Test func anErrorThatIsNotHandledIsAFailure() throws {
     let failure = try #require(throws: ScheduleFailure.self) {
       try explore(seeds: 0..<1) {
         Coroutine(name: "careless") { throw LostUpdate() }

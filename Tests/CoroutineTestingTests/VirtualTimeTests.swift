@@ -169,7 +169,7 @@ import Testing
     #expect(value == 7)
   }
 
-  @Test func whoSleepsAfterTheBodyIsLeftOver() throws {
+  @Test func aSleeperAfterTheBodyIsLeftOver() throws {
     let failure = try #require(throws: ScheduleFailure.self) {
       try runTest { Coroutine(name: "late") { try Coroutine.sleep(for: .seconds(1)) } }
     }

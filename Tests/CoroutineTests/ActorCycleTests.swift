@@ -153,7 +153,7 @@ import Testing
   }
 
   /// One actor waits for two others, of which the second waits for the first: that is no cycle.
-  @Test func whoWaitsForSeveralIsNoCircleByItself() async throws {
+  @Test func aWaitForSeveralIsNoCycleByItself() async throws {
     let links = Links()
     let pool = ThreadPool(threads: 2)
     let actors = (0..<3).map { index in
@@ -262,7 +262,7 @@ import Testing
     #expect(log.all == ["10", "2"])
   }
 
-  @Test(arguments: [true, false]) func whoHandsAReplyOnMayAskBackIfItSaysSo(_ saysSo: Bool) async throws {
+  @Test(arguments: [true, false]) func anActorThatPassesAReplyOnMayAskBackIfItSaysSo(_ saysSo: Bool) async throws {
     enum Message: Sendable {
       case begin(Reply<Int>)
       case ask(Reply<Int>)

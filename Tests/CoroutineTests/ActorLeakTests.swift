@@ -108,7 +108,7 @@ import Testing
     #expect(live.now == 0)
   }
 
-  @Test func whoWatchesAndEndsLeavesNothingAtTheWatched() async throws {
+  @Test func aWatcherThatEndsLeavesNothingAtTheWatched() async throws {
     let live = Live()
     let lost = Guarded(0)
     let server = MessageActor<Int>(on: .pool) { mailbox in for _ in mailbox {} }

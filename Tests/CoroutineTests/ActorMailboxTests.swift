@@ -215,7 +215,7 @@ import Testing
     return (log.all + refused.all, dead.all)
   }
 
-  @Test func whoAskedForADroppedMessageIsTold() async throws {
+  @Test func theAskerOfADroppedMessageIsTold() async throws {
     let queue = DispatchQueue(label: "serial")
     let log = Log()
     try await Coroutine(on: queue) {

@@ -136,7 +136,7 @@ import Testing
 
   // MARK: Askers that do not wait for ever
 
-  @Test func anAskerWhoHasNoMoreTimeThrowsAndTheActorLearnsOfIt() async throws {
+  @Test func anAskerWhoseTimeIsUpThrowsAndTheActorLearnsOfIt() async throws {
     let log = Log()
     let gate = Channel<Void>()
     let actor = MessageActor<Question>(on: .pool) { mailbox in
@@ -178,7 +178,7 @@ import Testing
     #expect(outcome == "\(TimeoutError(after: .milliseconds(1)))")
   }
 
-  @Test func anAskerWhoIsCancelledThrowsAndTheMessageIsHandledAllTheSame() async throws {
+  @Test func aCancelledAskerThrowsAndTheMessageIsHandledAllTheSame() async throws {
     let queue = DispatchQueue(label: "serial")
     let log = Log()
     try await Coroutine(on: queue) {
@@ -224,7 +224,7 @@ import Testing
     await #expect(throws: CancellationError.self) { try await task.value }
   }
 
-  @Test func cancellingThePromiseTellsTheActorThatNobodyWaits() async throws {
+  @Test func cancellingThePromiseTellsTheActorThatNoAskerWaits() async throws {
     let gate = Channel<Void>()
     let wanted = Channel<Bool>(capacity: .unbounded)
     let actor = MessageActor<Question>(on: .pool) { mailbox in
@@ -296,7 +296,7 @@ import Testing
     #expect(log.all == ["launched before"] + order + order)
   }
 
-  @Test func whoeverMustNotSuspendHandsNothingOff() async throws {
+  @Test func aCoroutineThatMustNotSuspendHandsNothingOff() async throws {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       // One thread: with a second one the answer might be there before the asker has to wait.
       let pool = ThreadPool(threads: 1)
@@ -309,7 +309,7 @@ import Testing
     #expect(standardError(of: result).contains("inside withoutSuspension"))
   }
 
-  @Test func twoWhoAskEachOtherForEverLetOthersRun() async throws {
+  @Test func twoThatAskEachOtherForEverLetOthersRun() async throws {
     let pool = ThreadPool(threads: 2)
     let actors = (0..<2).map { _ in
       MessageActor<Question>(on: pool) { mailbox in for reply in mailbox { reply.complete(1) } }
@@ -353,7 +353,7 @@ import Testing
   }
 
   @Test(arguments: [false, true])
-  func aReplyThatWasWaitedForIsUsedAgainUnlessSomebodyHasIt(isKept: Bool) async throws {
+  func aReplyThatWasWaitedForIsUsedAgainUnlessItIsHeld(isKept: Bool) async throws {
     let pool = ThreadPool(threads: 1)
     let kept = Guarded<[Question]>([])
     let asker = Guarded<CoroutineCore?>(nil)
@@ -450,7 +450,7 @@ import Testing
             switch reply.lock.withLock({ reply.wait(node) }) {
             case .done: #expect(settled != nil)
             case .wait: #expect(settled == nil)
-            default: Issue.record("waiting wakes nobody")
+            default: Issue.record("waiting wakes no waiter")
             }
           }
         case 1:

@@ -158,7 +158,7 @@ import Testing
     await #expect(throws: Failure.self) { try await actor.join() }
   }
 
-  @Test func anErrorOutsideOfAMessageThatNobodyWatchesIsReported() async throws {
+  @Test func anErrorOutsideOfAMessageIsReportedIfNotWatched() async throws {
     let reported = Channel<String>(capacity: .unbounded)
     try await LostErrors.observe { error, origin in
       guard origin == "actor \"early\"" else { return false }

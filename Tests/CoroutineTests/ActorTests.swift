@@ -355,7 +355,7 @@ import Testing
     #expect(log.all == ["\(ActorStopped(actor: "unborn"))"])
   }
 
-  @Test func whenNobodyIsLeftWhoCouldSendItHandlesTheRestAndEnds() async throws {
+  @Test func withoutSendersItHandlesTheRestAndEnds() async throws {
     let log = Log()
     let ended = Channel<Void>(capacity: .unbounded)
     do {
@@ -402,7 +402,7 @@ import Testing
     #expect(log.all == ["1", "finished", "no error", "\(ActorStopped(actor: "short"))", "late finished"])
   }
 
-  @Test func anActorWithoutAStackAnswersWhoeverSends() async throws {
+  @Test func anActorWithoutAStackAnswersEachSender() async throws {
     let actor = MessageActor<Int>(name: "huge", stackSize: 1 << 50) { mailbox in for _ in mailbox {} }
     await #expect(throws: ActorStopped(actor: "huge")) { try await actor.send(1).get() }
     await #expect(throws: StackError.self) { try await actor.join() }

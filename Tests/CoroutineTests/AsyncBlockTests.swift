@@ -251,7 +251,7 @@ import Testing
   }
 
   /// The page on coobjc says that the order is that of registration.
-  @Test func whoWaitedBeforeGoesOnBeforeFinally() async throws {
+  @Test func earlierWaitersGoOnBeforeFinally() async throws {
     let (queue, log) = (DispatchQueue(label: "finally"), Log())
     let gate = Channel<Void>()
     let coroutine = Coroutine(on: queue) { try gate.receive() }

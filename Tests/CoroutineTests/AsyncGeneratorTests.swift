@@ -241,7 +241,7 @@ import Testing
     #expect(all.sorted() == Array(0..<1000))
   }
 
-  @Test func theBodyHasTheBindingsOfWhoeverAsksFirst() async throws {
+  @Test func theBodyHasTheBindingsOfTheFirstConsumer() async throws {
     let generator = AsyncGenerator<Int> { yield in for _ in 0..<2 { try yield(Local.number) } }
     #expect(try await Local.$number.withValue(7) { try await generator.next() } == 7)
     #expect(try await generator.next() == 7)
@@ -260,7 +260,7 @@ import Testing
     #expect(try await generator.next() == nil)
   }
 
-  @Test func anErrorThatNobodyAsksForIsReported() async throws {
+  @Test func anErrorThatIsNotAskedForIsReported() async throws {
     let reported = Channel<Void>()
     try await LostErrors.observe { error, _ in
       guard error as? Problem == Problem(number: 40) else { return false }
@@ -374,7 +374,7 @@ import Testing
     #expect(try await generator.next() == nil)
   }
 
-  @Test func oneWhoWasCancelledBeforeHeAskedDoesNotLeadTheBodyOn() async throws {
+  @Test func aConsumerCancelledBeforeItAskedDoesNotLeadTheBodyOn() async throws {
     let log = Log()
     let coroutine = Coroutine(on: DispatchQueue(label: "serial")) {
       let generator = AsyncGenerator<Int> { yield in
@@ -401,7 +401,7 @@ import Testing
   }
 
   /// The body's wait in `yield` ends without a consumer, inside a scope that alone is cancelled. The body goes on.
-  @Test func whatNobodyTookBeforeItsYieldThrewIsTakenBack() async throws {
+  @Test func anElementWhoseYieldThrowsIsTakenBack() async throws {
     let queue = DispatchQueue(label: "serial")
     let log = Log()
     let coroutine = Coroutine(on: queue) {

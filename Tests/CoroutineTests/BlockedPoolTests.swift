@@ -53,7 +53,7 @@ import Testing
 
   // MARK: The report
 
-  @Test func whoBlocksAllWorkersIsNamedOnce() async {
+  @Test func aCoroutineThatBlocksAllWorkersIsNamedOnce() async {
     let result = await #expect(processExitsWith: .success, observing: [\.standardOutputContent]) {
       let words = WordsOnStandardError(secondsUntilTold: "1")
       let pool = ThreadPool(threads: 2)

@@ -253,7 +253,7 @@ import Testing
         default: break
         }
         #expect(machine.threads == busy.count + idle.count && machine.idle == idle)
-        #expect(begun == submitted || busy.count >= limit, "work waits though somebody could do it")
+        #expect(begun == submitted || busy.count >= limit, "work waits though a thread could do it")
       }
     }
   }

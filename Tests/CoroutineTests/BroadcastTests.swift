@@ -72,7 +72,7 @@ import Testing
     #expect(broadcast.trySend(6) == .closed(6))
   }
 
-  @Test func whoComesLateGetsTheLastOnes() async throws {
+  @Test func aLateSubscriberGetsTheLastOnes() async throws {
     let broadcast = BroadcastChannel<Int>(capacity: 4, replay: 2)
     for element in 1...9 { #expect(broadcast.trySend(element) == .sent) }
     let late = broadcast.subscribe()
@@ -255,7 +255,7 @@ import Testing
           case .wakeAll(let others):
             woken = others
             expect(node.pointee.element!, for: reader)
-          case .wake: Issue.record("one that receives wakes several or nobody")
+          case .wake: Issue.record("a receive wakes several waiters or none")
           }
         case 4:
           guard let (model, node, reader) = receivers.first else { continue }

@@ -74,7 +74,7 @@ import Testing
     suspended.cancel()
     await #expect(throws: CancellationError.self) { try await suspended.get() }
     #expect(log.all == ["stopped", "unwound"])
-    #expect(kept.withLock { $0[0].returning(1) } == false, "nobody gets this value")
+    #expect(kept.withLock { $0[0].returning(1) } == false, "no waiter gets this value")
 
     endless.cancel()
     await #expect(throws: CancellationError.self) { try await endless.get() }

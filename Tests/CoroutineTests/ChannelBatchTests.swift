@@ -9,7 +9,7 @@ import Testing
     try await Coroutine(on: DispatchQueue(label: "serial"), body).get()
   }
 
-  @Test func receiveAllWaitsForOneAndDrainsTheBufferAndThoseWhoWait() async throws {
+  @Test func receiveAllWaitsForOneAndDrainsBufferAndWaiters() async throws {
     let log = Log()
     try await run {
       let channel = Channel<Int>(capacity: .buffered(2))
@@ -86,7 +86,7 @@ import Testing
       receiver.cancel()
       try channel.send(4)
       try receiver.get()
-      #expect(channel.tryReceive() == .received(4), "taken by nobody who was cancelled")
+      #expect(channel.tryReceive() == .received(4), "not taken by a cancelled receiver")
     }
     #expect(log.all == ["cancelled", "[1, 2, 3]", "CancellationError", "CancellationError"])
   }

@@ -6,7 +6,7 @@ import Testing
 
 /// What a dump says about the waiters at a channel, which it reads without the channel's lock.
 @Suite(.ownThreads) struct ChannelDescriptionTests {
-  @Test func itSaysWhatIsInTheChannelAndWhoWaits() async throws {
+  @Test func itTellsTheChannelsElementsAndWaiters() async throws {
     let texts = try await Coroutine(on: DispatchQueue(label: "serial")) { () -> [String] in
       let jobs = Channel<Int>(capacity: .buffered(2), name: "jobs")
       var texts = [jobs.storage.describe(.receive)]

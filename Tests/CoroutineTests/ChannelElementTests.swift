@@ -72,7 +72,7 @@ import Testing
     let sender = Coroutine(on: queue) {
       switch channel.send(orReturn: Handle(1, log)) {
       case .cancelled(let handle): log.add("\(handle.number) came back")
-      default: Issue.record("nobody received it")
+      default: Issue.record("it was not received")
       }
     }
     try await Coroutine(on: queue) {}.get()
@@ -80,7 +80,7 @@ import Testing
     try await sender.get()
     switch await channel.send(orReturn: Handle(2, log), timeout: .zero) {
     case .timedOut(let handle): log.add("\(handle.number) came back")
-    default: Issue.record("nobody received it")
+    default: Issue.record("it was not received")
     }
     #expect(log.all == ["1 came back", "1 ends", "2 came back", "2 ends"])
   }

@@ -9,7 +9,7 @@ import Testing
     try await Coroutine(on: DispatchQueue(label: "serial"), body).get()
   }
 
-  @Test func aTimeoutLeavesNobodyInTheQueue() async throws {
+  @Test func aTimeoutLeavesNoWaiterInTheQueue() async throws {
     let log = Log()
     try await run {
       let channel = Channel<Int>()
@@ -156,7 +156,7 @@ import Testing
     task.cancel()
     await #expect(throws: CancellationError.self) { _ = try await task.value }
     #expect(log.all == ["handler"])
-    #expect(channel.trySend(1) == .full(1), "nobody is left in the queue")
+    #expect(channel.trySend(1) == .full(1), "no waiter is left in the queue")
   }
 
   @Test func asyncIterationEndsWithTheChannelOrTheTask() async throws {

@@ -95,7 +95,7 @@ import Testing
     #expect(rest == [2])
   }
 
-  @Test func aChannelThatWasClosedWithAnErrorThrowsItBehindItsLastElement() async throws {
+  @Test func aChannelClosedWithAnErrorThrowsItBehindItsLastElement() async throws {
     let log = Log()
     try await serially {
       let channel = Channel<Int>(capacity: .buffered(2))
@@ -118,7 +118,7 @@ import Testing
     #expect(log.all == ["1", "1", "Broken()", "Broken()", "end", "[]", "Broken()", "back: 2"])
   }
 
-  @Test func whoeverAsksToBeToldOfTheEndIsToldOnce() {
+  @Test func aWatcherOfTheEndIsToldOnce() {
     let log = Log()
     let channel = Channel<Int>()
     channel.whenClosed { log.add("first \($0 is Broken)") }
@@ -128,7 +128,7 @@ import Testing
     #expect(log.all == ["first true", "late true"])
   }
 
-  @Test func aCloseRacesWithWhoeverAsksToBeTold() async throws {
+  @Test func aCloseRacesWithASubscriptionToIt() async throws {
     for _ in 0..<amount(2_000, sanitized: 200) {
       let told = Log()
       let channel = Channel<Int>()

@@ -6,7 +6,7 @@ import Testing
 
 /// Operations that never suspend: they return at once, may be called from everywhere, or block a thread.
 @Suite(.ownThreads) struct ChannelNowTests {
-  @Test func aTrySendGivesTheElementBackUnlessSomebodyHasItNow() async throws {
+  @Test func aTrySendGivesTheElementBackUnlessItWasTaken() async throws {
     let rendezvous = Channel<String>()
     #expect(rendezvous.trySend("nobody waits") == .full("nobody waits"))
     let receiver = Coroutine.immediate { try rendezvous.receive() }
@@ -100,7 +100,7 @@ import Testing
     for result in try results.get() { #expect(throws: TimeoutError.self) { try result.get() } }
     let unsent = await onThread { channel.sendBlocking(orReturn: 2, timeout: .zero) }
     #expect(try unsent.get() == .timedOut(2))
-    #expect(channel.tryReceive() == .empty, "nobody is left in the queue")
+    #expect(channel.tryReceive() == .empty, "no waiter is left in the queue")
   }
 
   @Test func blockingInACoroutineTraps() async {

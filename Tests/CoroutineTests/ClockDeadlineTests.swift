@@ -68,7 +68,7 @@ import Testing
     #expect(log.all == ["timed out", "timed out", "sent", "1, 3"])
   }
 
-  @Test func whoComesNextInTheLineIsServedAndTheHandlerRunsBeforeTheError() async throws {
+  @Test func theNextWaiterIsServedAndTheHandlerRunsBeforeTheError() async throws {
     let log = Log()
     let channel = Channel<Int>()
     let clock = ManualClock()
@@ -92,7 +92,7 @@ import Testing
     #expect(log.all == ["handler", "timed out", "goes on, cancelled: false", "second has 7"])
   }
 
-  @Test func whoAsksAnActorGoesOnInTimeThoughThatBlocksItsThread() async throws {
+  @Test func anAskerGoesOnInTimeThoughTheActorBlocksItsThread() async throws {
     let pool = ThreadPool(threads: 2)
     let hasGoneOn = DispatchSemaphore(value: 0)
     let actor = MessageActor<Reply<Int>>(on: pool) { mailbox in

@@ -75,7 +75,7 @@ import Testing
     #expect(all.sorted() == Array(0..<2_000))
   }
 
-  @Test func aSignalWakesWhoWaitsLongestAndABroadcastAll() async throws {
+  @Test func aSignalWakesTheOldestWaiterAndABroadcastAll() async throws {
     let log = Log()
     try await serially {
       let mutex = CoroutineMutex(name: "m")
@@ -159,7 +159,7 @@ import Testing
     }
   }
 
-  @Test func aCancelRacesWithASignalAndSomebodyGetsIt() async throws {
+  @Test func aCancelRacesWithASignalAndOneWaiterGetsIt() async throws {
     for _ in 0..<1_000 {
       let mutex = CoroutineMutex(0)
       let condition = Condition(of: mutex)

@@ -175,7 +175,7 @@ final class Gate: Sendable {
     #expect(try await joiner.get())
   }
 
-  @Test func anErrorThatNobodyGetsIsReportedOnce() async throws {
+  @Test func anErrorThatIsNotHandledIsReportedOnce() async throws {
     struct Lost: Error {}
     let reports = Guarded<[String]>([])
     let (seen, report) = AsyncStream<Void>.makeStream()

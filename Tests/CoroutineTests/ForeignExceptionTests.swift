@@ -44,7 +44,7 @@ import Testing
     }.getBlocking()
   }
 
-  @Test func whoYieldsInACatchDoesNotLendItToTheNext() throws {
+  @Test func aYieldInACatchDoesNotLendItToTheNext() throws {
     try Coroutine(on: ThreadPool(threads: 1)) {
       let others = (0..<3).map { _ in
         Coroutine {

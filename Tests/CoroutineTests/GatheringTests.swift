@@ -65,7 +65,7 @@ import Testing
     #expect(try await Barrier(parties: 1).wait())
   }
 
-  @Test func aBarrierOfNobodyTraps() async {
+  @Test func aBarrierOfNoPartiesTraps() async {
     let exit1 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       _ = Barrier(parties: 0)
     }

@@ -247,7 +247,7 @@ import Testing
       ])
   }
 
-  @Test func outsideOfCoroutinesNobodyCancelsABody() async throws {
+  @Test func outsideOfCoroutinesABodyIsNeverCancelled() async throws {
     let log = Log()
     nonisolated(unsafe) var scope: CoroutineScope?
     nonisolated(unsafe) let numbers = ThrowingGenerator<Int> { yield in
@@ -433,7 +433,7 @@ import Testing
     #expect(log.all == ["consumer 1: goes on", "leaf: cancelled", "top: goes on"])
   }
 
-  @Test func anAsyncGeneratorsDeadlineEndsItsYieldsWaitAndNotTheConsumers() async throws {
+  @Test func anAsyncGeneratorsDeadlineEndsItsYieldAndNotTheConsumersWait() async throws {
     let log = Log()
     let clock = ManualClock()
     let (isOver, resolver) = Promise<Void>.makePromise()

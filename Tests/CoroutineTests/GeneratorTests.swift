@@ -110,7 +110,7 @@ import Testing
   }
 
   /// A cancelled body that yields on. Its elements travel in the word, or in the slot.
-  @Test func elementsThatNobodyWantsAreReleased() {
+  @Test func elementsThatAreNotReceivedAreReleased() {
     final class Witness {
       nonisolated(unsafe) static var live = 0  // used by this test's one thread
       init() { Witness.live += 1 }
@@ -415,7 +415,7 @@ import Testing
     #expect(generator.next() == 4)
   }
 
-  @Test func waitingInsideABodySuspendsWhoeverCalledNext() async throws {
+  @Test func waitingInsideABodySuspendsTheConsumer() async throws {
     let queue = DispatchQueue(label: "serial")
     let log = Log()
     let main = Coroutine(on: queue) {

@@ -124,7 +124,7 @@ private final class ThreadScheduler: Scheduler {
     #expect(!loop.ready.run(limit: 1))
   }
 
-  @Test func runsThatNobodyAskedForSilenceNobody() throws {
+  @Test func aRunWithoutAWakeSuppressesNoLaterWake() throws {
     let loop = ToldScheduler()
     for _ in 0..<3 { #expect(!loop.ready.run()) }
     Coroutine(on: loop) {}

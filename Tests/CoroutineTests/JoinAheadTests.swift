@@ -39,7 +39,7 @@ import Testing
     }
   }
 
-  @Test func whoIsReadyBeforeTheChildOrBehindItKeepsItsPlace() async {
+  @Test func othersBeforeTheChildOrBehindItKeepTheirPlace() async {
     await #expect(processExitsWith: .success) {
       let events = try await events { log in
         Coroutine { log.add("before") }

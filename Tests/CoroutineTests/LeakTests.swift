@@ -84,7 +84,7 @@ import Testing
   nonisolated(unsafe) private static var inbox: Channel<Int>?
 
   /// Each kind of wait: half of the waits are cancelled, and the others time out.
-  @Test func waitsThatWereEndedLeaveNobodyInAnyQueue() async {
+  @Test func waitsThatWereEndedLeaveNoWaiterInAnyQueue() async {
     await #expect(processExitsWith: .success) {
       let count = amount(50_000, debug: 2_000, sanitized: 500)
       let operations = await WaitingOperations()
@@ -105,7 +105,7 @@ import Testing
                   }
                 } catch is TimeoutError {}
               }
-              guard try operation.isUntouched() else { fatalError("somebody still waits for \(operation.name)") }
+              guard try operation.isUntouched() else { fatalError("a waiter is left at \(operation.name)") }
             }
           )
         }, count)
@@ -114,7 +114,7 @@ import Testing
   }
 
   /// The same for tasks.
-  @Test func waitsOfTasksThatWereEndedLeaveNobodyInAnyQueue() async {
+  @Test func waitsOfTasksThatWereEndedLeaveNoWaiterInAnyQueue() async {
     await #expect(processExitsWith: .success) {
       let count = amount(6_000, debug: 2_000, sanitized: 500)
       let operations = await WaitingOperations()
@@ -137,7 +137,7 @@ import Testing
                   do { try task.get() } catch is CancellationError {} catch is TimeoutError {}
                 }
               }
-              guard try operation.isUntouched() else { fatalError("somebody still waits for \(operation.name)") }
+              guard try operation.isUntouched() else { fatalError("a waiter is left at \(operation.name)") }
             }
           )
         }, count)

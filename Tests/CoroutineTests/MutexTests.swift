@@ -37,7 +37,7 @@ import Testing
       ])
   }
 
-  @Test func nobodyOvertakesAWaiter() async throws {
+  @Test func noCallerOvertakesAWaiter() async throws {
     let log = Log()
     try await serially {
       let mutex = CoroutineMutex(name: "m")
@@ -237,7 +237,7 @@ import Testing
     #expect(hits.all == coroutines * rounds)
   }
 
-  @Test func aDumpSaysWhoHoldsWhatSomebodyWaitsFor() async throws {
+  @Test func aDumpNamesTheOwnerOfWhatACoroutineWaitsFor() async throws {
     let mutex = CoroutineMutex(0, name: "accounts")
     let lock = ReadWriteLock(0, name: "routes")
     let once = Once<Int>(name: "settings")

@@ -318,7 +318,7 @@ private struct Failure: Error {}
       })
   }
 
-  @Test func whatAnObserverCausesIsToldToNobody() async throws {
+  @Test func whatAnObserverCausesIsNotObserved() async throws {
     // A pool of one thread, so that no worker steals.
     let pool = ThreadPool(threads: 1)
     final class Launcher: CoroutineObserver {

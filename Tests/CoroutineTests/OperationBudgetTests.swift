@@ -59,7 +59,7 @@ import Testing
 
   // MARK: Operations that do not yield
 
-  @Test func nobodyYieldsWithoutSuspension() throws {
+  @Test func noCoroutineYieldsWithoutSuspension() throws {
     let perform = Self.make(.channel)
     let hasRun = Flag()
     try Coroutine(on: ThreadPool(threads: 1)) {
@@ -83,7 +83,7 @@ import Testing
     try coroutine.getBlocking()
   }
 
-  @Test func nobodyYieldsWhereNobodyElseIsReady() throws {
+  @Test func noCoroutineYieldsWhenNoOtherIsReady() throws {
     let perform = Self.make(.channel)
     try Coroutine(on: ThreadPool(threads: 1)) {
       let worker = try #require(CoroutineCore.current?.pool.flatMap { PoolWorker.current(ofPoolAt: $0) })

@@ -20,7 +20,7 @@ import Testing
 
     mutating func woken(_ index: Int?) {
       guard let index else { return }
-      #expect(workers[index] == .asleep || workers[index] == .watching, "only who rests is woken")
+      #expect(workers[index] == .asleep || workers[index] == .watching, "only a worker that rests is woken")
       workers[index] = .searching
     }
 
@@ -31,12 +31,12 @@ import Testing
         let searchedBefore = workers.contains(.searching)
         woken(machine.workArrived(isOwn: false))
         let isWoken = workers.contains(.searching)
-        #expect(isWoken || parkedBefore.isEmpty, "what comes from outside always has somebody")
+        #expect(isWoken || parkedBefore.isEmpty, "work from outside always gets a worker")
         #expect(!searchedBefore || parkedBefore == workers.filter { $0 == .asleep || $0 == .watching })
       case (4, .busy):
         let pauses = machine.sharingPauses
         let index = machine.workArrived()
-        #expect(index == nil || !pauses, "nobody is woken for what a worker will come to itself")
+        #expect(index == nil || !pauses, "no worker is woken for work that a worker will find")
         woken(index)
       case (1, .busy):
         if machine.beginSearch() { workers[worker] = .searching } else { park(worker) }
@@ -58,7 +58,7 @@ import Testing
         switch machine.watched(worker) {
         case .goOn: break
         case .sleep: workers[worker] = .asleep
-        case .isOver, .search: Issue.record("nobody woke it")
+        case .isOver, .search: Issue.record("no event woke it")
         }
         #expect(!machine.sharingPauses, "a pause ends with the watcher's look")
       case (4, .watching):
@@ -106,7 +106,7 @@ import Testing
     }
   }
 
-  @Test func whoeverRestsIsWatchedForByAnother() {
+  @Test func aWorkerThatRestsIsWatchedForByAnother() {
     let events = 24  // eight, by three workers
     func extend(_ model: Model, _ history: [Int]) {
       guard history.count < 5 else { return }
@@ -124,7 +124,7 @@ import Testing
     extend(Model(), [])
   }
 
-  @Test func whoWatchesIsChosenLastAndNotTwice() {
+  @Test func theWatcherIsChosenLastAndNotTwice() {
     var machine = PoolStateMachine(count: 3)
     expect(machine.workArrived(), 0)
     expect(machine.workArrived(), nil)  // one searches already
@@ -138,7 +138,7 @@ import Testing
     expect(machine.endSearch(moreIsLeft: true), nil)  // all are awake
   }
 
-  @Test func whileSharingPausesOnlyWhatComesFromOutsideWakesSomebody() {
+  @Test func whileSharingPausesOnlyWorkFromOutsideWakesAWorker() {
     var machine = PoolStateMachine(count: 3)
     expect(machine.workArrived(), 0)
     expect(machine.endSearch(moreIsLeft: false), 1)
@@ -163,7 +163,7 @@ import Testing
       record.begin(at: 1_000_000, picks: .max, taken: taken)
       return record.end(at: 1_000_000 + time, picks: turns &- 1)
     }
-    #expect(record.end(at: 1_000_000_000, picks: 1) == false, "who never helped is not asked to pause")
+    #expect(record.end(at: 1_000_000_000, picks: 1) == false, "a worker that never helped is not asked to pause")
     #expect(isInVain(time: 100, turns: 1))
     #expect(record.pause == StealBackoff.shortestPause)
     #expect(isInVain(time: StealBackoff.shortTurn * 10 - 1, turns: 10))
@@ -209,8 +209,8 @@ import Testing
   }
 
   @Test func thievesAndOwnerShareARing() {
-    // Each of the numbers that the owner pushes is taken by one of the four. Threads of their own, not tasks: the thieves
-    // never let go of theirs, and with as few processors as thieves there would be none for the owner.
+    // One of the four threads takes each number that the owner pushes. They are threads, not tasks: a thief never gives
+    // up its thread, and with as few processors as thieves the owner would not get one.
     let count = 50_000
     let ring = Holder(WorkRing())
     let isDone = Holder(Atomic<Bool>(false))

@@ -253,7 +253,7 @@ import Testing
               #expect(!machine.hasEnded && cursors[0].position == count)
               waiting = (model, node)
             case .done: #expect(machine.hasEnded || cursors[0].position < count)
-            case .wake, .wakeAll: Issue.record("who waits wakes nobody")
+            case .wake, .wakeAll: Issue.record("a wait wakes no waiter")
             }
           case 5:
             guard let given = waiting else { continue }

@@ -105,7 +105,7 @@ import Testing
     #expect(try await values(of: promise, coroutine) == (1, 2))
   }
 
-  @Test func aCancelledCallerWhoWantedEachOutcomeHasThoseThatHadCome() async throws {
+  @Test func aCancelledCallerGetsTheOutcomesThatHadCome() async throws {
     let queue = DispatchQueue(label: "serial")
     let pairs = (0..<3).map { _ in Promise.makePromise(of: Int.self) }
     let promises = pairs.map(\.promise)
@@ -182,7 +182,7 @@ import Testing
     #expect(none?.errors.isEmpty == true)
   }
 
-  @Test func whoGivesUpWaitingForASuccessLeavesTheOthersAlone() async throws {
+  @Test func aWaiterForASuccessThatGivesUpLeavesTheOthersAlone() async throws {
     let queue = DispatchQueue(label: "serial")
     let (promise, resolver) = Promise.makePromise(of: Int.self)
     let first = Coroutine(on: queue) { try firstSuccess(of: [promise, Promise(error: Problem())]) }

@@ -214,7 +214,7 @@ import Testing
 
   @TaskLocal static var binding = "none"
 
-  @Test func aClosureMayWaitAndSeesTheBindingsOfWhoeverRegisteredIt() async throws {
+  @Test func aClosureMayWaitAndSeesTheBindingsOfItsRegistration() async throws {
     let channel = Channel<Int>()
     let (promise, resolver) = Promise.makePromise(of: Int.self)
     let sum = Self.$binding.withValue("registered") {
@@ -300,7 +300,7 @@ import Testing
     await #expect(throws: CancellationError.self) { try await outer.get() }
   }
 
-  @Test func stepsThatDoNotRunHoldUpNobody() async throws {
+  @Test func stepsThatDoNotRunHoldUpNoOthers() async throws {
     // A step that was cancelled asks for no stack. The other kind of step that does not run goes the same way.
     let log = Log()
     let (promise, resolver) = Promise.makePromise(of: Int.self)

@@ -6,7 +6,7 @@ import Testing
 /// The state machines of promises alone: every sequence of events up to a length, with the invariants checked after
 /// each.
 @Suite(.ownThreads) struct PromiseStateMachineTests {
-  @Test func aPromiseIsSettledOnceAndEverybodyIsToldOnceInOrder() {
+  @Test func aPromiseIsSettledOnceAndEachWaiterIsToldOnceInOrder() {
     var checked = 0
     // 0: wait, 1: the first waiter gives up, 2: fulfill, 3: cancel, 4: observe, 5: the first observer withdraws, 6:
     // the observer whose turn it is ends it
@@ -47,7 +47,7 @@ import Testing
             #expect(phase == .pending)
             waiting.append((model, node))
           case .done: #expect(phase != .pending)
-          case .wake, .wakeAll: Issue.record("who waits wakes nobody")
+          case .wake, .wakeAll: Issue.record("a wait wakes no waiter")
           }
           #expect(machine.wasObserved)
         case 1:

@@ -238,7 +238,7 @@ import Testing
   }
 
   /// The page on coobjc says this: the waiters first, then one observer after another.
-  @Test func whoWaitsGoesOnBeforeTheClosuresOfThen() async throws {
+  @Test func waitersGoOnBeforeTheClosuresOfThen() async throws {
     let log = Log()
     try await Coroutine(on: DispatchQueue(label: "serial")) {
       let (promise, resolver) = Promise.makePromise(of: Int.self)
@@ -302,9 +302,9 @@ import Testing
     #expect(log.all == [])
   }
 
-  // MARK: - Errors that nobody handles
+  // MARK: - Errors that are not handled
 
-  @Test func aRejectionThatNobodySeesIsReportedOnce() async throws {
+  @Test func aRejectionThatIsNotSeenIsReportedOnce() async throws {
     let log = Log()
     await LostErrors.observe { error, origin in
       guard let problem = error as? Problem, problem.number == 77 else { return false }

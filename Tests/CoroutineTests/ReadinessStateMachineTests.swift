@@ -42,7 +42,7 @@ import Testing
             #expect(event < 2 && !machine.isClosed)
             waiting.append(party)
           case .done: #expect(event >= 2 || machine.isClosed)
-          case .wake, .wakeAll: Issue.record("a wait wakes nobody")
+          case .wake, .wakeAll: Issue.record("a wait wakes no waiter")
           }
         case 4: expectWoken(machine.becomeReady(.readable), .readable)
         case 5: expectWoken(machine.becomeReady([.writable, .hungUp]), .writable)

@@ -226,7 +226,7 @@ import Testing
     }
   }
 
-  @Test func scopesNestAndAFailureInsideReachesTheOuterOneAsTheBodysError() async throws {
+  @Test func scopesNestAndAFailureInsideIsTheOuterOnesBodysError() async throws {
     let log = Log()
     let never = Channel<Int>()
     let thrown = try await run { [self] () -> Bool in

@@ -345,7 +345,7 @@ import Testing
     await #expect(throws: ActorStopped.self) { try await counter.tell(.add(1)) }
   }
 
-  @Test func anActorsErrorReachesWhoeverAsked() async throws {
+  @Test func anActorsErrorReachesItsAsker() async throws {
     let counter = Self.counter()
     let asking = Coroutine { () throws -> Int in try counter.ask { .fail($0) } }
     await #expect(throws: Problem()) { try await asking.get() }

@@ -71,12 +71,12 @@ import Testing
     }
     // A party that arrives waits only if it can meet none of those that wait already.
     if parties[0].canMeet(parties[1]) && (ends[0] == .nothing || ends[1] == .nothing) {
-      return "the first two could meet, and nobody else was there"
+      return "the first two could meet, and no other was there"
     }
     return nil
   }
 
-  @Test func everyCombinationIsAMatchingThatNobodyCouldAddTo() async throws {
+  @Test func everyCombinationIsAMaximalMatching() async throws {
     let masks = 1..<(1 << Self.operations)
     let failures = try await Coroutine(on: DispatchQueue(label: "serial")) { () throws -> [String] in
       var failures: [String] = []
@@ -90,7 +90,7 @@ import Testing
             if let failure = Self.check(parties, ends) {
               failures.append("\(parties.map(\.mask)): \(ends): \(failure)")
             }
-            if !isClean { failures.append("\(parties.map(\.mask)): somebody is left in a queue") }
+            if !isClean { failures.append("\(parties.map(\.mask)): a party is left in a queue") }
           }
         }
       }

@@ -65,7 +65,7 @@ import Testing
     #expect(log.all == ["locked 2", "true", "stopped", "locked 3", "3 0"])
   }
 
-  @Test func aSelectOnAMutexRacesWithItsHolderAndNobodyIsLeftWaiting() async throws {
+  @Test func aSelectOnAMutexRacesWithItsOwnerAndNoWaiterIsLeft() async throws {
     let mutex = CoroutineMutex(0)
     let count = amount(1_000, sanitized: 100)
     let never = Channel<Void>()

@@ -34,7 +34,7 @@ import Testing
     }
   }
 
-  @Test func aSelectThatWaitsIsChosenByWhoeverComesFirst() async throws {
+  @Test func aSelectThatWaitsIsChosenByTheFirstToCome() async throws {
     let log = Log()
     try await serially {
       let (numbers, words, results) = (Channel<Int>(), Channel<String>(), Channel<Double>())
@@ -116,7 +116,7 @@ import Testing
     }
   }
 
-  @Test func aPromiseThatIsNotChosenIsAsIfNobodyHadAsked() async throws {
+  @Test func aPromiseThatIsNotChosenIsAsIfNeverAsked() async throws {
     let log = Log()
     struct Loss: Error {}
     try await LostErrors.observe { error, _ in

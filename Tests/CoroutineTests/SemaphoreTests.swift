@@ -25,7 +25,7 @@ import Testing
     #expect(log.all == ["0 in", "1 in", "0 out", "1 out", "2 in", "3 in", "2 out", "3 out", "2"])
   }
 
-  @Test func whoeverWantsManyIsNotOvertaken() async throws {
+  @Test func aWaiterForManyIsNotOvertaken() async throws {
     let log = Log()
     try await serially {
       let semaphore = Semaphore(permits: 2)
@@ -42,7 +42,7 @@ import Testing
     #expect(log.all == ["2 false", "many", "few"])
   }
 
-  @Test func oneThatGivesUpLetsThoseGoOnWhomItHeldUp() async throws {
+  @Test func oneThatGivesUpLetsTheWaitersBehindItGoOn() async throws {
     let log = Log()
     try await serially {
       let semaphore = Semaphore(permits: 2)

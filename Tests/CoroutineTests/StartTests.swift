@@ -6,7 +6,7 @@ import Testing
 @testable import Coroutine
 
 @Suite(.ownThreads) struct StartTests {
-  @Test func aLazyCoroutineRunsWhenSomebodyWantsItAndOnce() async throws {
+  @Test func aLazyCoroutineRunsOnceWhenItIsWanted() async throws {
     let log = Log()
     try await serially {
       let lazy = Coroutine(on: DispatchQueue(label: "other"), start: .lazy) { () -> Int in
@@ -36,7 +36,7 @@ import Testing
     #expect(await make().result.map { $0 + 1 }.get(default: 0) == 4)
   }
 
-  @Test func oneThatNobodyWantsGoesWithItsLastHandle() async throws {
+  @Test func oneThatIsNotWantedGoesWithItsLastHandle() async throws {
     final class Held: Sendable {
       let ended: Atomic<Int>
       init(_ value: Int) { ended = Atomic(value) }

@@ -5,7 +5,7 @@ import Testing
 
 /// The state machines alone: every sequence of events up to a length, with the invariants checked after each.
 @Suite(.ownThreads) struct StateMachineTests {
-  @Test func aCompletionWakesEveryJoinerOnceButThoseWhoGaveUp() {
+  @Test func aCompletionWakesEachJoinerOnceUnlessItGaveUp() {
     // 0: join, 1: complete (the first counts), 2: the first joiner gives up and leaves
     everySequence(of: 3, length: 7) { events in
       var machine = CompletionStateMachine()
@@ -24,7 +24,7 @@ import Testing
             #expect(!machine.isFinished)
             waiting.append(node)
           case .done: #expect(machine.isFinished)
-          case .wake, .wakeAll: Issue.record("a join wakes nobody")
+          case .wake, .wakeAll: Issue.record("a join wakes no waiter")
           }
         case 1 where !machine.isFinished:
           #expect(machine.complete().nodes == waiting)
@@ -58,7 +58,7 @@ import Testing
             switch machine.wait($0) {
             case .done: #expect(settled != nil)
             case .wait: #expect(settled == nil)
-            case .wake, .wakeAll: Issue.record("a wait wakes nobody")
+            case .wake, .wakeAll: Issue.record("a wait wakes no waiter")
             }
           }
         case 1:

@@ -352,7 +352,7 @@ import Testing
     #expect(counter.value == 1)
   }
 
-  @Test func `leaves the bindings of whoever ends it alone`() async {
+  @Test func `leaves the bindings of the code that ends it alone`() async {
     let words = Local.$number.withValue(1) { Words.captured() }
     await Task {
       Local.$number.withValue(2) {

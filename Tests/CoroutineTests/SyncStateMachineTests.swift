@@ -96,10 +96,10 @@ import Testing
           let party = Party { SemaphoreNode(wait: WaitNode($0), count: event + 1) }
           switch machine.acquire(party.node) {
           case .done:
-            #expect(before == 0, "somebody was overtaken")
+            #expect(before == 0, "a waiter was overtaken")
             party.isOver = true
           case .wait: break
-          case .wake, .wakeAll: Issue.record("to want permits wakes nobody")
+          case .wake, .wakeAll: Issue.record("to want permits wakes no waiter")
           }
           parties.append(party)
         case 2:
@@ -129,7 +129,7 @@ import Testing
     }
   }
 
-  @Test func aConditionsSignalReachesSomebodyWhoWaits() {
+  @Test func aConditionsSignalReachesAWaiter() {
     // 0: register, 1: the first registered one arrives, 2: signal, 3: broadcast, 4: the first arrived one gives up
     // and leaves, 5: the first registered one leaves without arriving (cancelled before)
     everySequence(of: 6, length: amount(6, sanitized: 4)) { events in
@@ -163,7 +163,7 @@ import Testing
           case .wait:
             #expect(queue.contains { $0 === party })
             arrived.append(party)
-          case .wake, .wakeAll: Issue.record("an arrival wakes nobody")
+          case .wake, .wakeAll: Issue.record("an arrival wakes no waiter")
           }
         case 2:
           let wakes = machine.signal() != nil
@@ -207,7 +207,7 @@ import Testing
           if first.node.pointee.kind == .reader { reading.append(first.node.pointee.holder) } else { writers += 1 }
           waiting.removeFirst()
         }
-        #expect(!waiting.contains { $0.model.cause == .event }, "somebody was overtaken")
+        #expect(!waiting.contains { $0.model.cause == .event }, "a waiter was overtaken")
       }
       for (number, event) in events.enumerated() {
         switch event {

@@ -79,7 +79,7 @@ import Testing
   }
 
   /// Otherwise the joiner would be resumed between any two of them, only to wait for the next one.
-  @Test func whoJoinsSeveralGoesOnBehindThoseThatAreReady() async throws {
+  @Test func aJoinerOfSeveralGoesOnBehindThoseThatAreReady() async throws {
     try await withOneOfTwoWorkers { pool in
       let log = Log()
       try await Coroutine(on: pool) {
@@ -208,7 +208,7 @@ import Testing
       if arrivals == 100 { isAwaited.value.store(true, ordering: .releasing) }
     }
     let wasTaken = hasRun.value.exchange(true, ordering: .acquiringAndReleasing)
-    #expect(wasTaken, "nobody has looked")
+    #expect(wasTaken, "no worker has looked")
     try await busy.get()
   }
 

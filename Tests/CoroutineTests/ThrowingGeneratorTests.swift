@@ -42,7 +42,7 @@ import Testing
     #expect(try generator.next() == nil)
   }
 
-  @Test func anErrorThatNobodyAsksForIsReportedOnce() async throws {
+  @Test func anErrorThatIsNotAskedForIsReportedOnce() async throws {
     let reports = Guarded(0)
     await LostErrors.observe { error, origin in
       guard error as? Problem == Problem(number: 30) else { return false }

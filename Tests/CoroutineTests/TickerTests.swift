@@ -64,7 +64,7 @@ import Testing
     #expect(timers.count == 0)
   }
 
-  @Test func aTickerThatNobodyHasAnyMoreHasNoTimer() {
+  @Test func aTickerThatWasReleasedHasNoTimer() {
     let timers = TimerService(startingAt: 0)
     func makeAndDrop() {
       let ticker = Ticker(every: .seconds(1), name: "", by: timers)

@@ -140,7 +140,7 @@ import Testing
     }
   }
 
-  @Test func aDeadlineThatLosesWakesNobody() {
+  @Test func aDeadlineThatLosesWakesNoWaiter() {
     let service = TimerService(startingAt: 0)
     let thread = BlockedThread(at: BlockingPlace("a test", #fileID, #line))
     let waiter = Waiter.thread(.passUnretained(thread))

@@ -50,7 +50,7 @@ private final class HeldScheduler: Scheduler {
     #expect(try found(coroutines) == 0)
   }
 
-  @Test func theyAreFoundAfterTheirThreadHasEndedWhoeverHasItsPlaces() throws {
+  @Test func theyAreFoundAfterTheirThreadHasEnded() throws {
     let scheduler = HeldScheduler()
     let coroutines = Mutex<[Coroutine<Void, Never>]>([])
     for _ in 0..<10 {

@@ -5,7 +5,7 @@ import Testing
 @testable import Coroutine
 
 @Suite(.ownThreads) struct WatchedValueTests {
-  @Test func whoWatchesGetsThePresentValueAndThenTheNewest() async throws {
+  @Test func aWatcherGetsThePresentValueAndThenTheNewest() async throws {
     let log = Log()
     try await serially {
       let value = WatchedValue(0, name: "v")
@@ -75,7 +75,7 @@ import Testing
     #expect(log.all == ["a", "b", "end"])
   }
 
-  @Test func aWatcherThatIsSlowHoldsUpNobody() async throws {
+  @Test func aSlowWatcherHoldsUpNoSender() async throws {
     let value = WatchedValue(0)
     let slow = value.changes()
     var seen: [Int] = []

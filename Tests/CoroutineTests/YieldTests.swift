@@ -78,7 +78,7 @@ import Testing
     }
   }
 
-  @Test func whoRunsOnTopOfSomebodyElseGoesBackThere() async {
+  @Test func oneThatRunsOnTopOfAnotherGoesBackThere() async {
     await #expect(processExitsWith: .success) {
       let events = try await events { log in
         let other = Coroutine { log.add("other") }
@@ -120,7 +120,7 @@ import Testing
 
   @Test func whatComesFromOutsideIsNotStarved() async {
     await #expect(processExitsWith: .success) {
-      let (pool, flag, busy) = await twoWhoYieldUntilTheFlagIsSet()
+      let (pool, flag, busy) = await twoThatYieldUntilTheFlagIsSet()
       // A coroutine that another thread launches.
       try await Coroutine(on: pool) { flag.set() }.get()
       for coroutine in busy { try await coroutine.get() }
@@ -129,7 +129,7 @@ import Testing
 
   @Test func jobsAreNotStarved() async {
     await #expect(processExitsWith: .success) {
-      let (pool, flag, busy) = await twoWhoYieldUntilTheFlagIsSet()
+      let (pool, flag, busy) = await twoThatYieldUntilTheFlagIsSet()
       await Task(executorPreference: pool) { flag.set() }.value
       for coroutine in busy { try await coroutine.get() }
     }
@@ -137,7 +137,7 @@ import Testing
 
   @Test func timersAreNotStarved() async {
     await #expect(processExitsWith: .success) {
-      let (pool, flag, busy) = await twoWhoYieldUntilTheFlagIsSet()
+      let (pool, flag, busy) = await twoThatYieldUntilTheFlagIsSet()
       let sleeper = Coroutine(on: pool) {
         try Coroutine.sleep(for: .nanoseconds(1))
         flag.set()
@@ -205,7 +205,7 @@ import Testing
     }
   }
 
-  @Test func whoIsPinnedKeepsItsThreadAmongOthers() async {
+  @Test func aPinnedCoroutineKeepsItsThreadAmongOthers() async {
     await #expect(processExitsWith: .success) {
       _ = try await events { _ in
         let pinned = Coroutine {
@@ -287,7 +287,7 @@ import Testing
             ready.append((index, turns[index].value))
             // The stack pointer of its suspension.
             guard let stack = found.stack, let segment = found.segments.first else {
-              Issue.record("nobody knows where \(index) stands")
+              Issue.record("the place of \(index) is unknown")
               return
             }
             #expect(stack.contains(segment.registers.stackPointer))
@@ -317,7 +317,7 @@ private func events(of main: @escaping @Sendable (Log) throws -> Void) async thr
 private func takeNoNotes() { coroutine_record_times(false) }
 
 /// A pool of one thread, and two coroutines that have begun to yield to each other there, until the flag is set.
-private func twoWhoYieldUntilTheFlagIsSet() async -> (ThreadPool, Flag, [Coroutine<Void, Never>]) {
+private func twoThatYieldUntilTheFlagIsSet() async -> (ThreadPool, Flag, [Coroutine<Void, Never>]) {
   takeNoNotes()
   let pool = ThreadPool(threads: 1)
   let flag = Flag()
