@@ -37,7 +37,7 @@ private final class OwnScheduler: Scheduler {
 
 @Suite(.ownThreads) struct DumpContentTests {
   /// Keeps the threads of a pool busy until it is told to stop.
-  private final class Occupation: Sendable {
+  private final class BusyThreads: Sendable {
     private let gate = DispatchSemaphore(value: 0)
     private let started = DispatchSemaphore(value: 0)
     private let count: Int
@@ -66,7 +66,7 @@ private final class OwnScheduler: Scheduler {
   @Test(arguments: [1, 3])
   func unstartedCoroutinesAreFoundInAPoolsQueues(threads: Int) throws {
     let pool = ThreadPool(threads: threads)
-    let occupation = Occupation(pool)
+    let busy = BusyThreads(pool)
     // More than a ring holds, and one coroutine that fills its own worker's queues.
     let fromOutside = (0..<700).map { Coroutine(on: pool, name: "outside \($0)") {} }
     let dump = try CoroutineDump.capture()
@@ -75,17 +75,17 @@ private final class OwnScheduler: Scheduler {
       #expect(found.state == .new)
       #expect(found.frames.isEmpty && found.stackSize == nil && found.waitsFor.isEmpty)
     }
-    for coroutine in occupation.coroutines { #expect(dump[coroutine.id]?.state == .running) }
+    for coroutine in busy.coroutines { #expect(dump[coroutine.id]?.state == .running) }
     #expect(
       Set(dump.coroutines.filter { !$0.isGenerator }.map(\.id)).count == dump.coroutines.count { !$0.isGenerator })
-    try occupation.end()
+    try busy.end()
     for coroutine in fromOutside { try coroutine.getBlocking() }
   }
 
   @Test func unstartedCoroutinesAreFoundWhereAWorkerPutThem() throws {
     for threads in [1, 2] {
       let pool = ThreadPool(threads: threads)
-      let others = threads > 1 ? Occupation(ThreadPool(threads: 1)) : nil
+      let others = threads > 1 ? BusyThreads(ThreadPool(threads: 1)) : nil
       let dumping = Coroutine(on: pool) { () throws -> Bool in
         let new = (0..<300).map { Coroutine(on: pool, name: "inside \($0)") {} }
         let dump = try CoroutineDump.capture()

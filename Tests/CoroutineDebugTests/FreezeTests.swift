@@ -15,7 +15,7 @@ import Testing
 /// Snapshots that are taken while other threads resume coroutines as fast as they can.
 @Suite(.ownThreads) struct FreezeTests {
   /// Coroutines that wake each other without a pause, until they are told to stop.
-  private final class Bustle: Sendable {
+  private final class WakingCoroutines: Sendable {
     static let size = 64
     /// What the coroutines' names begin with.
     let name: String
@@ -52,18 +52,18 @@ import Testing
   }
 
   @Test func noCoroutineGoesOnBeforeTheSnapshotEnds() throws {
-    let bustle = Bustle(name: "bustle")
-    let end = bustle.start()
+    let waking = WakingCoroutines(name: "waking")
+    let end = waking.start()
     var everSeen = 0
     for _ in 0..<100 {
       var seen: [(index: Int, steps: Int)] = []
       try Inspection.visitAll(
         // Checked once, since the counters only grow, and other tests may have a hundred thousand coroutines.
-        last: { #expect(seen.allSatisfy { bustle.steps(of: $0.index) == $0.steps }) },
+        last: { #expect(seen.allSatisfy { waking.steps(of: $0.index) == $0.steps }) },
         { suspended in
-          guard suspended.name.hasPrefix(bustle.name), suspended.state != .running else { return }
-          let index = Int(suspended.name.dropFirst(bustle.name.count + 1))!
-          seen.append((index, bustle.steps(of: index)))
+          guard suspended.name.hasPrefix(waking.name), suspended.state != .running else { return }
+          let index = Int(suspended.name.dropFirst(waking.name.count + 1))!
+          seen.append((index, waking.steps(of: index)))
           #expect(suspended.state == .ready)
           #expect(!suspended.segments.isEmpty)
         })
@@ -74,8 +74,8 @@ import Testing
   }
 
   @Test func aThousandWaitingCoroutinesAreAllSeenWhileOthersRun() throws {
-    let bustle = Bustle(name: "busy")
-    let end = bustle.start()
+    let waking = WakingCoroutines(name: "busy")
+    let end = waking.start()
     let channel = Channel<Int>(name: "gate")
     let waiting = (0..<1000).map { index in
       Coroutine.immediate(name: "waiting \(index)") { try channel.receive() + index }

@@ -37,7 +37,7 @@ import Testing
     try await LostErrors.observe { _, origin in
       origin == "promise \"\(name)\""
     } during: { () async throws -> Void in
-      try await DeadLetterOffice.observe(name) { _ in
+      try await SharedDeadLetters.observe(name) { _ in
       } during: { () async throws -> Void in
         let supervisor = Supervisor()
         try await Coroutine(on: queue) {
@@ -112,7 +112,7 @@ import Testing
     let live = Live()
     let lost = Guarded(0)
     let server = MessageActor<Int>(on: .pool) { mailbox in for _ in mailbox {} }
-    try await DeadLetterOffice.observe("short-lived watcher") { _ in
+    try await SharedDeadLetters.observe("short-lived watcher") { _ in
       lost.withLock { $0 += 1 }
     } during: { () async throws -> Void in
       for _ in 0..<100 {

@@ -85,7 +85,7 @@ import Testing
   @Test func aSenderThatWaitsForRoomGivesUpOrIsToldOfTheEnd() async throws {
     let queue = DispatchQueue(label: "serial")
     let (log, dead) = (Log(), Log())
-    try await DeadLetterOffice.observe("slow") {
+    try await SharedDeadLetters.observe("slow") {
       dead.add("\($0)")
     } during: { () async throws -> Void in
       try await Coroutine(on: queue) {
@@ -129,7 +129,7 @@ import Testing
     let dead = Log()
     let handled = Log()
     let (begun, gate) = (Channel<Void>(), Channel<Void>())
-    try await DeadLetterOffice.observe("slow for all") {
+    try await SharedDeadLetters.observe("slow for all") {
       dead.add("\($0.message ?? 0)")
     } during: { () async throws -> Void in
       // A pool of its own: other tests may keep the shared one busy.
@@ -190,7 +190,7 @@ import Testing
     let queue = DispatchQueue(label: "serial")
     let (log, dead) = (Log(), Log())
     let refused = Log()
-    try await DeadLetterOffice.observe("\(policy)") {
+    try await SharedDeadLetters.observe("\(policy)") {
       if case .overflow = $0.reason { dead.add("\($0.message ?? 0)") }
     } during: { () async throws -> Void in
       try await Coroutine(on: queue) {
@@ -245,7 +245,7 @@ import Testing
       case tell(Int)
       case ask(Reply<Int>)
     }
-    try await DeadLetterOffice.observe("short") {
+    try await SharedDeadLetters.observe("short") {
       if case .stopped = $0.reason, case .tell(let number)? = $0.message as? Message { dead.add("\(number)") }
     } during: { () async throws -> Void in
       try await Coroutine(on: queue) {

@@ -3,7 +3,7 @@ import CoroutineTestSupport
 import Testing
 
 /// Carries what the compiler would not let another coroutine have.
-private struct Stolen: @unchecked Sendable {
+private struct UncheckedMailbox: @unchecked Sendable {
   let mailbox: Mailbox<Int>
 }
 
@@ -48,8 +48,8 @@ private struct Stolen: @unchecked Sendable {
 
   @Test func aMailboxThatIsReadByOthers() async {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
-      let stolen = Channel<Stolen>()
-      let actor = MessageActor<Int>(name: "robbed") { mailbox in try stolen.send(Stolen(mailbox: mailbox)) }
+      let stolen = Channel<UncheckedMailbox>()
+      let actor = MessageActor<Int>(name: "robbed") { mailbox in try stolen.send(UncheckedMailbox(mailbox: mailbox)) }
       _ = try await Coroutine { try stolen.receive().mailbox.next() }.get()
       withExtendedLifetime(actor) {}
     }

@@ -39,7 +39,7 @@ import Testing
     let log = Log()
     let name = "restarted"
     let supervisor = Supervisor()
-    try await DeadLetterOffice.observe(name) {
+    try await SharedDeadLetters.observe(name) {
       log.add("\($0)")
     } during: { () async throws -> Void in
       let actor = supervisor.launch(name: name, loop(log))
@@ -59,7 +59,7 @@ import Testing
   @Test func resumeKeepsTheStateWhereAMessageIsHandledByAClosure() async throws {
     let dead = Log()
     let supervisor = Supervisor(Supervision { $0 is Failure ? .resume : .restart })
-    try await DeadLetterOffice.observe("resumed") {
+    try await SharedDeadLetters.observe("resumed") {
       dead.add("\($0.message ?? 0)")
     } during: { () async throws -> Void in
       let actor: MessageActor<Message> = supervisor.launch(
@@ -77,7 +77,7 @@ import Testing
   @Test func aBodyThatHasThrownCannotGoOnButIsStartedAgainAndThatCounts() async throws {
     let begun = Channel<Void>(capacity: .unbounded)
     let supervisor = Supervisor(Supervision(.oneForAll, restarts: 2, within: .seconds(3600)) { _ in .resume })
-    try await DeadLetterOffice.observe("thrower") { _ in
+    try await SharedDeadLetters.observe("thrower") { _ in
     } during: { () async throws -> Void in
       let sibling = supervisor.launch(name: "sibling") { (mailbox: Mailbox<Message>) in
         _ = begun.trySend(())
@@ -102,14 +102,14 @@ import Testing
     let begun = Channel<Void>(capacity: .unbounded)
     let runs = Log()
     let supervisor = Supervisor(Supervision(.oneForAll) { $0 is Worse ? .stop : .restart })
-    try await DeadLetterOffice.observe("sibling") { _ in
+    try await SharedDeadLetters.observe("sibling") { _ in
     } during: { () async throws -> Void in
       let sibling = supervisor.launch(name: "sibling") { (mailbox: Mailbox<Message>) in
         _ = begun.trySend(())
         for _ in mailbox { throw Failure() }
       }
       try await begun.receive()
-      try await DeadLetterOffice.observe("decided") { _ in
+      try await SharedDeadLetters.observe("decided") { _ in
       } during: { () async throws -> Void in
         let actor = supervisor.launch(name: "decided") { (mailbox: Mailbox<Message>) in
           runs.add("run")
@@ -138,7 +138,7 @@ import Testing
   @Test func stopEndsItAndItsWatcherLearnsWhy() async throws {
     let ends = Channel<String>(capacity: .unbounded)
     let supervisor = Supervisor(.stopping)
-    try await DeadLetterOffice.observe("stopped") { _ in
+    try await SharedDeadLetters.observe("stopped") { _ in
     } during: { () async throws -> Void in
       let actor = supervisor.launch(name: "stopped", loop(Log()))
       actor.watch { _ = ends.trySend("\($0)") }
@@ -192,7 +192,7 @@ import Testing
     let supervisor = Supervisor()
     let failed = Guarded(0)
     let (count, others) = (100_000, 25_000)
-    try await DeadLetterOffice.observe("stormy") { _ in
+    try await SharedDeadLetters.observe("stormy") { _ in
       failed.withLock { $0 += 1 }
     } during: { () async throws -> Void in
       let handled = Guarded(0)
@@ -219,7 +219,7 @@ import Testing
     let queue = DispatchQueue(label: "serial")
     let log = Log()
     let supervisor = Supervisor(Supervision(.oneForAll))
-    try await DeadLetterOffice.observe("left") { _ in
+    try await SharedDeadLetters.observe("left") { _ in
     } during: { () async throws -> Void in
       try await Coroutine(on: queue) {
         let left = supervisor.launch(on: queue, name: "left", loop(log))
@@ -244,9 +244,9 @@ import Testing
     let supervisor = Supervisor(Supervision(.oneForAll))
     let gate = Channel<Void>()
     let began = Channel<Void>(capacity: .unbounded)
-    try await DeadLetterOffice.observe("cause") { _ in
+    try await SharedDeadLetters.observe("cause") { _ in
     } during: { () async throws -> Void in
-      try await DeadLetterOffice.observe("sibling") { _ in
+      try await SharedDeadLetters.observe("sibling") { _ in
       } during: { () async throws -> Void in
         let cause = supervisor.launch(name: "cause", loop(Log()))
         let sibling: MessageActor<Reply<Int>> = supervisor.launch(name: "sibling") { mailbox in
@@ -267,7 +267,7 @@ import Testing
 
   @Test func oneForAllStopsTheOthersToo() async throws {
     let supervisor = Supervisor(Supervision(.oneForAll) { _ in .stop })
-    try await DeadLetterOffice.observe("one") { _ in
+    try await SharedDeadLetters.observe("one") { _ in
     } during: { () async throws -> Void in
       let one = supervisor.launch(name: "one", loop(Log()))
       let other = supervisor.launch(name: "other", loop(Log()))
@@ -280,7 +280,7 @@ import Testing
 
   @Test(arguments: [0, 1, 2]) func restForOneConcernsThoseThatWereLaunchedLater(failing: Int) async throws {
     let log = Log()
-    try await DeadLetterOffice.observe("in a row") { _ in
+    try await SharedDeadLetters.observe("in a row") { _ in
     } during: { () async throws -> Void in
       try await Coroutine(on: DispatchQueue(label: "serial")) { [loop] in
         let supervisor = Supervisor(Supervision(.restForOne))
@@ -309,7 +309,7 @@ import Testing
 
   @Test func beyondTheLimitItIsStopped() async throws {
     let supervisor = Supervisor(Supervision(restarts: 2, within: .seconds(3600)))
-    try await DeadLetterOffice.observe("limited") { _ in
+    try await SharedDeadLetters.observe("limited") { _ in
     } during: { () async throws -> Void in
       let actor = supervisor.launch(name: "limited", loop(Log()))
       for _ in 0..<2 {
@@ -328,7 +328,7 @@ import Testing
     let (patient, strict) = (
       Supervisor(Supervision(restarts: 1, within: window)), Supervisor(Supervision(restarts: 1, within: .seconds(3600)))
     )
-    try await DeadLetterOffice.observe("windowed") { _ in
+    try await SharedDeadLetters.observe("windowed") { _ in
     } during: { () async throws -> Void in
       func fail(_ actor: MessageActor<Message>) async throws {
         try await actor.tell(.fail)
@@ -442,7 +442,7 @@ import Testing
     let log = Log()
     let name = "parent that ends: \(how)"
     let (isTold, told) = Promise<Void>.makePromise()
-    try await DeadLetterOffice.observe(name) { _ in
+    try await SharedDeadLetters.observe(name) { _ in
     } during: { () async throws -> Void in
       let parent = MessageActor<Event>(on: .pool, name: name) { mailbox in
         let begun = Channel<Void>(capacity: .unbounded)
@@ -481,7 +481,7 @@ import Testing
     let log = Log()
     let supervisor = Supervisor(Supervision(restarts: 1, within: .seconds(3600)))
     let begun = Channel<MessageActor<Message>>(capacity: .unbounded)
-    try await DeadLetterOffice.observe("inner") {
+    try await SharedDeadLetters.observe("inner") {
       log.add("\($0)")
     } during: { () async throws -> Void in
       let parent: MessageActor<Int> = supervisor.launch(name: "outer", supervision: Supervision { _ in .escalate }) {
@@ -510,7 +510,7 @@ import Testing
       _ = reported.trySend("\(error)")
       return true
     } during: { () async throws -> Void in
-      try await DeadLetterOffice.observe("first") { _ in
+      try await SharedDeadLetters.observe("first") { _ in
       } during: { () async throws -> Void in
         let supervisor = Supervisor(Supervision { _ in .escalate }, name: "top")
         let first = supervisor.launch(name: "first", loop(Log()))
@@ -556,7 +556,7 @@ import Testing
     }
     let worker = MessageActor(on: .pool, name: "watched again", loop(Log()))
     let runs = Guarded(0)
-    try await DeadLetterOffice.observe("watcher") { _ in
+    try await SharedDeadLetters.observe("watcher") { _ in
     } during: { () async throws -> Void in
       let supervisor = Supervisor()
       let watcher = supervisor.launch(on: .pool, name: "watcher") { (mailbox: Mailbox<Event>) in

@@ -10,7 +10,7 @@ extension ActorCore {
 
 /// The dead letters of one actor, by its name, for tests that run side by side. The process has one handler, which
 /// they share.
-enum DeadLetterOffice {
+enum SharedDeadLetters {
   private static let listeners = Guarded<[String: @Sendable (DeadLetter) -> Void]>([:])
 
   private static let installed: Void = {

@@ -144,7 +144,7 @@ import Testing
         }
       }
     }
-    try await DeadLetterOffice.observe(name) { _ in
+    try await SharedDeadLetters.observe(name) { _ in
     } during: { () async throws -> Void in
       let alone = MessageActor<Asking>(on: scheduler, name: name, body)
       #expect(try await alone.ask { .isThere($0) })

@@ -347,13 +347,13 @@ final class Gate: Sendable {
   }
 
   @Test func aSchedulerThatDropsACoroutineTrapsByName() async {
-    final class Forgetful: Scheduler {
+    final class DroppingScheduler: Scheduler {
       func enqueue(_ job: consuming CoroutineJob) { _ = consume job }
       var isCurrent: Bool { false }
       var isSerial: Bool { true }
     }
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
-      Coroutine(on: Forgetful(), name: "lost one") {}
+      Coroutine(on: DroppingScheduler(), name: "lost one") {}
     }
     #expect(standardError(of: result).contains("lost one"))
   }

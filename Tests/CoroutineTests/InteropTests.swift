@@ -234,15 +234,15 @@ import Testing
 
   /// A value's `deinit` is the program's code, which may use the variables that are being written.
   @Test func theEndOfALocalValueMaySetOthers() async throws {
-    final class Farewell: Sendable {
+    final class SettingAtDeinit: Sendable {
       let variables: [CoroutineLocal<Int>]
       init(_ variables: [CoroutineLocal<Int>]) { self.variables = variables }
       deinit { for (number, variable) in variables.enumerated() { variable.value = number } }
     }
     let variables = (0..<200).map { _ in CoroutineLocal(-1) }
-    let last = CoroutineLocal<Farewell?>(nil)
+    let last = CoroutineLocal<SettingAtDeinit?>(nil)
     let found = try await Coroutine { () -> [Int] in
-      last.value = Farewell(variables)
+      last.value = SettingAtDeinit(variables)
       last.value = nil
       return variables.map { $0.value }
     }.get()

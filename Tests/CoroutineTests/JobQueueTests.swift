@@ -176,12 +176,12 @@ private final class ThreadScheduler: Scheduler {
   @Test func droppedWithACoroutineInItItEndsTheProgramByName() async {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       /// Drops its queue.
-      final class Forgetful: Scheduler {
+      final class DroppingScheduler: Scheduler {
         func enqueue(_ job: consuming CoroutineJob) { _ = CoroutineJobQueue().append(job) }
         var isCurrent: Bool { false }
         var isSerial: Bool { true }
       }
-      Coroutine(on: Forgetful(), name: "lost one") {}
+      Coroutine(on: DroppingScheduler(), name: "lost one") {}
     }
     #expect(standardError(of: result).contains("lost one"))
   }

@@ -138,7 +138,7 @@ import Testing
   /// Another thread can run the joiner, so no coroutine has to wait for the blocked one.
   @Test func aCancelledJoinerGoesOnThoughTheChildBlocksItsThread() async {
     await #expect(processExitsWith: .success) {
-      takeNoNotes()
+      recordNoTimes()
       let (begun, resolver) = Promise<Void>.makePromise()
       let gate = DispatchSemaphore(value: 0)
       let joiner = Coroutine(on: ThreadPool(threads: 2)) {
@@ -158,7 +158,7 @@ import Testing
 
   @Test func inWithoutSuspensionItIsNoWay() async {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
-      takeNoNotes()
+      recordNoTimes()
       try await Coroutine(on: ThreadPool(threads: 1)) {
         let child = Coroutine {}
         try withoutSuspension { try child.get() }
@@ -170,7 +170,7 @@ import Testing
   @Test(.enabled(if: coroutine_thread_state_found() & UInt32(COROUTINE_THREAD_STATE_TASK.rawValue) != 0))
   func insideATaskOnItsStackItIsNoWay() async {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
-      takeNoNotes()
+      recordNoTimes()
       func join(_ child: Coroutine<Void, Never>) { try? child.join() }
       try await Coroutine(on: ThreadPool(threads: 1)) {
         let child = Coroutine {}
@@ -184,7 +184,7 @@ import Testing
   /// children all run ahead has no such moment.
   @Test func joinsInARowDoNotKeepOthersFromRunning() async {
     await #expect(processExitsWith: .success) {
-      takeNoNotes()
+      recordNoTimes()
       let pool = ThreadPool(threads: 1)
       let isOver = Flag()
       let joiner = Coroutine(on: pool) {
@@ -206,7 +206,7 @@ import Testing
   /// Each runs on a stack of its own, whatever has resumed it. A small stack has no room for the child's beginning.
   @Test(arguments: [nil, 64 << 10]) func joinersOfJoinersNeedNoStack(stackSize: Int?) async {
     await #expect(processExitsWith: .success) { [stackSize] in
-      takeNoNotes()
+      recordNoTimes()
       @Sendable func depth(_ levels: Int) throws -> Int {
         levels == 0 ? 0 : try Coroutine(stackSize: stackSize) { try depth(levels - 1) }.get() + 1
       }
@@ -309,7 +309,7 @@ private struct Mine: Error {}
 
 /// The events of `main`, a coroutine of a serial pool, in their order.
 private func events(of main: @escaping @Sendable (Log) throws -> Void) async throws -> [String] {
-  takeNoNotes()
+  recordNoTimes()
   let log = Log()
   try await Coroutine(on: ThreadPool(threads: 1)) { try main(log) }.get()
   return log.all
@@ -317,7 +317,7 @@ private func events(of main: @escaping @Sendable (Log) throws -> Void) async thr
 
 /// No coroutine runs ahead while times are recorded. The tests of CoroutineDebug, in the same program, turn that on,
 /// so each test here has a process of its own.
-private func takeNoNotes() { coroutine_record_times(false) }
+private func recordNoTimes() { coroutine_record_times(false) }
 
 private final class Flag: Sendable {
   private let value = Atomic<Bool>(false)

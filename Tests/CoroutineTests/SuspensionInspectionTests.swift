@@ -99,7 +99,7 @@ import Testing
   @Test func itMayBeAskedWhileCoroutinesComeAndGo() async throws {
     let isOver = Channel<Void>()
     let last = Guarded<Coroutine<Void, any Error>?>(nil)
-    let bustle = Coroutine(on: ThreadPool(threads: 2)) {
+    let churn = Coroutine(on: ThreadPool(threads: 2)) {
       while case .empty = isOver.tryReceive() {
         let channel = Channel<Int>()
         let one = Coroutine { () throws -> Void in _ = try channel.receive() }
@@ -112,7 +112,7 @@ import Testing
       if let suspension = last.withLock({ $0 })?.suspension { answers.insert(suspension.reason) }
     }
     isOver.close()
-    try await bustle.get()
+    try await churn.get()
     #expect(answers.isSubset(of: [.receive]))
   }
 }

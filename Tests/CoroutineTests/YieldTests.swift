@@ -18,7 +18,7 @@ import Testing
 
   @Test func theLoopIsPassedByButHasItsTurnNowAndThen() async {
     await #expect(processExitsWith: .success) {
-      takeNoNotes()
+      recordNoTimes()
       let turns = 1_000
       // Not in a task, whose word would have to be exchanged.
       let (names, loops) = PlainThread {
@@ -149,7 +149,7 @@ import Testing
 
   @Test func aCancelIsSeen() async {
     await #expect(processExitsWith: .success) {
-      takeNoNotes()
+      recordNoTimes()
       let pool = ThreadPool(threads: 1)
       let (began, begin) = AsyncStream<Void>.makeStream()
       let busy = (0..<2).map { _ in
@@ -263,7 +263,7 @@ import Testing
   /// Turns are passed on between looks that must not see one.
   @Test func aFreezeHoldsBetweenTurnsThatArePassedOn() async {
     await #expect(processExitsWith: .success) {
-      takeNoNotes()
+      recordNoTimes()
       let isOver = Flag()
       let turns = (0..<3).map { _ in Counter() }
       let pool = ThreadPool(threads: 1)
@@ -308,17 +308,17 @@ import Testing
 
 /// The events of `main`, a coroutine of a serial pool, in order.
 private func events(of main: @escaping @Sendable (Log) throws -> Void) async throws -> [String] {
-  takeNoNotes()
+  recordNoTimes()
   let log = Log()
   try await Coroutine(on: ThreadPool(threads: 1)) { try main(log) }.get()
   return log.all
 }
 
-private func takeNoNotes() { coroutine_record_times(false) }
+private func recordNoTimes() { coroutine_record_times(false) }
 
 /// A pool of one thread, and two coroutines that have begun to yield to each other there, until the flag is set.
 private func twoThatYieldUntilTheFlagIsSet() async -> (ThreadPool, Flag, [Coroutine<Void, Never>]) {
-  takeNoNotes()
+  recordNoTimes()
   let pool = ThreadPool(threads: 1)
   let flag = Flag()
   let (began, begin) = AsyncStream<Void>.makeStream()
@@ -334,7 +334,7 @@ private func twoThatYieldUntilTheFlagIsSet() async -> (ThreadPool, Flag, [Corout
 
 /// Some coroutines yield, some wait, and all of them end.
 private func yieldAndWait(on pool: ThreadPool) async throws {
-  takeNoNotes()
+  recordNoTimes()
   let count = amount(2_000, debug: 500, sanitized: 100)
   let channel = Channel<Int>(capacity: .buffered(7))
   let sum = try await Coroutine(on: pool) {

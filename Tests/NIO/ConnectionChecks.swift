@@ -16,7 +16,7 @@ private final class FlushCounter: ChannelOutboundHandler, Sendable {
 }
 
 /// Reports an error when a message asks for it.
-private final class Complaining: ChannelInboundHandler, Sendable {
+private final class ErrorReporter: ChannelInboundHandler, Sendable {
   typealias InboundIn = ByteBuffer
   typealias InboundOut = ByteBuffer
 
@@ -160,7 +160,7 @@ let connectionChecks = [
   },
 
   Check("anErrorOfAHandlerIsReadAfterWhatCameBefore") {
-    let (client, server) = try makePair { try $0.pipeline.syncOperations.addHandler(Complaining()) }
+    let (client, server) = try makePair { try $0.pipeline.syncOperations.addHandler(ErrorReporter()) }
     try client.write(text("help!"))
     try expect("what came before", try server.readText(5), "help!")
     try expectError(Failure.self) { _ = try server.read() }
