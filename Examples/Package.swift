@@ -1,12 +1,12 @@
 // swift-tools-version: 6.3
-// Programs that a newcomer can read in a minute. They see the products of the package above only, as any user does,
-// and hand their own choice of a context backend on to it:
+// Programs that a newcomer can read in a minute. Like any user, they see only the products of the package above. They
+// pass their own choice of a context backend on to it:
 //
 //     swift run -c release index-files                      # ASM
 //     swift run -c release --traits Boost index-files
 //
-// `make demo` runs index-files on each backend; scripts/examples.sh runs all others, and compares what they print with
-// the files in Output/. It lets the servers talk with clients.
+// `make demo` runs index-files on each backend. scripts/examples.sh runs all others, the servers with clients, and
+// compares their output with the files in Output/.
 
 import PackageDescription
 
@@ -17,7 +17,7 @@ func example(_ name: String) -> Target {
     swiftSettings: [.treatAllWarnings(as: .error)])
 }
 
-/// One that talks over sockets.
+/// A program that uses sockets.
 func server(_ name: String) -> Target {
   let target = example(name)
   target.dependencies.append(.product(name: "CoroutineIO", package: "Coroutine"))

@@ -1,9 +1,10 @@
 // swift-tools-version: 6.3
-// The commands of the package above: of their own, so that nobody who depends on the libraries gets what only they need.
+// The commands of the package above, in a package of their own: users of the libraries don't get what only commands
+// need.
 //
 //     swift build -c release --package-path Tools --product coroutine-dump
 //
-// One build reads programs on any context backend.
+// One build reads programs of any context backend.
 
 import PackageDescription
 

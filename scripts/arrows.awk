@@ -1,8 +1,9 @@
-# Which folders refer to which, by the names in the sources: see arrows.sh. Reads `order` first, then each Swift file twice.
+# Prints which folders refer to which, by the names in the sources: see arrows.sh. Reads `order` first, then each
+# Swift file twice.
 #
-# A name is a type, a function or a variable at the top of a file, or a member that an extension adds to a type of another
-# folder. (What is nested is reached by the name that it is nested in.) Who uses such a name refers to the folder that
-# declares it. Members that have the name of any other member say nothing.
+# A name is a type, a function or a variable at the top level of a file, or a member that an extension adds to a type
+# of another folder. (Nested names are reached by the name that they are nested in.) Code that uses such a name refers
+# to the folder that declares it. A member that shares its name with another member does not count.
 
 function folder_of(path) {
   sub(/^.*Sources\//, "", path)
@@ -57,7 +58,8 @@ function indentation_of(line) {
   return RLENGTH
 }
 
-# Where the declarations of this line are: "top", in an "extension" (whose type is `extended`), or "inside" of all else.
+# The scope of this line's declarations: "top", in an "extension" (whose type is `extended`), or "inside" anything
+# else.
 function scope_of(line, indent) {
   if (line ~ /^ *[)\]>]/ || line ~ /^ *where /) return "inside"
   if (indent > scope_indent) return scope
@@ -72,8 +74,8 @@ function declare(name, folder) {
   } else declared_in[name] = folder
 }
 
-# Puts the folder that `name` means in `from` into `meant`; false if that is no other one. Of several of one module it is the
-# lowest: the others may be meant, but need not.
+# Puts the folder that `name` means in `from` into `meant`; false if it means the same folder. If several folders of
+# one module declare the name, it is the lowest one, as the others need not be meant.
 function means(name, from,    places, count, i, own) {
   count = split(declared_in[name], places, " ")
   own = ""
@@ -97,7 +99,7 @@ FNR == 1 {
   in_text = 0
 }
 
-# The order: a line a layer, those below first. `A <-> B` are a circle that is there on purpose.
+# The order: a line for each layer, the lowest first. `A <-> B` is a circle that is there on purpose.
 pass == 0 {
   sub(/#.*/, "")
   if (NF == 0) next
@@ -161,14 +163,14 @@ pass == 0 {
 }
 
 pass == 2 && !settled {
-  # Members of extensions count where the type that they extend is another folder's.
+  # A member of an extension counts if another folder declares the type that it extends.
   settled = 1
   for (key in members) {
     split(key, word, " ")
     if (index(" " declared_in[members[key]] " ", " " word[2] " ") == 0) added[word[1]] = added[word[1]] " " word[2]
     else plain[word[1]] = 1
   }
-  # Any other member of that name makes it say nothing. So does one of the standard library.
+  # It does not count if any other member has its name, or a member of the standard library.
   for (name in added) {
     count = split(added[name], word, " ")
     if (count > 1 || name in plain || name in declared_in || name ~ /^(initialize|write|get|stop|finish|wait|store|load)$/) continue

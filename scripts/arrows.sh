@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Which folders of the sources refer to which, and whether that is as scripts/layers.txt has it: each folder to those
-# before it alone. Fails on an arrow that goes the other way, since circles begin so.
+# Prints which folders of the sources refer to which, and checks that against scripts/layers.txt: each folder may
+# refer only to those before it. Fails on an arrow that goes the other way, since that is how circles begin.
 #
 #   scripts/arrows.sh                 the check, as `make lint` runs it
 #   scripts/arrows.sh --print         all arrows, each with the number of references behind it, and their names
 #   scripts/arrows.sh --explain A B   the references of folder A to folder B: file, line, name
 #
-# It goes by names and needs no build: arrows.awk says what counts. What it can't see is a value that is used without a word of
-# its type; the type's name stands where the value comes from.
+# It goes by names and needs no build: arrows.awk has the rules. It can't see the use of a value where no name of its
+# type is written. The name is written where the value comes from.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# Others for the script's own test.
+# The script's own test passes another order.
 order=${ARROWS_ORDER:-scripts/layers.txt}
 sources=${ARROWS_SOURCES:-Sources}
 
@@ -35,6 +35,6 @@ trap 'rm -f "$layers"' EXIT
 sed "s/Context<backend>/$(scripts/backends.sh | sed 's/^/Context/' | xargs)/" "$order" > "$layers"
 
 mapfile -t files < <(find "$sources" -name '*.swift' -type f | sort)
-# Twice: what is declared where must be known before the first reference is judged.
+# Twice: all declarations must be known before the first reference is judged.
 LC_ALL=C awk -v mode="$mode" -v from="$from" -v to="$to" -v order_file="$layers" -v order_name="$order" -f scripts/arrows.awk \
   "$layers" "${files[@]}" "${files[@]}"

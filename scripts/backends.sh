@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The context backends, which Package.swift lists: prints their names, one a line, the default first.
+# The context backends, which Package.swift lists. Prints their names, one per line, the default first.
 #   scripts/backends.sh           ASM, Boost, ...
-#   scripts/backends.sh --check   fails, and says where, if a place that must name each of them does not
+#   scripts/backends.sh --check   fails if a place that must name each of them does not, and prints the place
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

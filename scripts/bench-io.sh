@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Servers by coroutines and by their peers: HTTP with keep-alive and a fixed answer (the load is wrk), and an echo of 64 bytes
-# and of 64 KiB (the load is Peers/c/load.c). The server on one processor, the load on another, the server's CPU time per
-# request, interleaved rounds, the median of them. `coroutines-2` is the same server on both processors.
+# Compares servers by coroutines with their peers: HTTP with keep-alive and a fixed answer (the load is wrk), and an
+# echo of 64 bytes and of 64 KiB (the load is Peers/c/load.c). The server runs on one processor, the load on another.
+# The result is the server's CPU time per request, the median of interleaved rounds. `coroutines-2` is the same server
+# on both processors.
 #
 #   scripts/bench-io.sh [rounds] [seconds a round] [server...]
 #
 # The servers are epoll-in-C, coroutines, nio-coroutines (on SwiftNIO's event loop), nio-handlers, nio-async (its
-# NIOAsyncChannel), go-net; all of them if none is named. The report is printed, and kept in .build-bench/io.txt.
+# NIOAsyncChannel), go-net; all of them if none is named. The report is printed, and written to .build-bench/io.txt.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -32,7 +33,7 @@ clang -O2 -Wall -Werror Benchmarks/Peers/c/epoll_server.c -o "$programs/epoll-se
 clang -O2 -Wall -Werror Benchmarks/Peers/c/load.c -o "$programs/load"
 if command -v go > /dev/null; then (cd Benchmarks/Peers/go-net && go build -o "$programs/go-net" .); fi
 
-# The processors that this process may use: the server's, and the load's.
+# The processors that this process may use: one for the server, one for the load.
 allowed=$(taskset -cp $$ | sed 's/.*: //')
 mapfile -t processors < <(tr ',' '\n' <<< "$allowed" | awk -F- '{ for (i = $1; i <= ($2 == "" ? $1 : $2); i++) print i }')
 if ((${#processors[@]} < 2)); then
@@ -45,8 +46,8 @@ declare -A samples=() latencies=()
 
 cpu_ticks() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
 
-# load_http <connections> <port> <seconds>, load_echo_64 and load_echo_65536 likewise: print how many requests, and the 99th
-# percentile of their times.
+# load_http <connections> <port> <seconds>, load_echo_64 and load_echo_65536 likewise: print the number of requests,
+# and the 99th percentile of their times.
 load_http() {
   local output
   output=$(taskset -c "${processors[1]}" wrk -t1 -c"$1" -d"$3s" --latency "http://127.0.0.1:$2/")

@@ -4,8 +4,8 @@
 #
 #   scripts/bench.sh [option]...
 #
-# The options are those of the program: --full, --only TEXT, --check, see Benchmarks/README.md. A peer that can't be built
-# here is in the tables as missing.
+# The options are those of the program: --full, --only TEXT, --check, see Benchmarks/README.md. A peer that can't be
+# built here appears in the tables as missing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -14,7 +14,7 @@ mkdir -p "$programs"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-# build <program> <command>...: says why there is no such program where the command fails, and goes on.
+# build <program> <command>...: reports why there is no such program if the command fails, and goes on.
 build() {
   local name=$1
   shift

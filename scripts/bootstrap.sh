@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Looks for what a command needs beside the Swift toolchain, and installs what is missing where it may:
-# on Debian and its relatives, as root. Otherwise it says what to do and fails. Silent when nothing is missing.
+# Looks for what a command needs beside the Swift toolchain. Installs what is missing on Debian and its relatives, as
+# root. Elsewhere it prints what to do and fails. Silent when nothing is missing.
 #
 #   scripts/bootstrap.sh demo|clients|test|dumps|trace|sanitize|bench|peers|cmake|assembly|lint|ci
 set -euo pipefail
@@ -13,7 +13,7 @@ fail() {
   exit 1
 }
 
-# The paths are looked at by hand, since a compiler asked for each of them would take longer than all of them.
+# The paths are searched by hand: asking a compiler for each of them would take longer than all of them.
 has_file() {  # has_file <name> <folder>...
   local name=$1 folder
   shift
@@ -38,7 +38,7 @@ has_library() {
 
 has_command() { command -v "$1" > /dev/null; }
 
-# need <Debian package> <name elsewhere> <check>...: notes the package when the check fails.
+# need <Debian package> <name elsewhere> <check>...: adds the package to the missing ones if the check fails.
 need() {
   local package=$1 name=$2
   shift 2
@@ -91,7 +91,7 @@ need_cmake() {
   need ninja-build "Ninja" has_command ninja
 }
 
-# The assembly is tested with gcc too. aarch64's is cross-compiled and emulated, unless this is such a machine.
+# The assembly is also tested with gcc. That of aarch64 is cross-compiled and emulated, unless this machine is one.
 need_assembly_tools() {
   need gcc "GCC" has_command gcc
   if [[ $multiarch == aarch64-* ]]; then return; fi
@@ -113,7 +113,7 @@ check_needs() {
     cmake) needs=(libunwind libdw boost cmake) ;;
     assembly) needs=(boost assembly_tools) ;;
     lint) needs=() ;;
-    ci) needs=(libunwind libdw boost git cmake assembly_tools gdb clients) ;;  # what tests gdb's commands is left out without it
+    ci) needs=(libunwind libdw boost git cmake assembly_tools gdb clients) ;;  # without gdb its tests are skipped
     *) fail "unknown command '$1': demo, clients, test, dumps, trace, sanitize, bench, peers, cmake, assembly, lint or ci" ;;
   esac
   missing_packages=()

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Compiles the Swift examples of the README and of docs/: each ```swift block has to compile. Errors name the line
-# in the document. Those that are marked so are run, too, and have to print what they say.
+# Compiles the Swift examples of the README and of docs/: each ```swift block has to compile. Errors name the line in
+# the document. Blocks that are marked `run` are run, too, and have to print what their comments say.
 #
 #   scripts/check-docs.sh [FILE.md...]
 #
-# A document becomes one source file, a block a function in it: an async one if the block says `await`. What a block needs
-# and a reader does not is said in comments that are not shown, before the block:
+# A document becomes one source file, and a block becomes a function in it: an async one if the block has an `await`.
+# What a block needs and a reader does not see is written in hidden comments before the block:
 #
 #   <!-- docs: given              declarations for the whole document, at the top of its file; to be `private`
 #   private func …
@@ -23,7 +23,7 @@ if (($# == 0)); then
   set -- "${documents[@]}"
 fi
 
-# The same flags as those of the tests, whose build is used again.
+# The same flags as the tests have, so that their build is used again.
 options=(--scratch-path .build-ASM-debug --traits ASM -Xswiftc -warnings-as-errors -Xcc -Wall -Xcc -Werror)
 for target in CoroutineInspection CoroutineTesting CoroutineTracing CoroutineIO; do
   if ! log=$(swift build "${options[@]}" --target "$target" 2>&1); then
@@ -36,7 +36,7 @@ built=$(swift build "${options[@]}" --show-bin-path)
 sources=$(mktemp -d)
 trap 'rm -rf "$sources"' EXIT
 
-# extract <document>: prints its source file, and adds to the list of what is to be run: function, place, what it prints.
+# extract <document>: prints its source file. Adds the blocks to be run to a list: function, line, expected output.
 extract() {
   awk -v document="$1" -v name="$(tr -c 'A-Za-z0-9\n' _ <<< "$1")" -v runs="$sources/runs" '
     function at(line) { return "#sourceLocation(file: \"" document "\", line: " line ")\n" }
@@ -63,7 +63,7 @@ extract() {
     inside == "block" {
       if ($0 ~ /(^|[^.A-Za-z])await /) effects = "async throws"
       if (directive == "run" && /print\(/ && match($0, / \/\/ /)) output = output " " substr($0, RSTART + RLENGTH)
-      sub(/^func /, "@Sendable &")  # as it is where readers write it, outside of every function
+      sub(/^func /, "@Sendable &")  # as if it stood outside of every function, where readers write it
       text = text $0 "\n"
     }
     END {
@@ -80,7 +80,8 @@ extract() {
 touch "$sources/runs"
 for document; do extract "$document" > "$sources/$(tr -c 'A-Za-z0-9\n' _ <<< "$document").swift"; done
 
-# A coroutine on a queue of its own, and what it launches there, take turns in a known order. The main queue is served.
+# A coroutine on a queue of its own, and the coroutines that it launches there, take turns in a known order. The main
+# queue is served.
 cat > "$sources/Run.swift" <<END
 import Coroutine
 import Dispatch
@@ -110,8 +111,8 @@ for folder in Sources/*; do
   if [[ -e $map ]]; then modules+=(-Xcc "-fmodule-map-file=$map" -Xcc "-I$folder/include"); fi
   if [[ -d $built/$name.build ]]; then mapfile -t -O "${#objects[@]}" objects < <(find "$built/$name.build" -name '*.o'); fi
 done
-# A snippet need not use what it shows.
-ar rc "$sources/modules.a" "${objects[@]}"  # of which the program takes what it uses
+# An example need not use all that it declares.
+ar rc "$sources/modules.a" "${objects[@]}"  # the program links only what it uses
 swiftc -o "$sources/examples" -wmo -parse-as-library -swift-version 6 -suppress-warnings -module-name Documentation \
   -I "$built/Modules" "${modules[@]}" "$sources"/*.swift "$sources/modules.a" -lunwind-generic -lunwind -ldw -lelf
 printf 'The examples of %d documents compile.\n' $#

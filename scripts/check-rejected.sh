@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Compiles the files of Tests/Rejected, each of which has to be refused where its comments say `expected-error`, with that
-# message, and nowhere else: what the compiler must not accept of the users of the library.
+# Compiles the files of Tests/Rejected, which have code that the compiler must not accept from the library's users. It
+# must refuse it where the comments say `expected-error`, with that message, and nowhere else.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# The same flags as those of the tests, whose build is used again.
+# The same flags as the tests have, so that their build is used again.
 options=(--scratch-path .build-ASM-debug --traits ASM -Xswiftc -warnings-as-errors -Xcc -Wall -Xcc -Werror)
 built=${1:-}
 if [[ -z $built ]]; then

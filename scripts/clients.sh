@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the clients of databases in Examples/Clients, and runs them against servers of their own: PostgreSQL, which is killed in
-# the middle and comes back, and Redis. On loopback, in a folder that goes at the end.
+# Builds the database clients in Examples/Clients, and runs them with servers of their own: PostgreSQL, which is
+# killed in the middle and comes back, and Redis. On loopback, in a folder that is removed at the end.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/steps.sh
@@ -14,7 +14,7 @@ as_server() {
   if ((EUID == 0)); then runuser -u postgres -- "$@"; else "$@"; fi
 }
 
-# Where Debian has them.
+# The places where Debian has them.
 postgres=$(printf '%s\n' /usr/lib/postgresql/*/bin /usr/local/pgsql/bin | tac | while read -r path; do
   if [[ -x $path/pg_ctl ]]; then echo "$path"; break; fi
 done)
@@ -33,7 +33,7 @@ stop_servers() {
 }
 trap stop_servers EXIT
 
-expect() {  # expect <text> <command>...: the last line of what it prints
+expect() {  # expect <text> <command>...: checks the last line that the command prints
   local expected=$1 output
   shift
   output=$("$@" | tail -n 1)
@@ -43,7 +43,7 @@ expect() {  # expect <text> <command>...: the last line of what it prints
   fi
 }
 
-# The server is killed, without a word to its clients, once all of them ask.
+# The server is killed, without notice to its clients, once all of them send queries.
 survive_a_restart() {
   local program=$1 output=$folder/output process
   "$program" "$parameters" --while-it-restarts > "$output" &

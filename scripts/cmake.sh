@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the project with CMake and runs its tests by ctest. Each argument is a context backend, in small letters;
-# without arguments all of them.
+# without arguments all of them are built.
 #
 #   scripts/cmake.sh [asm|boost|ucontext]...
 set -euo pipefail

@@ -3,7 +3,7 @@
 #
 #   scripts/demo.sh [DIRECTORY]     the directory to index; without one the program chooses
 set -euo pipefail
-# Before the change of folder: the directory is meant from where the command was given.
+# Before the change of folder, as the directory is relative to the caller's.
 directories=()
 for directory; do
   if [[ ! -d $directory ]]; then printf 'demo: %s is not a directory\n' "$directory" >&2; exit 2; fi
@@ -34,14 +34,15 @@ done
 for backend in "${backends[@]}"; do
   printf '\n=== %s ===\n' "$backend"
   "${programs[$backend]}" --stats "$results/$backend" ${directories[@]+"${directories[@]}"}
-  # The trait must have arrived: a table of three equal backends would look fine.
+  # Checks that the trait has arrived: a table of three equal backends would look right, too.
   if ! grep -q "^backend=$backend " "$results/$backend"; then
     printf 'The program built with --traits %s says: %s\n' "$backend" "$(cat "$results/$backend")" >&2
     exit 1
   fi
 done
 
-# Each line `backend=ASM switch_ns=0.88 generator_ns=2.4 total_ms=512`; in brackets the multiple of the first.
+# Each line is like `backend=ASM switch_ns=0.88 generator_ns=2.4 total_ms=512`; in brackets the multiple of the first
+# backend.
 cat "${backends[@]/#/$results/}" | awk '
   function cell(name, unit, digits) {
     if (NR == 1) base[name] = value[name]

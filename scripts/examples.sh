@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the examples and runs them: each has to print what its file in Examples/Output says.
+# Builds the examples and runs them: each has to print the text of its file in Examples/Output.
 #
 #   scripts/examples.sh            on ASM
 #   scripts/examples.sh Boost      on another backend
@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/steps.sh
 
-# In the demo's folder, whose build is used again.
+# In the demo's folder, so that its build is used again.
 options=(--package-path Examples --scratch-path ".build-demo-${1:-ASM}" --traits "${1:-ASM}" --configuration release)
 
 expect_output() {  # expect_output <program> <file>
@@ -36,7 +36,7 @@ stop_server() {  # stop_server <its output>
 }
 export -f stop_server
 
-# Many connections are answered while another one is open.
+# Many connections are answered while another one stays open.
 echo_to_many() {  # echo_to_many <folder of the programs>
   local output
   output=$(mktemp)
@@ -55,7 +55,7 @@ expect_bytes() {  # expect_bytes <descriptor> <text without a line's end>
 }
 export -f echo_to_many expect_bytes
 
-# Two talk; the server stops, and says so to the one that is there.
+# Two clients talk. The server stops, and tells the one that is still there.
 chat_of_two() {  # chat_of_two <folder of the programs>
   local output line
   output=$(mktemp)

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Checks which folders refer to which (scripts/arrows.sh), and the format of all Swift files, as .swift-format says: any
-# finding is an error. To mend what can be mended of the format:
+# Checks which folders refer to which (scripts/arrows.sh), and the format of all Swift files (.swift-format). Any
+# finding is an error. To correct the format where possible:
 #
 #   swift format --in-place --recursive Sources Tests
 #
-# That each context backend is named where it must be, see scripts/backends.sh. And that each suite of tests runs on threads that it may block, see Tests/CoroutineTestSupport/OwnThreads.swift.
+# Also checks that each context backend is named where it must be (scripts/backends.sh), and that each suite of tests
+# runs on threads that it may block (Tests/CoroutineTestSupport/OwnThreads.swift).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -12,7 +13,8 @@ scripts/arrows.sh
 scripts/test-arrows.sh
 scripts/backends.sh --check
 
-# Builds leave sources of others in hidden folders, and generated ones elsewhere: only these places are ours to judge.
+# Builds leave sources of other packages in hidden folders, and generated ones elsewhere. Only these folders are
+# checked.
 roots=()
 for root in Package.swift Sources Tests Benchmarks Examples Tools; do
   if [[ -e $root ]]; then roots+=("$root"); fi
@@ -20,7 +22,7 @@ done
 find "${roots[@]}" -name '.?*' -prune -o -name '*.swift' -type f -print0 |
   xargs -0 swift format lint --strict --parallel
 
-# Each file that others build says under which license.
+# Each file that users of the library build names its license.
 without=$(find Sources -name '.?*' -prune -o \( -name '*.swift' -o -name '*.[chS]' \) -type f -print0 |
   xargs -0 grep -L -m 1 '^// SPDX-License-Identifier: Apache-2.0$' || true)
 if [[ -n $without ]]; then
@@ -28,7 +30,8 @@ if [[ -n $without ]]; then
   exit 1
 fi
 
-# A suite without the trait may block Swift's cooperative pool, and then the whole run, on a machine of two processors.
+# A suite without the trait may block Swift's cooperative pool, and then the whole run, on a machine with two
+# processors.
 without=$(find Tests -name '*.swift' -exec awk '
   /^@Test|@Suite/ { begins = FILENAME ":" FNR ": " $0; text = "" }
   begins != "" { text = text $0 }

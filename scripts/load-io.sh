@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# What many connections leave behind in a server: the example's echo server, in release.
+# Measures what many connections leave behind in a server: the example's echo server, in release.
 #
-#   scripts/load-io.sh [connections] [connects a second] [seconds]     10000 2000 60
+#   scripts/load-io.sh [connections] [connects per second] [seconds]     10000 2000 60
 #
-# First all of the connections at once, one message each, then idle: the server's memory for each of them. Then connects,
-# messages and closes at that rate: at the end the server must have no descriptor more than before, and hardly more memory.
+# First all of the connections at once, with one message each, and then idle: the server's memory for each of them.
+# Then connects, messages and closes at the given rate. At the end the server must have no descriptor more than
+# before, and hardly more memory.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 connections=${1:-10000} rate=${2:-2000} seconds=${3:-60}
-# What one idle connection may take, and how much the server may grow by the connects and closes.
+# The memory that one idle connection may take, and the growth that the connects and closes may cause.
 readonly most_bytes=6144 most_growth_kib=2048
 readonly port=18070
 programs=$PWD/.build-load
@@ -22,7 +23,7 @@ if ! ulimit -n "$need" 2> /dev/null; then
   exit 1
 fi
 
-# In the demo's folder, whose build is used again.
+# In the demo's folder, so that its build is used again.
 build=(swift build --package-path Examples --scratch-path .build-demo-ASM --traits ASM --configuration release)
 "${build[@]}" --product echo-server > "$programs/build.log" 2>&1 || {
   tail -n 20 "$programs/build.log" >&2
@@ -39,11 +40,11 @@ for _ in $(seq 100); do
   sleep 0.05
 done
 
-# Resident memory, and that of the kernel for its page tables, in KiB.
+# The resident memory and the kernel's page tables for it, in KiB.
 memory() { awk '/^(RssAnon|VmPTE):/ { sum += $2 } END { print sum }' "/proc/$server/status"; }
 descriptors() { find "/proc/$server/fd" -mindepth 1 | wc -l; }
 
-# All that is made at the first connection is there.
+# From here on everything exists that the first connection creates.
 "$programs/load" churn "$port" 100 1 > "$programs/churn.log"
 at_rest=$(descriptors)
 before=$(memory)
@@ -62,7 +63,7 @@ exec 9>&-
 wait "$idle"
 until (($(descriptors) <= at_rest)); do sleep 0.1; done
 
-# A tenth of it first, for what that many connections at a time leave in the allocator and the pool of stacks.
+# A tenth of it first, for what so many connections at a time leave in the allocator and the pool of stacks.
 "$programs/load" churn "$port" "$rate" "$(((seconds + 9) / 10))" > "$programs/churn.log"
 before=$(memory)
 "$programs/load" churn "$port" "$rate" "$seconds" | tee "$programs/churn.log"

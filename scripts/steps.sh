@@ -1,34 +1,34 @@
 # shellcheck shell=bash
-# Sourced by the scripts that run several things, one after the other or some at the same time, and end with a table of
-# them and with the line `N passed, N failed`. Other steps follow a failed one: the table shows all that is broken, and the
-# exit code says so.
+# Sourced by scripts that run several steps, one after another or some at the same time. They end with a table of the
+# steps, and with the line `N passed, N failed`. A failed step does not stop the others: the table shows everything
+# that is broken, and the exit code tells of it.
 #
-# What a step counts for: its own closing line `N passed, N failed`, else the tests of Swift Testing in its output. A
-# step that has neither (a build, the linter) counts as one. A step that failed has at least one failure, whatever its
-# output says: a crash has no closing line, and a leak is found behind it.
+# What a step counts for: its own closing line `N passed, N failed`, or else the tests of Swift Testing in its output.
+# A step that has neither (a build, the linter) counts as one. A step that failed has at least one failure, whatever
+# its output says: a crash has no closing line, and a leak is found after it.
 
 steps_folder=${STEPS_FOLDER:-.build-logs}
 steps_limit=${STEP_LIMIT:-1200}  # seconds; a hang is a failure too
-steps_signal=TERM                # what then ends the step
-steps_at_once=${STEPS_AT_ONCE:-1000}  # how many may run at the same time, of those that are started by start_step
-steps_need_tests=no              # yes: a step in whose output there are none has failed
+steps_signal=TERM                # the signal that then ends the step
+steps_at_once=${STEPS_AT_ONCE:-1000}  # how many steps of start_step may run at the same time
+steps_need_tests=no              # yes: a step without tests in its output has failed
 steps_table=()
 steps_passed=0
 steps_failed=0
-declare -A steps_running=()      # the names of the steps that run, by their processes
-declare -A steps_log=() steps_beginning=()  # by the same
-steps_errors=()                  # what failed, said again under the table
+declare -A steps_running=()      # the names of the running steps, by their processes
+declare -A steps_log=() steps_beginning=()  # likewise
+steps_errors=()                  # what failed, repeated below the table
 
 # Each step is a process group of its own (by `timeout`), which an interrupt from the keyboard does not reach.
 trap 'for child in "${!steps_running[@]}"; do kill "-$steps_signal" "$child" 2> /dev/null || true; done; exit 130' INT TERM
 
-# How Swift Testing's lines begin, also behind the number that ctest puts before them.
+# The beginning of Swift Testing's lines, also behind the number that ctest puts before them.
 readonly steps_test_line='^([0-9]+: )?[^ ]+ Test '
 
 readonly steps_closing_line='^[0-9]+ passed, [0-9]+ failed$'
 
-# count_tests <log>: prints "passed failed", 0 0 for a log without tests. `Test run with N tests` counts a
-# parameterised test once, and the disabled ones too.
+# count_tests <log>: prints "passed failed", or 0 0 for a log without tests. `Test run with N tests` counts a
+# parameterised test once, and counts disabled tests, too.
 count_tests() {
   awk -v test_line="$steps_test_line" '
     $0 !~ test_line || / Test case / { next }
@@ -39,13 +39,13 @@ count_tests() {
     / passed after [0-9.]+ seconds/ { passed++ }
     / failed after [0-9.]+ seconds/ { failed++ }
     END {
-      # A run that crashed has no total: what is known is who ended before.
+      # A run that crashed has no total. Only the tests that ended before are known.
       if (total < passed + failed + skipped) total = passed + failed + skipped
       print total - failed - skipped, failed + 0
     }' "$1"
 }
 
-# The tests that were running when a run crashed or was ended for its time.
+# The tests that were running when a run crashed or exceeded its time.
 unfinished_tests() {
   awk -v test_line="$steps_test_line" '
     $0 !~ test_line || / Test (case|run) / { next }
@@ -55,12 +55,13 @@ unfinished_tests() {
     END { for (name in running) print "did not end: " name }' "$1"
 }
 
-# Warnings that no flag turns into errors: SwiftPM's and CMake's own, and the linker's. What tests print is not asked.
+# Warnings that no flag turns into errors: SwiftPM's and CMake's own, and the linker's. Output of tests does not
+# count.
 build_warnings() {
   sed '/ Test run started\.$/,$d' "$1" | grep -E ": warning: |^warning: '|^CMake .*Warning" | sort -u
 }
 
-# The errors of a log, each once. A log of steps has collected them at its end.
+# The errors of a log, each once. A log of steps has them collected at its end.
 log_errors() {
   local log=$1
   if grep -qE "$steps_closing_line" "$log"; then
@@ -75,8 +76,8 @@ log_errors() {
 # under <step>: marks the lines of standard input as that step's errors.
 under() { awk -v step="$1" '{ print "! " step ": " $0 }'; }
 
-# The end of the log. The errors come under the table, where they are found also when only the end of this output is
-# kept.
+# The end of the log. The errors are printed below the table, where they are found even if only the end of this output
+# is kept.
 show_failure() {
   local name=$1 log=$2
   { printf -- '-- the end of %s:\n' "$log"; tail -n 20 "$log"; } | cut -c 1-300 | sed 's/^/    | /'
@@ -89,8 +90,8 @@ step() {
   end_steps
 }
 
-# start_step <name> <command>...: does not wait for its end, but for its turn, while as many run as may. For steps that use few
-# processors.
+# start_step <name> <command>...: does not wait for the step's end, but waits while as many run as may. For steps that
+# use few processors.
 start_step() {
   local name=$1 log
   shift
@@ -111,7 +112,7 @@ end_steps() {
 # Waits for one of the steps that were started, and reports it.
 end_one_step() {
   local child status name log seconds is_last=no
-  # Before it has ended: so that a log that is cut off says where.
+  # Printed before the step has ended, so that a log that is cut off shows where.
   if ((${#steps_running[@]} == 1)); then
     is_last=yes
     printf '%-32s ' "${steps_running[@]}"
@@ -119,14 +120,14 @@ end_one_step() {
   status=0 child=
   wait -n -p child "${!steps_running[@]}" 2> /dev/null || status=$?
   if [[ -z ${child:-} ]]; then
-    # One that a signal ended while another was reported: only by its number bash still knows of it.
+    # A signal ended this step while another one was reported. bash knows it only by its number.
     for child in "${!steps_running[@]}"; do kill -0 "$child" 2> /dev/null || break; done
     status=0
     wait "$child" || status=$?
   fi
   if [[ $is_last == no ]]; then printf '%-32s ' "${steps_running[$child]}"; fi
   name=${steps_running[$child]} log=${steps_log[$child]} seconds=$((SECONDS - steps_beginning[$child]))
-  unset "steps_running[$child]"  # its number may become another's
+  unset "steps_running[$child]"  # another process may get its number
   report_step "$name" "$status" "$log" "$seconds"
 }
 

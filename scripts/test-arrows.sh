@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Does arrows.sh catch what it is there for? In a copy of the sources, with one thing changed at a time.
+# Tests that arrows.sh finds what it should find. In a copy of the sources, with one change at a time.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -7,7 +7,7 @@ folder=$(mktemp -d)
 trap 'rm -r "$folder"' EXIT
 passed=0 failed=0
 
-# expect <found|nothing> <what> <file> <text>: the check of the sources with a file more, which says so.
+# expect <found|nothing> <what> <file> <text>: checks the sources with one more file, which has the text.
 expect() {
   local expected=$1 what=$2 file=$folder/Sources/$3 found=nothing output
   mkdir -p "$(dirname "$file")"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds and runs the conformance tests of the C layer (Tests/Assembly): the assembly natively and, for aarch64, under
-# emulation, with gcc and clang; Boost and ucontext natively. One line for each configuration, then the sum of the
-# tests. Fails if a test does, or if a tool is missing.
+# Builds and runs the conformance tests of the C layer (Tests/Assembly), with gcc and clang: the assembly natively
+# and, for aarch64, under emulation; Boost and ucontext natively. Prints one line for each configuration, then the sum
+# of the tests. Fails if a test does, or if a tool is missing.
 #
 #   scripts/test-assembly.sh
-#   CLANG=clang-19 scripts/test-assembly.sh      # another clang than the first in PATH, the Swift toolchain's
+#   CLANG=clang-19 scripts/test-assembly.sh      # another clang than the first in PATH, which is the Swift toolchain's
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -44,8 +44,8 @@ ulimit -c 0
 passed=0
 failed=0
 
-# The files of a backend, all of them in every configuration, as SwiftPM compiles them. Frame pointers are kept where
-# they are tested only: elsewhere their register is one more whose value must survive.
+# The files of a backend, all of them in every configuration, as SwiftPM compiles them. Frame pointers are kept only
+# where they are tested. Elsewhere their register is one more whose value must survive.
 build() {  # build <backend> <compiler> <flag>...
   local backend=$1 compiler=("${@:2}") sources libraries=(-pthread) objects=() source object frames
   case $backend in
@@ -62,13 +62,13 @@ build() {  # build <backend> <compiler> <flag>...
       -D"CONTEXT_TEST_${backend^^}" -ISources/CCoroutineContextASM/include -ISources/CCoroutineContextBoost/include \
       -ISources/CCoroutineContextUcontext/include -c "$source" -o "$object" || return
   done
-  # Not bound lazily: the linker's code for that has no landing pads, which one configuration has enforced.
+  # Not bound lazily: the linker's code for lazy binding has no landing pads, which one configuration enforces.
   "${compiler[@]}" "${objects[@]}" -Wl,-z,now "${libraries[@]}" -o "$scratch/test"
 }
 
 check() {  # check <backend> <architecture> <compiler> <flag>...
   local label="$2 ${*:3}, $1" emulator=() result more_passed more_failed
-  # Every feature of the architecture, and vectors longer than the least that there are.
+  # Every feature of the architecture, and vectors that are longer than the shortest ones.
   if [[ $2 != "$machine" ]]; then emulator=(qemu-aarch64 -cpu "max,sve512=on" -L "$cross"); fi
   if ! build "$1" "${@:3}"; then
     result="0 passed, 1 failed: does not build"
@@ -98,7 +98,7 @@ for compiler in "${cross_compilers[@]}"; do
   check asm aarch64 "${compiler[@]}" -O3
   check ucontext aarch64 "${compiler[@]}" -O2
   check asm aarch64 "${compiler[@]}" -O2 -march=armv8.2-a+sve
-  # Signed return addresses, and landing pads, which the tests have enforced.
+  # Signed return addresses, and landing pads, which the tests enforce.
   check asm aarch64 "${compiler[@]}" -O2 -march=armv8.5-a -mbranch-protection=standard
 done
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Makes packages that depend on this one by path, as a user's would, and runs them: a backend chosen by its trait, two
-# at once, and none at all, which means ASM; a plugin; one with metrics and logs, which the others must not even have
-# fetched; then one whose graph has what servers use: a target's name is global to it; last, on top of that, coroutines on
-# SwiftNIO's event loops.
+# Makes packages that depend on this one by path, as a user's package would, and runs them. First a backend that is
+# chosen by its trait, two at once, and none at all, which means ASM. Then a plugin. Then one with metrics and logs,
+# which the others must not even fetch. Then one whose graph has what servers use, as target names are global to a
+# graph. Last, coroutines on SwiftNIO's event loops, on top of that.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/steps.sh
@@ -67,7 +67,7 @@ fetches_nothing() {  # fetches_nothing <package>
 export -f fetches_nothing
 step "nothing is fetched without Observability and NIO" bash -c 'fetches_nothing "$@"' bash "$package"
 
-# A plugin: the runtime in a shared library, of a program that has none.
+# A plugin: the runtime in a shared library, loaded by a program that has none.
 mkdir "$package/Plugin"
 {
   printf 'import Coroutine\n\n@_cdecl("run") public func run() {\n'
@@ -103,8 +103,8 @@ run_plugin() {  # run_plugin <package> <expected>
 export -f run_plugin
 step "in a shared library" bash -c 'run_plugin "$@"' bash "$package" "ASM 6"
 
-# The same, of a program in C: the thread-locals of Swift's libraries are elsewhere on each thread then. It closes the
-# library while the pool's threads are there.
+# The same, loaded by a program in C: there the thread-locals of Swift's libraries are elsewhere on each thread. The
+# program closes the library while the pool's threads exist.
 cat > "$package/Plugin/Plugin.swift" << 'END'
 import Coroutine
 
@@ -177,8 +177,8 @@ END
 cp Tests/Observability/main.swift "$package/Sources/main.swift"
 step "traits: [Observability]" bash -c 'expect_output "$@"' bash "$package" "all as expected"
 
-# In one graph with what servers use. NIO has a `Channel` too: `Coroutine::Channel` says which one is meant. `Graph` is not
-# built, as it would take minutes: its packages have to resolve beside this one.
+# In one graph with what servers use. NIO has a `Channel`, too: `Coroutine::Channel` names the one that is meant.
+# `Graph` is not built, as it would take minutes: its packages have to resolve beside this one.
 cat > "$package/Package.swift" << END
 // swift-tools-version: 6.3
 import PackageDescription

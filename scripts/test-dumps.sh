@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Compares the dumps of one program, Tests/CoroutineDumpedProgram: on each backend those that it makes of itself, when it is told to
-# and at a signal, and those that the command coroutine-dump makes of it while it runs, of the core file that the kernel
-# writes, and of a stripped copy; and then the backends with each other. They differ in times, and those of different
-# programs in addresses, and in how much of a stack is in use.
+# Compares the dumps of one program, Tests/CoroutineDumpedProgram. On each backend: those that it makes of itself, on
+# request and at a signal, and those that the command coroutine-dump makes of the running program, of the core file
+# that the kernel writes, and of a stripped copy. Then compares the backends with each other. Dumps differ in times.
+# Those of different programs differ in addresses, and in how much of a stack is in use.
 #
 #   scripts/test-dumps.sh [debug|release]...     how the program is built; without arguments both
 #
-# As a test of the package, which needs neither the command nor a kernel that writes core files, see DumpAgreementTests,
-# which compares with Tests/Expected/dump.txt. To write that anew: scripts/test-dumps.sh --renew.
+# DumpAgreementTests is the same as a test of the package, which needs neither the command nor a kernel that writes
+# core files. It compares with Tests/Expected/dump.txt. To write that anew: scripts/test-dumps.sh --renew.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/steps.sh
 
-# Each step is a call of this script, which shares the folder of the first one.
+# Each step is a call of this script, which shares the first call's folder.
 if [[ -z ${DUMPS_FOLDER:-} ]]; then
   DUMPS_FOLDER=$(mktemp -d)
   export DUMPS_FOLDER
@@ -23,7 +23,7 @@ fi
 results=$DUMPS_FOLDER
 program_id=
 
-# As scripts/test.sh builds it, so that what that has built is used.
+# Built as scripts/test.sh builds it, so that its build is used again.
 build() {  # build <backend> <debug|release>
   local flags=()
   if [[ $2 == release ]]; then flags=(-Xswiftc -enable-testing); fi
@@ -41,7 +41,7 @@ without_process() { sed -E '1s/.*"coroutines":/"coroutines":/'; }
 
 without_addresses() { sed -E 's/0x[0-9a-f]+/0x…/; s/[0-9.]+ of 256 KiB/… of 256 KiB/'; }
 
-# The stripped program's frames have no names, so that nobody knows the runtime's.
+# The stripped program's frames have no names, so the runtime's frames can't be recognised.
 without_frames() { grep -v '^ *[0-9]*  0x'; }
 
 # Starts a program with its output in the file `said`, and a folder of its own for a core file.
@@ -52,7 +52,7 @@ start() {  # start <program> <folder>
   (
     cd "$2/core"
     ulimit -c unlimited 2> /dev/null || true
-    # Swift's crash reports would come in between, and let the program go on.
+    # Swift's crash reports would mix with the output, and let the program go on.
     SWIFT_BACKTRACE=enable=no exec "$1" < ../input > ../said
   ) &
   program_id=$!
@@ -66,7 +66,7 @@ end() {  # end <signal>
   program_id=
 }
 
-# Until so many dumps in JSON are complete.
+# Waits until so many dumps in JSON are complete.
 await_dump() {  # await_dump <folder> <count>
   until [[ $(grep -c '^],"count":' "$1/said") -ge $2 ]]; do
     kill -0 "$program_id" || { printf 'error: the program has ended\n'; return 1; }
@@ -74,7 +74,7 @@ await_dump() {  # await_dump <folder> <count>
   done
 }
 
-# The texts and the JSON among what a program has said: `own.text`, `own.json`, `signal.text`, `signal.json`.
+# Splits a program's output into the texts and the JSON: `own.text`, `own.json`, `signal.text`, `signal.json`.
 divide() {  # divide <folder>
   awk -v folder="$1" '
     BEGIN { name = "own" }
@@ -88,7 +88,7 @@ same() {  # same <file> <file>: but for the times, and the JSON of two processes
     { printf 'error: %s and %s differ:\n' "${1##*/}" "${2##*/}"; head -n 20 "$results/difference"; return 1; }
 }
 
-# Whether processes may be looked at here: kernel.yama.ptrace_scope, and containers, may forbid it.
+# Whether processes may be inspected here: kernel.yama.ptrace_scope, and containers, may forbid it.
 may_look() {  # may_look <process>
   local problem
   problem=$("$(command_path)" "$1" 2>&1 > /dev/null) || true
@@ -104,7 +104,7 @@ check_backend() {  # check_backend <backend> <debug|release>
   start "$program" "$folder"
   said=$(stat -c %s "$folder/said")
   kill -QUIT "$program_id"
-  # Two signals that wait need not be delivered in their order: the second follows when the first dump has begun.
+  # Two pending signals may be delivered in any order, so the second one follows when the first dump has begun.
   until [[ $(stat -c %s "$folder/said") -gt $said ]]; do sleep 0.05; done
   kill -USR1 "$program_id"
   await_dump "$folder" 2
@@ -115,7 +115,7 @@ check_backend() {  # check_backend <backend> <debug|release>
     "$dump" --json "$program_id" > "$folder/live.json"
     kinds+=(live)
   fi
-  # Where the kernel writes core files; others it hands to a program of the system's.
+  # Only if the kernel writes core files here. On other systems it passes them to a program.
   end SYS
   local core=("$folder"/core/*)
   if [[ -e ${core[0]} ]]; then

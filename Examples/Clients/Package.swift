@@ -1,8 +1,8 @@
 // swift-tools-version: 6.3
-// C clients of databases as coroutines': a wait on the client's descriptor is all that it takes. See docs/c-clients.md.
+// C database clients for coroutines: a wait on the client's descriptor is all that it takes. See docs/c-clients.md.
 //
-// A package of its own, because it needs the libraries libpq and hiredis (Debian: libpq-dev, libhiredis-dev).
-// scripts/clients.sh runs both programs against real servers.
+// A package of its own, as it needs the libraries libpq and hiredis (Debian: libpq-dev, libhiredis-dev).
+// scripts/clients.sh runs both programs with real servers.
 
 import PackageDescription
 

@@ -1,7 +1,7 @@
 // swift-tools-version: 6.3
 // Servers on SwiftNIO's event loops, with its codecs, whose handlers are coroutines. See docs/nio.md.
 //
-// A package of its own, so that the other examples don't fetch SwiftNIO. scripts/test-dependent.sh talks with the server.
+// A package of its own, so that the other examples don't fetch SwiftNIO. scripts/test-dependent.sh tests the server.
 
 import PackageDescription
 

@@ -40,8 +40,8 @@ final class CoreFile {
   }
 
   /// - Parameters:
-  /// - process: a process that is stopped meanwhile.
-  /// - isGdbs: whether to write each mapping only up to its first guard, as gdb's gcore does.
+  ///   - process: a process that is stopped meanwhile.
+  ///   - isGdbs: whether to write each mapping only up to its first guard, as gdb's gcore does.
   init(of process: CInt, isGdbs: Bool = false) throws {
     var template = Array((NSTemporaryDirectory() + "/coroutine-core-XXXXXX").utf8CString)
     file = mkstemp(&template)

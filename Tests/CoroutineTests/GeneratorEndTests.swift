@@ -267,8 +267,8 @@ import Testing
   /// before.
   ///
   /// - Parameters:
-  /// - levels: how many generators one call of `make` makes, each of which yields from the next.
-  /// - make: makes a generator and takes elements from it. Also returns whether they were right.
+  ///   - levels: how many generators one call of `make` makes, each of which yields from the next.
+  ///   - make: makes a generator and takes elements from it. Also returns whether they were right.
   private static func expectNothingLeft<Made>(levels: Int = 1, _ make: (Int) -> (generator: Made, isRight: Bool)) {
     forgetThrownErrors()
     // An `#expect` would keep some memory, too, so the results are checked at the end.

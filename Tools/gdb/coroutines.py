@@ -3,12 +3,12 @@
 #     (gdb) source Tools/gdb/coroutines.py
 #     (gdb) coroutines               lists them
 #     (gdb) coroutine 7 bt           where coroutine 7 is suspended; `coroutine bt 7` is the same
-#     (gdb) coroutine all bt         all of them
-#     (gdb) coroutine select 7       from here on `bt`, `up`, `info locals` see coroutine 7, behind the thread's own frame 0
+#     (gdb) coroutine all bt         where all of them are suspended
+#     (gdb) coroutine select 7       from here on `bt`, `up`, `info locals` see coroutine 7, behind the thread's frame 0
 #     (gdb) coroutine select 0       the thread again
 #
-# Nothing of the process is changed, nor called. What lies where is told by `coroutine_debug_layout`: see debug_layout.h,
-# whose names this file repeats. It is found by an ELF note, so that the executable may be stripped.
+# Nothing in the process is changed or called. `coroutine_debug_layout` describes the layout of the data: see
+# debug_layout.h, whose names this file repeats. An ELF note leads to it, so the executable may be stripped.
 #
 # gdb 13 finds no lines in release builds of swiftc: remove the section `.debug_names` (objcopy -R .debug_names), or compile
 # with -Xllvm -accel-tables=Disable.
@@ -38,7 +38,7 @@ worker_slot worker_starting worker_line_first worker_ring_head worker_ring_tail 
 select_targets select_count target_stride target_operation target_tag target_waitable target_timeout
 """.split()
 
-# As Swift's `WaitOperation` and `WaitKind` number them.
+# The numbers of Swift's `WaitOperation` and `WaitKind`.
 OPERATIONS = """send receive join suspension sleep promise select lock async permit condition barrier group
 once read write accept connect blocking""".split()
 KINDS = [
@@ -314,7 +314,7 @@ class Process:
             parts.append((next, current))
             if current.top == stack.top:
                 break
-            # A generator's stack: whoever consumes it is saved as its resumer.
+            # A generator's stack: its consumer is saved as its resumer.
             next = self.registers(self.block(current) + layout.context_size)
         waits_for = self.wait(core) if state == layout.state_suspended else ""
         return Coroutine(
@@ -333,7 +333,7 @@ class Process:
     def waited_at(self, operation, object):
         metadata = word(object)
         while metadata:
-            # The type descriptor, then the ancestor's metadata: Swift's ABI.
+            # The type descriptor, and then the ancestor's metadata: Swift's ABI.
             known = self.layout.kinds.get(word(metadata + 40))
             if known:
                 break
@@ -386,7 +386,8 @@ class Process:
 
     def unstarted_coroutine(self, core, seen):
         layout = self.layout
-        # One that begins gets its block before that has a state, by which it would be found on its stack.
+        # A coroutine that begins gets its block first. Once the block has a state, the coroutine is found on its
+        # stack.
         block = word(core + layout.core_block)
         is_off_stack = block == 0 or word(block + layout.block_state) == 0
         is_new = is_off_stack and read(core + layout.core_state, 1)[0] == layout.core_state_ready
@@ -427,16 +428,16 @@ class CoroutineUnwinder(gdb.unwinder.Unwinder):
         if not self.chosen:
             return None
         pc = int(pending.read_register(REGISTERS["pc"]))
-        # Functions that are inlined there are frames too: they come first.
+        # Functions that are inlined at this pc have frames, too, which come first.
         if pending.level() > inlined_at(pc):
-            # Nobody has called the first function. Where that is written down as address 0, gdb would go on: it ends where
-            # a caller is the same as what it has called.
+            # The first function has no caller. If its caller's address is 0, gdb would go on. It stops at a frame
+            # whose caller is the same frame.
             if pc != 0:
                 return None
             info = pending.create_unwind_info(Id(gdb.Value(0), gdb.Value(0)))
             info.add_saved_register(REGISTERS["pc"], pending.read_register(REGISTERS["pc"]))
             return info
-        # Below every stack: gdb takes a caller that lies further down for a mistake.
+        # Below every stack: gdb rejects a caller that lies further down.
         info = pending.create_unwind_info(Id(gdb.Value(4096), pending.read_register(REGISTERS["pc"])))
         for name, register in REGISTERS.items():
             value = gdb.Value(getattr(self.chosen, name))
@@ -467,7 +468,7 @@ if "aarch64" in gdb.execute("show architecture", to_string=True):
 
 unwinder = CoroutineUnwinder()
 gdb.unwinder.register_unwinder(None, unwinder, replace=True)
-# What was chosen is true as long as the program stands still.
+# The choice holds as long as the program is stopped.
 gdb.events.cont.connect(lambda _: unwinder.choose(None))
 
 
@@ -479,12 +480,12 @@ def frames(coroutine):
         for registers, stack in coroutine.segments:
             unwinder.choose(registers)
             frame = first_frame()
-            # Where a stack ends gdb may go on, through what is no code.
+            # Where a stack ends, gdb may go on through memory that is no code.
             while frame and frame.pc() and frame.pc() not in stack and int(frame.read_register(REGISTERS["sp"])) in stack:
                 line = frame.find_sal()
                 place = " at %s:%d" % (line.symtab.filename, line.line) if line.symtab else ""
                 found.append((frame.pc(), frame.name() or "??", place))
-                # Boost's first function has no unwind information: what gdb makes of its caller means nothing.
+                # Boost's first function has no unwind information, so the caller that gdb finds for it means nothing.
                 frame = frame.older() if frame.name() != "make_fcontext" else None
     finally:
         unwinder.choose(before)
@@ -502,7 +503,7 @@ def demangled(names):
     lines = output.rstrip("\n").split("\n")
     if len(lines) != len(mangled):
         return {}
-    # The short form does not say of what was merged that it may be another function.
+    # The short form does not show that a function was merged, and so may be another one.
     lines = ["merged " * name.split(".")[0].endswith("Tm") + line for name, line in zip(mangled, lines)]
     return dict(zip(mangled, lines))
 

@@ -1,9 +1,9 @@
-// Loads a trace into Perfetto's own engine, the trace processor as ui.perfetto.dev runs it (WebAssembly), and compares
-// what has arrived there with what the file says.
+// Loads a trace into Perfetto's own engine, the trace processor that ui.perfetto.dev runs (WebAssembly). Compares
+// what has arrived there with the file.
 //
 //     node load.js <Perfetto's folder, with engine_bundle.js> <trace.json> [<SQL>...]
 //
-// The SQL's results are printed. Ends with 1 if anything was lost, dangles, or was complained about.
+// The SQL's results are printed. Ends with 1 if anything was lost, is incomplete, or was reported as an error.
 'use strict';
 const fs = require('fs');
 const path = require('path');
@@ -11,13 +11,13 @@ const vm = require('vm');
 
 const [perfetto, file, ...queries] = process.argv.slice(2);
 
-// Without the line of the engine's source, which is 100 kB long.
+// Without the line of the engine's source, which has 100 kB.
 process.on('uncaughtException', error => {
   console.error(`error: ${error.message}`);
   process.exit(1);
 });
 
-// MARK: The messages: protobuf, of which these fields are used.
+// MARK: The messages: protobuf, of which these fields are used
 
 const STREAM_MESSAGE = 1;
 const [SEQUENCE, REQUEST, RESPONSE, FATAL_ERROR, DATA, QUERY, APPENDED, ANSWER] = [1, 2, 3, 5, 101, 103, 201, 203];
@@ -40,7 +40,7 @@ function request(sequence, method, ...fields) {
   return bytesField(STREAM_MESSAGE, Buffer.concat(body));
 }
 
-// The fields of a message: by number, each a list of numbers (BigInt) or of bytes.
+// The fields of a message by number. Each is a list of numbers (BigInt) or of bytes.
 function fields(bytes) {
   const found = {};
   let at = 0;
@@ -93,7 +93,7 @@ function addRows(result, rows) {
   }
 }
 
-// MARK: The engine: made for a worker of a browser, which it is given here.
+// MARK: The engine: made for a browser's worker, which is simulated here
 
 function startEngine(receive) {
   const contents = url => fs.readFileSync(path.join(perfetto, path.basename(url)));
@@ -130,7 +130,7 @@ const checks = {
   slices: 'SELECT count(*) FROM slice',
   openSlices: 'SELECT count(*) FROM slice WHERE dur < 0',
   arrows: 'SELECT count(*) FROM flow',
-  // An arrow leads from a slice that was there when a coroutine became ready to the beginning of its turn.
+  // An arrow leads from the slice in which a coroutine became ready to the beginning of the coroutine's turn.
   wrongArrows: `SELECT count(*) FROM flow LEFT JOIN slice o ON o.id = slice_out LEFT JOIN slice i ON i.id = slice_in
     WHERE o.id IS NULL OR i.id IS NULL OR i.ts < o.ts
       OR extract_arg(i.arg_set_id, 'args.coroutine') IS NULL OR extract_arg(i.arg_set_id, 'args.queued us') IS NULL`,
@@ -171,7 +171,7 @@ const send = startEngine(bytes => {
     results.at(-1).isComplete = (result[3] ?? []).some(batch => fields(batch)[6]);
   }
 });
-// When the engine has started, which nothing tells: it has no other work.
+// The engine does not report that it has started, so this waits until it has no other work.
 setTimeout(() => {
   const trace = fs.readFileSync(file);
   let sequence = 0;

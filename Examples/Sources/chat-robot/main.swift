@@ -1,5 +1,5 @@
-// A robot that says one sentence at each `next`, and takes its next command through it: what is given to `next` comes out
-// of the `yield` that the robot stands in.
+// A robot that says one sentence at each `next`. The argument of `next` is the robot's next command: it is the result
+// of the `yield` at which the robot waits.
 
 import Coroutine
 
@@ -29,4 +29,4 @@ for _ in 1...4 { show(try talk.next()) }
 show(try talk.next("again"))  // from the beginning once more
 for _ in 1...3 { show(try talk.next()) }
 show(try talk.next())  // no command: it ends
-show(try talk.next())  // and its end is there to be asked for again and again
+show(try talk.next())  // and it stays ended

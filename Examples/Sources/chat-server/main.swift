@@ -1,4 +1,4 @@
-// A chat: what one says, all read. Talk to it with `nc 127.0.0.1 7001`. SIGTERM or Ctrl-C lets it stop.
+// A chat: all clients read what one says. Talk to it with `nc 127.0.0.1 7001`. SIGTERM or Ctrl-C stops it.
 //
 //     chat-server 7001
 
@@ -8,7 +8,7 @@ import Glibc
 
 let port = CommandLine.arguments.dropFirst().first.flatMap { Int($0) } ?? 7001
 
-/// Who reads so slowly that 100 messages wait misses the oldest, and holds up nobody.
+/// A reader with 100 unread messages misses the oldest one, and holds up no sender.
 let room = BroadcastChannel<String>(capacity: 100, onOverflow: .dropOldest, name: "room")
 
 func talk(_ connection: TCPConnection) throws {
@@ -18,7 +18,7 @@ func talk(_ connection: TCPConnection) throws {
   try withScope { scope in
     scope.launch(name: "writer") {
       for message in messages.received { try connection.write(message + "\n", timeout: .seconds(5)) }
-      // The room is closed. The end of input is what the reader waits for.
+      // The room is closed. The reader still waits for the end of its input.
       try connection.write("the server stops\n", timeout: .seconds(5))
       connection.close()
     }

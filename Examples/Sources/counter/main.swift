@@ -1,5 +1,5 @@
-// A counter that many use at once: an actor. Its state is a variable of its body, which nobody else gets at; it handles one
-// message after the other, whoever sends them, from wherever.
+// A counter that many coroutines use at once: an actor. Its state is a variable of its body, which no other code can
+// access. It handles one message after another, whatever the sender and its thread.
 
 import Coroutine
 

@@ -1,5 +1,5 @@
-// Counting from 1 to 9 is a lot of work, so three generators count three numbers each, and a fourth one hands on what they
-// yield. An element costs the same at any depth of such nesting.
+// Counting from 1 to 9 is a lot of work, so three generators count three numbers each, and a fourth one yields what
+// they yield. An element costs the same at any depth of such nesting.
 
 import Coroutine
 
@@ -20,7 +20,7 @@ let numbers = Generator<Int> { yield in
 
 print(Array(numbers))
 
-// The same by recursion: no generator inside another, the function that yields calls itself.
+// The same by recursion: instead of nested generators, a function that yields calls itself.
 func count(_ range: ClosedRange<Int>, _ yield: Generator<Int>.Yield) throws {
   guard range.count > 1 else { return try yield(range.lowerBound) }
   let middle = (range.lowerBound + range.upperBound) / 2

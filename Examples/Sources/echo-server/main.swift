@@ -1,4 +1,5 @@
-// An echo server. SIGTERM or Ctrl-C lets it stop: it accepts nothing more, and its connections have five seconds to end.
+// An echo server. SIGTERM or Ctrl-C stops it: it accepts no more connections, and the open ones have five seconds to
+// end.
 //
 //     echo-server 7000
 

@@ -1,5 +1,6 @@
-// An event loop of one's own as a scheduler: coroutines run on its thread, and wait for its descriptors. (CoroutineIO has a
-// better one. This shows what it takes, for a loop that a program has anyway: a game's, a user interface's, a library's.)
+// A program's own event loop as a scheduler: coroutines run on its thread, and wait for its descriptors. (CoroutineIO
+// has a better one. This shows what it takes for a loop that a program has anyway: a game's, a user interface's, a
+// library's.)
 
 import Coroutine
 import Glibc
@@ -11,7 +12,7 @@ func makePipe() -> (read: CInt, write: CInt) {
   return (ends[0], ends[1])
 }
 
-/// A thread that waits by poll(2), and runs coroutines between two waits. It is the thread that makes it.
+/// A loop that waits by poll(2), and runs coroutines between two waits. It runs on the thread that makes it.
 // Unchecked: what changes belongs to the loop's thread.
 final class EventLoop: Scheduler, @unchecked Sendable {
   private let ready = CoroutineJobQueue()
@@ -19,8 +20,8 @@ final class EventLoop: Scheduler, @unchecked Sendable {
   private let wakeUps = makePipe()
   private var waiting: [(descriptor: CInt, resume: Resumption<Void>)] = []
 
-  /// From any thread. The loop looks into the queue before it sleeps: only other threads have to wake it, and only if the
-  /// queue was empty.
+  /// May be called from any thread. The loop looks into the queue before it sleeps. So only other threads have to
+  /// wake it, and only if the queue was empty.
   func enqueue(_ job: consuming CoroutineJob) {
     if ready.append(job), !isCurrent { write(wakeUps.write, "!", 1) }
   }
@@ -28,7 +29,7 @@ final class EventLoop: Scheduler, @unchecked Sendable {
   var isCurrent: Bool { pthread_equal(thread, pthread_self()) != 0 }
   var isSerial: Bool { true }
 
-  /// Suspends the calling coroutine, one of this loop, until there is something to read.
+  /// Suspends the calling coroutine, which must run on this loop, until there is something to read.
   func waitUntilReadable(_ descriptor: CInt) throws {
     precondition(isCurrent)
     try withSuspension { resume in
@@ -38,10 +39,10 @@ final class EventLoop: Scheduler, @unchecked Sendable {
     }
   }
 
-  /// Runs coroutines until that one has ended.
+  /// Runs coroutines until the given one has ended.
   func run<Success, Failure>(until coroutine: Coroutine<Success, Failure>) {
     while true {
-      // Not all of them: descriptors get their turn too.
+      // Not all of them, so that descriptors get their turn, too.
       let isMore = ready.run(limit: 64)
       if coroutine.isFinished { return }
       let descriptors = [wakeUps.read] + waiting.map(\.descriptor)
@@ -71,7 +72,7 @@ let reader = Coroutine(on: loop, name: "reader") {
 }
 Coroutine(on: loop, name: "writer") {
   for number in 1...3 {
-    // The timers' thread wakes it.
+    // The timers' thread wakes this coroutine.
     try Coroutine.sleep(for: .milliseconds(10))
     write(messages.write, "message \(number)", 9)
   }

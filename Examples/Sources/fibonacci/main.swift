@@ -1,4 +1,4 @@
-// The Fibonacci numbers: a sequence without an end, of which only what is asked for is computed.
+// The Fibonacci numbers: an infinite sequence, of which only the elements that are asked for are computed.
 
 import Coroutine
 
@@ -13,7 +13,7 @@ let fibonacci = Generator<Int> { yield in
 
 print(fibonacci.take(10))
 
-// It goes on where it stands: it has one position, as an iterator has.
+// It goes on at its current element: like an iterator, it has one position.
 print(fibonacci.next()!, fibonacci.next()!)
 
 // A generator is a `Sequence`: `for`, `prefix`, `lazy`, `zip` and all the rest work.
@@ -22,6 +22,6 @@ for (index, number) in zip(1..., fibonacci) {
   print("\(index). \(number)")
 }
 
-// Its body stands in the middle of its loop. Dropping it would unwind it, too.
+// The body is suspended in the middle of its loop. Dropping the generator would unwind it, too.
 fibonacci.cancel()
 print(fibonacci.next() as Any)

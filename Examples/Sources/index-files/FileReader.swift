@@ -1,13 +1,13 @@
 import Glibc
 
-/// Reads files and counts what is in them, one file after another, with one buffer for all.
+/// Reads files, one after another, and counts what is in them. One buffer serves all.
 ///
-/// It blocks its thread while the disk works. For files that is the better choice: most come from the page cache, faster
-/// than a second thread could be asked. A coroutine that waits for a network would use `withSuspension`.
+/// It blocks its thread while the disk works. For files that is the better choice: most come from the page cache,
+/// faster than a second thread could be asked. A coroutine that waits for a network would use `withSuspension`.
 struct FileReader {
   private var buffer = [UInt8](repeating: 0, count: 64 << 10)
 
-  /// What is in the file at `path`, or one unreadable file.
+  /// The counts of the file at `path`, or one unreadable file.
   mutating func tally(_ path: String) -> Tally {
     let unreadable = Tally(unreadableFiles: 1)
     let file = open(path, O_RDONLY | O_CLOEXEC)
@@ -33,7 +33,7 @@ struct FileReader {
     return Tally(files: 1, bytes: bytes, lines: text.lines, words: text.words, frequencies: text.frequencies)
   }
 
-  /// Whether a file that begins with `piece` is no text: a zero byte in its first 8 KiB says so, as it does to `git`.
+  /// Whether a file that begins with `piece` is binary: as for `git`, if its first 8 KiB have a zero byte.
   private static func isBinary(_ piece: Span<UInt8>) -> Bool {
     piece.indices.prefix(8 << 10).contains { piece[$0] == 0 }
   }

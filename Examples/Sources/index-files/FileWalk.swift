@@ -3,19 +3,19 @@ import Glibc
 
 /// A walk through a directory tree, by plain recursion.
 ///
-/// Files are found many calls deep. With a generator the recursion stays as it is, and whoever wants the files still gets
-/// them in a `for` loop, each when it is ready for the next:
+/// Files are found many calls deep. With a generator the recursion stays as it is. The consumer still gets the files
+/// in a `for` loop, each when it is ready for the next:
 ///
 /// ```swift
 /// for file in walk.files { … }
 /// ```
 ///
-/// What is in the way does not end the walk: it is counted.
+/// An obstacle does not end the walk: it is counted.
 final class FileWalk {
   struct Obstacles: Sendable {
-    /// Directories that could not be read: for lack of permission, or because they are gone.
+    /// Directories that could not be read: without permission, or removed meanwhile.
     var unreadableDirectories = 0
-    /// Symbolic links. They are not followed: the way could lead out of the tree, or round in a circle.
+    /// Symbolic links. They are not followed: they could lead out of the tree, or round in a circle.
     var links = 0
   }
 
@@ -29,9 +29,9 @@ final class FileWalk {
     self.onFile = onFile
   }
 
-  /// The paths of all regular files, those of one directory in the order of their names. To be used once.
+  /// The paths of all regular files. Those of one directory come in the order of their names. To be used once.
   var files: Generator<String> {
-    // A path can be 2,048 levels deep: too much for the default stack. Pages that are not touched cost nothing.
+    // A path can be 2,048 levels deep: too much for the default stack. Pages that are never touched cost nothing.
     Generator(stackSize: 8 << 20) { yield in
       try self.walk(self.root, yield)
     }
@@ -53,14 +53,14 @@ final class FileWalk {
       case .link:
         obstacles.links += 1
       case .other:
-        break  // a socket, a pipe, a device: reading one could wait for ever
+        break  // a socket, a pipe, a device: a read could wait for ever
       }
     }
   }
 
-  /// What is in a directory, sorted; `nil` if it cannot be read.
+  /// The names in a directory, sorted; `nil` if it cannot be read.
   ///
-  /// All of it at once, so that no directory is open while the walk is suspended.
+  /// All of them at once, so that no directory is open while the walk is suspended.
   private static func names(in directory: String) -> [String]? {
     guard let stream = opendir(directory) else { return nil }
     defer { closedir(stream) }
@@ -76,7 +76,7 @@ final class FileWalk {
 
   private static func kind(of path: String) -> Kind {
     var status = stat()
-    // What went away meanwhile, or has a name that is no text, counts as a file: an unreadable one.
+    // A file that was removed meanwhile, or whose name is no text, counts as an unreadable file.
     guard lstat(path, &status) == 0 else { return .file }
     switch status.st_mode & S_IFMT {
     case S_IFREG: return .file

@@ -3,7 +3,7 @@ import Coroutine
 import CoroutineTracing
 import Foundation
 
-/// The command: what it is told, and what it tells.
+/// The command: its arguments, and its output.
 @main
 struct IndexFiles: ParsableCommand {
   static let configuration = CommandConfiguration(
@@ -37,7 +37,7 @@ struct IndexFiles: ParsableCommand {
   }
 
   func run() throws {
-    // Opened at the beginning, so that a mistake in the path doesn't cost a whole run.
+    // Opened at the beginning, so that a mistake in the path does not cost a whole run.
     let statsFile = try stats.map { path in
       guard let file = fopen(path, "w") else {
         throw ValidationError("\(SystemError(errno, "Can't write to '\(path)'"))")
@@ -68,7 +68,7 @@ private struct SystemError: Error, CustomStringConvertible {
 
   /// - Parameters:
   ///   - code: `errno`; the first argument, since that is evaluated first.
-  ///   - action: what could not be done.
+  ///   - action: what failed.
   init(_ code: Int32, _ action: String) {
     description = "\(action): \(String(cString: strerror(code)))."
   }

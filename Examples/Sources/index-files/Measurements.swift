@@ -2,13 +2,13 @@ import Context
 import Coroutine
 import Foundation
 
-/// What this run cost, and what the parts cost that it was made of.
+/// The time of this run, and of its parts.
 struct Measurements {
   /// One switch from a context to another, in nanoseconds.
   let switchTime: Double
   /// One element of a generator of integers, in nanoseconds.
   let generatorTime: Double
-  /// All of the work, in milliseconds.
+  /// The whole work, in milliseconds.
   let programTime: Double
 
   init(program: Duration) throws {
@@ -17,7 +17,7 @@ struct Measurements {
     programTime = program / .milliseconds(1)
   }
 
-  /// For people.
+  /// The report for people.
   var report: String {
     """
     On the backend \(Coroutine.backendName):
@@ -27,7 +27,7 @@ struct Measurements {
     """
   }
 
-  /// For scripts.
+  /// A line for scripts.
   var line: String {
     "backend=\(Coroutine.backendName) "
       + String(format: "switch_ns=%.2f generator_ns=%.2f total_ms=%.0f\n", switchTime, generatorTime, programTime)
@@ -58,7 +58,7 @@ private func timeOfGeneratorElement() -> Double {
 
 // MARK: - A switch
 
-/// Two records in which the registers of a suspended side are saved: this thread's, and the other context's.
+/// Two records in which a suspended side's registers are saved: this thread's, and the other context's.
 private typealias Contexts = UnsafeMutablePointer<SelectedBackend.Context>
 
 /// The backend's switch and nothing else, to another context and back.
@@ -73,16 +73,16 @@ private func timeOfSwitch() throws -> Double {
   }
   defer { SelectedBackend.destroy(contexts + 1) }
 
-  // The first word that goes over says where the records are.
+  // The first word that is passed has the address of the records.
   _ = SelectedBackend.switchContext(from: contexts, to: contexts + 1, passing: UInt(bitPattern: contexts))
   return median(of: 2 * rounds) {
     precondition(call(contexts) == 2 * rounds, "a switch lost its word")
   }
 }
 
-// The loops are functions of their own: the switch is inlined into those, but not into a closure that C can call.
+// The loops are functions of their own: the switch is inlined into them, but not into a closure that C can call.
 
-/// Goes over and back again and again. Each side adds one to the word that travels, which is all that is counted.
+/// Switches over and back again and again. Each side adds one to the word that travels, which is the only count.
 @inline(never)
 private func call(_ contexts: Contexts) -> UInt {
   var word: UInt = 0
@@ -92,7 +92,7 @@ private func call(_ contexts: Contexts) -> UInt {
   return word
 }
 
-/// The other side. It never ends: in the end it is left suspended, and there is nothing on its stack to release.
+/// The other side. It never ends: at last it is left suspended, with nothing on its stack to release.
 @inline(never)
 private func answer(_ contexts: Contexts) -> Never {
   var word: UInt = 0

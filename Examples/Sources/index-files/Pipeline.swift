@@ -1,21 +1,21 @@
 import Coroutine
 
-/// What is known of a tree.
+/// What was counted in a tree.
 struct Summary {
   let tally: Tally
   let obstacles: FileWalk.Obstacles
 }
 
-/// Counts what is in the files below `root`. Each party is a coroutine, and all of them share the pool's few threads:
+/// Counts what is in the files below `root`. Each box is a coroutine, and all of them share the pool's few threads:
 ///
 ///     walker --files--> worker 1, worker 2, ... --results--> collector
 ///
-/// Both channels are rendezvous: whoever is ahead waits for the others, so that only one file for each worker is on its
-/// way at a time, however many there are in the tree. Waiting takes no thread.
+/// Both channels are rendezvous: a coroutine that is ahead waits for the others. So there is only one file per worker
+/// in the pipeline at a time, however large the tree is. A wait takes no thread.
 func summarize(_ root: String, workerCount: Int) throws -> Summary {
   let files = Channel<String>(name: "files")
   let results = Channel<Tally>(name: "results")
-  // Counting first takes one more walk, and gives a progress that knows its end.
+  // Counting first takes one more walk. With it the progress has a known end.
   let fileCount = FileWalk(root: root).files.reduce(0) { count, _ in count + 1 }
 
   let walker = Coroutine(name: "walker") {
@@ -29,7 +29,7 @@ func summarize(_ root: String, workerCount: Int) throws -> Summary {
       })
     let walkedFiles = walk.files
     for file in walkedFiles { try files.send(file) }
-    // A `for` loop can't throw what the generator's body threw: for lack of memory, say.
+    // A `for` loop can't throw what the generator's body threw, such as an error for lack of memory.
     if let failure = walkedFiles.failure { throw failure }
     return walk.obstacles
   }
@@ -51,7 +51,7 @@ func summarize(_ root: String, workerCount: Int) throws -> Summary {
     return total
   }
 
-  // The main thread is no coroutine and can't suspend: it blocks.
+  // The main thread runs no coroutine and can't suspend: it blocks.
   let obstacles = try walker.getBlocking()
   for worker in workers { try worker.getBlocking() }
   results.close()

@@ -1,6 +1,6 @@
 import Glibc
 
-/// How far the work is, on the standard error: on a terminal one line that is overwritten, elsewhere a few lines.
+/// The progress of the work on the standard error: one line that is overwritten on a terminal, a few lines elsewhere.
 struct Progress {
   private let total: Int
   private let isTerminal = isatty(STDERR_FILENO) == 1
@@ -10,9 +10,9 @@ struct Progress {
     self.total = total
   }
 
-  /// Says that `done` files are done, if that makes a difference of 1 % on a terminal, of 25 % elsewhere.
+  /// Prints that `done` files are done, if that is 1 % more on a terminal, or 25 % more elsewhere.
   mutating func update(done: Int) {
-    let percent = done * 100 / max(total, done)  // more than were counted: some are new
+    let percent = done * 100 / max(total, done)  // more files than were counted, if some are new
     let step = isTerminal ? 1 : 25
     guard percent / step > shown / step else { return }
     shown = percent

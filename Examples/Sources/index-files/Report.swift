@@ -12,7 +12,7 @@ extension Summary {
   }
 }
 
-/// Names on the left, numbers on the right.
+/// A table with names on the left and numbers on the right.
 private func table(_ rows: [(String, Int)]) -> String {
   rows.map { name, number in
     let space = String(repeating: " ", count: max(2, 48 - name.count - number.grouped.count))
@@ -21,7 +21,7 @@ private func table(_ rows: [(String, Int)]) -> String {
 }
 
 extension Int {
-  /// In decimal, with commas between the thousands.
+  /// The number in decimal, with commas between the thousands.
   var grouped: String {
     let digits = String(self)
     return digits.enumerated().map { index, digit in

@@ -1,8 +1,8 @@
-/// What was counted in some files: in one, in a few, in all. Only sums, so that they can be added up in any order.
+/// The counts of some files: of one, of a few, of all. Only sums, so that they can be added in any order.
 struct Tally: Sendable {
   var files = 0
   var unreadableFiles = 0
-  /// Files that are no text. Their bytes count, lines and words they have none.
+  /// Files that are binary. Their bytes count, but they have no lines and no words.
   var binaryFiles = 0
   var bytes = 0
   var lines = 0
@@ -10,7 +10,7 @@ struct Tally: Sendable {
   /// How often each word occurs.
   var frequencies: [String: Int] = [:]
 
-  /// Adds what was counted in other files.
+  /// Adds the counts of other files.
   mutating func add(_ other: Tally) {
     files += other.files
     unreadableFiles += other.unreadableFiles
@@ -21,7 +21,7 @@ struct Tally: Sendable {
     frequencies.merge(other.frequencies, uniquingKeysWith: +)
   }
 
-  /// The most frequent words; among equally frequent ones the order is the alphabet's.
+  /// The most frequent words, equally frequent ones in alphabetical order.
   func topWords(_ count: Int) -> [(word: String, count: Int)] {
     let words = frequencies.map { (word: $0.key, count: $0.value) }
     return Array(words.sorted { ($1.count, $0.word) < ($0.count, $1.word) }.prefix(count))

@@ -25,7 +25,7 @@ struct WordCounter {
     }
   }
 
-  /// The text is over.
+  /// Ends the text.
   mutating func finish() {
     if !word.isEmpty { endWord() }
   }
@@ -37,7 +37,7 @@ struct WordCounter {
     frequencies[String(decoding: word, as: UTF8.self), default: 0] += 1
   }
 
-  /// For each byte what it is in a word, in lower case; 0 if it is between words.
+  /// For each byte its letter in a word, in lower case; 0 if it separates words.
   private static let letters: [UInt8] = (0...255).map { (byte: UInt8) in
     switch byte {
     case UInt8(ascii: "A")...UInt8(ascii: "Z"): byte + 32

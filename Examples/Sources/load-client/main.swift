@@ -1,4 +1,5 @@
-// Sends messages to an echo server over many connections, and compares what comes back. Says how far it is twice a second.
+// Sends messages to an echo server over many connections, and compares the answers. Prints its progress twice a
+// second.
 //
 //     load-client 7000 100 1000         # port, connections, messages of each
 

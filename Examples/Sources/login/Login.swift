@@ -1,6 +1,6 @@
-// Log in, query the user, download his picture, change it: each step needs the one before. The steps are callback APIs, as
-// the network has them; the flow reads as if they were not, errors are thrown, and the main queue is never blocked. What
-// is to be done in the end, however that comes about, stands behind it, in a `finally`.
+// Log in, query the user, download the user's picture, change it: each step needs the one before. The steps are
+// callback APIs, as networks have them. The flow reads as if they were not: errors are thrown, and the main queue is
+// never blocked. A `finally` behind the flow has what must be done in the end, however the flow ends.
 
 import Coroutine
 import Dispatch
@@ -11,7 +11,7 @@ struct Picture: Sendable { let name: String }
 
 struct NetworkError: Error { let status: Int }
 
-/// Stands for the network: calls back on some other thread.
+/// Stands for the network: calls back on another thread.
 enum Server {
   typealias Completion<Value> = @Sendable (Value?, (any Error)?) -> Void
 
@@ -56,7 +56,7 @@ enum Server {
         print("progress is hidden")
         end.fulfill()
       }
-      try await ended.get()  // `login.get()` waits for the flow, not for what stands behind it
+      try await ended.get()  // `login.get()` waits for the flow, not for its `finally`
       do {
         try await login.get()
       } catch let error as NetworkError {

@@ -1,5 +1,5 @@
-// Unread messages, read from a database on a background queue, one at a time, when the user interface wants the next one:
-// the consumer tells the producer, nothing is read in vain, and there is no state to share, so no lock.
+// Unread messages are read from a database on a background queue, one at a time, when the user interface wants the
+// next one. The consumer drives the producer, nothing is read in vain, and there is no shared state, so no lock.
 
 import Coroutine
 import Dispatch
@@ -8,7 +8,7 @@ struct Message: Sendable {
   let text: String
 }
 
-/// Stands for a database: must not be used on the main thread.
+/// Stands for a database, which must not be used on the main thread.
 struct Database {
   private var read = 0
 
@@ -27,7 +27,7 @@ struct Database {
       while let message = database.queryNewMessage(of: "Ann") { try yield(message) }
     }
 
-    // A coroutine of the main actor: it runs on the main queue, which goes on with other things while this one waits.
+    // A coroutine of the main actor runs on the main queue, which does other work while the coroutine waits.
     try await Coroutine {
       for _ in 1...3 {
         guard let message = try messages.next() else { break }
@@ -36,7 +36,7 @@ struct Database {
       }
     }.get()
 
-    // It is an `AsyncSequence` too, and goes on where it stands.
+    // The generator is an `AsyncSequence`, too, and goes on at its current position.
     for try await message in messages.prefix(2) {
       print("show \(message.text)")
     }

@@ -1,5 +1,6 @@
-// Pull parsing: `XMLParser` pushes what it finds into a delegate; here the delegate yields it, out of the middle of the
-// parser, to a loop that takes one item after the other and stops when it has seen enough. Nothing behind that is read.
+// Pull parsing: `XMLParser` pushes what it finds into a delegate. Here the delegate yields it, out of the middle of
+// the parser, to a loop that takes one item after another. The loop stops when it has enough, and the rest is never
+// read.
 
 import Coroutine
 import Foundation
@@ -15,7 +16,7 @@ func items(of parser: @autoclosure @escaping () -> XMLParser) -> Generator<Item>
   Generator { yield in
     let parser = parser()
     let delegate = ItemFinder { item in
-      // A delegate can't throw. When nobody wants another item, the parser is told to stop, and returns.
+      // A delegate can't throw. When no more items are wanted, the parser is told to stop, and returns.
       do { try yield(item) } catch { parser.abortParsing() }
     }
     parser.delegate = delegate

@@ -95,7 +95,7 @@ struct CoroutineDumpCommand: ParsableCommand {
     do {
       try CoroutineDump.write(of: process, options: options)
     } catch let error as CoroutineDumpError where error.code == EPIPE {
-      // Whoever read it has read enough.
+      // The reader of the output has read enough.
     } catch {
       let message = "coroutine-dump: \(error)\n"
       _ = message.withCString { write(2, $0, strlen($0)) }

@@ -16,7 +16,7 @@ final class PostgresConnection: PooledConnection, @unchecked Sendable {
   private let socket: Descriptor
   private var isInQuery = false
 
-  /// Connects; cancelled or out of time it leaves nothing behind.
+  /// Connects. A cancel or a timeout leaves nothing behind.
   init(_ parameters: String, timeout: Duration) throws {
     guard let handle = PQconnectStart(parameters) else { throw PostgresError(description: "no memory") }
     do {
@@ -36,7 +36,8 @@ final class PostgresConnection: PooledConnection, @unchecked Sendable {
 
   var isUsable: Bool { !isInQuery && PQstatus(handle) == CONNECTION_OK }
 
-  /// One step towards a connection. Whether there is one. Each address that libpq tries has a socket of its own.
+  /// One step towards a connection. Returns whether it is there. Each address that libpq tries has a socket of its
+  /// own.
   private static func poll(_ handle: OpaquePointer) throws -> Bool {
     switch PQconnectPoll(handle) {
     case PGRES_POLLING_OK: return true
@@ -47,7 +48,7 @@ final class PostgresConnection: PooledConnection, @unchecked Sendable {
     return false
   }
 
-  /// A descriptor is closed by its owner: libpq has its own, this is a copy.
+  /// A descriptor is closed by its owner. libpq owns its own, so this is a copy.
   private static func socket(of handle: OpaquePointer) throws -> Descriptor {
     let copy = dup(PQsocket(handle))
     guard copy >= 0 else { throw error(of: handle) }
@@ -61,7 +62,7 @@ final class PostgresConnection: PooledConnection, @unchecked Sendable {
     PostgresError(description: String(cString: PQerrorMessage(handle)))
   }
 
-  /// Asks the server, and waits for its rows. An error or a cancel in the middle leaves the connection unusable.
+  /// Sends a query, and waits for its rows. An error or a cancel in the middle leaves the connection unusable.
   func query(_ text: String, _ values: [String] = []) throws -> [[String?]] {
     isInQuery = true
     try send(text, values)
@@ -91,7 +92,7 @@ final class PostgresConnection: PooledConnection, @unchecked Sendable {
       switch PQflush(handle) {
       case 0: return
       case 1:
-        // The server may want to be read from before it takes more.
+        // The server may have to be read from before it takes more.
         try select {
           socket.onWritable {}
           socket.onReadable { [handle] in if PQconsumeInput(handle) == 0 { throw Self.error(of: handle) } }

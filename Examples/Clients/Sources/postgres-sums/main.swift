@@ -1,4 +1,4 @@
-// Hundreds of coroutines with a few connections to PostgreSQL, through libpq, the database's own client library.
+// Hundreds of coroutines share a few connections to PostgreSQL, through libpq, the database's own client library.
 //
 //     postgres-sums "host=127.0.0.1 dbname=postgres"
 //     postgres-sums "host=127.0.0.1 dbname=postgres" --while-it-restarts    # waits until the server has gone and is back
@@ -17,7 +17,7 @@ try runUntilComplete {
   if CommandLine.arguments.contains("--while-it-restarts") { try surviveARestart(pool) } else { try sum(pool) }
 }
 
-/// Each coroutine has the server add numbers, and compares.
+/// Each coroutine lets the server add numbers, and checks the result.
 func sum(_ pool: ConnectionPool<PostgresConnection>) throws {
   let wrong = CoroutineMutex(0)
   try withScope { scope in
@@ -33,14 +33,14 @@ func sum(_ pool: ConnectionPool<PostgresConnection>) throws {
   print("20000 queries of 200 coroutines over 8 connections, \(try wrong.withLock { $0 }) wrong sums")
 }
 
-/// Asks in all connections until each has seen the server go, and then until each has an answer again.
+/// Queries on all connections until each has lost the server, and then until each has an answer again.
 func surviveARestart(_ pool: ConnectionPool<PostgresConnection>) throws {
   try withScope { scope in
     let begun = WaitGroup()
     for _ in 0..<8 {
       begun.add()
       scope.launch(on: .pool) {
-        // Each coroutine keeps a connection of its own, so that each connection sees it.
+        // Each coroutine keeps one connection, so that every connection loses the server.
         try pool.withConnection { connection in
           _ = try connection.query("SELECT 1")
           begun.done()

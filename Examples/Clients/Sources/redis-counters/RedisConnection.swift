@@ -20,10 +20,10 @@ final class RedisConnection: PooledConnection, @unchecked Sendable {
     guard let context = redisConnectNonBlock(host, port) else { throw RedisError(description: "no memory") }
     do {
       if context.pointee.err != 0 { throw Self.error(of: context) }
-      // A descriptor is closed by its owner: hiredis has its own, this is a copy.
+      // A descriptor is closed by its owner. hiredis owns its own, so this is a copy.
       let copy = dup(context.pointee.fd)
       socket = try Descriptor(adopting: copy, name: "Redis")
-      // Connected, or refused: the first command tells.
+      // Connected, or refused: the first command shows which.
       try socket.waitUntilWritable(timeout: timeout)
     } catch {
       redisFree(context)

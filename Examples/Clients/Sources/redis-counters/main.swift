@@ -1,4 +1,4 @@
-// Hundreds of coroutines with a few connections to Redis, through hiredis, its own client library.
+// Hundreds of coroutines share a few connections to Redis, through hiredis, its own client library.
 //
 //     redis-counters 6379
 

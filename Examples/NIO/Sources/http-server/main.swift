@@ -1,5 +1,6 @@
-// An HTTP/1.1 server on SwiftNIO, with its codec, and a coroutine for each request: it reads the body as it needs it, and
-// writes as fast as the client reads. SIGTERM or Ctrl-C lets it stop: connections have five seconds to end.
+// An HTTP/1.1 server on SwiftNIO, with its codec, and a coroutine for each request. The coroutine reads the body as
+// it needs it, and writes as fast as the client reads. SIGTERM or Ctrl-C stops the server: connections have five
+// seconds to end.
 //
 //     http-server 8080
 //     curl localhost:8080/hello; curl --data-binary @file localhost:8080/count; curl localhost:8080/numbers/1000000
@@ -14,12 +15,12 @@ import NIOPosix
 
 typealias HTTPConnection = NIOConnection<HTTPServerRequestPart, HTTPServerResponsePart>
 
-/// What a request's coroutine sees of it.
+/// A request, as its coroutine sees it.
 struct Request: Sendable {
   let head: HTTPRequestHead
   let connection: HTTPConnection
 
-  /// The next piece of the body; `nil` at its end. Throws if the client has gone before.
+  /// The next piece of the body; `nil` at its end. Throws if the client goes away before that.
   func nextPiece() throws -> ByteBuffer? {
     switch try connection.read(timeout: .seconds(30)) {
     case .body(let bytes): return bytes
@@ -70,7 +71,7 @@ struct Request: Sendable {
   }
 }
 
-/// One request after another, each in a coroutine of its own, by whose name a dump tells what it is.
+/// One request after another, each in a coroutine of its own, named after the request, so that a dump shows it.
 func serve(_ connection: HTTPConnection) throws {
   while case .head(let head)? = try connection.read(timeout: .seconds(60)) {
     try withScope { scope in
