@@ -1,10 +1,10 @@
 // swift-tools-version: 6.3
-// The benchmarks: the backends against each other in one process, and the runtime beside what one would use instead.
+// The benchmarks: the backends against each other in one process, and the runtime beside its alternatives.
 // `scripts/bench.sh` (or `make bench`) builds and runs them; see README.md.
 //
-// ASM, Boost and Ucontext choose the backend that the runtime itself runs on, as in the package they are handed on to.
-// `BoostLibrary` says that libboost_context is there to be linked: the yardstick, `jump_fcontext`, comes from it, and so
-// does the Boost backend in the comparison of the three. Without it both are reported as missing.
+// The traits ASM, Boost and Ucontext choose the runtime's own backend, and are passed on to the package above. The
+// trait `BoostLibrary` says that libboost_context can be linked: the yardstick, `jump_fcontext`, comes from it, and
+// so does the Boost backend in the comparison of the three. Without it both are reported as missing.
 
 import PackageDescription
 
@@ -29,15 +29,15 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-async-algorithms", exact: "1.1.4"),
   ],
   targets: [
-    // What Swift cannot say: the place of malloc taken by one that counts, a processor chosen.
+    // What Swift cannot express: a malloc that counts in the place of the real one, and the choice of a processor.
     .target(name: "CMeasurement"),
-    // The loops in C that the same loops in Swift are held against.
+    // Loops in C, with which the same loops in Swift are compared.
     .target(
       name: "CSwitchLoops",
       dependencies: [.product(name: "ContextASM", package: "Coroutine")],
       cSettings: [.define("BENCHMARKS_BOOST", .when(traits: ["BoostLibrary"]))],
       linkerSettings: [.linkedLibrary("boost_context", .when(traits: ["BoostLibrary"]))]),
-    // How anything is measured: interleaved runs, medians, ratios, the table and the JSON.
+    // How everything is measured: interleaved runs, medians, ratios, the table and the JSON.
     .target(name: "Measurement", dependencies: ["CMeasurement"]),
     // What is measured.
     .executableTarget(

@@ -1,6 +1,6 @@
 // swift-tools-version: 6.3
-// HTTP servers with a fixed answer, to be compared by scripts/bench-io.sh: coroutines, by themselves and on SwiftNIO's event
-// loop, SwiftNIO's handlers, and its NIOAsyncChannel.
+// HTTP servers with a fixed answer, which scripts/bench-io.sh compares: coroutines, by themselves and on SwiftNIO's
+// event loop, SwiftNIO's handlers, and its NIOAsyncChannel.
 
 import PackageDescription
 

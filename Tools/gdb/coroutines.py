@@ -64,7 +64,7 @@ def word32(address):
 
 
 def string(address):
-    """A Swift string: two words. Up to 15 bytes lie in them; else the second one leads to them."""
+    """A Swift string: two words. They hold up to 15 bytes; of a longer string the second one has the address."""
     first, second = word(address), word(address + 8)
     if second >> 61 & 1:
         return read(address, second >> 56 & 15).decode("utf-8", "replace")
@@ -73,8 +73,7 @@ def string(address):
 
 
 def plain(text):
-    """Without what ends a line, what a terminal takes for a command, and what turns the rest of the line round: the names are
-    the program's."""
+    """The text without line ends, terminal commands and marks of text direction: the names come from the program."""
     return "".join(
         "\\u{%x}" % ord(c) if unicodedata.category(c) in ("Cc", "Zl", "Zp") or ord(c) in TURNS else c for c in text)
 
@@ -99,7 +98,7 @@ class Layout:
 
 
 def images():
-    """Where the program headers of the executable and of the libraries lie: (address, how many, what to add to addresses)."""
+    """The program headers of the executable and of the libraries: (address, count, what to add to addresses)."""
     if not gdb.selected_inferior().threads():
         raise gdb.GdbError("There is no process, and no core file, to look at: start the program (run), or attach to it.")
     auxiliary = {}
@@ -135,7 +134,7 @@ def segments(headers, count):
 
 
 def section(file, wanted):
-    """The address of a section, as the file counts."""
+    """The address of a section, as the file has it."""
     header = file.read(64)
     if header[:5] != b"\x7fELF\x02":
         raise ValueError("no ELF file")
@@ -216,7 +215,7 @@ class Coroutine:
 
 
 class Process:
-    """The coroutines of the program, as it stands."""
+    """The coroutines of the stopped program."""
 
     def __init__(self):
         self.layout = find_layout()
@@ -262,7 +261,7 @@ class Process:
 
     @staticmethod
     def is_blank(stack):
-        """Whether nobody has written to its uppermost part: the block is there."""
+        """Whether the stack is unused: its uppermost part, where the block would be, is zero."""
         try:
             return not any(read(stack.top - 2048, 2048))
         except gdb.MemoryError:
@@ -414,7 +413,7 @@ class Id:
 
 
 class CoroutineUnwinder(gdb.unwinder.Unwinder):
-    """While registers are chosen, lets what they stand for be the callers of the thread's innermost frame."""
+    """While registers are chosen, makes the frames that they lead to the callers of the thread's innermost frame."""
 
     def __init__(self):
         super().__init__("coroutines")
@@ -446,7 +445,7 @@ class CoroutineUnwinder(gdb.unwinder.Unwinder):
 
 
 def inlined_at(pc):
-    """How many functions are inlined where a thread stands."""
+    """How many functions are inlined at this address."""
     block, functions = gdb.block_for_pc(pc), 0
     while block and not block.is_static and not block.is_global:
         functions += block.function is not None
@@ -455,7 +454,7 @@ def inlined_at(pc):
 
 
 def first_frame():
-    """The one behind the thread's own."""
+    """The first frame after the thread's own."""
     frame = gdb.newest_frame()
     while frame.type() == gdb.INLINE_FRAME:
         frame = frame.older()
@@ -493,7 +492,7 @@ def frames(coroutine):
 
 
 def demangled(names):
-    """Swift's names as people read them, if the toolchain is at hand."""
+    """Swift's names demangled, if the toolchain is there."""
     mangled = sorted(name for name in names if name.startswith("$s"))
     command = shutil.which("swift-demangle")
     if not mangled or not command:
@@ -521,7 +520,7 @@ def print_backtraces(coroutines):
 
 
 def thread_on(coroutine):
-    """The number of the thread that stands on a coroutine's stack."""
+    """The number of the thread that runs on a coroutine's stack."""
     selected, before = gdb.selected_thread(), unwinder.chosen
     unwinder.choose(None)
     try:

@@ -1,6 +1,6 @@
-// The least that an HTTP server with keep-alive and a fixed answer costs: one thread, a level-triggered epoll set, one read and
-// one write a request. What other servers take beyond this is theirs; the rest is the kernel's TCP. With the word `echo`
-// behind the port it sends back what it reads.
+// The least that an HTTP server with keep-alive and a fixed answer costs: one thread, a level-triggered epoll set,
+// one read and one write per request. The rest is the kernel's TCP. What other servers take beyond this is their own
+// cost. With the word `echo` after the port it sends back what it reads.
 #define _GNU_SOURCE 1
 #include <arpa/inet.h>
 #include <errno.h>
@@ -28,7 +28,7 @@ static int listen_at(int port) {
   return listener;
 }
 
-// All of it: where there is no room, it waits, which a server of one thread pays for with all its connections.
+// Sends all of it. Where there is no room it waits, and so delays all connections of its one thread.
 static int send_all(int descriptor, const char *bytes, ssize_t count) {
   while (count > 0) {
     ssize_t sent = send(descriptor, bytes, (size_t)count, MSG_NOSIGNAL);

@@ -1,8 +1,9 @@
-// Load on an echo server on this machine: one thread, an epoll set. Each connection sends a message, reads it back, begins anew.
+// Load on an echo server on this machine: one thread, an epoll set. Each connection sends a message, reads it back,
+// and begins anew.
 //
 //     load echo  <port> <connections> <bytes> <seconds>   prints round trips, and their 99th percentile in microseconds
 //     load idle  <port> <connections>                     one round trip each, prints "open", keeps them until its input ends
-//     load churn <port> <a second> <seconds>              connects, one round trip, closes; prints how many, and how many failed
+//     load churn <port> <a second> <seconds>              connects, one round trip, closes; prints successes and failures
 #define _GNU_SOURCE 1
 #include <arpa/inet.h>
 #include <errno.h>
@@ -40,7 +41,7 @@ static int connect_to(int port) {
   return connection;
 }
 
-// One message there and back, by blocking calls. Whether it came.
+// Sends one message and reads it back, by blocking calls. Returns whether it came back.
 static int round_trip(int connection) {
   char message[64] = "hello", answer[64];
   if (send(connection, message, sizeof message, MSG_NOSIGNAL) != sizeof message) return 0;
@@ -58,7 +59,7 @@ static int compare(const void *one, const void *other) {
   return (a > b) - (a < b);
 }
 
-// Sends what is left of its message, as far as there is room.
+// Sends what is left of the peer's message, as far as there is room.
 static void send_on(struct peer *peer, const char *message, size_t size) {
   while (peer->sent < size) {
     ssize_t count = send(peer->descriptor, message + peer->sent, size - peer->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -69,7 +70,7 @@ static void send_on(struct peer *peer, const char *message, size_t size) {
 }
 
 static void echo(int port, int connections, size_t size, double seconds) {
-  enum { kept = 1 << 20 };  // of the newest times
+  enum { kept = 1 << 20 };  // the newest times
   struct peer *peers = calloc((size_t)connections, sizeof *peers);
   char *message = calloc(1, size), *answer = malloc(size);
   uint32_t *times = malloc(kept * sizeof *times);
@@ -120,7 +121,7 @@ static void idle(int port, int connections) {
 static void churn(int port, int rate, double seconds) {
   uint64_t begin = now(), count = 0, failed = 0, total = (uint64_t)(rate * seconds);
   for (; count < total; count++) {
-    // At its time, not as fast as it can.
+    // At its due time, not as early as possible.
     uint64_t due = begin + count * 1000000000u / (uint64_t)rate, time = now();
     if (due > time) {
       struct timespec rest = {.tv_sec = (time_t)((due - time) / 1000000000u), .tv_nsec = (long)((due - time) % 1000000000u)};
@@ -129,7 +130,7 @@ static void churn(int port, int rate, double seconds) {
     int connection = connect_to(port);
     if (connection < 0 || !round_trip(connection)) failed++;
     if (connection < 0) continue;
-    // Without the minute in which the port stays taken: the peer's socket is closed by a reset.
+    // A reset closes the peer's socket at once, without the minute in which the port stays taken.
     struct linger at_once = {.l_onoff = count % 2 == 0, .l_linger = 0};
     setsockopt(connection, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     close(connection);

@@ -1,4 +1,4 @@
-// Boost.Context's fibers, and the coroutines that Boost.Coroutine2 makes of them.
+// Boost.Context's fibers, and Boost.Coroutine2's coroutines, which are made of them.
 
 #include <boost/context/fiber.hpp>
 #include <boost/context/pooled_fixedsize_stack.hpp>
@@ -58,7 +58,7 @@ static std::int64_t switch_coroutines(std::int64_t switches) {
           yield();
         }
       });
-  // It has run to its first yield already.
+  // The coroutine has already run to its first yield.
   for (std::int64_t i = 1; i < switches / 2; i++) partner();
   return word;
 }
@@ -116,7 +116,7 @@ static std::int64_t walk_trees(std::int64_t count) {
   return sum;
 }
 
-// A coroutine that counts, and whether it has been asked: it runs to its first yield when it is made.
+// A coroutine that counts, and whether its first element was taken: it runs to its first yield when it is made.
 struct CountingCoroutine {
   Pull numbers;
   bool asked = false;

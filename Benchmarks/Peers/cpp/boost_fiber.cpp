@@ -72,7 +72,7 @@ static std::int64_t round_trips(std::int64_t count) {
   return number;
 }
 
-// From as many senders to as many receivers, whose count is the result.
+// From as many senders to as many receivers. The result is what the receivers count.
 template <typename Channel>
 static std::int64_t messages(Channel &channel, std::int64_t pairs, std::int64_t count) {
   std::int64_t received = 0;
@@ -100,7 +100,7 @@ static std::int64_t unbuffered(std::int64_t count) {
   return messages(channel, pairs, count);
 }
 
-// The capacity must be a power of two, and one less fits: 127, not 100.
+// The capacity must be a power of two, and the channel holds one less: 127, not 100.
 template <std::int64_t pairs>
 static std::int64_t buffered(std::int64_t count) {
   Buffered channel(128);
@@ -148,7 +148,7 @@ static std::int64_t sleep_all(std::int64_t count) {
   return woken;
 }
 
-// A tree of fibers, ten below each but for the last ones.
+// A tree of fibers, with ten below each, except for the leaves.
 static void skynet_node(std::int64_t first, std::int64_t leaves, Unbuffered &results) {
   if (leaves == 1) {
     results.push(first);

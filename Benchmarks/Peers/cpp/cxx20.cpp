@@ -1,4 +1,4 @@
-// C++20's coroutines: without stacks, so that only their own outermost function can suspend.
+// C++20's coroutines. They have no stacks, so only the coroutine's own outermost function can suspend.
 
 #include <coroutine>
 #include <exception>
@@ -6,7 +6,7 @@
 
 #include "serve.hpp"
 
-// A generator as the language's own `co_yield` makes it; the library's comes with C++23 only.
+// A generator as the language's own `co_yield` makes it. The library has one from C++23 on.
 class Generator {
  public:
   struct promise_type {
@@ -31,7 +31,7 @@ class Generator {
     if (handle_) handle_.destroy();
   }
 
-  // Whether there is another number, which `number` then is.
+  // Whether there is another number. If so, `number` is that.
   bool next() {
     handle_.resume();
     return !handle_.done();
@@ -42,12 +42,12 @@ class Generator {
   Handle handle_;
 };
 
-// Not inlined: the compiler would do without a coroutine then, as it would for a loop.
+// Not inlined: otherwise the compiler would remove the coroutine, and leave a loop.
 __attribute__((noinline)) static Generator numbers(std::int64_t count) {
   for (std::int64_t i = 0; i < count; i++) co_yield i;
 }
 
-// Each level has a generator of its own, which hands on what those below yield.
+// Each level has a generator of its own, which yields what those below it yield.
 static Generator walk(const Node *node) {
   if (node->left != nullptr) {
     for (Generator below = walk(node->left); below.next();) co_yield below.number();

@@ -1,6 +1,6 @@
-// What the peers in C++ share: they are asked line by line on the standard input to run a loop: `run`, the workload's name,
-// the system's, a number of operations, separated by tabs. The answer is the time in nanoseconds, what the loop computed,
-// and, where memory is measured, by how many bytes the process grew.
+// What the peers in C++ share. They read requests from the standard input, one per line: `run`, the workload's name,
+// the system's, a number of operations, separated by tabs. The answer is the time in nanoseconds, what the loop
+// computed, and, where memory is measured, by how many bytes the process grew.
 #pragma once
 
 #include <chrono>
@@ -44,7 +44,7 @@ Loop timed(Work work) {
   };
 }
 
-// What the process has of the machine's memory, page tables included.
+// The memory that the process has, page tables included.
 inline std::int64_t memory() {
   std::ifstream status("/proc/self/status");
   std::int64_t kibibytes = 0;
@@ -93,7 +93,7 @@ inline Node *make_tree(Node *&free, std::int64_t count, std::int64_t first) {
   return node;
 }
 
-// A complete tree of a million nodes, for the life of the program.
+// A complete tree of a million nodes, which lives as long as the program.
 inline Node *tree() {
   static std::vector<Node> nodes(million);
   static Node *root = [] {
@@ -103,8 +103,8 @@ inline Node *tree() {
   return root;
 }
 
-// Many that are all suspended, each asked for one element in turn: how many rounds gave the right sum. All of them count
-// from 0, and go on where they were in the run before.
+// Many sources that are all suspended, each asked for one element in turn. The result is the number of rounds with
+// the right sum. All of them count from 0, and go on from where they were in the run before.
 template <typename Source, typename Make, typename Next>
 Loop in_turn(std::size_t count, Make make, Next next) {
   struct State {
@@ -128,7 +128,7 @@ Loop in_turn(std::size_t count, Make make, Next next) {
   });
 }
 
-// The names of the workloads with so many in turn.
+// The names of the workloads, by the number of sources in turn.
 inline const std::vector<std::pair<std::size_t, std::string>> turns = {
     {1, "one generator, one step\t"},
     {1'000, "1000 generators in turn, one step\t"},

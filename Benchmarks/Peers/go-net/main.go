@@ -1,5 +1,5 @@
-// An HTTP server with keep-alive and a fixed answer on Go's net: a goroutine a connection, one read and one write a request.
-// With the word `echo` behind the port it sends back what it reads.
+// An HTTP server with keep-alive and a fixed answer on Go's net: a goroutine per connection, one read and one write
+// per request. With the word `echo` after the port it sends back what it reads.
 package main
 
 import (

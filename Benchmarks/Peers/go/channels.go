@@ -20,7 +20,7 @@ func roundTrips(count int) int {
 	return number
 }
 
-// From as many senders to as many receivers, whose count is the result.
+// From as many senders to as many receivers. The result is what the receivers count.
 func messages(capacity, pairs int) func(int) int {
 	return func(count int) int {
 		channel := make(chan int, capacity)
@@ -52,7 +52,7 @@ func messages(capacity, pairs int) func(int) int {
 	}
 }
 
-// A channel that nobody has to wait for.
+// A channel on which neither side ever has to wait.
 func alone(count int) int {
 	channel := make(chan int, 100)
 	received := 0
@@ -65,7 +65,7 @@ func alone(count int) int {
 	return received
 }
 
-// Four channels with an element each; the one that was taken is put back.
+// Four channels with an element each. The element that was received is sent back.
 func selectOfFour(count int) int {
 	var channels [4]chan int
 	for i := range channels {
@@ -88,7 +88,7 @@ func selectOfFour(count int) int {
 	return chosen
 }
 
-// What is asked of a goroutine that keeps a count: a note if nobody wants an answer.
+// A message to a goroutine that keeps a count. It has a channel for the answer, if one is wanted.
 type counting struct {
 	answer chan int
 }
@@ -138,7 +138,7 @@ func askByTwo(count int) int {
 	return askSoOften(mailbox, 1) - 1
 }
 
-// The last one is a question, so that all have been handled.
+// The last message asks for an answer, so that all have been handled.
 func tell(count int) int {
 	mailbox := counter(100)
 	defer close(mailbox)

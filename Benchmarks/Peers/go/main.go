@@ -1,6 +1,6 @@
-// What Go has for the work of the benchmarks. Asked line by line on the standard input to run a loop: `run`, the
-// workload's name, the system's, a number of operations, separated by tabs. The answer is the time in nanoseconds, what the
-// loop computed, and, where memory is measured, by how many bytes the process grew.
+// What Go has for the work of the benchmarks. It reads requests from the standard input, one per line: `run`, the
+// workload's name, the system's, a number of operations, separated by tabs. The answer is the time in nanoseconds,
+// what the loop computed, and, where memory is measured, by how many bytes the process grew.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// What a run says. Nothing is measured in bytes but for what sets hasBytes.
+// The result of a run. It has bytes only where hasBytes is set.
 type reading struct {
 	time     time.Duration
 	computed int

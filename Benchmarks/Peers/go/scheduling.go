@@ -95,7 +95,7 @@ func sleep(count int) int {
 	return int(woken)
 }
 
-// A tree of goroutines, ten below each but for the last ones.
+// A tree of goroutines, with ten below each, except for the leaves.
 func skynet(leaves int) int {
 	results := make(chan int)
 	go skynetNode(0, leaves, results)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// What the process has of the machine's memory, page tables included.
+// The memory that the process has, page tables included.
 func memory() int {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -38,7 +38,7 @@ type waiting struct {
 	begun, closed int64
 }
 
-// Returns when all of so many have begun.
+// Returns when all `count` goroutines have begun.
 func suspend(count int, wait chan int) *waiting {
 	all := new(waiting)
 	all.Add(count)
@@ -89,7 +89,8 @@ func ended(count int) reading {
 
 var dumped []byte
 
-// The text of all stacks while so many goroutines wait. The buffer is made, and its pages touched, before.
+// The text of all stacks while `count` goroutines wait. The buffer is made, and its pages touched, before the
+// measurement.
 func dump(count int) reading {
 	if len(dumped) < 512*count {
 		dumped = bytes.Repeat([]byte{' '}, 512*count)
@@ -102,7 +103,7 @@ func dump(count int) reading {
 	close(wait)
 	all.Wait()
 	computed := bytes.Count(dumped[:size], []byte("goroutine "))
-	// Those that wait, at least; each is named once more by the line that says who created it in newer versions of Go.
+	// At least `count`: newer versions of Go name each goroutine once more, in the line with its creator.
 	if computed >= count {
 		computed = count
 	}

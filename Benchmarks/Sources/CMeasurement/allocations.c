@@ -1,5 +1,5 @@
-// The allocator of the program. A definition in the executable takes the place of the one in libc.so for every library
-// of the process; glibc keeps the real functions reachable under the names below.
+// The program's allocator. A definition in the executable replaces the one in libc.so for every library of the
+// process. glibc keeps the real functions reachable under the names below.
 
 #include "allocations.h"
 

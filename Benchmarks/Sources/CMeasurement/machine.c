@@ -4,7 +4,7 @@
 #include <gnu/libc-version.h>
 #include <sched.h>
 
-// What the process was given at its start: after the first confinement the kernel says only what is left of it.
+// The processors at the start: after the first confinement the kernel reports only those that are left.
 static cpu_set_t given;
 
 __attribute__((constructor)) static void note_given(void) { (void)sched_getaffinity(0, sizeof given, &given); }

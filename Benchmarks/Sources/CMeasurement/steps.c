@@ -15,13 +15,13 @@ const char *steps_file(uintptr_t address) {
 
 const bool steps_are_possible = true;
 
-// Of the one thread that steps; its handler runs between its instructions.
+// Used by the one thread that steps. Its handler runs between its instructions.
 static uintptr_t *noted;
 static size_t room, taken;
 static volatile sig_atomic_t stopping;
 static struct sigaction previous_action;
 static stack_t previous_stack;
-// The stack that is running may be a coroutine's, too small for a signal's frame.
+// The running stack may be a coroutine's, which is too small for a signal's frame.
 static char handler_stack[64 << 10] __attribute__((aligned(64)));
 
 enum { trap_flag = 0x100 };
@@ -46,7 +46,7 @@ void steps_start(uintptr_t *addresses, size_t capacity) {
   stack_t stack = {.ss_sp = handler_stack, .ss_size = sizeof handler_stack};
   struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO | SA_ONSTACK};
   if (sigaltstack(&stack, &previous_stack) != 0 || sigaction(SIGTRAP, &action, &previous_action) != 0) abort();
-  // Out of the way of the red zone, which this writes to.
+  // The stack pointer first goes below the red zone, since this writes to the stack.
   __asm__ volatile(
       "leaq -128(%%rsp), %%rsp\n\t"
       "pushfq\n\t"
@@ -60,7 +60,7 @@ void steps_start(uintptr_t *addresses, size_t capacity) {
 
 size_t steps_stop(void) {
   stopping = 1;
-  __asm__ volatile("nop" ::: "memory");  // the instruction after which the handler ends it
+  __asm__ volatile("nop" ::: "memory");  // after this instruction the handler ends the recording
   if (sigaction(SIGTRAP, &previous_action, NULL) != 0 || sigaltstack(&previous_stack, NULL) != 0) abort();
   return taken;
 }

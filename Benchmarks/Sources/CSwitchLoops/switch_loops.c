@@ -15,8 +15,8 @@ static void *new_stack(void) {
   return stack;
 }
 
-// Runs `statement` while `condition` holds, in the chosen layout. No count of its own: kept in memory across a switch, that
-// would take longer than the switch of the ASM backend does.
+// Runs `statement` while `condition` holds, in the chosen layout. It has no counter of its own: a counter in memory
+// across a switch would take longer than the ASM backend's switch.
 #define REPEAT(layout, condition, statement)                                                                           \
   do {                                                                                                                 \
     switch (layout) {                                                                                                  \
@@ -78,7 +78,7 @@ const char *switch_loops_boost_file(void) { return NULL; }
 
 #endif
 
-// swapcontext, which carries no word: it lies in memory.
+// swapcontext, which carries no word: the word lies in memory.
 
 static ucontext_t ucontext_here, ucontext_there;
 static uintptr_t ucontext_word;

@@ -1,8 +1,8 @@
 import CMeasurement
 
-/// The blocks that `malloc` hands out, counted by one that stands in for it.
+/// The blocks that `malloc` allocates, counted by a `malloc` that replaces it.
 enum Allocations {
-  /// How many `work` allocated, on all threads.
+  /// How many blocks `work` allocated, on all threads.
   static func counted(_ work: () -> Void) -> Int {
     allocations_start()
     work()

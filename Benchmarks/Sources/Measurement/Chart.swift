@@ -2,9 +2,9 @@
 struct Chart {
   private let bars: [Bar]
   private let missing: [(title: String, reason: String)]
-  /// What the full width stands for, in nanoseconds.
+  /// The time of a bar of full width, in nanoseconds.
   private let limit: Double
-  /// Where the bars begin: right of the longest title.
+  /// Where the bars begin: to the right of the longest title.
   private let left: Double
   private let heading: String
 
@@ -20,11 +20,11 @@ struct Chart {
     bars = comparison.entries.compactMap { entry in
       entry.distribution.map { Bar(title: entry.title, role: entry.role, times: $0) }
     }
-    // "missing: …", "in the full form only, …": what a person needs to know here, the table says more.
+    // "missing: …", "in the full form only, …": here the reason is enough. The table says more.
     missing = comparison.entries.filter { $0.times.isEmpty }.map { entry in
       (entry.title, String((entry.missing ?? "missing").prefix { $0 != ":" && $0 != "," }))
     }
-    // What is far slower than all else would leave nothing to be seen of the rest.
+    // One that is far slower than all others would leave nothing to see of the rest.
     let ours = bars.filter { $0.role == .runtime || $0.role == .backend }.map(\.times.median).min() ?? 0
     let longest = bars.map(\.times.upperQuartile).max() ?? 1
     limit = Swift.min(longest, Swift.max(ours, comparison.bestPeer?.distribution?.median ?? 0) * 12)

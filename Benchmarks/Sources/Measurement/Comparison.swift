@@ -1,6 +1,6 @@
 import Foundation
 
-/// A workload's figures on a number of processors.
+/// The figures of a workload on a number of processors.
 public struct Comparison {
   public let workload: String
   public let cores: Int
@@ -11,36 +11,36 @@ public struct Comparison {
     public let system: String
     public let backend: String?
     public let role: Role
-    /// The system on the same backend whose time is 1. `nil`: the best peer's is.
+    /// The system on the same backend whose time is 1. `nil`: the best peer's time is 1.
     let comparedWith: String?
-    /// Nanoseconds for each operation, one value a round. Empty if it could not run.
+    /// Nanoseconds per operation, one value per round. Empty if it could not run.
     let times: [Double]
     let bytes: Double?
-    /// Blocks allocated for each operation, on all threads. `nil` where they were not counted.
+    /// Blocks allocated per operation, on all threads. `nil` where they were not counted.
     let allocations: Double?
-    /// What one operation does. `nil` where it was not asked for, or cannot be known.
+    /// What one operation does. `nil` where it was not counted, or cannot be known.
     let path: Path?
     /// Why there are no figures.
     let missing: String?
 
-    /// For people.
+    /// The name for people.
     public var title: String { backend.map { "\(system) [\($0)]" } ?? system }
     var distribution: Distribution? { times.isEmpty ? nil : Distribution(times) }
   }
 
-  /// The fastest of what one would use instead.
+  /// The fastest of the alternatives.
   var bestPeer: Entry? {
     entries.filter { $0.role == .peer && !$0.times.isEmpty }
       .min { Distribution($0.times).median < Distribution($1.times).median }
   }
 
-  /// Whose time is 1 beside an entry's.
+  /// The entry whose time is 1 beside the given one.
   func reference(of entry: Entry) -> Entry? {
     guard let other = entry.comparedWith else { return bestPeer }
     return entries.first { $0.system == other && $0.backend == entry.backend }
   }
 
-  /// One's time as a multiple of another's in the same round. `nil` if one of them could not run.
+  /// One entry's time as a multiple of another's in the same round. `nil` if one of them could not run.
   func ratio(of entry: Entry, to reference: Entry) -> Distribution? {
     guard !entry.times.isEmpty, entry.times.count == reference.times.count else { return nil }
     return Distribution(zip(entry.times, reference.times).map { $0 / $1 })
@@ -48,12 +48,12 @@ public struct Comparison {
 }
 
 extension Programs {
-  /// Measures a workload: all contenders in turn, several times. What disturbs the machine for a while disturbs them alike,
-  /// and the ratio of two of them is taken within each round.
+  /// Measures a workload: all contenders in turn, several times. So what disturbs the machine for a while disturbs
+  /// all of them, and the ratio of two is taken within each round.
   ///
   /// - Parameters:
-  ///   - backends: those whose builds of the runtime are measured.
-  ///   - onlyPromised: count nothing but what is promised.
+  ///   - backends: the backends whose builds of the runtime are measured.
+  ///   - onlyPromised: whether to count only what is promised.
   func compare(
     _ workload: Workload, cores: Int, _ effort: Effort, backends: [String] = Self.backends, onlyPromised: Bool = false
   ) throws -> (Comparison, brokenPromises: [String]) {
@@ -73,9 +73,9 @@ extension Programs {
     return (Comparison(workload: workload.name, cores: cores, entries: entries), contenders.flatMap(\.broken))
   }
 
-  /// Counts what a workload's subjects promise to do without, and takes no time.
+  /// Counts what a workload's subjects promise to do without. Measures no times.
   ///
-  /// - Returns: how many were looked at, and the promises that were not kept, for people.
+  /// - Returns: how many subjects were checked, and the broken promises, for people.
   func count(
     _ workload: Workload, without known: Set<String>
   ) throws -> (counted: Int, brokenPromises: [String]) {
@@ -96,8 +96,8 @@ extension Programs {
   }
 }
 
-/// The programs that run for one comparison: each at most once, or once for each of the subjects' processes, and afterwards
-/// none, since what one workload keeps in memory must not be there when the next is measured.
+/// The programs that run for one comparison: each at most once, or once for each of the subjects' processes.
+/// Afterwards none runs, since what one workload keeps in memory must not be there when the next one is measured.
 private struct Workers {
   let programs: Programs
   let cores: Int
@@ -127,12 +127,12 @@ private struct Workers {
   }
 }
 
-/// A subject in one of the programs, on its way through the rounds.
+/// A subject in one of the programs, during the rounds.
 private struct Contender {
   private let workload: Workload
   private let subject: Subject
   private let backend: String?
-  /// `nil` if it can't run, for the reason below.
+  /// `nil` if it can't run. `missing` has the reason.
   private var file: URL?
   private var missing: String?
   private var operations = 0
@@ -146,28 +146,28 @@ private struct Contender {
     self.subject = subject
     self.backend = backend
     let build = subject.role == .runtime ? backend ?? "" : Programs.backends[0]
-    // Boost's library is in the first build only if it could be linked, and so has a build of its own.
+    // Without Boost's library the first build has no Boost backend, and there is no Boost build either.
     let isWithoutBoost =
       subject.role == .backend && backend == "Boost" && programs.file(of: .runtime, backend: "Boost") == nil
     file = isWithoutBoost ? nil : programs.file(of: subject.program, backend: build)
     missing = file == nil ? "missing: \(subject.program.reasonMissing(backend: backend))" : nil
   }
 
-  /// In the quick form.
+  /// For the quick form.
   mutating func leaveOutIfLong() {
     guard file != nil, subject.isInFullFormOnly else { return }
     file = nil
     missing = "in the full form only, see --full"
   }
 
-  /// Counts, where counting is asked for, and finds out how much one run does.
+  /// Counts, if counting is asked for, and determines how many operations one run has.
   mutating func prepare(_ workers: inout Workers, _ effort: Effort, _ onlyPromised: Bool) throws {
     guard let file else { return }
     switch workload.extent {
     case .fixedInNewProcess(let operations, _, _): self.operations = operations
     case .fixed(let operations, _, let warmUp, _, _):
       self.operations = operations
-      // Twice: what a program wants again after it has wanted it for the first time, the runtime keeps for the third.
+      // Twice: memory that a program allocates in two runs is kept by the runtime for the third.
       for _ in 1...2 { _ = try workers.worker(for: file, subject.process).read(workload, subject, warmUp) }
     case .calibrated:
       try count(&workers, onlyPromised: onlyPromised)
@@ -175,12 +175,12 @@ private struct Contender {
     }
   }
 
-  /// Whether there was something to count.
+  /// Whether anything was counted.
   var isCounted: Bool { allocations != nil || path != nil }
 
-  /// Counts, where counting is asked for.
+  /// Counts, if counting is asked for.
   mutating func count(_ workers: inout Workers, onlyPromised: Bool) throws {
-    // On several processors it depends on the moment who waits for whom, and who waits may allocate.
+    // On several processors it is chance which side waits, and a wait may allocate.
     guard let file, workers.cores == 1 else { return }
     let worker = try workers.worker(for: file, subject.process)
     if onlyPromised ? subject.promises.speakOfAllocations : subject.isOurs {
@@ -191,17 +191,18 @@ private struct Contender {
     }
   }
 
-  /// How many operations take at least so long. Also warms up.
+  /// How many operations take at least `nanoseconds`. Also warms up.
   private func operations(taking nanoseconds: Double, _ worker: Worker) throws -> Int {
     var operations = subject.granularity
     while true {
       var time = try worker.read(workload, subject, operations).nanoseconds
-      // Once may have been long because something else had the processor: far too few operations would be left.
+      // A single run may have been slow because another program had the processor. Then far too few operations would
+      // be left.
       for _ in 0..<2 where time >= nanoseconds && operations > subject.granularity {
         time = Swift.min(time, try worker.read(workload, subject, operations).nanoseconds)
       }
       if time >= nanoseconds { return operations }
-      // At most ten times as many at once: the first runs say little.
+      // At most ten times as many at once, as the first runs say little.
       let factor = Swift.min(10, nanoseconds / Swift.max(time, 1) * 1.2)
       let next = Int(Double(operations) * factor) / subject.granularity * subject.granularity
       operations = Swift.max(operations + subject.granularity, next)
@@ -232,7 +233,7 @@ private struct Contender {
       bytes: bytes.isEmpty ? nil : Distribution(bytes).median, allocations: allocations, path: path, missing: missing)
   }
 
-  /// The promises that were not kept, for people.
+  /// The broken promises, for people.
   var broken: [String] {
     var broken: [String] = []
     if subject.promises.speakOfAllocations, let allocations,

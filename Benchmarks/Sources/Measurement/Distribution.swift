@@ -1,8 +1,8 @@
-/// The same quantity, measured several times.
+/// One quantity, measured several times.
 public struct Distribution {
   private let sorted: [Double]
 
-  /// - Parameter values: at least one.
+  /// - Parameter values: at least one value.
   public init(_ values: [Double]) {
     precondition(!values.isEmpty, "nothing was measured")
     sorted = values.sorted()
@@ -15,7 +15,7 @@ public struct Distribution {
   public var upperQuartile: Double { quantile(0.75) }
   public var max: Double { sorted[sorted.count - 1] }
 
-  /// Interpolated between the two values next to it.
+  /// Interpolated between the two neighbouring values.
   private func quantile(_ fraction: Double) -> Double {
     let position = fraction * Double(sorted.count - 1)
     let lower = Int(position)

@@ -5,24 +5,24 @@ import Glibc
 /// Where the figures were taken, and with which versions.
 public struct Machine: Codable, Sendable {
   public let processor: String
-  /// The processors that the process was given, of those that the machine has.
+  /// The number of processors that the process may use, of those of the machine.
   public let cores: Int
   public let coresOfMachine: Int
-  /// Those that are measured on: on one core the first one, on two cores both.
+  /// The processors that are measured on: on one core the first one, on two cores both.
   let processors: [Processor]
-  /// Whether both are threads of one core. `nil` if there is one, or if the kernel does not say.
+  /// Whether both are threads of one core. `nil` if there is one processor, or if the kernel does not tell.
   let processorsShareCore: Bool?
-  /// Whether both have the last cache in common.
+  /// Whether both share the last cache.
   let processorsShareLastCache: Bool?
   public let kernel: String
   public let libc: String
-  /// What everything was built with, by the compilers and packages: "go", "go version go1.19.8 linux/amd64".
+  /// The versions of the compilers and packages that built everything: "go", "go version go1.19.8 linux/amd64".
   public let versions: [String]
-  /// How busy the machine was when the run began: the load of the last minute.
+  /// How busy the machine was when the run began: the load average of the last minute.
   public let load: Double
   public let date: String
 
-  /// This machine, now.
+  /// Describes this machine, now.
   ///
   /// - Parameter versions: of compilers and libraries, which a program can't ask for.
   public init(versions: [String]) {
@@ -41,7 +41,7 @@ public struct Machine: Codable, Sendable {
     date = ISO8601DateFormatter().string(from: Date())
   }
 
-  /// For the head of the tables.
+  /// The text for the head of the tables.
   public var description: String {
     """
     \(processor), \(cores) of \(coresOfMachine) processors, \(kernel), \(libc)

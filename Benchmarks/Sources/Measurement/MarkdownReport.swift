@@ -8,7 +8,7 @@ enum MarkdownReport {
 
     """
 
-  /// The ratios that the thresholds speak of.
+  /// The ratios that the thresholds name.
   static func ratios(_ ratios: Ratios) -> String {
     """
     ## The ratios that are held
@@ -21,7 +21,7 @@ enum MarkdownReport {
     """
   }
 
-  /// What there are no figures of. Empty if there is nothing to say.
+  /// What has no figures, and why. Empty if everything has.
   static func leftOut(_ all: [LeftOut]) -> String {
     all.isEmpty ? "" : "## Left out\n\n" + all.map { "- \($0.text)\n" }.joined() + "\n"
   }

@@ -1,19 +1,19 @@
 import CMeasurement
 
-/// What a loop does for each operation, counted instruction by instruction.
+/// What a loop does per operation, counted instruction by instruction.
 public struct Path: Codable, Sendable, Equatable {
   /// All instructions.
   public var instructions: Double
-  /// Those outside the program, by the library: "libswiftCore.so", "libc.so.6".
+  /// The instructions outside the program, by library: "libswiftCore.so", "libc.so.6".
   public var inLibraries: [String: Double]
-  /// Those that lock the bus: what every lock, every count of a reference and every other atomic change is made of.
+  /// The instructions that lock the bus. Every lock, every reference count and every other atomic change has one.
   public var locking: Double
   /// System calls.
   public var systemCalls: Double
 }
 
 extension Path {
-  /// What it does against the promises.
+  /// How many of its instructions break the promises.
   fileprivate func detours(_ promises: Promises) -> Double {
     var detours = promises.contains(.noLock) ? abs(locking) : 0
     if promises.contains(.noCallOut) {
@@ -31,15 +31,15 @@ extension Path {
 extension Subject {
   /// The path of one operation, or `nil` where instructions can't be counted.
   ///
-  /// Now and then a run does once what others do not do at all, such as a trim of a pool. That can happen to the longer
-  /// run as well as to the shorter one; so of several attempts the one counts in which it did not.
+  /// Now and then a run does something once that others do not do, such as a trim of a pool. That can happen in the
+  /// longer run or in the shorter one. So there are several attempts, and the one without it counts.
   func path() -> Path? {
     guard steps_are_possible else { return nil }
-    // Where nothing is promised, a few operations of many instructions each: to step takes its time.
+    // Without a promise a few operations of many instructions are enough, as stepping takes long.
     guard promises.speakOfPath else { return pathInOneAttempt(10) }
     var best = pathInOneAttempt(50)
     for attempt in 1..<5 where best.detours(promises) != 0 {
-      // What happens in every second run, or every third, must not meet the longer run each time.
+      // What happens in every second run, or every third, must not always meet the longer run.
       for _ in 0..<attempt { _ = checkedRead(granularity) }
       let next = pathInOneAttempt(50)
       if next.detours(promises) < best.detours(promises) { best = next }
@@ -47,7 +47,7 @@ extension Subject {
     return best
   }
 
-  /// The difference between runs of two lengths: what a run does once is not counted.
+  /// The difference between runs of two lengths, so that what a run does once is not counted.
   private func pathInOneAttempt(_ operations: Int) -> Path {
     let short = granularity * Swift.max(1, operations / granularity)
     // Binds symbols and fills caches.
@@ -74,8 +74,8 @@ final class Steps {
   private(set) var locking = 0
   private(set) var systemCalls = 0
 
-  /// Set while the next loop to be timed is to be stepped through instead.
-  // Set by the thread that measures, read by the one that runs the loop, for whose end the first one waits.
+  /// Set while the next timed loop is to be stepped through instead.
+  // Set by the thread that measures, which waits for the end of the thread that runs the loop and reads it.
   nonisolated(unsafe) private(set) static var wanted: Steps?
 
   /// Steps through one run.
@@ -88,7 +88,7 @@ final class Steps {
   /// More than any loop here takes.
   private static let capacity = 1 << 20
 
-  /// Runs `loop` instruction by instruction; returns what it computed.
+  /// Runs `loop` instruction by instruction. Returns what it computed.
   func note(_ loop: () -> Int) -> Int {
     let addresses = UnsafeMutablePointer<UInt>.allocate(capacity: Self.capacity)
     defer { addresses.deallocate() }
@@ -96,7 +96,7 @@ final class Steps {
     let computed = loop()
     let count = steps_stop()
     precondition(count <= Self.capacity, "the loop takes \(count) instructions")
-    // Of several loops in one run, which are layouts of the same, the shortest counts: it has no padding.
+    // If a run has several loops, they are layouts of the same one. The shortest counts, as it has no padding.
     if instructions == 0 || count < instructions {
       classify(UnsafeBufferPointer(start: addresses, count: count))
     }

@@ -1,22 +1,22 @@
 import CMeasurement
 import Foundation
 
-/// What this process has of the machine's memory, in bytes.
+/// The memory that this process has, in bytes.
 public struct ProcessMemory: Sendable {
-  /// Its pages that are in memory.
+  /// The resident pages.
   public let resident: Int
-  /// The tables that say where they are.
+  /// The page tables.
   public let pageTables: Int
 
-  /// Both.
+  /// Pages and page tables.
   public var total: Int { resident + pageTables }
 
-  /// - Throws: an error of Foundation's if /proc is not there.
+  /// - Throws: an error of Foundation's if there is no /proc.
   public static func now() throws -> ProcessMemory {
     ProcessMemory(resident: try status("VmRSS"), pageTables: try status("VmPTE"))
   }
 
-  /// A line of what the kernel tells, in bytes.
+  /// A line of the kernel's status of this process, in bytes.
   private static func status(_ name: String) throws -> Int {
     let text = try String(contentsOfFile: "/proc/self/status", encoding: .utf8)
     let line = text.split(separator: "\n").first { $0.hasPrefix(name + ":") }
@@ -24,16 +24,16 @@ public struct ProcessMemory: Sendable {
     return (kibibytes ?? 0) << 10
   }
 
-  /// The most that was in memory at a time since `restartPeak`, in bytes.
+  /// The largest resident size since `restartPeak`, in bytes.
   ///
   /// - Throws: as `now()`.
   public static func peak() throws -> Int { try status("VmHWM") }
 
-  /// What is in memory now is the most that was.
+  /// Makes the present resident size the largest one.
   public static func restartPeak() throws {
     try "5".write(toFile: "/proc/self/clear_refs", atomically: false, encoding: .utf8)
   }
 
-  /// Gives what `malloc` keeps for the next allocations back to the kernel.
+  /// Gives back to the kernel what `malloc` keeps for the next allocations.
   public static func trim() { allocations_trim() }
 }

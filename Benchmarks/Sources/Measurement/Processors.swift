@@ -4,16 +4,16 @@ import Foundation
 /// A processor of the machine, as the kernel counts them: several may be threads of one core.
 public struct Processor: Codable, Sendable, Equatable {
   let number: Int
-  /// The processors of its core, itself among them, as the kernel writes a list: "3", "1,3". `nil` if the kernel does not
-  /// say.
+  /// The processors of its core, itself included, in the kernel's form of a list: "3", "1,3". `nil` if the kernel
+  /// does not tell.
   let core: String?
-  /// Those that have their last cache in common.
+  /// The processors that share its last cache.
   let lastCache: String?
 
   init(_ number: Int) {
     self.number = number
     core = Self.line("\(number)/topology/thread_siblings_list")
-    // The highest level that there is.
+    // The highest cache level that exists.
     lastCache = (0..<5).reversed().lazy.compactMap { Self.line("\(number)/cache/index\($0)/shared_cpu_list") }.first
   }
 
@@ -23,13 +23,13 @@ public struct Processor: Codable, Sendable, Equatable {
   }
 }
 
-/// Those that the process was given, and those of them that it measures on.
+/// The processors that the process may use, and those that it measures on.
 enum Processors {
-  /// At its start: later it has fewer.
+  /// Taken at the start, as later the process is confined to fewer.
   static let given = (0..<Int(machine_processor_limit())).filter { machine_gives(CInt($0)) }
 
-  /// All given ones, in the order in which they are taken: the last ones first, which interrupts reach least, and a core's
-  /// second one only when each core has one.
+  /// All given ones, in the order in which they are chosen. The last ones come first, as they get the fewest
+  /// interrupts. A core's second processor comes only after each core has one.
   private static let inOrder: [Processor] = {
     var cores: Set<String> = []
     var first: [Processor] = []
@@ -41,10 +41,10 @@ enum Processors {
     return first + second
   }()
 
-  /// What a comparison on so many processors runs on, at most so many.
+  /// The processors for a comparison on `count` of them, or fewer if there are fewer.
   static func chosen(_ count: Int) -> [Processor] { Array(inOrder.prefix(count)) }
 
-  /// Confines the calling thread, and what it starts, to so many processors.
+  /// Confines the calling thread, and what it starts, to `count` processors.
   static func confine(to count: Int) throws {
     let processors = chosen(count)
     guard processors.count == count else { throw Failure("there are not \(count) processors") }

@@ -1,17 +1,17 @@
 import Foundation
 
-/// Where the programs to be measured are.
+/// Where the measured programs are.
 public struct Programs {
   private let folder: URL
 
-  /// - Parameter folder: has `runtime-ASM`, `runtime-Boost`, `runtime-Ucontext`, and the peers under their names, as far
-  ///   as they could be built.
+  /// - Parameter folder: has `runtime-ASM`, `runtime-Boost`, `runtime-Ucontext`, and the peers under their names, as
+  ///   far as they could be built.
   public init(in folder: URL) {
     self.folder = folder
   }
 
-  /// The backends in the order of the tables. The first one's build stands for the program in all that is not the
-  /// runtime's: the backends alone, and what else there is in Swift.
+  /// The backends in the order of the tables. The first one's build also runs whatever does not use the runtime: the
+  /// bare backends, and other code in Swift.
   static let backends = ["ASM", "Boost", "Ucontext"]
 
   /// `nil` if it could not be built.

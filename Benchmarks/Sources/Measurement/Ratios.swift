@@ -1,17 +1,17 @@
-/// What one run says about the ratios that the thresholds speak of: the first table of the report, and `ratios.json`.
+/// The ratios that the thresholds name, from one run: the first table of the report, and `ratios.json`.
 ///
-/// Here nothing fails, and nothing is measured again: it is the run as it came out.
+/// Nothing fails here, and nothing is measured again: these are the results of the run as they are.
 struct Ratios {
   let all: [Ratio]
 
-  /// A line.
+  /// A line of the table.
   struct Ratio: Encodable {
     let threshold: Thresholds.Threshold
-    /// The ratios of the rounds, or the one figure that there is. `nil` if it was left out.
+    /// The ratios of the rounds, or the single figure. `nil` if it was left out.
     let value: Distribution?
   }
 
-  /// Those of the thresholds whose workloads were measured.
+  /// The ratios of those thresholds whose workloads were measured.
   init(_ thresholds: Thresholds, in comparisons: [Comparison]) throws {
     func comparison(_ workload: String, _ cores: Int) -> Comparison? {
       comparisons.first { $0.workload == workload && $0.cores == cores }

@@ -1,4 +1,4 @@
-/// What one run of a loop took, and what it computed: nobody can time a loop that the optimiser removed.
+/// What one run of a loop took, and what it computed: so the optimiser can't remove the loop unnoticed.
 public struct Reading: Sendable {
   public let nanoseconds: Double
   public let computed: Int
@@ -11,8 +11,8 @@ public struct Reading: Sendable {
     self.bytes = bytes
   }
 
-  /// Runs `loop` and takes the time. On the thread on which it is called: also the place where the loop's instructions are
-  /// noted, when that is wanted.
+  /// Runs `loop` on the calling thread and measures its time. If the loop's instructions are wanted, they are
+  /// recorded here.
   public static func timed(_ loop: () -> Int) -> Reading {
     if let steps = Steps.wanted { return Reading(nanoseconds: 0, computed: steps.note(loop)) }
     let start = ContinuousClock.now
@@ -20,14 +20,14 @@ public struct Reading: Sendable {
     return Reading(nanoseconds: start.nanosecondsToNow, computed: computed)
   }
 
-  /// Runs `loop` and takes the time.
+  /// Runs `loop` and measures its time.
   public static func timedAsync(_ loop: () async -> Int) async -> Reading {
     let start = ContinuousClock.now
     let computed = await loop()
     return Reading(nanoseconds: start.nanosecondsToNow, computed: computed)
   }
 
-  /// Runs each of the loops, which do the same, and takes the fastest one's time.
+  /// Runs each of the loops, which do the same, and takes the time of the fastest one.
   public static func fastest(of loops: [() -> Int]) -> Reading {
     let readings = loops.map { timed($0) }
     guard let fastest = readings.min(by: { $0.nanoseconds < $1.nanoseconds }) else { fatalError("no loop to run") }
@@ -37,7 +37,7 @@ public struct Reading: Sendable {
 }
 
 extension ContinuousClock.Instant {
-  /// How long ago that was.
+  /// The nanoseconds since this instant.
   public var nanosecondsToNow: Double {
     let (seconds, attoseconds) = duration(to: .now).components
     return Double(seconds) * 1e9 + Double(attoseconds) / 1e9

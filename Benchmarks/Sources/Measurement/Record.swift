@@ -1,11 +1,11 @@
-/// What was found out about one system under one workload: a row of the table, an element of `latest.json`.
+/// The results of one system under one workload: a row of the table, an element of `latest.json`.
 public struct Record: Encodable {
   let workload: String
   let cores: Int
   let entry: Comparison.Entry
   /// Nanoseconds for each operation.
   let times: Distribution?
-  /// The system whose time is 1 in `ratio`, the best peer or one of ours, and the ratios of all rounds.
+  /// The system whose time is 1 in `ratio`, the best peer or one of the runtime's, and the ratios of all rounds.
   let comparedWith: String?
   let ratio: Distribution?
 
@@ -33,7 +33,7 @@ public struct Record: Encodable {
     case ratioUpperQuartile = "ratio_upper_quartile"
   }
 
-  /// Some keys are always there, as `null` where there is no value; the others only where they say something.
+  /// Some keys are always there, as `null` where there is no value. The others are there only with a value.
   public func encode(to encoder: any Encoder) throws {
     var container = encoder.container(keyedBy: CodingKeys.self)
     try container.encode(workload, forKey: .workload)

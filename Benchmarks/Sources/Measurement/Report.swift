@@ -1,6 +1,6 @@
 import Foundation
 
-/// All that one run of the benchmarks finds out: printed as it comes, written at the end.
+/// The results of one run of the benchmarks: printed as they come, written at the end.
 public struct Report {
   public let machine: Machine
   private let programs: Programs
@@ -9,10 +9,10 @@ public struct Report {
   private let start = ContinuousClock.now
   private var comparisons: [Comparison] = []
   private var leftOut: [LeftOut] = []
-  /// What the subjects had promised and did not keep, for people. Empty if all went well.
+  /// The promises that subjects have broken, for people. Empty if all were kept.
   public private(set) var brokenPromises: [String] = []
 
-  /// A report on what is measured on `machine`, with the ratios that `thresholds` speak of at its head.
+  /// A report on measurements on `machine`, with the ratios that `thresholds` names at its head.
   public init(_ effort: Effort, _ programs: Programs, _ thresholds: Thresholds, on machine: Machine) {
     self.effort = effort
     self.programs = programs
@@ -20,7 +20,7 @@ public struct Report {
     self.machine = machine
   }
 
-  /// Measures a workload, on each number of processors that it is for, and prints the tables.
+  /// Measures a workload on each of its numbers of processors, and prints the tables.
   public mutating func measure(_ workload: Workload) throws {
     guard effort.rounds(of: workload.extent) > 0 else {
       for cores in workload.cores { leaveOut(workload, cores, "in the full form only, see --full") }
@@ -42,26 +42,27 @@ public struct Report {
     }
   }
 
-  /// Notes that there are no figures of a workload, or of some backends in it.
+  /// Records that there are no figures for a workload, or for some backends in it.
   private mutating func leaveOut(_ workload: Workload, _ cores: Int, _ reason: String, of backends: [String]? = nil) {
     let left = LeftOut(workload: workload.name, cores: cores, backends: backends, reason: reason)
     leftOut.append(left)
     say(left.text + "\n")
   }
 
-  /// Prints a line now, also where the output goes to a file: a run takes minutes.
+  /// Prints a line at once, even if the output goes to a file: a run takes minutes.
   private func say(_ text: String) {
     FileHandle.standardOutput.write(Data((text + "\n").utf8))
   }
 
-  /// Prints the ratios that the thresholds speak of, as far as they were measured.
+  /// Prints those ratios of the thresholds that were measured.
   public func sayRatios() throws {
     let ratios = try Ratios(thresholds, in: comparisons)
     if !ratios.all.isEmpty { say(ratios.table.text) }
   }
 
-  /// Writes `latest.json`, the records, `ratios.json`, those that the thresholds speak of, and `machine.json`, where they
-  /// were taken and what was left out; `report.md` and its charts, the same for people.
+  /// Writes the files for programs: `latest.json` with the records, `ratios.json` with the ratios of the thresholds,
+  /// and `machine.json` with the machine and what was left out. Writes `report.md` and its charts, the same for
+  /// people.
   public func write(to folder: URL) throws {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
@@ -93,18 +94,18 @@ public struct Report {
 struct LeftOut: Encodable {
   let workload: String
   let cores: Int
-  /// Those that were not. `nil`: nothing was.
+  /// The backends that were not measured. `nil`: none was.
   let backends: [String]?
   let reason: String
 
-  /// For people.
+  /// The text for people.
   var text: String {
     let which = backends.map { ", \($0.joined(separator: ", "))" } ?? ""
     return "\(workload), on \(cores == 1 ? "one core" : "\(cores) cores")\(which): LEFT OUT, \(reason)"
   }
 }
 
-/// The content of `machine.json`: the machine's keys, how much was measured and how long that took, and `leftOut`.
+/// The content of `machine.json`: the machine's keys, how much was measured, how long that took, and `leftOut`.
 private struct Circumstances: Encodable {
   let machine: Machine
   let form: String

@@ -1,10 +1,10 @@
 import Foundation
 
-/// The other end of a `Worker`: runs the loops of this program as it is asked to.
+/// The other end of a `Worker`: runs the loops of this program on request.
 public struct Server {
   private let workloads: [Workload]
-  /// Every loop of ours takes so many times as long as it does: by waiting, which is how `make bench-check` is
-  /// shown to notice. 1 but for that.
+  /// Each of the runtime's loops takes this many times its own time, by waiting. Used to show that `make bench-check`
+  /// notices a slowdown. 1 otherwise.
   private let slowdown: Double
 
   public init(_ workloads: [Workload], slowdown: Double = 1) {
@@ -48,7 +48,7 @@ public struct Server {
 }
 
 extension Subject {
-  /// One run in this process, whose result must be the right one.
+  /// One run in this process, whose result must be right.
   func checkedRead(_ operations: Int) -> Reading {
     guard let reading = read?(operations) else { fatalError("\(system) is in another program") }
     let expected = expecting(operations)
@@ -58,8 +58,9 @@ extension Subject {
     return reading
   }
 
-  /// The difference between runs of two lengths: what a run allocates once, whatever its length, is not counted. Nor what
-  /// only some runs do (a thread of the system's that begins meanwhile): the least of up to six differences.
+  /// The difference between runs of two lengths, so that what a run allocates once, whatever its length, is not
+  /// counted. Some runs also allocate for something else, such as a thread of the system's that begins meanwhile. So
+  /// it is the least of up to six differences.
   func allocationsPerOperation() -> Double {
     let short = granularity * Swift.max(1, 1000 / granularity)
     // Pools fill and tables grow in the first runs.

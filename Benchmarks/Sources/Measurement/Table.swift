@@ -1,6 +1,6 @@
 import Foundation
 
-/// The records of one comparison, for people. The ratio comes first: nanoseconds wander from machine to machine.
+/// The records of one comparison, for people. The ratio comes first, as nanoseconds differ from machine to machine.
 struct Table {
   let titles: [String]
   let rows: [[String]]
@@ -11,15 +11,15 @@ struct Table {
   }
 
   init(_ records: [Record]) {
-    // Columns that say nothing about this workload are left out.
+    // Columns without a value for this workload are left out.
     let columns = Self.columns.filter { column in records.contains { column.cell($0) != "" } }
-    // Some are compared with one of ours and not with the best peer.
+    // Some entries are compared with one of the runtime's, not with the best peer.
     let isAmongUs = records.contains { $0.entry.comparedWith != nil }
     titles = columns.map { isAmongUs && $0.title == Self.ratio ? "ratio" : $0.title }
     rows = records.map { record in columns.map { $0.cell(record) } }
   }
 
-  /// In columns of equal width.
+  /// The table in columns of equal width.
   var text: String {
     let rows = [titles] + rows
     let widths = titles.indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
@@ -59,7 +59,7 @@ struct Table {
 
   private static func count(_ value: Double) -> String { digits(value, value == value.rounded() ? 0 : 3) }
 
-  /// A time in the unit that suits it.
+  /// A time in a unit that fits it.
   static func time(_ nanoseconds: Double) -> String {
     switch nanoseconds {
     case ..<1e3: digits(nanoseconds, 2) + " ns"

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What the runtime must keep beside its peers: a file of the repository.
+/// What the runtime must keep beside its peers. Read from a file of the repository.
 public struct Thresholds {
   let all: [Threshold]
 
@@ -8,17 +8,17 @@ public struct Thresholds {
   struct Threshold: Decodable {
     let workload: String
     let cores: Int
-    /// Whose figures.
+    /// The system whose figures are compared.
     let system: String
     let backend: String
     let measure: Measure
-    /// Whose time is 1. For bytes: none.
+    /// The peer whose time is 1. None for bytes.
     let peer: String?
-    /// Where the peer is measured, if not beside it: the same system with less to do.
+    /// The workload in which the peer is measured, if it is not the same one: the same system with less to do.
     let peerWorkload: String?
-    /// More than that fails: what is reached, with room for a machine that has other things to do.
+    /// A larger value fails. It is the value that is reached, with room for a machine that has other work.
     let atMost: Double
-    /// What is aimed at.
+    /// The value that is aimed at.
     let target: Double
 
     enum Measure: String, Decodable {
@@ -36,15 +36,16 @@ public struct Thresholds {
     all = try JSONDecoder().decode([Threshold].self, from: Data(contentsOf: file))
   }
 
-  /// Seconds to wait before what fails is measured again, and again: a machine is slow for a while, a change is slow each
-  /// time.
+  /// Seconds to wait before a failed measurement is repeated. A machine is slow for a while, but a slower change is
+  /// slow each time.
   private static let pauses: [UInt32] = [0, 5, 15, 30]
 
-  /// Measures what the thresholds speak of, and nothing else, and prints what came out. What fails is measured again when
-  /// all has been measured, four times at most.
+  /// Measures what the thresholds name, and nothing else, and prints the results. Failed measurements are repeated
+  /// when all others are done, four times at most.
   ///
-  /// - Returns: what was not kept, for people. Empty if all was. A peer that is missing does not fail, but is printed.
-  /// - Throws: `Failure` if the file names what there is not.
+  /// - Returns: the thresholds that were not kept, for people. Empty if all were. A missing peer is printed, and no
+  ///   failure.
+  /// - Throws: `Failure` if the file names something that does not exist.
   public func check(_ suite: [Workload], _ programs: Programs, _ effort: Effort) throws -> [String] {
     var measured = Measured(suite: suite, programs: programs, effort: effort, thresholds: self)
     for pause in Self.pauses {
@@ -81,22 +82,22 @@ public struct Thresholds {
 }
 
 extension Thresholds.Threshold {
-  /// Where it is measured.
+  /// The workload and the number of cores with which it is measured.
   fileprivate var place: Thresholds.Measured.Place { .init(workload: workload, cores: cores) }
 
-  /// Whether the process has so many processors.
+  /// Whether the process may use enough processors.
   fileprivate var isPossible: Bool { cores <= Processors.given.count }
 
-  /// A figure of its kind.
+  /// A figure in the unit of the threshold's kind.
   func text(_ value: Double) -> String { Table.digits(value, measure == .time ? 3 : 0) }
 
-  /// What it is about, for tables: their first columns.
+  /// The titles of the first columns of tables.
   static var titles: [String] { ["workload, cores", "system", "beside"] }
   var titles: [String] {
     ["\(workload), on \(cores)", "\(system) [\(backend)]", peerWorkload ?? peer ?? "bytes"]
   }
 
-  /// A word on what was measured, beside what is aimed at and, if it can fail, what is allowed.
+  /// The value, the target and, if it can fail, the limit, in words.
   func verdict(on value: Double?, _ atMost: Double = .infinity) -> String {
     switch value {
     case nil where !isPossible: "left out, one processor"
@@ -107,10 +108,10 @@ extension Thresholds.Threshold {
     }
   }
 
-  /// What one comparison says about it: the ratios of all rounds, or what two medians or a number of bytes say. `nil` if a
-  /// program is missing.
+  /// The threshold's value in one comparison: the ratios of all rounds, or the ratio of two medians, or a number of
+  /// bytes. `nil` if a program is missing.
   ///
-  /// - Parameter others: that of `peerWorkload`, where there is one.
+  /// - Parameter others: makes the comparison of `peerWorkload`, if there is one.
   func value(in comparison: Comparison, _ others: () throws -> Comparison?) throws -> Distribution? {
     let own = try entry(system, backend, in: comparison)
     guard measure == .time else { return own.bytes.map { Distribution([$0]) } }
@@ -135,8 +136,8 @@ extension Thresholds.Threshold {
 }
 
 extension Thresholds {
-  /// The comparisons that were made so far, of the subjects that the thresholds name: of each workload those that were
-  /// needed until all was kept.
+  /// The comparisons that were made so far, of the subjects that the thresholds name. Each workload was measured
+  /// until all its thresholds were kept.
   fileprivate struct Measured {
     let suite: [Workload]
     let programs: Programs
@@ -157,7 +158,7 @@ extension Thresholds {
       self.thresholds = thresholds
     }
 
-    /// What is compared with `atMost`: the least of what was measured so far. `nil` if a program is missing, or a processor.
+    /// The least value so far, which is compared with `atMost`. `nil` if a program is missing, or a processor.
     mutating func value(of threshold: Threshold) throws -> Double? {
       guard threshold.isPossible else { return nil }
       return try comparisons(at: threshold.place).compactMap { try value(of: threshold, in: $0) }.min()
@@ -174,16 +175,16 @@ extension Thresholds {
       }?.median
     }
 
-    /// How often its workload was measured.
+    /// How often the threshold's workload was measured.
     func count(of threshold: Threshold) -> Int { comparisons[threshold.place]?.count ?? 0 }
 
     mutating func measureAgain(_ place: Place) throws {
       comparisons[place, default: []].append(try measure(place))
     }
 
-    /// Counts what all other subjects promise, as far as that takes little time.
+    /// Counts what all other subjects promise, as far as that is quick.
     ///
-    /// - Returns: how many were counted.
+    /// - Returns: how many subjects were counted.
     mutating func countTheRest() throws -> Int {
       var counted = 0
       for workload in suite where workload.extent.isCalibrated && workload.cores.contains(1) {
@@ -196,7 +197,7 @@ extension Thresholds {
       return counted
     }
 
-    /// At least one.
+    /// Returns at least one comparison.
     private mutating func comparisons(at place: Place) throws -> [Comparison] {
       if let known = comparisons[place] { return known }
       comparisons[place] = [try measure(place)]

@@ -1,12 +1,13 @@
 import Foundation
 import Glibc
 
-/// A running program that is asked, line by line, to run loops: the runtime's builds and the peers alike, so that all of
-/// them take turns within one comparison. While one is asked, the others wait for their next line.
+/// A running program that runs loops on request, line by line. The runtime's builds and the peers are all such
+/// programs, so that they take turns within one comparison. While one runs, the others wait for their next line.
 ///
-/// A request is `run`, a workload's name, a subject's, a number of operations, separated by tabs. The answer is the time in
-/// nanoseconds, what was computed, and, where memory is measured, by how many bytes the process grew. Our own program
-/// (see `Server`) also answers `allocations` and `path`. An answer that begins with `error` says what is wrong.
+/// A request is `run`, a workload's name, a subject's, a number of operations, separated by tabs. The answer is the
+/// time in nanoseconds, what was computed, and, where memory is measured, by how many bytes the process grew. The
+/// runtime's own program (see `Server`) also answers `allocations` and `path`. An answer that begins with `error`
+/// says what is wrong.
 final class Worker {
   private let process = Process()
   private let requests = Pipe()
@@ -14,28 +15,28 @@ final class Worker {
   private let name: String
   private var unread: [UInt8] = []
 
-  /// Starts the program, confined to so many processors.
+  /// Starts the program, confined to `cores` processors.
   ///
-  /// - Throws: `Failure` if there are not so many.
+  /// - Throws: `Failure` if there are not that many.
   init(_ program: URL, cores: Int) throws {
     name = "\(program.lastPathComponent) on \(cores == 1 ? "one core" : "\(cores) cores")"
     process.executableURL = program
     process.arguments = ["--serve"]
     process.standardInput = requests
     process.standardOutput = answers
-    // A new process has what the thread has that starts it.
+    // A new process inherits the processors of the thread that starts it.
     try Processors.confine(to: cores)
     try process.run()
     try Processors.confine(to: 1)
   }
 
-  /// Ends the program, which does so by itself when there are no more requests.
+  /// Ends the program, which exits by itself when there are no more requests.
   func end() {
     try? requests.fileHandleForWriting.close()
     process.waitUntilExit()
   }
 
-  /// Has it run so many operations of a subject.
+  /// Has the program run that many operations of a subject.
   func read(_ workload: Workload, _ subject: Subject, _ operations: Int) throws -> Reading {
     let answer = try ask(["run", workload.name, subject.key, String(operations)])
     guard answer.count >= 2, let nanoseconds = Double(answer[0]), let computed = Int(answer[1]) else {
@@ -66,7 +67,7 @@ final class Worker {
     return answer
   }
 
-  /// No loop takes so long, by far: one that does hangs.
+  /// No loop takes this long, by far: one that does hangs.
   private static let limit: CInt = 300_000
 
   private func line() throws -> String {
@@ -93,7 +94,7 @@ final class Worker {
   }
 }
 
-/// Something that ends the whole measurement, for people.
+/// An error that ends the whole measurement, for people.
 public struct Failure: Error, CustomStringConvertible {
   public let description: String
 

@@ -1,12 +1,12 @@
 /// Subjects that do the same work, measured in turn.
 public struct Workload {
-  /// What they do, with the unit of the figures: "switch, one way".
+  /// What the subjects do, with the unit of the figures: "switch, one way".
   public let name: String
-  /// On how many processors it is measured: each number is a comparison of its own.
+  /// The numbers of processors to measure on. Each is a comparison of its own.
   public let cores: [Int]
   public let extent: Extent
   public let subjects: [Subject]
-  /// The builds of the runtime that are measured, where all of them at once would take too much memory. `nil`: all.
+  /// The builds of the runtime that are measured, if all of them together would take too much memory. `nil`: all.
   public let backends: [String]?
 
   public init(
@@ -19,26 +19,27 @@ public struct Workload {
     self.subjects = subjects
   }
 
-  /// The same with some of the subjects.
+  /// The same workload with some of the subjects.
   func with(_ subjects: [Subject]) -> Workload {
     Workload(name, cores: cores, extent: extent, backends: backends, subjects: subjects)
   }
 }
 
-/// How much of a workload one run does, and how many runs there are, in the quick form (none: left to the full one) and in
-/// the full one.
+/// How many operations one run has, and how many runs there are in the quick form and in the full one. 0: not in that
+/// form.
 public enum Extent: Sendable {
-  /// As many operations as take some milliseconds, found out for each subject.
+  /// As many operations as take some milliseconds, determined for each subject.
   case calibrated
-  /// Always so many, for work that is one large piece, after two runs of `warmUp`. A run's time is divided by `units`.
+  /// Always that many, for work that is one large piece, after two runs of `warmUp`. A run's time is divided by
+  /// `units`.
   case fixed(operations: Int, units: Int, warmUp: Int, quick: Int, full: Int)
-  /// The same for each operation, and each run in a process of its own: only there does its memory say what the work takes,
-  /// and its time what it takes for the first time.
+  /// The same per operation, with each run in a process of its own. Only there is the process's memory that of the
+  /// work, and the time that of doing it for the first time.
   case fixedInNewProcess(operations: Int, quick: Int, full: Int)
 }
 
 extension Extent {
-  /// Whether the operations are so small that counting them takes no time to speak of.
+  /// Whether the operations are so small that counting them is quick.
   var isCalibrated: Bool {
     if case .calibrated = self { true } else { false }
   }
@@ -48,10 +49,10 @@ extension Extent {
 public struct Effort: Sendable {
   /// How often each subject runs.
   let rounds: Int
-  /// How often at least, where all of them together take longer than `patience`.
+  /// The least number of rounds, if all of them together take longer than `patience`.
   let fewestRounds: Int
   let patience: Duration
-  /// What one run should take at least.
+  /// The least time of one run.
   let nanoseconds: Double
   let isFull: Bool
 

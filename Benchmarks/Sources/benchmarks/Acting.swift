@@ -2,7 +2,7 @@ import Coroutine
 import Measurement
 
 extension Workload {
-  /// A message to an actor, with an answer and without, beside Swift's own.
+  /// A message to an actor, with an answer and without, beside Swift's own actors.
   static func acting() -> [Workload] {
     [asking(), askingByTwo(), telling()]
   }
@@ -55,7 +55,7 @@ extension Workload {
     Workload(
       "actor, tell, received and handled", cores: [1, 2],
       subjects: [
-        // Its mailbox grows to what is told before the actor has its turn.
+        // Its mailbox grows with the messages that are sent before the actor runs.
         .coroutine("MessageActor.tell, unbounded", promises: .hardlyAnyAllocation, granularity: 1000) { count in
           tell(makeCounter(), count)
         },
@@ -87,14 +87,14 @@ private func makeCounter(_ mailbox: MailboxPolicy = .unbounded) -> MessageActor<
   }
 }
 
-/// So many questions, one after the other; the last one's answer.
+/// That many questions, one after another. Returns the last one's answer.
 private func ask(_ counter: MessageActor<Counting>, _ count: Int) -> Int {
   var last = 0
   for _ in 0..<count { last = (try? counter.ask { .increment($0) }).unwrapped }
   return last
 }
 
-/// The last one is a question, so that all have been handled.
+/// The last one asks for an answer, so that all have been handled.
 private func tell(_ counter: MessageActor<Counting>, _ count: Int) -> Int {
   for _ in 0..<count - 1 { try? counter.tell(.note) }
   let last = try? counter.ask { .increment($0) }

@@ -6,8 +6,8 @@ import ContextUcontext
   import ContextBoost
 #endif
 
-/// A backend whose loops can be measured: an entry function is a C function, which can't be generic, so each backend brings
-/// its own. All of them get the link's address as their first word.
+/// A backend whose loops can be measured. An entry function is a C function, which can't be generic, so each backend
+/// has its own. All of them get the link's address as their first word.
 protocol MeasuredBackend: ContextBackend {
   /// Enters `answerSymmetrically`.
   static var symmetricEntry: @convention(c) (UInt) -> Void { get }
@@ -48,14 +48,14 @@ struct Partner<Backend: MeasuredBackend> {
   private let stack: Stack
   private let pool: StackPool
 
-  /// Runs it to its first switch: from then on it answers words.
+  /// Runs it to its first switch. From then on it answers words.
   ///
-  /// - Parameter entry: one of the backend's.
+  /// - Parameter entry: one of the backend's entry functions.
   @inline(__always)
   init(_ entry: @convention(c) (UInt) -> Void, on pool: StackPool = .default) throws(StackError) {
     stack = try pool.allocate()
     self.pool = pool
-    // Where the runtime has it too: at the upper end of the stack, on a cache line of its own.
+    // At the same place as in the runtime: at the upper end of the stack, on a cache line of its own.
     let size = (MemoryLayout<ContextLink<Backend>>.size + 63) & ~63
     let top = stack.top - size
     link = top.bindMemory(to: ContextLink<Backend>.self, capacity: 1)
@@ -64,7 +64,7 @@ struct Partner<Backend: MeasuredBackend> {
     _ = Backend.resume(link, passing: UInt(bitPattern: link))
   }
 
-  /// Leaves it where it is suspended, and gives the stack back.
+  /// Leaves it suspended where it is, and frees the stack.
   @inline(__always)
   func destroy() {
     Backend.destroy(ContextLink.own(link))
@@ -72,8 +72,8 @@ struct Partner<Backend: MeasuredBackend> {
   }
 }
 
-// The loops are ordinary functions, not inlined: in a closure that is a C function, and at the top level of a program, the
-// compiler does not inline the switch, which would double the figure.
+// The loops are ordinary functions, not inlined. In a closure that is a C function, and at the top level of a
+// program, the compiler does not inline the switch, which would double the figure.
 
 /// Yields the numbers from 0 on, for ever.
 @inline(never)
@@ -87,7 +87,7 @@ private func count<Backend: MeasuredBackend>(_ backend: Backend.Type, at address
   }
 }
 
-/// Takes numbers out of a counting context.
+/// Takes numbers from a counting context.
 @inline(never)
 func sumOfNumbers<Backend: MeasuredBackend>(_ backend: Backend.Type, _ count: Int) -> Int {
   guard let counting = try? Partner<Backend>(Backend.countingEntry) else { return -1 }
@@ -109,7 +109,7 @@ func createAndDestroy<Backend: MeasuredBackend>(_ backend: Backend.Type, _ count
   return made
 }
 
-/// Walks over one tree after the other: gets the root's address, yields the nodes' numbers, incremented, and then 0.
+/// Walks over one tree after another: gets the root's address, yields the nodes' numbers, incremented, and then 0.
 @inline(never)
 private func walk<Backend: MeasuredBackend>(_ backend: Backend.Type, at address: UInt) {
   let link = UnsafeMutablePointer<ContextLink<Backend>>(bitPattern: address)!
@@ -129,7 +129,7 @@ private func yieldNodes<Backend: MeasuredBackend>(
   yieldNodes(node.pointee.right, link)
 }
 
-/// The sum of a tree's numbers, by a walking context.
+/// The sum of a tree's numbers, from a walking context.
 @inline(never)
 func sumOfTree<Backend: MeasuredBackend>(_ walking: Partner<Backend>, _ root: Tree.Node) -> Int {
   var sum = 0

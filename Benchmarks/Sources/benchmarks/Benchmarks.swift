@@ -5,7 +5,7 @@ import Measurement
 @main
 enum Benchmarks {
   static func main() {
-    // It is linked for the dumps alone. What its times cost is measured by itself: "yield, one turn of two".
+    // It is linked for the dumps alone. The cost of recording times is measured by itself: "yield, one turn of two".
     CoroutineDump.recordsTimes = false
     do {
       let options = try Options(Array(CommandLine.arguments.dropFirst()))
@@ -21,7 +21,7 @@ enum Benchmarks {
     }
   }
 
-  /// All there is to measure, in the order of the report.
+  /// All workloads, in the order of the report.
   private static func suite() -> [Workload] {
     [.switching(), .creating()] + Workload.generating() + [.treeWalk()] + Workload.inTurn() + Workload.scheduling()
       + Workload.channels() + Workload.locking() + Workload.acting() + Workload.masses() + Workload.looking()
@@ -29,7 +29,8 @@ enum Benchmarks {
   }
 
   private static func run(_ options: Options) throws {
-    // The programs that are asked run on the processors that they are given; this one stays out of their way as it waits.
+    // The programs that run the loops have processors of their own. This one stays out of their way, as it only
+    // waits.
     try Machine.pinToOneCore()
     let programs = Programs(in: options.programs)
     let machine = Machine(versions: options.versions)
@@ -43,7 +44,7 @@ enum Benchmarks {
     var report = Report(options.effort, programs, thresholds, on: machine)
     for workload in suite() where options.selects(workload.name) { try report.measure(workload) }
     try report.sayRatios()
-    // What a part of the workloads says must not take the place of what all of them said.
+    // Results of a part of the workloads must not replace the results of all of them.
     if let folder = options.results, options.only == nil { try report.write(to: folder) }
     if !report.brokenPromises.isEmpty { fail(report.brokenPromises.joined(separator: "\n"), code: 1) }
   }

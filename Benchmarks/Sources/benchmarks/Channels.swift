@@ -3,13 +3,13 @@ import Coroutine
 import Measurement
 
 extension Workload {
-  /// What coroutines say to each other.
+  /// Messages between coroutines.
   static func channels() -> [Workload] {
     [rendezvous(), messages(capacity: 0, pairs: 1), messages(capacity: 0, pairs: 4)]
       + [messages(capacity: 100, pairs: 1), messages(capacity: 100, pairs: 4), alone(), selecting()]
   }
 
-  /// One asks, another answers, over two channels without buffers.
+  /// One coroutine asks, and another one answers, over two channels without buffers.
   private static func rendezvous() -> Workload {
     Workload(
       "rendezvous, round trip over two channels", cores: [1, 2],
@@ -36,7 +36,7 @@ extension Workload {
       ])
   }
 
-  /// Messages in one direction, from as many senders to as many receivers. The receivers' count is the result.
+  /// Messages in one direction, from as many senders to as many receivers. The result is what the receivers count.
   private static func messages(capacity: Int, pairs: Int) -> Workload {
     let buffer = capacity == 0 ? "channel without a buffer" : "channel with a buffer of \(capacity)"
     var subjects = [
@@ -59,7 +59,7 @@ extension Workload {
     return Workload("\(buffer), \(pairs) to \(pairs), one message", cores: [1, 2], subjects: subjects)
   }
 
-  /// A channel that nobody has to wait for.
+  /// A channel on which neither side ever has to wait.
   private static func alone() -> Workload {
     Workload(
       "channel with a buffer, sent and received by one",
@@ -85,7 +85,7 @@ extension Workload {
       ])
   }
 
-  /// Four channels with an element each; the one that was taken is put back.
+  /// Four channels with an element each. The element that was received is sent back.
   private static func selecting() -> Workload {
     Workload(
       "select of four, all ready, and one send", cores: [1, 2],

@@ -2,8 +2,8 @@ import Coroutine
 import Measurement
 
 extension Workload {
-  /// A context or a coroutine that is created, runs to its first switch or its end, and is gone: on a stack that was used
-  /// before, without a scheduler.
+  /// A context or a coroutine is created, runs to its first switch or to its end, and is destroyed. It gets a stack
+  /// that was used before, and there is no scheduler.
   static func creating() -> Workload {
     Workload(
       "create, run and destroy, one coroutine",

@@ -3,11 +3,11 @@ import Foundation
 import Measurement
 
 extension Workload {
-  /// What one operation takes while very many other coroutines are suspended, beside what it takes while a thousand are:
-  /// nothing that all of them have to do with (the pool, the timers, the list for dumps, `malloc`) may grow slow.
+  /// What one operation takes while very many other coroutines are suspended, beside what it takes while a thousand
+  /// are. Nothing that all of them use (the pool, the timers, the list for dumps, `malloc`) may become slow.
   ///
-  /// The many and the few wait in a process each, of the same program, which take turns: to create a million and to end
-  /// them takes seconds, and what is measured just after that is its traces in the caches.
+  /// The many and the few wait in two processes of the same program, which take turns. To create a million and to end
+  /// them takes seconds, and a measurement right after that would meet its traces in the caches.
   static func crowded() -> [Workload] {
     // On all backends at once a million would take fifteen gigabytes.
     [crowded(100_000, backends: nil), crowded(1_000_000, backends: ["ASM"])]
@@ -25,7 +25,7 @@ extension Workload {
         ) { operations in
           crowd.value.whileSuspended { .timed { operation.run(operations) } }
         }
-        // Counted beside the most alone: that takes some seconds, and says the same for all.
+        // Counted only beside the largest number: that takes some seconds, and gives the same for all.
         return (backends == nil ? subject : subject.counted())
           .running(in: grouped(count), comparedWith: beside(few))
       }
@@ -42,7 +42,7 @@ extension Workload {
     let run: @Sendable (Int) -> Int
   }
 
-  /// All of them on the pool in which the others wait, and new stacks from the pool that theirs are of.
+  /// All of them run on the pool in which the others wait, and take new stacks from the same pool as those have.
   private static let operations = [
     Operation(name: "Coroutine.yield(), one turn of two", promises: .noAllocation, granularity: 2) { turns in
       let other = Coroutine { takeTurns(turns / 2) }
@@ -69,7 +69,7 @@ extension Workload {
   }
 }
 
-/// Coroutines that are suspended for as long as the process lives: half of them wait for a channel, half for a timer.
+/// Coroutines that are suspended for as long as the process lives. Half of them wait for a channel, half for a timer.
 private final class Crowd: Sendable {
   static let stackSize = 64 << 10
 
@@ -89,11 +89,11 @@ private final class Crowd: Sendable {
         woken.add(1)
       }
     }
-    // One that is launched now has its turn after those that were launched before.
+    // One that is launched now runs after all those that were launched before.
     while begun.sum < count { try? Coroutine {}.getBlocking() }
   }
 
-  /// Measures inside a coroutine. What it computed is wrong if one of the others did not wait all the time.
+  /// Measures inside a coroutine. The result is wrong if one of the others did not wait all the time.
   func whileSuspended(_ reading: @escaping @Sendable () -> Reading) -> Reading {
     let taken = Surroundings.coroutine(reading)
     return woken.sum == 0 ? taken : Reading(nanoseconds: taken.nanoseconds, computed: -1)

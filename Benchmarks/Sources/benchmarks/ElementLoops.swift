@@ -1,8 +1,9 @@
 import AsyncAlgorithms
 import Coroutine
 
-// The loops that take elements, one function each, generic over the source and specialised for each one. Not inlined, so
-// that each has its own machine code, which can be found and read. Each takes `count` elements and returns their sum.
+// The loops that take elements. Each is a function, generic over the source and specialised for each one. They are
+// not inlined, so that each has its own machine code, which can be found and read. Each takes `count` elements and
+// returns their sum.
 
 /// A generator whose body ends after the last element, in a `for` loop.
 @inline(never)
@@ -12,7 +13,7 @@ func sumByForIn<From: Source>(_ source: From, _ count: Int) -> Int {
   return sum
 }
 
-/// A generator whose body would go on for ever, by calls of `next()`; it is dropped, and so unwound, at the end.
+/// A generator whose body never ends, by calls of `next()`. At the end it is dropped, and so unwound.
 @inline(never)
 func sumByNext<From: Source>(_ source: From, _ count: Int) -> Int {
   let generator = Generator<From.Made> { yield in try yieldAll(source, .max, yield) }
@@ -24,7 +25,7 @@ func sumByNext<From: Source>(_ source: From, _ count: Int) -> Int {
   return sum
 }
 
-/// The same out of a generator that ten others yield from, one from the other.
+/// The same from a generator through ten others, each of which yields from the next.
 @inline(never)
 func sumByDelegates(_ count: Int) -> Int {
   var generator = Generator<Int> { yield in try yieldAll(Numbers(), count, yield) }
@@ -63,8 +64,8 @@ func sumByThrowing(_ count: Int) -> Int {
   return sum
 }
 
-/// The body on a scheduler of its own, whose thread is the consumer's too: what an element costs without a processor's
-/// waiting for another.
+/// The body is on a scheduler of its own, whose thread is also the consumer's: what an element costs if no processor
+/// waits for another.
 @inline(never)
 func sumByAsyncGenerator(_ count: Int) -> Int {
   let queue = ThreadPool(threads: 1)
@@ -83,7 +84,7 @@ private func yieldAll<From: Source>(_ source: From, _ count: Int, _ yield: Gener
   for index in 0..<count { try yield(source.element(index)) }
 }
 
-/// What one writes by hand instead of a generator, where the compiler does not see through it, as across modules.
+/// What one writes by hand instead of a generator, if the compiler can't see through it, as across modules.
 struct HandWritten<From: Source>: Sequence, IteratorProtocol {
   let source: From
   let count: Int
@@ -104,8 +105,8 @@ func sumByHandWritten<From: Source>(_ source: From, _ count: Int) -> Int {
   return sum
 }
 
-/// The same behind a type-erased iterator. Of `Int` only: behind the erasure nothing generic gets specialised, which would
-/// be what one measures.
+/// The same behind a type-erased iterator. Only of `Int`: behind the erasure generic code is not specialised, and its
+/// cost would be measured instead.
 @inline(never)
 func sumByAnyIterator(_ count: Int) -> Int {
   var sum = 0
@@ -113,7 +114,7 @@ func sumByAnyIterator(_ count: Int) -> Int {
   return sum
 }
 
-/// Not inlined, so that the caller does not know what it erases.
+/// Not inlined, so that the caller does not know the erased type.
 @inline(never)
 private func erased(_ count: Int) -> AnyIterator<Int> {
   AnyIterator(Counter(count: count))
@@ -130,10 +131,10 @@ private struct Counter: IteratorProtocol {
   }
 }
 
-/// A stream that computes each element when it is asked for: the closest `async` has to a generator.
+/// A stream that computes each element on request: the closest that `async` code has to a generator.
 @inline(never)
 func sumByUnfolding<From: Source>(_ source: From, _ count: Int) async -> Int {
-  // The stream calls its closure once at a time, though its type does not say so.
+  // The stream calls its closure one call at a time, though its type does not say so.
   nonisolated(unsafe) var index = 0
   var sum = 0
   let stream = AsyncStream<From.Made> {

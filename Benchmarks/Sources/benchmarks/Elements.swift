@@ -1,7 +1,7 @@
-/// What the generators yield. Each kind of element can be made from a number and brings the number back, so that every
-/// loop has a sum to check, and each takes another way from the body to the consumer.
+/// What the generators yield. Each kind of element is made from a number and contains it, so that every loop has a
+/// sum to check. Each kind travels from the body to the consumer in another way.
 protocol Element: Sendable {
-  /// Brings the number back.
+  /// The number that it was made from.
   var number: Int { get }
 }
 
@@ -25,15 +25,15 @@ struct Record40: Element {
   var others: (Int, Int, Int, Int) = (1, 2, 3, 4)
 }
 
-/// Two words, and a reference to count where the text is longer than 15 bytes and lies on the heap, as these do.
+/// Two words, and a reference to count if the text is longer than 15 bytes and on the heap, as these are.
 extension String: Element {
   var number: Int { utf8.count }
 }
 
-/// Where elements come from. The same source feeds a generator's body and the iterators beside it.
+/// A source of elements. The same source feeds a generator's body and the iterators beside it.
 protocol Source: Sendable {
   associatedtype Made: Element
-  /// The element after so many others.
+  /// The element at that index.
   func element(_ index: Int) -> Made
   /// The sum of the numbers of that many elements.
   func sum(_ count: Int) -> Int
@@ -45,7 +45,7 @@ struct Numbers: Source {
   func sum(_ count: Int) -> Int { count * (count - 1) / 2 }
 }
 
-/// A new object each time, which the consumer releases: the allocation is part of the figure.
+/// A new object each time, which the consumer releases. The allocation is part of the figure.
 struct FreshBoxes: Source {
   @inline(__always) func element(_ index: Int) -> Box { Box(index) }
   func sum(_ count: Int) -> Int { count * (count - 1) / 2 }

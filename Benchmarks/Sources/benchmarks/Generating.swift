@@ -2,8 +2,8 @@ import Coroutine
 import Measurement
 
 extension Workload {
-  /// One element of a generator, whose body and consumer are in another module than the generator, beside what one would
-  /// use instead.
+  /// One element of a generator, beside the alternatives. The body and the consumer are in another module than the
+  /// generator.
   static func generating() -> [Workload] {
     let bare: Promises = [.noAllocation, .noCallOut, .noLock]
     let counted = bare.subtracting(.noLock)
@@ -16,7 +16,7 @@ extension Workload {
     ]
   }
 
-  /// - Parameter promises: what the generators keep with these elements.
+  /// - Parameter promises: what the generators promise with these elements.
   private static func elements<From: Source>(
     _ name: String, _ source: From, _ promises: Promises, others: [Subject] = []
   ) -> Workload {
@@ -54,9 +54,9 @@ extension Workload {
     ]
   }
 
-  /// The runtime's other forms, the backends alone, and what there is for the same elsewhere.
+  /// The runtime's other forms, the bare backends, and what other systems have for the same.
   ///
-  /// - Parameter bare: what a form promises that does nothing but to switch.
+  /// - Parameter bare: what a form promises that only switches.
   private static func alternatives(_ source: Numbers, _ bare: Promises) -> [Subject] {
     let other = { (system: String, promises: Promises, loop: @escaping (Int) -> Int) in
       Subject(
@@ -64,7 +64,7 @@ extension Workload {
     }
     return [
       other("next()", bare) { count in sumByNext(source, count) },
-      // Each yield has to look at the access that is in progress.
+      // Each yield has to look at the access that is open.
       other("for … in, while the consumer modifies a property", .noAllocation) { Consumer().sum(source, $0) },
       Subject(
         "for … in, inside a coroutine", backend: Coroutine.backendName, role: .runtime, promises: .noAllocation,
@@ -87,7 +87,7 @@ extension Workload {
   }
 }
 
-/// The numbers out of a bare context.
+/// The numbers from a bare context.
 private struct Counts: SubjectsOfBackend {
   func subjects<Backend: MeasuredBackend>(_ backend: Backend.Type, _ promises: Promises) -> [Subject] {
     [
@@ -98,7 +98,7 @@ private struct Counts: SubjectsOfBackend {
   }
 }
 
-/// An object that consumes a generator in a `mutating` call on one of its properties: an access is in progress then, which
+/// An object that consumes a generator in a `mutating` call on one of its properties. An access is open then, which
 /// every `yield` has to look at.
 private final class Consumer {
   private var total = Total()

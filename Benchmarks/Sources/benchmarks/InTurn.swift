@@ -6,8 +6,8 @@ extension Workload {
   /// Many generators that are all suspended in the middle of their bodies, each asked for one element in turn: what a
   /// step costs when neither stacks nor blocks are in the nearest cache. One operation is one element.
   ///
-  /// 60,000 fill twenty megabytes of the last cache, from which the other programs, who run in between, have taken them: so
-  /// many rounds at once that the first one, which brings them back, counts little.
+  /// 60,000 generators fill twenty megabytes of the last cache, which the other programs have used in between. So one
+  /// run has many rounds, and the first one, which brings them back, counts little.
   static func inTurn() -> [Workload] {
     [(1, 1), (1_000, 1), (60_000, 10)].map { count, atOnce in
       let granularity = count * atOnce
@@ -54,13 +54,13 @@ private struct Contexts: SubjectsOfBackend {
   }
 }
 
-/// Generators that count, with the number of elements that each has yielded so far.
+/// Generators that count, and the number of elements that each has yielded so far.
 private final class Generators {
   private let generators: [Generator<Int>]
   private var yielded = 0
 
   init(_ count: Int) {
-    // 64 KiB each, of which the first pages are used.
+    // 64 KiB each, of which only the first pages are used.
     generators = (0..<count).map { _ in
       Generator<Int>(stackSize: 64 << 10) { yield in
         for number in 0..<Int.max { try yield(number) }
@@ -68,8 +68,8 @@ private final class Generators {
     }
   }
 
-  /// Asks each generator for an element, so many times; returns the number of rounds in which all of them said the same
-  /// number, the right one.
+  /// Asks each generator for an element, `count` times. Returns the number of rounds in which all gave the same,
+  /// right number.
   func rounds(_ count: Int) -> Int {
     var right = 0
     for _ in 0..<count {

@@ -2,7 +2,7 @@ import Coroutine
 import Measurement
 
 extension Workload {
-  /// A mutex that nobody else wants, and one that four want all the time and hold while they let others run.
+  /// A mutex without contention, and one that four coroutines want all the time, each of which yields inside.
   static func locking() -> [Workload] {
     [
       Workload(
@@ -47,12 +47,12 @@ extension Workload {
   }
 }
 
-/// Looks at an actor's answer where the caller runs. Not inlined: a caller that does nothing between two calls is not made
-/// to leave the actor, and a call costs it nothing.
+/// Uses an actor's answer where the caller runs. Not inlined: a caller that does nothing between two calls need not
+/// leave the actor, and then a call costs it nothing.
 @inline(never)
 func seen(_ answer: Int) -> Int { answer }
 
-/// The state that an actor of Swift's guards.
+/// The state that a Swift actor guards.
 actor CountingActor {
   private(set) var count = 0
 

@@ -3,12 +3,12 @@ import CoroutineDebug
 import Measurement
 
 extension Workload {
-  /// What it takes to be looked at: by a dump, and to be found by one.
+  /// The cost of a dump, and the cost of being found by one.
   static func looking() -> [Workload] {
     [dumpInNewProcess(), unwinding(), registering()]
   }
 
-  /// With the memory that the process had more of at the dump's worst moment. Nothing is kept of the text.
+  /// With the most memory that the process takes during the dump. The text is not kept.
   private static func dumpInNewProcess() -> Workload {
     Workload(
       "dump of 100,000 coroutines and its memory, one of them",
@@ -23,7 +23,7 @@ extension Workload {
       ])
   }
 
-  /// Without names: all but the walk is a small part of it where stacks are deep.
+  /// Without names, so that where stacks are deep nearly all of the time is the walk.
   private static func unwinding() -> Workload {
     let (coroutines, depth) = (1000, 100)
     return Workload(
@@ -38,7 +38,8 @@ extension Workload {
       ])
   }
 
-  /// What a coroutine keeps for dumps: where it is found, and since when it waits. (The first can't be turned off.)
+  /// What a coroutine keeps for dumps: a record by which it is found, and the time since when it waits. (The first
+  /// can't be turned off.)
   private static func registering() -> Workload {
     func subject(_ system: String, recordsTimes: Bool) -> Subject {
       .coroutine(system) { count in
@@ -67,9 +68,9 @@ private func descend(_ depth: Int, _ channel: Channel<Int>) -> Int {
   depth > 0 ? descend(depth - 1, channel) + 1 : channel.received.next() ?? 0
 }
 
-/// Measures while so many coroutines wait for a channel, in functions that have called each other.
+/// Measures while `count` coroutines wait for a channel, at the given depth of calls.
 func whileSuspended(_ count: Int, depth: Int = 0, _ reading: () -> Reading) -> Reading {
-  // One thread, first in, first out: when a coroutine that was started last has run, all others have.
+  // One thread, first in, first out: once a coroutine that was started last has run, all others have.
   let pool = ThreadPool(threads: 1)
   let channel = Channel<Int>(name: "nobody sends")
   for _ in 0..<count {
@@ -85,7 +86,7 @@ func whileSuspended(_ count: Int, depth: Int = 0, _ reading: () -> Reading) -> R
 
 /// Makes a dump in memory.
 ///
-/// - Parameter count: how many coroutines the text says to be there.
+/// - Parameter count: reads the number of coroutines from the text.
 func dumped(_ options: CoroutineDump.Options, _ count: (String) -> Int) -> Reading {
   var text: [UInt8] = []
   let start = ContinuousClock.now
@@ -97,7 +98,7 @@ func dumped(_ options: CoroutineDump.Options, _ count: (String) -> Int) -> Readi
   return Reading(nanoseconds: start.nanosecondsToNow, computed: count(String(decoding: text, as: UTF8.self)))
 }
 
-/// Of "100,000 coroutines: …".
+/// The number in "100,000 coroutines: …".
 func numberAtTheBeginning(_ text: String) -> Int {
   text.split(separator: " ").first.flatMap { Int($0.filter(\.isNumber)) } ?? 0
 }

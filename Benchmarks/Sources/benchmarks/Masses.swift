@@ -3,7 +3,7 @@ import CoroutineDebug
 import Measurement
 
 extension Workload {
-  /// Work that is one large piece: very many at once.
+  /// Work that is one large piece: very many coroutines at once.
   static func masses() -> [Workload] {
     let timers = 100_000
     let (few, leaves) = (100_000, 1_000_000)
@@ -65,7 +65,7 @@ extension Workload {
       ])
   }
 
-  /// A tree of coroutines, ten below each but for the last ones, a million; each has the sum of what is below it.
+  /// A tree of coroutines, with ten below each and a million leaves. Each has the sum of what is below it.
   private static func skynet(_ name: String, cores: [Int], _ extent: Extent) -> Workload {
     Workload(
       name, cores: cores, extent: extent,
@@ -77,8 +77,8 @@ extension Workload {
       ])
   }
 
-  /// The same, and each sends its sum through the channel that those beside it have too. They start in the order in which
-  /// they are launched: nearly all of them are there, on stacks of their own, before the first of the last ones is received.
+  /// The same, but each sends its sum through a channel that it shares with its siblings. They start in the order of
+  /// their launches: nearly all of them exist, on stacks of their own, before the first leaf's sum is received.
   private static func skynetOverChannels(_ name: String, _ extent: Extent) -> Workload {
     Workload(
       name, extent: extent,
@@ -93,10 +93,10 @@ extension Workload {
       ])
   }
 
-  /// Of the leaves' numbers.
+  /// The sum of the leaves' numbers.
   private static func sum(_ leaves: Int) -> Int { leaves * (leaves - 1) / 2 }
 
-  /// What all of them wait for: they are created before the time is taken, and end after it.
+  /// They are created before the measurement, and end after it.
   private static func dump() -> Workload {
     let count = 100_000
     let subject = { (system: String, options: CoroutineDump.Options, count: @escaping (String) -> Int) in

@@ -1,24 +1,24 @@
 import Foundation
 import Measurement
 
-/// What the command line asks for.
+/// The options of the command line.
 struct Options {
   var effort = Effort.quick
-  /// Where the programs are that are measured.
+  /// The folder of the measured programs.
   var programs = URL(fileURLWithPath: ".")
-  /// Where the results go; nowhere without it.
+  /// The folder for the results. `nil`: they are not written.
   var results: URL?
   /// The versions of compilers and libraries, which only the build knows.
   var versions: [String] = []
-  /// Run the workloads whose names contain this, all of them without it.
+  /// Run only the workloads whose names contain this. `nil`: all of them.
   var only: String?
-  /// What the ratios are aimed at, and what is allowed.
+  /// The file of the targets and the limits of the ratios.
   var thresholds = URL(fileURLWithPath: "Benchmarks/thresholds.json")
-  /// Measure what the thresholds speak of, and fail if they are not kept, instead of reporting all there is.
+  /// Whether to measure only what the thresholds name, and to fail if they are not kept, instead of a report.
   var checks = false
-  /// Be one of the programs that are measured, asked by another process.
+  /// Whether to be one of the measured programs, which another process asks.
   var serves = false
-  /// See `Server`. An environment variable, so that it reaches the programs that are started.
+  /// See `Server`. An environment variable, so that the started programs get it, too.
   let slowdown = ProcessInfo.processInfo.environment["BENCHMARKS_SLOWDOWN"].flatMap(Double.init) ?? 1
 
   static let usage = """

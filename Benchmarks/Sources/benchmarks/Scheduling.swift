@@ -4,12 +4,12 @@ import Dispatch
 import Measurement
 
 extension Workload {
-  /// What coroutines do with the scheduler: the pool, which has as many threads as the process has processors.
+  /// Operations on the scheduler: the pool, which has as many threads as the process has processors.
   static func scheduling() -> [Workload] {
     [yielding(), spawningOne(), spawningMany()]
   }
 
-  /// Two coroutines that let each other run in turn.
+  /// Two coroutines that yield to each other.
   private static func yielding() -> Workload {
     Workload(
       "yield, one turn of two", cores: [1, 2],
@@ -117,7 +117,7 @@ extension Workload {
   }
 }
 
-/// Lets others run, so often.
+/// Yields `count` times.
 @inline(never)
 func takeTurns(_ count: Int) -> Int {
   for _ in 0..<count { Coroutine.yield() }

@@ -2,7 +2,7 @@ import Coroutine
 import Dispatch
 import Measurement
 
-/// Where a loop runs whose time is taken inside: the start of the task or coroutine is no part of it.
+/// The surroundings of a loop that is timed from inside, so that the start of the task or coroutine does not count.
 enum Surroundings {
   /// Inside a `Task`, while the calling thread waits.
   static func task(_ reading: @escaping @Sendable () async -> Reading) -> Reading {
@@ -57,6 +57,6 @@ extension Subject {
 }
 
 extension Optional where Wrapped == Int {
-  /// A number that makes the check of the loop's result fail, instead of an error that the loop has no use for.
+  /// A number that makes the check of the loop's result fail, instead of an error that the loop can't use.
   var unwrapped: Int { self ?? .min / 2 }
 }

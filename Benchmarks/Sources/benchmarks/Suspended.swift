@@ -5,12 +5,12 @@ import Measurement
 import Synchronization
 
 extension Workload {
-  /// Very many that are all suspended at once, each number in a process of its own: what one takes, in time and in memory,
-  /// page tables included, and what is left of it when all have ended.
+  /// Very many coroutines that are all suspended at once, each number of them in a process of its own. Measured is
+  /// what one takes, in time and in memory, page tables included, and what is left of it when all have ended.
   static func suspended() -> [Workload] {
     [(1_000, 5), (10_000, 5), (100_000, 3), (1_000_000, 1)].flatMap { count, quick in
       let name = count.formatted(.number.locale(Locale(identifier: "en")))
-      // A million of each of these take half a minute, and where the machine has to fetch the memory, more.
+      // A million of each of these take half a minute, and more where the machine has to fetch the memory.
       let rarely = { (peer: Subject) in count < 1_000_000 ? peer : peer.inFullFormOnly() }
       let creating = Workload(
         "\(name) created and suspended, one of them",
@@ -24,7 +24,7 @@ extension Workload {
         ])
       let ending = Workload(
         "\(name) suspended ended and trimmed, one of them",
-        // Twice as long as the other one: those that end have been created before.
+        // Twice as long as the other one: those that end must be created first.
         extent: .fixedInNewProcess(operations: count, quick: count < 1_000_000 ? 2 : 0, full: 3),
         subjects: [
           subject("Channel.close(), 64 KiB stacks with guards") { $0.finishing },
@@ -45,19 +45,19 @@ extension Workload {
   }
 }
 
-/// Creates many coroutines, lets them all wait for a channel, and lets them finish.
+/// Creates many coroutines, lets them all wait for a channel, and lets them end.
 private struct Suspended {
   /// Until all were suspended.
   let suspending: Reading
-  /// From the close of their channel until all had finished, with what the process has more than at the start when the pool
-  /// of stacks and `malloc` have been told to give back what they keep for the next ones.
+  /// From the close of their channel until all had ended. The memory is what the process has more than at the start,
+  /// after the pool of stacks and `malloc` were told to give back what they keep.
   let finishing: Reading
 
   private static let stackSize = 64 << 10
 
   init(measuring count: Int) throws {
     let stacks = try StackPool.shared(stackSize: Self.stackSize)
-    // One thread, first in, first out: when a coroutine that was started last has run, all others have.
+    // One thread, first in, first out: once a coroutine that was started last has run, all others have.
     let pool = ThreadPool(threads: 1)
     let channel = Channel<Int>(name: "nobody sends")
     let begun = Tally()
@@ -88,7 +88,7 @@ private struct Suspended {
   }
 }
 
-/// The same by Swift's own: tasks that wait for a continuation.
+/// The same with Swift's own tasks, which wait for a continuation.
 private enum Tasks {
   static func suspending(_ count: Int) -> Reading {
     Surroundings.task {

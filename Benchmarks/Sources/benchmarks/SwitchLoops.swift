@@ -1,7 +1,7 @@
 import CSwitchLoops
 import Context
 
-/// Where a loop's instructions lie, see switch_loops.h.
+/// The layout of a loop's instructions, see switch_loops.h.
 protocol Layout {
   static func pad()
 }
@@ -19,11 +19,12 @@ enum Layout24: Layout {
   @inline(__always) static func pad() { switch_loop_pad_24() }
 }
 
-// The loops are ordinary functions, not inlined: in a closure that is a C function, and at the top level of a program, the
-// compiler does not inline the switch, which would double the figure.
+// The loops are ordinary functions, not inlined. In a closure that is a C function, and at the top level of a
+// program, the compiler does not inline the switch, which would double the figure.
 
-/// Switches forth and back until the word that goes round, incremented by the partner each time, is so large; returns it.
-/// Whom to switch back to is who came, as in the loop over `jump_fcontext`; one's own context lies beside that, in the link.
+/// Switches back and forth until the word that travels, which the partner increments each time, has reached the
+/// limit. Returns it. It switches back to the context that came, as in the loop over `jump_fcontext`. The side's own
+/// context lies beside that one, in the link.
 @inline(never)
 func switchBackAndForth<Backend: MeasuredBackend, Place: Layout>(
   _ partner: Partner<Backend>, _ roundTrips: Int, _ layout: Place.Type
@@ -48,7 +49,7 @@ func answerSymmetrically<Backend: MeasuredBackend>(_ backend: Backend.Type, at a
   }
 }
 
-/// The same by `resume` and `suspend`, as the runtime switches: they also say that the resumer waits no more.
+/// The same by `resume` and `suspend`, as the runtime switches: they also record that the resumer no longer waits.
 @inline(never)
 func resumeAndSuspend<Backend: MeasuredBackend, Place: Layout>(
   _ partner: Partner<Backend>, _ roundTrips: Int, _ layout: Place.Type

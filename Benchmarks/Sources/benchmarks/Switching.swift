@@ -9,7 +9,7 @@ import Measurement
 #endif
 
 extension Workload {
-  /// One switch from a context to another, by each backend beside the loops in C and C++ that do the same.
+  /// One switch from a context to another, by each backend, beside loops in C and C++ that do the same.
   static func switching() -> Workload {
     Workload(
       "switch, one way",
@@ -60,9 +60,9 @@ private struct Switches: SubjectsOfBackend {
   }
 }
 
-/// Something that is measured on each backend in the same process, without the runtime.
+/// Work that is measured on each backend in the same process, without the runtime.
 protocol SubjectsOfBackend {
-  /// - Parameter promises: what a loop of switches keeps.
+  /// - Parameter promises: what a loop of switches promises.
   func subjects<Backend: MeasuredBackend>(_ backend: Backend.Type, _ promises: Promises) -> [Subject]
 }
 
@@ -78,8 +78,8 @@ enum Backends {
   }
 }
 
-/// Something that a loop needs and that is made when it runs for the first time: every workload is listed in every
-/// process, and few of them run there. Of one thread.
+/// A value that a loop needs, made when the loop runs for the first time: every process lists every workload, and
+/// runs few of them. For one thread.
 final class Lazy<Value> {
   private let make: () throws -> Value
   private var made: Value?

@@ -6,6 +6,6 @@ final class Tally: Sendable {
 
   func add(_ number: Int) { total.add(number, ordering: .relaxed) }
 
-  /// What was added by those whose end the caller has seen.
+  /// What was added by coroutines whose end the caller has seen.
   var sum: Int { total.load(ordering: .relaxed) }
 }

@@ -1,8 +1,8 @@
 import Coroutine
 import Measurement
 
-/// A binary tree in one block of memory, numbered from 0 in the order of a walk from left to right. Pointers and not
-/// objects: counting references would cost several times as much as the walk.
+/// A binary tree in one block of memory, numbered from 0 in the order of a walk from left to right. It has pointers,
+/// not objects: reference counting would cost several times as much as the walk.
 struct Tree {
   typealias Node = UnsafePointer<Contents>?
 
@@ -14,7 +14,7 @@ struct Tree {
 
   let root: Node
 
-  /// A complete tree, which stays for the life of the program.
+  /// A complete tree, which lives as long as the program.
   init(_ count: Int) {
     let nodes = UnsafeMutableBufferPointer<Contents>.allocate(capacity: count)
     var used = 0
@@ -33,7 +33,7 @@ struct Tree {
 }
 
 extension Workload {
-  /// A recursive walk over a million nodes that hands each node's number out, through one generator and by plain
+  /// A recursive walk over a million nodes that yields each node's number, through one generator and by plain
   /// recursion.
   static func treeWalk() -> Workload {
     let tree = Lazy { Tree(Tree.million) }
@@ -75,7 +75,7 @@ private struct Walks: SubjectsOfBackend {
 extension Tree {
   fileprivate static let million = (1 << 20) - 1
 
-  /// What the numbers of so many nodes add up to.
+  /// The sum of the numbers of that many nodes.
   fileprivate static func sumOfNumbers(_ count: Int) -> Int { count * (count - 1) / 2 }
 }
 

@@ -1,11 +1,11 @@
 import CSwitchLoops
 import Measurement
 
-/// What everything that switches is held against: one switch by Boost's `jump_fcontext`, in a loop in C, in the same run.
+/// The unit for everything that switches: one switch by Boost's `jump_fcontext`, in a loop in C, in the same run.
 enum Yardstick {
   static let name = "jump_fcontext, loop in C"
 
-  /// - Parameter role: a peer where the work is to switch; elsewhere it is only the unit that the work is told in.
+  /// - Parameter role: a peer if the work is to switch. Elsewhere it is only the unit of the figures.
   static func subject(_ role: Role) -> Subject {
     switches(name, role: role, switch_loop_jump_fcontext)
   }
@@ -22,6 +22,6 @@ enum Yardstick {
     }
   }
 
-  /// Each of which is two switches.
+  /// Each round trip is two switches.
   static func roundTrips(_ switches: Int) -> Int { switches / 2 }
 }

@@ -1,5 +1,5 @@
-// A fixed answer to each read, a coroutine a connection: one read and one write a request. With the word `echo` behind the port
-// it sends back what it reads.
+// A fixed answer to each read, a coroutine per connection: one read and one write per request. With the word `echo`
+// after the port it sends back what it reads.
 import Coroutine
 import CoroutineIO
 

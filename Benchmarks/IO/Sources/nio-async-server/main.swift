@@ -1,4 +1,5 @@
-// A fixed answer to each read, a task a connection, by SwiftNIO's NIOAsyncChannel: one read and one write a request.
+// A fixed answer to each read, a task per connection, by SwiftNIO's NIOAsyncChannel: one read and one write per
+// request.
 import NIOCore
 import NIOPosix
 
@@ -19,7 +20,7 @@ try await withThrowingDiscardingTaskGroup { tasks in
   try await server.executeThenClose { connections in
     for try await connection in connections {
       tasks.addTask {
-        // A client that goes away ends its own connection.
+        // A client that goes away ends only its own connection.
         try? await connection.executeThenClose { requests, answers in
           for try await _ in requests { try await answers.write(answer) }
         }

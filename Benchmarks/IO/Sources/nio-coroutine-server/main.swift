@@ -1,4 +1,5 @@
-// A fixed answer to each read, a coroutine a connection, on SwiftNIO's event loop: one read and one write a request.
+// A fixed answer to each read, a coroutine per connection, on SwiftNIO's event loop: one read and one write per
+// request.
 import Coroutine
 import CoroutineNIO
 import NIOCore

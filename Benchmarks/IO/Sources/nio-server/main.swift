@@ -1,5 +1,5 @@
-// A fixed answer to each read, by a handler on SwiftNIO's event loop: one read and one write a request. No HTTP codec, as in
-// the other servers. With the word `echo` behind the port it sends back what it reads.
+// A fixed answer to each read, by a handler on SwiftNIO's event loop: one read and one write per request. Like the
+// other servers it has no HTTP codec. With the word `echo` after the port it sends back what it reads.
 import NIOCore
 import NIOPosix
 

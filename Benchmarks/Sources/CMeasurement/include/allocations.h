@@ -1,6 +1,7 @@
-// Counts allocations by standing in for the C library's allocator in the whole program, the Swift runtime included.
+// Counts allocations by replacing the C library's allocator in the whole program, the Swift runtime included.
 //
-// Counting is off until asked for, so that a measurement pays one predictable branch for each allocation and nothing else.
+// Counting is off at first: a measurement without it pays one predictable branch for each allocation, and nothing
+// else.
 #pragma once
 
 #include <stdint.h>
@@ -8,8 +9,9 @@
 // Starts to count at zero, on all threads. Not nested.
 void allocations_start(void);
 
-// Stops, and returns how many blocks were allocated since, on all threads; those freed meanwhile are counted too.
+// Stops, and returns how many blocks were allocated since the start, on all threads. Blocks freed meanwhile count,
+// too.
 uint64_t allocations_stop(void);
 
-// Gives what the allocator keeps for the next allocations back to the kernel.
+// Gives back to the kernel what the allocator keeps for the next allocations.
 void allocations_trim(void);

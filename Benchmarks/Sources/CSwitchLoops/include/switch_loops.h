@@ -1,13 +1,13 @@
-// Two contexts that switch to each other, written in C: what the same loops in Swift are held against, and the yardstick
-// for everything else.
+// Two contexts that switch to each other, written in C. The same loops in Swift are compared with these, and they are
+// the yardstick for everything else.
 //
-// Each function makes `round_trips` times two switches and returns the word that went back and forth, which the other
-// side increments: `round_trips` again, if everything that should run did. One thread at a time calls them.
+// Each function makes `round_trips` times two switches and returns the word that went back and forth. The other side
+// increments it, so the result is `round_trips` if everything ran. Only one thread at a time may call them.
 //
-// Each loop, in C and in Swift, is there in several layouts: a few bytes of padding at its end, 0, 4, 8 or 24. There is
-// one indirect jump inside jump_fcontext, with two targets that take turns, and a processor that tells them apart by the
-// branches before them may find both sides' branches alike: by where the loops happen to lie it predicts every jump or
-// none, 5.5 ns or 10 for the same instructions. Each figure is that of the fastest layout.
+// Each loop, in C and in Swift, exists in several layouts: with 0, 4, 8 or 24 bytes of padding at its end.
+// jump_fcontext has one indirect jump, with two targets in turn. Some processors predict it by the branches before
+// it, and may find both sides' branches alike. Depending on the addresses of the loops they predict every jump or
+// none: 5.5 ns or 10 for the same instructions. Each figure is that of the fastest layout.
 #pragma once
 
 #include <stdint.h>
@@ -15,7 +15,7 @@
 // The layouts of a loop in C: 0 to 3.
 enum { switch_loop_layouts = 4 };
 
-// The same padding for loops in Swift: as few instructions as fill so many bytes.
+// The same padding for loops in Swift: as few instructions as fill that many bytes.
 #if defined(__x86_64__)
 #define SWITCH_LOOP_PAD(bytes) __asm__ volatile(".nops " #bytes)
 #else
@@ -25,7 +25,7 @@ static inline __attribute__((always_inline)) void switch_loop_pad_4(void) { SWIT
 static inline __attribute__((always_inline)) void switch_loop_pad_8(void) { SWITCH_LOOP_PAD(8); }
 static inline __attribute__((always_inline)) void switch_loop_pad_24(void) { SWITCH_LOOP_PAD(24); }
 
-// Whether jump_fcontext is here to be measured.
+// Whether jump_fcontext can be measured.
 extern const int switch_loops_have_boost;
 
 // By Boost.Context's jump_fcontext. Traps without it.
