@@ -6,7 +6,7 @@ import Glibc
 /// Waits until all of the program's `count` coroutines are suspended, and prints where.
 ///
 /// The walker calls this from inside its generator, which suspends the walker. Its backtrace leads through the walk's
-/// recursion, on the generator's stack, to the loop that consumes the generator, on its own. As no more files are found,
+/// recursion, on the generator's stack, to the loop that consumes it, on its own. As no more files are found meanwhile,
 /// the other coroutines come to rest as well, each where it waits for its next element.
 func showBacktraces(of count: Int) throws {
   try withSuspension { resume in
