@@ -204,7 +204,7 @@ static NOINLINE void a_backtrace_crosses_two_contexts_whichever_stack_is_higher(
 
 // MARK: The end
 
-static context starter, nobody, detached;
+static context starter, gone, detached;
 
 static void detached_entry(uintptr_t word) {
   look_around();
@@ -215,8 +215,8 @@ static void detached_entry(uintptr_t word) {
 // Continued symmetrically, by a side that is saved elsewhere than its link says.
 static void a_backtrace_ends_at_the_trampoline_when_the_resumer_is_destroyed(void) {
   struct stack stack = stack_create(STACK);
-  initialize(&detached, stack, &nobody, detached_entry);
-  BACKEND(_destroy)(&nobody);
+  initialize(&detached, stack, &gone, detached_entry);
+  BACKEND(_destroy)(&gone);
   BACKEND(_switch)(&starter, &detached, 1);
   CHECK(found.count == 3);
   CHECK(matches(&found, 0, FUNCTIONS(look_around, detached_entry, TRAMPOLINE)));

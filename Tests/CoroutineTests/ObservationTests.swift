@@ -9,7 +9,7 @@ import Testing
 private final class Recorder: CoroutineObserver {
   let log = Log()
   private let prefix: String
-  private let names = Guarded<[UInt64: String]>([0: "nobody"])
+  private let names = Guarded<[UInt64: String]>([0: "no coroutine"])
 
   init(_ prefix: String) { self.prefix = prefix + "." }
 
@@ -59,11 +59,11 @@ private struct Failure: Error {}
     }
     #expect(
       recorder.log.all == [
-        "main created by nobody", "main ready, launched by nobody", "main resumed",
+        "main created by no coroutine", "main ready, launched by no coroutine", "main resumed",
         "child created by main", "child ready, launched by main", "main ready, yielded by main",
         "child resumed", "child suspended, receive: receive on channel \"jobs\" (1 receiver)",
         "main resumed", "child ready, woken by main", "main suspended, join: \(try #require(joinText(recorder)))",
-        "child resumed", "child finished", "main ready, woken by nobody", "main resumed", "main finished",
+        "child resumed", "child finished", "main ready, woken by no coroutine", "main resumed", "main finished",
       ])
   }
 
@@ -85,7 +85,7 @@ private struct Failure: Error {}
     }
     #expect(
       recorder.log.all == [
-        "main created by nobody", "main ready, launched by nobody", "main resumed",
+        "main created by no coroutine", "main ready, launched by no coroutine", "main resumed",
         "main ready, yielded by main", "main resumed", "main ready, yielded by main", "main resumed", "main finished",
       ])
   }
@@ -119,7 +119,7 @@ private struct Failure: Error {}
         == birth + ["resumed", wait, "ready, cancelled by main", "resumed", "finished, CancellationError()"])
     #expect(events(of: "never") == birth + ["finished, CancellationError()"])
     #expect(events(of: "throwing") == birth + ["resumed", "finished, Failure()"])
-    #expect(events(of: "late").dropLast() == birth + ["resumed", wait, "ready, timedOut by nobody", "resumed"])
+    #expect(events(of: "late").dropLast() == birth + ["resumed", wait, "ready, timedOut by no coroutine", "resumed"])
     #expect(events(of: "late").last?.hasPrefix("finished, ") == true)
   }
 
@@ -134,7 +134,7 @@ private struct Failure: Error {}
     }
     #expect(
       recorder.log.all == [
-        "main created by nobody", "main ready, launched by nobody", "main resumed",
+        "main created by no coroutine", "main ready, launched by no coroutine", "main resumed",
         "child created by main", "child resumed", "child ready, yielded by child", "main ready, yielded by main",
         "child resumed", "child finished", "main resumed", "main finished",
       ])

@@ -191,7 +191,7 @@ import Testing
     var wheel = TimerWheel()
     let node = UnsafeMutablePointer<TimerNode>.allocate(capacity: 1)
     defer { node.deallocate() }
-    node.initialize(to: TimerNode(TimerModel.nobody, deadline: 5))
+    node.initialize(to: TimerNode(TimerModel.noTarget, deadline: 5))
     let neverArmed = wheel.remove(node)
     wheel.insert(node)
     let armed = wheel.remove(node)
@@ -210,7 +210,7 @@ import Testing
     await #expect(processExitsWith: .failure) {
       var wheel = TimerWheel()
       let node = UnsafeMutablePointer<TimerNode>.allocate(capacity: 1)
-      node.initialize(to: TimerNode(TimerModel.nobody, deadline: 5))
+      node.initialize(to: TimerNode(TimerModel.noTarget, deadline: 5))
       wheel.insert(node)
       wheel.insert(node)
     }
@@ -220,7 +220,7 @@ import Testing
 /// A wheel, and beside it what the wheel should hold. Each event is checked at once.
 private final class TimerModel {
   /// Never woken: the wheel does not look at a timer's target.
-  static var nobody: TimerNode.Target { .wait(TimedWait(.passUnretained(thread))) }
+  static var noTarget: TimerNode.Target { .wait(TimedWait(.passUnretained(thread))) }
   private static let thread = BlockedThread(at: BlockingPlace("a test", #fileID, #line))
 
   var wheel = TimerWheel()
@@ -247,7 +247,7 @@ private final class TimerModel {
 
   func insert(_ deadline: UInt64) {
     let node = UnsafeMutablePointer<TimerNode>.allocate(capacity: 1)
-    node.initialize(to: TimerNode(Self.nobody, deadline: deadline))
+    node.initialize(to: TimerNode(Self.noTarget, deadline: deadline))
     expected.append((nodes.count, max(deadline, wheel.elapsed)))
     nodes.append(node)
     wheel.insert(node)
