@@ -57,7 +57,7 @@ import Testing
   /// The README's example.
   @Test func aStageOfAPipeline() async throws {
     let (input, output, stop) = (Channel<Int>(), Channel<Int>(), Channel<Void>())
-    /// Doubles the elements of `input`, keeping up to `limit` results that were not received yet, until `stop`.
+    /// Doubles the numbers of `input` until `stop`. Keeps up to `limit` results that are not sent yet.
     @Sendable func double(_ input: Channel<Int>, _ output: Channel<Int>, stop: Channel<Void>, limit: Int) throws {
       var (results, isStopped) = ([Int](), false)
       while !isStopped {
