@@ -38,7 +38,7 @@ struct CoroutineDumpCommand: ParsableCommand {
   @Flag(inversion: .prefixedNo, help: "Look up the names of functions, and lines.")
   var names = true
 
-  @Flag(help: "Show, behind the coroutines, who belongs to whom. Not with --json.")
+  @Flag(help: "Show, after the coroutines, what belongs to what. Not with --json.")
   var tree = false
 
   @Flag(help: "Show how deep each stack has been, and what sizes would do.")
