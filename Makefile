@@ -26,7 +26,7 @@ help:
 	@echo "make bench-full   the same with more and longer rounds, and what takes too long for the quick form"
 	@echo "make bench-check  hold the runtime's ratios to its peers against Benchmarks/thresholds.json"
 	@echo "make lint       check the format of the sources, and which folders refer to which"
-	@echo "make cmake      build with CMake and run the tests by ctest, on all backends"
+	@echo "make cmake      build with CMake and run the tests by ctest, on all backends; install, and use that from outside"
 	@echo "make assembly   test the assembly in C, for x86-64 and, emulated, for aarch64"
 
 demo:
@@ -86,6 +86,7 @@ lint:
 cmake:
 	@scripts/bootstrap.sh cmake
 	@scripts/cmake.sh
+	@scripts/test-cmake-install.sh
 
 assembly:
 	@scripts/bootstrap.sh assembly

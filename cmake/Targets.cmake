@@ -36,23 +36,32 @@ function(coroutine_c_library name)
   set(include ${folder}/include)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*.c ${folder}/*.S)
 
-  # The rules are SwiftPM's: an own module map, else a header of the module's name, else all headers.
+  # The rules are SwiftPM's: an own module map, else a header of the module's name, else all headers. Installed, the map lies
+  # beside the headers, where Swift finds it.
   set(module_map ${PROJECT_BINARY_DIR}/module-maps/${name}/module.modulemap)
+  set(installed_module_map ${PROJECT_BINARY_DIR}/module-maps/${name}/installed/module.modulemap)
   set(headers)
   if(EXISTS ${include}/module.modulemap)
     set(module_map ${include}/module.modulemap)
+    set(installed_module_map ${module_map})
   elseif(EXISTS ${include}/${name}.h)
     set(headers "umbrella header \"${include}/${name}.h\"")
+    set(installed_headers "umbrella header \"${name}.h\"")
   else()
     set(headers "umbrella \"${include}\"")
+    set(installed_headers "umbrella \".\"")
   endif()
   if(headers)
-    file(CONFIGURE OUTPUT ${module_map} CONTENT "module @name@ {\n  @headers@\n  export *\n}\n" @ONLY)
+    set(content "module @name@ {\n  @headers@\n  export *\n}\n")
+    file(CONFIGURE OUTPUT ${module_map} CONTENT "${content}" @ONLY)
+    set(headers "${installed_headers}")
+    file(CONFIGURE OUTPUT ${installed_module_map} CONTENT "${content}" @ONLY)
   endif()
 
-  # Headers only: nothing to archive, but what depends on it need not know.
+  # Headers only: nothing to archive, but what depends on it need not know. A shared library is one where the Swift ones
+  # are: an archive would be in each of those, with its variables.
   if(sources)
-    add_library(${name} STATIC ${sources})
+    add_library(${name} ${sources})
     set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
     target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:coroutine_options>)
     set(scope PUBLIC)
@@ -60,9 +69,29 @@ function(coroutine_c_library name)
     add_library(${name} INTERFACE)
     set(scope INTERFACE)
   endif()
-  target_include_directories(${name} ${scope} ${include})
-  target_link_libraries(${name} ${scope} ${library_LINK})
-  target_compile_options(${name} INTERFACE "$<$<COMPILE_LANGUAGE:Swift>:SHELL:-Xcc -fmodule-map-file=${module_map}>")
+  add_library(Coroutine::${name} ALIAS ${name})
+  target_include_directories(${name} ${scope}
+    $<BUILD_INTERFACE:${include}> $<INSTALL_INTERFACE:${COROUTINE_INSTALL_HEADERS}/${name}>)
+  coroutine_link(${name} ${scope} ${library_LINK})
+  target_compile_options(${name} INTERFACE
+    "$<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:Swift>:SHELL:-Xcc -fmodule-map-file=${module_map}>>")
+  if(COROUTINE_INSTALL AND library_FOLDER STREQUAL "Sources")
+    coroutine_install_library(${name})
+    coroutine_install_headers(${name} ${include} ${installed_module_map})
+  endif()
+endfunction()
+
+# coroutine_link(<name> <scope> <library>...): what was found by its path is linked by its name where this is installed.
+function(coroutine_link name scope)
+  foreach(library IN LISTS ARGN)
+    if(IS_ABSOLUTE "${library}")
+      cmake_path(GET library STEM file)
+      string(REGEX REPLACE "^lib" "" file "${file}")
+      target_link_libraries(${name} ${scope} $<BUILD_INTERFACE:${library}> $<INSTALL_INTERFACE:${file}>)
+    else()
+      target_link_libraries(${name} ${scope} ${library})
+    endif()
+  endforeach()
 endfunction()
 
 # coroutine_swift_library(<name> [LINK <target>...] [DEFINE <definition>...] [FEATURES <upcoming feature>...])
@@ -83,11 +112,17 @@ function(coroutine_swift_library name)
 
   add_library(${name} ${sources} ${imports})
   set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
-  target_include_directories(${name} INTERFACE ${CMAKE_Swift_MODULE_DIRECTORY})
+  add_library(Coroutine::${name} ALIAS ${name})
+  target_include_directories(${name} INTERFACE
+    $<BUILD_INTERFACE:${CMAKE_Swift_MODULE_DIRECTORY}> $<INSTALL_INTERFACE:${COROUTINE_INSTALL_MODULES}>)
   target_compile_definitions(${name} PRIVATE ${library_DEFINE})
   coroutine_enable(${name} ${library_FEATURES})
   target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:coroutine_options> PUBLIC ${library_LINK})
   coroutine_touch_module(${name})
+  if(COROUTINE_INSTALL)
+    coroutine_install_library(${name})
+    coroutine_install_swift_module(${name})
+  endif()
 endfunction()
 
 function(coroutine_enable name)  # the upcoming features after the name

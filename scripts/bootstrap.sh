@@ -89,6 +89,8 @@ need_git() { need git "Git" has_command git; }
 need_cmake() {
   need cmake "CMake 3.25 or newer" has_command cmake
   need ninja-build "Ninja" has_command ninja
+  need gcc "GCC" has_command gcc
+  need pkg-config "pkg-config" has_command pkg-config
 }
 
 # The assembly is also tested with gcc. That of aarch64 is cross-compiled and emulated, unless this machine is one.

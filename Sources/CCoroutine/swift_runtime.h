@@ -7,7 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// Of gcc's making, C's own convention: with a few words as arguments and one as the result, and neither a context nor an error,
+// the two are the same on x86-64 and aarch64.
+#if defined(__clang__)
 #define SWIFT_CC __attribute__((swiftcall))
+#else
+#define SWIFT_CC
+#endif
 
 // Whether a word is known, by its offset or by its place.
 #define COROUTINE_KNOWS_WORD(at, word) ((at)->word != 0 || (at)->word##_place.module != 0)
