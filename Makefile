@@ -2,7 +2,7 @@
 # they need is installed, or named, by scripts/bootstrap.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo examples clients load test dumps trace docs sanitize bench bench-full bench-check lint cmake assembly
+.PHONY: help demo examples clients load test dumps trace docs sanitize bench bench-full bench-check lint cmake assembly litmus
 
 # A directory for the demo to index, and the runs of `make test` and `make sanitize`, see scripts/test.sh.
 DIR ?=
@@ -28,6 +28,7 @@ help:
 	@echo "make lint       check the format of the sources, and which folders refer to which"
 	@echo "make cmake      build with CMake and run the tests by ctest, on all backends; install, and use that from outside"
 	@echo "make assembly   test the assembly in C, for x86-64 and, emulated, for aarch64"
+	@echo "make litmus     run the litmus tests of the memory model by herd7, and compare with the kept results"
 
 demo:
 	@scripts/bootstrap.sh demo
@@ -91,3 +92,6 @@ cmake:
 assembly:
 	@scripts/bootstrap.sh assembly
 	@scripts/test-assembly.sh
+
+litmus:
+	@scripts/litmus.sh
