@@ -118,7 +118,7 @@ private final class OwnScheduler: Scheduler {
     let numbers = Generator<Int> { yield in try count(yield) }
     #expect(numbers.next() == 0)
     let here = try CoroutineDump.capture().coroutines.filter {
-      $0.isGenerator && $0.steps.contains { $0.function.contains("aSuspendedGeneratorOfNobodyIsListed") }
+      $0.isGenerator && $0.steps.contains { $0.function.contains("aSuspendedGeneratorWithoutAConsumer") }
     }
     #expect(here.count == 1)
     let found = try #require(here.first)
