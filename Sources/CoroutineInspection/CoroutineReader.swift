@@ -496,7 +496,7 @@ struct CoroutineReader {
     case .batch: return WaitText.ends(try memory.arrayCount(fields[1]))
     case .generator: return WaitText.generator(name, operation)
     case .scope: return WaitText.children(ofScope: name)
-    case .suspension: return WaitText.suspension(operation)
+    case .suspension: return WaitText.suspension(operation, awaitsThread: try memory.byte(fields[1]) & 1 == 1)
     case .barrier: return WaitText.barrier(name)
     case .group: return WaitText.group(name, count: try memory.int(fields[1]))
     case .mutex: return WaitText.mutex(name, holder: try holder(fields[1], at: fields[2]))

@@ -310,11 +310,26 @@ import Testing
   @Test func itSaysWhatItWaitsFor() async throws {
     let gate = Gate()
     let coroutine = Coroutine { try blocking { gate.pass() } }
-    while coroutine.suspension == nil { sched_yield() }
+    // Until then its thread has not begun the work.
+    while coroutine.suspension?.waitsFor != "work that blocks a thread" { sched_yield() }
     #expect(coroutine.suspension?.reason == .blocking)
-    #expect(coroutine.suspension?.waitsFor == "work that blocks a thread")
     gate.open()
     try await coroutine.get()
+  }
+
+  @Test func itSaysThatItWaitsForAThread() async throws {
+    let threads = BlockingPool(threadLimit: 1)
+    let (first, second) = (Gate(), Gate())
+    let working = Coroutine { try blocking(on: threads) { first.pass() } }
+    while working.suspension?.waitsFor != "work that blocks a thread" { sched_yield() }
+    let queued = Coroutine { try blocking(on: threads) { second.pass() } }
+    while queued.suspension == nil { sched_yield() }
+    #expect(queued.suspension?.waitsFor == "a thread for work that blocks")
+    first.open()
+    while queued.suspension?.waitsFor != "work that blocks a thread" { sched_yield() }
+    second.open()
+    try await working.get()
+    try await queued.get()
   }
 
   @Test func aPoolWhoseThreadsAreAllStuckSaysSoOnce() async {

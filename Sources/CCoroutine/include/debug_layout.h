@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define COROUTINE_DEBUG_MAGIC "corolay"
-enum { coroutine_debug_version = 10, coroutine_debug_note_type = 1 };
+enum { coroutine_debug_version = 11, coroutine_debug_note_type = 1 };
 
 // The classes that a coroutine can wait at: the order of Swift's `WaitKind`.
 enum { coroutine_debug_kinds = 18, coroutine_debug_kind_fields = 6 };

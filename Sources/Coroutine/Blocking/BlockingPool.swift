@@ -33,8 +33,10 @@ public func blocking<Value: Sendable>(
   nonisolated(unsafe) let work = given
   let isWanted = SharedFlag(true)
   return try awaitResumption(as: .blocking) { (resume: Resumption<Value>) in
+    resume.end.storage.awaitsThread.store(true, ordering: .relaxed)
     pool.submit { refusal in
       guard isWanted.value.load(ordering: .relaxed) else { return }
+      resume.end.storage.awaitsThread.store(false, ordering: .relaxed)
       do {
         if let refusal { throw refusal }
         resume(try work())

@@ -7,6 +7,9 @@ public import Synchronization
 @usableFromInline
 // Unchecked: the lock guards the machine, the rest is constant.
 final class SuspensionStorage<Value: Sendable>: Waitable, @unchecked Sendable {
+  /// The work that will settle it has not begun: it waits for a thread. For debuggers. In front of what differs from type to
+  /// type, see `ShownWaitable`.
+  @usableFromInline let awaitsThread = Atomic<Bool>(false)
   @exclusivity(unchecked) @usableFromInline var machine = SuspensionStateMachine<Value>()
   /// Whose suspension it is, for messages: it may be gone when a second resume comes.
   @usableFromInline let coroutine: (id: UInt64, name: String)
@@ -61,7 +64,7 @@ final class SuspensionStorage<Value: Sendable>: Waitable, @unchecked Sendable {
   var origin: String { "withSuspension in \(CoroutineCore.describe(id: coroutine.id, name: coroutine.name))" }
 
   override package func describe(_ operation: WaitReason.Operation) -> String {
-    WaitText.suspension(operation)
+    WaitText.suspension(operation, awaitsThread: awaitsThread.load(ordering: .relaxed))
   }
 }
 

@@ -3,11 +3,11 @@
 // What debuggers show of a coroutine that waits for a callback.
 
 extension WaitText {
-  package static func suspension(_ operation: WaitOperation) -> String {
+  package static func suspension(_ operation: WaitOperation, awaitsThread: Bool) -> String {
     switch operation {
     case .async: "async code"
     case .join: "a child to be ready"
-    case .blocking: "work that blocks a thread"
+    case .blocking: awaitsThread ? "a thread for work that blocks" : "work that blocks a thread"
     case .promise: "a future"
     default: "a callback"
     }
@@ -16,5 +16,5 @@ extension WaitText {
 
 extension SuspensionStorage: ShownWaitable {
   package static var waitKind: WaitKind { .suspension }
-  package static var waitFields: [UInt64]? { fieldOffsets() }
+  package static var waitFields: [UInt64]? { fieldOffsets(nil, "awaitsThread") }
 }
