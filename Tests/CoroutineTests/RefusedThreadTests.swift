@@ -225,4 +225,14 @@ import Testing
     }
     #expect(standardError(of: result).contains("\"leaver\" has called pthread_exit"))
   }
+
+  @Test(.disabled(if: coroutine_sanitizers_active(), "as above"))
+  func pthreadExitInBlockingWorkTrapsByName() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      try await blocking(on: BlockingPool(threadLimit: 1)) { () -> Void in
+        if !Coroutine.isInside { pthread_exit(nil) }
+      }
+    }
+    #expect(standardError(of: result).contains("work in blocking { } has called pthread_exit"))
+  }
 }

@@ -305,3 +305,12 @@ private func runBlockingThread(_ argument: UnsafeMutableRawPointer?) -> UnsafeMu
   Unmanaged<BlockingThread>.fromOpaque(argument!).takeRetainedValue().run()
   return nil
 }
+  coroutine_pool_thread_begins(reportLostBlockingThread)
+  coroutine_pool_thread_returns()
+
+/// Ends the program: the caller that waits for this thread's work would wait for ever.
+private func reportLostBlockingThread() {
+  fatalError(
+    "work in blocking { } has called pthread_exit, which ends the BlockingPool's thread and leaves the caller without an "
+      + "answer for ever. End it by returning or throwing.")
+}
