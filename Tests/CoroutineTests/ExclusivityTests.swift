@@ -1,3 +1,4 @@
+import CCoroutine
 import Coroutine
 import CoroutineTestSupport
 import Dispatch
@@ -197,6 +198,24 @@ func blockingWait(_ semaphore: DispatchSemaphore) { semaphore.wait() }
       }
       try await coroutine.get()
     }
+  }
+
+  /// Its frames never end, and so the variable may be half changed for ever: whoever is next would not be told, since the
+  /// access is in the list of the coroutine that dropped it.
+  @Test(.disabled(if: coroutine_sanitizers_active(), "a million errors take a minute there"))
+  func givingABodyUpInsideAnAccessTrapsByName() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      forgetThrownErrors()
+      let variable = Variable()
+      try await Coroutine {
+        let generator = Generator<Int> { yield in
+          variable.modify { _ in while true { try? yield(1) } }
+        }
+        _ = generator.next()
+      }.get()
+      variable.append(4)
+    }
+    #expect(standardError(of: result).contains("given up inside an access to a variable"))
   }
 
   @Test func resumingAnOpenAccessOnAnotherThreadTrapsByName() async {

@@ -66,12 +66,20 @@ extension GeneratorCore {
 
   /// A body that goes on and on although its `yield` throws would hang the caller that cancels or drops it. It is left
   /// where it is: its stack is lost, and what its frames own.
+  ///
+  /// Not inside an access: that would never end, and the variable may be half changed. Swift would tell the next one that
+  /// uses it, but only in the same coroutine or thread.
   private static func giveUpIfEndless(_ block: UnsafeMutablePointer<ControlBlock>) {
     let isEndless = owner(of: block) { generator in
       generator.throwsSinceCancel += 1
       return generator.throwsSinceCancel == GeneratorEndless.mostThrows
     }
     guard isEndless else { return }
+    require(
+      !OpenScopes.hasAccess(onTopOf: block),
+      "a cancelled generator is given up inside an access to a variable (a mutating call such as sort, or an inout argument): "
+        + "its body has swallowed the error of its yield \(GeneratorEndless.mostThrows) times and does not end, and so nobody "
+        + "may use the variable again. Let the error pass")
     CoroutineErrors.report(GeneratorEndless(attempts: GeneratorEndless.mostThrows), of: "a generator")
     block.pointee.state.store(.none, ordering: .releasing)
     _ = ControlBlock.suspend(block, passing: 0)

@@ -107,7 +107,7 @@ struct OpenScopes {
   mutating func noteAccesses(
     _ block: UnsafeMutablePointer<ControlBlock>, _ bodies: @autoclosure () -> RunningBodies
   ) {
-    if !coroutine_access_set_is_empty(), Self.hasAccess(block, bodies()) { accessOwner = .current }
+    if Self.hasAccess(block, bodies()) { accessOwner = .current }
   }
 
   /// The scopes of the bodies that the body on `block`'s stack runs, and of those that they run in turn: mostly none.
@@ -132,7 +132,7 @@ struct OpenScopes {
   /// On the body's side: whether a `yield` here would find anything of the body's open.
   func wouldBeOpen(_ block: UnsafeMutablePointer<ControlBlock>) -> Bool {
     coroutine_bindings_load() != consumers
-      || !coroutine_access_set_is_empty() && Self.hasAccess(block, RunningBodies(on: block))
+      || Self.hasAccess(onTopOf: block)
       || block.pointee.mode.contains(.regionOpen) && hasRegion(block)
   }
 
@@ -141,9 +141,16 @@ struct OpenScopes {
       || CoroutineCore.current.map { RunningBodies(on: block).regionCount($0, downTo: block) > 0 } == true
   }
 
-  /// Whether a frame of the body, or of a generator that it runs at this moment, has an access open.
-  private static func hasAccess(_ block: UnsafeMutablePointer<ControlBlock>, _ bodies: RunningBodies) -> Bool {
-    for body in bodies {
+  /// On the body's side: whether a frame of the body, or of a generator that it runs at this moment, has an access open.
+  static func hasAccess(onTopOf block: UnsafeMutablePointer<ControlBlock>) -> Bool {
+    hasAccess(block, RunningBodies(on: block))
+  }
+
+  private static func hasAccess(
+    _ block: UnsafeMutablePointer<ControlBlock>, _ bodies: @autoclosure () -> RunningBodies
+  ) -> Bool {
+    guard !coroutine_access_set_is_empty() else { return false }
+    for body in bodies() {
       let stack = body.pointee.stack
       if coroutine_access_set_touches(stack.limit, stack.top) { return true }
       if body == block { return false }
