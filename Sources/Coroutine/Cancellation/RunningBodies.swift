@@ -37,9 +37,7 @@ struct RunningBodies: Sequence, IteratorProtocol {
   private func block(at place: UInt) -> UnsafeMutablePointer<ControlBlock>? {
     if let guess, guess.pointee.stack.contains(place) { return guess }
     if let end, end.contains(place) { return nil }
-    guard let stack = StackPool.liveStack(containing: place) else { return nil }
-    let block = ControlBlock.address(on: stack)
-    return block.pointee.state.load(ordering: .relaxed) == .nested ? block : nil
+    return ControlBlock.nested(around: place)
   }
 
   /// A region was opened in the body that runs, or was put back: each of the bodies has it open at its next `yield`, if it

@@ -45,6 +45,8 @@ package struct ControlBlock: ~Copyable {
   let pool: Unmanaged<StackPool>
   /// What the sanitizers know; zero without them.
   @usableFromInline var sanitizer: coroutine_sanitizer
+  /// The list of `UnbegunBodies`, while a loop on this stack releases them.
+  var unbegunBodies: UnsafeMutableRawPointer?
 
   /// Why the fast paths must not be taken: empty in the usual case.
   @inlinable

@@ -131,12 +131,13 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
     let (consumers, lost) = machine.cancel()
     let coroutine = self.coroutine
     // These are released after the unlock: code of the user's may run when they go.
-    let body = self.body
+    var body = self.body
     self.body = nil
     lock.unlock()
     consumers.wakeAll()
     coroutine?.cancel(reason: nil)
-    withExtendedLifetime((lost, body)) {}
+    UnbegunBodies.release(body.take())
+    withExtendedLifetime(lost) {}
   }
 
   func join() throws {

@@ -44,6 +44,10 @@ class GeneratorStorage<Element>: GeneratorCore {
   @inlinable
   override func dropBody() { body = nil }
 
+  deinit {
+    if body != nil { UnbegunBodies.release(body.take()) }
+  }
+
   /// Whether an element travels in the word itself: a trivial value, or one reference. A constant in specialised code, and the
   /// same in code that is not: one side may be specialised, and the other not.
   @inlinable @inline(__always)

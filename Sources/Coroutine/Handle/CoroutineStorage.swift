@@ -47,6 +47,11 @@ final class CoroutineStorage<Success: Sendable, Failure: Error>: CoroutineCore, 
     work = nil
   }
 
+  deinit {
+    // Of one that was held on demand.
+    if work != nil { UnbegunBodies.release(work.take()) }
+  }
+
   /// Whether a value needs no memory of its own: a constant in specialised code.
   @inlinable @inline(__always)
   static var fitsWords: Bool {

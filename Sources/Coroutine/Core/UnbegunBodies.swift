@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import CCoroutine
+import Context
+
+/// The bodies of generators and coroutines that went without having begun, while they are released.
+///
+/// Such a body may own another generator, whose body owns the next. Released as Swift does it, each inside of the one before
+/// it, ten thousand of them overflow a stack. So the first owner that goes releases in a loop, and those that go meanwhile on
+/// the same stack leave their bodies to that.
+///
+/// The list belongs to the stack and not to the thread: what a body captured may suspend in its `deinit`, and the loop goes on
+/// elsewhere then, while other coroutines release theirs.
+enum UnbegunBodies {
+  /// What is left to the loop.
+  private typealias List = [Any]
+
+  /// Releases a body that will not begin, or leaves it to the caller further up that does so already.
+  ///
+  /// - Parameter body: the only copy: what `take()` returned, without a variable that would have another one.
+  @inline(never)
+  static func release(_ body: consuming Any?) {
+    guard let body = consume body else { return }
+    let place = place
+    if let list = place.pointee { return list.assumingMemoryBound(to: List.self).pointee.append(consume body) }
+    var list = [consume body]
+    withUnsafeMutablePointer(to: &list) { list in
+      place.pointee = UnsafeMutableRawPointer(list)
+      while list.pointee.popLast() != nil {}
+      place.pointee = nil
+    }
+  }
+
+  /// Where the running stack has its list, while there is one.
+  private static var place: UnsafeMutablePointer<UnsafeMutableRawPointer?> {
+    // A thread's own stack stays on its thread, and so does the address.
+    guard let block = ControlBlock.ofRunningStack else { return coroutine_thread_unbegun_bodies() }
+    // A block is raw memory: its field has an address for as long as the stack is in use.
+    return withUnsafeMutablePointer(to: &block.pointee.unbegunBodies) { $0 }
+  }
+}
+
+extension ControlBlock {
+  /// The block of the stack that the caller runs on; `nil` on a thread's own.
+  fileprivate static var ofRunningStack: UnsafeMutablePointer<ControlBlock>? {
+    let place = UInt(bitPattern: coroutine_frame_address())
+    let own = CoroutineCore.currentUncounted?._withUnsafeGuaranteedRef { $0.block }
+    if let own, own.pointee.stack.contains(place) { return own }
+    return nested(around: place)
+  }
+
+  /// The block of the generator's stack in which `place` lies; `nil` if it lies in no such.
+  static func nested(around place: UInt) -> UnsafeMutablePointer<ControlBlock>? {
+    guard let stack = StackPool.liveStack(containing: place) else { return nil }
+    let block = address(on: stack)
+    return block.pointee.state.load(ordering: .relaxed) == .nested ? block : nil
+  }
+}
