@@ -31,6 +31,29 @@ func awaits(_ scope: CoroutineScope) {
   try? runUntilComplete { print(try await fetch()) }
 }
 
+func awaitsElsewhere(_ promise: Promise<Int>) throws {
+  // expected-error@+1 {{a coroutine's body is not async}}
+  _ = Coroutine(start: .lazy) { try await fetch() }
+  // expected-error@+1 {{a promise's closures are coroutines and not async: wait in them by 'try Coroutine.await}}
+  promise.then { try await fetch() + $0 }
+  // expected-error@+1 {{a promise's closures are coroutines and not async}}
+  promise.catch { _ in print(try await fetch()) }
+  // expected-error@+1 {{a promise's closures are coroutines and not async}}
+  promise.finally { print(try await fetch()) }
+  // expected-error@+1 {{a generator's body is a coroutine and not async}}
+  _ = AsyncGenerator<Int> { _ in print(try await fetch()) }
+  // expected-error@+1 {{a generator's body is not async}}
+  _ = Generator<Int> { _ in print(try await fetch()) }
+  // expected-error@+1 {{a generator's body is not async}}
+  _ = ThrowingGenerator<Int> { _ in print(try await fetch()) }
+  // expected-error@+1 {{an actor's body is a coroutine and not async}}
+  _ = MessageActor<Int> { _ in print(try await fetch()) }
+  // expected-error@+1 {{what runs on another scheduler is not async}}
+  _ = try on(.main) { try await fetch() }
+  // expected-error@+1 {{work that blocks is not async}}
+  _ = try blocking { try await fetch() }
+}
+
 func doesNot(_ scope: CoroutineScope, _ promise: Promise<Int>) async throws {
   let first = Coroutine { try promise.get() }
   let second = Coroutine { () throws -> Int in
@@ -39,5 +62,7 @@ func doesNot(_ scope: CoroutineScope, _ promise: Promise<Int>) async throws {
   }
   let third = Coroutine(on: .pool) { 3 }
   scope.launch { try Coroutine.sleep(for: .seconds(1)) }
+  promise.then { try Coroutine.await { try await fetch() } + $0 }.finally { print("done") }
+  _ = Generator<Int> { yield in try yield(1) }
   _ = try await first.get() + second.get() + third.get()
 }

@@ -47,6 +47,16 @@ public func blocking<Value: Sendable>(
   }
 }
 
+@available(
+  *, unavailable,
+  message: "work that blocks is not async: in a coroutine use 'try Coroutine.await { try await … }' in its place"
+)
+public func blocking<Value: Sendable>(
+  on pool: BlockingPool = .shared, _ work: @Sendable @escaping @isolated(any) () async throws -> Value
+) throws -> Value {
+  fatalError("unavailable")
+}
+
 /// The system refuses a thread for work that blocks, and the pool has no other.
 public struct ThreadRefused: Error, Hashable, CustomStringConvertible {
   /// The system's number of the reason, such as `EAGAIN`.
@@ -302,11 +312,11 @@ private final class BlockingThread: Equatable, @unchecked Sendable {
 }
 
 private func runBlockingThread(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+  coroutine_pool_thread_begins(reportLostBlockingThread)
   Unmanaged<BlockingThread>.fromOpaque(argument!).takeRetainedValue().run()
+  coroutine_pool_thread_returns()
   return nil
 }
-  coroutine_pool_thread_begins(reportLostBlockingThread)
-  coroutine_pool_thread_returns()
 
 /// Ends the program: the caller that waits for this thread's work would wait for ever.
 private func reportLostBlockingThread() {

@@ -37,6 +37,14 @@ public func on<Result, Failure: Error>(
   fatalError("a function of an actor was to run on another scheduler")
 }
 
+@available(
+  *, unavailable,
+  message: "what runs on another scheduler is not async: wait in it by 'try Coroutine.await { try await … }'"
+)
+public func on<Result>(_ scheduler: some Scheduler, operation: () async throws -> Result) throws -> Result {
+  fatalError("unavailable")
+}
+
 /// Code runs on no such actor: to call one of its functions is an error of the compiler's.
 @globalActor
 public enum FunctionsOfNoActorOnly {
