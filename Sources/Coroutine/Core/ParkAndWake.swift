@@ -126,7 +126,8 @@ extension CoroutineCore {
       // Its wait was claimed, with its context saved: its block says so, unless a waker wakes it without a claim.
       guard core.block?.pointee.state.load(ordering: .relaxed) == .suspended else { core.reportSecondWake() }
       if coroutine_notes_are_taken() { core.noteWake() }
-      core.block?.pointee.state.store(.ready, ordering: .relaxed)
+      // A debugger that sees it reads the context, which another thread has saved.
+      core.block?.pointee.state.store(.ready, ordering: .releasing)
       core.state.store(.ready, ordering: .relaxed)
     }
   }
