@@ -70,11 +70,17 @@ fi
 for name in "${tests[@]}"; do
   file=$folder/$name.litmus
   check "$name" "$file"
-  # The code that it models.
-  while IFS= read -r source; do
-    compgen -G "Sources/$source" > /dev/null || compgen -G "Sources/*/$source" > /dev/null ||
-      compgen -G "Sources/*/include/$source" > /dev/null || differs "$name: $source is not there"
-  done < <(sed '/ \*)$/q' "$file" | grep -oE '[A-Za-z]+(/[A-Za-z_]+)*/?[A-Za-z_]+\.(swift|c|h)\b' | sort -u)
+  # The code that it models: files, functions.
+  while IFS= read -r word; do
+    case $word in
+      *.swift | *.c | *.h)
+        compgen -G "Sources/$word" > /dev/null || compgen -G "Sources/*/$word" > /dev/null ||
+          compgen -G "Sources/*/include/$word" > /dev/null ;;
+      coroutine_*) grep -rqw -e "$word" Sources ;;
+      *) grep -rqE "(func|var|let) ${word##*.}\\b" Sources ;;
+    esac || differs "$name: there is no $word"
+  done < <(sed '/ \*)$/q' "$file" |
+    grep -oE '[A-Za-z]+(/[A-Za-z_]+)*/?[A-Za-z_]+\.(swift|c|h)\b|\b[A-Z][A-Za-z]+\.[a-z][A-Za-z]+\b|\bcoroutine_[a-z_]+' | sort -u)
   # The head alone says what to edit, and only what follows it is edited.
   head=$(grep -n ' \*)$' "$file" | head -n 1 | cut -d : -f 1)
   while IFS= read -r line; do

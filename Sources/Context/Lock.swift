@@ -16,9 +16,11 @@ import Synchronization
 /// read-modify-write, which was a third of a channel's message. Here an unlock looks for sleepers, and stores. A waiter
 /// that announces itself after the look is overwritten by the store. Nearly always it then finds the word changed when
 /// it is about to sleep, and does not sleep. But the holder's thread may lose its processor before the store, for
-/// longer than it takes to fall asleep: then the wake is lost. So no waiter sleeps for longer than `longestSleep`
-/// without another look: a lost wake costs about that much time. There are never two holders: only a locker that finds
-/// a 0 enters, and only the holder stores one.
+/// longer than it takes to fall asleep: then the wake is lost. (An AArch64 processor may look ahead, before what the
+/// holder reads last: then the time is longer by that.) So no waiter sleeps for longer than `longestSleep` without
+/// another look: a lost wake costs about that much time. There are never two holders: only a locker that finds a 0
+/// enters, and only the holder stores one. docs/memory-model.md has the litmus tests, and says why there is no
+/// membarrier(2) here, by which no wake would be lost.
 ///
 /// Not recursive, not fair: a thread that comes along may overtake those that sleep. Declare it with `let`, as a stored
 /// property of a class or a global: its address is its identity.
