@@ -109,7 +109,8 @@ final class TraceRecorder: CoroutineObserver, @unchecked Sendable {
     while !isOver.load(ordering: .acquiring) {
       writeOnce()
       _ = Futex.wait(on: call, while: 0, for: Self.interval)
-      call.store(0, ordering: .relaxed)
+      // An exchange, not a store, which could take a call away whose reason the next look does not see yet.
+      _ = call.exchange(0, ordering: .acquiring)
     }
     return nil
   }
