@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes packages that depend on this one by path, as a user's package would, and runs them. First a backend that is
-# chosen by its trait, two at once, and none at all, which means ASM. Then a plugin. Then one with metrics and logs,
-# which the others must not even fetch. Then one whose graph has what servers use, as target names are global to a
+# chosen by its trait, two at once, and none at all, which means ASM. Then a plugin. Then one with metrics, logs,
+# spans and services, which the others must not even fetch. Then one whose graph has what servers use, as target names are global to a
 # graph. Last, coroutines on SwiftNIO's event loops, on top of that.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -161,21 +161,29 @@ let package = Package(
     .package(name: "Coroutine", path: "$PWD", traits: ["Observability"]),
     .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
     .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+    .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.3"),
+    .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
   ],
   targets: [
     .executableTarget(
       name: "Dependent",
       dependencies: [
         .product(name: "CoroutineObservability", package: "Coroutine"),
+        .product(name: "CoroutineIO", package: "Coroutine"),
         .product(name: "Coroutine", package: "Coroutine"),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "MetricsTestKit", package: "swift-metrics"),
+        .product(name: "Tracing", package: "swift-distributed-tracing"),
+        .product(name: "InMemoryTracing", package: "swift-distributed-tracing"),
+        .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ], path: "Sources")
   ]
 )
 END
-cp Tests/Observability/main.swift "$package/Sources/main.swift"
+cp Tests/Observability/*.swift "$package/Sources/"
 step "traits: [Observability]" bash -c 'expect_output "$@"' bash "$package" "all as expected"
+
+rm "$package/Sources/ServerWorld.swift"
 
 # In one graph with what servers use. NIO has a `Channel`, too: `Coroutine::Channel` names the one that is meant.
 # `Graph` is not built, as it would take minutes: its packages have to resolve beside this one.

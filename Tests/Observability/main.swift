@@ -1,9 +1,12 @@
-// Metrics and logs of a fixed program. scripts/test-dependent.sh runs it, as a package that depends on this one.
+// Metrics and logs of a fixed program, then other packages of servers. scripts/test-dependent.sh runs it, as a package
+// that depends on this one.
 import Coroutine
 import CoroutineObservability
+import InMemoryTracing
 import Logging
 import MetricsTestKit
 import Synchronization
+import Tracing
 
 struct Failure: Error {}
 
@@ -91,8 +94,18 @@ func check() throws {
   jobs.close()
 }
 
-do {
+func checkAll() async throws {
+  // In a function that is not async, as most of it waits by spinning.
   try check()
+  try await checkMetadata()
+  let tracer = InMemoryTracer()
+  InstrumentationSystem.bootstrap(tracer)
+  try await checkTracing(tracer)
+  try await checkLifecycle()
+}
+
+do {
+  try await checkAll()
   print("all as expected")
 } catch {
   print(error)
