@@ -462,6 +462,8 @@ struct CoroutineReader {
         // Others have no components, nor a description.
         guard Duration.seconds(Int64.min)...Duration.seconds(Int64.max) ~= timeout else { throw Unreadable() }
         texts.append(WaitText.timeout(timeout))
+      } else if tag == layout.target_deadline {
+        texts.append(WaitText.deadline)
       } else {
         texts.append(WaitText.noCase)
       }

@@ -21,7 +21,7 @@ import unicodedata
 import gdb
 import gdb.unwinder
 
-VERSION = 10
+VERSION = 11
 NO_WORD = (1 << 64) - 1
 
 FIELDS = """
@@ -35,7 +35,7 @@ core_operation core_subject core_subject_tag core_deadline subject_object subjec
 scope_name scope_owner scheduler_mask scheduler_pool scheduler_queue scheduler_other scheduler_shared_pool scheduler_none
 thread_pool_core queue_label other_object threads_count threads_host threads_host_own threads_global_first threads_workers
 worker_slot worker_starting worker_line_first worker_ring_head worker_ring_tail worker_ring_places worker_ring_capacity
-select_targets select_count target_stride target_operation target_tag target_waitable target_timeout
+select_targets select_count target_stride target_operation target_tag target_waitable target_timeout target_deadline
 """.split()
 
 # The numbers of Swift's `WaitOperation` and `WaitKind`.

@@ -88,7 +88,7 @@ struct coroutine_debug_layout {
 
   // A select: the address of its cases, and their number. Each begins with what is waited at, or a `Duration`.
   uint64_t select_targets, select_count, target_stride, target_operation, target_tag;
-  uint64_t target_waitable, target_timeout;
+  uint64_t target_waitable, target_timeout, target_deadline;
 
   struct coroutine_debug_kind kinds[coroutine_debug_kinds];
 };

@@ -24,8 +24,8 @@ package final class CancellationRegion: @unchecked Sendable {
 
   /// Cancellation from outside stops here.
   let isShield: Bool
-  /// Whether a timer is going to cancel it.
-  fileprivate let isTimed: Bool
+  /// What is going to cancel it, of one with a deadline. Not counted: whoever opened it keeps that until it is closed.
+  let deadline: Unmanaged<DeadlineTimer>?
   /// Where on a stack it was opened: by this a generator knows its own ones.
   let place: UInt
   /// Written by the code that runs in it, under the locks of both lists and this one; so that code reads it without any.
@@ -45,12 +45,14 @@ package final class CancellationRegion: @unchecked Sendable {
   /// Opens a region of the running coroutine `core`, innermost of all.
   ///
   /// - Parameters:
-  ///   - isTimed: whether a timer is going to cancel it: then a waiter inside is in no deadlock.
+  ///   - deadline: what is going to cancel it, which lives as long as it is open: then a waiter inside is in no deadlock.
   ///   - onCancel: runs at most once, on the thread that cancels, not under a lock; at once if what runs here is
   ///     cancelled already; if it is while the body of a generator that has it open does not run, when that goes on.
-  package init(of core: CoroutineCore, isShield: Bool = false, isTimed: Bool = false, onCancel: Handler? = nil) {
+  package init(
+    of core: CoroutineCore, isShield: Bool = false, deadline: DeadlineTimer? = nil, onCancel: Handler? = nil
+  ) {
     self.isShield = isShield
-    self.isTimed = isTimed
+    self.deadline = deadline.map { .passUnretained($0) }
     self.onCancel = onCancel
     place = UInt(bitPattern: coroutine_frame_address())
     list = .coroutine(core)
@@ -115,10 +117,10 @@ package final class CancellationRegion: @unchecked Sendable {
   package func cancel(reason: any Error, isTimer: Bool = false) {
     // Again where it has gone to another list before that was locked.
     while true {
-      switch listLock.withLock({ list }) {
+      switch currentList {
       case .coroutine(let core):
         core.cancellationLock.lock()
-        if case .coroutine(let now) = list, now === core {
+        if isIn(core) {
           guard note(reason) else { return core.cancellationLock.unlock() }
           return core.interrupt(downTo: outer, reason, isTimer: isTimer)
         }
@@ -137,6 +139,14 @@ package final class CancellationRegion: @unchecked Sendable {
         return
       }
     }
+  }
+
+  /// The list that it is in. From any thread.
+  var currentList: List { listLock.withLock { list } }
+
+  /// Whether it is in the list of `core`, whose lock is held.
+  func isIn(_ core: CoroutineCore) -> Bool {
+    if case .coroutine(let now) = list { now === core } else { false }
   }
 
   private func note(_ reason: any Error) -> Bool {
@@ -266,7 +276,7 @@ extension CoroutineCore {
     cancellationLock.withLock {
       var next = regions
       while let current = next {
-        if current.isTimed { return true }
+        if current.deadline != nil { return true }
         next = current.outer
       }
       return false

@@ -9,4 +9,7 @@ package class CoroutineFamily: Waitable {
     fatalError(
       "\(type(of: self)) takes in coroutines but does not say what happens at their end: override childEnded(_:)")
   }
+
+  /// The timeouts around all coroutines that it has taken in. From one of them.
+  package var deadlines: [DeadlineTimer] { [] }
 }

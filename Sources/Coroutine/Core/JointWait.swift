@@ -17,6 +17,8 @@ package struct JointWait {
     case waitable(Unmanaged<Waitable>, WaitOperation)
     /// A time to wait.
     case timeout(Duration)
+    /// A time to wait until, in nanoseconds on the timers' clock.
+    case deadline(UInt64)
     /// No wait: this case is chosen if no other can be at once.
     case otherwise
   }
@@ -107,6 +109,7 @@ extension JointWait.Target {
     switch self {
     case .waitable(let waitable, let operation): waitable._withUnsafeGuaranteedRef { $0.describe(operation) }
     case .timeout(let duration): WaitText.timeout(duration)
+    case .deadline: WaitText.deadline
     case .otherwise: WaitText.noCase
     }
   }

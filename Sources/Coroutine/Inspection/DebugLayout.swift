@@ -149,6 +149,7 @@ enum DebugLayout {
     layout.target_tag = UInt64(2 * word)
     layout.target_waitable = tag(of: JointWait.Target.waitable(.passUnretained(Waitable()), .send), at: 2 * word)
     layout.target_timeout = tag(of: JointWait.Target.timeout(.zero), at: 2 * word)
+    layout.target_deadline = tag(of: JointWait.Target.deadline(0), at: 2 * word)
     return true
   }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Context
 import Dispatch
 import Synchronization
 
@@ -15,8 +16,23 @@ nonisolated(nonsending) public func withTimeout<Result: Sendable>(
   _ duration: Duration, name: String = "",
   @_inheritActorContext @_implicitSelfCapture _ body: sending @escaping @isolated(any) () async throws -> Result
 ) async throws -> Result {
-  guard let result = try await runTimed(duration, body) else { throw TimeoutError(after: duration, name: name) }
-  return result
+  let timeout = TaskTimeout(allowed: duration, name: name)
+  timeout.begin(at: WaitDeadline.after(duration))
+  return try await timeout.result(of: makeTask(body))
+}
+
+/// Runs `body` with its deadline, which it may move, and cancels it when it takes longer than until that. In `async` code.
+///
+/// As the synchronous form. `body` runs in a task of its own, which begins on no actor and goes on where `body` belongs.
+@discardableResult
+nonisolated(nonsending) public func withTimeout<Result: Sendable>(
+  _ duration: Duration, name: String = "",
+  @_inheritActorContext @_implicitSelfCapture _ body:
+    sending @escaping @isolated(any) (borrowing Deadline) async throws -> Result
+) async throws -> Result {
+  let timeout = TaskTimeout(allowed: duration, name: name)
+  timeout.begin(at: WaitDeadline.after(duration))
+  return try await timeout.result(of: makeTask(body, timeout))
 }
 
 /// Runs `body`, and cancels it when it takes longer than `duration`: then the result is `nil`. In `async` code.
@@ -30,7 +46,24 @@ nonisolated(nonsending) public func withTimeoutOrNil<Result: Sendable>(
   _ duration: Duration,
   @_inheritActorContext @_implicitSelfCapture _ body: sending @escaping @isolated(any) () async throws -> Result
 ) async throws -> Result? {
-  try await runTimed(duration, body)
+  let timeout = TaskTimeout(allowed: duration, name: "")
+  timeout.begin(at: WaitDeadline.after(duration))
+  return try await timeout.value(of: makeTask(body))
+}
+
+/// Runs `body` with its deadline, which it may move, and cancels it when it takes longer than until that: then the result is
+/// `nil`. In `async` code.
+///
+/// As the synchronous form. `body` runs as that of the `async` `withTimeout` with a `Deadline`.
+@discardableResult
+nonisolated(nonsending) public func withTimeoutOrNil<Result: Sendable>(
+  _ duration: Duration,
+  @_inheritActorContext @_implicitSelfCapture _ body:
+    sending @escaping @isolated(any) (borrowing Deadline) async throws -> Result
+) async throws -> Result? {
+  let timeout = TaskTimeout(allowed: duration, name: "")
+  timeout.begin(at: WaitDeadline.after(duration))
+  return try await timeout.value(of: makeTask(body, timeout))
 }
 
 /// Runs `body`, and cancels it when it takes longer than until an instant of a clock. In `async` code.
@@ -44,8 +77,24 @@ nonisolated(nonsending) public func withTimeout<C: Clock, Result: Sendable>(
   until instant: C.Instant, clock: C, name: String = "",
   @_inheritActorContext @_implicitSelfCapture _ body: sending @escaping @isolated(any) () async throws -> Result
 ) async throws -> Result where C.Duration == Duration {
-  guard let result = try await runTimed(until: instant, clock, body) else { throw TimeoutError(name: name) }
-  return result
+  let timeout = TaskTimeout(allowed: nil, name: name)
+  timeout.begin(at: instant, of: clock)
+  return try await timeout.result(of: makeTask(body))
+}
+
+/// Runs `body` with its deadline, an instant of a clock which it may move, and cancels it when it takes longer than until
+/// that. In `async` code.
+///
+/// As the synchronous form. `body` runs as that of the `async` `withTimeout` with a `Deadline`.
+@discardableResult
+nonisolated(nonsending) public func withTimeout<C: Clock, Result: Sendable>(
+  until instant: C.Instant, clock: C, name: String = "",
+  @_inheritActorContext @_implicitSelfCapture _ body:
+    sending @escaping @isolated(any) (borrowing Deadline) async throws -> Result
+) async throws -> Result where C.Duration == Duration {
+  let timeout = TaskTimeout(allowed: nil, name: name)
+  timeout.begin(at: instant, of: clock)
+  return try await timeout.result(of: makeTask(body, timeout))
 }
 
 /// Runs `body`, and cancels it when it takes longer than until an instant of a clock: then the result is `nil`. In `async`
@@ -60,37 +109,24 @@ nonisolated(nonsending) public func withTimeoutOrNil<C: Clock, Result: Sendable>
   until instant: C.Instant, clock: C,
   @_inheritActorContext @_implicitSelfCapture _ body: sending @escaping @isolated(any) () async throws -> Result
 ) async throws -> Result? where C.Duration == Duration {
-  try await runTimed(until: instant, clock, body)
+  let timeout = TaskTimeout(allowed: nil, name: "")
+  timeout.begin(at: instant, of: clock)
+  return try await timeout.value(of: makeTask(body))
 }
 
-/// What `body` returns; `nil` when the time was up.
-nonisolated(nonsending) private func runTimed<Result: Sendable>(
-  _ duration: Duration, _ body: sending @escaping @isolated(any) () async throws -> Result
-) async throws -> Result? {
-  let deadline = WaitDeadline.after(duration)
-  let task = makeTask(body)
-  let timeout = TaskTimeout { task.cancel() }
-  timeout.arm(at: deadline)
-  defer { TimerService.shared.disarm(timeout) }
-  return try await timeout.value(of: task)
-}
-
-/// What `body` returns; `nil` when the time was up.
-nonisolated(nonsending) private func runTimed<C: Clock, Result: Sendable>(
-  until instant: C.Instant, _ clock: C, _ body: sending @escaping @isolated(any) () async throws -> Result
+/// Runs `body` with its deadline, an instant of a clock which it may move, and cancels it when it takes longer than until
+/// that: then the result is `nil`. In `async` code.
+///
+/// As the synchronous form. `body` runs as that of the `async` `withTimeout` with a `Deadline`.
+@discardableResult
+nonisolated(nonsending) public func withTimeoutOrNil<C: Clock, Result: Sendable>(
+  until instant: C.Instant, clock: C,
+  @_inheritActorContext @_implicitSelfCapture _ body:
+    sending @escaping @isolated(any) (borrowing Deadline) async throws -> Result
 ) async throws -> Result? where C.Duration == Duration {
-  let task = makeTask(body)
-  let timeout = TaskTimeout { task.cancel() }
-  guard let deadline = TimerService.shared.deadline(at: instant, of: clock) else {
-    let sleeper = Task {
-      if (try? await clock.sleep(until: instant, tolerance: nil)) != nil { timeout.timerFired() }
-    }
-    defer { sleeper.cancel() }
-    return try await timeout.value(of: task)
-  }
-  timeout.arm(at: deadline > TimerService.shared.now ? deadline : WaitDeadline.now)
-  defer { TimerService.shared.disarm(timeout) }
-  return try await timeout.value(of: task)
+  let timeout = TaskTimeout(allowed: nil, name: "")
+  timeout.begin(at: instant, of: clock)
+  return try await timeout.value(of: makeTask(body, timeout))
 }
 
 /// A task that runs where its caller does. One that is no child leaves the executor that its creator prefers; this one
@@ -98,36 +134,53 @@ nonisolated(nonsending) private func runTimed<C: Clock, Result: Sendable>(
 private func makeTask<Result: Sendable>(
   _ body: sending @escaping @isolated(any) () async throws -> Result
 ) -> Task<Result, any Error> {
-  guard let executor = withUnsafeCurrentTask(body: { $0?.unownedTaskExecutor?.asTaskExecutor() }) else {
-    return Task(operation: body)
-  }
+  guard let executor = preferredExecutor else { return Task(operation: body) }
   return Task(executorPreference: executor, operation: body)
 }
 
+/// The same with the deadline of a timeout.
+private func makeTask<Result: Sendable>(
+  _ body: sending @escaping @isolated(any) (borrowing Deadline) async throws -> Result, _ timeout: TaskTimeout
+) -> Task<Result, any Error> {
+  guard let executor = preferredExecutor else { return Task { try await body(Deadline(timeout)) } }
+  return Task(executorPreference: executor) { try await body(Deadline(timeout)) }
+}
+
+private var preferredExecutor: (any TaskExecutor)? {
+  withUnsafeCurrentTask { $0?.unownedTaskExecutor?.asTaskExecutor() }
+}
+
 /// Cancels a task when the time is up.
-// Unchecked: of its own fields only an atomic changes; the node is worked on under the lock of the timers.
-final class TaskTimeout: TimerTarget, @unchecked Sendable {
-  private let cancel: @Sendable () -> Void
-  private let fired = Atomic<Bool>(false)
+// Unchecked: the lock guards the task and whether the time is up.
+final class TaskTimeout: DeadlineTimer, @unchecked Sendable {
+  private let taskLock = Lock()
+  /// Cancels the task, once there is one.
+  @exclusivity(unchecked) private var cancel: (@Sendable () -> Void)?
+  @exclusivity(unchecked) private var isOver = false
   /// How many timeouts of tasks have not ended. For debuggers.
   static let pending = Atomic<Int>(0)
 
-  init(_ cancel: @escaping @Sendable () -> Void) {
-    self.cancel = cancel
-  }
+  private var hasFired: Bool { taskLock.withLock { isOver } }
 
-  private var hasFired: Bool { fired.load(ordering: .acquiring) }
-
-  fileprivate func arm(at deadline: UInt64) {
-    if deadline == WaitDeadline.now { timerFired() } else { TimerService.shared.arm(self, at: deadline) }
+  /// The value of the task; throws if the time was up.
+  fileprivate nonisolated(nonsending) func result<Value: Sendable>(
+    of task: Task<Value, any Error>
+  ) async throws -> Value {
+    guard let value = try await value(of: task) else { throw error }
+    return value
   }
 
   /// The value of the task, which this timeout cancels, and so does the calling task; `nil` if the time was up.
+  ///
+  /// - Parameter task: made when the deadline had begun, since it may move that.
   fileprivate nonisolated(nonsending) func value<Value: Sendable>(
     of task: Task<Value, any Error>
   ) async throws -> Value? {
     Self.pending.wrappingAdd(1, ordering: .relaxed)
     defer { Self.pending.wrappingSubtract(1, ordering: .relaxed) }
+    cancels(task)
+    // The task has ended then: it moves nothing any more.
+    defer { stop() }
     return try await withTaskCancellationHandler {
       do {
         return try await task.value
@@ -140,8 +193,20 @@ final class TaskTimeout: TimerTarget, @unchecked Sendable {
     }
   }
 
-  override func timerFired() {
-    fired.store(true, ordering: .releasing)
+  private func cancels<Value: Sendable>(_ task: Task<Value, any Error>) {
+    taskLock.lock()
+    cancel = { task.cancel() }
+    let isLate = isOver
+    taskLock.unlock()
+    if isLate { task.cancel() }
+  }
+
+  override func expire() {
+    taskLock.lock()
+    isOver = true
+    let cancel = cancel
+    taskLock.unlock()
+    guard let cancel else { return }
     // Not on the timers' thread: a task's cancellation handlers are users' code.
     guard TimerThread.isCurrent else { return cancel() }
     DispatchQueue.global(qos: .userInitiated).async(execute: cancel)

@@ -22,6 +22,7 @@ package enum WaitText {
     "select: " + cases.joined(separator: ", ")
   }
   package static func timeout(_ duration: Duration) -> String { "a timeout of \(duration)" }
+  package static var deadline: String { "a deadline" }
   package static var noCase: String { "nothing" }
 }
 

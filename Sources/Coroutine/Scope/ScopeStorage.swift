@@ -43,6 +43,8 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     lock.withLock { self.region = region }
   }
 
+  override package var deadlines: [DeadlineTimer] { lock.withLock { region }?.deadlines ?? [] }
+
   /// Takes in a coroutine that is not scheduled yet. Whether the caller is to schedule it; if not, the scope will.
   @usableFromInline
   func adopt(_ child: CoroutineCore) -> Bool {

@@ -79,23 +79,45 @@ extension Select {
     return nil
   }
 
-  /// The operation that is chosen after some time if none can be done, and that time; `nil`: the wait has no limit.
+  /// The operation that is chosen at some time if none can be done before, and that time; `nil`: the wait has no limit. Called
+  /// when the wait begins.
   @inlinable
   static func fallback<Operations: SelectOperations>(
     of operations: Operations, _ memory: UnsafeMutableRawPointer
-  ) -> (index: Int, after: Duration)? {
-    var fallback: (index: Int, after: Duration)?
+  ) -> Fallback? {
+    var (shortest, earliest): ((index: Int, duration: Duration)?, Fallback?)
     for index in 0..<operations.count {
       let duration: Duration
       switch operations.visit(index, memory, GetTarget()).kind {
       case .waitable: continue
+      case .deadline(let deadline):
+        if earliest.map({ deadline < $0.deadline }) ?? true { earliest = Fallback(index, at: deadline) }
+        continue
       case .timeout(let time): duration = time
       case .otherwise: duration = .zero
       }
-      if let shortest = fallback?.after, shortest <= duration { continue }
-      fallback = (index, duration)
+      if shortest.map({ duration < $0.duration }) ?? true { shortest = (index, duration) }
     }
-    return fallback
+    if let passed = earliest, passed.deadline <= TimerService.shared.now {
+      earliest = Fallback(passed.index, at: WaitDeadline.now)
+    }
+    guard let shortest else { return earliest }
+    let first = Fallback(shortest.index, at: WaitDeadline.after(shortest.duration))
+    guard let earliest, earliest.deadline < first.deadline else { return first }
+    return earliest
+  }
+
+  /// Which operation is chosen at a time if none is before.
+  @usableFromInline
+  struct Fallback {
+    @usableFromInline let index: Int
+    @usableFromInline let deadline: UInt64
+
+    @inlinable
+    init(_ index: Int, at deadline: UInt64) {
+      self.index = index
+      self.deadline = deadline
+    }
   }
 
   @inlinable @inline(never)
@@ -104,7 +126,7 @@ extension Select {
   ) -> Int? {
     require(order.count > 0, "a select without a case would wait for ever: give it one, or `otherwise`")
     let fallback = fallback(of: operations, memory)
-    if let fallback, fallback.after == .zero { return fallback.index }
+    if let fallback, fallback.deadline == WaitDeadline.now { return fallback.index }
     return withWait(for: operations, memory) { wait in
       core.parking.prepare()
       wait.pointee.lockAll()
@@ -121,8 +143,7 @@ extension Select {
         return index
       }
       enqueue(operations, memory, for: waiter, order)
-      let deadline = fallback.map { WaitDeadline.after($0.after) } ?? WaitDeadline.never
-      let cause = core.park(.select, jointly: wait, until: deadline)
+      let cause = core.park(.select, jointly: wait, until: fallback?.deadline ?? WaitDeadline.never)
       let chosen = cause == .timedOut ? fallback?.index : cause.selectedIndex
       withdraw(operations, memory, except: chosen)
       return chosen

@@ -94,16 +94,16 @@ extension Select {
     let task = WaitingTask()
     if let index = poll(operations, memory, for: .task(.passUnretained(task)), &order) { return index }
     let fallback = fallback(of: operations, memory)
-    if let fallback, fallback.after == .zero { return fallback.index }
+    if let fallback, fallback.deadline == WaitDeadline.now { return fallback.index }
     return await wait(task, operations, memory, order, fallback)
   }
 
   @inlinable
   nonisolated(nonsending) static func wait<Operations: SelectOperations>(
     _ task: WaitingTask, _ operations: Operations, _ memory: UnsafeMutableRawPointer, _ order: PollOrder,
-    _ fallback: (index: Int, after: Duration)?
+    _ fallback: Fallback?
   ) async -> Int? {
-    let deadline = fallback.map { WaitDeadline.after($0.after) } ?? WaitDeadline.never
+    let deadline = fallback?.deadline ?? WaitDeadline.never
     var outcome = Registration.waits
     await withTaskCancellationHandler {
       await withUnsafeContinuation { (continuation: UnsafeContinuation<Void, Never>) in

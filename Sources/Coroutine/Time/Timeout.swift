@@ -26,9 +26,29 @@
 public func withTimeout<Result>(
   _ duration: Duration, name: String = "", _ body: () throws -> Result
 ) throws -> Result {
-  let core = CoroutineCore.running(for: "withTimeout")
-  let deadline = WaitDeadline.after(duration)
-  return try core.run(body, until: deadline, TimeoutError(after: duration, name: name)) { throw $0 }
+  try withTimeout(duration, name: name) { (_: borrowing Deadline) in try body() }
+}
+
+/// Runs `body` with its deadline, which it may move, and cancels it when it takes longer than until that.
+///
+/// ```swift
+/// let entries = try withTimeout(.seconds(1)) { deadline in
+///   let count = try counts.receive()
+///   deadline.extend(by: .milliseconds(10) * count)          // so much for each
+///   return try (0..<count).map { _ in try replies.receive() }
+/// }
+/// ```
+///
+/// Otherwise as `withTimeout(_:name:_:)`. `TimeoutError.duration` is what was allowed all in all, if the deadline was only
+/// extended, and `nil` if it was moved.
+@discardableResult
+@_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+public func withTimeout<Result>(
+  _ duration: Duration, name: String = "", _ body: (borrowing Deadline) throws -> Result
+) throws -> Result {
+  let timeout = RegionTimeout(around: CoroutineCore.running(for: "withTimeout"), allowed: duration, name: name)
+  timeout.begin(at: WaitDeadline.after(duration))
+  return try timeout.run(body) { throw $0 }
 }
 
 /// Runs `body`, and cancels it when it takes longer than `duration`: then the result is `nil`.
@@ -48,8 +68,21 @@ public func withTimeout<Result>(
 @discardableResult
 @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
 public func withTimeoutOrNil<Result>(_ duration: Duration, _ body: () throws -> Result) throws -> Result? {
-  let core = CoroutineCore.running(for: "withTimeoutOrNil")
-  return try core.run(body, until: WaitDeadline.after(duration), TimeoutError(after: duration)) { _ in nil }
+  try withTimeoutOrNil(duration) { (_: borrowing Deadline) in try body() }
+}
+
+/// Runs `body` with its deadline, which it may move, and cancels it when it takes longer than until that: then the result is
+/// `nil`.
+///
+/// As `withTimeoutOrNil(_:_:)`, with a `Deadline` as that of `withTimeout(_:name:_:)`.
+@discardableResult
+@_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+public func withTimeoutOrNil<Result>(
+  _ duration: Duration, _ body: (borrowing Deadline) throws -> Result
+) throws -> Result? {
+  let timeout = RegionTimeout(around: CoroutineCore.running(for: "withTimeoutOrNil"), allowed: duration)
+  timeout.begin(at: WaitDeadline.after(duration))
+  return try timeout.run(body) { _ in nil }
 }
 
 /// Runs `body`, and cancels it when it takes longer than until an instant of a clock. One that has passed is as if the time
@@ -61,10 +94,10 @@ public func withTimeoutOrNil<Result>(_ duration: Duration, _ body: () throws -> 
 /// let reply = try withTimeout(until: deadline, clock: .continuous) { try replies.receive() }
 /// ```
 ///
-/// It gives any operation a deadline by a clock: their own `timeout:` is a duration. Around a single operation it does
-/// what that does: the operation has not happened, its waiter has left the queue, and the next waiter is served. (Its
-/// `onCancel` runs, too; and `send(orReturn:)` gives its element back as `.cancelled`.) On a plain thread, and for
-/// `onTimeout`, the duration is `max(.zero, clock.now.duration(to: instant))`.
+/// It gives any operation a deadline by a clock: their own `timeout:` is a duration. (`send` and `receive` of a channel, and
+/// `onTimeout`, have forms with `until:`.) Around a single operation it does what that does: the operation has not happened,
+/// its waiter has left the queue, and the next waiter is served. (Its `onCancel` runs, too; and `send(orReturn:)` gives its
+/// element back as `.cancelled`.) On a plain thread the duration is `max(.zero, clock.now.duration(to: instant))`.
 ///
 /// As `withTimeout(_:_:)`. `SuspendingClock` and `ContinuousClock` use the runtime's timers. Another clock, such as one
 /// for tests, sleeps in a task; one that throws lets the body take its time.
@@ -76,8 +109,22 @@ public func withTimeoutOrNil<Result>(_ duration: Duration, _ body: () throws -> 
 public func withTimeout<C: Clock, Result>(
   until instant: C.Instant, clock: C, name: String = "", _ body: () throws -> Result
 ) throws -> Result where C.Duration == Duration {
+  try withTimeout(until: instant, clock: clock, name: name) { (_: borrowing Deadline) in try body() }
+}
+
+/// Runs `body` with its deadline, an instant of a clock which it may move, and cancels it when it takes longer than until
+/// that.
+///
+/// As `withTimeout(until:clock:name:_:)`, with a `Deadline` as that of `withTimeout(_:name:_:)`.
+@discardableResult
+@_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+public func withTimeout<C: Clock, Result>(
+  until instant: C.Instant, clock: C, name: String = "", _ body: (borrowing Deadline) throws -> Result
+) throws -> Result where C.Duration == Duration {
   let core = CoroutineCore.running(for: "withTimeout(until:clock:)")
-  return try core.run(body, until: instant, of: clock, TimeoutError(name: name)) { throw $0 }
+  let timeout = RegionTimeout(around: core, allowed: nil, name: name)
+  timeout.begin(at: instant, of: clock)
+  return try timeout.run(body) { throw $0 }
 }
 
 /// Runs `body`, and cancels it when it takes longer than until an instant of a clock: then the result is `nil`.
@@ -92,76 +139,68 @@ public func withTimeout<C: Clock, Result>(
 public func withTimeoutOrNil<C: Clock, Result>(
   until instant: C.Instant, clock: C, _ body: () throws -> Result
 ) throws -> Result? where C.Duration == Duration {
-  let core = CoroutineCore.running(for: "withTimeoutOrNil(until:clock:)")
-  return try core.run(body, until: instant, of: clock, TimeoutError()) { _ in nil }
+  try withTimeoutOrNil(until: instant, clock: clock) { (_: borrowing Deadline) in try body() }
 }
 
-extension CoroutineCore {
-  fileprivate final func run<Result>(
-    _ body: () throws -> Result, until deadline: UInt64, _ error: TimeoutError,
-    timedOut: (TimeoutError) throws -> Result
-  ) throws -> Result {
-    let region = CancellationRegion(of: self, isTimed: true)
-    let timeout = Timeout(error, region)
-    if deadline == WaitDeadline.now { timeout.timerFired() } else { TimerService.shared.arm(timeout, at: deadline) }
-    return try run(body, in: region, timedOut: timedOut) { TimerService.shared.disarm(timeout) }
-  }
-
-  fileprivate final func run<C: Clock, Result>(
-    _ body: () throws -> Result, until instant: C.Instant, of clock: C, _ error: TimeoutError,
-    timedOut: (TimeoutError) throws -> Result
-  ) throws -> Result where C.Duration == Duration {
-    if let deadline = TimerService.shared.deadline(at: instant, of: clock) {
-      let deadline = deadline > TimerService.shared.now ? deadline : WaitDeadline.now
-      return try run(body, until: deadline, error, timedOut: timedOut)
-    }
-    let region = CancellationRegion(of: self, isTimed: true)
-    let sleeper = Task(priority: priority) {
-      guard (try? await clock.sleep(until: instant, tolerance: nil)) != nil else { return }
-      region.cancel(reason: error)
-    }
-    return try run(body, in: region, timedOut: timedOut) { sleeper.cancel() }
-  }
-
-  /// Runs it, and closes the region, which nothing else but the timeout cancels.
-  ///
-  /// - Parameters:
-  ///   - timedOut: what becomes of it where the region was cancelled.
-  ///   - stop: nothing has to cancel that any more.
-  fileprivate final func run<Result>(
-    _ body: () throws -> Result, in region: CancellationRegion, timedOut: (TimeoutError) throws -> Result,
-    stop: () -> Void
-  ) throws -> Result {
-    do {
-      let result = try body()
-      stop()
-      region.close()
-      return result
-    } catch {
-      stop()
-      let reason = region.close()
-      // If the code around it is cancelled as well, that cancel goes on unwinding. Not `self`: a generator's body may
-      // have been moved.
-      guard error is CancellationError, CoroutineCore.current?.isInterrupted != true,
-        var timeout = reason as? TimeoutError
-      else { throw error }
-      timeout.cause = region.cause
-      return try timedOut(timeout)
-    }
-  }
+/// Runs `body` with its deadline, an instant of a clock which it may move, and cancels it when it takes longer than until
+/// that: then the result is `nil`.
+///
+/// As `withTimeoutOrNil(_:_:)`, with a `Deadline` as that of `withTimeout(_:name:_:)`.
+@discardableResult
+@_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+public func withTimeoutOrNil<C: Clock, Result>(
+  until instant: C.Instant, clock: C, _ body: (borrowing Deadline) throws -> Result
+) throws -> Result? where C.Duration == Duration {
+  let core = CoroutineCore.running(for: "withTimeoutOrNil(until:clock:)")
+  let timeout = RegionTimeout(around: core, allowed: nil)
+  timeout.begin(at: instant, of: clock)
+  return try timeout.run(body) { _ in nil }
 }
 
 /// Cancels a region when the time is up.
-private final class Timeout: TimerTarget {
-  private let error: TimeoutError
-  private let region: CancellationRegion
+// Unchecked: the region is set before the deadline begins, and constant after that.
+private final class RegionTimeout: DeadlineTimer, @unchecked Sendable {
+  @exclusivity(unchecked) private var region: CancellationRegion?
 
-  init(_ error: TimeoutError, _ region: CancellationRegion) {
-    self.error = error
-    self.region = region
+  /// Opens the region, innermost in the running coroutine `core`. The caller begins, and then runs a body in it.
+  init(around core: CoroutineCore, allowed: Duration?, name: String = "") {
+    super.init(allowed: allowed, name: name)
+    region = CancellationRegion(of: core, deadline: self)
   }
 
-  override func timerFired() {
-    region.cancel(reason: error, isTimer: TimerThread.isCurrent)
+  override func expire() {
+    region?.cancel(reason: error, isTimer: TimerThread.isCurrent)
+  }
+
+  override var sleeperPriority: TaskPriority? { CoroutineCore.current?.priority }
+
+  /// Runs it, and closes the region, which nothing else but this cancels.
+  ///
+  /// - Parameter timedOut: what becomes of it where the region was cancelled.
+  func run<Result>(
+    _ body: (borrowing Deadline) throws -> Result, timedOut: (TimeoutError) throws -> Result
+  ) throws -> Result {
+    do {
+      let result = try body(Deadline(self))
+      close()
+      return result
+    } catch {
+      let (reason, cause) = close()
+      // If the code around it is cancelled as well, that cancel goes on unwinding. (The coroutine may be another one than
+      // that which began: a generator's body may have been moved.)
+      guard error is CancellationError, CoroutineCore.current?.isInterrupted != true,
+        var timeout = reason as? TimeoutError
+      else { throw error }
+      timeout.cause = cause
+      return try timedOut(timeout)
+    }
+  }
+
+  /// Why the region was cancelled, if it was; and what was thrown in it instead of `CancellationError`.
+  @discardableResult
+  private func close() -> (reason: (any Error)?, cause: (any Error)?) {
+    stop()
+    let reason = region?.close()
+    return (reason, region?.cause)
   }
 }

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Channels' operations with a deadline by a clock: selects of two cases. Here, and not beside the others, for that.
+
+extension Channel where Element: Sendable {
+  /// Takes the element that was sent first; suspends the calling coroutine until there is one, or until an instant of a clock.
+  ///
+  /// - Parameter instant: one that has passed: takes what is there at once.
+  /// - Throws: as `receive(timeout:onCancel:)`; `TimeoutError` at that instant.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  public func receive<C: Clock>(until instant: C.Instant, clock: C) throws -> Element where C.Duration == Duration {
+    try select {
+      onReceive { $0 }
+      onTimeout(until: instant, clock: clock) { throw TimeoutError() }
+    }
+  }
+
+  /// Takes the element that was sent first; suspends the calling task until there is one, or until an instant of a clock.
+  ///
+  /// - Parameter instant: one that has passed: takes what is there at once.
+  /// - Throws: as `receive(timeout:onCancel:)`; `TimeoutError` at that instant.
+  nonisolated(nonsending) public func receive<C: Clock>(
+    until instant: C.Instant, clock: C
+  ) async throws -> Element where C.Duration == Duration {
+    try await select {
+      onReceive { $0 }
+      onTimeout(until: instant, clock: clock) { throw TimeoutError() }
+    }
+  }
+
+  /// Sends an element; suspends the calling coroutine until a receiver takes it, or there is room in the buffer, or until an
+  /// instant of a clock.
+  ///
+  /// - Parameter instant: one that has passed: sends if that can be done at once.
+  /// - Throws: as `send(_:timeout:)`; `TimeoutError` at that instant.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  public func send<C: Clock>(
+    _ element: Element, until instant: C.Instant, clock: C
+  ) throws where C.Duration == Duration {
+    try select {
+      onSend(element)
+      onTimeout(until: instant, clock: clock) { throw TimeoutError() }
+    }
+  }
+
+  /// Sends an element; suspends the calling task until a receiver takes it, or there is room in the buffer, or until an
+  /// instant of a clock.
+  ///
+  /// - Parameter instant: one that has passed: sends if that can be done at once.
+  /// - Throws: as `send(_:timeout:)`; `TimeoutError` at that instant.
+  nonisolated(nonsending) public func send<C: Clock>(
+    _ element: Element, until instant: C.Instant, clock: C
+  ) async throws where C.Duration == Duration {
+    try await select {
+      onSend(element)
+      onTimeout(until: instant, clock: clock) { throw TimeoutError() }
+    }
+  }
+}
+
+extension ChannelReceiver where Element: Sendable {
+  /// Takes the element that was sent first: `Channel.receive(until:clock:)`.
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  public func receive<C: Clock>(until instant: C.Instant, clock: C) throws -> Element where C.Duration == Duration {
+    try withExtendedLifetime(end) { try end.channel.receive(until: instant, clock: clock) }
+  }
+
+  /// Takes the element that was sent first, in `async` code: `Channel.receive(until:clock:)`.
+  nonisolated(nonsending) public func receive<C: Clock>(
+    until instant: C.Instant, clock: C
+  ) async throws -> Element where C.Duration == Duration {
+    defer { withExtendedLifetime(end) {} }
+    return try await end.channel.receive(until: instant, clock: clock)
+  }
+}
+
+extension ChannelSender where Element: Sendable {
+  /// Sends an element: `Channel.send(_:until:clock:)`.
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  public func send<C: Clock>(
+    _ element: Element, until instant: C.Instant, clock: C
+  ) throws where C.Duration == Duration {
+    try withExtendedLifetime(end) { try end.channel.send(element, until: instant, clock: clock) }
+  }
+
+  /// Sends an element, in `async` code: `Channel.send(_:until:clock:)`.
+  nonisolated(nonsending) public func send<C: Clock>(
+    _ element: Element, until instant: C.Instant, clock: C
+  ) async throws where C.Duration == Duration {
+    defer { withExtendedLifetime(end) {} }
+    try await end.channel.send(element, until: instant, clock: clock)
+  }
+}
