@@ -4,9 +4,10 @@ import Testing
 @testable import Coroutine
 
 @Suite(.ownThreads) struct AsyncGeneratorStateMachineTests {
-  /// Two consumers and a body, each in any of its possible steps: every order of five events.
+  /// Two consumers, one of which selects too, and the body, each in any of the steps that are open to it: every order of five
+  /// events.
   @Test func everySequenceKeepsTheOrderAndLosesNothing() {
-    everySequence(of: 9, length: 5) { events in
+    everySequence(of: 11, length: 5) { events in
       var model = Model()
       for event in events { model.step(event) }
       model.finish()
@@ -38,7 +39,8 @@ private struct Model {
   var takenBack = 0
   var isCancelled = false
 
-  /// 0...3: the first consumer asks, receives, gives up; 4...5: the second consumer; the rest: the body, a cancel.
+  /// 0, 2, 4: the first consumer asks, receives, gives up; 1, 3: the second one; 5...7: the body; 8, 9: the first one selects,
+  /// or looks in a select that chooses something else; the rest: a cancel.
   mutating func step(_ event: Int) {
     switch event {
     case 0, 1: ask(event)
@@ -47,6 +49,8 @@ private struct Model {
     case 5: offer()
     case 6: awaitDemand()
     case 7: goOnUnasked()
+    case 8: select(0)
+    case 9: want()
     default: cancel()
     }
     settle()
@@ -56,7 +60,13 @@ private struct Model {
   private mutating func ask(_ index: Int) {
     guard consumers[index] == .idle else { return }
     consumers[index] = .asked
-    switch machine.ask() {
+    letBodyGoOn(machine.ask())
+  }
+
+  private mutating func want() { letBodyGoOn(machine.want()) }
+
+  private mutating func letBodyGoOn(_ action: AsyncGeneratorStateMachine<Int>.AskAction) {
+    switch action {
     case .none: break
     case .begin:
       isRight = isRight && body == .unborn && !isCancelled
@@ -68,7 +78,20 @@ private struct Model {
   private mutating func receive(_ index: Int) {
     guard consumers[index] == .asked else { return }
     parties[index] = Party()
-    switch machine.receive(parties[index].node) {
+    receive(index, machine.receive(parties[index].node))
+  }
+
+  private mutating func select(_ index: Int) {
+    guard consumers[index] == .idle else { return }
+    want()
+    parties[index] = Party()
+    let attempt = machine.receiveNow(parties[index].node)
+    if case .wait = attempt { machine.wait(parties[index].node) }
+    receive(index, attempt)
+  }
+
+  private mutating func receive(_ index: Int, _ attempt: Attempt) {
+    switch attempt {
     case .wait: consumers[index] = .waiting
     case .wake:
       isRight = isRight && body == .waiting

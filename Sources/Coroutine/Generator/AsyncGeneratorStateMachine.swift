@@ -12,6 +12,8 @@
 struct AsyncGeneratorStateMachine<Element> {
   @usableFromInline typealias Node = UnsafeMutablePointer<ChannelNode<Element>>
 
+  /// Whether the body may go on to one more element, though no consumer need come for it: a select has looked for one.
+  @usableFromInline var isWanted = false
   /// The consumers that have asked, and do not receive yet.
   @usableFromInline var asking = 0
   /// The consumers that wait for an element.
@@ -31,7 +33,7 @@ struct AsyncGeneratorStateMachine<Element> {
   @inlinable
   init() {}
 
-  @inlinable var mayGoOn: Bool { (asking > 0 || !consumers.isEmpty) && element == nil }
+  @inlinable var mayGoOn: Bool { (isWanted || asking > 0 || !consumers.isEmpty) && element == nil }
 
   @usableFromInline
   enum AskAction {
@@ -44,6 +46,19 @@ struct AsyncGeneratorStateMachine<Element> {
   @inlinable
   mutating func ask() -> AskAction {
     asking += 1
+    return letBodyGoOn()
+  }
+
+  /// A select looks for an element: then it either receives, or waits, or leaves the element to the next consumer.
+  @inlinable
+  mutating func want() -> AskAction {
+    guard element == nil else { return .none }
+    isWanted = true
+    return letBodyGoOn()
+  }
+
+  @inlinable
+  mutating func letBodyGoOn() -> AskAction {
     guard !isEnded else { return .none }
     guard hasBegun else {
       hasBegun = true
@@ -56,14 +71,24 @@ struct AsyncGeneratorStateMachine<Element> {
   @inlinable
   mutating func receive(_ node: Node) -> Attempt {
     asking -= 1
+    let attempt = receiveNow(node)
+    if case .wait = attempt { wait(node) }
+    return attempt
+  }
+
+  /// A consumer receives into `node`, if it need not wait. Over with nothing there: it was the end.
+  @inlinable
+  mutating func receiveNow(_ node: Node) -> Attempt {
     if let element = element.take() {
       node.pointee.element = element
       return wakeBody().map(Attempt.wake) ?? .done
     }
-    if isEnded { return .done }
-    consumers.append(node)
-    return .wait
+    return isEnded ? .done : .wait
   }
+
+  /// A consumer waits for an element: none is there, and it is not the end.
+  @inlinable
+  mutating func wait(_ node: Node) { consumers.append(node) }
 
   /// A consumer that has asked does not receive.
   @inlinable
@@ -80,6 +105,7 @@ struct AsyncGeneratorStateMachine<Element> {
   @inlinable
   mutating func offer(_ offered: Element) -> Waiter? {
     guard !isEnded else { return nil }
+    isWanted = false
     guard let consumer = consumers.popClaimed() else {
       element = offered
       return nil

@@ -86,11 +86,20 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
 
   /// Lets the body begin or go on.
   @inlinable
-  func ask(_ core: CoroutineCore?) {
+  func ask(_ core: CoroutineCore?) { letBodyGoOn(for: core) { $0.ask() } }
+
+  /// A select looks for an element.
+  func want() { letBodyGoOn(for: CoroutineCore.current) { $0.want() } }
+
+  @inlinable @inline(__always)
+  func letBodyGoOn(
+    for core: CoroutineCore?,
+    _ ask: (inout AsyncGeneratorStateMachine<Element>) -> AsyncGeneratorStateMachine<Element>.AskAction
+  ) {
     lock.lock()
     require(
       core == nil || coroutine !== core, "AsyncGenerator.next() inside its own body: it would wait for itself for ever")
-    let action = machine.ask()
+    let action = ask(&machine)
     let body = self.body
     if case .begin = action { self.body = nil }
     lock.unlock()

@@ -245,7 +245,8 @@ extension Select {
     func visit<Operation: SelectOperation>(_ operation: Operation, _ node: UnsafeMutableRawPointer)
       -> Coroutine::Attempt
     {
-      operation.target.withLock { operation.attempt(node, for: party).result }
+      operation.prepare()
+      return operation.target.withLock { operation.attempt(node, for: party).result }
     }
   }
 

@@ -68,6 +68,8 @@ public protocol SelectOperation: SelectOperations {
 
   /// What it waits for.
   var target: Select.Target { get }
+  /// What has to be done before the first attempt, without the lock: for most nothing.
+  func prepare()
   /// Does it, if that is possible at once. Makes no use of queues.
   func attempt(_ node: UnsafeMutableRawPointer, for party: Select.Party) -> Select.Attempt
   /// Waits: it was not possible.
@@ -143,6 +145,9 @@ public enum Select {
 extension SelectOperation {
   @inlinable
   public var count: Int { 1 }
+
+  @inlinable @inline(__always)
+  public func prepare() {}
 
   @inlinable @inline(__always)
   public func visit<Visitor: SelectVisitor>(

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Semaphores and wait groups as cases of a select. (Not conditions: to wait for one gives a mutex back, and to go on takes it
-// again, which may be a second wait.)
+// Semaphores and wait groups as cases of a select. (Conditions are in `SelectCondition.swift`.)
 
 extension Semaphore {
   /// A case of a `select`: takes permits, if that can be done before another case is chosen. Where it is not chosen it has

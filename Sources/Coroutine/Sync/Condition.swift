@@ -124,7 +124,7 @@ public struct Condition<Value: ~Copyable>: Sendable {
 
   /// Puts the value where the next holder looks for it, or takes it from there. It usually lies there: unless the compiler
   /// has made a temporary copy of the argument.
-  private func exchangeValue(_ place: UnsafeMutablePointer<Value>) {
+  func exchangeValue(_ place: UnsafeMutablePointer<Value>) {
     guard place != mutex.value, MemoryLayout<Value>.size > 0 else { return }
     require(
       mayBeCopiedForACall(Value.self),

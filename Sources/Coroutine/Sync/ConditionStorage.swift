@@ -59,6 +59,32 @@ final class ConditionStorage: Waitable, @unchecked Sendable {
     return cause
   }
 
+  /// Gives the mutex back, waits for a signal together with other things, and takes the mutex again. As the coroutine that
+  /// holds it.
+  ///
+  /// - Parameter choose: the joint wait, of which the signal is the first case. Which one was chosen; `nil`: it was cancelled.
+  func wait(_ core: CoroutineCore, _ node: ConditionStateMachine.Node, choose: () -> Int?) -> Int? {
+    let holder = LockHolder(core)
+    requireHeld(by: holder)
+    guard !core.isInterrupted else { return nil }
+    lock.withLock { machine.register(node) }
+    mutex.unlock(holder)
+    let chosen = choose()
+    // Chosen before it could even arrive, or cancelled.
+    if chosen != 0 { withdraw(node) }
+    mutex.relock(core, holder)
+    return chosen
+  }
+
+  // MARK: As a case of a select, with the lock
+
+  func isSignalled(_ node: ConditionStateMachine.Node) -> Bool { node.pointee.isSignalled }
+
+  /// It was not signalled by then.
+  func enqueue(_ node: ConditionStateMachine.Node) { _ = machine.arrive(node) }
+
+  func dequeue(_ node: ConditionStateMachine.Node) -> Attempt { machine.withdraw(node) }
+
   private func withdraw(_ node: ConditionStateMachine.Node) {
     lock.lock()
     let result = machine.withdraw(node)
