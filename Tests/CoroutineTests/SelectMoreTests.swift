@@ -5,7 +5,7 @@ import Testing
 
 @testable import Coroutine
 
-/// Selects on a condition, and on an asynchronous generator.
+/// Selects on a condition, on an asynchronous generator, on a broadcast that is sent to; and `async` ones on a mutex.
 @Suite(.ownThreads) struct SelectMoreTests {
   // MARK: Conditions
 
@@ -260,5 +260,140 @@ import Testing
     for taker in takers { all += try await taker.get() }
     try await sender.get()
     #expect(all.sorted() == Array(0..<count))
+  }
+
+  // MARK: Broadcasts
+
+  @Test func aSelectSendsToAllOrToNobody() async throws {
+    let log = Log()
+    try await serially {
+      let (prices, stop) = (BroadcastChannel<Int>(capacity: 1), Channel<Void>())
+      let (first, second) = (prices.subscribe(), prices.subscribe())
+      let send: @Sendable (Int) throws -> Void = { price in
+        try select {
+          prices.onSend(price) { log.add("sent \(price)") }
+          stop.onReceive { _ in log.add("stopped") }
+        }
+      }
+      try send(1)
+      let stopped = Coroutine { try send(2) }
+      Coroutine.yield()
+      log.add("\(stopped.suspension?.waitsFor.contains("broadcast") == true)")
+      try stop.send(())
+      try stopped.get()
+      log.add("\(try first.receive()) \(try second.receive())")
+      let waiting = Coroutine { try send(3) }
+      let other = Coroutine { try send(4) }
+      Coroutine.yield()
+      log.add("\(try first.receive()) \(try second.receive())")
+      try waiting.get()
+      log.add("\(try first.receive()) \(try second.receive())")
+      try other.get()
+      prices.close()
+      do { try send(5) } catch let error as ChannelClosed<Int> { log.add("closed: \(error.unsent ?? 0)") }
+    }
+    #expect(
+      log.all == ["sent 1", "true", "stopped", "1 1", "sent 3", "3 3", "4 4", "sent 4", "closed: 5"])
+    let prices = BroadcastChannel<Int>()
+    let updates = prices.subscribe()
+    #expect(try await select { prices.onSend(6) { "sent" } } == "sent")
+    #expect(try await updates.receive() == 6)
+  }
+
+  @Test func sendsOfSelectsRaceAndEachElementComesOnce() async throws {
+    let count = amount(1_000, sanitized: 100)
+    let (numbers, other) = (BroadcastChannel<Int>(capacity: 2), Channel<Int>())
+    let reader = numbers.subscribe()
+    let sender = Coroutine { () -> Int in
+      var sentElsewhere = 0
+      for number in 0..<count {
+        try select {
+          numbers.onSend(number)
+          other.onSend(number) { sentElsewhere += 1 }
+        }
+      }
+      numbers.close()
+      other.close()
+      return sentElsewhere
+    }
+    let here = Coroutine { Array(reader.received) }
+    let there = Coroutine { Array(other.received) }
+    let elsewhere = try await sender.get()
+    let (read, received) = (try await here.get(), try await there.get())
+    #expect(received.count == elsewhere && (read + received).sorted() == Array(0..<count))
+  }
+
+  // MARK: In async code
+
+  @Test func anAsyncSelectTakesAMutexAndGivesItBack() async throws {
+    let (mutex, stop) = (CoroutineMutex(1), Channel<Void>(capacity: .buffered(1)))
+    let first = try await select {
+      mutex.onLock { value -> Int in
+        await Task.yield()
+        value += 1
+        return value
+      }
+      stop.onReceive { _ in 0 }
+    }
+    #expect(first == 2)
+    // While another holds it the select waits, or chooses another case.
+    let (isHeld, release) = (Channel<Void>(), Channel<Void>())
+    let holder = Coroutine {
+      try mutex.withLock { _ in
+        try isHeld.send(())
+        try release.receive()
+      }
+    }
+    try await isHeld.receive()
+    let waiting = Task {
+      try await select {
+        mutex.onLock { value in value }
+        stop.onReceive { _ in 0 }
+      }
+    }
+    while mutex.storage.waiterCount == 0 { await Task.yield() }
+    try await stop.send(())
+    #expect(try await waiting.value == 0)
+    let other = Task { try await select { mutex.onLock { value in value } } }
+    while mutex.storage.waiterCount == 0 { await Task.yield() }
+    try await release.send(())
+    #expect(try await other.value == 2)
+    try await holder.get()
+    #expect(mutex.withLockIfAvailable { $0 } == 2)
+  }
+
+  @Test func aChildIsStartedFromAsyncCode() async throws {
+    struct Failure: Error {}
+    let stop = Channel<Void>()
+    let log = Log()
+    try await withScope { scope in
+      let value = try await scope.start(name: "server") { ready in
+        ready(7)
+        try stop.receive()
+        log.add("stopped")
+      }
+      log.add("\(value)")
+      let failing: @Sendable (ReadySignal<Int>) throws -> Void = { _ in throw Failure() }
+      do { _ = try await scope.start(failing) } catch { log.add("\(type(of: error))") }
+      do { _ = try await scope.start { (_: ReadySignal<Int>) in } } catch { log.add("\(type(of: error))") }
+      try await stop.send(())
+    }
+    #expect(log.all == ["7", "Failure", "ChildNotReady", "stopped"])
+  }
+
+  @Test func aTaskThatIsCancelledCancelsTheChildThatItStarts() async throws {
+    let never = Channel<Int>()
+    let hasBegun = Channel<Void>()
+    let starter = Task {
+      try await withScope { scope in
+        try await scope.start { (_: ReadySignal<Int>) in
+          try hasBegun.send(())
+          _ = try never.receive()
+        }
+      }
+    }
+    try await hasBegun.receive()
+    starter.cancel()
+    await #expect(throws: CancellationError.self) { try await starter.value }
   }
 }

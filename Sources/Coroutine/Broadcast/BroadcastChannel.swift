@@ -22,7 +22,7 @@
 /// subscriptions, receiving constant time. Copies are the same channel. A subscription keeps it alive, not the other
 /// way round.
 public struct BroadcastChannel<Element: Sendable>: Sendable {
-  private let storage: BroadcastStorage<Element>
+  let storage: BroadcastStorage<Element>
 
   /// What happens when an element is sent while the slowest receiver is `capacity` elements behind.
   public enum Overflow: Sendable {

@@ -208,4 +208,23 @@ extension BroadcastStorage {
   func dequeue(_ node: UnsafeMutablePointer<BroadcastNode<Element>>, of reader: BroadcastReader<Element>) {
     machine.withdrawReceiver(node, of: reader)
   }
+
+  /// With the lock.
+  func attemptToSend(_ node: UnsafeMutablePointer<BroadcastNode<Element>>) -> Attempt {
+    guard let element = node.pointee.element else { return .done }
+    var woken = ClaimedWaiters()
+    switch machine.sendNow(element, &woken, &node.pointee.released) {
+    case .closed: return .done
+    case .full: return .wait
+    case .sent:
+      node.pointee.element = nil
+      return .wakeAll(woken)
+    }
+  }
+
+  /// With the lock: it was looked at before.
+  func enqueueSender(_ node: UnsafeMutablePointer<BroadcastNode<Element>>) { _ = machine.send(node) }
+
+  /// With the lock.
+  func dequeueSender(_ node: UnsafeMutablePointer<BroadcastNode<Element>>) { machine.withdrawSender(node) }
 }

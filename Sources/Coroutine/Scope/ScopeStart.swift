@@ -22,7 +22,7 @@ extension CoroutineScope {
   /// - Throws: what the child throws before it is ready; `ChildNotReady` if it ends without a word; `CancellationError` if
   ///   the caller or the child is cancelled before.
   /// - Precondition: called inside a coroutine: traps elsewhere.
-  @_disfavoredOverload @available(*, noasync, message: "start children that report when they are ready in coroutines")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func start<Value: Sendable>(
     name: String = "", stackSize: Int? = nil, _ body: sending ((ReadySignal<Value>) throws -> Void)?
   ) throws -> Value {
@@ -31,7 +31,7 @@ extension CoroutineScope {
   }
 
   /// Starts a child on a scheduler, and suspends the calling coroutine until that says that it is ready.
-  @_disfavoredOverload @available(*, noasync, message: "start children that report when they are ready in coroutines")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func start<Value: Sendable>(
     on scheduler: some Scheduler, name: String = "", stackSize: Int? = nil,
     _ body: sending ((ReadySignal<Value>) throws -> Void)?
@@ -40,12 +40,46 @@ extension CoroutineScope {
     return try start(SchedulerReference(scheduler), name, stackSize, body)
   }
 
+  /// Starts a child, and suspends the calling task until that says that it is ready. As in a coroutine.
+  nonisolated(nonsending) public func start<Value: Sendable>(
+    name: String = "", stackSize: Int? = nil, _ body: sending ((ReadySignal<Value>) throws -> Void)?
+  ) async throws -> Value {
+    guard let body else { missingFunction() }
+    return try await start(.inherited, name, stackSize, body)
+  }
+
+  /// Starts a child on a scheduler, and suspends the calling task until that says that it is ready. As in a coroutine.
+  nonisolated(nonsending) public func start<Value: Sendable>(
+    on scheduler: some Scheduler, name: String = "", stackSize: Int? = nil,
+    _ body: sending ((ReadySignal<Value>) throws -> Void)?
+  ) async throws -> Value {
+    guard let body else { missingFunction() }
+    return try await start(SchedulerReference(scheduler), name, stackSize, body)
+  }
+
   private func start<Value: Sendable>(
     _ scheduler: SchedulerReference, _ name: String, _ stackSize: Int?,
     _ body: sending @escaping (ReadySignal<Value>) throws -> Void
   ) throws -> Value {
     let core = CoroutineCore.running(for: "CoroutineScope.start")
     let suspension = SuspensionStorage<Value>(of: core)
+    let child = launch(scheduler, name, stackSize, suspension, body)
+    return try outcome(suspension.wait(core, .join), of: child)
+  }
+
+  nonisolated(nonsending) private func start<Value: Sendable>(
+    _ scheduler: SchedulerReference, _ name: String, _ stackSize: Int?,
+    _ body: sending @escaping (ReadySignal<Value>) throws -> Void
+  ) async throws -> Value {
+    let suspension = SuspensionStorage<Value>()
+    let child = launch(scheduler, name, stackSize, suspension, body)
+    return try outcome(await suspension.wait(), of: child)
+  }
+
+  private func launch<Value: Sendable>(
+    _ scheduler: SchedulerReference, _ name: String, _ stackSize: Int?, _ suspension: SuspensionStorage<Value>,
+    _ body: sending @escaping (ReadySignal<Value>) throws -> Void
+  ) -> CoroutineCore {
     let signal = ReadySignal(Resumption(suspension))
     let child = CoroutineStorage<Void, any Error>.create(on: scheduler, name: name, stackSize: stackSize) {
       try signal.run(body)
@@ -53,7 +87,12 @@ extension CoroutineScope {
     // Cancelled before it has begun it would not say so.
     child.beginsAtomically()
     if storage.adopt(child) { child.schedule() }
-    guard let outcome = suspension.wait(core, .join) else {
+    return child
+  }
+
+  /// What the child has said; without a word its starter was cancelled.
+  private func outcome<Value>(_ outcome: Result<Value, any Error>?, of child: CoroutineCore) throws -> Value {
+    guard let outcome else {
       child.cancel(reason: nil)
       throw CancellationError()
     }

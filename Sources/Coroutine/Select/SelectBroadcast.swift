@@ -1,5 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 
+extension BroadcastChannel {
+  /// A case of a `select`: sends an element to all, if no receiver is too far behind before another case is chosen. Otherwise
+  /// the caller still has the element, and no receiver gets it.
+  ///
+  /// On a closed channel it is ready: `select` throws `ChannelClosed`, with the element in it, if it is chosen.
+  ///
+  /// - Parameters:
+  ///   - element: what to send. Evaluated before anything is chosen.
+  ///   - handler: runs once the element was sent, on the calling coroutine; may suspend and throw.
+  public func onSend<Output>(
+    _ element: Element, _ handler: @escaping () throws -> Output = {}
+  ) -> Select.Case<Select.BroadcastSend<Element>, Output> {
+    Select.Case((self, element)) { _ in try handler() }
+  }
+
+  /// A case of a `select` in `async` code: sends an element to all, if no receiver is too far behind before another case is
+  /// chosen. Otherwise the caller still has the element, and no receiver gets it.
+  ///
+  /// On a closed channel it is ready: `select` throws `ChannelClosed`, with the element in it, if it is chosen.
+  ///
+  /// - Parameters:
+  ///   - element: what to send. Evaluated before anything is chosen.
+  ///   - handler: runs once the element was sent, where the caller runs.
+  public func onSend<Output>(
+    _ element: Element, _ handler: nonisolated(nonsending) @escaping () async throws -> Output = {}
+  ) -> Select.AsyncCase<Select.BroadcastSend<Element>, Output> {
+    Select.AsyncCase((self, element)) { _ in try await handler() }
+  }
+}
+
 extension BroadcastSubscription {
   /// A case of a `select`: receives, if there is an element before another case is chosen.
   ///
@@ -106,6 +136,58 @@ extension Select {
 
     private func initialize(_ node: UnsafeMutableRawPointer, for party: Party) -> UnsafeMutablePointer<Node> {
       node.initializeMemory(as: Node.self, to: Node(party.waiter, element: nil, cause: party.cause))
+    }
+  }
+}
+
+extension Select {
+  /// What a case waits for that sends to many.
+  public struct BroadcastSend<Element: Sendable>: SelectOperation {
+    private typealias Node = BroadcastNode<Element>
+
+    private let storage: Unmanaged<BroadcastStorage<Element>>
+    private let element: Element
+
+    public init(_ source: (channel: BroadcastChannel<Element>, element: Element)) {
+      storage = .passUnretained(source.channel.storage)
+      element = source.element
+    }
+
+    public var layout: Layout { Layout(of: Node.self) }
+
+    public var target: Target { Target(.waitable(.fromOpaque(storage.toOpaque()), .send)) }
+
+    public func attempt(_ node: UnsafeMutableRawPointer, for party: Party) -> Attempt {
+      let node = initialize(node, for: party)
+      let attempt = storage._withUnsafeGuaranteedRef { $0.attemptToSend(node) }
+      // A copy is in it: the reference that is released under the lock, if one is, is never the last one.
+      if case .wait = attempt { node.deinitialize(count: 1) }
+      return Attempt(attempt)
+    }
+
+    public func enqueue(_ node: UnsafeMutableRawPointer, for party: Party) {
+      let node = initialize(node, for: party)
+      storage._withUnsafeGuaranteedRef { $0.enqueueSender(node) }
+    }
+
+    public func dequeue(_ node: UnsafeMutableRawPointer) -> Attempt {
+      storage._withUnsafeGuaranteedRef { $0.dequeueSender(node.assumingMemoryBound(to: Node.self)) }
+      return Attempt(.done)
+    }
+
+    public func discard(_ node: UnsafeMutableRawPointer) {
+      node.assumingMemoryBound(to: Node.self).deinitialize(count: 1)
+    }
+
+    public func take(_ node: UnsafeMutableRawPointer) throws {
+      let node = node.assumingMemoryBound(to: Node.self)
+      let unsent = node.pointee.element
+      node.deinitialize(count: 1)
+      if let unsent { throw ChannelClosed(unsent: unsent) }
+    }
+
+    private func initialize(_ node: UnsafeMutableRawPointer, for party: Party) -> UnsafeMutablePointer<Node> {
+      node.initializeMemory(as: Node.self, to: Node(party.waiter, element: element, cause: party.cause))
     }
   }
 }

@@ -16,6 +16,21 @@ extension CoroutineMutex {
       return try handler(&storage.value.pointee)
     }
   }
+
+  /// A case of a `select` in `async` code: takes the mutex, if that can be done before another case is chosen. Where it is not
+  /// chosen it has not taken it.
+  ///
+  /// - Parameter handler: runs with the value, after the choice, where the caller runs. Afterwards the mutex is free.
+  /// - Precondition: the calling task does not hold the mutex already: traps.
+  public func onLock<Output>(
+    _ handler: nonisolated(nonsending) @escaping (inout sending Value) async throws -> Output
+  ) -> Select.AsyncCase<Select.Locking, Output> {
+    Select.AsyncCase(Select.Locking.Source(core: storage)) { [storage] _ in
+      let holder = storage.holder
+      defer { storage.unlock(holder) }
+      return try await handler(&storage.value.pointee)
+    }
+  }
 }
 
 extension Select {

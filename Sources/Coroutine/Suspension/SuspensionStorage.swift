@@ -11,12 +11,18 @@ final class SuspensionStorage<Value: Sendable>: Waitable, @unchecked Sendable {
   /// type, see `ShownWaitable`.
   @usableFromInline let awaitsThread = Atomic<Bool>(false)
   @exclusivity(unchecked) @usableFromInline var machine = SuspensionStateMachine<Value>()
-  /// Whose suspension it is, for messages: it may be gone when a second resume comes.
+  /// Whose suspension it is, for messages: it may be gone when a second resume comes. 0 in `async` code.
   @usableFromInline let coroutine: (id: UInt64, name: String)
 
   @inlinable
   init(of core: CoroutineCore) {
     coroutine = (core.id, core.name)
+    super.init()
+  }
+
+  /// That of a task.
+  override init() {
+    coroutine = (0, "")
     super.init()
   }
 
@@ -41,6 +47,20 @@ final class SuspensionStorage<Value: Sendable>: Waitable, @unchecked Sendable {
     }
     // Again under the lock: a late second resume may be looking.
     return (lock.withLock { machine.take() }, cause)
+  }
+
+  /// The task's side, in place of the coroutine's.
+  nonisolated(nonsending) func wait() async -> Result<Value, any Error>? {
+    let task = WaitingTask()
+    let node = UnsafeMutablePointer<WaitNode>.allocate(capacity: 1)
+    node.initialize(to: WaitNode(.task(.passUnretained(task))))
+    defer { node.deallocate() }
+    _ = await wait(task) {
+      machine.wait(node)
+    } withdraw: {
+      .done
+    }
+    return lock.withLock { machine.take() }
   }
 
   /// The callback's side. Whether it was the first, and a waiter gets the outcome.
