@@ -61,6 +61,7 @@ let package = Package(
     example("pull-xml"),
     example("login"),
     example("event-loop"),
+    example("priority-scheduler"),
     server("echo-server"),
     server("chat-server"),
     server("load-client"),

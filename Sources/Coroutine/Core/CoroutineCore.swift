@@ -45,7 +45,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) @usableFromInline final var operationsLeft = CoroutineCore.operationsPerTurn
   /// A `StartMode`: 0 for most. Written before it is known, and then by the claimer of its start.
   @usableFromInline final let startMode = Atomic<UInt8>(0)
-  /// The priority of the task or coroutine that created it; 0 for none. (Not as `TaskPriority`, whose layout only the
+  /// Its own priority, or that of the task or coroutine that created it; 0 for none. Constant from its launch on. (Not as `TaskPriority`, whose layout only the
   /// Swift runtime knows: each access would be a call.)
   @exclusivity(unchecked) private var rawPriority: UInt8
   /// The creator's task-local bindings, until the first run moves them into the block.
@@ -177,8 +177,11 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
     CoroutineErrors.report(failure, of: description)
   }
 
-  /// For tasks that it waits for.
+  /// For schedulers that ask, and for tasks that it waits for.
   final var priority: TaskPriority? { rawPriority == 0 ? nil : TaskPriority(rawValue: rawPriority) }
+
+  /// It has a priority of its own. After `keepAlive`, before another thread can know of it.
+  final func prioritise(_ priority: TaskPriority) { rawPriority = priority.rawValue }
 
   private static let identifiers = Atomic<UInt64>(0)
   /// The endings elsewhere than on a pool's worker, which counts its own.

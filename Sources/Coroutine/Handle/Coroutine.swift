@@ -94,6 +94,10 @@ public struct Coroutine<Success: Sendable, Failure: Error>: Sendable {
   /// The name it was given; empty without one.
   public var name: String { storage.name }
 
+  /// The priority that it was given, or that of the task or coroutine that created it; `nil`: neither has one. See
+  /// `init(priority:name:stackSize:_:)` for what it is good for.
+  public var priority: TaskPriority? { storage.priority }
+
   /// What it is doing at this moment; it may be doing something else in the next. Callable from any thread.
   public var state: CoroutineState { storage.state.load(ordering: .relaxed) }
 

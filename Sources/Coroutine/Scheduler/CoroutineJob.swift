@@ -15,6 +15,18 @@ public struct CoroutineJob: ~Copyable, Sendable {
     self.core = core
   }
 
+  /// The number of the coroutine: `Coroutine.id`.
+  public var id: UInt64 { core._withUnsafeGuaranteedRef { $0.id } }
+
+  /// The name that the coroutine was given; empty without one.
+  public var name: String { core._withUnsafeGuaranteedRef { $0.name } }
+
+  /// The priority that the coroutine was given, or that of the task or coroutine that created it; `nil`: neither has one.
+  ///
+  /// For schedulers that have an order of their own, which is theirs alone: the library's run in the order in which coroutines
+  /// become ready.
+  public var priority: TaskPriority? { core._withUnsafeGuaranteedRef { $0.priority } }
+
   /// Runs the coroutine on the calling thread until it suspends or ends.
   ///
   /// For implementations of `Scheduler`. Not under a lock. The calling thread needs no preparation; the coroutine's

@@ -280,7 +280,7 @@ extension PoolCore {
     publish()
     lock.unlock()
     guard let next else { return }
-    next.job.runSynchronously(on: next.pool.asUnownedTaskExecutor())
+    next.run()
   }
 }
 

@@ -13,13 +13,29 @@
 /// long as a task prefers it.
 extension ThreadPool: TaskExecutor {
   public func enqueue(_ job: consuming ExecutorJob) {
-    core.enqueue(PoolJob(job: UnownedJob(job), pool: self))
+    core.enqueue(PoolJob(UnownedJob(job), of: self))
   }
 }
 
-/// A job of `async` code that waits for a pool's thread.
+/// What runs on a pool's thread between two coroutines.
 struct PoolJob {
-  let job: UnownedJob
-  /// Keeps the executor alive until the job has run.
-  let pool: ThreadPool
+  private let work: Work
+
+  private enum Work {
+    /// A job of `async` code; the executor is kept alive until it has run.
+    case job(UnownedJob, ThreadPool)
+    /// Coroutines of a view of the pool.
+    case turn(LimitedScheduler)
+  }
+
+  fileprivate init(_ job: UnownedJob, of pool: ThreadPool) { work = .job(job, pool) }
+
+  init(turnOf view: LimitedScheduler) { work = .turn(view) }
+
+  func run() {
+    switch work {
+    case .job(let job, let pool): job.runSynchronously(on: pool.asUnownedTaskExecutor())
+    case .turn(let view): view.turn()
+    }
+  }
 }

@@ -4,8 +4,9 @@ import Dispatch
 
 /// Where coroutines run: something that takes ready coroutines and runs each of them, on a thread of its choice.
 ///
-/// A `DispatchQueue` is one, and the default thread pool (`.pool`). A scheduler of your own needs a queue, which the
-/// library has, and a thread; here that of some event loop:
+/// A `DispatchQueue` is one, and so are the default thread pool (`.pool`), and a view of a pool with a limit of its own
+/// (`ThreadPool.limited(to:)`). None of them looks at priorities, but one of your own may: `CoroutineJob.priority`. It needs
+/// a queue, which the library has, and a thread; here that of some event loop:
 ///
 /// ```swift
 /// final class LoopScheduler: Scheduler {

@@ -129,6 +129,36 @@ public struct CoroutineScope: Sendable {
     return Coroutine(storage: child)
   }
 
+  /// Starts a child with a priority of its own: `Coroutine.init(priority:name:stackSize:_:)`.
+  @discardableResult
+  public func launch<Value: Sendable, Failure: Error>(
+    priority: TaskPriority, name: String = "", stackSize: Int? = nil,
+    _ body: sending (() throws(Failure) -> Value)?
+  ) -> Coroutine<Value, Failure> {
+    guard let body else { missingFunction() }
+    return launch(priority, .inherited, name, stackSize, body)
+  }
+
+  /// Starts a child on a scheduler with a priority of its own.
+  @discardableResult
+  public func launch<Value: Sendable, Failure: Error>(
+    on scheduler: some Scheduler, priority: TaskPriority, name: String = "", stackSize: Int? = nil,
+    _ body: sending (() throws(Failure) -> Value)?
+  ) -> Coroutine<Value, Failure> {
+    guard let body else { missingFunction() }
+    return launch(priority, SchedulerReference(scheduler), name, stackSize, body)
+  }
+
+  private func launch<Value: Sendable, Failure: Error>(
+    _ priority: TaskPriority, _ scheduler: SchedulerReference, _ name: String, _ stackSize: Int?,
+    _ body: sending @escaping () throws(Failure) -> Value
+  ) -> Coroutine<Value, Failure> {
+    let child = CoroutineStorage.create(on: scheduler, name: name, stackSize: stackSize, body: body)
+    child.prioritise(priority)
+    if storage.adopt(child) { child.schedule() }
+    return Coroutine(storage: child)
+  }
+
   /// Cancels the children, those to come too, and what the scope's body waits for, in a coroutine. The scope ends without
   /// an error if its body does. Callable from any thread; the first reason counts.
   public func cancel(reason: (any Error)? = nil) {

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Coroutines with priorities of their own. Forms beside the others, which then need not pass one on that is not there.
+
+extension Coroutine {
+  /// Starts a coroutine with a priority of its own. On the scheduler of the coroutine that creates it; else on the pool, or on
+  /// the main queue for code of the main actor.
+  ///
+  /// The priority is the scheduler's to obey: one of your own finds it in the `CoroutineJob`. `ThreadPool` and Dispatch queues
+  /// run all in the order in which they become ready, so that a coroutine that others wait for is never starved. Tasks that
+  /// the coroutine waits for, and coroutines that it creates, have its priority too. Without one it has that of its creator.
+  ///
+  /// ```swift
+  /// Coroutine(on: scheduler, priority: .high) { try answer(request) }
+  /// ```
+  ///
+  /// The other parameters are those of `init(name:stackSize:_:)`.
+  ///
+  /// - Precondition: `body` is not isolated to an actor, except the main actor: traps.
+  @discardableResult
+  public init(
+    priority: TaskPriority, name: String = "", stackSize: Int? = nil,
+    @_inheritActorContext @_implicitSelfCapture @_eagerMove _ body:
+      @Sendable @escaping @isolated(any) () throws(Failure) -> Success
+  ) {
+    self.init(
+      priority, on: .inherited(isolation: body.isolation), name: name, stackSize: stackSize, withoutIsolation(body))
+  }
+
+  /// Starts a coroutine on a scheduler with a priority of its own: `init(priority:name:stackSize:_:)`.
+  @discardableResult
+  public init(
+    on scheduler: some Scheduler, priority: TaskPriority, name: String = "", stackSize: Int? = nil,
+    _ body: sending (() throws(Failure) -> Success)?
+  ) {
+    guard let body else { missingFunction() }
+    self.init(priority, on: SchedulerReference(scheduler), name: name, stackSize: stackSize, body)
+  }
+
+  private init(
+    _ priority: TaskPriority, on scheduler: SchedulerReference, name: String, stackSize: Int?,
+    _ body: sending @escaping () throws(Failure) -> Success
+  ) {
+    storage = CoroutineStorage.create(on: scheduler, name: name, stackSize: stackSize, body: body)
+    storage.prioritise(priority)
+    storage.schedule()
+  }
+}
