@@ -79,7 +79,7 @@ func checkMetadata() async throws {
   let provider = Logger.MetadataProvider.coroutine
   try expect("metadata outside of coroutines", provider.get(), [:])
   let named = Coroutine(on: .pool, name: "worker") { (provider.get(), Coroutine.current?.id ?? 0) }
-  let (metadata, id) = await named.value
+  let (metadata, id) = try await named.value
   try expect("a coroutine's metadata", metadata, ["coroutine": "\(id)", "coroutine.name": "worker"])
   let unnamed = Coroutine(on: .pool) { Array(provider.get().keys) }
   try expect("metadata of one without a name", await unnamed.value, ["coroutine"])
