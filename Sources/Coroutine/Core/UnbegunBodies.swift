@@ -23,10 +23,15 @@ enum UnbegunBodies {
     guard let body = consume body else { return }
     let place = place
     if let list = place.pointee { return list.assumingMemoryBound(to: List.self).pointee.append(consume body) }
-    var list = [consume body]
+    var list: List = []
+    var next: Any? = consume body
     withUnsafeMutablePointer(to: &list) { list in
       place.pointee = UnsafeMutableRawPointer(list)
-      while list.pointee.popLast() != nil {}
+      while next != nil {
+        // By itself: what goes with it may add to the list.
+        next = nil
+        next = list.pointee.popLast()
+      }
       place.pointee = nil
     }
   }
