@@ -67,15 +67,16 @@ let package = Package(
   targets: [
     // Contexts: the protocol. (The backends come last.)
     .target(name: "CCoroutineSystem"),
+    .target(name: "CoroutineLibc", swiftSettings: swiftSettings),
     // (The C library's types in its package interface belong to no importable module: no explicit import levels here.)
-    .target(name: "Context", dependencies: ["CCoroutineSystem"]),
+    .target(name: "Context", dependencies: ["CoroutineLibc", "CCoroutineSystem"]),
 
     // The runtime.
     .target(name: "CCoroutine"),
     .target(
       name: "Coroutine",
       dependencies: [
-        "Context", "CCoroutineSystem", "CCoroutine",
+        "Context", "CoroutineLibc", "CCoroutineSystem", "CCoroutine",
         .target(name: backends[0].swiftTarget),  // always there, since no trait at all means this one
       ] + optionalBackends.map { .target(name: $0.swiftTarget, condition: .when(traits: [$0.name])) },
       swiftSettings: swiftSettings + backends.map { .define($0.isChosen, .when(traits: [$0.name])) }),
@@ -83,16 +84,18 @@ let package = Package(
     // Sockets, pipes, files: what coroutines wait for outside of the process.
     .target(name: "CCoroutineIO"),
     .target(
-      name: "CoroutineIO", dependencies: ["Coroutine", "Context", "CCoroutine", "CCoroutineIO"],
+      name: "CoroutineIO", dependencies: ["Coroutine", "Context", "CoroutineLibc", "CCoroutine", "CCoroutineIO"],
       swiftSettings: swiftSettings),
 
     // Tests of what runs in coroutines: a virtual time, schedules that are explored.
     .target(
-      name: "CoroutineTesting", dependencies: ["Coroutine", "Context", "CCoroutine"], swiftSettings: swiftSettings),
+      name: "CoroutineTesting", dependencies: ["Coroutine", "Context", "CCoroutineSystem", "CCoroutine"],
+      swiftSettings: swiftSettings),
 
     // Traces of what runs when: an observer, and a file.
     .target(
-      name: "CoroutineTracing", dependencies: ["Coroutine", "Context", "CCoroutineSystem", "CCoroutine"],
+      name: "CoroutineTracing",
+      dependencies: ["Coroutine", "Context", "CoroutineLibc", "CCoroutineSystem", "CCoroutine"],
       swiftSettings: swiftSettings),
 
     // Metrics and logs: empty without the trait.
@@ -121,7 +124,7 @@ let package = Package(
       linkerSettings: [.linkedLibrary("unwind"), .linkedLibrary("dw"), .linkedLibrary("elf")]),
     .target(
       name: "CoroutineDebug",
-      dependencies: ["Coroutine", "Context", "CCoroutineSystem", "CCoroutine", "CCoroutineUnwind"],
+      dependencies: ["Coroutine", "Context", "CoroutineLibc", "CCoroutineSystem", "CCoroutine", "CCoroutineUnwind"],
       swiftSettings: swiftSettings),
 
     // The same, of other processes and of core files.
@@ -130,7 +133,9 @@ let package = Package(
       linkerSettings: [.linkedLibrary("unwind-generic")]),
     .target(
       name: "CoroutineInspection",
-      dependencies: ["CoroutineDebug", "Coroutine", "Context", "CCoroutine", "CCoroutineInspection"],
+      dependencies: [
+        "CoroutineDebug", "Coroutine", "Context", "CoroutineLibc", "CCoroutine", "CCoroutineInspection",
+      ],
       swiftSettings: swiftSettings),
 
     // What the tests of deadlock reports run.

@@ -10,8 +10,8 @@
 #include <asm/sigcontext.h>
 #endif
 
-#if !defined(__linux__)
-#error "The ucontext backend reads the registers from glibc's ucontext_t: it supports Linux only."
+#if !defined(__linux__) || !defined(__GLIBC__)
+#error "The ucontext backend is one of glibc's functions, which musl does not have. Choose another: --traits ASM (SwiftPM), -DCONTEXT_BACKEND=asm (CMake)."
 #endif
 
 // makecontext passes ints only: the context's address travels as two of them.

@@ -32,4 +32,11 @@ void coroutine_io_close(int descriptor) { close(descriptor); }
 
 int coroutine_io_errno(void) { return errno; }
 
-const char *coroutine_io_error_name(int code) { return strerrorname_np(code); }
+const char *coroutine_io_error_name(int code) {
+#if defined(__GLIBC__)
+  return strerrorname_np(code);
+#else
+  (void)code;
+  return NULL;
+#endif
+}

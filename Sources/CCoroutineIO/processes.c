@@ -3,10 +3,12 @@
 #define _GNU_SOURCE
 #include "processes.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,6 +37,30 @@ int coroutine_io_blocking_pipe(int ends[2]) {
   return -1;
 }
 
+#if defined(__GLIBC__)
+
+static int close_from(posix_spawn_file_actions_t *actions, int first) {
+  return posix_spawn_file_actions_addclosefrom_np(actions, first);
+}
+
+#else
+
+// Those that are open now: one that another thread opens just then, without O_CLOEXEC, leaks.
+static int close_from(posix_spawn_file_actions_t *actions, int first) {
+  DIR *descriptors = opendir("/proc/self/fd");
+  if (!descriptors) return errno;
+  int error = 0;
+  struct dirent *entry;
+  while (!error && (entry = readdir(descriptors)) != NULL) {
+    int number = atoi(entry->d_name);
+    if (number >= first) error = posix_spawn_file_actions_addclose(actions, number);
+  }
+  closedir(descriptors);
+  return error;
+}
+
+#endif
+
 pid_t coroutine_io_spawn(
     const char *program, char *const arguments[], char *const environment[], const char *directory, const int files[3]) {
   posix_spawn_file_actions_t actions;
@@ -51,7 +77,7 @@ pid_t coroutine_io_spawn(
     if (files[number] >= 0) error = posix_spawn_file_actions_adddup2(&actions, files[number], number);
   }
   // Descriptors that other code opened without the flag would leak, and hold pipes and ports open.
-  if (!error) error = posix_spawn_file_actions_addclosefrom_np(&actions, 3);
+  if (!error) error = close_from(&actions, 3);
   if (!error && directory) error = posix_spawn_file_actions_addchdir_np(&actions, directory);
   sigset_t none, all;
   sigemptyset(&none);
@@ -59,7 +85,7 @@ pid_t coroutine_io_spawn(
   if (!error) error = posix_spawnattr_setsigmask(&attributes, &none);
   if (!error) error = posix_spawnattr_setsigdefault(&attributes, &all);
   if (!error) error = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  if (!error) error = posix_spawnp(&process, program, &actions, &attributes, arguments, environment);
+  if (!error) error = posix_spawnp(&process, program, &actions, &attributes, arguments, environment ? environment : environ);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   return error ? -error : process;

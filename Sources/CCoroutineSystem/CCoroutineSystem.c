@@ -32,15 +32,43 @@ static void stay_loaded(void) {
   }
 }
 
-int coroutine_system_create_thread(pthread_t *thread, void *(*body)(void *), void *argument) {
+static int create_thread(pthread_t *thread, size_t stack_size, void *(*body)(void *), void *argument) {
   uint32_t left = atomic_load_explicit(&refusals, memory_order_relaxed);
   while (left > 0) {
     if (atomic_compare_exchange_weak(&refusals, &left, left - 1)) return EAGAIN;
   }
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, stay_loaded);
-  return pthread_create(thread, NULL, body, argument);
+  pthread_attr_t attributes;
+  int error = pthread_attr_init(&attributes);
+  if (error != 0) return error;
+  if (stack_size != 0) error = pthread_attr_setstacksize(&attributes, stack_size);
+  if (error == 0) error = pthread_create(thread, &attributes, body, argument);
+  pthread_attr_destroy(&attributes);
+  return error;
 }
+
+int coroutine_system_create_thread(coroutine_system_thread *thread, void *(*body)(void *), void *argument) {
+  pthread_t created;
+  int error = create_thread(&created, 0, body, argument);
+  if (error == 0) *thread = (coroutine_system_thread)created;
+  return error;
+}
+
+int coroutine_system_start_thread(void *(*body)(void *), void *argument) {
+  return coroutine_system_start_thread_on(0, body, argument);
+}
+
+int coroutine_system_start_thread_on(size_t stack_size, void *(*body)(void *), void *argument) {
+  pthread_t created;
+  int error = create_thread(&created, stack_size, body, argument);
+  if (error == 0) pthread_detach(created);
+  return error;
+}
+
+void coroutine_system_join_thread(coroutine_system_thread thread) { (void)pthread_join((pthread_t)thread, NULL); }
+
+coroutine_system_thread coroutine_system_own_thread(void) { return (coroutine_system_thread)pthread_self(); }
 
 uint32_t coroutine_system_forks = 0;
 
@@ -84,12 +112,35 @@ void coroutine_system_get_thread_name(char *name) {
 // 1 ns: 0 would mean the default. A refusal costs precision only.
 void coroutine_system_precise_timeouts(void) { (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); }
 
+#if defined(__GLIBC__)
+
 int coroutine_system_semaphore_wait(sem_t *semaphore, const struct timespec *deadline) {
   while (sem_clockwait(semaphore, CLOCK_MONOTONIC, deadline) != 0) {
     if (errno != EINTR) return -errno;
   }
   return 0;
 }
+
+#else
+
+// By the clock that can be set: a second at most, so that a change of it delays no deadline for longer.
+int coroutine_system_semaphore_wait(sem_t *semaphore, const struct timespec *deadline) {
+  while (true) {
+    struct timespec now, until;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t left = (deadline->tv_sec - now.tv_sec) * INT64_C(1000000000) + (deadline->tv_nsec - now.tv_nsec);
+    if (left > 1000000000) left = 1000000000;
+    clock_gettime(CLOCK_REALTIME, &until);
+    int64_t nanoseconds = until.tv_nsec + (left > 0 ? left : 0);
+    until.tv_sec += nanoseconds / 1000000000;
+    until.tv_nsec = nanoseconds % 1000000000;
+    if (sem_timedwait(semaphore, &until) == 0) return 0;
+    if (errno != EINTR && errno != ETIMEDOUT) return -errno;
+    if (left <= 0) return -ETIMEDOUT;
+  }
+}
+
+#endif
 
 int coroutine_system_membarrier_register(void) {
   return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0 ? 0 : -errno;

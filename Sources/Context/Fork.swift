@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CCoroutineSystem
-import Glibc
+import CoroutineLibc
 
 /// The state of the runtime in a child by `fork`, which has the calling thread only.
 ///

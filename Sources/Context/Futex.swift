@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CCoroutineSystem
-import Glibc
+import CoroutineLibc
 import Synchronization
 
 /// Where a thread of the runtime sleeps and is woken: the only way from `Lock` to the kernel. Hence the seam at which a

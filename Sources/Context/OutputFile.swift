@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Glibc
+import CoroutineLibc
 
 /// Opens the files that debuggers and traces write. They tell about a program's data, often in a folder where others
 /// may write as well. A new file belongs to its owner alone. What another user has put in its place does not redirect
@@ -20,7 +20,7 @@ package enum OutputFile {
     // Without O_NONBLOCK the open of a FIFO would wait for a reader, and without O_NOCTTY a terminal may become the
     // process's own. A file's old content is thrown away when it is known to be a regular file.
     let flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (appends ? O_APPEND : 0)
-    let descriptor = Glibc.open(path, flags, 0o600)
+    let descriptor = CoroutineLibc.open(path, flags, 0o600)
     guard descriptor >= 0 else {
       let code = errno
       throw Refusal(operation: "open \(path)\(obstacle(at: path, code))", code: code)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Glibc
+import CoroutineLibc
 import Synchronization
 
 /// One reservation of address space, divided into slots of equal distance. A slot is a guard with a stack above it:

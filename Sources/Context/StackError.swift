@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Glibc
+import CoroutineLibc
 
 /// Why there is no stack. None of these harms the pool: what it has built keeps working, and the next `allocate()` may
 /// succeed, for example after another coroutine has ended.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Glibc
+import CoroutineLibc
 
 /// The sizes of a pool, in bytes, all of them whole pages: how large a stack is, how far one slot of an arena lies from
 /// the next, and how many slots an arena has.

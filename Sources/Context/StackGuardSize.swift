@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Glibc
+import CoroutineLibc
 
 /// The environment variable that sets the guard of all shared pools, for programs with functions whose frames are larger
 /// than the usual guard.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CCoroutineSystem
-import Glibc
+import CoroutineLibc
 
 /// The system calls that arenas use. A value, so that a test can put failures in place of each.
 package struct StackMemory: Sendable {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CCoroutineSystem
-import Glibc
+import CoroutineLibc
 import Synchronization
 
 /// Stacks of one size, ready for use: guarded, pooled, cheap to take and to give back.

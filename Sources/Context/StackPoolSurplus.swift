@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CCoroutineSystem
-import Glibc
+import CoroutineLibc
 import Synchronization
 
 /// The surplus of a pool: the memory of very many idle stacks, and the page tables and guards of arenas whose stacks
@@ -16,14 +16,12 @@ extension StackPool {
       return true
     }
     guard starts else { return }
-    var thread = pthread_t()
     let pool = Unmanaged.passRetained(self)  // the thread's reference
-    guard coroutine_system_create_thread(&thread, runTrimmer, pool.toOpaque()) == 0 else {
+    guard coroutine_system_start_thread(runTrimmer, pool.toOpaque()) == 0 else {
       // Only time does not make it sink then; the next inspection tries again.
       pool.release()
       return lock.withLock { idle.pointee.isSinking = false }
     }
-    pthread_detach(thread)
   }
 
   /// Needs `lock`.

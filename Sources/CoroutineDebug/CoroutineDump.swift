@@ -3,7 +3,7 @@
 import CCoroutine
 import CCoroutineUnwind
 import Coroutine
-import Glibc
+import CoroutineLibc
 
 /// What the coroutines of the process are doing: a backtrace of each that does not run.
 ///

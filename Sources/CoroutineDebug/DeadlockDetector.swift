@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Coroutine
-import Glibc
+import CoroutineLibc
 
 /// Finds coroutines that can never go on: those that wait for each other in a cycle, and those that are left when nothing
 /// in the process can happen any more.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Context
-import Glibc
+import CoroutineLibc
 
 /// Coroutines that can never go on, as a `DeadlockDetector` found them.
 ///

@@ -4,7 +4,7 @@ import CCoroutine
 import CCoroutineSystem
 import Context
 import Coroutine
-import Glibc
+import CoroutineLibc
 import Synchronization
 
 /// The thread that looks for deadlocks again and again.
@@ -34,13 +34,11 @@ final class DeadlockWatch: Sendable {
       return !hasThread
     }
     guard mustStart else { return }
-    var thread = pthread_t()
-    let code = pthread_create(&thread, nil, { _ in DeadlockWatch.shared.run() }, nil)
+    let code = coroutine_system_start_thread({ _ in DeadlockWatch.shared.run() }, nil)
     guard code == 0 else {
       lock.withLock { hasThread = false }
       throw CoroutineDumpError(operation: "a thread that looks for deadlocks", code: code)
     }
-    pthread_detach(thread)
   }
 
   func stop() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Glibc
+import CoroutineLibc
 
 /// Where a dump goes, some KiB at a time.
 struct DumpOutput: TextOutputStream {

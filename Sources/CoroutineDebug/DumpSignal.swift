@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import CCoroutineSystem
 import CCoroutineUnwind
 import Context
-public import Glibc
+public import CoroutineLibc
 
 extension CoroutineDump {
   /// Where the dumps go that a signal asks for.
@@ -70,10 +71,8 @@ private enum DumpSignals {
   }
 
   private static func startThread() throws(CoroutineDumpError) {
-    var thread = pthread_t()
-    let code = pthread_create(&thread, nil, { _ in DumpSignals.serve() }, nil)
+    let code = coroutine_system_start_thread({ _ in DumpSignals.serve() }, nil)
     guard code == 0 else { throw CoroutineDumpError(operation: "a thread for dumps", code: code) }
-    pthread_detach(thread)
   }
 
   private static func serve() -> UnsafeMutableRawPointer? {
@@ -86,7 +85,7 @@ private enum DumpSignals {
         try write(request)
       } catch {
         let message = "CoroutineDump: \(error)\n"
-        _ = Glibc.write(2, message, message.utf8.count)
+        _ = CoroutineLibc.write(2, message, message.utf8.count)
       }
     }
   }

@@ -2,7 +2,7 @@
 
 import CCoroutineUnwind
 import Context
-import Glibc
+import CoroutineLibc
 import Runtime
 
 /// A function's name: for people, and for telling whose it is.

@@ -3,7 +3,7 @@
 import CCoroutineUnwind
 import Context
 import Coroutine
-import Glibc
+import CoroutineLibc
 
 /// Where the coroutines stand that run: each on a thread, on top of its resumer there.
 ///

@@ -3,7 +3,7 @@
 import CCoroutineUnwind
 import Context
 import Coroutine
-import Glibc
+import CoroutineLibc
 
 /// Reads the coroutines' stacks, as addresses: the part of the work during which they must not be resumed.
 struct StackCapture: ~Copyable, DumpSource {

@@ -4,7 +4,7 @@ import CCoroutine
 import CCoroutineUnwind
 import Context
 import Coroutine
-import Glibc
+import CoroutineLibc
 import Synchronization
 
 // Overflows of coroutines' stacks are told by name. A program gets that by linking CoroutineDebug: `overflow.c` asks for it,

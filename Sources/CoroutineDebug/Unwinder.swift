@@ -2,7 +2,7 @@
 
 import CCoroutineUnwind
 import Context
-import Glibc
+import CoroutineLibc
 
 /// libunwind, and what it found out about the program's frames: makes the walk of a thousand similar stacks cheap.
 ///

@@ -2,7 +2,7 @@
 
 import CCoroutineIO
 import Coroutine
-import Glibc
+import CoroutineLibc
 
 /// Another program, which runs as a child of this one, with its standard input, output and error as streams.
 ///

@@ -3,7 +3,7 @@
 import CCoroutineIO
 import Context
 import Coroutine
-import Glibc
+import CoroutineLibc
 
 /// Ends a child process with the last copy of its `ChildProcess`.
 final class ChildHandle: Sendable {
@@ -120,7 +120,7 @@ final class ChildFile {
       let number = open("/dev/null", (role == .input ? O_RDONLY : O_WRONLY) | O_CLOEXEC)
       let moved = number < 0 ? -1 : fcntl(number, F_DUPFD_CLOEXEC, 3)
       let code = coroutine_io_errno()
-      if number >= 0 { Glibc.close(number) }
+      if number >= 0 { CoroutineLibc.close(number) }
       guard moved >= 0 else { throw IOError(operation: "open", code: code, subject: name) }
       childEnd = moved
       ours = nil
@@ -133,14 +133,14 @@ final class ChildFile {
       do {
         ours = try SocketSetup.closingOnError(own) { try Descriptor(adopting: own, name: name) }
       } catch {
-        Glibc.close(child)
+        CoroutineLibc.close(child)
         throw error
       }
       childEnd = child
     }
   }
 
-  deinit { if childEnd >= 0 { Glibc.close(childEnd) } }
+  deinit { if childEnd >= 0 { CoroutineLibc.close(childEnd) } }
 }
 
 /// Calls `body` with C's form of a list of texts, with a null behind the last.
@@ -160,6 +160,6 @@ func withCStrings<Result>(
 func withEnvironment<Result>(
   _ environment: [String: String]?, _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>?) -> Result
 ) -> Result {
-  guard let environment else { return body(UnsafePointer(environ)) }
+  guard let environment else { return body(nil) }
   return withCStrings(environment.map { "\($0.key)=\($0.value)" }) { body($0) }
 }

@@ -2,7 +2,7 @@
 
 import CCoroutineIO
 import Coroutine
-import Glibc
+import CoroutineLibc
 import Synchronization
 
 /// A descriptor that coroutines wait for: its number, its waiters, and how a system call waits.

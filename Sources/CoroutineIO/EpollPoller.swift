@@ -4,7 +4,7 @@ import CCoroutine
 import CCoroutineIO
 import Context
 import Coroutine
-import Glibc
+import CoroutineLibc
 import Synchronization
 
 /// The process's epoll set, and which descriptors are in it.
@@ -165,11 +165,11 @@ final class EpollPoller: EventQueue, @unchecked Sendable {
 
 extension Readiness {
   fileprivate init(epoll bits: UInt32) {
-    let failed = bits & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0
+    let failed = bits & coroutine_io_event_failed != 0
     self.init(rawValue: 0)
-    if failed || bits & (EPOLLIN.rawValue | EPOLLRDHUP.rawValue | EPOLLPRI.rawValue) != 0 { self = union(.readable) }
-    if failed || bits & EPOLLOUT.rawValue != 0 { self = union(.writable) }
+    if failed || bits & coroutine_io_event_readable != 0 { self = union(.readable) }
+    if failed || bits & coroutine_io_event_writable != 0 { self = union(.writable) }
     // A read of TCP stops before an urgent byte: from there on a short one does not tell that there is no more.
-    if failed || bits & (EPOLLRDHUP.rawValue | EPOLLPRI.rawValue) != 0 { self = union(.hungUp) }
+    if failed || bits & coroutine_io_event_hung_up != 0 { self = union(.hungUp) }
   }
 }

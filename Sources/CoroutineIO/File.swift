@@ -3,7 +3,7 @@
 import CCoroutineIO
 import Context
 import Coroutine
-import Glibc
+import CoroutineLibc
 
 /// A regular file, which is read and written at offsets: operations of several coroutines may go on at the same time.
 ///

@@ -2,7 +2,7 @@
 
 import CCoroutineIO
 public import Coroutine
-import Glibc
+import CoroutineLibc
 
 /// Folders of the file system.
 public enum Folder {

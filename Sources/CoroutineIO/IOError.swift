@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CCoroutineIO
-import Glibc
+import CoroutineLibc
 
 /// A system call of input or output has failed.
 ///

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Glibc
+import CoroutineLibc
 
 extension iovec {
   /// The kernel only reads what a write's pieces point to.

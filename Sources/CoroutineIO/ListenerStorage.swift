@@ -3,7 +3,7 @@
 import CCoroutineIO
 import Context
 import Coroutine
-import Glibc
+import CoroutineLibc
 import Synchronization
 
 /// What the copies of a listener share. The socket is closed with the last one.

@@ -2,7 +2,7 @@
 
 import CCoroutineIO
 import Coroutine
-import Glibc
+import CoroutineLibc
 
 /// A socket that others connect to: `TCPListener`, `UnixListener`. `serve` handles the connections, `accept` gets one.
 public protocol StreamListener: Sendable {
@@ -75,7 +75,7 @@ public struct TCPListener: StreamListener {
   ) throws {
     try requireInternet(address)
     let name = "TCP listener \(address)"
-    let number = try SocketSetup.make(address.domain, SOCK_STREAM, name: name)
+    let number = try SocketSetup.make(address.domain, coroutine_io_stream, name: name)
     storage = try SocketSetup.closingOnError(number) {
       // Connections of an earlier run that linger do not keep the port from being used again.
       try SocketSetup.set(SO_REUSEADDR, of: SOL_SOCKET, on: number, name: name)
@@ -145,7 +145,7 @@ public struct UnixListener: StreamListener {
   public init(at address: SocketAddress, backlog: Int = 4096) throws {
     try requireUnix(address)
     let name = "Unix listener \(address.description.dropFirst(5))"
-    let number = try SocketSetup.make(AF_UNIX, SOCK_STREAM, name: name)
+    let number = try SocketSetup.make(AF_UNIX, coroutine_io_stream, name: name)
     storage = try SocketSetup.closingOnError(number) {
       let file = try SocketFile.bind(number, to: address, name: name, backlog: Int32(clamping: backlog))
       do {

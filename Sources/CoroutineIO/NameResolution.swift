@@ -2,7 +2,7 @@
 
 import CCoroutineIO
 import Coroutine
-import Glibc
+import CoroutineLibc
 
 /// Looks up hosts' names, as the system is set up to: `getaddrinfo`, on threads of its own, since it blocks.
 enum NameResolution {
@@ -30,7 +30,7 @@ enum NameResolution {
 
   private static func lookUp(_ host: String) throws -> [SocketAddress] {
     var hints = addrinfo()
-    hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+    hints.ai_socktype = coroutine_io_stream
     var list: UnsafeMutablePointer<addrinfo>?
     let code = getaddrinfo(host, nil, &hints, &list)
     guard code == 0 else {

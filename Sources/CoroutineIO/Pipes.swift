@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CCoroutineIO
-import Glibc
+import CoroutineLibc
 
 /// The reading end of a pipe, or of something like it (a terminal, a FIFO).
 ///

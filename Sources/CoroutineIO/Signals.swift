@@ -3,7 +3,7 @@
 import CCoroutineIO
 import Context
 public import Coroutine
-import Glibc
+import CoroutineLibc
 
 /// Signals of the process, such as SIGTERM, as values.
 ///

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Glibc
+import CoroutineLibc
 
 /// The place of a socket, or of its peer: an address and a port of IPv4 or IPv6, or a name of a Unix socket.
 ///

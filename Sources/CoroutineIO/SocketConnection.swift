@@ -2,7 +2,7 @@
 
 import CCoroutineIO
 import Coroutine
-import Glibc
+import CoroutineLibc
 
 /// A stream between two sockets: `TCPConnection`, `UnixConnection`.
 public protocol SocketConnection: ReadableByteStream, WritableByteStream {
@@ -39,8 +39,8 @@ extension SocketConnection {
 /// What is done to sockets before they are of use. No state.
 enum SocketSetup {
   /// A new socket that does not block and is closed by exec. The caller closes it.
-  static func make(_ domain: Int32, _ type: __socket_type, name: String) throws -> Int32 {
-    let number = socket(domain, Int32(type.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue), 0)
+  static func make(_ domain: Int32, _ type: Int32, name: String) throws -> Int32 {
+    let number = socket(domain, type | coroutine_io_socket_flags, 0)
     guard number >= 0 else { throw IOError(operation: "socket", code: coroutine_io_errno(), subject: name) }
     return number
   }
@@ -48,7 +48,7 @@ enum SocketSetup {
   /// Gives `number` to `body`, which closes it or hands it on, or to the kernel if `body` throws.
   static func closingOnError<Result>(_ number: Int32, _ body: () throws -> Result) throws -> Result {
     do { return try body() } catch {
-      Glibc.close(number)
+      CoroutineLibc.close(number)
       throw error
     }
   }
@@ -61,7 +61,7 @@ enum SocketSetup {
   }
 
   static func bind(_ number: Int32, to address: SocketAddress, name: String) throws {
-    guard address.withSockaddr({ Glibc.bind(number, $0, $1) }) == 0 else {
+    guard address.withSockaddr({ CoroutineLibc.bind(number, $0, $1) }) == 0 else {
       throw IOError(operation: "bind", code: coroutine_io_errno(), subject: name)
     }
   }
@@ -81,7 +81,7 @@ enum SocketSetup {
     to address: SocketAddress, name: String, _ limit: WaitLimit, configure: (Int32) throws -> Void = { _ in }
   ) throws -> Descriptor {
     try Coroutine.checkCancellation()
-    let number = try make(address.domain, SOCK_STREAM, name: name)
+    let number = try make(address.domain, coroutine_io_stream, name: name)
     // The kernel reports a socket that is not connecting yet as writable: so the poller gets it only when it is
     // connecting.
     let (descriptor, isConnected) = try closingOnError(number) {
@@ -104,7 +104,7 @@ enum SocketSetup {
     _ number: Int32, to address: SocketAddress, name: String, _ limit: WaitLimit
   ) throws -> Bool {
     while true {
-      if address.withSockaddr({ Glibc.connect(number, $0, $1) }) == 0 { return true }
+      if address.withSockaddr({ CoroutineLibc.connect(number, $0, $1) }) == 0 { return true }
       switch coroutine_io_errno() {
       // An interrupted one goes on by itself.
       case EINPROGRESS, EINTR: return false

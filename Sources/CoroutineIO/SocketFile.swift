@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CCoroutineIO
-import Glibc
+import CoroutineLibc
 
 /// The socket in the file system that a listener has made, and that it removes: only if it still is this one.
 struct SocketFile: Sendable {
@@ -33,7 +33,7 @@ struct SocketFile: Sendable {
   static func bind(_ number: Int32, to address: SocketAddress, name: String, backlog: Int32) throws -> SocketFile? {
     let path = address.path.map { absolute($0) }
     let folder = path.map { lockFolder(of: $0) } ?? -1
-    defer { if folder >= 0 { Glibc.close(folder) } }
+    defer { if folder >= 0 { CoroutineLibc.close(folder) } }
     do {
       try SocketSetup.bind(number, to: address, name: name)
     } catch let error as IOError where error.code == EADDRINUSE {
@@ -54,9 +54,9 @@ struct SocketFile: Sendable {
   private static func isLeftBehind(_ path: String, _ address: SocketAddress) -> Bool {
     var status = stat()
     guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFSOCK else { return false }
-    guard let probe = try? SocketSetup.make(AF_UNIX, SOCK_STREAM, name: path) else { return false }
-    defer { Glibc.close(probe) }
-    return address.withSockaddr { Glibc.connect(probe, $0, $1) } != 0 && coroutine_io_errno() == ECONNREFUSED
+    guard let probe = try? SocketSetup.make(AF_UNIX, coroutine_io_stream, name: path) else { return false }
+    defer { CoroutineLibc.close(probe) }
+    return address.withSockaddr { CoroutineLibc.connect(probe, $0, $1) } != 0 && coroutine_io_errno() == ECONNREFUSED
   }
 
   /// The program may go to another folder before it closes the listener.
@@ -76,7 +76,7 @@ struct SocketFile: Sendable {
       if flock(folder, LOCK_EX | LOCK_NB) == 0 { return folder }
       usleep(1000)
     }
-    Glibc.close(folder)
+    CoroutineLibc.close(folder)
     return -1
   }
 }

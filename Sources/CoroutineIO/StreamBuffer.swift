@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Glibc
+import CoroutineLibc
 
 /// Bytes that were read and that no reader has taken yet: a part of one allocation, which exists only while there are
 /// any.

@@ -2,7 +2,7 @@
 
 import CCoroutineIO
 import Coroutine
-import Glibc
+import CoroutineLibc
 import Synchronization
 
 /// What the copies of a stream share: its descriptor, the bytes read ahead, and the present reader and writer.
@@ -181,7 +181,7 @@ public final class StreamEndpoint: @unchecked Sendable {
 
   /// Takes the bytes that have come. (`recv` spares sockets the layer of files: a thirtieth of a request of HTTP.)
   private func receive(_ number: CInt, _ target: UnsafeMutableRawPointer?, _ count: Int) -> Int {
-    isSocket ? recv(number, target, count, 0) : Glibc.read(number, target, count)
+    isSocket ? recv(number, target, count, 0) : CoroutineLibc.read(number, target, count)
   }
 
   /// How many bytes the read requests, if a result of fewer means that there are no more.
@@ -234,7 +234,7 @@ public final class StreamEndpoint: @unchecked Sendable {
               if !isSocket { return coroutine_io_write_quietly(number, next.baseAddress, Int32(next.count)) }
               var message = msghdr()
               message.msg_iov = next.baseAddress
-              message.msg_iovlen = next.count
+              message.msg_iovlen = .init(next.count)  // musl: an Int32
               return sendmsg(number, &message, Int32(MSG_NOSIGNAL))
             }
           }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Coroutine
-import Glibc
+import CoroutineLibc
 
 /// A connection by TCP.
 ///

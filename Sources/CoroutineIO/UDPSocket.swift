@@ -2,7 +2,7 @@
 
 import CCoroutineIO
 import Coroutine
-import Glibc
+import CoroutineLibc
 
 /// A socket for datagrams by UDP: each is sent and received as a whole, or not at all.
 ///
@@ -31,7 +31,7 @@ public struct UDPSocket: Sendable {
   public init(host: String = "127.0.0.1", port: Int = 0, reusePort: Bool = false) throws {
     let address = try SocketAddress(ip: host, port: port)
     let name = "UDP \(address)"
-    let number = try SocketSetup.make(address.domain, SOCK_DGRAM, name: name)
+    let number = try SocketSetup.make(address.domain, coroutine_io_datagrams, name: name)
     descriptor = try SocketSetup.closingOnError(number) {
       if reusePort { try SocketSetup.set(SO_REUSEPORT, of: SOL_SOCKET, on: number, name: name) }
       try SocketSetup.bind(number, to: address, name: name)
@@ -55,7 +55,7 @@ public struct UDPSocket: Sendable {
   public func connect(to peer: SocketAddress) throws {
     try requireInternet(peer)
     try descriptor.withFileDescriptor { number in
-      if peer.withSockaddr({ Glibc.connect(number, $0, $1) }) != 0 {
+      if peer.withSockaddr({ CoroutineLibc.connect(number, $0, $1) }) != 0 {
         throw IOError(operation: "connect", code: coroutine_io_errno(), subject: descriptor.name)
       }
     }
@@ -76,7 +76,7 @@ public struct UDPSocket: Sendable {
     _ = try bytes.withUnsafeBytes { bytes in
       try descriptor.perform(.write, WaitLimit(timeout)) { number in
         let flags = Int32(MSG_NOSIGNAL)
-        guard let peer else { return Glibc.send(number, bytes.baseAddress, bytes.count, flags) }
+        guard let peer else { return CoroutineLibc.send(number, bytes.baseAddress, bytes.count, flags) }
         return peer.withSockaddr { sendto(number, bytes.baseAddress, bytes.count, flags, $0, $1) }
       }
     }

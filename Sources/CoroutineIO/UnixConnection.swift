@@ -2,7 +2,7 @@
 
 import CCoroutineIO
 import Coroutine
-import Glibc
+import CoroutineLibc
 
 /// A connection between Unix sockets, within this machine.
 ///
@@ -55,7 +55,7 @@ public struct UnixConnection: SocketConnection {
   /// - Throws: `IOError` if the process has no descriptor left.
   public static func pair() throws -> (UnixConnection, UnixConnection) {
     var ends: [Int32] = [-1, -1]
-    let type = Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
+    let type = coroutine_io_stream | coroutine_io_socket_flags
     guard socketpair(AF_UNIX, type, 0, &ends) == 0 else {
       throw IOError(operation: "socketpair", code: coroutine_io_errno(), subject: "a pair of Unix sockets")
     }
@@ -82,7 +82,7 @@ func adoptBoth(
   do {
     first = try SocketSetup.closingOnError(one) { try Descriptor(adopting: one, name: name) }
   } catch {
-    Glibc.close(other)
+    CoroutineLibc.close(other)
     throw error
   }
   do {

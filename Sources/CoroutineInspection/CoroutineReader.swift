@@ -5,7 +5,7 @@ import CCoroutineInspection
 import Context
 import Coroutine
 import CoroutineDebug
-import Glibc
+import CoroutineLibc
 
 /// Finds the coroutines in a process's memory, and what they wait for, by `coroutine_debug_layout`: in the same way as
 /// `Inspection` in its own process. The process stands still meanwhile.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CCoroutineInspection
-import Glibc
+import CoroutineLibc
 
 extension TargetMemory {
   /// Opens a process or a core file. A process stands still from here on.

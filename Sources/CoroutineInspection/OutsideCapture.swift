@@ -5,7 +5,7 @@ import CCoroutineInspection
 import Context
 import Coroutine
 import CoroutineDebug
-import Glibc
+import CoroutineLibc
 
 /// Reads the coroutines of another process, as `StackCapture` does of its own: all at once, while the process stands
 /// still, so that they belong together. It goes on before the dump is made of them.

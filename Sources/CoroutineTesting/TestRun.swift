@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import CCoroutineSystem
 import Context
 import Coroutine
-import Glibc
 import Synchronization
 
 /// One run of a body: the scheduler of its coroutines, which takes all decisions from a `ScheduleSource`, and their
@@ -20,7 +20,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   private let options: ExplorationOptions
   /// How long at most it waits, in real time, for what is not a part of it.
   private let patience: Patience
-  private let thread: pthread_t
+  private let thread: coroutine_system_thread
 
   /// The coroutines and tasks that could go on, in the order in which they became ready.
   private var ready: [Ready] = []
@@ -101,11 +101,11 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     self.source = source
     self.options = options
     self.patience = patience
-    let thread = pthread_self()
+    let thread = coroutine_system_own_thread()
     self.thread = thread
     // A task's timer: then the time has somewhere to go.
     timers = TimerService(startingAt: TestClock.beginning) { [arrival] in
-      if pthread_equal(pthread_self(), thread) == 0 { arrival.signal() }
+      if coroutine_system_own_thread() != thread { arrival.signal() }
     }
   }
 
@@ -277,7 +277,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
 
   // MARK: As a scheduler
 
-  var isCurrent: Bool { pthread_equal(pthread_self(), thread) != 0 }
+  var isCurrent: Bool { coroutine_system_own_thread() == thread }
 
   var isSerial: Bool { true }
 

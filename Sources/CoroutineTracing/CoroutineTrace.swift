@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Coroutine
-import Glibc
+import CoroutineLibc
 
 /// A trace of what runs when and where, and of which coroutine wakes which: a file that Perfetto (ui.perfetto.dev) and
 /// chrome://tracing open, in the JSON format of Chrome.

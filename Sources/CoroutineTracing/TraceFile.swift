@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Context
-import Glibc
+import CoroutineLibc
 
 /// The file: complete JSON after each write, since each writes the end of the text too, and the next one over that.
 struct TraceFile: ~Copyable {
@@ -30,7 +30,7 @@ struct TraceFile: ~Copyable {
     text.append("}}")
   }
 
-  deinit { if isOpen { Glibc.close(descriptor) } }
+  deinit { if isOpen { CoroutineLibc.close(descriptor) } }
 
   /// Writes the text. After the first failure it writes nothing any more.
   mutating func flush(dropped: Int) {
@@ -60,7 +60,9 @@ struct TraceFile: ~Copyable {
   mutating func close() -> Result<Void, CoroutineTraceError> {
     if isOpen {
       isOpen = false
-      if Glibc.close(descriptor) != 0, failure == nil { failure = CoroutineTraceError(operation: "close", code: errno) }
+      if CoroutineLibc.close(descriptor) != 0, failure == nil {
+        failure = CoroutineTraceError(operation: "close", code: errno)
+      }
     }
     return failure.map { .failure($0) } ?? .success(())
   }

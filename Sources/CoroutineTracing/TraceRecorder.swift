@@ -4,7 +4,7 @@ import CCoroutine
 import CCoroutineSystem
 import Context
 import Coroutine
-import Glibc
+import CoroutineLibc
 import Synchronization
 
 /// The observer: gives each thread a buffer, and has a thread of its own that empties them into the file.
@@ -20,7 +20,7 @@ final class TraceRecorder: CoroutineObserver, @unchecked Sendable {
   private var outcome: Result<CoroutineTrace.Summary, CoroutineTraceError>?  // guarded by `ending`
   private var tracks: TraceTracks
   private var file: TraceFile
-  private let writer = Atomic<pthread_t>(0)
+  private let writer = Atomic<coroutine_system_thread>(0)
   /// What the writer sleeps on: 1: it is to come.
   private let call = Atomic<UInt32>(0)
   private let isOver = Atomic<Bool>(false)
@@ -44,7 +44,7 @@ final class TraceRecorder: CoroutineObserver, @unchecked Sendable {
       Self.isBusy.store(false, ordering: .releasing)
       throw error
     }
-    var thread = pthread_t()
+    var thread: coroutine_system_thread = 0
     let code = coroutine_system_create_thread(
       &thread, { Unmanaged<TraceRecorder>.fromOpaque($0!).takeUnretainedValue().write() },
       Unmanaged.passUnretained(self).toOpaque())
@@ -144,7 +144,7 @@ final class TraceRecorder: CoroutineObserver, @unchecked Sendable {
     if let outcome { return try outcome.get() }
     isOver.store(true, ordering: .releasing)
     wakeWriter()
-    pthread_join(writer.load(ordering: .relaxed), nil)
+    coroutine_system_join_thread(writer.load(ordering: .relaxed))
     writeOnce(isLast: true)
     let outcome = file.close().map { CoroutineTrace.Summary(events: tracks.events, dropped: tracks.dropped) }
     self.outcome = outcome

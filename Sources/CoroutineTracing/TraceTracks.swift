@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Coroutine
-import Glibc
+import CoroutineLibc
 
 /// Makes the trace's events of the records of all threads: pure, but for the text that it appends to.
 ///

@@ -40,6 +40,12 @@ int coroutine_io_epoll_wait(int set, struct epoll_event *_Nonnull events, int li
 static inline uint32_t coroutine_io_event_bits(const struct epoll_event *_Nonnull event) { return event->events; }
 static inline uint64_t coroutine_io_event_data(const struct epoll_event *_Nonnull event) { return event->data.u64; }
 
+/// Which of its bits stand for what: C libraries differ in the types of their names.
+static const uint32_t coroutine_io_event_failed = EPOLLERR | EPOLLHUP;
+static const uint32_t coroutine_io_event_readable = EPOLLIN | EPOLLRDHUP | EPOLLPRI;
+static const uint32_t coroutine_io_event_writable = EPOLLOUT;
+static const uint32_t coroutine_io_event_hung_up = EPOLLRDHUP | EPOLLPRI;
+
 /// A new eventfd, not blocking, closed on exec; adding one to it; setting it back to zero.
 int coroutine_io_eventfd(void);
 void coroutine_io_eventfd_add(int descriptor);
@@ -55,7 +61,7 @@ bool coroutine_io_is_ready(int descriptor, bool to_write);
 /// Closes; an interrupted call has closed too.
 void coroutine_io_close(int descriptor);
 
-/// `ECONNRESET` for its number; NULL if the number is none of an error.
+/// `ECONNRESET` for its number; NULL if the number is none of an error, or the C library has no names.
 const char *_Nullable coroutine_io_error_name(int code);
 
 /// `errno` of the calling thread, after a call that said -1.

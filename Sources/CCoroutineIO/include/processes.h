@@ -11,7 +11,8 @@
 int coroutine_io_blocking_pipe(int ends[2]);
 
 // Starts a program, searched in PATH if its name has no slash, with `files` as its descriptors 0, 1, 2 (-1: the caller's
-// own one) and no other. No signal is blocked or ignored in it. Returns the process, or a negated errno.
+// own one) and no other, and with an environment (NULL: the caller's). No signal is blocked or
+// ignored in it. Returns the process, or a negated errno.
 pid_t coroutine_io_spawn(
     const char *program, char *const arguments[], char *const environment[], const char *directory, const int files[3]);
 

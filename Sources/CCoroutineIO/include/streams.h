@@ -8,6 +8,12 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+// What `socket` takes for a type: C libraries differ in the types of their names.
+static const int coroutine_io_stream = SOCK_STREAM;
+static const int coroutine_io_datagrams = SOCK_DGRAM;
+// To be added to those: it does not block, and is closed by exec.
+static const int coroutine_io_socket_flags = SOCK_NONBLOCK | SOCK_CLOEXEC;
+
 // accept4: the new socket does not block, and is closed by exec.
 int coroutine_io_accept(int listener, struct sockaddr *address, socklen_t *length);
 

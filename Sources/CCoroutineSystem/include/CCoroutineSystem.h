@@ -33,11 +33,22 @@ enum {
   COROUTINE_SYSTEM_MADV_GUARD_REMOVE = 103,
 };
 
-/// `pthread_create` without attributes. 0, or an errno.
-int coroutine_system_create_thread(pthread_t *_Nonnull thread, void *_Nullable (*_Nonnull body)(void *_Nullable),
-                                   void *_Nullable argument);
+/// A thread, as a word: C libraries differ in what `pthread_t` is.
+typedef uintptr_t coroutine_system_thread;
 
-/// For tests: the next `count` calls of the function above are refused with EAGAIN.
+/// A thread to be joined; one that is not, with a stack of the usual size, or of another. 0, or an errno.
+int coroutine_system_create_thread(coroutine_system_thread *_Nonnull thread,
+                                   void *_Nullable (*_Nonnull body)(void *_Nullable), void *_Nullable argument);
+int coroutine_system_start_thread(void *_Nullable (*_Nonnull body)(void *_Nullable), void *_Nullable argument);
+int coroutine_system_start_thread_on(size_t stack_size, void *_Nullable (*_Nonnull body)(void *_Nullable),
+                                     void *_Nullable argument);
+
+void coroutine_system_join_thread(coroutine_system_thread thread);
+
+/// The calling one.
+coroutine_system_thread coroutine_system_own_thread(void);
+
+/// For tests: the next `count` calls of the functions that begin a thread are refused with EAGAIN.
 void coroutine_system_refuse_threads(uint32_t count);
 
 /// The number of forks between the first process that had this library loaded and this one. Threads that were started

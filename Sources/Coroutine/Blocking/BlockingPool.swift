@@ -3,7 +3,7 @@
 import CCoroutine
 import CCoroutineSystem
 import Context
-import Glibc
+import CoroutineLibc
 import Synchronization
 
 /// Runs work that blocks its thread (reading a file, a query, `sleep`) on a thread of its own, so that the pool's
@@ -236,14 +236,12 @@ public final class BlockingPool: Sendable {
 
   private func start(_ work: @escaping BlockingThread.Work) {
     let thread = BlockingThread(of: self, work)
-    var handle = pthread_t()
     let argument = Unmanaged.passRetained(thread)
-    let code = coroutine_system_create_thread(&handle, runBlockingThread, argument.toOpaque())
+    let code = coroutine_system_start_thread(runBlockingThread, argument.toOpaque())
     guard code == 0 else {
       argument.release()
       return goOnWithout(work, code)
     }
-    pthread_detach(handle)
   }
 
   private func goOnWithout(_ work: @escaping BlockingThread.Work, _ code: CInt) {

@@ -2,7 +2,7 @@
 
 import CCoroutineSystem
 import Context
-import Glibc
+import CoroutineLibc
 public import Synchronization
 
 /// Why a wait ended. The first claim decides.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Glibc
+import CoroutineLibc
 
 /// Decides about errors without a receiver: a coroutine's whose `get()` was not called, a generator's whose `next`
 /// can't throw.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Glibc
+import CoroutineLibc
 import Synchronization
 
 /// Ends the program with a message where the runtime is used in a way that it cannot recover from.

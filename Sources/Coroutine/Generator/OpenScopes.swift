@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CCoroutine
+import CCoroutineSystem
 import Context
-import Glibc
+import CoroutineLibc
 
 /// What a generator's body has open where it yields: accesses to variables, task-local bindings, and regions of
 /// cancellation, such as that of a timeout.
@@ -169,7 +170,7 @@ private enum FlowIdentity: Equatable {
   static var current: FlowIdentity {
     if let core = CoroutineCore.current { return .coroutine(core.id) }
     if let task = withUnsafeCurrentTask(body: { $0?.hashValue }) { return .task(task) }
-    return .thread(UInt(pthread_self()))
+    return .thread(coroutine_system_own_thread())
   }
 }
 

@@ -2,7 +2,7 @@
 
 import CCoroutine
 import Context
-import Glibc
+import CoroutineLibc
 
 /// The facts that other processes need to find this one's coroutines in its memory: `coroutine_debug_layout`, see
 /// debug_layout.h.

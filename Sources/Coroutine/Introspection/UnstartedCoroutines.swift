@@ -2,7 +2,7 @@
 
 import CCoroutine
 import Context
-import Glibc
+import CoroutineLibc
 import Synchronization
 
 /// The coroutines that have not begun and lie in the queue of a scheduler that can't be looked into: one of Dispatch or

@@ -2,7 +2,7 @@
 
 import CCoroutineSystem
 import Context
-import Glibc
+import CoroutineLibc
 
 /// How much freed memory the C library keeps for what comes next: the program's choice, by an environment variable.
 ///

@@ -2,7 +2,7 @@
 
 import CCoroutineSystem
 import Context
-import Glibc
+import CoroutineLibc
 import Synchronization
 
 /// Waits for events while no worker of a pool does.
@@ -45,13 +45,11 @@ final class PollerThread: Sendable {
   }
 
   func start(for poller: EventPoller) {
-    var thread = pthread_t()
     // The poller lives for ever, and so does the thread.
     let argument = Unmanaged.passUnretained(poller).toOpaque()
-    let code = pthread_create(
-      &thread, nil, { Unmanaged<EventPoller>.fromOpaque($0!).takeUnretainedValue().runThread() }, argument)
+    let code = coroutine_system_start_thread(
+      { Unmanaged<EventPoller>.fromOpaque($0!).takeUnretainedValue().runThread() }, argument)
     guard code == 0 else { refused("the poller's thread", code) }
-    pthread_detach(thread)
   }
 
   fileprivate func run(for poller: EventPoller) -> Never {

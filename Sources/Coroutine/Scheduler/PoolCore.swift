@@ -3,8 +3,8 @@
 import CCoroutine
 import CCoroutineSystem
 import Context
+import CoroutineLibc
 import Dispatch
-import Glibc
 import Synchronization
 
 /// A pool's workers and what they share: the coroutines that became ready outside of them, and the list of sleeping

@@ -3,7 +3,7 @@
 import CCoroutine
 import CCoroutineSystem
 import Context
-import Glibc
+import CoroutineLibc
 import Synchronization
 
 /// The thread that reports, once in a process, that all workers of a pool are blocked and coroutines wait for one of
@@ -50,14 +50,11 @@ enum PoolWatch {
 
   /// False if the system refuses a thread: then nothing is reported, and nothing else is affected.
   private static func start() -> Bool {
-    var thread = pthread_t()
-    let code = pthread_create(
-      &thread, nil,
+    let code = coroutine_system_start_thread(
       { _ in
         PoolWatch.run()
         return nil
       }, nil)
-    if code == 0 { pthread_detach(thread) }
     return code == 0
   }
 

@@ -3,7 +3,7 @@
 import CCoroutine
 import CCoroutineSystem
 import Context
-import Glibc
+import CoroutineLibc
 import Synchronization
 
 /// One of a pool's threads: what it will run next, and where it sleeps.
@@ -388,10 +388,7 @@ extension PoolWorker {
   private func startThread(
     _ main: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer?
   ) -> CInt {
-    var thread = pthread_t()
-    let code = coroutine_system_create_thread(&thread, main, Unmanaged.passUnretained(self).toOpaque())
-    if code == 0 { pthread_detach(thread) }
-    return code
+    coroutine_system_start_thread(main, Unmanaged.passUnretained(self).toOpaque())
   }
 
   /// Leaves all that is ready here to the others. The owner's.

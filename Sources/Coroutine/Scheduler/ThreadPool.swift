@@ -2,8 +2,8 @@
 
 import CCoroutine
 import Context
+import CoroutineLibc
 import Dispatch
-import Glibc
 import Synchronization
 
 /// Threads that run coroutines: the default scheduler.

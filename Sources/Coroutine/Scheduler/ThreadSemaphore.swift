@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CCoroutineSystem
-import Glibc
+import CoroutineLibc
 
 /// A count that threads wait for: POSIX's semaphore, which the sanitizers know, in memory that does not move.
 package final class ThreadSemaphore: Sendable {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CCoroutine
-import Glibc
+import CCoroutineSystem
 import Synchronization
 
 /// The holder of a lock: a coroutine, a task or a thread, in one word, so that it can be exchanged and read atomically.
@@ -34,7 +34,7 @@ package struct LockHolder: Equatable, Sendable {
     }
     if let task { return LockHolder(word: UInt64(task) << 3 | Self.task) }
     if let core = CoroutineCore.current { return LockHolder(core) }
-    return LockHolder(word: UInt64(UInt(pthread_self())) << 3 | Self.thread)
+    return LockHolder(word: UInt64(coroutine_system_own_thread()) << 3 | Self.thread)
   }
 
   /// The number of the coroutine, if it is one.

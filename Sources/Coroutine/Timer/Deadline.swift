@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Glibc
+import CoroutineLibc
 import Synchronization
 
 /// The kernel's clock that deadlines refer to: CLOCK_MONOTONIC, in nanoseconds. It is not set, and stands still while the

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Context
-import Glibc
+import CoroutineLibc
 
 /// The armed timers, for all threads: the wheel and its lock. Knows neither a clock nor a thread: its driver says what
 /// time it is.

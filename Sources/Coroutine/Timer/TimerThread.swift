@@ -3,7 +3,7 @@
 import CCoroutine
 import CCoroutineSystem
 import Context
-import Glibc
+import CoroutineLibc
 import Synchronization
 
 /// The thread that drives a queue of timers by the kernel's clock. It starts at the first ring, and never ends.
@@ -19,14 +19,14 @@ final class TimerThread: Sendable {
   private let startedIn = Atomic<UInt32>(0)
 
   /// Which thread it is, in this process.
-  private static let thread = Atomic<UInt>(0)
+  private static let thread = Atomic<coroutine_system_thread>(0)
 
   init(driving queue: TimerQueue) {
     self.queue = queue
   }
 
   /// Whether the calling thread is the one that drives timers by the kernel's clock. With a virtual time none is.
-  static var isCurrent: Bool { thread.load(ordering: .relaxed) == UInt(pthread_self()) }
+  static var isCurrent: Bool { thread.load(ordering: .relaxed) == coroutine_system_own_thread() }
 
   /// Makes the thread look at the queue at once. For a thread that armed a timer, when `TimerQueue.arm` says so.
   func ring() {
@@ -50,7 +50,7 @@ final class TimerThread: Sendable {
 
   private func run() -> Never {
     coroutine_system_name_thread("coroutine-timer")
-    Self.thread.store(UInt(pthread_self()), ordering: .relaxed)
+    Self.thread.store(coroutine_system_own_thread(), ordering: .relaxed)
     // The kernel delays a thread's timeouts by up to 50 us in order to bundle wakes; here they are bundled already.
     coroutine_system_precise_timeouts()
     while true {
@@ -68,18 +68,16 @@ final class TimerThread: Sendable {
 
   private func start() {
     startedIn.store(Fork.count, ordering: .relaxed)
-    var thread = pthread_t()
     // The thread's reference; never released, since the thread never ends.
     let argument = Unmanaged.passRetained(self).toOpaque()
     var pauses = RefusalPauses()
     while true {
-      let code = coroutine_system_create_thread(
-        &thread, { Unmanaged<TimerThread>.fromOpaque($0!).takeUnretainedValue().run() }, argument)
+      let code = coroutine_system_start_thread(
+        { Unmanaged<TimerThread>.fromOpaque($0!).takeUnretainedValue().run() }, argument)
       if code == 0 { break }
       // Without it each sleep and each timeout would last for ever.
       tellRefusal(of: "the timers' thread", code, "It is tried again.")
       if !pauses.wait() { refused("the timers' thread", code) }
     }
-    pthread_detach(thread)
   }
 }
