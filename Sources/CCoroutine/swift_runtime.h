@@ -4,11 +4,13 @@
 // and the layout of two kinds of list, which the probe verifies before anything relies on it.
 #pragma once
 
+#include "swift_thread_state.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
-// Of gcc's making, C's own convention: with a few words as arguments and one as the result, and neither a context nor an error,
-// the two are the same on x86-64 and aarch64.
+// gcc has no word for it, and needs none here: with a few words as arguments and one as the result, with neither a context
+// nor an error, the convention is C's own on x86-64 and aarch64.
 #if defined(__clang__)
 #define SWIFT_CC __attribute__((swiftcall))
 #else
@@ -17,6 +19,15 @@
 
 // Whether a word is known, by its offset or by its place.
 #define COROUTINE_KNOWS_WORD(at, word) ((at)->word != 0 || (at)->word##_place.module != 0)
+
+// Of the C library. Makes the calling thread's block where there is none. In a program that is linked statically it is NULL:
+// that has one block, which lies at the same distance from each thread's pointer.
+extern void *__tls_get_addr(const struct swift_thread_word_place *place) __attribute__((weak));
+
+static inline uintptr_t coroutine_word_address(const struct swift_thread_word_place *place) {
+  if (__tls_get_addr == NULL) return (uintptr_t)__builtin_thread_pointer() + place->offset;
+  return (uintptr_t)__tls_get_addr(place);
+}
 
 // Runs `body` if no thread has; `token` was zero before. For the variables that are initialised at their first use.
 extern void swift_once(void *token, void (*body)(void *context), void *context);
@@ -76,8 +87,12 @@ extern SWIFT_CC void swift_task_localValuePush(const void *key, void *value, con
 extern SWIFT_CC void *swift_task_localValueGet(const void *key);
 extern SWIFT_CC void swift_task_localValuePop(void);
 
-// The metadata of `Int`.
+// The metadata of `Int`. GNU's assembler takes a dollar without quotes for that of a constant.
+#if defined(__clang__)
 extern const char swift_int_type[] __asm__("$sSiN");
+#else
+extern const char swift_int_type[] __asm__("\"$sSiN\"");
+#endif
 
 // A type's value witnesses, as far as they are used here. Metadata is preceded by a pointer to them.
 struct value_witnesses {

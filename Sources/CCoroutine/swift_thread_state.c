@@ -25,18 +25,15 @@
 
 struct swift_thread_state_offsets coroutine_thread_state_at __attribute__((aligned(64)));
 
-// Of the C library. Makes the calling thread's block where there is none.
-extern void *__tls_get_addr(const struct swift_thread_word_place *place);
-
 static uintptr_t load_word(ptrdiff_t offset, const struct swift_thread_word_place *place) {
-  return offset != 0 ? coroutine_thread_word_load(offset) : *(uintptr_t *)__tls_get_addr(place);
+  return offset != 0 ? coroutine_thread_word_load(offset) : *(uintptr_t *)coroutine_word_address(place);
 }
 
 static void store_word(ptrdiff_t offset, const struct swift_thread_word_place *place, uintptr_t word) {
   if (offset != 0) {
     coroutine_thread_word_store(offset, word);
   } else {
-    *(uintptr_t *)__tls_get_addr(place) = word;
+    *(uintptr_t *)coroutine_word_address(place) = word;
   }
 }
 

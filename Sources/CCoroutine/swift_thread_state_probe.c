@@ -69,13 +69,10 @@ static struct block block_of(const void *function) {
 // Whether it is safe to load and store there at all. An offset taken on another thread can lead anywhere.
 static bool block_has(struct block block, ptrdiff_t offset) { return block.start <= offset && offset < block.end; }
 
-// Of the C library. Makes the calling thread's block where there is none.
-extern void *__tls_get_addr(const struct swift_thread_word_place *place);
-
 // The offset on the calling thread; 0 where the place is not known.
 static ptrdiff_t offset_of(struct swift_thread_word_place place) {
   if (place.module == 0) return 0;
-  return (ptrdiff_t)((uintptr_t)__tls_get_addr(&place) - (uintptr_t)__builtin_thread_pointer());
+  return (ptrdiff_t)(coroutine_word_address(&place) - (uintptr_t)__builtin_thread_pointer());
 }
 
 // The place that has this offset on the calling thread.

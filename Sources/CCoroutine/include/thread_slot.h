@@ -17,6 +17,9 @@
 
 #define COROUTINE_INITIAL_EXEC __attribute__((tls_model("initial-exec")))
 
+// `used`: only assembly names the slots, and a linker that optimises the whole program does not look into that.
+#define COROUTINE_KEPT_SLOT __attribute__((used, tls_model("initial-exec")))
+
 #if defined(__x86_64__) && defined(__linux__)
 
 #define COROUTINE_THREAD_SLOT(name)                                                             \
@@ -73,10 +76,10 @@
     __asm__ volatile("" ::: "memory");                   \
     name = value;                                        \
   }                                                      \
-  __thread void *name COROUTINE_INITIAL_EXEC = first
+  __thread void *name COROUTINE_KEPT_SLOT = first
 
 #endif
 
 #ifndef COROUTINE_THREAD_SLOT_DEFINE
-#define COROUTINE_THREAD_SLOT_DEFINE(name, first) __thread void *name COROUTINE_INITIAL_EXEC = first
+#define COROUTINE_THREAD_SLOT_DEFINE(name, first) __thread void *name COROUTINE_KEPT_SLOT = first
 #endif
