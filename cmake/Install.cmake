@@ -4,8 +4,9 @@
 #   lib/coroutine/modules/            the Swift modules
 #   include/coroutine/<name>/         the C headers, with a module map: Swift code that uses the runtime reads them too
 #   lib/cmake/Coroutine/              find_package(Coroutine); targets Coroutine::Coroutine, Coroutine::CoroutineIO, …
-#   lib/pkgconfig/                    the switch in assembly, which is of use to C alone. All other C parts are of none
-#                                     without the Swift libraries, which pkg-config can't describe.
+#   lib/pkgconfig/                    the switch in assembly, which is of use to C alone; where it is an archive of its own.
+#                                     All other C parts are of none without the Swift libraries, which pkg-config can't
+#                                     describe.
 #
 # The folder may be moved afterwards.
 
@@ -40,12 +41,11 @@ endfunction()
 # Once, behind all libraries.
 function(coroutine_install_package)
   install(EXPORT CoroutineTargets NAMESPACE Coroutine:: DESTINATION ${COROUTINE_INSTALL_CONFIG})
-  configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/CoroutineConfig.cmake.in ${PROJECT_BINARY_DIR}/CoroutineConfig.cmake
-    INSTALL_DESTINATION ${COROUTINE_INSTALL_CONFIG})
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/CoroutineConfig.cmake.in CoroutineConfig.cmake @ONLY)
   write_basic_package_version_file(${PROJECT_BINARY_DIR}/CoroutineConfigVersion.cmake COMPATIBILITY SameMinorVersion)
   install(FILES ${PROJECT_BINARY_DIR}/CoroutineConfig.cmake ${PROJECT_BINARY_DIR}/CoroutineConfigVersion.cmake
     DESTINATION ${COROUTINE_INSTALL_CONFIG})
-  if(TARGET CCoroutineContextASM)
+  if(TARGET CCoroutineContextASM AND NOT BUILD_SHARED_LIBS)
     # From where the file itself lies: `cmake --install --prefix` chooses the folder after this.
     cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_INCLUDEDIR BASE_DIRECTORY ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig
       OUTPUT_VARIABLE include)

@@ -6,6 +6,8 @@ set(CMAKE_Swift_MODULE_DIRECTORY ${PROJECT_BINARY_DIR}/modules)
 add_library(coroutine_options INTERFACE)
 target_compile_options(coroutine_options INTERFACE
   "$<$<COMPILE_LANGUAGE:C>:-Wall;-Wextra;-fno-omit-frame-pointer>"
+  # It does not know an attribute that is for sanitizers, nor that Swift's metadata begin before what their symbol names.
+  "$<$<C_COMPILER_ID:GNU>:$<$<COMPILE_LANGUAGE:C>:-Wno-attributes;-Wno-array-bounds>>"
   "$<$<COMPILE_LANGUAGE:Swift>:SHELL:-swift-version 6 -package-name coroutine -Xcc -fno-omit-frame-pointer>")
 
 # CMake hands all files of a target to one call of the compiler and asks for its incremental mode, which then fails on
@@ -25,10 +27,10 @@ if(COROUTINE_TESTS)
   target_compile_options(coroutine_options INTERFACE "$<$<COMPILE_LANGUAGE:Swift>:-enable-testing>")
 endif()
 
-# coroutine_c_library(<name> [FOLDER <folder>] [LINK <library>...]): C and assembly in Sources, or in another folder, and a
-# module map so that Swift can import <name>.
+# coroutine_c_library(<name> [FOLDER <folder>] [LINK <library>...] [DEFINE <definition>...]): C and assembly in Sources, or in
+# another folder, and a module map so that Swift can import <name>.
 function(coroutine_c_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 library "" "FOLDER" "LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 library "" "FOLDER" "LINK;DEFINE")
   if(NOT library_FOLDER)
     set(library_FOLDER Sources)
   endif()
@@ -58,16 +60,25 @@ function(coroutine_c_library name)
     file(CONFIGURE OUTPUT ${installed_module_map} CONTENT "${content}" @ONLY)
   endif()
 
-  # Headers only: nothing to archive, but what depends on it need not know. A shared library is one where the Swift ones
-  # are: an archive would be in each of those, with its variables.
-  if(sources)
-    add_library(${name} ${sources})
-    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
-    target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:coroutine_options>)
-    set(scope PUBLIC)
-  else()
+  # An archive, which is not needed where there are headers only. Where the Swift libraries are shared ones, the code is in
+  # the one that has this module as its CODE: an archive would be in each of those that use it, with its variables.
+  set(scope INTERFACE)
+  set(code ${name})
+  if(NOT sources)
     add_library(${name} INTERFACE)
-    set(scope INTERFACE)
+  elseif(BUILD_SHARED_LIBS)
+    add_library(${name} INTERFACE)
+    set(code ${name}Code)
+    add_library(${code} STATIC ${sources})
+    target_link_libraries(${code} PRIVATE ${name})
+  else()
+    add_library(${name} STATIC ${sources})
+    set(scope PUBLIC)
+  endif()
+  if(sources)
+    set_target_properties(${code} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    target_compile_definitions(${code} PRIVATE ${library_DEFINE})
+    target_link_libraries(${code} PRIVATE $<BUILD_INTERFACE:coroutine_options>)
   endif()
   add_library(Coroutine::${name} ALIAS ${name})
   target_include_directories(${name} ${scope}
@@ -94,9 +105,10 @@ function(coroutine_link name scope)
   endforeach()
 endfunction()
 
-# coroutine_swift_library(<name> [LINK <target>...] [DEFINE <definition>...] [FEATURES <upcoming feature>...])
+# coroutine_swift_library(<name> [CODE <C module>...] [LINK <target>...] [DEFINE <definition>...] [FEATURES <upcoming feature>...])
 function(coroutine_swift_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 library "" "" "LINK;DEFINE;FEATURES")
+  cmake_parse_arguments(PARSE_ARGV 1 library "" "" "CODE;LINK;DEFINE;FEATURES")
+  list(APPEND library_LINK ${library_CODE})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/Sources/${name}/*.swift)
 
   # CMake orders a static library behind those that it imports, but does not build it again when they change, and Swift
@@ -119,6 +131,15 @@ function(coroutine_swift_library name)
   coroutine_enable(${name} ${library_FEATURES})
   target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:coroutine_options> PUBLIC ${library_LINK})
   coroutine_touch_module(${name})
+  if(BUILD_SHARED_LIBS)
+    foreach(module IN LISTS library_CODE)
+      # All of it, used here or not. (Objects from elsewhere are left out by CMake where it links Swift.)
+      target_link_options(${name} PRIVATE
+        "SHELL:-Xlinker --whole-archive $<TARGET_FILE:${module}Code> -Xlinker --no-whole-archive")
+      set_property(TARGET ${name} APPEND PROPERTY LINK_DEPENDS $<TARGET_FILE:${module}Code>)
+      add_dependencies(${name} ${module}Code)
+    endforeach()
+  endif()
   if(COROUTINE_INSTALL)
     coroutine_install_library(${name})
     coroutine_install_swift_module(${name})

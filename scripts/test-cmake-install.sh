@@ -24,8 +24,8 @@ run_dependent() {  # run_dependent <build folder>
 # The folder is moved, and the build is gone before it is used.
 install_as() {  # install_as <name> <option>...
   configure -B "$scratch/build-$1" "${@:2}" && cmake --build "$scratch/build-$1" &&
-    cmake --install "$scratch/build-$1" --prefix "$scratch/elsewhere" &&
-    mv "$scratch/elsewhere" "$scratch/$1" && rm -r "$scratch/build-$1"
+    cmake --install "$scratch/build-$1" --prefix "$scratch/elsewhere-$1" &&
+    mv "$scratch/elsewhere-$1" "$scratch/$1" && rm -r "$scratch/build-$1"
 }
 
 use_installed() {  # use_installed <name>
@@ -51,7 +51,7 @@ is_told() {  # is_told <words> <command>...: it fails, and says so
 }
 
 lacks_component() {
-  is_told "missing: CoroutineNothing" \
+  is_told "It was built without CoroutineNothing" \
     dependent "$scratch/refused-1" -DCMAKE_PREFIX_PATH="$scratch/static" -DCOROUTINE_COMPONENTS=CoroutineNothing
 }
 
@@ -65,12 +65,13 @@ other_generator() { is_told "Swift needs the Ninja generator" cmake -G "Unix Mak
 export -f configure dependent run_dependent install_as use_installed use_sources use_assembly is_told lacks_component \
   other_swift other_generator
 
-step "static: install" bash -c "install_as static -DCMAKE_BUILD_TYPE=Release"
+start_step "static: install" bash -c "install_as static -DCMAKE_BUILD_TYPE=Debug"
+start_step "shared: install" bash -c "install_as shared -DCMAKE_BUILD_TYPE=Debug -DBUILD_SHARED_LIBS=ON"
+start_step "sources, beside gcc" bash -c use_sources
+end_steps
 step "static: find_package" bash -c "use_installed static"
-step "shared: install" bash -c "install_as shared -DCMAKE_BUILD_TYPE=Debug -DBUILD_SHARED_LIBS=ON"
 step "shared: find_package" bash -c "use_installed shared"
-step "sources, beside gcc" bash -c use_sources
-step "pkg-config" bash -c use_assembly
+step "static: pkg-config" bash -c use_assembly
 step "a component that is missing" bash -c lacks_component
 step "another version of Swift" bash -c other_swift
 step "another generator" bash -c other_generator
