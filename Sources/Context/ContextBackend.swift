@@ -84,6 +84,7 @@ public struct ContextArrival<Context> {
   /// The context in which the side that left is saved: the `from` of its switch.
   public let departed: UnsafeMutablePointer<Context>
 
+  /// Made by a backend, at the end of its switch.
   @inlinable @inline(__always)
   public init(word: UInt, departed: UnsafeMutablePointer<Context>) {
     self.word = word
@@ -102,6 +103,7 @@ public struct ContextRegisters: Sendable, Hashable {
   /// Its base register there (rbx, x19), 0 where the switch does not preserve it.
   public var baseRegister: UInt
 
+  /// Made by a backend: `registers(of:)`.
   @inlinable
   public init(programCounter: UInt, stackPointer: UInt, framePointer: UInt, baseRegister: UInt) {
     self.programCounter = programCounter
@@ -128,12 +130,16 @@ public struct ContextLayout: Sendable, Hashable {
   /// Whether the registers lie not in the context, but where its first word points. The stack pointer is not saved
   /// there then, but is an address itself: that place plus its offset.
   public var isIndirect: Bool
+  /// Where its program counter lies.
   public var programCounter: UInt
+  /// Where its stack pointer lies; see `isIndirect`.
   public var stackPointer: UInt
+  /// Where its frame pointer lies.
   public var framePointer: UInt
-  /// `nil` where the switch does not preserve it.
+  /// Where its base register lies; `nil` where the switch does not preserve it.
   public var baseRegister: UInt?
 
+  /// Said by a backend, so that dumps of other processes and debuggers find the registers.
   public init(
     live: UInt, isIndirect: Bool, programCounter: UInt, stackPointer: UInt, framePointer: UInt, baseRegister: UInt?
   ) {
@@ -171,6 +177,7 @@ public struct ContextCode: Sendable, Hashable {
   /// How the file name of that library begins. Functions in there that have no name belong to the code that calls them.
   public var library: String?
 
+  /// Said by a backend, so that backtraces can leave its frames out.
   public init(module: String, symbolPrefixes: [String], library: String? = nil) {
     self.module = module
     self.symbolPrefixes = symbolPrefixes

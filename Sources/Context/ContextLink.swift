@@ -9,6 +9,7 @@ public struct ContextLink<Backend: ContextBackend> {
   /// The resumer's registers while the coroutine runs. Destroyed while it does not.
   public var resumer: Backend.Context
 
+  /// Takes over two contexts. The usual way is `initialize(_:stack:entry:)`, which makes both in place.
   @inlinable
   public init(own: Backend.Context, resumer: Backend.Context) {
     self.own = own
@@ -45,7 +46,10 @@ extension ContextLink {
 extension ContextBackend {
   /// Makes `link` a coroutine that is suspended before its first step and will call `entry` with the first word.
   ///
-  /// - Parameter stack: as in `initialize(_:stack:resumer:entry:)`.
+  /// - Parameters:
+  ///   - link: the memory of the pair; need not be initialised.
+  ///   - stack: as in `initialize(_:stack:resumer:entry:)`.
+  ///   - entry: what the coroutine runs. It must not return.
   @inlinable
   public static func initialize(
     _ link: UnsafeMutablePointer<ContextLink<Self>>, stack: UnsafeMutableRawBufferPointer,
@@ -92,7 +96,10 @@ extension ContextBackend {
   /// Suspends the running coroutine and goes back to its resumer. The only way back: a coroutine that was resumed
   /// by `resume` and left by `switchContext` from another context would leave its link wrong.
   ///
-  /// - Parameter mark: for the resumer, in addition to the word. It is lost here.
+  /// - Parameters:
+  ///   - link: the running coroutine's own.
+  ///   - word: what its `resume` returns.
+  ///   - mark: for the resumer, in addition to the word. It is lost here.
   /// - Returns: the word that the next `resume` is given, perhaps on another thread.
   @inlinable @inline(__always)
   public static func suspend(

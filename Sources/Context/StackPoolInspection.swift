@@ -24,8 +24,9 @@ extension StackPool {
     /// The memory of those in bytes, estimated from a sample of up to 64.
     public var residentIdleBytes: Int
 
-    /// Reservations of address space, and their bytes.
+    /// Reservations of address space.
     public var arenas: Int
+    /// The bytes of those reservations, which take no memory until they are touched.
     public var reservedBytes: Int
 
     /// How the guards are made; `.automatic` until the first one is.

@@ -6,6 +6,7 @@ public struct CoroutineBacktrace: Sendable, Identifiable {
   public let id: UInt64
   /// The name it was given; empty without one.
   public let name: String
+  /// What it does.
   public let state: State
   /// Whether it is a generator that is suspended in a `yield`. One whose body runs, or waits for something, is a part of
   /// the coroutine that called `next()`.
@@ -73,6 +74,7 @@ public struct CoroutineBacktrace: Sendable, Identifiable {
   public struct Scope: Sendable, Hashable {
     /// Tells the scopes of one dump apart.
     public let id: UInt
+    /// The name it was given; empty without one.
     public let name: String
     /// The coroutine that called `withScope`; `nil` if `async` code did.
     public let ownerID: UInt64?
@@ -88,10 +90,12 @@ public struct CoroutineBacktrace: Sendable, Identifiable {
     public let address: UInt
     /// Its name, without module and types: `walk(_:_:)`. `nil` where the executable was stripped of its symbols.
     public let function: String?
-    /// The source file, the line and the column of the call; `nil` without debug information, and where the compiler says
-    /// that the code has no place in the source.
+    /// The source file of the call; `nil` without debug information, and where the compiler says that the code has no
+    /// place in the source.
     public let file: String?
+    /// The line of the call; `nil` as `file` is.
     public let line: Int?
+    /// The column of the call; `nil` as `file` is.
     public let column: Int?
     /// The executable or library that it is in; `nil` for code that is in none.
     public let image: String?

@@ -88,8 +88,10 @@ extension CoroutineDump {
   ///
   /// Callable from any thread, also inside a coroutine, which must have 32 KiB of its stack left. Not in a signal handler.
   ///
-  /// - Parameter sink: gets the bytes of a piece, some KiB, to be used before it returns. What it throws is thrown. It may
-  ///   block its thread, but must not suspend the calling coroutine.
+  /// - Parameters:
+  ///   - options: how it is made and written.
+  ///   - sink: gets the bytes of a piece, some KiB, to be used before it returns. What it throws is thrown. It may block its
+  ///     thread, but must not suspend the calling coroutine.
   /// - Throws: `Unavailable`.
   public static func write(options: Options = Options(), _ sink: (UnsafeRawBufferPointer) throws -> Void) throws {
     try write(options: options, isColored: false, sink)

@@ -14,6 +14,7 @@ import CoroutineLibc
 ///
 /// and the backtrace of each behind it.
 public struct DeadlockReport: Sendable {
+  /// Why they can't go on.
   public let kind: Kind
   /// Of a cycle its members: each waits for the next, the last one for the first. Otherwise in the order of their numbers.
   public let coroutines: [CoroutineBacktrace]

@@ -3,6 +3,7 @@
 extension CoroutineDump {
   /// How a dump is made and written.
   public struct Options: Sendable {
+    /// Text for people, or JSON.
     public var format = Format.text
     /// Coroutines with equal stacks are shown once, with their number: a hundred thousand take no more memory than one.
     /// Otherwise each is written by itself, in batches between which all go on: no two batches show the same moment. JSON
@@ -32,13 +33,17 @@ extension CoroutineDump {
     /// The coroutines as a tree behind them: each under its scope, or under its creator. Text only; takes memory for
     /// each.
     public var tree = false
+    /// Whether names stand out. Text only.
     public var colors = Colors.automatic
 
+    /// Text, groups of equal stacks, names, without the runtime's frames.
     public init() {}
 
+    /// The same in another format.
     public init(format: Format) { self.format = format }
   }
 
+  /// How a dump is written.
   public enum Format: Sendable {
     /// For people.
     case text
@@ -46,10 +51,13 @@ extension CoroutineDump {
     case json
   }
 
+  /// When a dump in text has colours.
   public enum Colors: Sendable {
     /// On a terminal, unless the environment has `NO_COLOR`, or a `TERM` of `dumb`.
     case automatic
+    /// Also in a file or a pipe.
     case always
+    /// Not on a terminal either.
     case never
   }
 }

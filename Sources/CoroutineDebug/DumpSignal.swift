@@ -8,7 +8,9 @@ public import CoroutineLibc
 extension CoroutineDump {
   /// Where the dumps go that a signal asks for.
   public enum Destination: Sendable {
+    /// Descriptor 2.
     case standardError
+    /// Descriptor 1.
     case standardOutput
     /// One that stays open.
     case descriptor(CInt)

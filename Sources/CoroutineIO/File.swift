@@ -24,6 +24,7 @@ import CoroutineLibc
 public final class File: Sendable {
   /// What it is opened for.
   public enum Access: Sendable, Hashable {
+    /// Only reading; only writing; both. All at offsets.
     case reading, writing, readingAndWriting
     /// Writing at the end, wherever that is at the moment of the write, also if other programs do the same.
     case appending

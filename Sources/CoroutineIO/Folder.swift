@@ -8,6 +8,7 @@ import CoroutineLibc
 public enum Folder {
   /// What a folder has an entry for.
   public enum Kind: Sendable, Hashable {
+    /// A regular file; a folder; a symbolic link, which is not followed.
     case file, folder, symbolicLink
     /// A socket, a FIFO, a device.
     case other
@@ -17,6 +18,7 @@ public enum Folder {
   public struct Entry: Sendable, Hashable {
     /// Without the folder's path; bytes that are not UTF-8 are repaired.
     public let name: String
+    /// What it is an entry for.
     public let kind: Kind
   }
 

@@ -20,6 +20,7 @@ public struct IOError: Error, Equatable, CustomStringConvertible {
   /// What it was done at: `TCP 127.0.0.1:5432`.
   public let subject: String
 
+  /// For system calls of your own, which fail as the runtime's do.
   public init(operation: String, code: Int32, subject: String) {
     self.operation = operation
     self.code = code

@@ -6,6 +6,7 @@ import CoroutineLibc
 
 /// A socket that others connect to: `TCPListener`, `UnixListener`. `serve` handles the connections, `accept` gets one.
 public protocol StreamListener: Sendable {
+  /// What `accept` returns, and `serve` gives to its handler.
   associatedtype Connection: SocketConnection
 
   /// Where it listens.

@@ -15,6 +15,7 @@ import CoroutineLibc
 public struct SocketAddress: Hashable, Sendable, LosslessStringConvertible {
   /// The kind of an address.
   public enum Family: Hashable, Sendable {
+    /// An address and a port of IPv4, or of IPv6; a name of this machine.
     case ipv4, ipv6, unix
   }
 

@@ -94,6 +94,7 @@ func requireInternet(_ address: SocketAddress) throws {
 public struct ConnectionFailed: Error, CustomStringConvertible {
   /// The host, as it was given.
   public let host: String
+  /// The port, as it was given.
   public let port: Int
   /// The error of each address that was tried, in the order in which they failed.
   public let attempts: [(address: SocketAddress, error: any Error)]

@@ -23,6 +23,7 @@ extension CoroutineDump {
   /// needs only the runtime, of the same version: neither symbols nor `CoroutineDebug`.
   ///
   /// - Parameters:
+  ///   - process: the one to look at.
   ///   - frameLimit: how many frames of a coroutine are kept, innermost first; at least 1.
   ///   - stackPeaks: looks how deep each stack has been, too: for `stackSizes`.
   /// - Throws: `InspectionError`.
@@ -47,6 +48,7 @@ extension CoroutineDump {
 
 /// Why another process can't be looked at.
 public struct InspectionError: Error, CustomStringConvertible {
+  /// The kind of an error, to decide by.
   public enum Reason: Sendable, Hashable {
     /// There is no such process, or it has ended.
     case noProcess
@@ -64,6 +66,7 @@ public struct InspectionError: Error, CustomStringConvertible {
     case system
   }
 
+  /// Which kind of error it is.
   public let reason: Reason
   /// What is wrong, and where something can be done, what.
   public let description: String

@@ -56,6 +56,7 @@ public struct ExplorationOptions: Sendable {
   /// meant to lose.
   public var isExpected: @Sendable (any Error) -> Bool
 
+  /// The usual ones, but for those that are named.
   public init(
     preemption: Preemption = .atOperations, time: Time = .whenIdle, turnLimit: Int = 100_000, shrinks: Bool = true,
     isExpected: @escaping @Sendable (any Error) -> Bool = { _ in false }

@@ -27,6 +27,7 @@ import Coroutine
 /// - Parameters:
 ///   - seeds: one run each.
 ///   - strategy: what a seed means.
+///   - options: what a schedule may decide, and how long a run may take.
 ///   - body: makes all that it needs anew: it is called for each run.
 /// - Throws: `ScheduleFailure`, with the shortest schedule that was found to fail in this way.
 /// - Precondition: not called inside a coroutine: traps.
@@ -48,6 +49,8 @@ public func explore(
 /// - Parameters:
 ///   - bound: which schedules count as all.
 ///   - limit: after this number it stops: `ExplorationReport.isComplete` is false then.
+///   - options: what a schedule may decide, and how long a run may take.
+///   - body: makes all that it needs anew: it is called for each run.
 @discardableResult
 @_disfavoredOverload @available(*, noasync, message: "use 'await'")
 public func explore(

@@ -29,6 +29,7 @@ public struct ScheduleFailure: Error, Sendable {
     case endless
   }
 
+  /// What it failed by.
   public let kind: Kind
   /// What was thrown, if that is how it failed.
   public let error: (any Error)?
@@ -36,8 +37,9 @@ public struct ScheduleFailure: Error, Sendable {
   public let schedule: String
   /// Those that had not ended, and what they waited for.
   public let waiting: [String]
-  /// Which run it was, counted from 1, and with which seed, if it was one of `explore(seeds:)`.
+  /// Which run it was, counted from 1.
   public internal(set) var run: Int
+  /// With which seed, if it was one of `explore(seeds:)`.
   public internal(set) var seed: Int?
   /// Whether another run by the same schedule failed in the same way. If not, the body depends on something else: other
   /// threads, the real time, the order of a `Set`.

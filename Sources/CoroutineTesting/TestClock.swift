@@ -29,6 +29,7 @@ public struct TestClock: Clock {
     public static func < (left: Instant, right: Instant) -> Bool { left.offset < right.offset }
   }
 
+  /// The clock of whichever run the code that uses it belongs to.
   public init() {}
 
   /// The present moment.

@@ -28,6 +28,7 @@ public final class CoroutineTrace: Sendable {
     /// them takes some microseconds for each suspension; without, it is the kind.
     public var describesWaits: Bool
 
+    /// The usual ones, but for those that are named.
     public init(eventsPerThread: Int = 8192, describesWaits: Bool = false) {
       self.eventsPerThread = eventsPerThread
       self.describesWaits = describesWaits

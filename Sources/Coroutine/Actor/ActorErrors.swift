@@ -5,6 +5,7 @@ public struct ActorStopped: Error, Equatable, CustomStringConvertible {
   /// The actor's name; empty without one.
   public let actor: String
 
+  /// For actors of your own making, and for tests.
   public init(actor: String) {
     self.actor = actor
   }
@@ -17,6 +18,7 @@ public struct ActorRestarted: Error, Equatable, CustomStringConvertible {
   /// The actor's name; empty without one.
   public let actor: String
 
+  /// For actors of your own making, and for tests.
   public init(actor: String) {
     self.actor = actor
   }
@@ -29,6 +31,7 @@ public struct MailboxFull: Error, Equatable, CustomStringConvertible {
   /// The actor's name; empty without one.
   public let actor: String
 
+  /// For actors of your own making, and for tests.
   public init(actor: String) {
     self.actor = actor
   }
@@ -38,6 +41,7 @@ public struct MailboxFull: Error, Equatable, CustomStringConvertible {
 
 /// An asker will get no answer: the last copy of the `Reply` was dropped unused.
 public struct ReplyDropped: Error, Equatable, CustomStringConvertible {
+  /// For actors of your own making, and for tests.
   public init() {}
 
   public var description: String {
@@ -51,6 +55,7 @@ public struct AskCycle: Error, Equatable, CustomStringConvertible {
   /// The actors of the circle: from the one that asked, each followed by the one that it waits for, back to the first.
   public let actors: [String]
 
+  /// For actors of your own making, and for tests.
   public init(actors: [String]) {
     self.actors = actors
   }

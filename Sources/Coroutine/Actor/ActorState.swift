@@ -14,6 +14,9 @@ extension MessageActor {
   /// ```
   ///
   /// - Parameters:
+  ///   - name: for backtraces and messages.
+  ///   - stackSize: of its coroutine, in bytes; `nil`: the usual size.
+  ///   - mailbox: how many messages wait, and what happens to one more.
   ///   - makeState: makes the state, on the actor's coroutine.
   ///   - handle: handles a message. When it throws, and the supervisor says `resume`, the state stays as it is.
   public init<State>(

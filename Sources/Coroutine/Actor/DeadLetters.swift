@@ -21,6 +21,7 @@ public struct DeadLetter: Sendable {
   public let message: (any Sendable)?
   /// The actor's name; empty without one.
   public let actor: String
+  /// Why it was not handled.
   public let reason: Reason
 }
 

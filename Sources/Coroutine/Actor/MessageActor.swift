@@ -101,7 +101,9 @@ extension MessageActor {
   /// Sends a message. Waits only where the mailbox is full and its policy is to suspend: then it has to be called in a
   /// coroutine.
   ///
-  /// - Parameter timeout: how long to wait for room at most; zero: not at all; `nil`: without a limit.
+  /// - Parameters:
+  ///   - message: what the actor is to handle.
+  ///   - timeout: how long to wait for room at most; zero: not at all; `nil`: without a limit.
   /// - Throws: `ActorStopped` if the actor has ended; `MailboxFull` if the mailbox is full and its policy is to fail, or it
   ///   is the actor's own, which would wait for itself for ever; `CancellationError` or `TimeoutError` if the caller is
   ///   cancelled, or time is up, while it waits for room.
@@ -128,7 +130,9 @@ extension MessageActor {
 
   /// Sends a message, in `async` code. Waits only where the mailbox is full and its policy is to suspend.
   ///
-  /// - Parameter timeout: how long to wait for room at most; zero: not at all; `nil`: without a limit.
+  /// - Parameters:
+  ///   - message: what the actor is to handle.
+  ///   - timeout: how long to wait for room at most; zero: not at all; `nil`: without a limit.
   /// - Throws: as the synchronous form.
   @inlinable
   nonisolated(nonsending) public func tell(_ message: consuming Message, timeout: Duration? = nil) async throws {
@@ -288,7 +292,10 @@ extension MessageActor {
 
   /// Waits for the end of the actor and of its children, but no longer than `timeout`. Blocks the calling thread.
   ///
-  /// - Parameter timeout: zero or less: does not wait.
+  /// - Parameters:
+  ///   - timeout: zero or less: does not wait.
+  ///   - file: the caller's, for messages.
+  ///   - line: the caller's, for messages.
   /// - Throws: `TimeoutError`, and what `joinBlocking()` throws.
   @available(*, noasync, message: "use 'await join(timeout:)' in async code")
   public func joinBlocking(timeout: Duration, file: StaticString = #fileID, line: UInt = #line) throws {

@@ -37,7 +37,7 @@ public struct BroadcastChannel<Element: Sendable>: Sendable {
   /// - Parameters:
   ///   - capacity: how many elements a receiver may be behind. At least 1: traps.
   ///   - replay: how many of the last elements a new subscription gets. Not negative, nor more than `capacity`: traps.
-  ///   - onOverflow: what happens when a receiver is that far behind.
+  ///   - overflow: what happens when a receiver is that far behind.
   ///   - name: for backtraces and messages.
   public init(
     capacity: Int = 16, replay: Int = 0, onOverflow overflow: Overflow = .suspendSender, name: String = ""
@@ -67,7 +67,9 @@ public struct BroadcastChannel<Element: Sendable>: Sendable {
 
   /// Sends an element to all; suspends the calling coroutine as long as a receiver is too far behind.
   ///
-  /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: without a limit.
+  /// - Parameters:
+  ///   - element: what is sent.
+  ///   - timeout: how long to wait at most; zero or less: not at all; `nil`: without a limit.
   /// - Throws: `ChannelClosed`, with the element in it, if it is closed before the element was sent; `CancellationError`,
   ///   `TimeoutError` if the caller is cancelled or time is up before that. Then no receiver has got it.
   /// - Precondition: called inside a coroutine: traps elsewhere.
@@ -79,7 +81,9 @@ public struct BroadcastChannel<Element: Sendable>: Sendable {
 
   /// Sends an element to all, in `async` code; suspends the calling task as long as a receiver is too far behind.
   ///
-  /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: without a limit.
+  /// - Parameters:
+  ///   - element: what is sent.
+  ///   - timeout: how long to wait at most; zero or less: not at all; `nil`: without a limit.
   /// - Throws: `ChannelClosed`, with the element in it, if it is closed before the element was sent; `CancellationError`,
   ///   `TimeoutError` if the task is cancelled or time is up before that. Then no receiver has got it.
   nonisolated(nonsending) public func send(_ element: Element, timeout: Duration? = nil) async throws {

@@ -19,7 +19,9 @@ public struct WatchedValue<Value: Sendable>: Sendable {
 
   /// A value to be watched.
   ///
-  /// - Parameter name: for backtraces and messages.
+  /// - Parameters:
+  ///   - value: the first one.
+  ///   - name: for backtraces and messages.
   public init(_ value: Value, name: String = "") {
     // A broadcast of the newest element, which later subscribers get too.
     storage = BroadcastStorage(

@@ -63,7 +63,9 @@ public struct Channel<Element: ~Copyable>: Sendable {
 extension Channel where Element: Sendable {
   /// Sends an element; suspends the calling coroutine until a receiver takes it, or there is room in the buffer.
   ///
-  /// - Parameter timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
+  /// - Parameters:
+  ///   - element: what is sent.
+  ///   - timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
   /// - Throws: `ChannelClosed`, with the element in it, if the channel is closed before the element was taken;
   ///   `CancellationError` if the caller is cancelled before that; `TimeoutError` if time is up before that. In none of
   ///   these cases has a receiver got it, nor will one get it.
@@ -80,7 +82,10 @@ extension Channel where Element: Sendable {
   ///
   /// (Not by a default of the parameter: a closure behind `send` would be taken for this, and not for the element.)
   ///
-  /// - Parameter onCancel: runs on the caller, before the error is thrown, if it was cancelled: the element was not sent.
+  /// - Parameters:
+  ///   - element: what is sent.
+  ///   - timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
+  ///   - onCancel: runs on the caller, before the error is thrown, if it was cancelled: the element was not sent.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func send(_ element: Element, timeout: Duration? = nil, onCancel: () -> Void) throws {
@@ -99,7 +104,9 @@ extension Channel where Element: ~Copyable {
   ///
   /// Suspends the calling coroutine until a receiver takes the element, or there is room in the buffer.
   ///
-  /// - Parameter timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
+  /// - Parameters:
+  ///   - element: what is sent.
+  ///   - timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")

@@ -5,7 +5,9 @@
 extension Channel where Element: Sendable {
   /// Sends an element; suspends the calling task until a receiver takes it, or there is room in the buffer.
   ///
-  /// - Parameter timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
+  /// - Parameters:
+  ///   - element: what is sent.
+  ///   - timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
   /// - Throws: `ChannelClosed`, with the element in it, if the channel is closed before the element was taken;
   ///   `CancellationError` if the task is cancelled before that; `TimeoutError` if time is up before that. In none of
   ///   these cases has a receiver got it, nor will one get it.
@@ -16,8 +18,10 @@ extension Channel where Element: Sendable {
 
   /// The same.
   ///
-  /// - Parameter onCancel: runs in the calling task, before the error is thrown, if it was cancelled: the element was not
-  ///   sent.
+  /// - Parameters:
+  ///   - element: what is sent.
+  ///   - timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
+  ///   - onCancel: runs in the calling task, before the error is thrown, if it was cancelled: the element was not sent.
   @inlinable
   nonisolated(nonsending) public func send(
     _ element: Element, timeout: Duration? = nil, onCancel: () -> Void
@@ -34,7 +38,9 @@ extension Channel where Element: ~Copyable {
   ///
   /// Suspends the calling task until a receiver takes the element, or there is room in the buffer.
   ///
-  /// - Parameter timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
+  /// - Parameters:
+  ///   - element: what is sent.
+  ///   - timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
   @inlinable
   nonisolated(nonsending) public func send(
     orReturn element: consuming sending Element, timeout: Duration? = nil

@@ -45,7 +45,10 @@ extension Channel where Element: ~Copyable {
   /// runs those. If they wait for it meanwhile, the standard error says so after a second, once, with `file` and
   /// `line`; with no other thread in the process, it traps.
   ///
-  /// - Parameter timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
+  /// - Parameters:
+  ///   - timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
+  ///   - file: the caller's, for messages.
+  ///   - line: the caller's, for messages.
   /// - Throws: `ChannelClosed` if the channel is closed, and everything that was sent has been received; `TimeoutError` if
   ///   time is up.
   /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
@@ -69,7 +72,11 @@ extension Channel where Element: Sendable {
   ///
   /// For plain threads, such as `main`.
   ///
-  /// - Parameter timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
+  /// - Parameters:
+  ///   - element: what is sent.
+  ///   - timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
+  ///   - file: the caller's, for messages.
+  ///   - line: the caller's, for messages.
   /// - Throws: `ChannelClosed`, with the element in it, if the channel is closed before the element was taken;
   ///   `TimeoutError` if time is up before that. In neither case has a receiver got it, nor will one get it.
   /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
@@ -90,7 +97,11 @@ extension Channel where Element: Sendable {
 extension Channel where Element: ~Copyable {
   /// Sends an element, or gives it back: `sendBlocking(_:)` for elements that can't be copied, or are not `Sendable`.
   ///
-  /// - Parameter timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
+  /// - Parameters:
+  ///   - element: what is sent.
+  ///   - timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
+  ///   - file: the caller's, for messages.
+  ///   - line: the caller's, for messages.
   /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
   @inlinable
   @available(*, noasync, message: "use 'await send(orReturn:)' in async code")

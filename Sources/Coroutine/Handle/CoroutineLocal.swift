@@ -14,6 +14,7 @@
 public final class CoroutineLocal<Value: Sendable>: Sendable {
   private let defaultValue: Value
 
+  /// A variable that has this value in each coroutine that has not set it.
   public init(_ defaultValue: Value) {
     self.defaultValue = defaultValue
   }

@@ -81,7 +81,10 @@ extension Coroutine {
 
   /// Waits for the end, but no longer than `timeout`. Blocks the calling thread. Otherwise as `getBlocking()`.
   ///
-  /// - Parameter timeout: zero or less: the result if it is there.
+  /// - Parameters:
+  ///   - timeout: zero or less: the result if it is there.
+  ///   - file: the caller's, for messages.
+  ///   - line: the caller's, for messages.
   /// - Throws: `TimeoutError`, and what `getBlocking()` throws.
   @inlinable
   @available(*, noasync, message: "use 'await get(timeout:)' in async code")
@@ -147,7 +150,9 @@ extension Coroutine {
   }
   /// Asks the coroutine to stop and waits until it has, but no longer than `timeout`. Otherwise as `cancelAndJoin(reason:)`.
   ///
-  /// - Parameter timeout: zero or less: does not wait.
+  /// - Parameters:
+  ///   - reason: as in `cancel(reason:)`.
+  ///   - timeout: zero or less: does not wait.
   /// - Throws: `TimeoutError` if it has not stopped by then: it goes on as before. `CancellationError` as `join()`.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func cancelAndJoin(reason: (any Error)? = nil, timeout: Duration) throws {
@@ -157,7 +162,9 @@ extension Coroutine {
 
   /// Asks the coroutine to stop and waits until it has, but no longer than `timeout`. In `async` code.
   ///
-  /// - Parameter timeout: zero or less: does not wait.
+  /// - Parameters:
+  ///   - reason: as in `cancel(reason:)`.
+  ///   - timeout: zero or less: does not wait.
   /// - Throws: `TimeoutError` if it has not stopped by then: it goes on as before. `CancellationError` as `join()`.
   nonisolated(nonsending) public func cancelAndJoin(reason: (any Error)? = nil, timeout: Duration) async throws {
     cancel(reason: reason)

@@ -11,6 +11,7 @@ public struct CoroutineCensus: Equatable, Sendable {
   public private(set) var new = 0
   /// They could run, and wait for a thread.
   public private(set) var ready = 0
+  /// They are on a thread.
   public private(set) var running = 0
   /// By what they wait for; those that are none are left out.
   public private(set) var suspended: [SuspensionReason: Int] = [:]

@@ -9,7 +9,10 @@ import Synchronization
 /// As the synchronous form. `body` runs in a task of its own, on the actor of the code around it, as a `Task`'s does, or on
 /// the executor that the calling task prefers; this returns when that has ended.
 ///
-/// - Parameter duration: zero or less: `body` is cancelled from its beginning.
+/// - Parameters:
+///   - duration: zero or less: `body` is cancelled from its beginning.
+///   - name: the error's, `TimeoutError.name`.
+///   - body: runs at once.
 /// - Throws: `TimeoutError` when the time was up and `body` ended with `CancellationError`; else what `body` throws.
 @discardableResult
 nonisolated(nonsending) public func withTimeout<Result: Sendable>(

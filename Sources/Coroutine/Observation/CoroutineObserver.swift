@@ -69,6 +69,7 @@ public struct CoroutineEvent: ~Copyable {
     case stolen
   }
 
+  /// What has happened.
   public let kind: Kind
   /// When: nanoseconds of `CLOCK_MONOTONIC`. Equal for all observers.
   public let time: UInt64
@@ -142,7 +143,9 @@ public enum SuspensionReason: String, Hashable, Sendable, CaseIterable {
   case join
   /// `withSuspension`, `awaitCallback`.
   case callback
+  /// A time: `Coroutine.sleep`.
   case sleep
+  /// A promise's settlement.
   case promise
   /// One of several things.
   case select
@@ -154,6 +157,7 @@ public enum SuspensionReason: String, Hashable, Sendable, CaseIterable {
   case blocking
   /// A semaphore's.
   case permit
+  /// A condition's signal, a barrier's other parties, a group's zero, a value that another one makes once.
   case condition, barrier, group, once
   /// A descriptor's readiness: input, room for output, a connection that comes, one that is being made.
   case read, write, accept, connect

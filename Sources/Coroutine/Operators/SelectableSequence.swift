@@ -4,6 +4,7 @@
 /// of a `ChannelReceiver` and of a `BroadcastSubscription`. `merge`, `combineLatest`, `debounce` and `chunks` work on
 /// it; there is nothing to conform to. (`zip` is that of Swift's library, which takes any two sequences.)
 public protocol SelectableSequence<Element>: Sequence, IteratorProtocol {
+  /// How a select waits for the next element. For the runtime.
   associatedtype NextOperation: SelectOperation where NextOperation.Value == Element?
 
   /// A case of a `select`: the next element, or `nil` at the end.

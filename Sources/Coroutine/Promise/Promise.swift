@@ -89,7 +89,9 @@ public struct Promise<Value: Sendable>: Sendable {
   /// queue.async { resolver.fulfill(42) }
   /// ```
   ///
-  /// - Parameter name: for backtraces and messages.
+  /// - Parameters:
+  ///   - type: the value's, where the compiler can't infer it.
+  ///   - name: for backtraces and messages.
   @inlinable
   public static func makePromise(
     of type: Value.Type = Value.self, name: String = ""
@@ -178,7 +180,10 @@ extension Promise {
 
   /// Waits for the settlement, but not longer than `timeout`, and returns the value. Blocks the calling thread.
   ///
-  /// - Parameter timeout: zero or less: does not wait.
+  /// - Parameters:
+  ///   - timeout: zero or less: does not wait.
+  ///   - file: the caller's, for messages.
+  ///   - line: the caller's, for messages.
   /// - Throws: `TimeoutError` if it was still pending then, and stays as it is; else what the promise is rejected with.
   /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
   @inlinable

@@ -100,6 +100,7 @@ extension Promise {
 /// A closure without a `return`, as `{ error in log(error); show(error) }`, fits every form as far as the compiler can see.
 /// Of several it takes the member of a type rather than that of a protocol: the one that handles the error.
 public protocol PromiseProtocol<Value>: Sendable {
+  /// What the promise is fulfilled with.
   associatedtype Value: Sendable
 
   /// The promise itself.

@@ -17,7 +17,10 @@ extension CoroutineScope {
   /// An error that the child throws before it is ready is thrown here, and is no failure of the scope. If the caller is
   /// cancelled meanwhile, so is the child.
   ///
-  /// - Parameter body: what the child does; calls `ready` once.
+  /// - Parameters:
+  ///   - name: the child's, for backtraces and messages.
+  ///   - stackSize: the child's, in bytes; `nil`: the usual size.
+  ///   - body: what the child does; calls `ready` once.
   /// - Returns: what `ready` was given.
   /// - Throws: what the child throws before it is ready; `ChildNotReady` if it ends without a word; `CancellationError` if
   ///   the caller or the child is cancelled before.

@@ -4,6 +4,7 @@ extension Select {
   /// Collects the cases of a select in a coroutine.
   @resultBuilder
   public enum Builder<Output>: CaseCollecting {
+    /// One case.
     @inlinable @inline(__always)
     public static func buildExpression<Operation: SelectOperation>(
       _ element: Case<Operation, Output>
@@ -15,9 +16,11 @@ extension Select {
       Each(cases.map { Erased($0) })
     }
 
+    /// The first line of cases.
     @inlinable @inline(__always)
     public static func buildPartialBlock<First: SelectCases<Output>>(first: First) -> First { first }
 
+    /// The cases so far, and those of the next line.
     @inlinable @inline(__always)
     public static func buildPartialBlock<First: SelectCase<Output>, Second: SelectCase<Output>>(
       accumulated: First, next: Second
@@ -29,6 +32,7 @@ extension Select {
   /// Collects the cases of a select in `async` code.
   @resultBuilder
   public enum AsyncBuilder<Output>: CaseCollecting {
+    /// One case.
     @inlinable
     public static func buildExpression<Operation: SelectOperation>(
       _ element: AsyncCase<Operation, Output>
@@ -40,9 +44,11 @@ extension Select {
       Each(cases.map { AsyncErased($0) })
     }
 
+    /// The first line of cases.
     @inlinable @inline(__always)
     public static func buildPartialBlock<First: SelectCases<Output>>(first: First) -> First { first }
 
+    /// The cases so far, and those of the next line.
     @inlinable @inline(__always)
     public static func buildPartialBlock<First: SelectCases<Output>, Second: SelectCases<Output>>(
       accumulated: First, next: Second
@@ -53,6 +59,7 @@ extension Select {
 
   /// The common part of both builders: lists the cases in a type that says how many there are and of which kinds.
   public protocol CaseCollecting<Output> {
+    /// What the handlers return.
     associatedtype Output
   }
 }
@@ -66,6 +73,7 @@ extension Select.CaseCollecting {
     cases.map { .first($0) } ?? .second(Select.None())
   }
 
+  /// `if` and `else`, or `switch`: the cases of the first branch.
   @inlinable @inline(__always)
   public static func buildEither<First: SelectCases<Output>, Second: SelectCases<Output>>(
     first: First
@@ -73,6 +81,7 @@ extension Select.CaseCollecting {
     .first(first)
   }
 
+  /// `if` and `else`, or `switch`: the cases of the other branch.
   @inlinable @inline(__always)
   public static func buildEither<First: SelectCases<Output>, Second: SelectCases<Output>>(
     second: Second

@@ -24,6 +24,7 @@ public protocol AsyncSelectCase<Output>: SelectCases {
 public protocol SelectCases<Output> {
   /// What the handlers return.
   associatedtype Output
+  /// What the cases wait for, as one type.
   associatedtype Operations: SelectOperations
 
   /// The operations that they wait for, without the handlers: closures that never reach the runtime need no context on
@@ -47,7 +48,9 @@ public protocol SelectOperations {
 
 /// Does something with one operation, whatever its type. For the runtime.
 public protocol SelectVisitor {
+  /// What a visit returns.
   associatedtype Result
+  /// Gets an operation, and its part of the memory.
   func visit<Operation: SelectOperation>(
     _ operation: Operation, _ node: UnsafeMutableRawPointer
   ) -> Result
@@ -64,6 +67,7 @@ public protocol SelectOperation: SelectOperations {
   /// What it gives to the handler.
   associatedtype Value
 
+  /// The operation on `source`.
   init(_ source: Source)
 
   /// What it waits for.

@@ -18,7 +18,9 @@ extension Select {
 
   /// What an `if` or a `switch` has chosen.
   public enum Either<First, Second> {
+    /// The cases of the `if`.
     case first(First)
+    /// Those of the `else`, or none.
     case second(Second)
   }
 

@@ -32,7 +32,9 @@ public struct Condition<Value: ~Copyable>: Sendable {
 
   /// A condition of what `mutex` guards.
   ///
-  /// - Parameter name: for backtraces and messages.
+  /// - Parameters:
+  ///   - mutex: the one that is held where it is waited for.
+  ///   - name: for backtraces and messages.
   public init(of mutex: CoroutineMutex<Value>, name: String = "") {
     self.mutex = mutex.storage
     storage = ConditionStorage(mutex: mutex.storage, name: name)
@@ -60,6 +62,7 @@ public struct Condition<Value: ~Copyable>: Sendable {
   /// Waits, as `wait(_:timeout:)`, until `predicate` is true of the value; not at all if it is already.
   ///
   /// - Parameters:
+  ///   - value: what the closure of `withLock` was given.
   ///   - timeout: how long to wait at most, all in all.
   ///   - predicate: runs with the mutex held.
   /// - Throws: what `predicate` throws; `CancellationError`, `TimeoutError`. The mutex is held in any case.

@@ -24,7 +24,9 @@ public struct CoroutineMutex<Value: ~Copyable>: Sendable {
 
   /// A mutex that guards `value`.
   ///
-  /// - Parameter name: for backtraces and messages.
+  /// - Parameters:
+  ///   - value: given away; `withLock` is the only way to it.
+  ///   - name: for backtraces and messages.
   @inlinable
   public init(_ value: consuming sending Value, name: String = "") {
     storage = MutexStorage(value, name: name)

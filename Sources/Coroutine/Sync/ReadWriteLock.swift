@@ -18,7 +18,9 @@ public struct ReadWriteLock<Value: ~Copyable & Sendable>: Sendable {
 
   /// A lock that guards `value`.
   ///
-  /// - Parameter name: for backtraces and messages.
+  /// - Parameters:
+  ///   - value: given away; only the lock's holders see it.
+  ///   - name: for backtraces and messages.
   @inlinable
   public init(_ value: consuming Value, name: String = "") {
     storage = ReadWriteLockStorage(value, name: name)

@@ -85,7 +85,9 @@ public struct Semaphore: Sendable {
 
   /// Runs `body` with a permit, and gives it back.
   ///
-  /// - Parameter timeout: how long to wait for the permit at most.
+  /// - Parameters:
+  ///   - timeout: how long to wait for the permit at most.
+  ///   - body: runs with the permit, on the caller.
   /// - Throws: what `acquire` and `body` throw.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @inlinable
@@ -98,7 +100,9 @@ public struct Semaphore: Sendable {
 
   /// Runs `body` with a permit, and gives it back, in `async` code.
   ///
-  /// - Parameter timeout: how long to wait for the permit at most.
+  /// - Parameters:
+  ///   - timeout: how long to wait for the permit at most.
+  ///   - body: runs with the permit, on the caller.
   /// - Throws: what `acquire` and `body` throw.
   @inlinable
   nonisolated(nonsending) public func withPermit<Result: ~Copyable>(

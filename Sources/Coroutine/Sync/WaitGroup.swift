@@ -81,7 +81,10 @@ public struct WaitGroup: Sendable {
 
   /// Blocks the calling thread until the count is zero: for plain threads and `main`.
   ///
-  /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+  /// - Parameters:
+  ///   - timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+  ///   - file: the caller's, for messages.
+  ///   - line: the caller's, for messages.
   /// - Throws: `TimeoutError` if the time was up before.
   /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
   @available(*, noasync, message: "use 'await wait()' in async code")

@@ -22,7 +22,9 @@ extension Coroutine where Success == Never, Failure == Never {
 
   /// Suspends the calling coroutine for a time by a clock, such as one for tests: `sleep(until:clock:)`.
   ///
-  /// - Parameter duration: zero or less: an instant that has passed.
+  /// - Parameters:
+  ///   - duration: zero or less: an instant that has passed.
+  ///   - clock: whose time it is.
   /// - Throws: `CancellationError` as soon as the coroutine is cancelled; what the clock throws.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @_disfavoredOverload @available(*, noasync, message: "use 'Task.sleep' in async code")

@@ -18,6 +18,7 @@
 ///   - duration: zero or less: as if the time were up before `body` begins. Operations that may suspend throw, even
 ///     where they could be done at once; others, such as `tryReceive()`, are not affected. (An operation's own
 ///     `timeout: .zero` is done if it can be at once.)
+///   - name: the error's, `TimeoutError.name`.
 ///   - body: runs at once, on the calling coroutine.
 /// - Throws: `TimeoutError` when the time was up and `body` ended with `CancellationError`; else what `body` throws.
 /// - Precondition: called inside a coroutine: traps elsewhere.

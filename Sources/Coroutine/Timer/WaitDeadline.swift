@@ -9,6 +9,7 @@ public struct TimeoutError: Error, Equatable, CustomStringConvertible {
   /// What `async` code threw instead of `CancellationError` when the time was up: an error of its library's for the same.
   public internal(set) var cause: (any Error)?
 
+  /// For timeouts of your own making, and for tests.
   public init(after duration: Duration? = nil, name: String = "") {
     self.duration = duration
     self.name = name
