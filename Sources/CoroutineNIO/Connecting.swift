@@ -21,6 +21,7 @@
     ///
     /// - Parameters:
     ///   - host: an address, or a name that is resolved: all of its addresses are tried.
+    ///   - port: the server's.
     ///   - initializer: adds the handlers to the channel, on its loop, and wraps it. Called for each address that is tried.
     /// - Throws: `CancellationError`; `NIOConnectionError`, `ChannelError.connectTimeout`; what the initializer throws.
     /// - Precondition: called inside a coroutine: traps elsewhere.

@@ -102,7 +102,9 @@
     /// That it returns does not say that the message was sent: an error of that closes the channel, and the next operation
     /// tells it. `writeAndFlush(_:timeout:)` waits for that.
     ///
-    /// - Parameter timeout: how long to wait at most until the channel takes it; zero or less: not at all; `nil`: for ever.
+    /// - Parameters:
+    ///   - message: what is written.
+    ///   - timeout: how long to wait at most until the channel takes it; zero or less: not at all; `nil`: for ever.
     /// - Throws: `CancellationError`, `TimeoutError`, and has written nothing; once the channel is closed, what a handler has
     ///   reported, or `ChannelError.ioOnClosedChannel`.
     /// - Precondition: called inside a coroutine: traps elsewhere.
@@ -114,7 +116,9 @@
 
     /// Gives a message to the pipeline, and suspends the calling coroutine until the system has taken it, and all before it.
     ///
-    /// - Parameter timeout: how long to wait at most; `nil`: for ever.
+    /// - Parameters:
+    ///   - message: what is written.
+    ///   - timeout: how long to wait at most; `nil`: for ever.
     /// - Throws: `CancellationError`, `TimeoutError`: then the message may still be sent; the error of the write; once the
     ///   channel is closed, what a handler has reported, or `ChannelError.ioOnClosedChannel`.
     /// - Precondition: called inside a coroutine: traps elsewhere.

@@ -23,7 +23,10 @@
     /// Logs a warning when a coroutine begins its turn later than `queueLimit` after it became ready: threads compute
     /// for long, or block. The thread that runs the coroutine logs it, so the log handler must be quick.
     ///
-    /// - Parameter interval: at most one warning in this time; it says how many were left out.
+    /// - Parameters:
+    ///   - logger: what logs them.
+    ///   - queueLimit: how late a turn may begin without a warning.
+    ///   - interval: at most one warning in this time; it says how many were left out.
     /// - Precondition: neither is negative: traps.
     public init(_ logger: Logger, queueLimit: Duration, interval: Duration = .seconds(1)) {
       self.logger = logger
