@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Compiles the Swift examples of the README and of docs/: each ```swift block has to compile. Errors name the line in
-# the document. Blocks that are marked `run` are run, too, and have to print what their comments say.
+# Compiles the Swift examples of the README, of docs/, and of the catalogs in Sources: each ```swift block has to compile.
+# Errors name the line in the document. Blocks that are marked `run` are run, too, and have to print what their comments
+# say.
 #
 #   scripts/check-docs.sh [FILE.md...]
 #
@@ -19,7 +20,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 if (($# == 0)); then
-  mapfile -t documents < <(find README.md docs -name '*.md' | sort | xargs grep --files-with-matches '^```swift')
+  mapfile -t documents < <(find README.md docs Sources/*/*.docc -name '*.md' | sort | xargs grep --files-with-matches '^```swift')
   set -- "${documents[@]}"
 fi
 
