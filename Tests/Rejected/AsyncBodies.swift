@@ -34,6 +34,10 @@ func awaits(_ scope: CoroutineScope) {
 func awaitsElsewhere(_ promise: Promise<Int>) throws {
   // expected-error@+1 {{a coroutine's body is not async}}
   _ = Coroutine(start: .lazy) { try await fetch() }
+  // expected-error@+1 {{a coroutine's body is not async}}
+  Coroutine(on: .pool, priority: .high) { try await fetch() }
+  // expected-error@+1 {{a coroutine's body is not async}}
+  CoroutineScope().launch(priority: .high) { try await fetch() }
   // expected-error@+1 {{a promise's closures are coroutines and not async: wait in them by 'try Coroutine.await}}
   promise.then { try await fetch() + $0 }
   // expected-error@+1 {{a promise's closures are coroutines and not async}}
@@ -61,7 +65,9 @@ func doesNot(_ scope: CoroutineScope, _ promise: Promise<Int>) async throws {
     return number + 1
   }
   let third = Coroutine(on: .pool) { 3 }
+  Coroutine(priority: .low) { try Coroutine.sleep(for: .seconds(1)) }
   scope.launch { try Coroutine.sleep(for: .seconds(1)) }
+  scope.launch(on: .pool, priority: .high) { try Coroutine.sleep(for: .seconds(1)) }
   promise.then { try Coroutine.await { try await fetch() } + $0 }.finally { print("done") }
   _ = Generator<Int> { yield in try yield(1) }
   _ = try await first.get() + second.get() + third.get()

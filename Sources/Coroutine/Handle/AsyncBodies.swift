@@ -30,6 +30,20 @@ extension Coroutine {
   }
 }
 
+extension Coroutine {
+  @available(
+    *, unavailable,
+    message: "a coroutine's body is not async: wait in it by 'try Coroutine.await { try await … }', or use a Task"
+  )
+  @discardableResult
+  public init(
+    on scheduler: some Scheduler = .inherited, priority: TaskPriority, name: String = "", stackSize: Int? = nil,
+    @_inheritActorContext @_implicitSelfCapture _ body: @Sendable @escaping @isolated(any) () async throws -> Success
+  ) where Failure == any Error {
+    fatalError("unavailable")
+  }
+}
+
 extension Coroutine where Success == Never, Failure == Never {
   @available(
     *, unavailable,

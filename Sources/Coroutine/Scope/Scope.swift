@@ -179,6 +179,18 @@ extension CoroutineScope {
   ) -> Coroutine<Value, any Error> {
     fatalError("unavailable")
   }
+
+  @available(
+    *, unavailable,
+    message: "a coroutine's body is not async: wait in it by 'try Coroutine.await { try await … }', or use a Task"
+  )
+  @discardableResult
+  public func launch<Value: Sendable>(
+    on scheduler: some Scheduler = .inherited, priority: TaskPriority, name: String = "", stackSize: Int? = nil,
+    _ body: @Sendable @escaping @isolated(any) () async throws -> Value
+  ) -> Coroutine<Value, any Error> {
+    fatalError("unavailable")
+  }
 }
 
 /// Several failures in one scope.
