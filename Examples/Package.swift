@@ -48,6 +48,7 @@ let package = Package(
       dependencies: [
         .product(name: "Coroutine", package: "Coroutine"),
         .product(name: "CoroutineDebug", package: "Coroutine"),
+        .product(name: "CoroutineIO", package: "Coroutine"),
         .product(name: "CoroutineTracing", package: "Coroutine"),
         .product(name: "Context", package: "Coroutine"),
         .product(name: "ArgumentParser", package: "swift-argument-parser"),

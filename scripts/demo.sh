@@ -16,20 +16,34 @@ trap 'rm -rf "$results"' EXIT
 mapfile -t backends < <(scripts/backends.sh)
 readonly backends
 
-build() {  # build <backend>: prints the program's path
-  local options=(--package-path Examples --scratch-path ".build-demo-$1" --traits "$1" --configuration release)
-  if ! swift build "${options[@]}" --product index-files > "$results/build.log" 2>&1; then
-    cat "$results/build.log" >&2
-    return 1
-  fi
-  printf '%s/index-files\n' "$(swift build "${options[@]}" --show-bin-path)"
+# patiently <what> <command>...: runs it with its output in a log, which is shown if it fails. Says every 30 seconds how far
+# it is.
+patiently() {
+  local what=$1 log=$results/log beginning=$SECONDS told=$SECONDS child
+  shift
+  printf '%s ...\n' "$what"
+  "$@" > "$log" 2>&1 &
+  child=$!
+  while kill -0 "$child" 2> /dev/null; do
+    sleep 0.2
+    if ((SECONDS - told >= 30)); then
+      told=$SECONDS
+      printf '  since %d s: %s\n' $((told - beginning)) "$(tail -n 1 "$log" | cut -c 1-100)"
+    fi
+  done
+  wait "$child" || { cat "$log" >&2; return 1; }
 }
 
 declare -A programs
 for backend in "${backends[@]}"; do
-  printf 'Building the demo on %s ...\n' "$backend"
-  programs[$backend]=$(build "$backend")
+  options=(--package-path Examples --scratch-path ".build-demo-$backend" --traits "$backend" --configuration release)
+  patiently "Building the demo on $backend" swift build "${options[@]}" --product index-files
+  programs[$backend]=$(swift build "${options[@]}" --show-bin-path)/index-files
 done
+
+# Or the first backend would pay for the reading from the disk.
+patiently "Reading all files once, so that each backend finds them in memory" \
+  "${programs[${backends[0]}]}" ${directories[@]+"${directories[@]}"}
 
 for backend in "${backends[@]}"; do
   printf '\n=== %s ===\n' "$backend"
@@ -53,4 +67,8 @@ cat "${backends[@]/#/$results/}" | awk '
     for (i = 1; i <= NF; i++) { split($i, pair, "="); value[pair[1]] = pair[2] }
     printf "%-10s %20s %20s %20s\n", value["backend"], cell("switch_ns", "ns", 2), cell("generator_ns", "ns", 1),
       cell("total_ms", "ms", 0)
+  }
+  END {
+    print "\nThe switch and the element are what a backend is responsible for: medians of seven runs, to be compared.\n" \
+      "The whole program counts words and reads files, and was run once: the differences in its column are noise."
   }'

@@ -14,8 +14,8 @@ func showBacktraces(of count: Int) throws {
     DispatchQueue.global().async {
       do {
         var dump = try CoroutineDump.capture()
-        while dump.coroutines.count(where: { $0.state == .suspended }) < count {
-          sched_yield()  // a worker is still busy with the last files
+        while dump.coroutines.count(where: { $0.state == .suspended && $0.operation != "blocking" }) < count {
+          sched_yield()  // a worker still counts the last files, or waits for the disk
           dump = try CoroutineDump.capture()
         }
         StandardError().write("\nHalfway, the coroutines are suspended here:\n\n\(dump)\n")

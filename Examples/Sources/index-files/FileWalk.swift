@@ -1,5 +1,5 @@
 import Coroutine
-import Glibc
+import CoroutineIO
 
 /// A walk through a directory tree, by plain recursion.
 ///
@@ -38,19 +38,19 @@ final class FileWalk {
   }
 
   private func walk(_ directory: String, _ yield: Generator<String>.Yield) throws {
-    guard let names = Self.names(in: directory) else {
+    guard let entries = try Self.entries(of: directory) else {
       obstacles.unreadableDirectories += 1
       return
     }
-    for name in names {
-      let path = directory.hasSuffix("/") ? directory + name : directory + "/" + name
-      switch Self.kind(of: path) {
-      case .directory:
+    for entry in entries {
+      let path = directory.hasSuffix("/") ? directory + entry.name : directory + "/" + entry.name
+      switch entry.kind {
+      case .folder:
         try walk(path, yield)
       case .file:
         try onFile()
         try yield(path)
-      case .link:
+      case .symbolicLink:
         obstacles.links += 1
       case .other:
         break  // a socket, a pipe, a device: a read could wait for ever
@@ -58,31 +58,17 @@ final class FileWalk {
     }
   }
 
-  /// The names in a directory, sorted; `nil` if it cannot be read.
+  /// The entries of a directory, sorted; `nil` if it cannot be read.
   ///
   /// All of them at once, so that no directory is open while the walk is suspended.
-  private static func names(in directory: String) -> [String]? {
-    guard let stream = opendir(directory) else { return nil }
-    defer { closedir(stream) }
-    var names: [String] = []
-    while let entry = readdir(stream) {
-      let name = withUnsafeBytes(of: &entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
-      if name != "." && name != ".." { names.append(name) }
+  private static func entries(of directory: String) throws -> [Folder.Entry]? {
+    let entries = Folder.entries(of: directory)
+    var found: [Folder.Entry] = []
+    do {
+      while let entry = try entries.next() { found.append(entry) }
+    } catch is IOError {
+      return nil
     }
-    return names.sorted()
-  }
-
-  private enum Kind { case file, directory, link, other }
-
-  private static func kind(of path: String) -> Kind {
-    var status = stat()
-    // A file that was removed meanwhile, or whose name is no text, counts as an unreadable file.
-    guard lstat(path, &status) == 0 else { return .file }
-    switch status.st_mode & S_IFMT {
-    case S_IFREG: return .file
-    case S_IFDIR: return .directory
-    case S_IFLNK: return .link
-    default: return .other
-    }
+    return found.sorted { $0.name < $1.name }
   }
 }

@@ -11,7 +11,7 @@ struct Summary {
 ///     walker --files--> worker 1, worker 2, ... --results--> collector
 ///
 /// Both channels are rendezvous: a coroutine that is ahead waits for the others. So there is only one file per worker
-/// in the pipeline at a time, however large the tree is. A wait takes no thread.
+/// in the pipeline at a time, however large the tree is. A wait takes no thread of the pool's, nor does one for a file.
 func summarize(_ root: String, workerCount: Int) throws -> Summary {
   let files = Channel<String>(name: "files")
   let results = Channel<Tally>(name: "results")
@@ -36,8 +36,7 @@ func summarize(_ root: String, workerCount: Int) throws -> Summary {
 
   let workers = (1...workerCount).map { number in
     Coroutine(name: "worker \(number)") {
-      var reader = FileReader()
-      for file in files.received { try results.send(reader.tally(file)) }
+      for file in files.received { try results.send(FileReader.tally(file)) }
     }
   }
 
