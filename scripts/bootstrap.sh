@@ -93,6 +93,10 @@ need_cmake() {
   need pkg-config "pkg-config" has_command pkg-config
 }
 
+has_musl() { has_file stdio.h "/usr/include/$(uname -m)-linux-musl"; }
+
+need_musl() { need musl-dev "musl, headers in /usr/include/$(uname -m)-linux-musl" has_musl; }
+
 # The assembly is also tested with gcc. That of aarch64 is cross-compiled and emulated, unless this machine is one.
 need_assembly_tools() {
   need gcc "GCC" has_command gcc
@@ -115,7 +119,7 @@ check_needs() {
     cmake) needs=(libunwind libdw boost cmake) ;;
     assembly) needs=(boost assembly_tools) ;;
     lint) needs=() ;;
-    ci) needs=(libunwind libdw boost git cmake assembly_tools gdb clients) ;;  # without gdb its tests are skipped
+    ci) needs=(libunwind libdw boost git cmake assembly_tools gdb clients musl) ;;  # without gdb its tests are skipped
     *) fail "unknown command '$1': demo, clients, test, dumps, trace, sanitize, bench, peers, cmake, assembly, lint or ci" ;;
   esac
   missing_packages=()
