@@ -60,11 +60,11 @@ for product in "${products[@]}"; do
     failures=$((failures + 1))
     continue
   fi
-  if ! "$docc" convert "$catalog" --additional-symbol-graph-dir "$graphs/$product" --warnings-as-errors --ide-console-output \
+  if ! "$docc" convert "$catalog" --additional-symbol-graph-dir "$graphs/$product" --warnings-as-errors \
     --fallback-display-name "$product" --fallback-bundle-identifier "$product" --output-dir "$archives/$product.doccarchive" \
     > "$logs/$product" 2>&1; then
-    # Without the corrections that it proposes to editors.
-    sed "s,$PWD/,," "$logs/$product" | grep -E ': (error|warning|note): ' >&2 || cat "$logs/$product" >&2
+    printf 'error: the documentation of %s:\n' "$product" >&2
+    cat "$logs/$product" >&2
     failures=$((failures + 1))
   fi
 done
