@@ -19,7 +19,8 @@ help:
 	@echo "make trace      load a trace of the demo into Perfetto's own engine, and see what arrives there"
 	@echo "make examples   run the small examples, and compare what they print with what they should"
 	@echo "make clients    run the clients of databases against servers: PostgreSQL by libpq, Redis by hiredis"
-	@echo "make docs       compile the examples of the README and of docs/, and run those that say what they print"
+	@echo "make docs       make the documentation of all products by docc, check the links of all documents, compile their"
+	@echo "                examples, and run those that say what they print"
 	@echo "make sanitize   run the tests under ThreadSanitizer and AddressSanitizer, on all backends"
 	@echo "make load       10,000 idle connections, then 2,000 connects a second: what they leave in a server"
 	@echo "make bench      run the benchmarks, beside Boost, Go, and Swift's own concurrency"
@@ -47,6 +48,8 @@ clients:
 
 docs:
 	@scripts/bootstrap.sh test
+	@scripts/check-links.sh
+	@scripts/docc.sh
 	@scripts/check-docs.sh
 
 test:

@@ -1,5 +1,6 @@
 // swift-tools-version: 6.3
-// C database clients for coroutines: a wait on the client's descriptor is all that it takes. See docs/c-clients.md.
+// C database clients for coroutines: a wait on the client's descriptor is all that it takes. See the
+// documentation of CoroutineIO.
 //
 // A package of its own, as it needs the libraries libpq and hiredis (Debian: libpq-dev, libhiredis-dev).
 // scripts/clients.sh runs both programs with real servers.

@@ -1,5 +1,5 @@
 // swift-tools-version: 6.3
-// Servers on SwiftNIO's event loops, with its codecs, whose handlers are coroutines. See docs/nio.md.
+// Servers on SwiftNIO's event loops, with its codecs, whose handlers are coroutines. See the documentation of CoroutineNIO.
 //
 // A package of its own, so that the other examples don't fetch SwiftNIO. scripts/test-dependent.sh tests the server.
 
