@@ -71,7 +71,7 @@ done
 
 # A witness of a protocol's requirement is described there.
 swiftc -o "$build/uncommented" scripts/uncommented-symbols.swift
-"$build/uncommented" "$graphs"/*/*.symbols.json || failures=$((failures + 1))
+"$build/uncommented" "$graphs"/*/*.symbols.json | sed "s,^$PWD/,," >&2 || failures=$((failures + 1))
 
 if ((failures > 0)); then exit 1; fi
 printf 'The documentation of %d products: %s\n' "${#products[@]}" "$archives"

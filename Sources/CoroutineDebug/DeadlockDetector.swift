@@ -19,7 +19,7 @@ import CoroutineLibc
 /// promises, callbacks, semaphores, conditions) is in no cycle. Such waiters are reported when there is no possible
 /// waker left: no timer, thread, event loop or task.
 ///
-/// Limits, and what is found of which fault: `docs/DEBUGGING.md`.
+/// Limits, and what is found of which fault: the article "Debugging".
 public enum DeadlockDetector {
   /// The cycles that there are at this moment.
   ///
