@@ -67,6 +67,45 @@ fetches_nothing() {  # fetches_nothing <package>
 export -f fetches_nothing
 step "nothing is fetched without Observability and NIO" bash -c 'fetches_nothing "$@"' bash "$package"
 
+# What a newcomer makes of the tutorial: its manifest and its program as they stand there, on another port.
+tutorial=Sources/Coroutine/Coroutine.docc/FromNothingToAServer.md
+
+block() {  # block <line>: the code block of the tutorial that has this line
+  awk -v line="$1" '
+    /^```swift/ { inside = 1; text = ""; next }
+    /^```/ { inside = 0; if (found) { printf "%s", text; exit } }
+    inside { text = text $0 "\n"; if (index($0, line)) found = 1 }' "$tutorial"
+}
+
+mkdir -p "$package/Sources/server"
+block 'import PackageDescription' | sed "s|path: \"../Coroutine\"|name: \"Coroutine\", path: \"$PWD\"|" > "$package/Package.swift"
+block 'runUntilComplete' | sed 's/port: 8080/port: 0/' > "$package/Sources/server/main.swift"
+
+serves_and_is_dumped() {  # serves_and_is_dumped <package>
+  swift build --package-path "$1" --quiet --product server
+  "$(swift build --package-path "$1" --show-bin-path)/server" > "$1/output" 2> "$1/dump" &
+  local server=$! port answer
+  until port=$(sed -n 's/^listening on .*://p' "$1/output") && [[ -n $port ]]; do
+    kill -0 "$server" || return
+    sleep 0.05
+  done
+  exec 3<> "/dev/tcp/127.0.0.1/$port" 4<> "/dev/tcp/127.0.0.1/$port"
+  printf 'GET /hello HTTP/1.1\r\nHost: a\r\n\r\nGET /bye HTTP/1.1\r\nConnection: close\r\n\r\n' >&3
+  answer=$(timeout 60 cat <&3)
+  # The other connection is silent. Its coroutine may not have begun yet.
+  until grep -q 'readRequest' "$1/dump"; do
+    kill -QUIT "$server"
+    sleep 0.2
+  done
+  kill -TERM "$server"
+  wait "$server"
+  [[ $answer == *"You asked for /hello"*"You asked for /bye"* && $(tail -n 1 "$1/output") == stopped ]] ||
+    { printf '%s\n' "$answer"; cat "$1/output" "$1/dump"; return 1; }
+}
+export -f serves_and_is_dumped
+step "from nothing to a server" bash -c 'serves_and_is_dumped "$@"' bash "$package"
+rm -r "$package/Sources/server"
+
 # A plugin: the runtime in a shared library, loaded by a program that has none.
 mkdir "$package/Plugin"
 {
