@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Makes packages that depend on this one by path, as a user's package would, and runs them. First a backend that is
-# chosen by its trait, two at once, and none at all, which means ASM. Then a plugin. Then one with metrics, logs,
-# spans and services, which the others must not even fetch. Then one whose graph has what servers use, as target names are global to a
-# graph. Last, coroutines on SwiftNIO's event loops, on top of that.
+# chosen by its trait, two at once, and none at all, which means ASM. Then the server of the tutorial. Then a plugin. Then
+# one with metrics, logs, spans and services, which the others must not even fetch. Then one whose graph has what servers
+# use, as target names are global to a graph. Last, coroutines on SwiftNIO's event loops, on top of that.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/steps.sh
