@@ -7,7 +7,7 @@ import ServiceLifecycle
 import Synchronization
 import Tracing
 
-// The programs of docs/servers.md, and what they have to show.
+// The programs of the article ServerWorld of CoroutineObservability, and what they have to show.
 
 /// A server that stops when its group does: without a new connection, and with the answers of those that it has.
 struct EchoService: Service {

@@ -5,7 +5,9 @@
 extension Channel where Element: Sendable {
   /// Takes the element that was sent first; suspends the calling coroutine until there is one, or until an instant of a clock.
   ///
-  /// - Parameter instant: one that has passed: takes what is there at once.
+  /// - Parameters:
+  ///   - instant: one that has passed: takes what is there at once.
+  ///   - clock: whose time it is.
   /// - Throws: as `receive(timeout:onCancel:)`; `TimeoutError` at that instant.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
@@ -18,7 +20,9 @@ extension Channel where Element: Sendable {
 
   /// Takes the element that was sent first; suspends the calling task until there is one, or until an instant of a clock.
   ///
-  /// - Parameter instant: one that has passed: takes what is there at once.
+  /// - Parameters:
+  ///   - instant: one that has passed: takes what is there at once.
+  ///   - clock: whose time it is.
   /// - Throws: as `receive(timeout:onCancel:)`; `TimeoutError` at that instant.
   nonisolated(nonsending) public func receive<C: Clock>(
     until instant: C.Instant, clock: C
@@ -32,7 +36,10 @@ extension Channel where Element: Sendable {
   /// Sends an element; suspends the calling coroutine until a receiver takes it, or there is room in the buffer, or until an
   /// instant of a clock.
   ///
-  /// - Parameter instant: one that has passed: sends if that can be done at once.
+  /// - Parameters:
+  ///   - element: what is sent.
+  ///   - instant: one that has passed: sends if that can be done at once.
+  ///   - clock: whose time it is.
   /// - Throws: as `send(_:timeout:)`; `TimeoutError` at that instant.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
@@ -48,7 +55,10 @@ extension Channel where Element: Sendable {
   /// Sends an element; suspends the calling task until a receiver takes it, or there is room in the buffer, or until an
   /// instant of a clock.
   ///
-  /// - Parameter instant: one that has passed: sends if that can be done at once.
+  /// - Parameters:
+  ///   - element: what is sent.
+  ///   - instant: one that has passed: sends if that can be done at once.
+  ///   - clock: whose time it is.
   /// - Throws: as `send(_:timeout:)`; `TimeoutError` at that instant.
   nonisolated(nonsending) public func send<C: Clock>(
     _ element: Element, until instant: C.Instant, clock: C

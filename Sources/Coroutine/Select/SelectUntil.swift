@@ -18,6 +18,7 @@
 ///
 /// - Parameters:
 ///   - instant: one that has passed: other cases are chosen if they are ready at once.
+///   - clock: whose time it is.
 ///   - handler: runs then, on the calling coroutine; may suspend and throw.
 public func onTimeout<C: Clock, Output>(
   until instant: C.Instant, clock: C, _ handler: @escaping () throws -> Output
@@ -32,6 +33,7 @@ public func onTimeout<C: Clock, Output>(
 ///
 /// - Parameters:
 ///   - instant: one that has passed: other cases are chosen if they are ready at once.
+///   - clock: whose time it is.
 ///   - handler: runs then, where the caller runs.
 public func onTimeout<C: Clock, Output>(
   until instant: C.Instant, clock: C, _ handler: nonisolated(nonsending) @escaping () async throws -> Output
