@@ -4,4 +4,4 @@
 #pragma once
 
 // Where the calling thread has them. Only code on the thread's own stack uses it: that stays on the thread.
-void *_Nullable *_Nonnull coroutine_thread_unbegun_bodies(void);
+void **coroutine_thread_unbegun_bodies(void);
