@@ -177,7 +177,8 @@ let package = Package(
       swiftSettings: swiftSettings),
     .testTarget(
       name: "CoroutineIOTests",
-      dependencies: ["CoroutineTestSupport", "CoroutineIO", "Coroutine", "CCoroutineIO"], swiftSettings: swiftSettings),
+      dependencies: ["CoroutineTestSupport", "CoroutineIO", "Coroutine", "CCoroutineIO", "CCoroutineSystem"],
+      swiftSettings: swiftSettings),
     .testTarget(
       name: "CoroutineDebugTests",
       dependencies: [

@@ -17,9 +17,11 @@
 #include "swift_thread_state.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
 #include <pthread.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include "swift_runtime.h"
 
@@ -256,9 +258,14 @@ static bool run_on_new_thread(void *(*body)(void *), void *context) {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_t thread;
-  bool created = pthread_create(&thread, NULL, body, context) == 0;
+  int code = pthread_create(&thread, NULL, body, context);
+  // A shortage of a moment would cost the whole process what is found out here.
+  for (useconds_t pause = 1000; code == EAGAIN && pause <= 64000; pause *= 2) {
+    usleep(pause);
+    code = pthread_create(&thread, NULL, body, context);
+  }
   pthread_sigmask(SIG_SETMASK, &before, NULL);
-  return created && pthread_join(thread, NULL) == 0;
+  return code == 0 && pthread_join(thread, NULL) == 0;
 }
 
 static void *find(void *context) {

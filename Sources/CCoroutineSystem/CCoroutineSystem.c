@@ -12,7 +12,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -88,17 +90,27 @@ static const char idle_mark;
 
 const void *coroutine_system_idle_mark(void) { return &idle_mark; }
 
+// A sleep that does not last, or a wake that reaches nobody: the program would spin or hang, and nobody would know why.
+__attribute__((cold, noreturn)) static void futex_refused(const char *operation, int code) {
+  dprintf(2, "Fatal error: Coroutine: futex(%s) was refused: %s (errno %d). A sandbox's filter must allow futex(2).\n",
+          operation, strerror(code), code);
+  __builtin_trap();
+}
+
 int coroutine_system_futex_wait(const uint32_t *address, uint32_t expected, const struct timespec *deadline, bool is_idle) {
   // FUTEX_WAIT takes a relative time; the bitset form an absolute one, which an EINTR does not lengthen.
   long result = syscall(SYS_futex, address, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, expected, deadline,
                         is_idle ? coroutine_system_idle_mark() : NULL, FUTEX_BITSET_MATCH_ANY);
-  return result == 0 ? 0 : -errno;
+  if (result == 0) return 0;
+  if (errno != EAGAIN && errno != EINTR && errno != ETIMEDOUT) futex_refused("FUTEX_WAIT_BITSET", errno);
+  return -errno;
 }
 
 int coroutine_system_futex_wake(const uint32_t *address, uint32_t count) {
   int most = count > INT_MAX ? INT_MAX : (int)count;
   long result = syscall(SYS_futex, address, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, most, NULL, NULL, 0);
-  return result >= 0 ? (int)result : -errno;
+  if (result < 0) futex_refused("FUTEX_WAKE", errno);
+  return (int)result;
 }
 
 void coroutine_system_name_thread(const char *name) { (void)pthread_setname_np(pthread_self(), name); }

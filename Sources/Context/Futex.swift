@@ -49,7 +49,7 @@ package enum Futex {
   @discardableResult
   package static func wake(_ count: UInt32, on word: borrowing Atomic<UInt32>) -> Int {
     withAddress(of: word) { address in
-      max(0, Int(coroutine_system_futex_wake(address, count)))
+      Int(coroutine_system_futex_wake(address, count))
     }
   }
 

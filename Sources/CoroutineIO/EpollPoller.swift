@@ -14,8 +14,27 @@ import Synchronization
 /// the generation differs, and the event is dropped.
 // Unchecked: the lock guards the table; all else is constant.
 final class EpollPoller: EventQueue, @unchecked Sendable {
-  /// Made with the first descriptor.
-  private static let shared = Result { () throws(IOError) in try EpollPoller() }
+  /// Made with the first descriptor; with a later one where the kernel has refused what it needs, which may be there by then.
+  private static let shared = Shared()
+
+  private final class Shared: Sendable {
+    let lock = Lock()
+    // Guarded by the lock.
+    nonisolated(unsafe) private var poller: EpollPoller?
+
+    // It guards nothing that could be half done. (To take it before a fork could wait for a thread that waits for the C
+    // library's lock of these handlers.)
+    init() { Fork.handle(child: { EpollPoller.shared.lock.freeInChild() }) }
+
+    func get() throws(IOError) -> EpollPoller {
+      try lock.withLock { () throws(IOError) in
+        if let poller { return poller }
+        let made = try EpollPoller()
+        poller = made
+        return made
+      }
+    }
+  }
 
   /// The poller of this process.
   static func current() throws(IOError) -> EpollPoller {
@@ -47,18 +66,37 @@ final class EpollPoller: EventQueue, @unchecked Sendable {
   private static var threadWakeData: UInt64 { .max - 1 }
 
   private init() throws(IOError) {
-    set = try Self.check(coroutine_io_epoll_create(), "epoll_create")
-    workerWake = try Self.check(coroutine_io_eventfd(), "eventfd")
-    threadWake = try Self.check(coroutine_io_eventfd(), "eventfd")
-    try Self.check(coroutine_io_epoll_add_wake(set, workerWake, Self.workerWakeData), "epoll_ctl")
-    try Self.check(coroutine_io_epoll_add_wake(set, threadWake, Self.threadWakeData), "epoll_ctl")
-    coroutine_note_poller_wakes(workerWake, threadWake)
-    EventPoller.install(self)
+    set = coroutine_io_epoll_create()
+    workerWake = coroutine_io_eventfd()
+    threadWake = coroutine_io_eventfd()
+    do throws(IOError) {
+      try Self.check(set, "epoll_create")
+      try Self.check(workerWake, "eventfd")
+      try Self.check(threadWake, "eventfd")
+      try Self.check(coroutine_io_epoll_add_wake(set, workerWake, Self.workerWakeData), "epoll_ctl")
+      try Self.check(coroutine_io_epoll_add_wake(set, threadWake, Self.threadWakeData), "epoll_ctl")
+      coroutine_note_poller_wakes(workerWake, threadWake)
+      try Self.check(-EventPoller.install(self), "pthread_create")
+    } catch {
+      coroutine_note_poller_wakes(-1, -1)
+      for descriptor in [set, workerWake, threadWake] where descriptor >= 0 { close(descriptor) }
+      throw error
+    }
   }
 
-  @discardableResult
-  private static func check(_ result: CInt, _ operation: String) throws(IOError) -> CInt {
+  private static func check(_ result: CInt, _ operation: String) throws(IOError) {
     guard result >= 0 else { throw IOError(operation: operation, code: -result, subject: "the poller") }
+  }
+
+  /// Ends the program where what the poller has does not work any more: no wait for a descriptor would end, and its
+  /// threads would look for events without a pause.
+  private static func require(_ result: CInt, _ operation: StaticString) -> CInt {
+    guard result >= 0 else {
+      fatalError(
+        "\(operation) on the poller's own descriptor was refused: \(String(cString: strerror(-result))) (errno \(-result)). "
+          + "The program, or a library, has closed a descriptor that is not its own, or a sandbox's filter forbids the call."
+      )
+    }
     return result
   }
 
@@ -94,15 +132,15 @@ final class EpollPoller: EventQueue, @unchecked Sendable {
   // MARK: Polling
 
   func interrupt(_ role: EventPoller.Role) {
-    coroutine_io_eventfd_add(role == .thread ? threadWake : workerWake)
+    _ = Self.require(coroutine_io_eventfd_add(role == .thread ? threadWake : workerWake), "eventfd's write")
   }
 
   func poll(for duration: Duration?, as role: EventPoller.Role, beforeDelivery: () -> Void) -> Bool {
     withUnsafeTemporaryAllocation(of: epoll_event.self, capacity: Self.eventLimit) { events in
-      let count = Int(
-        coroutine_io_epoll_wait(
-          set, events.baseAddress!, CInt(Self.eventLimit),
-          duration.map { Int64(clamping: $0.nanosecondsRoundedUp) } ?? -1))
+      let result = coroutine_io_epoll_wait(
+        set, events.baseAddress!, CInt(Self.eventLimit), duration.map { Int64(clamping: $0.nanosecondsRoundedUp) } ?? -1
+      )
+      let count = Int(Self.require(result, "epoll_wait"))
       guard count > 0 else { return false }
       return withUnsafeTemporaryAllocation(of: Delivery.self, capacity: count) { deliveries in
         let found = collect(UnsafeMutableBufferPointer(rebasing: events[..<count]), into: deliveries, as: role)
@@ -137,7 +175,8 @@ final class EpollPoller: EventQueue, @unchecked Sendable {
       switch data {
       case Self.workerWakeData: takeInterruptOfWorker(as: role)
       // It stays until the thread has seen it.
-      case Self.threadWakeData: if role == .thread { coroutine_io_eventfd_clear(threadWake) }
+      case Self.threadWakeData:
+        if role == .thread { _ = Self.require(coroutine_io_eventfd_clear(threadWake), "eventfd's read") }
       default:
         let number = Int(data & 0xffff_ffff)
         guard entries[number].generation == UInt32(data >> 32), let storage = entries[number].storage else { continue }
@@ -158,7 +197,7 @@ final class EpollPoller: EventQueue, @unchecked Sendable {
   /// comes back. A worker that it is not for just falls asleep again.
   private func takeInterruptOfWorker(as role: EventPoller.Role) {
     guard role != .visitor else { return }
-    coroutine_io_eventfd_clear(workerWake)
+    _ = Self.require(coroutine_io_eventfd_clear(workerWake), "eventfd's read")
     if role == .thread, EventPoller.isWorkerAsleep { interrupt(.worker) }
   }
 }

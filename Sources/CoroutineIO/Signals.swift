@@ -38,7 +38,7 @@ public enum Signals {
     }
     let channel = Channel<Int32>(
       capacity: .newest(64), name: "signals " + numbers.map { "\($0)" }.joined(separator: ", "))
-    try SignalReceivers.shared.get().add(channel, for: numbers)
+    try SignalReceivers.current().add(channel, for: numbers)
     return channel
   }
 
@@ -50,25 +50,73 @@ public enum Signals {
 /// The subscribers of each signal. One for the process, as its signals are.
 // Unchecked: the lock guards the channels.
 private final class SignalReceivers: @unchecked Sendable {
-  static let shared = Result { try SignalReceivers() }
+  private static let making = Lock()
+  // Guarded by `making`.
+  nonisolated(unsafe) private static var made: SignalReceivers?
+
+  /// Made with the first subscription; with a later one where there was no descriptor left.
+  static func current() throws -> SignalReceivers {
+    try making.withLock {
+      let receivers = try made ?? SignalReceivers()
+      made = receivers
+      receivers.beginTelling()
+      return receivers
+    }
+  }
 
   private let lock = Lock()
   private var channels: [Int32: [Channel<Int32>]] = [:]
-  /// Kept open, for the handlers.
+  /// Whether there is a coroutine that tells of signals.
+  private var isTelling = false
+  /// Kept open, for the handlers: a write to a pipe that nobody could read would end the process.
+  private let reader: PipeReader
   private let writer: PipeWriter
 
   private init() throws {
-    let (reader, writer) = try makePipe()
-    self.writer = writer
+    (reader, writer) = try makePipe()
     coroutine_io_signals_begin(try writer.descriptor.withFileDescriptor { $0 })
+  }
+
+  /// Goes with the body of the coroutine that tells of signals: that ends only where it gets no stack, and so never begins.
+  private final class Teller: Sendable {
+    let receivers: SignalReceivers
+
+    init(of receivers: SignalReceivers) { self.receivers = receivers }
+
+    deinit { receivers.endTelling() }
+  }
+
+  private func beginTelling() {
+    let begins = lock.withLock {
+      defer { isTelling = true }
+      return !isTelling
+    }
+    guard begins else { return }
+    let teller = Teller(of: self)
     Coroutine.detached(name: "signals") {
       // Each byte says that some signal has come; the records say which.
-      while try reader.read() != nil { self.tell() }
+      while try teller.receivers.reader.read() != nil { teller.receivers.tell() }
     }
+  }
+
+  /// Those who wait for signals must hear that none will be told. A later subscription tries again.
+  private func endTelling() {
+    let all = lock.withLock {
+      defer { channels = [:] }
+      isTelling = false
+      for number in channels.keys { coroutine_io_signal_release(number) }
+      return channels.values.flatMap(\.self)
+    }
+    for channel in all { channel.close(throwing: Self.notTold) }
+  }
+
+  private static var notTold: IOError {
+    IOError(operation: "start", code: ENOMEM, subject: "the coroutine that tells of signals")
   }
 
   func add(_ channel: Channel<Int32>, for numbers: [Int32]) throws {
     try lock.withLock {
+      guard isTelling else { throw Self.notTold }
       for number in Set(numbers) {
         if channels[number] == nil, coroutine_io_signal_catch(number) != 0 {
           throw IOError(operation: "sigaction", code: coroutine_io_errno(), subject: "signal \(number)")

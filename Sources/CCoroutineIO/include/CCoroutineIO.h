@@ -33,7 +33,7 @@ int coroutine_io_epoll_remove(int set, int descriptor);
 int coroutine_io_epoll_add_wake(int set, int descriptor, uint64_t data);
 
 /// Waits for events, `nanoseconds` at most; a negative number: without a limit. Returns how many there are; 0 also where a
-/// signal came.
+/// signal came; a negative errno where the kernel refuses.
 int coroutine_io_epoll_wait(int set, struct epoll_event *_Nonnull events, int limit, int64_t nanoseconds);
 
 /// What an event says.
@@ -46,10 +46,11 @@ static const uint32_t coroutine_io_event_readable = EPOLLIN | EPOLLRDHUP | EPOLL
 static const uint32_t coroutine_io_event_writable = EPOLLOUT;
 static const uint32_t coroutine_io_event_hung_up = EPOLLRDHUP | EPOLLPRI;
 
-/// A new eventfd, not blocking, closed on exec; adding one to it; setting it back to zero.
+/// A new eventfd, not blocking, closed on exec; adding one to it; setting it back to zero. A negative errno where the
+/// kernel refuses.
 int coroutine_io_eventfd(void);
-void coroutine_io_eventfd_add(int descriptor);
-void coroutine_io_eventfd_clear(int descriptor);
+int coroutine_io_eventfd_add(int descriptor);
+int coroutine_io_eventfd_clear(int descriptor);
 
 /// Prepares a descriptor: not blocking, closed on exec. -EPERM for a regular file or a directory, whose readiness the
 /// kernel does not report.

@@ -76,6 +76,7 @@ static inline void coroutine_system_prefetch(const void *_Nonnull address) { __b
 
 /// Sleeps while `*address` is `expected`, until a wake or until `deadline` (absolute, CLOCK_MONOTONIC; NULL waits for
 /// ever). Returns 0 after a wake, or -EAGAIN (the value differed), -EINTR, -ETIMEDOUT. A wake may be spurious.
+/// Any other refusal ends the program with a message: the caller would look again for ever.
 /// `is_idle`: the end of this wait makes nothing happen in the program.
 int coroutine_system_futex_wait(const uint32_t *_Nonnull address, uint32_t expected, const struct timespec *_Nullable deadline,
                        bool is_idle);
@@ -88,7 +89,7 @@ const void *_Nonnull coroutine_system_idle_mark(void);
 size_t coroutine_system_zero_words(const uintptr_t *_Nonnull words, size_t count);
 
 /// Wakes at most `count` threads that wait on `address` and returns how many. The address is used as a name only: it
-/// may have been freed in the meantime.
+/// may have been freed in the meantime. A refusal ends the program with a message: the sleepers would sleep for ever.
 int coroutine_system_futex_wake(const uint32_t *_Nonnull address, uint32_t count);
 
 /// Names the calling thread, for debuggers and `top`: 15 characters at most.

@@ -50,13 +50,22 @@ package final class EventPoller: Sendable {
   private init(_ queue: any EventQueue) { self.queue = queue }
 
   /// Makes `queue` the one that all pools poll, and starts the thread. Once in a process; it lives for ever.
-  package static func install(_ queue: any EventQueue) {
+  ///
+  /// - Returns: 0, or an errno where the system refuses the thread: then nothing has changed.
+  package static func install(_ queue: any EventQueue) -> CInt {
     let poller = EventPoller(queue)
-    let previous = word.exchange(.passRetained(poller), ordering: .acquiringAndReleasing)
-    require(previous == nil, "a process has one EventPoller")
+    require(installed == nil, "a process has one EventPoller")
+    // The thread, and from here on the word too, never let go of it.
+    let installed = Unmanaged.passRetained(poller)
+    let code = poller.thread.start(for: poller)
+    guard code == 0 else {
+      installed.release()
+      return code
+    }
+    word.store(installed, ordering: .releasing)
     // The set is the parent's too: events that a child took would be lost to it.
     Fork.handle(child: { EventPoller.word.store(nil, ordering: .relaxed) })
-    poller.thread.start(for: poller)
+    return 0
   }
 
   /// The thread that polls.

@@ -44,12 +44,12 @@ final class PollerThread: Sendable {
     }
   }
 
-  func start(for poller: EventPoller) {
+  /// Returns 0, or an errno where the system refuses it.
+  func start(for poller: EventPoller) -> CInt {
     // The poller lives for ever, and so does the thread.
-    let argument = Unmanaged.passUnretained(poller).toOpaque()
-    let code = coroutine_system_start_thread(
-      { Unmanaged<EventPoller>.fromOpaque($0!).takeUnretainedValue().runThread() }, argument)
-    guard code == 0 else { refused("the poller's thread", code) }
+    coroutine_system_start_thread(
+      { Unmanaged<EventPoller>.fromOpaque($0!).takeUnretainedValue().runThread() },
+      Unmanaged.passUnretained(poller).toOpaque())
   }
 
   fileprivate func run(for poller: EventPoller) -> Never {

@@ -1,0 +1,83 @@
+import CCoroutineSystem
+import CoroutineTestSupport
+import Glibc
+import Testing
+
+@testable import Coroutine
+@testable import CoroutineIO
+
+/// What the process's poller needs of the system is refused, or taken away. In processes of their own, which have not
+/// had a poller yet.
+@Suite(.ownThreads) struct RefusedPollerTests {
+  /// Takes all descriptors that the process may have.
+  private static func takeAll() -> [Int32] {
+    var taken: [Int32] = []
+    while true {
+      let number = dup(0)
+      if number < 0 { return taken }
+      taken.append(number)
+    }
+  }
+
+  @Test func aPollerThatWasRefusedIsMadeWithTheNextDescriptor() async {
+    await #expect(processExitsWith: .success) {
+      var ends: [Int32] = [0, 0]
+      guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0 else { exit(2) }
+      // The test library keeps a backtrace of each error, and what does that has descriptors of its own from the first on.
+      #expect(throws: IOError.self) { try Descriptor(adopting: -1) }
+      var limit = rlimit()
+      getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+      limit.rlim_cur = 128
+      setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+      var taken = Self.takeAll()
+      // The set, and the two counters that interrupt a wait: refused at each of them, nothing is left open.
+      for room in 0..<3 {
+        for _ in 0..<room { close(taken.removeLast()) }
+        do {
+          _ = try Descriptor(adopting: ends[0])
+          exit(3)
+        } catch let error as IOError where error.code == EMFILE {}
+        let again = Self.takeAll()
+        guard again.count == room else { exit(4) }
+        taken += again
+      }
+      for number in taken { close(number) }
+      let one = try Descriptor(adopting: ends[0])
+      let other = try Descriptor(adopting: ends[1])
+      let reader = Coroutine {
+        try one.waitUntilReadable()
+        return try one.take(1)
+      }
+      try other.put([7])
+      guard try await reader.get() == [7] else { exit(5) }
+    }
+  }
+
+  @Test func aThreadThatIsRefusedToThePollerIsAnError() async {
+    await #expect(processExitsWith: .success) {
+      var ends: [Int32] = [0, 0]
+      guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0 else { exit(2) }
+      coroutine_system_refuse_threads(1)
+      let error = #expect(throws: IOError.self) { try Descriptor(adopting: ends[0]) }
+      #expect(error?.operation == "pthread_create" && error?.code == EAGAIN)
+      let one = try Descriptor(adopting: ends[0])
+      #expect(!one.isClosed)
+    }
+  }
+
+  /// A program that closes all that it finds open, as daemons do, closes what the poller waits with.
+  @Test func aPollerWhoseDescriptorsWereClosedTrapsByName() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      try runInExitTest {
+        let (left, right) = try makePair()
+        try right.put([1])
+        try left.waitUntilReadable()
+        for number in 3..<Int32(1024) { close(number) }
+        try left.waitUntilWritable()
+        try Coroutine.sleep(for: .seconds(60))
+      }
+    }
+    let text = result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
+    #expect(text.contains("on the poller's own descriptor was refused: Bad file descriptor (errno 9)"), "\(text)")
+  }
+}
