@@ -2,7 +2,7 @@
 # they need is installed, or named, by scripts/bootstrap.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo examples clients load test dumps trace docs sanitize bench bench-full bench-check lint cmake assembly litmus
+.PHONY: help demo examples clients load test dumps trace docs sanitize bench bench-full bench-check lint cmake assembly litmus faults
 
 # A directory for the demo to index, and the runs of `make test` and `make sanitize`, see scripts/test.sh.
 DIR ?=
@@ -23,6 +23,7 @@ help:
 	@echo "                examples, and run those that say what they print"
 	@echo "make sanitize   run the tests under ThreadSanitizer and AddressSanitizer, on all backends"
 	@echo "make load       10,000 idle connections, then 2,000 connects a second: what they leave in a server"
+	@echo "make faults     refuse each system call in turn to small programs: it is survived, or told"
 	@echo "make bench      run the benchmarks, beside Boost, Go, and Swift's own concurrency"
 	@echo "make bench-full   the same with more and longer rounds, and what takes too long for the quick form"
 	@echo "make bench-check  hold the runtime's ratios to its peers against Benchmarks/thresholds.json"
@@ -41,6 +42,10 @@ examples:
 
 load:
 	@scripts/load-io.sh
+
+faults:
+	@scripts/bootstrap.sh test
+	@scripts/faults.sh
 
 clients:
 	@scripts/bootstrap.sh clients

@@ -149,6 +149,13 @@ let package = Package(
       name: "CoroutineDumpedProgram", dependencies: ["CoroutineDebug", "Coroutine", "CCoroutine"],
       path: "Tests/CoroutineDumpedProgram", swiftSettings: swiftSettings),
 
+    // Programs whose system calls are refused one by one, and what refuses them.
+    .target(name: "CCoroutineFaults", path: "Tests/CCoroutineFaults"),
+    .executableTarget(
+      name: "CoroutineFaultPrograms",
+      dependencies: ["CCoroutineFaults", "CoroutineDebug", "CoroutineIO", "Coroutine"],
+      path: "Tests/CoroutineFaultPrograms", swiftSettings: swiftSettings),
+
     // What lets tests block.
     .target(name: "CoroutineTestSupport", path: "Tests/CoroutineTestSupport", swiftSettings: swiftSettings),
 
