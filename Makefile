@@ -2,11 +2,13 @@
 # they need is installed, or named, by scripts/bootstrap.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo examples clients load test dumps trace docs sanitize bench bench-full bench-check lint cmake assembly litmus faults
+.PHONY: help demo examples clients load test dumps trace docs sanitize bench bench-full bench-check lint cmake assembly litmus soak faults
 
-# A directory for the demo to index, and the runs of `make test` and `make sanitize`, see scripts/test.sh.
+# A directory for the demo to index, the runs of `make test` and `make sanitize`, see scripts/test.sh, and how long
+# `make soak` takes on each backend.
 DIR ?=
 RUNS ?=
+MINUTES ?= 5
 SANITIZED ?= ASM-thread ASM-address Boost-thread Boost-address Ucontext-thread Ucontext-address
 
 help:
@@ -23,6 +25,7 @@ help:
 	@echo "                examples, and run those that say what they print"
 	@echo "make sanitize   run the tests under ThreadSanitizer and AddressSanitizer, on all backends"
 	@echo "make load       10,000 idle connections, then 2,000 connects a second: what they leave in a server"
+	@echo "make soak       five minutes of load on each backend: sums are checked, and memory stays flat (make soak MINUTES=1)"
 	@echo "make faults     refuse each system call in turn to small programs: it is survived, or told"
 	@echo "make bench      run the benchmarks, beside Boost, Go, and Swift's own concurrency"
 	@echo "make bench-full   the same with more and longer rounds, and what takes too long for the quick form"
@@ -42,6 +45,10 @@ examples:
 
 load:
 	@scripts/load-io.sh
+
+soak:
+	@scripts/bootstrap.sh test
+	@scripts/soak.sh $(MINUTES)
 
 faults:
 	@scripts/bootstrap.sh test

@@ -156,6 +156,10 @@ let package = Package(
       dependencies: ["CCoroutineFaults", "CoroutineDebug", "CoroutineIO", "Coroutine"],
       path: "Tests/CoroutineFaultPrograms", swiftSettings: swiftSettings),
 
+    // A load for minutes, whose short form is a test.
+    .executableTarget(
+      name: "CoroutineSoak", dependencies: ["Coroutine"], path: "Tests/CoroutineSoak", swiftSettings: swiftSettings),
+
     // What lets tests block.
     .target(name: "CoroutineTestSupport", path: "Tests/CoroutineTestSupport", swiftSettings: swiftSettings),
 

@@ -1,0 +1,82 @@
+import Coroutine
+
+/// One coroutine's random operations at channels that many others use, and the sums of what it has sent and received.
+struct ChannelUser: Sendable {
+  struct Sums: Sendable {
+    var sent = 0
+    var received = 0
+    var operations = 0
+  }
+
+  private(set) var sums = Sums()
+  private let channels: [Channel<Int>]
+  private var random: SplitMix
+
+  init(of channels: [Channel<Int>], _ random: SplitMix) {
+    self.channels = channels
+    self.random = random
+  }
+
+  mutating func operate() throws {
+    sums.operations += 1
+    let channel = choose()
+    let element = Int.random(in: 1...1 << 20, using: &random)
+    let timeout = Duration.microseconds(Int.random(in: 1...2_000, using: &random))
+    switch Int.random(in: 0..<12, using: &random) {
+    case 0, 1: if case .sent = channel.trySend(element) { sums.sent &+= element }
+    case 2, 3: if case .received(let element) = channel.tryReceive() { sums.received &+= element }
+    case 4, 5:
+      // One that times out, even at the last moment, has not sent.
+      if try Self.isInTime({ try channel.send(element, timeout: timeout) }) { sums.sent &+= element }
+    case 6, 7: _ = try Self.isInTime { sums.received &+= try channel.receive(timeout: timeout) }
+    case 8: try sendInCancelled(element, to: channel)
+    case 9: _ = try withTimeoutOrNil(timeout) { sums.received &+= try channel.receive() }
+    default: try selectOfThree(element, timeout)
+    }
+  }
+
+  /// Half of the operations meet at a few channels.
+  private mutating func choose() -> Channel<Int> {
+    let count = Bool.random(using: &random) ? min(64, channels.count) : channels.count
+    return channels[Int.random(in: 0..<count, using: &random)]
+  }
+
+  private static func isInTime(_ body: () throws -> Void) throws -> Bool {
+    do {
+      try body()
+      return true
+    } catch is TimeoutError {
+      return false
+    }
+  }
+
+  /// A child that is cancelled at about the time at which it sends: it says itself whether it did.
+  private mutating func sendInCancelled(_ element: Int, to channel: Channel<Int>) throws {
+    let sender = Coroutine { () -> Bool in
+      do {
+        try channel.send(element)
+        return true
+      } catch is CancellationError {
+        return false
+      }
+    }
+    if Bool.random(using: &random) { Coroutine.yield() }
+    sender.cancel()
+    do {
+      if try sender.get() { sums.sent &+= element }
+    } catch is CancellationError {}  // before it began
+  }
+
+  private mutating func selectOfThree(_ element: Int, _ limit: Duration) throws {
+    let (one, two, three) = (choose(), choose(), choose())
+    var (sent, received) = (0, 0)
+    try select {
+      one.onReceive { received = $0 }
+      two.onSend(element) { sent = element }
+      three.onReceive { received = $0 }
+      onTimeout(limit) {}
+    }
+    sums.sent &+= sent
+    sums.received &+= received
+  }
+}
