@@ -28,15 +28,3 @@ extension WaitingTask: TimedWaiter {
     Unmanaged<WaitingTask>.fromOpaque(waiter)._withUnsafeGuaranteedRef { $0.resume() }
   }
 }
-
-extension BlockedThread: TimedWaiter {
-  @usableFromInline package static func isSuspending(_ waiter: UnsafeRawPointer) -> Bool { false }
-
-  @usableFromInline package static func claimTimedOut(_ waiter: UnsafeRawPointer) -> Bool {
-    Unmanaged<BlockedThread>.fromOpaque(waiter)._withUnsafeGuaranteedRef { $0.parking.claim(.timedOut) }
-  }
-
-  @usableFromInline package static func wakeTimedOut(_ waiter: UnsafeRawPointer) {
-    Unmanaged<BlockedThread>.fromOpaque(waiter)._withUnsafeGuaranteedRef { $0.unblock() }
-  }
-}

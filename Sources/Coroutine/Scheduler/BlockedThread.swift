@@ -47,3 +47,15 @@ package final class BlockedThread: Sendable {
     semaphore.signal()
   }
 }
+
+extension BlockedThread: TimedWaiter {
+  @usableFromInline package static func isSuspending(_ waiter: UnsafeRawPointer) -> Bool { false }
+
+  @usableFromInline package static func claimTimedOut(_ waiter: UnsafeRawPointer) -> Bool {
+    Unmanaged<BlockedThread>.fromOpaque(waiter)._withUnsafeGuaranteedRef { $0.parking.claim(.timedOut) }
+  }
+
+  @usableFromInline package static func wakeTimedOut(_ waiter: UnsafeRawPointer) {
+    Unmanaged<BlockedThread>.fromOpaque(waiter)._withUnsafeGuaranteedRef { $0.unblock() }
+  }
+}
