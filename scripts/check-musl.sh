@@ -20,7 +20,8 @@ mkdir "$scratch/kernel" "$scratch/built"
 ln -s /usr/include/linux /usr/include/asm-generic "/usr/include/$machine-linux-gnu/asm" "$scratch/kernel"
 
 # The same list of headers that Swift has for glibc. Swift's other modules want `SwiftGlibc`: it is the same.
-cp "$(dirname "$(realpath "$(command -v swiftc)")")/../lib/swift/linux/$machine/SwiftGlibc.h" "$scratch/SwiftMusl.h"
+resources=$(swift -print-target-info | sed -n 's/^ *"runtimeResourcePath": "\(.*\)".*/\1/p')
+cp "$resources/linux/$machine/SwiftGlibc.h" "$scratch/SwiftMusl.h"
 printf '#include "SwiftMusl.h"\n' > "$scratch/SwiftGlibc.h"
 for module in SwiftMusl SwiftGlibc; do
   printf 'module %s [system] {\n  header "%s.h"\n  export *\n}\n' $module $module

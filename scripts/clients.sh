@@ -74,7 +74,10 @@ readonly parameters="host=$folder/postgres user=coroutine dbname=postgres"
 port=$(free_port)
 redis-server --port "$port" --bind 127.0.0.1 --save '' --dir "$folder" > /dev/null &
 redis=$!
-until redis-cli -p "$port" ping > /dev/null 2>&1; do sleep 0.05; done
+until redis-cli -p "$port" ping > /dev/null 2>&1; do
+  kill -0 "$redis" 2> /dev/null || { printf 'clients: redis-server has ended\n' >&2; exit 1; }
+  sleep 0.05
+done
 
 export -f expect survive_a_restart as_server start_postgres
 export folder postgres data parameters

@@ -4,14 +4,16 @@
 #
 #   swift format --in-place --recursive Sources Tests
 #
-# Also checks that each context backend is named where it must be (scripts/backends.sh), and that each suite of tests
-# runs on threads that it may block (Tests/CoroutineTestSupport/OwnThreads.swift).
+# Also checks that each context backend is named where it must be (scripts/backends.sh), that the code which litmus tests
+# model is there (scripts/litmus.sh), and that each suite of tests runs on threads that it may block
+# (Tests/CoroutineTestSupport/OwnThreads.swift).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 scripts/arrows.sh
 scripts/test-arrows.sh
 scripts/backends.sh --check
+scripts/litmus.sh --names
 
 # Builds leave sources of other packages in hidden folders, and generated ones elsewhere. Only these folders are
 # checked.

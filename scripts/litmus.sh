@@ -3,6 +3,7 @@
 # the kept results, Tests/Litmus/expected. docs/memory-model.md has the table of them.
 #
 #   scripts/litmus.sh [--renew] [<test>]...     of these only; --renew: writes all results anew, to be read in the diff
+#   scripts/litmus.sh --names                   only whether the files and functions that the tests name are there: needs no herd7
 #   HERD7="herd7 -set-libdir /opt/herd/libdir" scripts/litmus.sh
 #
 # A test names in its head what must not happen, and edits of its own text (lines `Without ...: <sed script>`) that each take one
@@ -15,6 +16,27 @@ read -ra herd <<< "${HERD7:-herd7}"
 readonly folder=Tests/Litmus
 renews=no
 if [[ ${1:-} == --renew ]]; then renews=yes; shift; fi
+
+# missing_names <test>: prints what its head names of the code that it models, a file or a function, and is not there.
+missing_names() {
+  local word
+  while IFS= read -r word; do
+    case $word in
+      *.swift | *.c | *.h)
+        compgen -G "Sources/$word" > /dev/null || compgen -G "Sources/*/$word" > /dev/null ||
+          compgen -G "Sources/*/include/$word" > /dev/null ;;
+      coroutine_*) grep -rqw -e "$word" Sources ;;
+      *) grep -rqE "(func|var|let) ${word##*.}\\b" Sources ;;
+    esac || printf '%s: there is no %s\n' "$1" "$word"
+  done < <(sed '/ \*)$/q' "$folder/$1.litmus" |
+    grep -oE '[A-Za-z]+(/[A-Za-z_]+)*/?[A-Za-z_]+\.(swift|c|h)\b|\b[A-Z][A-Za-z]+\.[a-z][A-Za-z]+\b|\bcoroutine_[a-z_]+' | sort -u)
+}
+
+if [[ ${1:-} == --names ]]; then
+  missing=$(for file in "$folder"/*.litmus; do missing_names "$(basename "$file" .litmus)"; done)
+  if [[ -n $missing ]]; then printf 'litmus: %s\n' "$missing" >&2; exit 1; fi
+  exit 0
+fi
 
 if ! command -v "${herd[0]}" > /dev/null; then
   printf 'litmus: herd7 is missing (not in Debian 12): build tag 7.57 of https://github.com/herd/herdtools7 by Debian'\''s ocaml, ocaml-dune, menhir, libmenhir-ocaml-dev, libzarith-ocaml-dev, or set HERD7\n' >&2
@@ -70,17 +92,7 @@ fi
 for name in "${tests[@]}"; do
   file=$folder/$name.litmus
   check "$name" "$file"
-  # The code that it models: files, functions.
-  while IFS= read -r word; do
-    case $word in
-      *.swift | *.c | *.h)
-        compgen -G "Sources/$word" > /dev/null || compgen -G "Sources/*/$word" > /dev/null ||
-          compgen -G "Sources/*/include/$word" > /dev/null ;;
-      coroutine_*) grep -rqw -e "$word" Sources ;;
-      *) grep -rqE "(func|var|let) ${word##*.}\\b" Sources ;;
-    esac || differs "$name: there is no $word"
-  done < <(sed '/ \*)$/q' "$file" |
-    grep -oE '[A-Za-z]+(/[A-Za-z_]+)*/?[A-Za-z_]+\.(swift|c|h)\b|\b[A-Z][A-Za-z]+\.[a-z][A-Za-z]+\b|\bcoroutine_[a-z_]+' | sort -u)
+  while IFS= read -r line; do differs "$line"; done < <(missing_names "$name")
   # The head alone says what to edit, and only what follows it is edited.
   head=$(grep -n ' \*)$' "$file" | head -n 1 | cut -d : -f 1)
   while IFS= read -r line; do
@@ -103,7 +115,13 @@ if ((${#@} == 0)); then
   while IFS= read -r name; do
     differs "$name: kept, and not there"
   done < <(comm -23 <(cut -d : -f 1 "$folder/expected" 2> /dev/null | sort) <(cut -d : -f 1 "$scratch/results" | sort))
-  if [[ $renews == yes ]]; then cp "$scratch/results" "$folder/expected"; fi
+  if [[ $renews == yes ]]; then
+    if grep -q ': error: ' "$scratch/results"; then
+      printf 'litmus: a test has no result: nothing is kept\n' >&2
+      exit 1
+    fi
+    cp "$scratch/results" "$folder/expected"
+  fi
 fi
 
 printf '%d passed, %d failed\n' "$passed" "$failed"

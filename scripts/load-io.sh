@@ -12,7 +12,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 connections=${1:-10000} rate=${2:-2000} seconds=${3:-60}
 # The memory that one idle connection may take, and the growth that the connects and closes may cause.
 readonly most_bytes=6144 most_growth_kib=2048
-readonly port=18070
 programs=$PWD/.build-load
 mkdir -p "$programs"
 
@@ -32,11 +31,11 @@ build=(swift build --package-path Examples --scratch-path .build-demo-ASM --trai
 server_program=$("${build[@]}" --show-bin-path)/echo-server
 clang -O2 -Wall -Werror Benchmarks/Peers/c/load.c -o "$programs/load"
 
-"$server_program" "$port" > "$programs/server.log" 2>&1 &
+"$server_program" 0 > "$programs/server.log" 2>&1 &
 server=$!
 trap 'kill "$server" 2> /dev/null || true' EXIT
-for _ in $(seq 100); do
-  if grep -q listening "$programs/server.log"; then break; fi
+until port=$(sed -n 's/^listening on .*://p' "$programs/server.log") && [[ -n $port ]]; do
+  kill -0 "$server" 2> /dev/null || { cat "$programs/server.log" >&2; exit 1; }
   sleep 0.05
 done
 
@@ -61,7 +60,10 @@ bytes=$(((($(memory) - before) * 1024) / connections))
 printf '%d idle connections: %d bytes each, of at most %d\n' "$connections" "$bytes" "$most_bytes"
 exec 9>&-
 wait "$idle"
-until (($(descriptors) <= at_rest)); do sleep 0.1; done
+for _ in $(seq 600); do
+  if (($(descriptors) <= at_rest)); then break; fi
+  sleep 0.1
+done
 
 # A tenth of it first, for what so many connections at a time leave in the allocator and the pool of stacks.
 "$programs/load" churn "$port" "$rate" "$(((seconds + 9) / 10))" > "$programs/churn.log"

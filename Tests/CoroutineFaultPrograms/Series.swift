@@ -17,10 +17,13 @@ struct Series {
   }
 
   /// Prints each run that ended as it must not. Returns whether there was none.
-  func run() -> Bool {
+  ///
+  /// - Parameter refused: is raised by the number of runs in which a call was refused.
+  func run(_ refused: inout Int) -> Bool {
     var isRight = true
     var number = 1
     while let found = perform(.only(number), &isRight), found.calls >= number {
+      refused += 1
       number = isQuick && number > 3 ? number * 2 : number + 1
     }
     if fault.is_single { return isRight }
@@ -43,7 +46,12 @@ struct Series {
 
   private func perform(_ plan: Supervisor.Plan, _ isRight: inout Bool) -> Supervisor.Run? {
     let run = Supervisor.run(program, fault, plan)
-    guard let run else { return nil }
+    guard let run else {
+      // It was possible a moment ago.
+      isRight = false
+      print("FAILED, \(String(cString: fault.name)) in \(program.name), \(plan): the program could not be started")
+      return nil
+    }
     let problem = problem(of: run, wasRefused: run.calls >= plan.number)
     if problem != nil { isRight = false }
     if problem != nil || shows && run.calls >= plan.number {

@@ -72,7 +72,7 @@ struct Supervisor {
 
   static func fault(_ name: String) -> coroutine_fault_kind { faults.first { String(cString: $0.name) == name }! }
 
-  /// `nil` where the system has no such filters.
+  /// `nil` where the system has no such filters, or refuses a process.
   static func run(_ program: FaultProgram, _ fault: coroutine_fault_kind, _ plan: Plan) -> Run? {
     var sockets: [CInt] = [0, 0]
     var output: [CInt] = [0, 0]
@@ -85,6 +85,11 @@ struct Supervisor {
     }
     close(sockets[1])
     close(output[1])
+    guard process > 0 else {
+      close(sockets[0])
+      close(output[0])
+      return nil
+    }
     let listener = coroutine_fault_listen(sockets[0])
     close(sockets[0])
     defer {

@@ -92,7 +92,7 @@ struct Soak {
 
   /// The anonymous memory that the process has.
   private static var residentBytes: Int {
-    guard let file = fopen("/proc/self/statm", "r") else { return 0 }
+    guard let file = fopen("/proc/self/statm", "r") else { fatalError("/proc/self/statm can't be read") }
     defer { fclose(file) }
     var fields = [CChar](repeating: 0, count: 256)
     guard fgets(&fields, CInt(fields.count), file) != nil else { return 0 }

@@ -2,6 +2,7 @@ import Coroutine
 import CoroutineIO
 import CoroutineTestSupport
 import CoroutineTesting
+import Glibc
 import Testing
 
 /// Each wait for a descriptor is cancelled, or times out, at each possible moment. No byte, datagram or connection is
@@ -37,11 +38,12 @@ import Testing
 
   /// Runs the body by many schedules, with the end at each moment of its steps.
   private func explore(
-    _ ending: Ending, moments: Range<Int>, _ body: @escaping (Run, _ moment: Int) throws -> Void
+    _ ending: Ending, moments: Range<Int>, seeds: Range<Int> = 0..<40,
+    _ body: @escaping (Run, _ moment: Int) throws -> Void
   ) throws {
     let options = ExplorationOptions(time: ending == .cancel ? .whenIdle : .anytime)
     for moment in moments {
-      try CoroutineTesting.explore(seeds: 0..<40, options: options) {
+      try CoroutineTesting.explore(seeds: seeds, options: options) {
         let (signal, trigger) = try makePipe()
         let run = Run(ending: ending, trigger: trigger) { operation in
           let victim = Victim(name: "victim") {
@@ -129,8 +131,8 @@ import Testing
 
   @Test(arguments: Ending.allCases) func whatAWriterHasCountedArrives(ending: Ending) throws {
     // More than a socket takes at once: the writer waits for the reader several times.
-    let bytes = (0..<900_000).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 9) }
-    try explore(ending, moments: 0..<4) { run, moment in
+    let bytes = (0..<600_000).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 9) }
+    try explore(ending, moments: 0..<4, seeds: 0..<10) { run, moment in
       let (reader, writer) = try UnixConnection.pair()
       let victim = run.launch { timeout in try writer.write(bytes, timeout: timeout) }
       var received: [UInt8] = []
@@ -148,7 +150,7 @@ import Testing
       while let some = try reader.read(upTo: 200_000) { received += some }
       let isDone = try ender.get()
       try require(received.count == Int(writer.bytesWritten))
-      try require(received.elementsEqual(bytes.prefix(received.count)))
+      try require(received.count <= bytes.count && memcmp(received, bytes, received.count) == 0)
       try require(!isDone || received.count == bytes.count)
     }
   }

@@ -62,9 +62,9 @@ package final class EventPoller: Sendable {
       installed.release()
       return code
     }
-    word.store(installed, ordering: .releasing)
-    // The set is the parent's too: events that a child took would be lost to it.
+    // Before it is there: the set is the parent's too, and events that a child took would be lost to it.
     Fork.handle(child: { EventPoller.word.store(nil, ordering: .relaxed) })
+    word.store(installed, ordering: .releasing)
     return 0
   }
 
