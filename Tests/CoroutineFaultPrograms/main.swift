@@ -15,7 +15,7 @@ import Glibc
 
 private let what = CommandLine.arguments.dropFirst().first
 guard let what, ["quick", "all", "show", "one", "possible"].contains(what) else {
-  print("usage: CoroutineFaultPrograms possible | quick | all | show [<fault>...], or one <fault> <program> <call> [<times>]")
+  print("usage: CoroutineFaultPrograms quick | all | show [<fault>...], or one <fault> <program> <call> [<times>]")
   exit(2)
 }
 // A trap's crash report takes seconds, and would be all of its text. The Swift runtime reads this before `main`.

@@ -21,7 +21,7 @@ private struct Model {
   var machine = AsyncGeneratorStateMachine<Int>()
   var isRight = true
 
-  enum Consumer { case idle, asked, waiting }
+  enum Consumer { case idle, asked, looked, waiting }
   final class Party {
     let waiter = ModelWaiter()
     let node = UnsafeMutablePointer<ChannelNode<Int>>.allocate(capacity: 1)
@@ -39,8 +39,8 @@ private struct Model {
   var takenBack = 0
   var isCancelled = false
 
-  /// 0, 2, 4: the first consumer asks, receives, gives up; 1, 3: the second one; 5...7: the body; 8, 9: the first one selects,
-  /// or looks in a select that chooses something else; the rest: a cancel.
+  /// 0, 2, 4: the first consumer asks, receives, gives up; 1, 3: the second one; 5...7: the body; 8: the first one selects (it
+  /// looks, and then waits, in two steps); 9: it looks in a select that chooses something else; the rest: a cancel.
   mutating func step(_ event: Int) {
     switch event {
     case 0, 1: ask(event)
@@ -82,11 +82,20 @@ private struct Model {
   }
 
   private mutating func select(_ index: Int) {
-    guard consumers[index] == .idle else { return }
-    want()
-    parties[index] = Party()
+    let hasLooked = consumers[index] == .looked
+    guard hasLooked || consumers[index] == .idle else { return }
+    if !hasLooked {
+      want()
+      parties[index] = Party()
+    }
     let attempt = machine.receiveNow(parties[index].node)
-    if case .wait = attempt { machine.wait(parties[index].node) }
+    if case .wait = attempt {
+      consumers[index] = .looked
+      guard hasLooked else { return }
+      // Another consumer may have taken what it has looked for.
+      guard machine.selectMayWait else { return want() }
+      machine.wait(parties[index].node)
+    }
     receive(index, attempt)
   }
 
@@ -109,6 +118,8 @@ private struct Model {
   private mutating func giveUp(_ index: Int) {
     if consumers[index] == .asked {
       machine.stopAsking()
+      consumers[index] = .idle
+    } else if consumers[index] == .looked {
       consumers[index] = .idle
     } else if consumers[index] == .waiting, parties[index].waiter.giveUp() {
       _ = machine.withdraw(parties[index].node)
@@ -164,6 +175,7 @@ private struct Model {
   mutating func finish() {
     for _ in 0..<4 where !isCancelled {
       for index in 0..<2 {
+        if consumers[index] == .looked { select(index) }
         ask(index)
         receive(index)
       }

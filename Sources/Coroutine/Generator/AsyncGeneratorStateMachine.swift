@@ -12,7 +12,7 @@
 struct AsyncGeneratorStateMachine<Element> {
   @usableFromInline typealias Node = UnsafeMutablePointer<ChannelNode<Element>>
 
-  /// Whether the body may go on to one more element, though no consumer need come for it: a select has looked for one.
+  /// A select has looked for an element, so the body may go on to the next one. The select may choose another case.
   @usableFromInline var isWanted = false
   /// The consumers that have asked, and do not receive yet.
   @usableFromInline var asking = 0
@@ -85,6 +85,11 @@ struct AsyncGeneratorStateMachine<Element> {
     }
     return isEnded ? .done : .wait
   }
+
+  /// Whether a select that has found no element may wait for one. Else another consumer has taken the one that it had
+  /// asked for, and the body waits until it is wanted again.
+  @inlinable
+  var selectMayWait: Bool { body == nil }
 
   /// A consumer waits for an element: none is there, and it is not the end.
   @inlinable

@@ -2,8 +2,8 @@
 
 /// A view of a pool with a limit of its own: `ThreadPool.limited(to:)`.
 ///
-/// It has a line, and no threads. A turn of it is work of the pool's threads like any other: no more such turns at once than
-/// the limit, and each ends after a while, so that it holds up no others.
+/// It has a line, and no threads. A turn of it is work of the pool's threads like any other, and there are no more turns at
+/// once than the limit. Each ends after a while, or as soon as one of its coroutines has woken one of the pool's.
 public final class LimitedScheduler: Scheduler {
   private let pool: ThreadPool
   private let ready: CoroutineJobQueue
@@ -37,7 +37,12 @@ public final class LimitedScheduler: Scheduler {
 
   /// On a thread of the pool, on its own stack.
   func turn() {
-    if ready.run(limit: Self.turnsAtOnce) { requestTurn() }
+    for _ in 0..<Self.turnsAtOnce {
+      guard ready.run(limit: 1) else { return }
+      // What waits in the worker's own slot or ring, other workers hardly come to.
+      if PoolWorker.current(of: pool.core)?._withUnsafeGuaranteedRef({ $0.holdsOthers }) ?? true { break }
+    }
+    requestTurn()
   }
 
   /// About as many as a worker runs of its own coroutines before it looks for other work.

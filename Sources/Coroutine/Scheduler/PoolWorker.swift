@@ -232,10 +232,10 @@ extension PoolWorker {
   }
 
   /// Whether another one is ready here, or has come from outside. The owner's.
-  var othersAreReady: Bool {
-    isSerialAndBusy || slot.load(ordering: .relaxed) != nil || !ring.isEmpty
-      || core._withUnsafeGuaranteedRef { $0.hasFromOutside }
-  }
+  var othersAreReady: Bool { isSerialAndBusy || holdsOthers || core._withUnsafeGuaranteedRef { $0.hasFromOutside } }
+
+  /// Whether another one is ready in this worker's own places. The owner's.
+  var holdsOthers: Bool { slot.load(ordering: .relaxed) != nil || (isSerial ? !line.isEmpty : !ring.isEmpty) }
 
   /// Takes `core` out of the line of the calling thread's worker, if that is its pool's only one, and no other is ready
   /// there. It counts as a pick.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Channels' operations with a deadline by a clock: selects of two cases. Here, and not beside the others, for that.
+// Channels' operations with a deadline by a clock: selects of two cases, of which the channel's is looked at first. So
+// what can be done at once is done, whatever the clock says. Here, and not beside the others, since they are selects.
 
 extension Channel where Element: Sendable {
   /// Takes the element that was sent first; suspends the calling coroutine until there is one, or until an instant of a clock.
@@ -12,7 +13,7 @@ extension Channel where Element: Sendable {
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func receive<C: Clock>(until instant: C.Instant, clock: C) throws -> Element where C.Duration == Duration {
-    try select {
+    try selectBiased {
       onReceive { $0 }
       onTimeout(until: instant, clock: clock) { throw TimeoutError() }
     }
@@ -27,7 +28,7 @@ extension Channel where Element: Sendable {
   nonisolated(nonsending) public func receive<C: Clock>(
     until instant: C.Instant, clock: C
   ) async throws -> Element where C.Duration == Duration {
-    try await select {
+    try await selectBiased {
       onReceive { $0 }
       onTimeout(until: instant, clock: clock) { throw TimeoutError() }
     }
@@ -46,7 +47,7 @@ extension Channel where Element: Sendable {
   public func send<C: Clock>(
     _ element: Element, until instant: C.Instant, clock: C
   ) throws where C.Duration == Duration {
-    try select {
+    try selectBiased {
       onSend(element)
       onTimeout(until: instant, clock: clock) { throw TimeoutError() }
     }
@@ -63,7 +64,7 @@ extension Channel where Element: Sendable {
   nonisolated(nonsending) public func send<C: Clock>(
     _ element: Element, until instant: C.Instant, clock: C
   ) async throws where C.Duration == Duration {
-    try await select {
+    try await selectBiased {
       onSend(element)
       onTimeout(until: instant, clock: clock) { throw TimeoutError() }
     }

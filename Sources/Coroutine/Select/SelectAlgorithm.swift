@@ -128,19 +128,25 @@ extension Select {
     let fallback = fallback(of: operations, memory)
     if let fallback, fallback.deadline == WaitDeadline.now { return fallback.index }
     return withWait(for: operations, memory) { wait in
-      core.parking.prepare()
-      wait.pointee.lockAll()
       let waiter = Waiter.coroutine(.passUnretained(core))
-      if core.isInterrupted {
+      while true {
+        core.parking.prepare()
+        wait.pointee.lockAll()
+        if core.isInterrupted {
+          core.parking.abandon()
+          wait.pointee.unlockAll()
+          return nil
+        }
+        if let (index, attempt) = pollLocked(operations, memory, for: waiter, order) {
+          core.parking.abandon()
+          wait.pointee.unlockAll()
+          attempt.wakeOthers()
+          return index
+        }
+        if arePrepared(operations, memory) { break }
         core.parking.abandon()
         wait.pointee.unlockAll()
-        return nil
-      }
-      if let (index, attempt) = pollLocked(operations, memory, for: waiter, order) {
-        core.parking.abandon()
-        wait.pointee.unlockAll()
-        attempt.wakeOthers()
-        return index
+        prepare(operations, memory)
       }
       enqueue(operations, memory, for: waiter, order)
       let cause = core.park(.select, jointly: wait, until: fallback?.deadline ?? WaitDeadline.never)
@@ -181,6 +187,21 @@ extension Select {
       return (index, attempt)
     }
     return nil
+  }
+
+  /// Whether all may wait.
+  @inlinable @inline(__always)
+  static func arePrepared<Operations: SelectOperations>(
+    _ operations: Operations, _ memory: UnsafeMutableRawPointer
+  ) -> Bool {
+    for index in 0..<operations.count where !operations.visit(index, memory, IsPrepared()) { return false }
+    return true
+  }
+
+  /// Without the locks.
+  @inlinable @inline(never)
+  static func prepare<Operations: SelectOperations>(_ operations: Operations, _ memory: UnsafeMutableRawPointer) {
+    for index in 0..<operations.count { operations.visit(index, memory, Prepare()) }
   }
 
   /// In the order that was drawn before: of several cases at one channel that wait, it serves the first in its queue.
@@ -231,6 +252,28 @@ extension Select {
     @inlinable @inline(__always)
     func visit<Operation: SelectOperation>(_ operation: Operation, _ node: UnsafeMutableRawPointer) -> Target {
       operation.target
+    }
+  }
+
+  @usableFromInline
+  struct Prepare: SelectVisitor {
+    @inlinable @inline(__always)
+    init() {}
+
+    @inlinable @inline(__always)
+    func visit<Operation: SelectOperation>(_ operation: Operation, _ node: UnsafeMutableRawPointer) {
+      operation.prepare()
+    }
+  }
+
+  @usableFromInline
+  struct IsPrepared: SelectVisitor {
+    @inlinable @inline(__always)
+    init() {}
+
+    @inlinable @inline(__always)
+    func visit<Operation: SelectOperation>(_ operation: Operation, _ node: UnsafeMutableRawPointer) -> Bool {
+      operation.isPrepared
     }
   }
 

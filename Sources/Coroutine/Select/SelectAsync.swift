@@ -143,17 +143,23 @@ extension Select {
     until deadline: UInt64
   ) -> Registration {
     withWait(for: operations, memory) { wait in
-      wait.pointee.lockAll()
-      guard task.parking.prepareUnlessClaimed() else {
-        wait.pointee.unlockAll()
-        return .cancelled
-      }
       let waiter = Waiter.task(.passUnretained(task))
-      if let (index, attempt) = pollLocked(operations, memory, for: waiter, order) {
+      while true {
+        wait.pointee.lockAll()
+        guard task.parking.prepareUnlessClaimed() else {
+          wait.pointee.unlockAll()
+          return .cancelled
+        }
+        if let (index, attempt) = pollLocked(operations, memory, for: waiter, order) {
+          task.parking.abandon()
+          wait.pointee.unlockAll()
+          attempt.wakeOthers()
+          return .done(index)
+        }
+        if arePrepared(operations, memory) { break }
         task.parking.abandon()
         wait.pointee.unlockAll()
-        attempt.wakeOthers()
-        return .done(index)
+        prepare(operations, memory)
       }
       enqueue(operations, memory, for: waiter, order)
       task.arm(deadline)

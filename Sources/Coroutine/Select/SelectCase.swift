@@ -60,7 +60,7 @@ public protocol SelectVisitor {
 ///
 /// Its node, of its `layout`, has a place in a queue and the element that is handed over. `attempt` and `enqueue`
 /// initialise the node if they succeed; `take` and `discard` leave it uninitialised. The lock of the target is held
-/// during `attempt`, `enqueue` and `dequeue`, and during them only.
+/// during `isPrepared`, `attempt`, `enqueue` and `dequeue`, and during them only.
 public protocol SelectOperation: SelectOperations {
   /// What it needs, kept alive. The operation itself holds nothing, so that copies of it cost nothing.
   associatedtype Source
@@ -74,6 +74,8 @@ public protocol SelectOperation: SelectOperations {
   var target: Select.Target { get }
   /// What has to be done before the first attempt, without the lock: for most nothing.
   func prepare()
+  /// Whether what `prepare` has done still holds, so that it may wait: else it is prepared, and tried, again.
+  var isPrepared: Bool { get }
   /// Does it, if that is possible at once. Makes no use of queues.
   func attempt(_ node: UnsafeMutableRawPointer, for party: Select.Party) -> Select.Attempt
   /// Waits: it was not possible.
@@ -152,6 +154,9 @@ extension SelectOperation {
 
   @inlinable @inline(__always)
   public func prepare() {}
+
+  @inlinable @inline(__always)
+  public var isPrepared: Bool { true }
 
   @inlinable @inline(__always)
   public func visit<Visitor: SelectVisitor>(

@@ -27,7 +27,8 @@ extension Condition where Value: ~Copyable {
   ///     value.
   /// - Returns: what the chosen case's handler returns; `nil` if it was the signal.
   /// - Throws: as `select(_:)`. The mutex is held then too.
-  /// - Precondition: called inside a coroutine that holds the mutex: traps elsewhere.
+  /// - Precondition: called inside a coroutine that holds the mutex: traps elsewhere. No case takes that mutex:
+  ///   traps, since it would be held twice.
   @_disfavoredOverload @available(*, noasync, message: "wait for a condition together with other things in coroutines")
   public func wait<Output, Cases: SelectCase>(
     _ value: inout sending Value, @Select.Builder<Output> orSelect cases: () throws -> Cases

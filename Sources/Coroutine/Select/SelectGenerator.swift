@@ -57,6 +57,8 @@ extension Select {
 
     public func prepare() { storage._withUnsafeGuaranteedRef { $0.want() } }
 
+    public var isPrepared: Bool { storage._withUnsafeGuaranteedRef { $0.machine.selectMayWait } }
+
     public func attempt(_ node: UnsafeMutableRawPointer, for party: Party) -> Attempt {
       let node = Node.initialize(node, for: party, element: nil)
       let attempt = storage._withUnsafeGuaranteedRef { $0.machine.receiveNow(node) }

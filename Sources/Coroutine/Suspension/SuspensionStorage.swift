@@ -60,7 +60,10 @@ final class SuspensionStorage<Value: Sendable>: Waitable, @unchecked Sendable {
     } withdraw: {
       .done
     }
-    return lock.withLock { machine.take() }
+    let outcome = lock.withLock { machine.take() }
+    // Until then a resume may find it in the machine, and claim it.
+    withExtendedLifetime(task) {}
+    return outcome
   }
 
   /// The callback's side. Whether it was the first, and a waiter gets the outcome.
