@@ -24,7 +24,7 @@ package final class CancellationRegion: @unchecked Sendable {
 
   /// Cancellation from outside stops here.
   let isShield: Bool
-  /// What is going to cancel it, of one with a deadline. Not counted: whoever opened it keeps that until it is closed.
+  /// The deadline that is going to cancel it, if it has one. Not counted: its owner keeps that until the region is closed.
   let deadline: Unmanaged<DeadlineTimer>?
   /// Where on a stack it was opened: by this a generator knows its own ones.
   let place: UInt

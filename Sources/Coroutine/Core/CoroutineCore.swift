@@ -45,8 +45,8 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) @usableFromInline final var operationsLeft = CoroutineCore.operationsPerTurn
   /// A `StartMode`: 0 for most. Written before it is known, and then by the claimer of its start.
   @usableFromInline final let startMode = Atomic<UInt8>(0)
-  /// Its own priority, or that of the task or coroutine that created it; 0 for none. Constant from its launch on. (Not as `TaskPriority`, whose layout only the
-  /// Swift runtime knows: each access would be a call.)
+  /// Its own priority, or that of the task or coroutine that created it; 0 for none. Constant from its launch on. Not a
+  /// `TaskPriority`: only the Swift runtime knows the layout of that, so each access would be a call.
   @exclusivity(unchecked) private var rawPriority: UInt8
   /// The creator's task-local bindings, until the first run moves them into the block.
   @exclusivity(unchecked) private var inherited: UInt

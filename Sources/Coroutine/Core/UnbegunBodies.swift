@@ -17,7 +17,7 @@ enum UnbegunBodies {
 
   /// Releases a body that will not begin, or leaves it to the caller further up that does so already.
   ///
-  /// - Parameter body: the only copy: what `take()` returned, without a variable that would have another one.
+  /// - Parameter body: the only copy. A caller passes what `take()` has returned, not a variable, which would be a second one.
   @inline(never)
   static func release(_ body: consuming Any?) {
     guard let body = consume body else { return }

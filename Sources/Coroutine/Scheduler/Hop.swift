@@ -48,7 +48,7 @@ public func on<Result>(_ scheduler: some Scheduler, operation: () async throws -
 /// Code runs on no such actor: to call one of its functions is an error of the compiler's.
 @globalActor
 public enum FunctionsOfNoActorOnly {
-  /// The actor that there is none of: a global actor needs a type.
+  /// A global actor needs a type of actor. There is no instance of this one.
   public actor NoActor {
     fileprivate init() {}
   }

@@ -80,8 +80,8 @@ extension Condition where Value == Void {
 }
 
 extension Select {
-  /// What the first case waits for where a condition is waited for together with others: its signal. The node is the waiter's,
-  /// which has registered it while it held the mutex.
+  /// What the first case of `Condition.wait(_:orSelect:)` waits for: the condition's signal. The node is the waiter's, which
+  /// has registered it while it held the mutex.
   struct Signal: SelectOperation {
     private let storage: Unmanaged<ConditionStorage>
     private let own: UnsafeMutablePointer<ConditionNode>

@@ -95,7 +95,7 @@ public func withTimeoutOrNil<Result>(
 /// let reply = try withTimeout(until: deadline, clock: .continuous) { try replies.receive() }
 /// ```
 ///
-/// It gives any operation a deadline by a clock: their own `timeout:` is a duration. (`send` and `receive` of a channel, and
+/// It gives any operation a deadline by a clock, where the operation's own `timeout:` is a duration. (`send` and `receive` of a channel, and
 /// `onTimeout`, have forms with `until:`.) Around a single operation it does what that does: the operation has not happened,
 /// its waiter has left the queue, and the next waiter is served. (Its `onCancel` runs, too; and `send(orReturn:)` gives its
 /// element back as `.cancelled`.) On a plain thread the duration is `max(.zero, clock.now.duration(to: instant))`.

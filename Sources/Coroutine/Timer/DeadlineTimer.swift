@@ -13,7 +13,8 @@ package class DeadlineTimer: TimerTarget, @unchecked Sendable {
   @exclusivity(unchecked) private var moment = Moment.timer(WaitDeadline.now)
   /// What sleeps in place of a timer. The owner's.
   @exclusivity(unchecked) private var sleeper: Sleeper?
-  /// What was allowed, all in all, where that is known as a duration. The owner's, and read when the time is up.
+  /// How long the body was allowed to take, for the error; `nil` where the deadline was given, or moved, to an instant. Written
+  /// by the owner, read when the time is up.
   @exclusivity(unchecked) private var allowed: Duration?
   private let name: String
 
