@@ -315,6 +315,7 @@ step "traits: [NIO]" bash -c 'expect_output "$@"' bash "$package" "all as expect
 
 # The example, in the same build.
 serve_http() {  # serve_http <package>
+  rm -f "$1/output"  # of the server before
   swift build --package-path "$1" --quiet --product http-server
   "$(swift build --package-path "$1" --show-bin-path)/http-server" 0 > "$1/output" &
   local server=$! port answers

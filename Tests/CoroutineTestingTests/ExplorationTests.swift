@@ -1,7 +1,8 @@
-import Coroutine
 import CoroutineTestSupport
 import CoroutineTesting
 import Testing
+
+@testable import Coroutine
 
 @Suite(.ownThreads) struct ExplorationTests {
   /// A counter that is read, and written after another operation.
@@ -178,7 +179,8 @@ import Testing
   }
 
   /// The coroutine waits shielded, for ever. The run ends nevertheless.
-  @Test func oneThatIgnoresItsCancelIsAbandoned() throws {
+  @Test(.disabled(if: StackSupply.sanitizersActive, "LeakSanitizer does not see references that an enum has marked"))
+  func oneThatIgnoresItsCancelIsAbandoned() throws {
     let failure = try #require(throws: ScheduleFailure.self) {
       try explore(seeds: 0..<1, options: ExplorationOptions(shrinks: false)) {
         let channel = Channel<Int>()

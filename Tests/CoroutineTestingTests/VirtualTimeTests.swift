@@ -116,6 +116,8 @@ import Testing
   @Test func anAsyncBodyAndItsTasksGoByIt() async throws {
     try await runTest {
       let sleeper = Coroutine { try Coroutine.sleep(for: .seconds(100)) }
+      // Created in a task, it may run on another thread: before it sleeps the time must not go on.
+      while sleeper.state != .suspended { await Task.yield() }
       async let late: Void = TestClock().sleep(for: .seconds(50))
       await #expect(throws: TimeoutError.self) { try await sleeper.get(timeout: .seconds(10)) }
       #expect(TestClock().now.offset == .seconds(10))

@@ -154,10 +154,13 @@ private struct Exception {
   // The thrown object. Its header lies in front of it, and ends with the unwinder's part.
   private let object: UnsafeMutableRawPointer
   private static let unwindersPart = 32
+  private static let headerSize = 128
 
   init(_ kind: Kind) {
     object = Self.allocate(8)
     _ = Self.initialize(object, dlsym(nil, kind.rawValue), nil)
+    // As `throw` does: the end of the catch then releases it. The count is the first word of the header.
+    (object - Self.headerSize).storeBytes(of: 1, as: CInt.self)
   }
 
   func beginCatch() {

@@ -3,6 +3,7 @@
 import CCoroutine
 import Context
 public import Dispatch
+import Synchronization
 
 /// Coroutines run on a queue: on the main queue, on a serial one (one after another, in the order in which they became
 /// ready), or on a concurrent one.
@@ -105,12 +106,27 @@ extension QueueScheduler {
 
   private static let key = DispatchSpecificKey<Tag>()
   private static let creation = Lock()
+  /// Whether `fork` knows of that lock. A child asks for the main queue's scheduler as soon as one of its threads waits.
+  private static let isCreationKept = Atomic<Bool>(false)
+  /// The main queue's, which lives for ever. Not a `static let`: a child would wait for ever for the thread that was making
+  /// it at the moment of the fork.
+  private static let knownMain = Atomic<Unmanaged<QueueScheduler>?>(nil)
 
-  /// The main queue's.
-  static var main: QueueScheduler { of(.main) }
+  /// The main queue's: each wait of a plain thread asks for it.
+  static var main: QueueScheduler {
+    if let known = knownMain.load(ordering: .acquiring) { return known.takeUnretainedValue() }
+    let main = of(.main)
+    let kept = Unmanaged.passRetained(main)
+    let isFirst = knownMain.compareExchange(expected: nil, desired: kept, ordering: .acquiringAndReleasing).exchanged
+    if !isFirst { kept.release() }
+    return main
+  }
 
   /// The scheduler of a queue, made when there is none.
   static func of(_ queue: DispatchQueue) -> QueueScheduler {
+    if !isCreationKept.load(ordering: .relaxed), !isCreationKept.exchange(true, ordering: .acquiringAndReleasing) {
+      creation.keepFreeInChildren()
+    }
     creation.lock()
     defer { creation.unlock() }
     let tag: Tag
