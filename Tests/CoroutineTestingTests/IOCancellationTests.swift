@@ -20,9 +20,8 @@ import Testing
     case outerTimeout
   }
 
-  /// The victim of one run, and how it is ended.
+  /// One run: what launches the victim, and what ends it.
   struct Run: Sendable {
-    let ending: Ending
     /// Makes the canceller's event.
     let trigger: PipeWriter
     let launch: @Sendable (_ operation: @escaping @Sendable (_ timeout: Duration?) throws -> Void) -> Victim
@@ -45,7 +44,7 @@ import Testing
     for moment in moments {
       try CoroutineTesting.explore(seeds: seeds, options: options) {
         let (signal, trigger) = try makePipe()
-        let run = Run(ending: ending, trigger: trigger) { operation in
+        let run = Run(trigger: trigger) { operation in
           let victim = Victim(name: "victim") {
             do {
               switch ending {

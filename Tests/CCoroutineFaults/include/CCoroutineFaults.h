@@ -27,8 +27,6 @@ struct coroutine_fault_kind {
   uint64_t flags;
   /// One call at a time, never all from one on: where `malloc` gets nothing any more, the Swift runtime crashes.
   bool is_single;
-  /// The programs may get by without it, so that none is refused.
-  bool may_be_missing;
   /// No call is refused, but a signal comes every tenth of a millisecond, and ends calls with EINTR.
   bool is_storm;
 };
