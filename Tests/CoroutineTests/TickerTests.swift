@@ -107,6 +107,31 @@ import Testing
     }
   }
 
+  /// In a program with a virtual time, where timers have to know which service they were armed in.
+  @Test func aStopRacesWithATickBesideAVirtualTime() async throws {
+    TimerService(startingAt: 0).withVirtualTime {}
+    for _ in 0..<amount(100, sanitized: 20) {
+      let ticker = Ticker(every: .microseconds(50))
+      _ = try await ticker.ticks.receive()
+      async let _: Void = ticker.stop()
+      for await _ in ticker.ticks {}
+      #expect(ticker.ticks.isClosed)
+    }
+  }
+
+  @Test func aStopRacesWithATickOfAVirtualTime() async throws {
+    for _ in 0..<amount(100, sanitized: 20) {
+      let timers = TimerService(startingAt: 0)
+      let ticker = Ticker(every: .nanoseconds(1), name: "", by: timers)
+      async let advanced: Void = {
+        for instant in 1...50 { timers.advance(to: UInt64(instant)) }
+      }()
+      ticker.stop()
+      await advanced
+      #expect(timers.count == 0)
+    }
+  }
+
   @Test func aPeriodOfNothingTraps() async {
     let exit = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       _ = Ticker(every: .zero)
