@@ -14,7 +14,7 @@ package struct TimerNode {
   /// Where it is linked, or `TimerWheel.nowhere`: it is not armed. Guarded by the queue's lock.
   var place = TimerWheel.nowhere
 
-  /// The service that it was armed in last, if that was not the process's own. Written by the owner when it arms, and kept
+  /// The service that stood for `shared` when it was armed there last; `nil`: none. Written when the owner arms it, and kept
   /// alive by what made that service.
   var elsewhere: Unmanaged<TimerService>?
 

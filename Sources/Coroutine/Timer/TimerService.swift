@@ -99,14 +99,16 @@ extension TimerService {
   private func armUnusually(_ node: UnsafeMutablePointer<TimerNode>) {
     switch driver {
     case .manual(let time):
-      // The owner that armed it disarms it, here or, through `shared`, where this stands for that.
-      node.pointee.elsewhere = .passUnretained(self)
       _ = queue.arm(node)
       time.whenArmed()
     case .thread:
-      if let substitute = Self.substitute { return substitute.armUnusually(node) }
-      node.pointee.elsewhere = nil
-      armByThread(node)
+      let substitute = Self.substitute
+      // Written only where it changes: a ticker's handler arms its timer again while another thread disarms it, and reads this.
+      // A ticker knows its service, so for its timer this stays `nil`.
+      if node.pointee.elsewhere?.toOpaque() != substitute.map({ Unmanaged.passUnretained($0).toOpaque() }) {
+        node.pointee.elsewhere = substitute.map { .passUnretained($0) }
+      }
+      if let substitute { substitute.armUnusually(node) } else { armByThread(node) }
     }
   }
 
@@ -121,7 +123,8 @@ extension TimerService {
 
   @inline(never)
   private func disarmUnusually(_ node: UnsafeMutablePointer<TimerNode>) -> Bool {
-    guard let elsewhere = node.pointee.elsewhere else { return queue.disarm(node) }
+    // A service that is moved by hand has what was armed in it, and reads nothing of a node that another thread may be arming.
+    guard case .thread = driver, let elsewhere = node.pointee.elsewhere else { return queue.disarm(node) }
     return elsewhere._withUnsafeGuaranteedRef { $0.queue.disarm(node) }
   }
 
