@@ -44,7 +44,7 @@ import Testing
       }.join()
       #expect(names == Array(repeating: ["a", "b"], count: turns).flatMap { $0 })
       // The loop looks for work from outside once in so many picks.
-      #expect(loops > 2 * turns / PoolWorker.globalInterval)
+      #expect(loops > 2 * turns / WorkerQueue.globalInterval)
       if SelectedBackend.passes, !coroutine_sanitizers_active() { #expect(loops < turns / 10) }
     }
   }

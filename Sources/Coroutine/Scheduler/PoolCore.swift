@@ -22,7 +22,7 @@ import Synchronization
 /// The only worker of a serial pool has neither slot nor ring. It has one line, to which it moves the global list
 /// before it appends something itself, so that all run in the order in which they became ready. There is no stealing,
 /// and nothing is atomic. A coroutine that yields there switches right to the next one in the line, past the loop,
-/// where that makes no difference (`CoroutineCore.yieldTurn`).
+/// where that makes no difference (`CoroutineCore.yieldTurn`). All of that is in `WorkerQueue`.
 ///
 /// # Which worker is woken
 ///
