@@ -320,6 +320,26 @@ import Testing
     #expect(isOnQueue)
   }
 
+  @Test func aStartWhoseChildIsCancelledBeforeItsTurnIsCancelled() async throws {
+    let log = Log()
+    let never = Channel<Int>()
+    try await serially {
+      let scope = CoroutineScope(limit: 1)
+      scope.launch { _ = try? never.receive() }
+      let starter = Coroutine {
+        try scope.start { (ready: ReadySignal<Void>) in
+          log.add("begins")
+          _ = try never.receive()
+          ready()
+        }
+      }
+      Coroutine.yield()
+      scope.cancel()
+      log.add(outcome { try starter.get() })
+    }
+    #expect(log.all == ["cancelled"])
+  }
+
   @Test func aStarterThatIsCancelledCancelsTheChild() async throws {
     let log = Log()
     let never = Channel<Int>()

@@ -63,13 +63,13 @@ extension CoroutineCore {
   @usableFromInline
   final func holdOnDemand() {
     noteOrigin()
-    startMode.store(StartMode([.held, .onDemand]).rawValue, ordering: .relaxed)
+    begins([.held, .onDemand])
   }
 
   /// Its scope claims its start and so schedules it. After `keepAlive`, before another thread can know of it. Debuggers
   /// find it as one that has not begun.
   final func holdInQueue() {
-    startMode.store(StartMode.held.rawValue, ordering: .relaxed)
+    begins(.held)
     place = UnstartedCoroutines.add(self)
   }
 
@@ -87,5 +87,10 @@ extension CoroutineCore {
 
   /// It begins even if it is cancelled before. Before another thread can know of it.
   @usableFromInline
-  final func beginsAtomically() { startMode.store(StartMode.atomic.rawValue, ordering: .relaxed) }
+  final func beginsAtomically() { begins(.atomic) }
+
+  /// In addition to how it begins so far: one that begins atomically may be held, too. Before another thread can know of it.
+  private final func begins(_ mode: StartMode) {
+    startMode.store(startMode.load(ordering: .relaxed) | mode.rawValue, ordering: .relaxed)
+  }
 }
