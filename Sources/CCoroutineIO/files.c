@@ -79,14 +79,18 @@ int coroutine_io_file_copy_rights(int file, const char *path) {
 }
 
 int coroutine_io_file_replace(const char *from, const char *to, bool synchronizes) {
-  if (rename(from, to) != 0) return -errno;
-  if (!synchronizes) return 0;
-  char folder[PATH_MAX];
-  if (strlen(to) >= sizeof folder) return -ENAMETOOLONG;
-  strcpy(folder, to);
-  int file = open(dirname(folder), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (file < 0) return -errno;
-  int value = coroutine_io_file_synchronize(file);
+  int file = -1;
+  if (synchronizes) {
+    // First: where it is refused the old file must still be there.
+    char folder[PATH_MAX];
+    if (strlen(to) >= sizeof folder) return -ENAMETOOLONG;
+    strcpy(folder, to);
+    file = open(dirname(folder), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (file < 0) return -errno;
+  }
+  int value = result(rename(from, to));
+  if (!synchronizes) return value;
+  if (value == 0) value = coroutine_io_file_synchronize(file);
   close(file);
   // Some file systems know no fsync of a folder.
   return value == -EINVAL ? 0 : value;

@@ -67,6 +67,9 @@ public struct ChildProcess: Sendable {
     _ program: String, _ arguments: [String] = [], environment: [String: String]? = nil, directory: String? = nil,
     input: Connection = .pipe, output: Connection = .pipe, error: Connection = .pipe
   ) throws {
+    for text in [program, directory ?? ""] + arguments + (environment ?? [:]).flatMap({ [$0.key, $0.value] }) {
+      try FilePool.requireNoZero(in: text, "spawn")
+    }
     let stdin = try ChildFile(input, .input, of: program)
     let stdout = try ChildFile(output, .output, of: program)
     let stderr = try ChildFile(error, .error, of: program)

@@ -42,6 +42,7 @@ public final class File: Sendable {
 
   /// In messages: its path.
   public let name: String
+  private let access: Access
 
   private let lock = Lock()
   // Guarded by the lock. An operation keeps it while it runs, so that its number is not given to another file.
@@ -67,6 +68,8 @@ public final class File: Sendable {
       !truncates || access != .reading, "File(opening: \"\(path)\"): to lose its bytes it must be opened for writing")
     let flags = access.flags | creation.flags | (truncates ? O_TRUNC : 0)
     name = path
+    self.access = access
+    try FilePool.requireNoZero(in: path, "open")
     number = try blocking(on: FilePool.shared) { () throws -> FileNumber in
       FileNumber(try FilePool.check(coroutine_io_file_open(path, flags, permissions), "open", path))
     }
@@ -90,6 +93,8 @@ public final class File: Sendable {
   @available(*, noasync, message: "in async code use 'try await blocking { … }'")
   public func read(upTo count: Int, at offset: Int64) throws -> [UInt8] {
     require(count >= 0 && offset >= 0, "\(count) bytes can't be read at \(offset): give zero or more")
+    // As much memory as there are bytes, where more are asked for.
+    if count > 1 << 20 { return try run("read") { try Self.readAll($0, self.name, from: offset, upTo: count) } }
     return try run("read") { number in
       try [UInt8](unsafeUninitializedCapacity: count) { buffer, read in
         guard count > 0 else { return }
@@ -107,14 +112,22 @@ public final class File: Sendable {
   @available(*, noasync, message: "in async code use 'try await blocking { … }'")
   public func write(_ bytes: [UInt8], at offset: Int64) throws {
     require(offset >= 0, "bytes can't be written at \(offset): give zero or more")
+    // The kernel would put them at the end, whatever the offset.
+    guard access != .appending else {
+      throw IOError(operation: "write", code: EBADF, subject: "\(name), opened for .appending: use append(_:)")
+    }
     try writeAll(bytes, at: offset)
   }
 
   /// Writes all of the bytes at the end of a file that was opened for `.appending`.
   ///
-  /// - Throws: as `write(_:at:)`; `IOError` with `EBADF` for a file that was opened for reading.
+  /// - Throws: as `write(_:at:)`; `IOError` with `EBADF` for a file that was opened in another way.
   @available(*, noasync, message: "in async code use 'try await blocking { … }'")
   public func append(_ bytes: [UInt8]) throws {
+    // The kernel would put them where the file's position is: at its beginning.
+    guard access == .appending else {
+      throw IOError(operation: "append", code: EBADF, subject: "\(name), opened for \(access): open it for .appending")
+    }
     try writeAll(bytes, at: -1)
   }
 

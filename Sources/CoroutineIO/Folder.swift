@@ -41,6 +41,7 @@ public enum Folder {
   /// - Returns: a generator whose `next()` throws `IOError` for a folder that can't be read, and `CancellationError`.
   public static func entries(of path: String) -> ThrowingGenerator<Entry> {
     ThrowingGenerator { yield in
+      try FilePool.requireNoZero(in: path, "opendir")
       let reader = try blocking(on: FilePool.shared) { try FolderReader(path) }
       while true {
         let entries = try blocking(on: FilePool.shared) { try reader.next() }

@@ -156,6 +156,8 @@ public struct SocketAddress: Hashable, Sendable, LosslessStringConvertible {
   }
 
   private static func parse(ip: String, port: UInt16) -> Form? {
+    // C would see the part before it.
+    if ip.utf8.contains(0) { return nil }
     var four = in_addr()
     if inet_pton(AF_INET, ip, &four) == 1 { return .ipv4(address: UInt32(bigEndian: four.s_addr), port: port) }
     let parts = ip.split(separator: "%", maxSplits: 1, omittingEmptySubsequences: false)

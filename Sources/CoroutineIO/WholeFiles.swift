@@ -15,24 +15,26 @@ extension File {
   /// - Throws: `IOError`, as `init(opening:)`; `CancellationError`.
   @available(*, noasync, message: "in async code use 'try await blocking { … }'")
   public static func contents(of path: String) throws -> [UInt8] {
-    try blocking(on: FilePool.shared) {
+    try FilePool.requireNoZero(in: path, "open")
+    return try blocking(on: FilePool.shared) {
       let number = FileNumber(try FilePool.check(coroutine_io_file_open(path, O_RDONLY, 0), "open", path))
-      return try withExtendedLifetime(number) { try readAll(number.value, path) }
+      return try withExtendedLifetime(number) { try readAll(number.value, path, from: 0, upTo: .max) }
     }
   }
 
   /// Not by the size alone: the files of /proc say that they have none, and others grow.
-  private static func readAll(_ number: CInt, _ path: String) throws -> [UInt8] {
+  static func readAll(_ number: CInt, _ path: String, from offset: Int64, upTo limit: Int) throws -> [UInt8] {
     var bytes: [UInt8] = []
-    var next = max(4096, try FilePool.check(coroutine_io_file_size(number), "fstat", path) + 1)
+    let size = try FilePool.check(coroutine_io_file_size(number), "fstat", path)
+    var next = min(limit, max(4096, size - min(size, Int(offset)) + 1))
     while true {
       let part = try [UInt8](unsafeUninitializedCapacity: next) { buffer, count in
         count = try FilePool.check(
-          coroutine_io_file_read(number, buffer.baseAddress!, next, Int64(bytes.count)), "read", path)
+          coroutine_io_file_read(number, buffer.baseAddress!, next, offset + Int64(bytes.count)), "read", path)
       }
       if bytes.isEmpty { bytes = part } else { bytes += part }
-      guard part.count == next else { return bytes }
-      next = max(next, 65_536)
+      guard part.count == next, bytes.count < limit else { return bytes }
+      next = min(limit - bytes.count, max(next, 65_536))
     }
   }
 
@@ -52,8 +54,9 @@ extension File {
   public static func replace(
     _ path: String, with bytes: [UInt8], synchronizing synchronizes: Bool = false, permissions: UInt32 = 0o666
   ) throws {
+    try FilePool.requireNoZero(in: path, "open")
     try blocking(on: FilePool.shared) {
-      let target = resolved(path)
+      let target = try resolved(path)
       let folder = target.lastIndex(of: "/").map { target[...$0] } ?? ""
       let name = "\(folder).coroutine-\(String(UInt64.random(in: .min ... .max), radix: 16))"
       let flags = O_WRONLY | O_CREAT | O_EXCL
@@ -72,10 +75,23 @@ extension File {
     }
   }
 
-  private static func resolved(_ path: String) -> String {
-    guard let real = realpath(path, nil) else { return path }
-    defer { free(real) }
-    return String(cString: real)
+  /// Where a path leads to; a link may lead to a file that is not there yet.
+  private static func resolved(_ path: String) throws -> String {
+    var path = path
+    // As many as the kernel follows.
+    for _ in 0..<40 {
+      if let real = realpath(path, nil) {
+        defer { free(real) }
+        return String(cString: real)
+      }
+      var target = [CChar](repeating: 0, count: Int(PATH_MAX))
+      let length = readlink(path, &target, target.count - 1)
+      guard length > 0 else { return path }
+      let link = String(decoding: target[..<length].map { UInt8(bitPattern: $0) }, as: UTF8.self)
+      let folder = path.lastIndex(of: "/").map { path[...$0] } ?? ""
+      path = link.hasPrefix("/") ? link : folder + link
+    }
+    throw IOError(operation: "open", code: ELOOP, subject: path)
   }
 
   private static func writeAll(_ bytes: UnsafeRawBufferPointer, to number: CInt, _ path: String) throws {

@@ -37,6 +37,65 @@ import Testing
     }
   }
 
+  @Test func whatAFileWasNotOpenedForIsRefused() throws {
+    try withFolder { folder in
+      let path = folder + "/a"
+      try File.replace(path, with: Array("HEADERDATA".utf8))
+      for access in [File.Access.writing, .readingAndWriting, .reading] {
+        expectError(EBADF) { try File(opening: path, for: access).append(Array("log".utf8)) }
+      }
+      expectError(EBADF) { try File(opening: path, for: .appending).write([1], at: 0) }
+      #expect(try File.contents(of: path) == Array("HEADERDATA".utf8))
+    }
+  }
+
+  @Test func aZeroByteInAPathIsRefused() throws {
+    try withFolder { folder in
+      let path = folder + "/secret"
+      try File.replace(path, with: [1])
+      expectError(EINVAL) { _ = try File.contents(of: path + "\0.png") }
+      expectError(EINVAL) { _ = try File(opening: path + "\0.png") }
+      expectError(EINVAL) { try File.replace(path + "\0.png", with: []) }
+      expectError(EINVAL) { _ = try Folder.entries(of: folder + "\0x").next() }
+      expectError(EINVAL) { _ = try ChildProcess("true", ["a\0b"]) }
+      #expect(try File.contents(of: path) == [1])
+    }
+  }
+
+  @Test func asMuchAsThereIsCanBeAskedFor() throws {
+    try withFolder { folder in
+      try File.replace(folder + "/a", with: [1, 2, 3])
+      let file = try File(opening: folder + "/a")
+      #expect(try file.read(upTo: .max, at: 0) == [1, 2, 3])
+      #expect(try file.read(upTo: .max, at: 2) == [3])
+      #expect(try file.read(upTo: .max, at: 9) == [])
+      // Its size is said to be zero.
+      #expect(try File(opening: "/proc/self/maps").read(upTo: .max, at: 0).isEmpty == false)
+    }
+  }
+
+  @Test func aReplacedLinkLeadsToTheNewFile() throws {
+    try withFolder { folder in
+      #expect(symlink("inner/b", folder + "/a") == 0 && mkdir(folder + "/inner", 0o700) == 0)
+      #expect(symlink("c", folder + "/inner/b") == 0)
+      try File.replace(folder + "/a", with: [7])
+      #expect(try File.contents(of: folder + "/inner/c") == [7])
+      #expect(symlink("loop", folder + "/loop") == 0)
+      expectError(ELOOP) { try File.replace(folder + "/loop", with: [7]) }
+    }
+  }
+
+  @Test(.disabled(if: getuid() == 0, "root may read every folder"))
+  func aReplacementThatFailsLeavesTheOldFile() throws {
+    try withFolder { folder in
+      try File.replace(folder + "/a", with: [1])
+      #expect(chmod(folder, 0o333) == 0)
+      expectError(EACCES) { try File.replace(folder + "/a", with: [2], synchronizing: true) }
+      #expect(chmod(folder, 0o700) == 0)
+      #expect(try File.contents(of: folder + "/a") == [1])
+    }
+  }
+
   @Test func onAPlainThreadItIsAPlainCall() throws {
     let path = FileManager.default.temporaryDirectory.appendingPathComponent("plain-\(UUID())").path
     defer { unlink(path) }

@@ -1,3 +1,4 @@
+import Coroutine
 import CoroutineTestSupport
 import Glibc
 import Testing
@@ -49,6 +50,15 @@ struct SocketAddressTests {
     #expect(throws: InvalidAddress.self) { try SocketAddress.unix(path: String(repeating: "x", count: 108)) }
     #expect(throws: InvalidAddress.self) { try SocketAddress.unix(path: "a\0b") }
     #expect(throws: Never.self) { try SocketAddress.unix(path: String(repeating: "x", count: 107)) }
+  }
+
+  @Test func aZeroByteIsNoPartOfAnAddress() throws {
+    #expect(throws: InvalidAddress.self) { try SocketAddress(ip: "127.0.0.1\0.example", port: 80) }
+    #expect(SocketAddress("127.0.0.1\0.example:80") == nil)
+    try runUntilComplete {
+      let error = #expect(throws: InvalidAddress.self) { try TCPConnection(to: "127.0.0.1\0.example", port: 80) }
+      #expect(error?.reason == "it is no host's name")
+    }
   }
 
   @Test func equalOnesAreEqualWhateverTheyCameFrom() throws {
