@@ -104,20 +104,22 @@ final class EpollPoller: EventQueue, @unchecked Sendable {
 
   /// Enters a descriptor. Its events go to `storage` from here on.
   func add(_ storage: DescriptorStorage, _ number: CInt) throws(IOError) {
-    let generation: UInt32 = lock.withLock {
+    // The system call is made under the lock: an event that comes at once finds the entry, and a refused one leaves the
+    // entry to the descriptor that has the number already.
+    let (result, former): (CInt, DescriptorStorage?) = lock.withLock {
       if entries.count <= Int(number) {
         entries.append(contentsOf: repeatElement(Entry(), count: Int(number) + 1 - entries.count))
       }
-      entries[Int(number)].generation &+= 1
-      entries[Int(number)].storage = storage
-      return entries[Int(number)].generation
+      let generation = entries[Int(number)].generation &+ 1
+      let result = coroutine_io_epoll_add(set, number, UInt64(generation) << 32 | UInt64(number))
+      guard result >= 0 else { return (result, nil) }
+      let former = entries[Int(number)].storage
+      entries[Int(number)] = Entry(generation: generation, storage: storage)
+      return (result, former)
     }
-    let result = coroutine_io_epoll_add(set, number, UInt64(generation) << 32 | UInt64(number))
-    guard result >= 0 else {
-      let entry = lock.withLock { entries[Int(number)].storage.take() }
-      withExtendedLifetime(entry) {}
-      throw IOError(operation: "adopt", code: -result, subject: storage.name)
-    }
+    // Other code has closed that one's number. What this lets go of may run code: not under the lock.
+    withExtendedLifetime(former) {}
+    guard result >= 0 else { throw IOError(operation: "adopt", code: -result, subject: storage.name) }
   }
 
   /// Takes one out, before its number is given up.
@@ -134,6 +136,8 @@ final class EpollPoller: EventQueue, @unchecked Sendable {
   func interrupt(_ role: EventPoller.Role) {
     _ = Self.require(coroutine_io_eventfd_add(role == .thread ? threadWake : workerWake), "eventfd's write")
   }
+
+  func forgetInterruptOfThread() { _ = Self.require(coroutine_io_eventfd_clear(threadWake), "eventfd's read") }
 
   func poll(for duration: Duration?, as role: EventPoller.Role, beforeDelivery: () -> Void) -> Bool {
     withUnsafeTemporaryAllocation(of: epoll_event.self, capacity: Self.eventLimit) { events in
@@ -174,9 +178,10 @@ final class EpollPoller: EventQueue, @unchecked Sendable {
       let data = coroutine_io_event_data(event)
       switch data {
       case Self.workerWakeData: takeInterruptOfWorker(as: role)
-      // It stays until the thread has seen it.
+      // It stays until the thread has seen it. One that came too late, when the thread had gone to sleep elsewhere, would
+      // wake the worker that sleeps here again and again.
       case Self.threadWakeData:
-        if role == .thread { _ = Self.require(coroutine_io_eventfd_clear(threadWake), "eventfd's read") }
+        if role == .thread || role == .worker && EventPoller.isThreadDormant { forgetInterruptOfThread() }
       default:
         let number = Int(data & 0xffff_ffff)
         guard entries[number].generation == UInt32(data >> 32), let storage = entries[number].storage else { continue }

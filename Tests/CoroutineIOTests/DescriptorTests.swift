@@ -369,6 +369,35 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
     }
   }
 
+  /// The other way: the thread has gone to sleep elsewhere when its interrupt arrives. It would wake the worker that sleeps in
+  /// the poller again and again.
+  @Test func anInterruptOfTheThreadThatCameTooLateIsTaken() async {
+    await #expect(processExitsWith: .success) {
+      let (left, right) = try makePair()
+      let reader = Coroutine(on: ThreadPool(threads: 1)) { try left.readSome(1) }
+      while !EventPoller.isThreadDormant { sched_yield() }
+      let poller = try EpollPoller.current()
+      poller.interrupt(.thread)
+      while try !String(contentsOfFile: "/proc/self/fdinfo/\(poller.threadWake)", encoding: .utf8)
+        .contains(/eventfd-count:\s+0\n/)
+      { sched_yield() }
+      try right.put([1])
+      guard try await reader.get() == [1] else { exit(2) }
+      exit(0)
+    }
+  }
+
+  @Test func aNumberThatIsAdoptedASecondTimeIsRefused() throws {
+    let (left, right) = try makePair()
+    let error = #expect(throws: IOError.self) { try left.withFileDescriptor { try Descriptor(adopting: $0) } }
+    #expect(error?.code == EEXIST)
+    // The first one still gets its events.
+    let reader = Coroutine { try left.readSome(1) }
+    _ = waitReason(of: reader)
+    try right.put([7])
+    #expect(try reader.getBlocking() == [7])
+  }
+
   // MARK: In a child by fork
 
   @Test(.disabled(if: StackSupply.sanitizersActive, "a sanitizer's locks are not free in a child"))

@@ -15,6 +15,9 @@ package protocol EventQueue: AnyObject, Sendable {
   /// Ends the `poll` that waits in this role, or the next one. From any thread. A worker's interrupt that comes when no worker
   /// waits any more may be forgotten.
   func interrupt(_ role: EventPoller.Role)
+
+  /// Takes back an interrupt of the thread, if there is one. By the thread, while it does not poll.
+  func forgetInterruptOfThread()
 }
 
 /// An idle worker waits in it, in place of its futex: a queue of events, which wake the coroutines that wait for
@@ -81,6 +84,9 @@ package final class EventPoller: Sendable {
   /// Whether a worker sleeps in the process's poller. A waker interrupts that worker only after this has become true.
   package static var isWorkerAsleep: Bool { installed?._withUnsafeGuaranteedRef { $0.isWorkerAsleepHere } ?? false }
 
+  /// Whether the thread sleeps until it is needed: no interrupt is meant for it. Stays so while a worker sleeps in the poller.
+  package static var isThreadDormant: Bool { installed?._withUnsafeGuaranteedRef { $0.thread.isDormant } ?? false }
+
   /// Delivers the events that are there by now, on the calling thread, without waiting. Returns whether there were any.
   package static func deliverEvents() -> Bool { installed?._withUnsafeGuaranteedRef { $0.look() } ?? false }
 
@@ -91,6 +97,8 @@ package final class EventPoller: Sendable {
   }
 
   func interrupt(_ role: Role) { queue.interrupt(role) }
+
+  func forgetInterruptOfThread() { queue.forgetInterruptOfThread() }
 
   // MARK: The workers'
 

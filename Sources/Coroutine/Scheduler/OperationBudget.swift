@@ -44,10 +44,14 @@ extension CoroutineCore {
   @usableFromInline @inline(never)
   final func yieldForOthers() {
     operationsLeft = Self.operationsPerTurn
-    guard isUnrestrained, !coroutine_is_inside_task(), let block, othersAreReady else { return }
+    if mayYieldUnasked, othersAreReady { yieldTurn() }
+  }
+
+  /// Whether the runtime may suspend it where its code does not wait.
+  final var mayYieldUnasked: Bool {
+    guard isUnrestrained, !coroutine_is_inside_task(), let block else { return false }
     // One that was begun at once runs to its first wait before its creator goes on, and this is none.
-    guard pool != nil || !block.pointee.mode.contains(.onTop) else { return }
-    yieldTurn()
+    return pool != nil || !block.pointee.mode.contains(.onTop)
   }
 
   /// Whether others are ready where it runs, as far as that is known: of a pool it is.

@@ -24,6 +24,8 @@ final class PollerThread: Sendable {
   /// What it does; the futex that it sleeps on while it is dormant.
   private let mode = Atomic<UInt32>(Mode.checking)
 
+  var isDormant: Bool { mode.load(ordering: .acquiring) == Mode.dormant }
+
   private static var tick: Duration { .milliseconds(2) }
 
   /// A worker has left the poller: it may be long until a worker looks again.
@@ -72,6 +74,8 @@ final class PollerThread: Sendable {
   private func check(_ poller: EventPoller, _ seen: UInt32) -> UInt32 {
     let looks = poller.lookCount
     if poller.isWorkerAsleepHere {
+      // The one that ended the last polling, if an event had ended it before.
+      poller.forgetInterruptOfThread()
       mode.store(Mode.dormant, ordering: .sequentiallyConsistent)
       // Either this sees that the worker has left meanwhile, or that one sees the mode.
       if !poller.isWorkerAsleepHere { mode.store(Mode.checking, ordering: .relaxed) }

@@ -30,7 +30,7 @@ extension CoroutineCore {
   /// run: a connection whose peer always has something to say must not keep its thread for ever.
   package final func countReadyOperation() {
     systemCalls &+= 1
-    if systemCalls.isMultiple(of: Self.systemCallsPerTurn), isUnrestrained { yieldTurn() }
+    if systemCalls.isMultiple(of: Self.systemCallsPerTurn), mayYieldUnasked { yieldTurn() }
   }
 
   private static var systemCallsPerTurn: UInt8 { 64 }
