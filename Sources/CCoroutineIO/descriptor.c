@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,6 +22,22 @@ int coroutine_io_adopt(int descriptor) {
   if (own < 0) return -errno;
   if (!(own & FD_CLOEXEC) && fcntl(descriptor, F_SETFD, own | FD_CLOEXEC) != 0) return -errno;
   return 0;
+}
+
+int coroutine_io_open_standard(int number, int mode) {
+  struct stat status;
+  if (fstat(number, &status) != 0) return -errno;
+  // O_NONBLOCK belongs to the open file, which other processes may share: a new one of the same pipe or terminal does not. Of a
+  // file they share the position, which a new one would not have.
+  int copy;
+  if (S_ISREG(status.st_mode)) {
+    copy = fcntl(number, F_DUPFD_CLOEXEC, 3);
+  } else {
+    char path[sizeof "/proc/self/fd/" + 11];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", number);
+    copy = open(path, mode | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+  }
+  return copy < 0 ? -errno : copy;
 }
 
 bool coroutine_io_is_ready(int descriptor, bool to_write) {

@@ -13,15 +13,18 @@ static struct sigaction before[NSIG];
 static atomic_int wake_end = -1;
 static atomic_int owner;
 
-// Runs in any thread, between any two instructions: it may use only atomics and `write`. A full pipe is no loss, since
-// the record is there and its reader has a reason to look already.
+// Runs in any thread, between any two instructions: it may use only atomics and functions that are safe there. A full pipe
+// is no loss, since the record is there and its reader has a reason to look already.
 static void note(int number) {
   int error = errno;
-  atomic_store_explicit(&come[number], true, memory_order_release);
-  // A child of fork has the same pipe, whose reader is its parent.
   if (getpid() == atomic_load_explicit(&owner, memory_order_relaxed)) {
+    atomic_store_explicit(&come[number], true, memory_order_release);
     ssize_t written = write(atomic_load_explicit(&wake_end, memory_order_relaxed), "", 1);
     (void)written;
+  } else {
+    // A child of fork has the same pipe, whose reader is its parent. There the signal has its former effect, after this.
+    sigaction(number, &before[number], NULL);
+    raise(number);
   }
   errno = error;
 }

@@ -70,7 +70,7 @@ extension ReadableByteStream {
   /// ```
   ///
   /// - Parameters:
-  ///   - count: how many at most; 1 or more: traps.
+  ///   - count: how many at most, of which one call gives a MiB at most; 1 or more: traps.
   ///   - timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
   /// - Returns: the bytes, one at least; `nil`: the stream has ended.
   /// - Throws: `TimeoutError`, `CancellationError`, and has read nothing; `DescriptorClosed`; `StreamInUse`; `IOError`.
@@ -95,6 +95,24 @@ extension ReadableByteStream {
   @available(*, noasync, message: "call it in a coroutine")
   public func readExactly(_ count: Int, timeout: Duration? = nil) throws -> [UInt8] {
     try endpoint.readExactly(count, timeout: timeout)
+  }
+
+  /// Reads all bytes up to the end of the stream; suspends until the peer has ended it.
+  ///
+  /// ```swift
+  /// let answer = try connection.readToEnd(limit: 1 << 20, timeout: .seconds(30))
+  /// ```
+  ///
+  /// - Parameters:
+  ///   - limit: how many bytes may come. Not negative: traps.
+  ///   - timeout: how long all of it may take; zero or less: only bytes that are there; `nil`: for ever.
+  /// - Throws: `StreamTooLong`; `TimeoutError`, `CancellationError`; `IOError`: bytes that had come are not lost, the next read
+  ///   begins with them. `DescriptorClosed`; `StreamInUse`.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @available(*, noasync, message: "call it in a coroutine")
+  public func readToEnd(limit: Int, timeout: Duration? = nil) throws -> [UInt8] {
+    require(limit >= 0, "a stream can't have \(limit) bytes at most: give zero or more")
+    return try endpoint.readToEnd(limit: limit, timeout: timeout)
   }
 
   /// Reads a line, without its end ("\n" or "\r\n"); suspends until it is there. Bytes behind the last line end are a

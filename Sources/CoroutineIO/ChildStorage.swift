@@ -21,6 +21,8 @@ final class ChildStorage: @unchecked Sendable {
   let name: String
   /// Of the process itself (a pidfd): it can be read when that has ended, and never means another one.
   private let descriptor: Descriptor
+  /// `Fork.count` of the process whose child it is.
+  private let madeIn = Fork.count
   private let lock = Lock()
   private var end: ChildProcess.End?
 
@@ -86,8 +88,9 @@ final class ChildStorage: @unchecked Sendable {
     guard result == 0 || code == ESRCH else { throw IOError(operation: "kill", code: code, subject: name) }
   }
 
-  /// Its last handle is gone.
+  /// Its last handle is gone; in another child, a copy of it that is of no account.
   func abandon() {
+    guard Fork.count == madeIn else { return }
     guard lock.withLock({ end == nil }) else { return }
     if (try? reap()) ?? nil != nil { return }
     try? send(signal: SIGKILL)

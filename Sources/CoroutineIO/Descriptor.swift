@@ -8,7 +8,7 @@ public import Coroutine
 /// and says which descriptor it waits for and in which direction.
 ///
 /// ```swift
-/// let socket = try Descriptor(adopting: PQsocket(connection), name: "PostgreSQL")
+/// let socket = try Descriptor(adopting: dup(PQsocket(connection)), name: "PostgreSQL")  // the library closes its own
 /// while PQisBusy(connection) == 1 {
 ///   try socket.waitUntilReadable(timeout: .seconds(5))
 ///   PQconsumeInput(connection)
@@ -30,6 +30,11 @@ public struct Descriptor: Sendable {
   public init(adopting fileDescriptor: Int32, name: String = "") throws {
     let name = name.isEmpty ? "descriptor \(fileDescriptor)" : name
     handle = DescriptorHandle(try DescriptorStorage.adopt(fileDescriptor, name: name))
+  }
+
+  /// Takes over what may also be a file, or `/dev/null`.
+  init(adoptingAny fileDescriptor: Int32, name: String) throws {
+    handle = DescriptorHandle(try DescriptorStorage.adoptAny(fileDescriptor, name: name))
   }
 
   /// What it was called; `descriptor 7` without a name.
@@ -104,10 +109,14 @@ public struct Descriptor: Sendable {
   ) throws -> Int {
     try handle.storage.perform(operation, limit, asked: asked, for: function, call)
   }
+
+  /// Whether its stream has bytes that were read from it and not taken yet: then it is ready to be read. By the reader.
+  func noteBytesReadAhead(_ areThere: Bool) { handle.storage.waits.noteBytesReadAhead(areThere) }
 }
 
 extension Descriptor {
-  /// A case of a `select`: chosen when there is something to read, or the end, or an error. It reads nothing.
+  /// A case of a `select`: chosen when there is something to read, or the end, or an error; of a stream, also when it has
+  /// bytes that were read ahead. It reads nothing.
   ///
   /// If the descriptor is closed the case is chosen, and what `handler` does there throws `DescriptorClosed`.
   ///

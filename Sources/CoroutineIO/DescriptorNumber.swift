@@ -10,12 +10,17 @@ import Synchronization
 /// otherwise it would read from another descriptor that has got the same number.
 final class DescriptorNumber: Sendable {
   private let number: CInt
+  /// Whether the poller has it.
+  private let isPolled: Bool
   /// How many use the number, and the two flags. With `closed`, no further one may.
   private let uses = Atomic<UInt32>(0)
   private static var closed: UInt32 { 1 << 31 }
   private static var givenUp: UInt32 { 1 << 30 }
 
-  init(_ number: CInt) { self.number = number }
+  init(_ number: CInt, isPolled: Bool) {
+    self.number = number
+    self.isPolled = isPolled
+  }
 
   /// The number, which stays the descriptor's until `endUse`; `nil` if it was closed.
   func beginUse() -> CInt? {
@@ -42,7 +47,7 @@ final class DescriptorNumber: Sendable {
       ).exchanged
     else { return }
     // The poller exists: the descriptor was entered there. Not so in a child of fork, which has just its copy to close.
-    try? EpollPoller.current().remove(number)
+    if isPolled { try? EpollPoller.current().remove(number) }
     coroutine_io_close(number)
   }
 

@@ -20,13 +20,22 @@ final class DescriptorStorage: Sendable {
   static func adopt(_ number: CInt, name: String) throws(IOError) -> DescriptorStorage {
     let result = coroutine_io_adopt(number)
     guard result >= 0 else { throw IOError(operation: "adopt", code: -result, subject: name) }
-    let storage = DescriptorStorage(number, name: name)
+    let storage = DescriptorStorage(DescriptorNumber(number, isPolled: true), name: name)
     try EpollPoller.current().add(storage, number)
     return storage
   }
 
-  private init(_ number: CInt, name: String) {
-    let number = DescriptorNumber(number)
+  /// The same for one that may be of a file or of `/dev/null`, which the poller refuses: such a one is always ready, so that
+  /// no operation waits.
+  static func adoptAny(_ number: CInt, name: String) throws(IOError) -> DescriptorStorage {
+    do {
+      return try adopt(number, name: name)
+    } catch  where error.code == EPERM {
+      return DescriptorStorage(DescriptorNumber(number, isPolled: false), name: name)
+    }
+  }
+
+  private init(_ number: DescriptorNumber, name: String) {
     self.number = number
     waits = ReadinessStorage(name: name) { number.isReady($0) }
   }
@@ -90,7 +99,8 @@ final class DescriptorStorage: Sendable {
     while true {
       // Before the call: what changes from here on is another count.
       let seen = waits.events(for: readiness)
-      if asked == nil || !isExhausted(readiness, at: seen) {
+      // Where it must not wait, no event has been looked for: only the call tells.
+      if asked == nil || limit.isNow || !isExhausted(readiness, at: seen) {
         let number = try beginUse()
         let result = call(number)
         let code = result < 0 ? coroutine_io_errno() : 0
@@ -142,4 +152,7 @@ package struct WaitLimit: Sendable {
     self.timeout = timeout
     deadline = WaitDeadline.after(timeout)
   }
+
+  /// Whether the operation must not wait at all.
+  var isNow: Bool { deadline == WaitDeadline.now }
 }

@@ -15,6 +15,8 @@ final class ListenerStorage: Sendable {
   private let file: SocketFile?
   /// When a shortage was last reported, in nanoseconds; 0: never.
   private let lastTold = Atomic<UInt64>(0)
+  /// `Fork.count` of the process that listens. A child closes its copy, and leaves the name to its parent.
+  private let madeIn = Fork.count
 
   init(_ descriptor: Descriptor, at address: SocketAddress, file: SocketFile? = nil) {
     self.descriptor = descriptor
@@ -27,13 +29,15 @@ final class ListenerStorage: Sendable {
   func close() {
     guard !descriptor.isClosed else { return }
     // First the name: a client that finds it finds a listener.
-    file?.remove()
+    if Fork.count == madeIn { file?.remove() }
     descriptor.close()
   }
 
   /// Suspends the calling coroutine until there is a connection. `name` gets the peer's address.
   func accept(_ limit: WaitLimit, name: (SocketAddress) -> String) throws -> (Descriptor, SocketAddress) {
     while true {
+      // Also where connections are always waiting, so that nothing else would see a cancel.
+      try Coroutine.checkCancellation()
       do {
         var peer: SocketAddress?
         let number = try descriptor.perform(.accept, limit) { listener in
@@ -51,7 +55,7 @@ final class ListenerStorage: Sendable {
         // The peer has gone before its turn, or its network has: accept(2) has the list.
         case ECONNABORTED, EPROTO, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH,
           EPERM:
-          try Coroutine.checkCancellation()
+          continue
         case EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC:
           tell(error)
           try DescriptorShortage.wait(limit)

@@ -25,17 +25,21 @@ public struct PipeReader: ReadableByteStream {
     endpoint = StreamEndpoint(descriptor, socketDomain: nil)
   }
 
-  /// The program's standard input, if it is a pipe or a terminal, opened once more: processes that share it still block.
-  /// Callable from any thread.
+  init(_ endpoint: StreamEndpoint) { self.endpoint = endpoint }
+
+  /// The program's standard input: each call gives the same stream, until that is closed. Callable from any thread.
+  ///
+  /// A pipe or a terminal is opened once more: processes that share it still block. A file, and `/dev/null`, is read
+  /// where the process stands in it; a read of it blocks the thread for as long as the disk takes.
   ///
   /// ```swift
   /// let lines = try PipeReader.standardInput().lines()
   /// while let line = try lines.next() { … }
   /// ```
   ///
-  /// - Throws: `IOError`: EPERM where it is a regular file; ENXIO where it is a socket, which `init(adopting:)` takes.
+  /// - Throws: `IOError`: ENXIO where it is a socket, which `init(adopting:)` takes; EBADF where it was closed.
   public static func standardInput() throws -> PipeReader {
-    PipeReader(try openOnceMore(STDIN_FILENO, O_RDONLY, name: "standard input"))
+    PipeReader(try StandardStream.input.endpoint())
   }
 }
 
@@ -62,12 +66,15 @@ public struct PipeWriter: WritableByteStream {
     endpoint = StreamEndpoint(descriptor, socketDomain: nil)
   }
 
-  /// The program's standard output, if it is a pipe or a terminal, opened once more: processes that share it still block.
-  /// Callable from any thread.
+  init(_ endpoint: StreamEndpoint) { self.endpoint = endpoint }
+
+  /// The program's standard output: each call gives the same stream, until that is closed. Callable from any thread.
   ///
-  /// - Throws: `IOError`: EPERM where it is a regular file; ENXIO where it is a socket, which `init(adopting:)` takes.
+  /// As `PipeReader.standardInput()`. What `print` writes has a buffer of its own: use one of the two.
+  ///
+  /// - Throws: `IOError`: ENXIO where it is a socket, which `init(adopting:)` takes; EBADF where it was closed.
   public static func standardOutput() throws -> PipeWriter {
-    PipeWriter(try openOnceMore(STDOUT_FILENO, O_WRONLY, name: "standard output"))
+    PipeWriter(try StandardStream.output.endpoint())
   }
 }
 
@@ -88,11 +95,4 @@ public func makePipe() throws -> (reader: PipeReader, writer: PipeWriter) {
   let (reader, writer) = try adoptBoth(
     ends[0], "pipe \(ends[0]) from \(ends[1])", ends[1], "pipe \(ends[1]) to \(ends[0])")
   return (PipeReader(reader), PipeWriter(writer))
-}
-
-/// What is open, by a new descriptor that does not share whether it blocks.
-private func openOnceMore(_ number: Int32, _ mode: Int32, name: String) throws -> Descriptor {
-  let copy = open("/proc/self/fd/\(number)", mode | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)
-  guard copy >= 0 else { throw IOError(operation: "open", code: coroutine_io_errno(), subject: name) }
-  return try SocketSetup.closingOnError(copy) { try Descriptor(adopting: copy, name: name) }
 }

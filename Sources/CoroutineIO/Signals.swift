@@ -117,12 +117,17 @@ private final class SignalReceivers: @unchecked Sendable {
   func add(_ channel: Channel<Int32>, for numbers: [Int32]) throws {
     try lock.withLock {
       guard isTelling else { throw Self.notTold }
-      for number in Set(numbers) {
-        if channels[number] == nil, coroutine_io_signal_catch(number) != 0 {
-          throw IOError(operation: "sigaction", code: coroutine_io_errno(), subject: "signal \(number)")
+      // All or none.
+      var caught: [Int32] = []
+      for number in Set(numbers) where channels[number] == nil {
+        guard coroutine_io_signal_catch(number) == 0 else {
+          let code = coroutine_io_errno()
+          for number in caught { coroutine_io_signal_release(number) }
+          throw IOError(operation: "sigaction", code: code, subject: "signal \(number)")
         }
-        channels[number, default: []].append(channel)
+        caught.append(number)
       }
+      for number in Set(numbers) { channels[number, default: []].append(channel) }
     }
   }
 

@@ -25,9 +25,10 @@ public final class StreamEndpoint: @unchecked Sendable {
   public let descriptor: Descriptor
   /// Sockets write by system calls of their own, which have a flag not to raise SIGPIPE.
   private let isSocket: Bool
-  /// Whether a read that returns less than requested has returned all. Not for a Unix socket, which gives the bytes in
-  /// parts where descriptors were sent with them.
-  private let shortReadsAreLast: Bool
+  /// Whether a read that returns less than requested has returned all, and a write that takes less has filled it: the next
+  /// call can wait first. So it is with TCP. A terminal gives a line at a time and a packet pipe a packet, though there are
+  /// more; a Unix socket gives the bytes in parts where descriptors were sent with them.
+  private let shortCallsAreLast: Bool
   /// The numbers of the coroutines that read and write at this moment; 0: none. Each holds its claim for a whole
   /// operation, its waits included.
   private let reader = Atomic<UInt64>(0)
@@ -53,7 +54,7 @@ public final class StreamEndpoint: @unchecked Sendable {
   init(_ descriptor: Descriptor, socketDomain: Int32?) {
     self.descriptor = descriptor
     isSocket = socketDomain != nil
-    shortReadsAreLast = socketDomain != AF_UNIX
+    shortCallsAreLast = socketDomain == AF_INET || socketDomain == AF_INET6
   }
 
   deinit { close() }
@@ -77,6 +78,7 @@ public final class StreamEndpoint: @unchecked Sendable {
 
   func read(upTo count: Int, timeout: Duration?) throws -> [UInt8]? {
     require(count > 0, "read(upTo: \(count)) on \(descriptor.name): ask for one byte or more")
+    let count = min(count, Self.mostAtATime)
     return try reading {
       if !buffer.isEmpty { return buffer.take(min(count, buffer.count)) }
       var bytes: [UInt8] = []
@@ -94,6 +96,19 @@ public final class StreamEndpoint: @unchecked Sendable {
       if bytes.isEmpty { return nil }
       // Few bytes in much memory, which the caller may keep.
       return bytes.count < count / 4 ? bytes.withUnsafeBytes { [UInt8]($0) } : bytes
+    }
+  }
+
+  /// Of a read that asks for as much as there is: memory for all that could come can't be had.
+  private static var mostAtATime: Int { 1 << 20 }
+
+  func readToEnd(limit: Int, timeout: Duration?) throws -> [UInt8] {
+    try reading {
+      let waitLimit = WaitLimit(timeout)
+      repeat {
+        guard buffer.count <= limit else { throw StreamTooLong(limit: limit, subject: descriptor.name) }
+      } while try fill(1, waitLimit)
+      return buffer.take(buffer.count)
     }
   }
 
@@ -184,14 +199,16 @@ public final class StreamEndpoint: @unchecked Sendable {
     isSocket ? recv(number, target, count, 0) : CoroutineLibc.read(number, target, count)
   }
 
-  /// How many bytes the read requests, if a result of fewer means that there are no more.
-  private func whole(_ count: Int) -> Int? { shortReadsAreLast ? count : nil }
+  /// How many bytes the call requests, if a result of fewer means that the next one would have to wait.
+  private func whole(_ count: Int) -> Int? { shortCallsAreLast ? count : nil }
 
   private func reading<Result>(_ body: () throws -> Result) throws -> Result {
     let core = CoroutineCore.running(for: "read")
     try claim(reader, for: core, "read")
     defer {
       buffer.releaseIfEmpty()
+      // For a select, and whatever else waits until there is something to read.
+      descriptor.noteBytesReadAhead(!buffer.isEmpty)
       reader.store(0, ordering: .releasing)
     }
     try begin()
@@ -207,7 +224,7 @@ public final class StreamEndpoint: @unchecked Sendable {
       while written < bytes.count {
         let rest = UnsafeRawBufferPointer(rebasing: bytes[written...])
         do {
-          let some = try descriptor.perform(.write, limit, asked: rest.count) { number in
+          let some = try descriptor.perform(.write, limit, asked: whole(rest.count)) { number in
             if isSocket { return send(number, rest.baseAddress, rest.count, Int32(MSG_NOSIGNAL)) }
             var piece = iovec(rest)
             return coroutine_io_write_quietly(number, &piece, 1)
@@ -230,7 +247,7 @@ public final class StreamEndpoint: @unchecked Sendable {
       while rest.count > 0 {
         do {
           let written = try rest.withNext { next, count in
-            try descriptor.perform(.write, limit, asked: count) { number in
+            try descriptor.perform(.write, limit, asked: whole(count)) { number in
               if !isSocket { return coroutine_io_write_quietly(number, next.baseAddress, Int32(next.count)) }
               var message = msghdr()
               message.msg_iov = next.baseAddress

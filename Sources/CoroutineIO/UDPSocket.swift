@@ -20,7 +20,8 @@ public struct UDPSocket: Sendable {
   /// What it sends and receives by.
   public let descriptor: Descriptor
 
-  /// A socket at an address of this machine. Callable from any thread.
+  /// A socket at an address of this machine, by default one that only this machine reaches, and that reaches only this machine.
+  /// Callable from any thread.
   ///
   /// - Parameters:
   ///   - host: a numeric address: "127.0.0.1", "::1"; "0.0.0.0" and "::" for all of this machine's. It decides between
@@ -38,6 +39,23 @@ public struct UDPSocket: Sendable {
       let bound = try SocketSetup.localAddress(of: number, name: name)
       return try Descriptor(adopting: number, name: "UDP \(bound)")
     }
+  }
+
+  /// A socket for talks with one peer, at the address of this machine from which the peer is reached. Callable from any thread.
+  ///
+  /// ```swift
+  /// let resolver = try UDPSocket(to: SocketAddress(ip: "192.0.2.53", port: 53))
+  /// try resolver.send(question)
+  /// let answer = try resolver.receive(timeout: .seconds(2))
+  /// ```
+  ///
+  /// - Throws: `InvalidAddress` for that of a Unix socket; `IOError`, such as ENETUNREACH.
+  public init(to peer: SocketAddress) throws {
+    try requireInternet(peer)
+    let name = "UDP to \(peer)"
+    let number = try SocketSetup.make(peer.domain, coroutine_io_datagrams, name: name)
+    descriptor = try SocketSetup.closingOnError(number) { try Descriptor(adopting: number, name: name) }
+    try connect(to: peer)
   }
 
   /// Where it is.
@@ -94,6 +112,8 @@ public struct UDPSocket: Sendable {
     _ = CoroutineCore.running(for: "UDPSocket.receive(upTo:)")
     require(count >= 0, "receive(upTo: \(count)) on \(descriptor.name): the number of bytes must not be negative")
     try Coroutine.checkCancellation()
+    // No datagram has more.
+    let count = min(count, 65_535)
     var bytes: [UInt8] = []
     var sender: SocketAddress?
     let length = try descriptor.perform(.read, WaitLimit(timeout)) { number in

@@ -55,6 +55,20 @@ struct DatagramTests {
     }
   }
 
+  @Test func oneForAPeerSpeaksWithItAlone() throws {
+    try runUntilComplete {
+      let server = try UDPSocket()
+      let client = try UDPSocket(to: server.localAddress)
+      try client.send(bytes("question"))
+      let question = try server.receive(upTo: .max)
+      #expect(question.bytes == bytes("question"))
+      #expect(try question.sender == client.localAddress)
+      try server.send(bytes("answer"), to: question.sender)
+      #expect(try client.receive().bytes == bytes("answer"))
+      #expect(throws: InvalidAddress.self) { try UDPSocket(to: .unix(path: "/tmp/socket")) }
+    }
+  }
+
   @Test func aWaitEndsByTimeoutCancelAndCloseAndLosesNothing() throws {
     try runUntilComplete {
       let (one, other) = (try UDPSocket(), try UDPSocket())
@@ -100,6 +114,69 @@ struct PipeTests {
       let reader = try #require(ends?.reader)
       ends = nil
       #expect(try reader.read() == nil)
+    }
+  }
+
+  /// A pipe of packets gives one at a time, as a terminal gives lines: a short read does not tell that there is no more.
+  @Test func aPipeOfPacketsIsReadToTheLast() throws {
+    try runUntilComplete {
+      var ends: [Int32] = [0, 0]
+      #if arch(x86_64)
+        let packets: Int32 = 0o40000  // O_DIRECT
+      #else
+        let packets: Int32 = 0o200000
+      #endif
+      try #require(pipe(&ends) == 0 && fcntl(ends[1], F_SETFL, packets) == 0)
+      let reader = try PipeReader(adopting: ends[0])
+      for line in ["one\n", "two\n", "three\n"] { #expect(write(ends[1], line, line.utf8.count) == line.utf8.count) }
+      #expect(try reader.readLine() == "one")
+      #expect(try reader.readLine(timeout: .seconds(10)) == "two")
+      #expect(try reader.read(timeout: .seconds(10)) == bytes("three\n"))
+      close(ends[1])
+    }
+  }
+
+  @Test func aTerminalsLinesAreAllRead() throws {
+    let master = open("/dev/ptmx", O_RDWR | O_NOCTTY)
+    // Not every container has terminals.
+    guard master >= 0 else { return }
+    defer { close(master) }
+    var (number, lock) = (UInt32(0), CInt(0))
+    let (getNumber, setLock): (UInt, UInt) = (0x8004_5430, 0x4004_5431)  // TIOCGPTN, TIOCSPTLCK
+    try #require(ioctl(master, getNumber, &number) == 0 && ioctl(master, setLock, &lock) == 0)
+    let slave = open("/dev/pts/\(number)", O_RDWR | O_NOCTTY)
+    try #require(slave >= 0)
+    try runUntilComplete {
+      let terminal = try PipeReader(adopting: slave)
+      #expect(write(master, "one\ntwo\nthree\n", 14) == 14)
+      for line in ["one", "two", "three"] { #expect(try terminal.readLine(timeout: .seconds(10)) == line) }
+    }
+  }
+
+  @Test func theStandardStreamsMayBeFiles() async {
+    await #expect(processExitsWith: .success) {
+      let folder = try TemporaryFolder()
+      let (input, output) = (folder.path + "/in", folder.path + "/out")
+      let writer = open(input, O_CREAT | O_RDWR, 0o600)
+      guard write(writer, "head\none\ntwo\n", 13) == 13, lseek(writer, 5, SEEK_SET) == 5, dup2(writer, 0) == 0,
+        dup2(open(output, O_CREAT | O_WRONLY | O_APPEND, 0o600), 1) == 1
+      else { exit(2) }
+      try runInExitTest {
+        // Each call goes on behind the last one; the first begins where the process stands in the file.
+        guard try PipeReader.standardInput().readLine() == "one", try PipeReader.standardInput().readLine() == "two",
+          try PipeReader.standardInput().readLine() == nil
+        else { exit(3) }
+        try PipeWriter.standardOutput().write("a")
+        try PipeWriter.standardOutput().write("b")
+        try PipeWriter.standardOutput().close()
+        let null = open("/dev/null", O_RDWR)
+        guard dup2(null, 0) == 0, dup2(null, 1) == 1 else { exit(4) }
+        try PipeReader.standardInput().close()
+        guard try PipeReader.standardInput().read() == nil else { exit(5) }
+        try PipeWriter.standardOutput().write("nowhere")
+        guard try File.contents(of: output) == bytes("ab") else { exit(6) }
+      }
+      exit(0)
     }
   }
 

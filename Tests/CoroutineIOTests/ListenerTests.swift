@@ -1,10 +1,10 @@
-import Coroutine
 import CoroutineTestSupport
 import Foundation
 import Glibc
 import Synchronization
 import Testing
 
+@testable import Coroutine
 @testable import CoroutineIO
 
 @Suite(.ownThreads)
@@ -31,6 +31,22 @@ struct ListenerTests {
       listener.close()
       #expect(throws: DescriptorClosed.self) { try closed.get() }
       #expect(throws: DescriptorClosed.self) { try listener.accept() }
+    }
+  }
+
+  @Test func oneThatIsCancelledAcceptsNothingMore() throws {
+    try runUntilComplete {
+      let listener = try TCPListener()
+      let client = try TCPConnection(to: listener.address)
+      let acceptor = Coroutine { try listener.accept() }
+      acceptor.cancel()
+      #expect(throws: CancellationError.self) { try acceptor.get() }
+      let cancelledInside = Coroutine {
+        try #require(Coroutine.current).cancel()
+        _ = try listener.accept()
+      }
+      #expect(throws: CancellationError.self) { try cancelledInside.get() }
+      #expect(try listener.accept().remoteAddress == client.localAddress)
     }
   }
 
@@ -78,6 +94,19 @@ struct ListenerTests {
     #expect(!FileManager.default.fileExists(atPath: path))
     _ = try UnixListener(path: path)
     #expect(!FileManager.default.fileExists(atPath: path))
+  }
+
+  @Test(.disabled(if: StackSupply.sanitizersActive, "a sanitizer's locks are not free in a child"))
+  func aChildThatClosesItsCopyLeavesThePath() throws {
+    let folder = try TemporaryFolder()
+    let path = folder.path + "/socket"
+    let listener = try UnixListener(path: path)
+    let end = Child.end {
+      listener.close()
+      return 0
+    }
+    #expect(end == .exited(0))
+    #expect(FileManager.default.fileExists(atPath: path))
   }
 
   @Test func aLivingListenersPathIsNotTaken() throws {

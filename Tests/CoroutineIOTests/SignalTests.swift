@@ -1,8 +1,9 @@
-import Coroutine
 import CoroutineIO
 import CoroutineTestSupport
 import Glibc
 import Testing
+
+@testable import Coroutine
 
 @Suite(.ownThreads)
 struct SignalTests {
@@ -47,6 +48,40 @@ struct SignalTests {
           // Ignored again, at the latest with this signal.
           kill(getpid(), SIGUSR1)
         }
+      }
+      exit(0)
+    }
+  }
+
+  @Test func aRefusedSubscriptionChangesNothing() async {
+    await #expect(processExitsWith: .signal(SIGTERM)) {
+      try runInExitTest {
+        // The C library keeps 32 for itself.
+        for _ in 0..<16 {
+          guard (try? Signals.received(SIGTERM, 32)) == nil else { exit(2) }
+        }
+        kill(getpid(), SIGTERM)
+        while true { try Coroutine.sleep(for: .milliseconds(10)) }
+      }
+    }
+  }
+
+  @Test(.disabled(if: StackSupply.sanitizersActive, "a sanitizer's locks are not free in a child"))
+  func inAChildByForkASignalHasItsFormerEffect() async {
+    await #expect(processExitsWith: .success) {
+      try runInExitTest {
+        let stop = try Signals.received(SIGTERM)
+        let end = Child {
+          var set = sigset_t()
+          sigemptyset(&set)
+          sigaddset(&set, SIGTERM)
+          sigprocmask(SIG_UNBLOCK, &set, nil)
+          kill(getpid(), SIGTERM)
+          return 0
+        }.end
+        guard end == .killed(SIGTERM), case .empty = stop.tryReceive() else { exit(2) }
+        kill(getpid(), SIGTERM)
+        guard try stop.receive() == SIGTERM else { exit(3) }
       }
       exit(0)
     }

@@ -36,6 +36,73 @@ struct StreamReadTests {
     }
   }
 
+  @Test(arguments: StreamKind.allCases)
+  func aSelectSeesTheBytesThatWereReadAhead(_ kind: StreamKind) throws {
+    try runUntilComplete {
+      let (writer, reader) = try kind.make()
+      let stop = Channel<String?>()
+      func line() throws -> String? {
+        try select {
+          reader.descriptor.onReadable { try reader.readLine() }
+          stop.onReceive { $0 ?? nil }
+          onTimeout(.seconds(10)) { "late" }
+        }
+      }
+      try writer.write("one\ntwo\nthree")
+      #expect(try line() == "one")
+      #expect(try line() == "two")
+      try reader.descriptor.waitUntilReadable(timeout: .zero)
+      #expect(try reader.readExactly(5) == bytes("three"))
+      #expect(throws: TimeoutError.self) { try reader.descriptor.waitUntilReadable(timeout: .zero) }
+      writer.close()
+      #expect(try line() == nil)
+    }
+  }
+
+  @Test(arguments: StreamKind.allCases)
+  func withoutTimeWhatIsThereIsRead(_ kind: StreamKind) throws {
+    try runUntilComplete {
+      let (writer, reader) = try kind.make()
+      // A read that waits, and gets less than it asked for.
+      let first = Coroutine { try reader.read() }
+      Coroutine.yield()
+      try writer.write("x")
+      #expect(try first.get() == bytes("x"))
+      try writer.write("y")
+      // Of TCP the byte may need a moment.
+      var second: [UInt8]?
+      while second == nil {
+        do { second = try reader.read(timeout: .zero) } catch is TimeoutError { #expect(kind == .tcp) }
+      }
+      #expect(second == bytes("y"))
+    }
+  }
+
+  @Test(arguments: StreamKind.allCases)
+  func allIsReadToTheEndUnlessItIsTooMuch(_ kind: StreamKind) throws {
+    try runUntilComplete {
+      let (writer, reader) = try kind.make()
+      let all = pattern(300_000)
+      Coroutine {
+        try writer.write(all)
+        writer.close()
+      }
+      #expect(throws: StreamTooLong.self) { try reader.readToEnd(limit: 1000) }
+      // Nothing of it is lost.
+      #expect(try reader.read(upTo: 10) == Array(all.prefix(10)))
+      #expect(try reader.readToEnd(limit: 299_990) == Array(all.dropFirst(10)))
+      #expect(try reader.readToEnd(limit: 0) == [])
+    }
+  }
+
+  @Test func asMuchAsHasComeCanBeAskedFor() throws {
+    try runUntilComplete {
+      let (reader, writer) = try makePipe()
+      try writer.write("abc")
+      #expect(try reader.read(upTo: .max) == bytes("abc"))
+    }
+  }
+
   @Test func readsIntoABufferAndASpan() throws {
     try runUntilComplete {
       let (reader, writer) = try makePipe()

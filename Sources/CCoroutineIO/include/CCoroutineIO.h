@@ -56,6 +56,10 @@ int coroutine_io_eventfd_clear(int descriptor);
 /// kernel does not report.
 int coroutine_io_adopt(int descriptor);
 
+// A descriptor of the process's standard input or output (`number`) that does not block, where the others that share it go on to.
+// A negated errno if it fails.
+int coroutine_io_open_standard(int number, int mode);
+
 /// Whether a descriptor can be read from, or written to, without waiting: also at its end, or with an error.
 bool coroutine_io_is_ready(int descriptor, bool to_write);
 

@@ -16,6 +16,9 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
   private let readEvents = Atomic<UInt32>(0)
   private let writeEvents = Atomic<UInt32>(0)
   private let closed = Atomic<Bool>(false)
+  /// Whether there are bytes to read that the kernel has handed over already. Written by the one reader, which is also
+  /// the one that waits for more.
+  private let hasBytesAhead = Atomic<Bool>(false)
   /// `Fork.count` of the process whose poller knows it.
   private let madeIn = Fork.count
 
@@ -34,6 +37,15 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
   @inline(__always)
   package func events(for readiness: Readiness) -> UInt32 {
     readiness == .writable ? writeEvents.load(ordering: .acquiring) : readEvents.load(ordering: .acquiring)
+  }
+
+  /// A reader leaves bytes behind that it has read, or has taken the last of them.
+  @inline(__always)
+  package func noteBytesReadAhead(_ areThere: Bool) { hasBytesAhead.store(areThere, ordering: .relaxed) }
+
+  /// Whether an operation need not wait, by the bytes read ahead or by a look.
+  private func isReady(_ readiness: Readiness) -> Bool {
+    readiness == .readable && hasBytesAhead.load(ordering: .relaxed) || look(readiness)
   }
 
   /// The kernel has reported a change. From any thread; wakes the waiters for it.
@@ -97,7 +109,7 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
   private func attempt(
     _ node: UnsafeMutablePointer<WaitNode>, _ readiness: Readiness, seen: UInt32?
   ) -> Attempt {
-    if seen == nil, !machine.isClosed, look(readiness) { return .done }
+    if seen == nil, !machine.isClosed, isReady(readiness) { return .done }
     return machine.wait(node, for: readiness, seen: seen)
   }
 
@@ -110,7 +122,7 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
 
 extension ReadinessStorage {
   /// With the lock: whether a case that waits for it can be chosen at once.
-  func isReadyNow(_ readiness: Readiness) -> Bool { machine.isClosed || look(readiness) }
+  func isReadyNow(_ readiness: Readiness) -> Bool { machine.isClosed || isReady(readiness) }
 
   /// With the lock.
   func enqueue(_ node: UnsafeMutablePointer<WaitNode>, _ readiness: Readiness) {
