@@ -95,6 +95,20 @@ import Testing
       })
   }
 
+  /// Of another type, on the same stack, after so many others that a number of 16 bits would come again.
+  @Test func afterSixtyFiveThousandGeneratorsMore() async {
+    expectTrap(
+      await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+        let handle = Handle()
+        for _ in Generator<Int>({ yield in handle.yield = yield }) {}
+        for _ in 1...65_535 {
+          for _ in Generator<[String]>({ _ in }) {}
+        }
+        let other = Generator<[String]> { _ in try handle.yield?(0x4141_4141_4141_4141) }
+        print(other.next() ?? [])
+      })
+  }
+
   @Test func fromTheBodyOfAnInnerGenerator() {
     let outer = Generator<Int> { yield in
       let inner = Generator<Int> { _ in for value in 0..<5 { try yield(value) } }

@@ -312,4 +312,36 @@ import Testing
     }
     #expect(standardError(of: result).contains("\"later\" runs: it would wait for ever. Use 'try await value'"))
   }
+
+  /// A label is no proof: any queue may have it.
+  @Test func aQueueWithTheMainQueuesLabelIsNotTheMainQueue() async throws {
+    let queue = DispatchQueue(label: DispatchQueue.main.label)
+    #expect(!queue.isSerial && DispatchQueue.main.isSerial)
+    let isThere = try await Coroutine(on: queue) {
+      Coroutine.detached { @MainActor in DispatchQueue.main.isCurrent }
+    }.get().get()
+    #expect(isThere)
+  }
+
+  @Test func aMoveOffTheMainActorInsideAnAccessTraps() async {
+    let exit = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      @MainActor final class Model { var count = 0 }
+      func increase(_ value: inout Int) { on(.pool) { value += 1 } }
+      try await Coroutine { @MainActor in
+        let model = Model()
+        increase(&model.count)
+      }.get()
+    }
+    #expect(standardError(of: exit).contains("leaves the main actor inside an access to a variable"))
+  }
+
+  @Test func aMoveOffTheMainActorOutsideOfAccessesIsFine() async throws {
+    let sum = try await Coroutine { @MainActor in
+      var sum = 1
+      func increase(_ value: inout Int) { on(.pool) { value += 1 } }
+      increase(&sum)
+      return sum
+    }.get()
+    #expect(sum == 2)
+  }
 }

@@ -13,13 +13,6 @@
 // 6.3 optimises for x86-64, on the ASM backend.
 #define COROUTINE_BODY_FRAME 256
 
-// Returns `word`, of which the compiler knows nothing then: what follows from it is computed again in each turn of a loop. To
-// keep it across a switch would cost a load each time, where to compute it costs next to nothing.
-static inline __attribute__((always_inline)) uintptr_t coroutine_afresh(uintptr_t word) {
-  __asm__ volatile("" : "+r"(word));
-  return word;
-}
-
 // Says what is true always: so the compiler can take a value that it has for one that it would have to load. Undefined where
 // it is false.
 static inline __attribute__((always_inline)) void coroutine_assume(_Bool condition) {

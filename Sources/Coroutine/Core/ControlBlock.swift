@@ -23,9 +23,9 @@ package import Synchronization
 package struct ControlBlock: ~Copyable {
   /// Both sides' registers. First, so that the block's address is also the link's.
   @usableFromInline var link: ContextLink<SelectedBackend>
-  /// Its own address, with the mode in the six bits below it, and sixteen bits of its number above it. The address
-  /// alone does not identify the coroutine: a later block may have it again, and its number comes again after 65,536
-  /// blocks. 0 after its end. One word, which one instruction compares, in the link's cache line.
+  /// Its own address plus 64 times its serial number, with the mode in the six bits below. So among all blocks that ever have
+  /// this address, no other has this word. 0 after its end. One word, which one instruction compares, in the link's cache
+  /// line.
   @usableFromInline var tag: UInt
   /// What the scheduled coroutine that runs here is doing; read by debuggers.
   package let state: Atomic<State>
@@ -154,8 +154,7 @@ extension ControlBlock {
         tag: 0, state: Atomic(.none), afterSwitch: .none, serial: nextSerial(),
         threadState: swift_thread_state(), owner: .passUnretained(owner), stack: stack,
         pool: pool, sanitizer: coroutine_sanitizer()))
-    let number = UInt(truncatingIfNeeded: block.pointee.serial >> 1)
-    block.pointee.tag = UInt(bitPattern: block) | number << UInt(addressBits)
+    block.pointee.tag = UInt(bitPattern: block) &+ UInt(block.pointee.serial) &* (Mode.all + 1)
     if annotated { block.pointee.mode = .annotated }
     let limit = stack.limit
     let frames = (UnsafeMutableRawPointer(block) - slot).alignedDown(toMultipleOf: 64)
@@ -177,13 +176,6 @@ extension ControlBlock {
 
   private static let numbers = Atomic<UInt64>(0)
 
-  /// The block that has this tag, or had it. `tag` is without a mode.
-  @inlinable @inline(__always)
-  static func tagged(_ tag: UInt) -> UnsafeMutablePointer<ControlBlock> {
-    let serialBits = UInt(UInt.bitWidth - addressBits)
-    return UnsafeMutablePointer(bitPattern: (tag &<< serialBits) &>> serialBits).unsafelyUnwrapped
-  }
-
   /// Whether the caller's frame lies on `block`'s stack, for sure: so near to the block that it can't be another's, however
   /// small the stack. False further down, which has to be asked in another way.
   @inlinable @inline(__always)
@@ -193,9 +185,6 @@ extension ControlBlock {
 
   /// The smallest stack has 16 KiB, of which the color, the block and its alignment take less than 4.
   @inlinable static var leastFrames: UInt { 12 << 10 }
-
-  /// How many bits of an address a program's own memory needs, on all systems that the assembly is for.
-  @inlinable static var addressBits: Int { 48 }
 
   /// Below this, what a slot takes of a stack does not matter.
   private static var largeSlot: Int { 1024 }

@@ -88,18 +88,10 @@ public struct Generator<Element>: Sequence, IteratorProtocol {
   ///
   /// What is yielded is computed when the consumer asks for it, since the body does not run before.
   public struct Yield {
-    /// The block's, without a mode: it says where the block is, and which generator's, as a later generator may have it
-    /// now.
-    @usableFromInline let tag: UInt
+    @usableFromInline let body: GeneratorBody
 
     @usableFromInline
-    init(_ block: UnsafeMutablePointer<ControlBlock>) {
-      tag = block.pointee.tag & ~ControlBlock.Mode.all
-    }
-
-    @inlinable var block: UnsafeMutablePointer<ControlBlock> {
-      @inline(__always) get { ControlBlock.tagged(tag) }
-    }
+    init(_ block: UnsafeMutablePointer<ControlBlock>) { body = GeneratorBody(block) }
 
     /// Hands an element to the caller of `next()`, and waits for the next call.
     ///

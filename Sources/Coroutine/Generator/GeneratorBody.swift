@@ -3,6 +3,20 @@
 import CCoroutine
 import Context
 
+/// Which body a `yield` is for.
+@usableFromInline
+struct GeneratorBody {
+  /// It may be another generator's by now: nothing but its tag is looked at before that was compared.
+  @usableFromInline let block: UnsafeMutablePointer<ControlBlock>
+  /// The block's, without a mode. As long as the block has this one, it is this body's.
+  @usableFromInline let tag: UInt
+
+  init(_ block: UnsafeMutablePointer<ControlBlock>) {
+    self.block = block
+    tag = block.pointee.tag & ~ControlBlock.Mode.all
+  }
+}
+
 /// A generator's body: its life on its own stack, and what its `yield` does where that is not the plain case.
 ///
 /// No reference to the generator may be alive in these frames while the body is suspended: they would keep it, and it
@@ -29,9 +43,9 @@ extension GeneratorCore {
   }
 
   /// Before a `yield` that is not the plain case. Whether the consumer wants the element.
-  static func willYield(_ tag: UInt) -> Bool {
-    let block = ControlBlock.tagged(tag)
-    requireRunning(block, tag)
+  static func willYield(_ body: GeneratorBody) -> Bool {
+    let block = body.block
+    requireRunning(body)
     guard !block.pointee.mode.contains(.cancelled) else {
       giveUpIfEndless(block)
       return false
@@ -43,9 +57,10 @@ extension GeneratorCore {
   }
 
   /// The block may be another generator's by now: nothing else of it is touched before this.
-  static func requireRunning(_ block: UnsafeMutablePointer<ControlBlock>, _ tag: UInt) {
+  static func requireRunning(_ body: GeneratorBody) {
+    let block = body.block
     require(
-      block.pointee.tag & ~ControlBlock.Mode.all == tag && SelectedBackend.isRunning(ControlBlock.link(of: block)),
+      block.pointee.tag & ~ControlBlock.Mode.all == body.tag && SelectedBackend.isRunning(ControlBlock.link(of: block)),
       "a Generator's yield was called outside of its body, or after the body's end")
     require(
       RunningBodies(on: block).contains(block),
@@ -89,14 +104,14 @@ extension GeneratorCore {
 
 /// `GeneratorCore.willYield`, for the storages: throws where the consumer does not want the element.
 @usableFromInline
-func generatorWillYield(_ tag: UInt) throws {
-  guard GeneratorCore.willYield(tag) else { throw GeneratorCancelled() }
+func generatorWillYield(_ body: GeneratorBody) throws {
+  guard GeneratorCore.willYield(body) else { throw GeneratorCancelled() }
 }
 
 /// `GeneratorCore.didArrive`, for the storages: throws where the consumer wants no other element.
 @usableFromInline
-func generatorDidArrive(_ tag: UInt) throws {
-  guard GeneratorCore.didArrive(ControlBlock.tagged(tag)) else { throw GeneratorCancelled() }
+func generatorDidArrive(_ body: GeneratorBody) throws {
+  guard GeneratorCore.didArrive(body.block) else { throw GeneratorCancelled() }
 }
 
 /// The generator whose stack it is, alive while its body runs.
@@ -108,13 +123,13 @@ func generatorOwner(_ block: UnsafeMutablePointer<ControlBlock>) -> Unmanaged<Ge
 /// A suspension of a body that has looked whether it may. Without a mode it has left in the plain way nevertheless: it stood
 /// far from its block, or in the body of a generator that it runs.
 @usableFromInline
-func generatorSuspend(_ tag: UInt, _ word: UInt) throws {
-  let block = ControlBlock.tagged(tag)
+func generatorSuspend(_ body: GeneratorBody, _ word: UInt) throws {
+  let block = body.block
   let isPlain = block.pointee.mode.isEmpty
   let answer =
     isPlain
     ? SelectedBackend.suspend(ControlBlock.link(of: block), passing: word) : ControlBlock.suspend(block, passing: word)
-  if answer != 0 { try generatorDidArrive(tag) }
+  if answer != 0 { try generatorDidArrive(body) }
 }
 
 /// The first function on a generator's stack.

@@ -20,10 +20,10 @@ extension GeneratorCore {
   /// - Returns: false if the consumer wants no elements any more.
   /// - Throws: what the body of `other` threw, or `onTop`.
   fileprivate static func delegate(
-    _ tag: UInt, to other: GeneratorCore, onTop: () throws -> Void
+    _ body: GeneratorBody, to other: GeneratorCore, onTop: () throws -> Void
   ) throws -> Bool {
-    let block = ControlBlock.tagged(tag)
-    requireRunning(block, tag)
+    let block = body.block
+    requireRunning(body)
     other.throwsErrorsOn = true
     if !block.pointee.mode.contains(.cancelled), owner(of: block, { $0.scopes.wouldBeOpen(block) }) {
       // It ends with its delegator in this case, too.
@@ -32,7 +32,7 @@ extension GeneratorCore {
         throw error
       }
     } else {
-      guard willYield(tag) else { return false }
+      guard willYield(body) else { return false }
       require(other.delegator == nil, "two Generators yield from the same one: each of its elements has one consumer")
       require(!other.isConsumed, "a Generator yields from itself, or from one that consumes it: neither has an element")
       owner(of: block) { generator in
@@ -91,6 +91,6 @@ extension GeneratorCore {
 
 /// `GeneratorCore.delegate`, for the storages.
 @usableFromInline
-func generatorDelegate(_ tag: UInt, to other: GeneratorCore, onTop: () throws -> Void) throws -> Bool {
-  try GeneratorCore.delegate(tag, to: other, onTop: onTop)
+func generatorDelegate(_ body: GeneratorBody, to other: GeneratorCore, onTop: () throws -> Void) throws -> Bool {
+  try GeneratorCore.delegate(body, to: other, onTop: onTop)
 }

@@ -154,31 +154,31 @@ class GeneratorStorage<Element>: GeneratorCore {
   // as a recursion, keep it elsewhere from its first step to its last.
   @inlinable @inline(__always)
   static func yield(_ element: consuming Element, _ handle: Generator<Element>.Yield) throws {
-    let tag = coroutine_afresh(handle.tag)
-    let block = ControlBlock.tagged(tag)
+    let body = handle.body
+    let block = body.block
     // The serial number and the mode, both at once: any bit that differs is a reason to look. A body that is not
     // running has no resumer to go back to. Nor has a body that runs elsewhere, while it waits for something.
-    guard _fastPath(block.pointee.tag == tag), _fastPath(SelectedBackend.isRunning(ControlBlock.link(of: block))),
+    guard _fastPath(block.pointee.tag == body.tag), _fastPath(SelectedBackend.isRunning(ControlBlock.link(of: block))),
       _fastPath(ControlBlock.standsNear(block))
     else {
-      if fitsWord { return try yieldSlowly(Self.word(element), tag) }
-      try generatorWillYield(tag)
-      return try generatorSuspend(tag, put(element, block))
+      if fitsWord { return try yieldSlowly(Self.word(element), body) }
+      try generatorWillYield(body)
+      return try generatorSuspend(body, put(element, block))
     }
     let word = fitsWord ? Self.word(element) : put(element, block)
     // What a resume in the plain case hands over is 0.
     let answer = SelectedBackend.suspend(ControlBlock.link(of: block), passing: word)
-    if _slowPath(answer != 0) { try generatorDidArrive(handle.tag) }
+    if _slowPath(answer != 0) { try generatorDidArrive(body) }
   }
 
   /// A `yield` that is not the plain case.
   @inlinable @inline(never)
-  static func yieldSlowly(_ word: UInt, _ tag: UInt) throws {
-    do { try generatorWillYield(tag) } catch {
+  static func yieldSlowly(_ word: UInt, _ body: GeneratorBody) throws {
+    do { try generatorWillYield(body) } catch {
       _ = element(word)
       throw error
     }
-    try generatorSuspend(tag, word)
+    try generatorSuspend(body, word)
   }
 
   /// Puts an element into the slot. Returns its address.
@@ -192,7 +192,7 @@ class GeneratorStorage<Element>: GeneratorCore {
   /// Lets the consumer run `other` until that ends.
   @inlinable
   static func yield(from other: GeneratorStorage<Element>, _ handle: Generator<Element>.Yield) throws {
-    let isWanted = try generatorDelegate(handle.tag, to: other) {
+    let isWanted = try generatorDelegate(handle.body, to: other) {
       while let element = other.next() { try yield(element, handle) }
     }
     guard isWanted else { throw GeneratorCancelled() }

@@ -86,7 +86,7 @@ public struct TwoWayGenerator<Input, Element, Return> {
     @inlinable @inline(__always) @discardableResult
     public func callAsFunction(_ element: consuming Element) throws -> Input {
       try GeneratorStorage<Element>.yield(element, oneWay)
-      return TwoWayStorage<Input, Element>.input(oneWay.block)
+      return TwoWayStorage<Input, Element>.input(oneWay.body.block)
     }
 
     /// Yields what another generator does, until that ends, and returns what its body returns. The inputs go to the other

@@ -40,11 +40,11 @@ class TwoWayStorage<Input, Element>: GeneratorStorage<Element> {
       needsNoInput || !other.hasBegun,
       "yield(from:) with a TwoWayGenerator that has begun: there is no input for its pending yield. Consume it yourself."
     )
-    let isWanted = try generatorDelegate(handle.tag, to: other) {
+    let isWanted = try generatorDelegate(handle.body, to: other) {
       var element = other.next()
       while let yielded = element {
         try yield(yielded, handle)
-        element = other.next(input(handle.block))
+        element = other.next(input(handle.body.block))
       }
     }
     guard isWanted else { throw GeneratorCancelled() }
@@ -60,7 +60,7 @@ final class ReturningStorage<Input, Element, Return>: TwoWayStorage<Input, Eleme
   init(stackSize: Int?, body: @escaping (TwoWayGenerator<Input, Element, Return>.Yield) throws -> Return) {
     super.init(stackSize: stackSize, throwsErrorsOn: true) { oneWay in
       let result = try body(TwoWayGenerator<Input, Element, Return>.Yield(oneWay))
-      generatorOwner(oneWay.block)._withUnsafeGuaranteedRef {
+      generatorOwner(oneWay.body.block)._withUnsafeGuaranteedRef {
         unsafeDowncast($0, to: ReturningStorage.self).result = result
       }
     }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import CCoroutine
+
 /// Runs `operation` on another scheduler, on the stack of the calling coroutine, and comes back.
 ///
 /// ```swift
@@ -10,14 +12,18 @@
 /// It comes back after an error too, and cancelled or not. Coroutines that `operation` launches start there.
 ///
 /// - Throws: what `operation` throws.
-/// - Precondition: called inside a coroutine: traps elsewhere.
+/// - Precondition: called inside a coroutine: traps elsewhere. Not called by code of the main actor inside an access to a
+///   variable, such as a mutating call on an object's property: other code of the main actor could use the variable at the
+///   same time. Traps.
 @_disfavoredOverload @available(*, noasync, message: "a task changes its executor otherwise")
 public func on<Result: ~Copyable, Failure: Error>(
   _ scheduler: some Scheduler, operation: sending () throws(Failure) -> Result
 ) throws(Failure) -> Result {
   let core = CoroutineCore.running(for: "on(_:operation:)")
   let before = core.visiting
-  core.move(to: SchedulerReference(scheduler))
+  let destination = SchedulerReference(scheduler)
+  core.requireNoAccessOfTheMainActor(movingTo: destination)
+  core.move(to: destination)
   defer {
     core.requireIsCurrent(atTheEndOf: "on(_:operation:)")
     core.move(to: before)
@@ -60,6 +66,17 @@ extension CoroutineCore {
   /// Where it runs at present.
   @usableFromInline
   final var scheduler: SchedulerReference { visiting ?? home }
+
+  /// The access would go on on another thread, beside other code of the main actor, whose variable it may be.
+  fileprivate final func requireNoAccessOfTheMainActor(movingTo destination: SchedulerReference) {
+    guard !coroutine_access_set_is_empty(), scheduler.belongsToTheMainActor, !destination.belongsToTheMainActor else {
+      return
+    }
+    fatalError(
+      "\(description) leaves the main actor inside an access to a variable (a mutating call, or an inout argument, such as a "
+        + "property of an object). Other code of the main actor could use the variable at the same time. Take a copy before "
+        + "on(_:operation:), and put it back after it.")
+  }
 
   /// Goes on elsewhere; `nil`: at home. On the coroutine itself.
   fileprivate final func move(to scheduler: SchedulerReference?) {

@@ -23,7 +23,7 @@ extension SchedulerReference {
   }
 
   /// Whether what runs on it, and so the caller, may do what the main actor may.
-  private var belongsToTheMainActor: Bool {
+  var belongsToTheMainActor: Bool {
     switch self {
     case .pool(let pool):
       if case .callingThread(then: _, isMain: true) = pool.core.host { true } else { false }

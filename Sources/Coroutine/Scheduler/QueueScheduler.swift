@@ -20,7 +20,8 @@ extension DispatchQueue: Scheduler {
 
   /// Known of the main queue only: Dispatch does not say so of others, which answer `false`.
   public var isSerial: Bool {
-    self === DispatchQueue.main || label == "com.apple.main-thread"
+    // Not by its label, which any queue may have; nor is there one object for it.
+    QueueScheduler.of(self) === QueueScheduler.main
   }
 }
 
@@ -88,7 +89,7 @@ final class QueueScheduler: Scheduler {
   @usableFromInline
   var isCurrent: Bool { DispatchQueue.getSpecific(key: Self.key) === tag }
   @usableFromInline
-  var isSerial: Bool { queue.isSerial }
+  var isSerial: Bool { self === Self.main }
   /// Whether there are coroutines that are ready and do not run at present. Of another moment at once.
   var hasReady: Bool { !ready.isEmpty }
   /// For people.
