@@ -14,9 +14,10 @@ import Coroutine
 /// }
 /// ```
 ///
-/// All coroutines that are created in it run on the calling thread, one at a time, in the order in which they became
-/// ready. When none can go on the time does (`TestClock`), to the next moment for which one waits. For work that blocks
-/// (`blocking { }`) it stands still; for tasks and descriptors that a coroutine waits for, for 20 real milliseconds.
+/// All coroutines that are created in it without a scheduler of their own, by its coroutines and tasks, run on the calling
+/// thread, one at a time, in the order in which they became ready. When none can go on the time does (`TestClock`), to the
+/// next moment for which one waits. For work that blocks (`blocking { }`) it stands still; for tasks and descriptors that a
+/// coroutine waits for, for 20 real milliseconds.
 ///
 /// In a test with a trait such as `.exploringSchedules(seeds: 0..<1000)` it runs the body by many schedules, as `explore`.
 ///
@@ -45,8 +46,24 @@ public func runTest<Result: Sendable>(
   try await RunThread.call { try run(upTo: limit, body) }
 }
 
-/// Runs `async` code with a virtual time, as the form for coroutines: the task of the body, and those that it begins, run on
-/// the thread of the run, where they don't belong to another executor.
+/// Runs `async` code with a virtual time, as the form for coroutines.
+///
+/// ```swift
+/// try await runTest {
+///   let sleeper = Coroutine { try Coroutine.sleep(for: .seconds(100)) }
+///   await #expect(throws: TimeoutError.self) { try await sleeper.get(timeout: .seconds(10)) }
+///   #expect(TestClock().now.offset == .seconds(10))
+///   try await sleeper.get()
+/// }
+/// ```
+///
+/// The body's task runs on the thread of the run, and so do its child tasks (`async let`, groups), where they don't belong to an
+/// actor. What they launch without a scheduler is a part of the run: it begins when they next suspend, before the time goes on.
+///
+/// `Task { }` runs on Swift's pool, since Swift hands no executor on to it: at any moment, while the run goes on. What it
+/// launches is still a part of the run. Wait for its value before the time is to go on: as long as a coroutine or the body waits
+/// for a task, the time stands still, for 20 real milliseconds. One that outlives the run may launch more; the time of that
+/// stands still for ever.
 @discardableResult
 public func runTest<Result: Sendable>(
   upTo limit: Duration = .seconds(60), _ body: @escaping @Sendable () async throws -> Result

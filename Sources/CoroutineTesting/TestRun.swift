@@ -3,6 +3,7 @@
 import CCoroutineSystem
 import Context
 import Coroutine
+import Dispatch
 import Synchronization
 
 /// One run of a body: the scheduler of its coroutines, which takes all decisions from a `ScheduleSource`, and their
@@ -48,6 +49,8 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
 
   private let lock = Lock()
   private var inbox: [Arrival] = []  // guarded by the lock
+  /// No turns are given any more. Written under the lock, by the thread of the run.
+  private var hasEnded = false
   private let arrival = ThreadSemaphore()
 
   struct Patience {
@@ -79,7 +82,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     }
   }
 
-  private enum Arrival {
+  private enum Arrival: Sendable {
     case coroutine(Unmanaged<CoroutineCore>)
     case task(UnownedJob)
   }
@@ -115,7 +118,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   func run(_ body: @escaping () throws -> Void) -> Result {
     let root = timers.withVirtualTime {
       CoroutineErrors.withTaker({ [weak self] in self?.take($0, $1) ?? false }) {
-        Self.$current.withValue(self) { runToEnd(Body(call: body)) }
+        Self.$current.withValue(self) { withRun { runToEnd(Body(call: body)) } }
       }
     }
     withExtendedLifetime(root) {}
@@ -195,6 +198,12 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
         break
       }
     }
+    let late = lock.withLock {
+      hasEnded = true
+      defer { inbox = [] }
+      return inbox
+    }
+    for newcomer in late { runElsewhere(newcomer) }
     // Some ignore it, or wait shielded, for ever: they stay suspended, and what they refer to has to stay, too.
     if !members.isEmpty { Self.abandoned.withLock { $0.append(self) } }
   }
@@ -277,7 +286,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
 
   // MARK: As a scheduler
 
-  var isCurrent: Bool { coroutine_system_own_thread() == thread }
+  var isCurrent: Bool { coroutine_system_own_thread() == thread && !hasEnded }
 
   var isSerial: Bool { true }
 
@@ -321,8 +330,22 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   // MARK: Other threads
 
   private func arrive(_ newcomer: Arrival) {
-    lock.withLock { inbox.append(newcomer) }
-    arrival.signal()
+    let isLate = lock.withLock {
+      if !hasEnded { inbox.append(newcomer) }
+      return hasEnded
+    }
+    if isLate { runElsewhere(newcomer) } else { arrival.signal() }
+  }
+
+  /// A task may outlive the run that it was created in. What it launches then, or wakes, goes on without: others may wait for
+  /// it. Its time stands still.
+  private func runElsewhere(_ latecomer: Arrival) {
+    DispatchQueue.global().async { [self] in
+      switch latecomer {
+      case .coroutine(let core): CoroutineJob(core).run()
+      case .task(let job): job.runSynchronously(on: asUnownedTaskExecutor())
+      }
+    }
   }
 
   private func emptyInbox() {

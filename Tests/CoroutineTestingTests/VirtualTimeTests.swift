@@ -1,5 +1,6 @@
 import Coroutine
 import CoroutineIO
+import CoroutineLibc
 import CoroutineTestSupport
 import CoroutineTesting
 import Testing
@@ -116,8 +117,6 @@ import Testing
   @Test func anAsyncBodyAndItsTasksGoByIt() async throws {
     try await runTest {
       let sleeper = Coroutine { try Coroutine.sleep(for: .seconds(100)) }
-      // Created in a task, it may run on another thread: before it sleeps the time must not go on.
-      while sleeper.state != .suspended { await Task.yield() }
       async let late: Void = TestClock().sleep(for: .seconds(50))
       await #expect(throws: TimeoutError.self) { try await sleeper.get(timeout: .seconds(10)) }
       #expect(TestClock().now.offset == .seconds(10))
@@ -126,6 +125,65 @@ import Testing
       try await sleeper.get()
       #expect(TestClock().now.offset == .seconds(100))
     }
+  }
+
+  /// No coroutine is the creator of these: what belongs to the run would be lost on another thread.
+  @Test func whatTasksOfTheRunLaunchRunsOnItsThread() async throws {
+    try await runTest {
+      let generator = AsyncGenerator<pthread_t> { yield in try yield(pthread_self()) }
+      async let child = Coroutine { pthread_self() }.get()
+      let threads = [
+        try await Coroutine { pthread_self() }.get(),
+        try await Coroutine.immediate { pthread_self() }.get(),
+        try await withScope { try await $0.launch { pthread_self() }.get() },
+        try await generator.next(),
+        try await child,
+        // Swift runs this task on its pool.
+        try await Task { try await Coroutine { pthread_self() }.get() }.value,
+      ]
+      #expect(threads == Array(repeating: pthread_self(), count: threads.count))
+      let others = [
+        try await Coroutine(on: .pool) { pthread_self() }.get(), try await Coroutine.detached { pthread_self() }.get(),
+      ]
+      #expect(!others.contains(pthread_self()))
+    }
+  }
+
+  @Test func aSleepThatATaskLaunchesBeginsBeforeTheTimeGoesOn() async throws {
+    try await runTest {
+      let sleeper = Coroutine {
+        try Coroutine.sleep(for: .seconds(100))
+        return TestClock().now.offset
+      }
+      try await TestClock().sleep(for: .seconds(50))
+      #expect(try await sleeper.get() == .seconds(100))
+    }
+  }
+
+  @Test func coroutinesOfTasksHaveTurnsOfASchedule() throws {
+    let failure = try #require(throws: ScheduleFailure.self) {
+      try explore(seeds: 0..<100) {
+        let order = Log<Int>()
+        try Coroutine.await {
+          let all = (0..<3).map { number in Coroutine { order.add(number) } }
+          for coroutine in all { try await coroutine.get() }
+        }
+        if order.all == [2, 1, 0] { throw LostUpdate() }
+      }
+    }
+    #expect(failure.kind == .thrown && failure.isRepeatable)
+  }
+
+  @Test func whatATaskLaunchesAfterTheRunRunsAllTheSame() async throws {
+    let gate = AsyncStream<Void>.makeStream()
+    let late = try await runTest {
+      Task {
+        for await _ in gate.stream { break }
+        return try await Coroutine { 7 }.get() + Coroutine.immediate { 1 }.get()
+      }
+    }
+    gate.continuation.yield()
+    #expect(try await late.value == 8)
   }
 
   @Test func tasksHaveTurnsOfASchedule() throws {

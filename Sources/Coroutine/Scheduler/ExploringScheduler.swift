@@ -21,6 +21,23 @@ package protocol ExploringScheduler: Scheduler, TaskExecutor {
   func chooseCase(of count: Int, _ core: CoroutineCore) -> Int
 }
 
+extension ExploringScheduler {
+  /// Runs `body`, the run of a test. What is launched in it without a scheduler starts on this one: also by the tasks that are
+  /// created in it, which are no coroutines that have a scheduler to inherit.
+  package func withRun<Result>(_ body: () throws -> Result) rethrows -> Result {
+    try SchedulerReference.$ofTasks.withValue(SchedulerReference(self), operation: body)
+  }
+}
+
+extension SchedulerReference {
+  /// The scheduler of the run that the calling code is a part of; `nil` outside of one.
+  ///
+  /// A run has a virtual time: where there is none, it is the flag for that alone that is looked at.
+  static var run: SchedulerReference? { TimerService.virtual == nil ? nil : ofTasks }
+
+  @TaskLocal fileprivate static var ofTasks: SchedulerReference?
+}
+
 /// The bits of `CoroutineCore.interruption`.
 @usableFromInline
 enum Interruption {

@@ -56,10 +56,11 @@ enum SchedulerReference: Sendable {
     }
   }
 
-  /// Where a coroutine starts that was given no scheduler: on its creator's, or on the pool.
+  /// Where a coroutine starts that was given no scheduler: on its creator's, if that is a coroutine; else on the run of a
+  /// test that its creator is a part of, or on the pool.
   @usableFromInline
   static var inherited: SchedulerReference {
-    CoroutineCore.currentUncounted?._withUnsafeGuaranteedRef { $0.scheduler } ?? .sharedPool
+    CoroutineCore.currentUncounted?._withUnsafeGuaranteedRef { $0.scheduler } ?? run ?? .sharedPool
   }
 
   /// Where its pool is, if it is one.
