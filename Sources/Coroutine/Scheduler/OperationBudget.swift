@@ -33,7 +33,6 @@ extension CoroutineCore {
   /// So the second such place in a turn ends it. The first one must not. A sender and a receiver that wait for each
   /// other now and then would yield in between for nothing, and a worker that steals would part them: four senders and
   /// four receivers on two processors took two to four times as long.
-  @usableFromInline @inline(__always)
   final func hasOperationLeftAtCountingPlace() -> Bool {
     let left = operationsLeft
     operationsLeft = left - min(left, Self.operationsPerTurn / 2)
