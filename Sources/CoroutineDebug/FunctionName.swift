@@ -12,6 +12,7 @@ struct FunctionName {
   let owner: Owner
   /// Whether the compiler made it, to call another one.
   let isThunk: Bool
+  private let mangled: String
 
   /// The code that a function belongs to.
   enum Owner {
@@ -28,6 +29,7 @@ struct FunctionName {
     let symbol = SymbolicatedBacktrace.Symbol(
       imageIndex: 0, imageName: "", rawName: mangled, offset: 0, sourceLocation: nil)
     isThunk = symbol.isSwiftThunk
+    self.mangled = mangled
     owner = Self.owner(of: mangled, backend)
     var text = Substring(symbol.name)
     // How the compiler came to a function says nothing about the program.
@@ -43,6 +45,13 @@ struct FunctionName {
 }
 
 extension FunctionName {
+  /// Whether the optimiser has moved this function's body to `callee`, which takes fewer parameters, or takes them in another
+  /// way. Then nothing is left of this one but a call, in its callers' code.
+  func isMoved(to callee: FunctionName) -> Bool {
+    // Its name is this one's, and what was done to the parameters by the pass with that number.
+    callee.mangled.hasPrefix(mangled) && callee.mangled.dropFirst(mangled.count).hasPrefix("Tf4")
+  }
+
   private static func owner(of mangled: String, _ backend: ContextCode?) -> Owner {
     guard mangled.hasPrefix("$s") else {
       // Where the process begins.

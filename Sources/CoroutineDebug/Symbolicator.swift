@@ -76,11 +76,13 @@ package struct Symbolicator: ~Copyable {
     var frames: [CoroutineBacktrace.Frame] = []
     // From the outside inwards: what the runtime calls of the libraries is its own affair, and so is what calls it.
     var calledByRuntime = true
-    for address in stack.reversed() {
-      let place = place(at: address)
+    let places = stack.map { place(at: $0) }
+    for (number, address) in stack.enumerated().reversed() {
+      let place = places[number]
       for (index, function) in place.functions.enumerated().reversed() {
         let isRuntime: Bool
-        if Self.isGlue(function.name, in: function.file) {
+        let inner = index > 0 ? place.functions[index - 1] : number > 0 ? places[number - 1].functions.last : nil
+        if Self.isGlue(function.name, in: function.file, calling: inner?.name) {
           isRuntime = true
         } else {
           switch owner(of: function.name, in: place.image) {
@@ -103,9 +105,11 @@ package struct Symbolicator: ~Copyable {
   }
 
   /// Whether the compiler made it between two functions: then it has no place in the source, or one in a file that does
-  /// not exist.
-  static func isGlue(_ function: FunctionName?, in file: String?) -> Bool {
-    function?.isThunk == true && (file.map { $0.hasSuffix("<compiler-generated>") } ?? true)
+  /// not exist. Or it was made of a function whose body is in its callee now, which would be there twice.
+  static func isGlue(_ function: FunctionName?, in file: String?, calling callee: FunctionName?) -> Bool {
+    guard let function else { return false }
+    if let callee, function.isMoved(to: callee) { return true }
+    return function.isThunk && (file.map { $0.hasSuffix("<compiler-generated>") } ?? true)
   }
 
   /// The code that a function belongs to, which may have no name: where a stack begins, the C library's has none.

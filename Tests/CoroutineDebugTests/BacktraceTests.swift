@@ -107,6 +107,18 @@ private func startTask(_ channel: Channel<Int>) -> Coroutine<Int, any Error> {
 }
 private let startTaskLine = #line - 2
 
+/// The optimiser moves the body to a function without the label: it is called there, and so is what is left of this one.
+private let labelledLine = #line
+@inline(never)
+private func labelled(_ label: String, _ channel: Channel<Int>) throws -> Int {
+  try channel.receive() + 2
+}
+
+private func startLabelled(_ channel: Channel<Int>) -> Coroutine<Int, any Error> {
+  Coroutine.immediate(name: "labelled") { try labelled("label", channel) - 3 }
+}
+private let startLabelledLine = #line - 2
+
 private func startThunk(_ channel: Channel<Int>) -> Coroutine<Int, any Error> {
   Coroutine.immediate(name: "thunk") { try apply { try descend(0, channel) }.count }
 }
@@ -216,14 +228,23 @@ nonisolated(unsafe) private var pendingComparison: (() -> Void)?
   /// A thunk between a generic function and a closure of a concrete type.
   @Test func whatTheCompilerPutsBetweenTwoFunctionsIsLeftOut() throws {
     let coroutine = startThunk(channel)
-    // An optimiser specialises `apply` in two steps, of which one has no line in the source.
     let backtrace = try backtrace(of: coroutine)
-    let steps = backtrace.steps.filter { $0.line != nil }
+    let steps = backtrace.steps
     #expect(!backtrace.visibleFrames.contains { $0.function?.hasPrefix("thunk for") == true })
     #expect(
       steps == [
         Step("descend(_:_:)", descentLine + 3), Step("closure #1 in closure #1 in startThunk(_:)", startThunkLine),
         Step("apply<A>(_:)", applyLine), Step("closure #1 in startThunk(_:)", startThunkLine),
+      ])
+    try finish(coroutine)
+  }
+
+  @Test func aFunctionThatTheOptimiserMovedIsThereOnce() throws {
+    let coroutine = startLabelled(channel)
+    let backtrace = try backtrace(of: coroutine)
+    #expect(
+      backtrace.steps == [
+        Step("labelled(_:_:)", labelledLine + 3), Step("closure #1 in startLabelled(_:)", startLabelledLine),
       ])
     try finish(coroutine)
   }

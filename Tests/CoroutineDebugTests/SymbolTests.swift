@@ -85,10 +85,28 @@ import Testing
   @Test func whatHasAPlaceInNoFileOfTheSourceIsGlue() {
     let thunk = name("$s3app3runyySiFyycfU17_To")
     #expect(thunk.isThunk)
-    #expect(Symbolicator.isGlue(thunk, in: nil) && Symbolicator.isGlue(thunk, in: "/project/<compiler-generated>"))
+    func isGlue(_ function: FunctionName, in file: String?) -> Bool {
+      Symbolicator.isGlue(function, in: file, calling: nil)
+    }
+    #expect(isGlue(thunk, in: nil) && isGlue(thunk, in: "/project/<compiler-generated>"))
     // An initialiser that only calls another one may be written by hand.
-    #expect(!Symbolicator.isGlue(thunk, in: "/project/main.swift"))
+    #expect(!isGlue(thunk, in: "/project/main.swift"))
     let closure = name("$s3app3runyySiFyycfU17_")
-    #expect(!Symbolicator.isGlue(closure, in: nil) && !Symbolicator.isGlue(closure, in: "<compiler-generated>"))
+    #expect(!isGlue(closure, in: nil) && !isGlue(closure, in: "<compiler-generated>"))
+  }
+
+  /// As the optimiser does with a function whose parameter is not used.
+  @Test func whatIsLeftOfAFunctionThatWasMovedIsGlue() {
+    let function = name("$s3app4walkyS2i_SStKF")
+    let moved = name("$s3app4walkyS2i_SStKFTf4nd_n")
+    #expect(moved.text == function.text)
+    #expect(Symbolicator.isGlue(function, in: nil, calling: moved))
+    // A recursion, a function that calls a copy for one of its closures, and one with the same short name.
+    for (caller, callee) in [
+      (function, function), (moved, moved), (moved, function), (function, name("$s3app4walkyS2i_SStKFTf1nd_n")),
+      (function, name("$s3app4walkyS2i_SitKFTf4nd_n")),
+    ] {
+      #expect(!Symbolicator.isGlue(caller, in: nil, calling: callee))
+    }
   }
 }
