@@ -80,6 +80,43 @@ import Testing
     #expect(await DispatchQueue.global().launchOutside() == nil)
   }
 
+  @Test func everyLaunchTakesAPriority() async throws {
+    let scheduler = PriorityScheduler()
+    try await Coroutine(on: .pool, priority: .background) {
+      try withScope { scope in
+        #expect(Coroutine.detached {}.priority == nil)
+        let all: [Coroutine<Void, Never>] = [
+          Coroutine.detached(priority: .high) {}, Coroutine.detached(on: scheduler, priority: .high) {},
+          Coroutine.immediate(priority: .high) {}, Coroutine.immediate(on: scheduler, priority: .high) {},
+          Coroutine(start: .lazy, priority: .high) {}, Coroutine(on: scheduler, start: .lazy, priority: .high) {},
+          Coroutine(start: .atomic, priority: .high) {}, Coroutine(on: scheduler, start: .atomic, priority: .high) {},
+          Coroutine.detached(priority: .high) { @MainActor in }, Coroutine.immediate(priority: .high) { @MainActor in },
+          scope.launch(priority: .high) { @MainActor in },
+        ]
+        #expect(all.map(\.priority) == Array(repeating: .high, count: all.count))
+        for coroutine in all { try coroutine.get() }
+        let started = [
+          try scope.start(priority: .high) { $0(Coroutine(on: .pool) {}.priority) },
+          try scope.start(on: .pool, priority: .high) { $0(Coroutine(on: .pool) {}.priority) },
+          try scope.start(priority: .high) { @MainActor in $0(Coroutine(on: .pool) {}.priority) },
+          try scope.start { $0(Coroutine(on: .pool) {}.priority) },
+        ]
+        #expect(started == [.high, .high, .high, .background])
+      }
+    }.get()
+    let high = ": \(TaskPriority.high.rawValue)"
+    #expect(scheduler.seen.all == Array(repeating: high, count: 4))
+  }
+
+  @Test func oneThatBeginsAtOnceHasItsPriorityFromTheBeginning() async throws {
+    let seen = try await Coroutine(on: .pool, priority: .low) {
+      try Coroutine.immediate(priority: .high) {
+        (Coroutine {}.priority, try Coroutine.await { Task.currentPriority })
+      }.get()
+    }.get()
+    #expect(seen == (.high, .high))
+  }
+
   @Test func aViewRunsNoMoreAtOnceThanItsLimit() async throws {
     let view = ThreadPool(threads: 4).limited(to: 2)
     let tally = RunningTally()

@@ -35,7 +35,13 @@ func awaitsElsewhere(_ promise: Promise<Int>) throws {
   // expected-error@+1 {{a coroutine's body is not async}}
   _ = Coroutine(start: .lazy) { try await fetch() }
   // expected-error@+1 {{a coroutine's body is not async}}
+  _ = Coroutine(on: .pool, start: .lazy, priority: .high) { try await fetch() }
+  // expected-error@+1 {{a coroutine's body is not async}}
   Coroutine(on: .pool, priority: .high) { try await fetch() }
+  // expected-error@+1 {{a coroutine's body is not async}}
+  Coroutine.detached(priority: .high) { try await fetch() }
+  // expected-error@+1 {{a coroutine's body is not async}}
+  Coroutine.immediate(on: .pool, priority: .high) { try await fetch() }
   // expected-error@+1 {{a coroutine's body is not async}}
   CoroutineScope().launch(priority: .high) { try await fetch() }
   // expected-error@+1 {{a promise's closures are coroutines and not async: wait in them by 'try Coroutine.await}}
@@ -66,6 +72,9 @@ func doesNot(_ scope: CoroutineScope, _ promise: Promise<Int>) async throws {
   }
   let third = Coroutine(on: .pool) { 3 }
   Coroutine(priority: .low) { try Coroutine.sleep(for: .seconds(1)) }
+  Coroutine.detached(priority: .low) { try Coroutine.sleep(for: .seconds(1)) }
+  Coroutine.immediate(priority: .low) { try Coroutine.sleep(for: .seconds(1)) }
+  _ = Coroutine(start: .atomic, priority: .low) { try Coroutine.sleep(for: .seconds(1)) }
   scope.launch { try Coroutine.sleep(for: .seconds(1)) }
   scope.launch(on: .pool, priority: .high) { try Coroutine.sleep(for: .seconds(1)) }
   promise.then { try Coroutine.await { try await fetch() } + $0 }.finally { print("done") }

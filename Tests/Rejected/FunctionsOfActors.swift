@@ -39,6 +39,10 @@ import Coroutine
   // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
   Coroutine.immediate(on: .pool, model.bump)
   // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
+  Coroutine.detached(on: .pool, priority: .high, model.bump)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
+  Coroutine.immediate(on: .pool, priority: .high, model.bump)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
   scope.launch(on: .pool, model.bump)
   // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
   try blocking(model.bump)
@@ -62,7 +66,13 @@ import Coroutine
   // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing global actor 'Other'-isolated value}}
   Coroutine.immediate(store.bump)
   // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing global actor 'Other'-isolated value}}
+  Coroutine.detached(priority: .high, store.bump)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing global actor 'Other'-isolated value}}
+  Coroutine.immediate(priority: .high, store.bump)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing global actor 'Other'-isolated value}}
   scope.launch(store.bump)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing global actor 'Other'-isolated value}}
+  scope.launch(priority: .high, store.bump)
   // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing global actor 'Other'-isolated value}}
   promise.then(store.take)
   // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing global actor 'Other'-isolated value}}
@@ -82,6 +92,8 @@ func takesOthers(_ scope: CoroutineScope, _ promise: Promise<Int>) throws {
   Coroutine(on: .pool) { list.numbers.append(1) }
   let method = List()
   Coroutine.detached(method.clear)
+  let important = List()
+  Coroutine.detached(priority: .high, important.clear)
   let inScope = List()
   scope.launch { inScope.clear() }
   let worked = List()
@@ -94,7 +106,10 @@ func takesOthers(_ scope: CoroutineScope, _ promise: Promise<Int>) throws {
 @MainActor func takesThoseOfTheMainActor(_ model: Model, _ scope: CoroutineScope, _ promise: Promise<Int>) {
   Coroutine(model.bump)
   Coroutine.detached(model.bump)
+  Coroutine.detached(priority: .high, model.bump)
+  Coroutine.immediate(priority: .high, model.bump)
   scope.launch(model.bump)
+  scope.launch(priority: .high, model.bump)
   promise.then(model.take)
 }
 

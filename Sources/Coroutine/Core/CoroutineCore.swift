@@ -180,7 +180,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   /// For schedulers that ask, and for tasks that it waits for.
   final var priority: TaskPriority? { rawPriority == 0 ? nil : TaskPriority(rawValue: rawPriority) }
 
-  /// It has a priority of its own. After `keepAlive`, before another thread can know of it.
+  /// It has a priority of its own. After `keepAlive`, or what stands for that, before another thread can know of it.
   final func prioritise(_ priority: TaskPriority) { rawPriority = priority.rawValue }
 
   private static let identifiers = Atomic<UInt64>(0)

@@ -23,7 +23,8 @@ extension Coroutine {
     message: "a coroutine's body is not async: wait in it by 'try Coroutine.await { try await … }', or use a Task"
   )
   public init(
-    on scheduler: some Scheduler = .inherited, start: CoroutineStart, name: String = "", stackSize: Int? = nil,
+    on scheduler: some Scheduler = .inherited, start: CoroutineStart, priority: TaskPriority? = nil, name: String = "",
+    stackSize: Int? = nil,
     @_inheritActorContext @_implicitSelfCapture _ body: @Sendable @escaping @isolated(any) () async throws -> Success
   ) where Failure == any Error {
     fatalError("unavailable")
@@ -62,8 +63,32 @@ extension Coroutine where Success == Never, Failure == Never {
     message: "a coroutine's body is not async: wait in it by 'try Coroutine.await { try await … }', or use a Task"
   )
   @discardableResult
+  public static func detached<Value: Sendable>(
+    on scheduler: some Scheduler = .inherited, priority: TaskPriority, name: String = "", stackSize: Int? = nil,
+    _ body: @Sendable @escaping @isolated(any) () async throws -> Value
+  ) -> Coroutine<Value, any Error> {
+    fatalError("unavailable")
+  }
+
+  @available(
+    *, unavailable,
+    message: "a coroutine's body is not async: wait in it by 'try Coroutine.await { try await … }', or use a Task"
+  )
+  @discardableResult
   public static func immediate<Value: Sendable>(
     on scheduler: some Scheduler = .inherited, name: String = "", stackSize: Int? = nil,
+    _ body: @Sendable @escaping @isolated(any) () async throws -> Value
+  ) -> Coroutine<Value, any Error> {
+    fatalError("unavailable")
+  }
+
+  @available(
+    *, unavailable,
+    message: "a coroutine's body is not async: wait in it by 'try Coroutine.await { try await … }', or use a Task"
+  )
+  @discardableResult
+  public static func immediate<Value: Sendable>(
+    on scheduler: some Scheduler = .inherited, priority: TaskPriority, name: String = "", stackSize: Int? = nil,
     _ body: @Sendable @escaping @isolated(any) () async throws -> Value
   ) -> Coroutine<Value, any Error> {
     fatalError("unavailable")

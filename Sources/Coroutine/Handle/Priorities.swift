@@ -46,3 +46,50 @@ extension Coroutine {
     storage.schedule()
   }
 }
+
+extension Coroutine where Success == Never, Failure == Never {
+  /// Starts a coroutine that has nothing of its creator, with a priority of its own: `detached(on:name:stackSize:_:)` and
+  /// `init(priority:name:stackSize:_:)`.
+  @discardableResult
+  public static func detached<Value: Sendable, Problem: Error>(
+    on scheduler: some Scheduler = ThreadPool.shared, priority: TaskPriority, name: String = "",
+    stackSize: Int? = nil, _ body: sending (() throws(Problem) -> Value)?
+  ) -> Coroutine<Value, Problem> {
+    guard let body else { missingFunction() }
+    let reference = SchedulerReference(scheduler)
+    let storage = CoroutineStorage.create(on: reference, name: name, stackSize: stackSize, body: body)
+    storage.detach()
+    storage.prioritise(priority)
+    storage.schedule()
+    return Coroutine<Value, Problem>(storage: storage)
+  }
+
+  /// Starts a coroutine with a priority of its own, and runs it at once, on the calling thread, until it suspends for the
+  /// first time: `immediate(name:stackSize:_:)` and `init(priority:name:stackSize:_:)`. The priority counts from then on.
+  @discardableResult
+  public static func immediate<Value: Sendable, Problem: Error>(
+    priority: TaskPriority, name: String = "", stackSize: Int? = nil,
+    _ body: sending (() throws(Problem) -> Value)?
+  ) -> Coroutine<Value, Problem> {
+    guard let body else { missingFunction() }
+    let storage = CoroutineStorage.create(on: .inherited, name: name, stackSize: stackSize, body: body)
+    storage.prioritise(priority)
+    storage.runImmediately()
+    return Coroutine<Value, Problem>(storage: storage)
+  }
+
+  /// Starts a coroutine on a scheduler with a priority of its own, at once if the caller is on that:
+  /// `immediate(on:name:stackSize:_:)` and `init(priority:name:stackSize:_:)`.
+  @discardableResult
+  public static func immediate<Value: Sendable, Problem: Error>(
+    on scheduler: some Scheduler, priority: TaskPriority, name: String = "", stackSize: Int? = nil,
+    _ body: sending (() throws(Problem) -> Value)?
+  ) -> Coroutine<Value, Problem> {
+    guard let body else { missingFunction() }
+    let reference = SchedulerReference(scheduler)
+    let storage = CoroutineStorage.create(on: reference, name: name, stackSize: stackSize, body: body)
+    storage.prioritise(priority)
+    if reference.isCurrent { storage.runImmediately() } else { storage.schedule() }
+    return Coroutine<Value, Problem>(storage: storage)
+  }
+}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// When a coroutine starts, and what a cancel means before it begins: `Coroutine.init(start:name:stackSize:_:)`.
+/// When a coroutine starts, and what a cancel means before it begins: `Coroutine.init(start:priority:name:stackSize:_:)`.
 public enum CoroutineStart: Sendable {
   /// On demand: by `start()`, or when a joiner waits for its end. It never runs without that, and goes with its last
   /// handle.
@@ -20,40 +20,46 @@ extension Coroutine {
   /// let hits = try index.get().hits(for: word)        // starts it, if no caller has before
   /// ```
   ///
-  /// The other parameters are those of `init(name:stackSize:_:)`.
+  /// The other parameters are those of `init(name:stackSize:_:)`; `priority` is that of `init(priority:name:stackSize:_:)`, or
+  /// `nil` for the creator's.
   ///
   /// - Precondition: `body` is not isolated to an actor, except the main actor: traps.
   public init(
-    start: CoroutineStart, name: String = "", stackSize: Int? = nil,
+    start: CoroutineStart, priority: TaskPriority? = nil, name: String = "", stackSize: Int? = nil,
     @_inheritActorContext @_implicitSelfCapture @_eagerMove _ body:
       @Sendable @escaping @isolated(any) () throws(Failure) -> Success
   ) {
     self.init(
-      start, on: .inherited(isolation: body.isolation), name: name, stackSize: stackSize, withoutIsolation(body))
+      start, on: .inherited(isolation: body.isolation), priority: priority, name: name, stackSize: stackSize,
+      withoutIsolation(body))
   }
 
   /// Creates a coroutine on a scheduler that starts in another way than the others.
   ///
-  /// The other parameters are those of `init(on:name:stackSize:_:)`.
+  /// The other parameters are those of `init(on:priority:name:stackSize:_:)`; without a priority it has its creator's.
   public init(
-    on scheduler: some Scheduler, start: CoroutineStart, name: String = "", stackSize: Int? = nil,
+    on scheduler: some Scheduler, start: CoroutineStart, priority: TaskPriority? = nil, name: String = "",
+    stackSize: Int? = nil,
     _ body: sending (() throws(Failure) -> Success)?
   ) {
     guard let body else { missingFunction() }
-    self.init(start, on: SchedulerReference(scheduler), name: name, stackSize: stackSize, body)
+    self.init(
+      start, on: SchedulerReference(scheduler), priority: priority, name: name, stackSize: stackSize, body)
   }
 
   private init(
-    _ start: CoroutineStart, on scheduler: SchedulerReference, name: String, stackSize: Int?,
+    _ start: CoroutineStart, on scheduler: SchedulerReference, priority: TaskPriority?, name: String, stackSize: Int?,
     _ body: sending @escaping () throws(Failure) -> Success
   ) {
     switch start {
     case .lazy:
       storage = CoroutineStorage(on: scheduler, name: name, stackSize: stackSize, body: body)
       storage.holdOnDemand()
+      if let priority { storage.prioritise(priority) }
     case .atomic:
       storage = CoroutineStorage.create(on: scheduler, name: name, stackSize: stackSize, body: body)
       storage.beginsAtomically()
+      if let priority { storage.prioritise(priority) }
       storage.schedule()
     }
   }

@@ -71,13 +71,28 @@ extension CoroutineScope {
     launch(on: mainActorScheduler, name: name, stackSize: stackSize, withoutMainActor(body))
   }
 
+  /// Starts a child that is code of the main actor with a priority of its own: on the main queue. Otherwise as any `launch`.
+  ///
+  /// The main queue runs all in the order in which they become ready. Tasks that the child waits for, and coroutines that it
+  /// creates, have its priority too.
+  @discardableResult
+  public func launch<Value: Sendable, Failure: Error>(
+    priority: TaskPriority, name: String = "", stackSize: Int? = nil,
+    _ body: @escaping @MainActor @Sendable () throws(Failure) -> Value
+  ) -> Coroutine<Value, Failure> {
+    launch(
+      on: mainActorScheduler, priority: priority, name: name, stackSize: stackSize, withoutMainActor(body))
+  }
+
   /// Starts a child that is code of the main actor, on the main queue, and suspends the calling coroutine until that says that
   /// it is ready. Otherwise as any `start`.
   @_disfavoredOverload @available(*, noasync, message: "start children that report when they are ready in coroutines")
   public func start<Value: Sendable>(
-    name: String = "", stackSize: Int? = nil, _ body: @escaping @MainActor @Sendable (ReadySignal<Value>) throws -> Void
+    priority: TaskPriority? = nil, name: String = "", stackSize: Int? = nil,
+    _ body: @escaping @MainActor @Sendable (ReadySignal<Value>) throws -> Void
   ) throws -> Value {
-    try start(on: mainActorScheduler, name: name, stackSize: stackSize, withoutMainActor(body))
+    try start(
+      on: mainActorScheduler, priority: priority, name: name, stackSize: stackSize, withoutMainActor(body))
   }
 }
 
@@ -91,12 +106,35 @@ extension Coroutine where Success == Never, Failure == Never {
     immediate(on: mainActorScheduler, name: name, stackSize: stackSize, withoutMainActor(body))
   }
 
+  /// Starts a coroutine that is code of the main actor with a priority of its own: at once if the caller is on the main queue,
+  /// otherwise behind those that are ready there, in their order. Tasks that it waits for, and coroutines that it creates,
+  /// have its priority too.
+  @discardableResult
+  public static func immediate<Value: Sendable, Problem: Error>(
+    priority: TaskPriority, name: String = "", stackSize: Int? = nil,
+    _ body: @escaping @MainActor @Sendable () throws(Problem) -> Value
+  ) -> Coroutine<Value, Problem> {
+    immediate(
+      on: mainActorScheduler, priority: priority, name: name, stackSize: stackSize, withoutMainActor(body))
+  }
+
   /// Starts a coroutine that is code of the main actor, on the main queue, and has nothing of its creator.
   @discardableResult
   public static func detached<Value: Sendable, Problem: Error>(
     name: String = "", stackSize: Int? = nil, _ body: @escaping @MainActor @Sendable () throws(Problem) -> Value
   ) -> Coroutine<Value, Problem> {
     detached(on: mainActorScheduler, name: name, stackSize: stackSize, withoutMainActor(body))
+  }
+
+  /// Starts a coroutine that is code of the main actor, on the main queue, and has nothing of its creator but a priority of
+  /// its own. Tasks that it waits for, and coroutines that it creates, have that too.
+  @discardableResult
+  public static func detached<Value: Sendable, Problem: Error>(
+    priority: TaskPriority, name: String = "", stackSize: Int? = nil,
+    _ body: @escaping @MainActor @Sendable () throws(Problem) -> Value
+  ) -> Coroutine<Value, Problem> {
+    detached(
+      on: mainActorScheduler, priority: priority, name: name, stackSize: stackSize, withoutMainActor(body))
   }
 }
 

@@ -18,6 +18,7 @@ extension CoroutineScope {
   /// cancelled meanwhile, so is the child.
   ///
   /// - Parameters:
+  ///   - priority: the child's: see `Coroutine.init(priority:name:stackSize:_:)`; `nil`: the creator's.
   ///   - name: the child's, for backtraces and messages.
   ///   - stackSize: the child's, in bytes; `nil`: the usual size.
   ///   - body: what the child does; calls `ready` once.
@@ -27,61 +28,63 @@ extension CoroutineScope {
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func start<Value: Sendable>(
-    name: String = "", stackSize: Int? = nil, _ body: sending ((ReadySignal<Value>) throws -> Void)?
+    priority: TaskPriority? = nil, name: String = "", stackSize: Int? = nil,
+    _ body: sending ((ReadySignal<Value>) throws -> Void)?
   ) throws -> Value {
     guard let body else { missingFunction() }
-    return try start(.inherited, name, stackSize, body)
+    return try start(.inherited, priority, name, stackSize, body)
   }
 
   /// Starts a child on a scheduler, and suspends the calling coroutine until that says that it is ready.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func start<Value: Sendable>(
-    on scheduler: some Scheduler, name: String = "", stackSize: Int? = nil,
+    on scheduler: some Scheduler, priority: TaskPriority? = nil, name: String = "", stackSize: Int? = nil,
     _ body: sending ((ReadySignal<Value>) throws -> Void)?
   ) throws -> Value {
     guard let body else { missingFunction() }
-    return try start(SchedulerReference(scheduler), name, stackSize, body)
+    return try start(SchedulerReference(scheduler), priority, name, stackSize, body)
   }
 
   /// Starts a child, and suspends the calling task until that says that it is ready. As in a coroutine.
   nonisolated(nonsending) public func start<Value: Sendable>(
-    name: String = "", stackSize: Int? = nil, _ body: sending ((ReadySignal<Value>) throws -> Void)?
+    priority: TaskPriority? = nil, name: String = "", stackSize: Int? = nil,
+    _ body: sending ((ReadySignal<Value>) throws -> Void)?
   ) async throws -> Value {
     guard let body else { missingFunction() }
-    return try await start(.inherited, name, stackSize, body)
+    return try await start(.inherited, priority, name, stackSize, body)
   }
 
   /// Starts a child on a scheduler, and suspends the calling task until that says that it is ready. As in a coroutine.
   nonisolated(nonsending) public func start<Value: Sendable>(
-    on scheduler: some Scheduler, name: String = "", stackSize: Int? = nil,
+    on scheduler: some Scheduler, priority: TaskPriority? = nil, name: String = "", stackSize: Int? = nil,
     _ body: sending ((ReadySignal<Value>) throws -> Void)?
   ) async throws -> Value {
     guard let body else { missingFunction() }
-    return try await start(SchedulerReference(scheduler), name, stackSize, body)
+    return try await start(SchedulerReference(scheduler), priority, name, stackSize, body)
   }
 
   private func start<Value: Sendable>(
-    _ scheduler: SchedulerReference, _ name: String, _ stackSize: Int?,
+    _ scheduler: SchedulerReference, _ priority: TaskPriority?, _ name: String, _ stackSize: Int?,
     _ body: sending @escaping (ReadySignal<Value>) throws -> Void
   ) throws -> Value {
     let core = CoroutineCore.running(for: "CoroutineScope.start")
     let suspension = SuspensionStorage<Value>(of: core)
-    let child = launch(scheduler, name, stackSize, suspension, body)
+    let child = launch(scheduler, priority, name, stackSize, suspension, body)
     return try outcome(suspension.wait(core, .join), of: child)
   }
 
   nonisolated(nonsending) private func start<Value: Sendable>(
-    _ scheduler: SchedulerReference, _ name: String, _ stackSize: Int?,
+    _ scheduler: SchedulerReference, _ priority: TaskPriority?, _ name: String, _ stackSize: Int?,
     _ body: sending @escaping (ReadySignal<Value>) throws -> Void
   ) async throws -> Value {
     let suspension = SuspensionStorage<Value>()
-    let child = launch(scheduler, name, stackSize, suspension, body)
+    let child = launch(scheduler, priority, name, stackSize, suspension, body)
     return try outcome(await suspension.wait(), of: child)
   }
 
   private func launch<Value: Sendable>(
-    _ scheduler: SchedulerReference, _ name: String, _ stackSize: Int?, _ suspension: SuspensionStorage<Value>,
-    _ body: sending @escaping (ReadySignal<Value>) throws -> Void
+    _ scheduler: SchedulerReference, _ priority: TaskPriority?, _ name: String, _ stackSize: Int?,
+    _ suspension: SuspensionStorage<Value>, _ body: sending @escaping (ReadySignal<Value>) throws -> Void
   ) -> CoroutineCore {
     let signal = ReadySignal(Resumption(suspension))
     let child = CoroutineStorage<Void, any Error>.create(on: scheduler, name: name, stackSize: stackSize) {
@@ -89,6 +92,7 @@ extension CoroutineScope {
     }
     // Cancelled before it has begun it would not say so.
     child.beginsAtomically()
+    if let priority { child.prioritise(priority) }
     if storage.adopt(child) { child.schedule() }
     return child
   }
@@ -103,7 +107,7 @@ extension CoroutineScope {
   }
 }
 
-/// By which a child says that it is ready: `CoroutineScope.start(name:stackSize:_:)`.
+/// By which a child says that it is ready: `CoroutineScope.start(priority:name:stackSize:_:)`.
 public struct ReadySignal<Value: Sendable>: Sendable {
   private let state: State
 
