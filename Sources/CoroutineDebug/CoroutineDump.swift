@@ -22,6 +22,7 @@ import CoroutineLibc
 /// All coroutines are in it: those that wait, that are ready, that have not begun, and those that run: without frames, unless
 /// their threads may be interrupted for that. (One that `write` may miss: it begins while a thousand others are written, and
 /// is in another dump that is made meanwhile.)
+/// Not one that is lazy and was not started: it is an object that its handles own, and waits for no thread.
 /// Generators that are suspended in a `yield` are listed behind them.
 public struct CoroutineDump: Sendable {
   /// One for each coroutine, in the order of their numbers; then the generators.

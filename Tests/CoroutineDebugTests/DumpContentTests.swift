@@ -114,6 +114,16 @@ private final class OwnScheduler: Scheduler {
     for coroutine in queued + held { #expect(dump[coroutine.id] == nil) }
   }
 
+  @Test func lazyOnesAreListedFromTheirStartOn() throws {
+    let scheduler = OwnScheduler()
+    let idle = Coroutine(on: scheduler, start: .lazy, name: "lazy") {}
+    #expect(try CoroutineDump.capture()[idle.id] == nil)
+    idle.start()
+    #expect(try CoroutineDump.capture()[idle.id]?.state == .new)
+    scheduler.runAll()
+    try idle.getBlocking()
+  }
+
   @Test func aSuspendedGeneratorWithoutAConsumerIsListedWithItsStack() throws {
     let numbers = Generator<Int> { yield in try count(yield) }
     #expect(numbers.next() == 0)

@@ -3,7 +3,8 @@
 /// When a coroutine starts, and what a cancel means before it begins: `Coroutine.init(start:priority:name:stackSize:_:)`.
 public enum CoroutineStart: Sendable {
   /// On demand: by `start()`, or when a joiner waits for its end. It never runs without that, and goes with its last
-  /// handle.
+  /// handle. Until it is started no dump or census shows it, since no thread is to run it; `Coroutine.statistics` counts it as
+  /// live.
   case lazy
   /// At once, as any other; and its body begins even if it was cancelled before that. Then the first operation in it that
   /// may suspend throws. For bodies that have to give something back which they were handed.

@@ -7,7 +7,7 @@
 /// print(census.ready, census.suspended[.receive, default: 0])
 /// ```
 public struct CoroutineCensus: Equatable, Sendable {
-  /// They have not begun.
+  /// They have not begun, and wait for a thread. Lazy ones that were not started are left out.
   public private(set) var new = 0
   /// They could run, and wait for a thread.
   public private(set) var ready = 0
