@@ -62,6 +62,12 @@ struct WaitingOperations: Sendable {
     let level = WatchedValue(0)
     let family = CoroutineScope()
     family.launch { try release.receive() }
+    let elements = AsyncGenerator<Int>(on: .pool) { yield in
+      try yield(0)
+      try Channel<Void>().receive()
+    }
+    // It has begun, as all that the operations wait for.
+    _ = try? await elements.next()
     let (progress, reporter) = ProgressPromise<Double, Int>.makePromise()
 
     all = [
@@ -133,6 +139,10 @@ struct WaitingOperations: Sendable {
           try Task.checkCancellation()
         },
         isUntouched: { progress.latestProgress == nil }),
+      WaitingOperation(
+        name: "generator", reason: .receive, hasTimeout: false, wait: { _ in _ = try elements.next() },
+        waitInTask: { _ in _ = try await elements.next() },
+        isUntouched: { elements.end.storage.machine.consumers.isEmpty && elements.end.storage.machine.asking == 0 }),
       WaitingOperation(
         name: "join", reason: .join,
         wait: { timeout in
