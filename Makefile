@@ -9,7 +9,7 @@
 DIR ?=
 RUNS ?=
 MINUTES ?= 5
-SANITIZED ?= ASM-thread ASM-address Boost-thread Boost-address Ucontext-thread Ucontext-address
+SANITIZED ?= $(foreach backend,$(shell scripts/backends.sh),$(backend)-thread $(backend)-address)
 
 help:
 	@echo "make demo       build and run the example program on each context backend, and compare them"

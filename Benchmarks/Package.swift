@@ -1,30 +1,35 @@
 // swift-tools-version: 6.3
+// SPDX-License-Identifier: Apache-2.0
 // The benchmarks: the backends against each other in one process, and the runtime beside its alternatives.
 // `scripts/bench.sh` (or `make bench`) builds and runs them; see README.md.
 //
-// The traits ASM, Boost and Ucontext choose the runtime's own backend, and are passed on to the package above. The
-// trait `BoostLibrary` says that libboost_context can be linked: the yardstick, `jump_fcontext`, comes from it, and
+// The traits in `backends` choose the runtime's own backend, and are passed on to the package above. The trait `BoostLibrary` says that libboost_context can be linked: the yardstick, `jump_fcontext`, comes from it, and
 // so does the Boost backend in the comparison of the three. Without it both are reported as missing.
 
 import PackageDescription
 
+/// The backends of ../Package.swift, whose traits are passed on: a manifest can't read another one.
+/// `scripts/backends.sh --check` compares the lists.
+let backends: KeyValuePairs = [
+  "ASM": "The runtime on hand-written assembly (the default).",
+  "Boost": "The runtime on Boost.Context.",
+  "Ucontext": "The runtime on the C library's swapcontext.",
+]
+
 let package = Package(
   name: "Benchmarks",
-  traits: [
-    .trait(name: "ASM", description: "The runtime on hand-written assembly (the default)."),
-    .trait(name: "Boost", description: "The runtime on Boost.Context.", enabledTraits: ["BoostLibrary"]),
-    .trait(name: "Ucontext", description: "The runtime on the C library's swapcontext."),
+  traits: Set(
+    backends.map { name, description in
+      .trait(name: name, description: description, enabledTraits: name == "Boost" ? ["BoostLibrary"] : [])
+    }
+  ).union([
     .trait(name: "BoostLibrary", description: "Measure jump_fcontext; needs libboost_context."),
     .default(enabledTraits: ["ASM", "BoostLibrary"]),
-  ],
+  ]),
   dependencies: [
     .package(
       name: "Coroutine", path: "..",
-      traits: [
-        .trait(name: "ASM", condition: .when(traits: ["ASM"])),
-        .trait(name: "Boost", condition: .when(traits: ["Boost"])),
-        .trait(name: "Ucontext", condition: .when(traits: ["Ucontext"])),
-      ]),
+      traits: Set(backends.map { .trait(name: $0.key, condition: .when(traits: [$0.key])) })),
     // AsyncChannel, a peer.
     .package(url: "https://github.com/apple/swift-async-algorithms", exact: "1.1.4"),
   ],

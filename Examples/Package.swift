@@ -24,22 +24,21 @@ func server(_ name: String) -> Target {
   return target
 }
 
+/// The backends of ../Package.swift, whose traits are passed on: a manifest can't read another one.
+/// `scripts/backends.sh --check` compares the lists.
+let backends: KeyValuePairs = [
+  "ASM": "Switch contexts by hand-written assembly (the default).",
+  "Boost": "Switch contexts by Boost.Context's fcontext; needs libboost_context.",
+  "Ucontext": "Switch contexts by the C library's swapcontext.",
+]
+
 let package = Package(
   name: "Examples",
-  traits: [
-    .trait(name: "ASM", description: "Switch contexts by hand-written assembly (the default)."),
-    .trait(name: "Boost", description: "Switch contexts by Boost.Context's fcontext; needs libboost_context."),
-    .trait(name: "Ucontext", description: "Switch contexts by the C library's swapcontext."),
-    .default(enabledTraits: ["ASM"]),
-  ],
+  traits: Set(backends.map { .trait(name: $0.key, description: $0.value) }).union([.default(enabledTraits: ["ASM"])]),
   dependencies: [
     .package(
       name: "Coroutine", path: "..",
-      traits: [
-        .trait(name: "ASM", condition: .when(traits: ["ASM"])),
-        .trait(name: "Boost", condition: .when(traits: ["Boost"])),
-        .trait(name: "Ucontext", condition: .when(traits: ["Ucontext"])),
-      ]),
+      traits: Set(backends.map { .trait(name: $0.key, condition: .when(traits: [$0.key])) })),
     .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
   ],
   targets: [

@@ -3,13 +3,24 @@
 #   CONTEXT_BACKEND_TARGET      the suffix of its targets: ASM, Boost or Ucontext
 #   CONTEXT_BACKEND_DEFINITION  what selects it in Swift's sources (as in Package.swift); empty for the default
 #   CONTEXT_BACKENDS_BUILT      the suffixes of all backends that can be compiled here
+#   CONTEXT_BACKENDS_LINKED     those of them that can be linked, too: all but those whose library is not chosen
 #   BOOST_CONTEXT_LIBRARY       where Boost is chosen
 
 # The list of backends is in Package.swift. Here their names are in small letters, as options of CMake are.
 set(backends)
 set(choices)
-file(STRINGS ${PROJECT_SOURCE_DIR}/Package.swift lines REGEX "name: \"[A-Za-z]+\", purpose: ")
+set(with_library)
+file(STRINGS ${PROJECT_SOURCE_DIR}/Package.swift lines REGEX "name: \"[A-Za-z]+\", purpose: | library: \"")
 foreach(line IN LISTS lines)
+  if(line MATCHES " library: \"")
+    # Perhaps on a line of its own: the name is on this line, or was on the last one.
+    if(line MATCHES "name: \"([A-Za-z]+)\", purpose: ")
+      list(APPEND with_library ${CMAKE_MATCH_1})
+    else()
+      list(APPEND with_library ${name})
+      continue()
+    endif()
+  endif()
   string(REGEX REPLACE ".*name: \"([A-Za-z]+)\", purpose: .*" "\\1" name "${line}")
   string(TOLOWER ${name} choice)
   list(APPEND backends ${name})
@@ -53,3 +64,7 @@ if(CONTEXT_BACKEND STREQUAL "boost")
       "A library in another place: -DBOOST_CONTEXT_LIBRARY=<its path>.")
   endif()
 endif()
+
+set(CONTEXT_BACKENDS_LINKED ${CONTEXT_BACKENDS_BUILT})
+list(REMOVE_ITEM with_library ${CONTEXT_BACKEND_TARGET})
+list(REMOVE_ITEM CONTEXT_BACKENDS_LINKED ${with_library})

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Builds the benchmarks (the runtime on each backend, the peers in C++ and Go) and runs them beside each other. The tables
 # go to the terminal, the figures to Benchmarks/results/: latest.json, machine.json, report.md with charts.
 #
@@ -28,11 +30,10 @@ build() {
 }
 
 has_boost=no
-can_link_boost() {
-  printf 'int main(void) { return 0; }\n' | clang -x c - -o "$programs/empty" -lboost_context 2> /dev/null &&
-    rm "$programs/empty"
+can_link() {  # can_link <library>
+  printf 'int main(void) { return 0; }\n' | clang -x c - -o "$programs/empty" "-l$1" 2> /dev/null && rm "$programs/empty"
 }
-if can_link_boost; then has_boost=yes; fi
+if can_link boost_context; then has_boost=yes; fi
 
 build_runtime() {  # build_runtime <backend>
   local traits=$1
@@ -43,15 +44,14 @@ build_runtime() {  # build_runtime <backend>
   ln -sf "$("${swift[@]}" --show-bin-path)/benchmarks" "$programs/runtime-$1"
 }
 
-build runtime-ASM build_runtime ASM || exit 1
-if [[ $has_boost == yes ]]; then
-  build runtime-Boost build_runtime Boost || exit 1
-else
-  rm -f "$programs/runtime-Boost"
-  printf 'bench: libboost_context is not installed: the backend Boost is missing in what follows.\n' >&2
-fi
-for backend in $(scripts/backends.sh | grep -vx -e ASM -e Boost); do
-  build "runtime-$backend" build_runtime "$backend" || exit 1
+for backend in $(scripts/backends.sh); do
+  library=$(scripts/backends.sh --library "$backend")
+  if [[ -z $library ]] || can_link "$library"; then
+    build "runtime-$backend" build_runtime "$backend" || exit 1
+  else
+    rm -f "$programs/runtime-$backend"
+    printf 'bench: lib%s is not installed: the backend %s is missing in what follows.\n' "$library" "$backend" >&2
+  fi
 done
 
 build_cpp() {  # build_cpp <program> <source> <library>...

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Builds the project with CMake and runs its tests by ctest. Each argument is a context backend, in small letters;
 # without arguments all of them are built.
 #
-#   scripts/cmake.sh [asm|boost|ucontext]...
+#   scripts/cmake.sh [<backend>]...
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/steps.sh

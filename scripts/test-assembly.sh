@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Builds and runs the conformance tests of the C layer (Tests/Assembly), with gcc and clang: the assembly natively
-# and, for aarch64, under emulation; Boost and ucontext natively. Prints one line for each configuration, then the sum
-# of the tests. Fails if a test does, or if a tool is missing.
+# SPDX-License-Identifier: Apache-2.0
+#
+# Builds and runs the conformance tests of the C layer (Tests/Assembly), with gcc and clang: the assembly natively and,
+# for aarch64, under emulation; so the other backends, but those that need a library natively only. Prints one line for
+# each configuration, then the sum of the tests. Fails if a test does, or if a tool is missing.
 #
 #   scripts/test-assembly.sh
 #   CLANG=clang-19 scripts/test-assembly.sh      # another clang than the first in PATH, which is the Swift toolchain's
@@ -24,11 +26,18 @@ need() {  # need <Debian package> <name> <check>...
   fi
 }
 
-links_boost() { gcc -x c - -o /dev/null -lboost_context <<< 'int main(void) { return 0; }'; }
+links() { gcc -x c - -o /dev/null "-l$1" <<< 'int main(void) { return 0; }'; }
+
+mapfile -t backends < <(scripts/backends.sh)
+# The first one is the assembly, which is tested in more ways than the others.
+readonly others=("${backends[@]:1}")
 
 need gcc gcc command -v gcc
 need clang "$clang, which Swift's toolchain has too" command -v "$clang"
-need libboost-context-dev libboost_context links_boost
+for backend in "${others[@]}"; do
+  library=$(scripts/backends.sh --library "$backend")
+  if [[ -n $library ]]; then need "lib${library//_/-}-dev" "lib$library" links "$library"; fi
+done
 if [[ $machine != aarch64 ]]; then
   need gcc-aarch64-linux-gnu aarch64-linux-gnu-gcc command -v aarch64-linux-gnu-gcc
   need libc6-dev-arm64-cross "the C library for aarch64" test -e "$cross/include/stdio.h"
@@ -47,27 +56,26 @@ failed=0
 # The files of a backend, all of them in every configuration, as SwiftPM compiles them. Frame pointers are kept only
 # where they are tested. Elsewhere their register is one more whose value must survive.
 build() {  # build <backend> <compiler> <flag>...
-  local backend=$1 compiler=("${@:2}") sources libraries=(-pthread) objects=() source object frames
-  case $backend in
-    asm) sources=(Sources/CCoroutineContextASM/*.S) ;;
-    boost) sources=(Sources/CCoroutineContextBoost/*.c) libraries+=(-lboost_context) ;;
-    ucontext) sources=(Sources/CCoroutineContextUcontext/*.c) ;;
-  esac
+  local backend=$1 compiler=("${@:2}") folder=Sources/CCoroutineContext$1 libraries=(-pthread)
+  local sources objects=() source object frames library
+  mapfile -t sources < <(find "$folder" -name '*.[cS]' | sort)
+  library=$(scripts/backends.sh --library "$backend")
+  if [[ -n $library ]]; then libraries+=("-l$library"); fi
   for source in "${sources[@]}" Tests/Assembly/*.c; do
     frames=-fomit-frame-pointer
     if [[ $source == *_unwind.c ]]; then frames=-fno-omit-frame-pointer; fi
     object=$scratch/$(basename "$source").o
     objects+=("$object")
-    "${compiler[@]}" -std=gnu11 -Wall -Wextra -Werror "$frames" -fasynchronous-unwind-tables \
-      -D"CONTEXT_TEST_${backend^^}" -ISources/CCoroutineContextASM/include -ISources/CCoroutineContextBoost/include \
-      -ISources/CCoroutineContextUcontext/include -c "$source" -o "$object" || return
+    "${compiler[@]}" -std=gnu11 -Wall -Wextra -Werror "$frames" -fasynchronous-unwind-tables "-I$folder/include" \
+      -D"CONTEXT_TEST_${backend^^}" -D"CONTEXT_TEST=context_${backend,,}" \
+      -D"CONTEXT_TEST_HEADER=\"context_${backend,,}.h\"" -c "$source" -o "$object" || return
   done
   # Not bound lazily: the linker's code for lazy binding has no landing pads, which one configuration enforces.
   "${compiler[@]}" "${objects[@]}" -Wl,-z,now "${libraries[@]}" -o "$scratch/test"
 }
 
 check() {  # check <backend> <architecture> <compiler> <flag>...
-  local label="$2 ${*:3}, $1" emulator=() result more_passed more_failed
+  local label="$2 ${*:3}, ${1,,}" emulator=() result more_passed more_failed
   # Every feature of the architecture, and vectors that are longer than the shortest ones.
   if [[ $2 != "$machine" ]]; then emulator=(qemu-aarch64 -cpu "max,sve512=on" -L "$cross"); fi
   if ! build "$1" "${@:3}"; then
@@ -82,24 +90,26 @@ check() {  # check <backend> <architecture> <compiler> <flag>...
 }
 
 for compiler in gcc "$clang"; do
-  check asm "$machine" "$compiler" -O0
-  check asm "$machine" "$compiler" -O2
-  check asm "$machine" "$compiler" -O3 -march=native
-  check boost "$machine" "$compiler" -O2
-  check ucontext "$machine" "$compiler" -O2
+  check "${backends[0]}" "$machine" "$compiler" -O0
+  check "${backends[0]}" "$machine" "$compiler" -O2
+  check "${backends[0]}" "$machine" "$compiler" -O3 -march=native
+  for backend in "${others[@]}"; do check "$backend" "$machine" "$compiler" -O2; done
 done
 
 cross_compilers=()
 if [[ $machine != aarch64 ]]; then cross_compilers=(aarch64-linux-gnu-gcc "$clang --target=aarch64-linux-gnu"); fi
 for compiler in "${cross_compilers[@]}"; do
   read -ra compiler <<< "$compiler"
-  check asm aarch64 "${compiler[@]}" -O0
-  check asm aarch64 "${compiler[@]}" -O2
-  check asm aarch64 "${compiler[@]}" -O3
-  check ucontext aarch64 "${compiler[@]}" -O2
-  check asm aarch64 "${compiler[@]}" -O2 -march=armv8.2-a+sve
+  check "${backends[0]}" aarch64 "${compiler[@]}" -O0
+  check "${backends[0]}" aarch64 "${compiler[@]}" -O2
+  check "${backends[0]}" aarch64 "${compiler[@]}" -O3
+  for backend in "${others[@]}"; do
+    # There is no library for aarch64 here.
+    if [[ -z $(scripts/backends.sh --library "$backend") ]]; then check "$backend" aarch64 "${compiler[@]}" -O2; fi
+  done
+  check "${backends[0]}" aarch64 "${compiler[@]}" -O2 -march=armv8.2-a+sve
   # Signed return addresses, and landing pads, which the tests enforce.
-  check asm aarch64 "${compiler[@]}" -O2 -march=armv8.5-a -mbranch-protection=standard
+  check "${backends[0]}" aarch64 "${compiler[@]}" -O2 -march=armv8.5-a -mbranch-protection=standard
 done
 
 printf '%d passed, %d failed\n' "$passed" "$failed"

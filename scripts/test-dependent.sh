@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Makes packages that depend on this one by path, as a user's package would, and runs them. First a backend that is
 # chosen by its trait, two at once, and none at all, which means ASM. Then the server of the tutorial. Then a plugin. Then
 # one with metrics, logs, spans and services, which the others must not even fetch. Then one whose graph has what servers
@@ -51,10 +53,13 @@ check() {  # check <traits> <backend>
   step "traits: [$1]" bash -c 'expect_output "$@"' bash "$package" "$2 6"
 }
 
-check '"Boost"' Boost
-check '"Boost", "Ucontext"' Ucontext
-step "several backends are told" grep -q "Boost and Ucontext: Ucontext is used" "$package/errors"
-check '' ASM
+mapfile -t backends < <(scripts/backends.sh)
+for backend in "${backends[@]:1:${#backends[@]}-2}"; do check "\"$backend\"" "$backend"; done
+# The later one in the list wins.
+last=${backends[-1]}
+check "\"${backends[1]}\", \"$last\"" "$last"
+step "several backends are told" grep -q "${backends[1]} and $last: $last is used" "$package/errors"
+check '' "${backends[0]}"
 
 fetches_nothing() {  # fetches_nothing <package>
   local fetched

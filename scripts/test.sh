@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# Runs the tests. Each argument is a run, <backend>-<mode>: ASM, Boost or Ucontext; debug, release, thread or address
+# SPDX-License-Identifier: Apache-2.0
+#
+# Runs the tests. Each argument is a run, <backend>-<mode>: one of scripts/backends.sh; debug, release, thread or address
 # (the sanitizers, in debug). Without arguments: all backends in debug, the default one in release, and its debug
 # build again on one processor and on two, where tests would block each other. `-one` or `-two` at the end of a run
 # confines it: ASM-release-one.

@@ -41,7 +41,7 @@ public protocol ContextBackend: Sendable {
   /// The record of a suspended side's registers, or what leads to them: plain memory, trivial to copy.
   associatedtype Context
 
-  /// The backend's name for people: "ASM", "Boost" or "Ucontext".
+  /// The backend's name for people, which is that of its trait: "ASM", for example.
   static var name: String { get }
 
   /// Makes `context` a suspended context that will call `entry` on `stack`, with the first word handed to it.

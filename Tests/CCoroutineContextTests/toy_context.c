@@ -35,6 +35,7 @@ int toy_context_registers(const struct toy_context *context, uintptr_t registers
 }
 
 int toy_context_layout(uintptr_t registers[4], uintptr_t *live, int *is_indirect) {
+  if (toy_context_defect == toy_has_no_layout) return 0;
   registers[0] = offsetof(struct toy_context, pc);
   registers[1] = offsetof(struct toy_context, sp);
   registers[2] = offsetof(struct toy_context, fp);

@@ -80,8 +80,11 @@ struct BackendConformance<B: TestedBackend> {
   func theLayoutLeadsToTheRegisters() throws {
     try withContexts { here, there in
       B.initialize(there.context, stack: there.stack, resumer: here) { _ in fatalError("it is never run") }
-      // A backend without a layout has no offsets to check.
-      guard let layout = B.layout else { return }
+      guard let layout = B.layout else {
+        // Dumps of other processes, and of core files, would lack its backtraces.
+        #expect(B.mayLackLayout, "the backend does not say where a context keeps its registers")
+        return
+      }
       func word(_ address: UnsafeRawPointer, _ offset: UInt) -> UInt {
         address.load(fromByteOffset: Int(offset), as: UInt.self)
       }
@@ -393,6 +396,29 @@ struct BackendConformance<B: TestedBackend> {
       fiber.start()
       #expect(fiber.resume(round) == round + 1)
     }
+  }
+}
+
+extension BackendConformance {
+  /// The entry function returns, which must end the process. So it is no check by name, but the body of an exit test.
+  static func letTheEntryReturn() {
+    let contexts = UnsafeMutablePointer<B.Context>.allocate(capacity: 2)
+    let stack = try! StackPool.default.allocate()
+    B.initialize(
+      contexts + 1, stack: UnsafeMutableRawBufferPointer(start: stack.limit, count: stack.size), resumer: contexts
+    ) { _ in }
+    _ = B.switchContext(from: contexts, to: contexts + 1, passing: 0)
+  }
+}
+
+extension ExitTest.Condition {
+  /// How a process ends that traps: by an instruction that is not defined, or by a breakpoint.
+  static var trap: Self {
+    #if arch(x86_64)
+      .signal(SIGILL)
+    #else
+      .signal(SIGTRAP)
+    #endif
   }
 }
 

@@ -16,6 +16,11 @@ struct BackendConformanceTests {
   }
 
   @Test(arguments: Backends.names)
+  func anEntryThatReturnsTraps(_ name: String) async {
+    await #expect(processExitsWith: .trap) { [name] in letTheEntryReturn(ofBackend: name) }
+  }
+
+  @Test(arguments: Backends.names)
   func switchingInsideAnAsyncActorMethod(_ name: String) async throws {
     actor Counter {
       private var total: UInt = 0
@@ -41,4 +46,9 @@ struct BackendConformanceTests {
     }
     try await check(Backends.named(name))
   }
+}
+
+private func letTheEntryReturn(ofBackend name: String) {
+  func run<B: TestedBackend>(_: B.Type) { BackendConformance<B>.letTheEntryReturn() }
+  run(Backends.named(name))
 }

@@ -38,6 +38,24 @@
       await #expect(processExitsWith: .failure) { checkToy(toy_tells_the_wrong_layout) }
     }
 
+    @Test func aLayoutThatIsMissingIsFound() async {
+      await #expect(processExitsWith: .failure) { checkToy(toy_has_no_layout) }
+    }
+
+    @Test func theToyTrapsIfItsEntryReturns() async {
+      await #expect(processExitsWith: .trap) {
+        BackendConformance<ToyContext>.letTheEntryReturn()
+      }
+    }
+
+    /// The status is no trap's, so the test of a real backend would fail.
+    @Test func anEntryThatMayReturnIsFound() async {
+      await #expect(processExitsWith: .exitCode(EXIT_SUCCESS)) {
+        toy_context_break(toy_lets_the_entry_return)
+        BackendConformance<ToyContext>.letTheEntryReturn()
+      }
+    }
+
     @Test func aStackWithoutAnEndForUnwindersIsFound() async {
       await #expect(processExitsWith: .failure) { checkToy(toy_has_no_end_for_unwinders) }
     }
@@ -67,7 +85,7 @@
     exit(EXIT_SUCCESS)
   }
 
-  /// A backend as a new contributor would write it, by the recipe in docs/ARCHITECTURE.md.
+  /// A backend as a new contributor would write it, by the recipe in Sources/Context/Context.docc/WritingABackend.md.
   enum ToyContext: ContextBackend {
     typealias Context = toy_context
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The one place that names a concrete backend. See docs/ARCHITECTURE.md for how to add one.
+// The one place that names a concrete backend. See Context.docc/WritingABackend.md for how to add one.
 // Traits add up across a package graph: an explicit choice wins over the default, which is ASM.
 
 #if CONTEXT_BACKEND_UCONTEXT
@@ -17,9 +17,13 @@
   public typealias SelectedBackend = ASMContext
 #endif
 
-/// The traits that this build has on, if there are several: packages of one graph have asked for different backends. By
+/// The traits that this build has on, the winner last. Several: packages of one graph have asked for different backends. By
 /// SwiftPM alone; CMake builds one.
 enum BackendTraits {
+  static var inWords: String {
+    names.isEmpty ? "No trait is on" : "On: \(names.joined(separator: ", ")). The last one wins"
+  }
+
   static var names: [String] {
     var names: [String] = []
     #if CONTEXT_BACKEND_ASM

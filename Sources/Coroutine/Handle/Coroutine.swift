@@ -25,8 +25,9 @@ import CCoroutine
 /// by the thread that locked it (`Mutex`, a pthread lock, `queue.sync`) must not be held while it suspends, and it must
 /// not suspend inside `assumeIsolated`: it would go on elsewhere. (`CoroutineMutex` may be held; `withoutSuspension` makes
 /// sure; `withThreadPinned` keeps the thread.) A `Mutex` of the module `Synchronization`, which uses a thread-local itself,
-/// is to be locked in an `@inline(never)` function that does not suspend: the README says why. Two accesses of two coroutines to one variable that
-/// overlap only because one suspended in its middle are not detected (debug builds say so once, when it happens).
+/// is to be locked in an `@inline(never)` function that does not suspend: <doc:Costs> says why. Two accesses of two
+/// coroutines to one variable that overlap only because one suspended in its middle are not detected (debug builds say so
+/// once, when it happens).
 public struct Coroutine<Success: Sendable, Failure: Error>: Sendable {
   @usableFromInline let storage: CoroutineStorage<Success, Failure>
 
@@ -171,7 +172,7 @@ extension Coroutine where Success == Never, Failure == Never {
   /// The number of the coroutine that runs the calling code; `nil` outside of one.
   public static var currentID: UInt64? { CoroutineCore.current?.id }
 
-  /// The context backend that this build runs on: "ASM", "Boost" or "Ucontext".
+  /// The context backend that this build runs on, by the name of its trait: "ASM", for example.
   public static var backendName: String { SelectedBackend.name }
 
   /// Ends the program if it runs on another context backend than this one: a package in its graph may have asked for a
@@ -187,7 +188,7 @@ extension Coroutine where Success == Never, Failure == Never {
     require(
       name == SelectedBackend.name,
       "this program counts on the context backend \(name), and was built on \(SelectedBackend.name): choose it by a trait of "
-        + "the package Coroutine. Where several traits are on, Ucontext wins over Boost, and Boost over ASM")
+        + "the package Coroutine. \(BackendTraits.inWords)")
   }
 }
 

@@ -16,6 +16,8 @@ enum toy_defect {
   toy_has_no_end_for_unwinders,
   toy_stays_live_when_destroyed,
   toy_keeps_the_rounding_mode,
+  toy_has_no_layout,
+  toy_lets_the_entry_return,
 };
 // To be called before the first context is made.
 void toy_context_break(enum toy_defect defect);
