@@ -1,9 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+#
 # Prints which folders refer to which, by the names in the sources: see arrows.sh. Reads `order` first, then each
 # Swift file twice.
 #
 # A name is a type, a function or a variable at the top level of a file, or a member that an extension adds to a type
 # of another folder. (Nested names are reached by the name that they are nested in.) Code that uses such a name refers
 # to the folder that declares it. A member that shares its name with another member does not count.
+#
+# A function that Swift exports to C (`@_cdecl`) has its name in C as well: a call through C is an arrow, too. One that goes
+# upwards on purpose has a line of its own in `order`.
 
 function folder_of(path) {
   sub(/^.*Sources\//, "", path)
@@ -103,6 +108,11 @@ FNR == 1 {
 pass == 0 {
   sub(/#.*/, "")
   if (NF == 0) next
+  # upwards <function>: <folder>... -> <folder>
+  if ($1 == "upwards") {
+    for (i = 3; i < NF - 1; i++) upwards[$i " " $NF " " substr($2, 1, length($2) - 1)] = 1
+    next
+  }
   layers++
   for (i = 1; i <= NF; i++) {
     if ($i == "<->") continue
@@ -118,6 +128,7 @@ pass == 0 {
 /^ *\/\// { next }
 
 {
+  if (pass == 1 && match($0, /@_cdecl\("[A-Za-z0-9_]+"\)/)) declare(substr($0, RSTART + 9, RLENGTH - 11), folder)
   code = code_of($0)
   if (code ~ /^[ \t]*$/) next
   if (pass == 1) {
@@ -195,6 +206,11 @@ pass == 2 {
     if (!dotted && name ~ /^[a-z]/ && rest !~ /^(\(| *\{|<)/) continue
     if (!means(name, folder)) continue
     arrow = folder " " meant
+    if ((arrow " " name) in upwards) {
+      calls[arrow " " name]++
+      if (folder == from && meant == to) printf "%s:%d: %s, upwards on purpose\n", path, FNR, name
+      continue
+    }
     arrows[arrow]++
     if (!((arrow " " name) in named)) names[arrow] = names[arrow] " " name
     named[arrow " " name] = 1
@@ -215,6 +231,10 @@ END {
       remark = arrow in allowed ? "  (both ways, on purpose)" : layer[word[2]] < layer[word[1]] ? "" : "  (AGAINST THE ORDER)"
       printf "%d\t%d\t%s -> %s: %d%s:%s\n", layer[word[1]], layer[word[2]], word[1], word[2], arrows[arrow], remark, names[arrow] | sorter
     }
+    for (call in calls) {
+      split(call, word, " ")
+      printf "%d\t%d\t%s -> %s: %d  (upwards through C, on purpose): %s\n", layer[word[1]], layer[word[2]], word[1], word[2], calls[call], word[3] | sorter
+    }
     close(sorter)
     exit
   }
@@ -222,6 +242,12 @@ END {
   for (name in folders) {
     if (name in layer) continue
     printf "arrows: %s has no place in %s\n", name, order_name
+    failures++
+  }
+  for (call in upwards) {
+    split(call, word, " ")
+    if (call in calls) continue
+    printf "arrows: %s allows a call of %s from %s to %s that is not made any more\n", order_name, word[3], word[1], word[2]
     failures++
   }
   for (arrow in arrows) {

@@ -1,17 +1,21 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Checks which folders refer to which (scripts/arrows.sh), and the format of all Swift files (.swift-format). Any
 # finding is an error. To correct the format where possible:
 #
 #   swift format --in-place --recursive Sources Tests
 #
-# Also checks that each context backend is named where it must be (scripts/backends.sh), that the code which litmus tests
-# model is there (scripts/litmus.sh), and that each suite of tests runs on threads that it may block
-# (Tests/CoroutineTestSupport/OwnThreads.swift).
+# Also checks that the folder Core stays small and names no primitive (scripts/check-core.sh), that each context backend
+# is named where it must be (scripts/backends.sh), that the code which litmus tests model is there (scripts/litmus.sh),
+# that each suite of tests runs on threads that it may block (Tests/CoroutineTestSupport/OwnThreads.swift), and that no
+# name of a test is longer than 60 letters.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 scripts/arrows.sh
 scripts/test-arrows.sh
+scripts/check-core.sh
 scripts/backends.sh --check
 scripts/litmus.sh --names
 
@@ -24,11 +28,13 @@ done
 find "${roots[@]}" -name '.?*' -prune -o -name '*.swift' -type f -print0 |
   xargs -0 swift format lint --strict --parallel
 
-# Each file that users of the library build names its license.
-without=$(find Sources -name '.?*' -prune -o \( -name '*.swift' -o -name '*.[chS]' \) -type f -print0 |
-  xargs -0 grep -L -m 1 '^// SPDX-License-Identifier: Apache-2.0$' || true)
+# Each file of sources names its license. (Tests, whose lines are known to tests, and examples, which are for copying, do not
+# have to.)
+without=$(find Sources Benchmarks Tools scripts -name '.?*' -prune -o \
+  -type f \( -name '*.swift' -o -name '*.[chS]' -o -name '*.cpp' -o -name '*.go' -o -name '*.sh' -o -name '*.awk' -o -name '*.py' \) \
+  -print0 | xargs -0 grep -L -m 1 -E '^(//|#) SPDX-License-Identifier: Apache-2.0$' || true)
 if [[ -n $without ]]; then
-  printf 'lint: these files need the line "// SPDX-License-Identifier: Apache-2.0" at the top\n%s\n' "$without" >&2
+  printf 'lint: these files need a line "SPDX-License-Identifier: Apache-2.0", as a comment, at the top\n%s\n' "$without" >&2
   exit 1
 fi
 
@@ -40,5 +46,16 @@ without=$(find Tests -name '*.swift' -exec awk '
   begins != "" && / (func|struct|class|enum|actor) / { if (text !~ /\.ownThreads/) print begins; begins = "" }' {} \;)
 if [[ -n $without ]]; then
   printf 'lint: these tests may block the cooperative pool: they need the trait .ownThreads\n%s\n' "$without" >&2
+  exit 1
+fi
+
+long=$(find Tests -name '*.swift' -exec awk '
+  match($0, /func (`[^`]*`|[A-Za-z0-9_]+)/) {
+    name = substr($0, RSTART + 5, RLENGTH - 5)
+    gsub(/`/, "", name)
+    if (length(name) > 60) print FILENAME ":" FNR ": " name
+  }' {} +)
+if [[ -n $long ]]; then
+  printf 'lint: these names of tests have more than 60 letters\n%s\n' "$long" >&2
   exit 1
 fi

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Tests that arrows.sh finds what it should find. In a copy of the sources, with one change at a time.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -34,6 +36,8 @@ expect found "a member that a folder above adds to a type" $core 'func seeded(_ 
 expect found "a function of a folder above" $core 'func seeded() { withTimeout(.seconds(1)) { } }'
 expect nothing "its name in a comment" $core '// As ChannelStorage does.'
 expect nothing "its name in a text" $core 'let seeded = "ChannelStorage"'
+expect found "a function of a folder above, by its name in C" Coroutine/Timer/Seeded.swift \
+  'func seeded() { coroutine_publish_debug_layout() }'
 expect found "another module, above" $core 'func seeded(_ dump: CoroutineDump) {}'
 expect found "a folder that has no place in the order" Coroutine/Seeded/Seeded.swift 'struct Seeded {}'
 

@@ -14,7 +14,7 @@ final class ActorCoroutine: CoroutineCore, @unchecked Sendable {
   fileprivate init(_ name: String, on scheduler: SchedulerReference, stackSize: Int?, body: @escaping Body) {
     super.init(on: scheduler, name: name, stackSize: stackSize, body: body)
     keepAlive()
-    answersMessages = true
+    notesWaits = true
   }
 
   override var owner: (any CoroutineOwner)? { actor }
@@ -29,7 +29,7 @@ extension ActorCore: CoroutineOwner {
 extension CoroutineCore {
   /// The actor whose coroutine it is.
   @usableFromInline
-  final var asker: ActorCore? { answersMessages ? unsafeDowncast(self, to: ActorCoroutine.self).actor : nil }
+  final var asker: ActorCore? { notesWaits ? unsafeDowncast(self, to: ActorCoroutine.self).actor : nil }
 }
 
 /// An actor, whatever its messages: its life, from one run of its body to the next, its children, its watchers.

@@ -19,7 +19,7 @@ extension ActorStorage {
       // The message's, and the mailbox's.
       coroutine_retain_unshared_twice(end.toOpaque())
       let message = make(Reply(end.takeRetainedValue()))
-      guard !core.answersMessages else {
+      guard !core.notesWaits else {
         return try askAsActor(core, consume message, end, until: deadline, timeout)
       }
       return try answer(core, consume message, end, until: deadline, timeout)

@@ -31,8 +31,8 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) private final var body: Optional<Body>
   /// What it is doing, for any reader. Written by itself, the thread that runs it, and its waker.
   final let state = Atomic<CoroutineState>(.ready)
-  /// Whether it answers messages: by this a subclass is recognised. Constant after the initialiser.
-  @exclusivity(unchecked) @usableFromInline final var answersMessages = false
+  /// Whether its waits are noted, to find cycles of them: by this a subclass is recognised. Constant after the initialiser.
+  @exclusivity(unchecked) @usableFromInline final var notesWaits = false
   /// Whether any caller ever asked for the result.
   final let wasObserved = Atomic<Bool>(false)
   /// Whether it has waited for another one's end. Its own.
@@ -197,7 +197,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
     return Int(identifiers.load(ordering: .acquiring) &- ended)
   }
 
-  /// Adds `count` endings. For the party that does not count them any more.
+  /// Adds `count` endings. For a worker that does not count them any more.
   static func addEndings(_ count: UInt64) { endings.wrappingAdd(count, ordering: .releasing) }
 
   /// Whether it has ended: then what it has left may be read.
@@ -257,9 +257,9 @@ extension CoroutineCore {
 
   /// Runs a ready coroutine on the calling thread until it suspends or ends. The scheduler's half of every switch.
   ///
-  /// Inlined into the scheduler's loop, always: a processor predicts the returns that match the calls it has seen. What
-  /// returns after a switch is another coroutine's call, of the same functions more often than not. A return of this
-  /// function in between would shift all of them, and make a round trip between two coroutines a third slower.
+  /// Inlined into the scheduler's loop, always: a function that returns behind a switch costs a mispredicted return, and
+  /// shifts those of all others, which match more often than not. A round trip between two coroutines would take a third
+  /// longer. docs/performance/mispredicted-returns.md explains it; other comments refer to it as "a mispredicted return".
   @inline(__always)
   static func run(_ job: consuming CoroutineJob, isInPool: Bool = false) {
     let core = job.take()
@@ -474,8 +474,8 @@ extension CoroutineCore {
           UnsafeRawPointer(bitPattern: registers.framePointer), stack.limit, stack.top)
       else { return }
       fatalError(
-        "\(description) suspends inside the initialiser of a static or global variable. Whoever uses that meanwhile blocks "
-          + "its thread for ever. Wait before its first use, or keep the value in a Once. (Debug builds tell.)")
+        "\(description) suspends inside the initialiser of a static or global variable. Other code that uses that meanwhile "
+          + "blocks its thread for ever. Wait before its first use. (Debug builds tell.)")
     }
   #else
     @inline(__always)

@@ -62,7 +62,7 @@ extension CoroutineCore {
   @inlinable @inline(__always)
   final var extras: Unmanaged<CoroutineExtras>? { extrasWord.load(ordering: .acquiring) }
 
-  /// Its extras, to write to. Made by the first party that needs them: mostly itself, or its canceller.
+  /// Its extras, to write to. Made by the first code that needs them: mostly itself, or its canceller.
   @inlinable @inline(__always)
   final var neededExtras: Unmanaged<CoroutineExtras> { extras ?? makeExtras() }
 

@@ -10,6 +10,6 @@ package class CoroutineFamily: Waitable {
       "\(type(of: self)) takes in coroutines but does not say what happens at their end: override childEnded(_:)")
   }
 
-  /// The timeouts around all coroutines that it has taken in. From one of them.
+  /// The deadlines around all coroutines that it has taken in. To be called by one of them.
   package var deadlines: [DeadlineTimer] { [] }
 }

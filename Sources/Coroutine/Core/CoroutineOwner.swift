@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Receives the cancel when its coroutine's own code or another holder of its handle wants that coroutine to stop. An
-/// actor is one: it still waits for its children after that, and so must not be cancelled as a whole.
+/// Receives the cancel when its coroutine's own code or another holder of its handle wants that coroutine to stop. For
+/// coroutines that still have to wait after their bodies were cancelled, and so must not be cancelled as a whole.
 protocol CoroutineOwner: AnyObject, Sendable {
   func cancelCoroutine()
   /// Whether it has been, before the end.

@@ -6,8 +6,7 @@ public import Synchronization
 public enum CoroutineState: UInt8, AtomicRepresentable, Sendable {
   /// It waits for its turn: new, woken, or having yielded.
   case ready
-  /// It runs on a thread, or has handed its thread off to what it waits for, and goes on after that: to one that it
-  /// asks, or, in a pool of one thread, to a coroutine that it joins.
+  /// It runs on a thread, or has handed its thread off to the coroutine that it waits for, and goes on after that.
   case running
   /// It waits for something: `Coroutine.suspension` tells for what, and since when.
   case suspended

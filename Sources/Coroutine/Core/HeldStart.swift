@@ -51,7 +51,7 @@ extension CoroutineCore {
     return true
   }
 
-  /// Whether its canceller has started it, so that it ends without its turn in its scope.
+  /// Whether its canceller has started it, so that it ends without its turn among its family.
   final var wasStartedOutOfTurn: Bool {
     StartMode(rawValue: startMode.load(ordering: .relaxed)).contains(.outOfTurn)
   }
@@ -66,7 +66,7 @@ extension CoroutineCore {
     begins([.held, .onDemand])
   }
 
-  /// Its scope claims its start and so schedules it. After `keepAlive`, before another thread can know of it. Debuggers
+  /// Its family claims its start and so schedules it. After `keepAlive`, before another thread can know of it. Debuggers
   /// find it as one that has not begun.
   final func holdInQueue() {
     begins(.held)

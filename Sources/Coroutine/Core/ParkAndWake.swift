@@ -19,7 +19,7 @@ extension CoroutineCore {
   /// Suspends the running coroutine until a waker claims its wait. `waitable.lock` is held, and is released when the
   /// context is saved. On the coroutine's own stack or on a nested one; may return on another thread.
   ///
-  /// Inlined, for the switch in it: a return that follows a switch is one that the processor does not predict.
+  /// Inlined, for the switch in it: else a mispredicted return (see `CoroutineCore.run`).
   @inlinable @inline(__always)
   package final func park(
     _ operation: WaitReason.Operation, at waitable: Waitable, until deadline: UInt64
@@ -70,7 +70,7 @@ extension CoroutineCore {
   }
 
   /// The first half of a suspension. The second is the switch, at once. For callers that have to make the switch
-  /// themselves: the processor does not predict any return that follows a switch.
+  /// themselves: else a mispredicted return (see `CoroutineCore.run`).
   @inlinable @inline(__always)
   final func prepare(_ afterSwitch: ControlBlock.AfterSwitch) -> UnsafeMutablePointer<ControlBlock> {
     guard let block, !coroutine_is_inside_task(), restraint.bans == 0 else { reportImpossibleSuspension() }
@@ -152,7 +152,7 @@ extension CoroutineCore {
     return current
   }
 
-  /// For messages: number and name.
+  /// For texts: number and name.
   @usableFromInline package final var description: String { Self.describe(id: id, name: name) }
 
   static func describe(id: UInt64, name: String) -> String {

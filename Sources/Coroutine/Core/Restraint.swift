@@ -21,10 +21,9 @@ extension CoroutineCore {
     if CoroutineCore.current !== self { reportEndElsewhere(of: function, description) }
   }
 
-  /// Goes on in a turn of its own, if it has one on top of a coroutine that asked it or joins it, and goes on after it.
-  /// If it waited there with the thread pinned, that other coroutine could not go on, though it has its answer, or is
-  /// cancelled, and though it may be the waker that ends the wait. A coroutine that was begun at once on top of another
-  /// has no pool yet: the other one waits with it.
+  /// If this coroutine runs on top of another (an ask or a join), it yields first. Else pinning would hold the other one's
+  /// thread: that one could not go on, though it may be the waker that ends this one's wait. (One that was begun at once
+  /// on top of another has no pool yet: the other one waits with it.)
   final func leaveBorrowedTurn() {
     guard pool != nil, let block, block.pointee.mode.contains(.onTop), isUnrestrained, !coroutine_is_inside_task()
     else { return }

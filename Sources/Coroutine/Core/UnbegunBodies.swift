@@ -3,9 +3,9 @@
 import CCoroutine
 import Context
 
-/// The bodies of generators and coroutines that went without having begun, while they are released.
+/// The bodies, of nested and of scheduled coroutines, that went without having begun, while they are released.
 ///
-/// Such a body may own another generator, whose body owns the next. Released as Swift does it, each inside of the one before
+/// Such a body may own another nested coroutine, whose body owns the next. Released as Swift does it, each inside of the one before
 /// it, ten thousand of them overflow a stack. So the first owner that goes releases in a loop, and those that go meanwhile on
 /// the same stack leave their bodies to that.
 ///
@@ -54,7 +54,7 @@ extension ControlBlock {
     return nested(around: place)
   }
 
-  /// The block of the generator's stack in which `place` lies; `nil` if it lies in no such.
+  /// The block of the nested coroutine's stack in which `place` lies; `nil` if it lies in no such.
   static func nested(around place: UInt) -> UnsafeMutablePointer<ControlBlock>? {
     guard let stack = StackPool.liveStack(containing: place) else { return nil }
     let block = address(on: stack)

@@ -117,7 +117,7 @@ final class BatchStorage: Waitable, @unchecked Sendable {
   /// The coroutine begins to wait for all of them. Returns one of those that record the wait, if there is one: it
   /// records the end for all.
   private func noteWaits(of core: CoroutineCore) -> PromiseCore? {
-    guard goal == .allEnded || goal == .allSucceeded, core.answersMessages else { return nil }
+    guard goal == .allEnded || goal == .allSucceeded, core.notesWaits else { return nil }
     var noted: PromiseCore?
     for (index, source) in sources.enumerated() {
       guard let promise = source as? PromiseCore, promise.phase == .pending else { continue }

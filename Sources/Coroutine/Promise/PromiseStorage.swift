@@ -97,7 +97,7 @@ extension PromiseCore {
   @usableFromInline
   final func wait(until deadline: UInt64 = WaitDeadline.never) throws -> WakeCause {
     let core = CoroutineCore.running(for: "Promise.get()")
-    guard core.answersMessages else { return wait(core, until: deadline) }
+    guard core.notesWaits else { return wait(core, until: deadline) }
     switch noteWait(of: core) {
     case .nothing: return wait(core, until: deadline)
     case .circle(let error): throw error
@@ -251,7 +251,7 @@ class PromiseStorage<Value: Sendable>: PromiseCore, @unchecked Sendable {
   /// The outcome. For callers that know that there is one.
   @inlinable
   final var settledOutcome: Result<Value, any Error> {
-    guard let outcome else { fatalError("a promise is not settled, but somebody was told so") }
+    guard let outcome else { fatalError("a promise is not settled, but a waiter was told so") }
     return outcome
   }
 
