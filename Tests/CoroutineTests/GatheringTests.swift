@@ -69,7 +69,7 @@ import Testing
     let exit1 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       _ = Barrier(parties: 0)
     }
-    #expect(standardError(of: exit1).contains("a Barrier of 0 parties can't let anybody on"))
+    #expect(standardError(of: exit1).contains("a Barrier of 0 parties can't let any of them on"))
   }
 
   // MARK: Wait group

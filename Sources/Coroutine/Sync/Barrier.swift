@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Context
-
 /// A place where a fixed number of parties wait for each other, again and again.
 ///
 /// ```swift
@@ -27,7 +25,7 @@ public struct Barrier: Sendable {
   ///   - parties: at least 1: traps.
   ///   - name: for backtraces and messages.
   public init(parties: Int, name: String = "") {
-    require(parties > 0, "a Barrier of \(parties) parties can't let anybody on: give it one or more")
+    require(parties > 0, "a Barrier of \(parties) parties can't let any of them on: give it one or more")
     storage = BarrierStorage(parties: parties, name: name)
   }
 
@@ -55,80 +53,4 @@ public struct Barrier: Sendable {
   nonisolated(nonsending) public func wait(timeout: Duration? = nil) async throws -> Bool {
     try await storage.wait(timeout: timeout)
   }
-}
-
-// Unchecked: the name is constant, and the lock guards the machine.
-final class BarrierStorage: Waitable, @unchecked Sendable {
-  let name: String
-  @exclusivity(unchecked) private var machine: BarrierStateMachine
-
-  init(parties: Int, name: String) {
-    self.name = name
-    machine = BarrierStateMachine(parties: parties)
-  }
-
-  func wait(timeout: Duration?) throws -> Bool {
-    let core = CoroutineCore.running(for: "Barrier.wait()")
-    return try wait(core, .barrier, timeout: timeout) {
-      BarrierNode(wait: WaitNode($0))
-    } attempt: {
-      machine.arrive($0)
-    } withdraw: {
-      machine.withdraw($0)
-      return .done
-    }.isLast
-  }
-
-  nonisolated(nonsending) func wait(timeout: Duration?) async throws -> Bool {
-    try await wait(timeout: timeout) {
-      BarrierNode(wait: WaitNode($0))
-    } attempt: {
-      machine.arrive($0)
-    } withdraw: {
-      machine.withdraw($0)
-      return .done
-    }.isLast
-  }
-
-  override func describe(_ operation: WaitReason.Operation) -> String {
-    WaitText.barrier(name)
-  }
-}
-
-/// The waiters that have arrived at a barrier in this round. Pure: no lock, no switch.
-///
-/// Invariant: there are as many waiters as have arrived, and fewer than parties.
-struct BarrierStateMachine {
-  typealias Node = UnsafeMutablePointer<BarrierNode>
-
-  let parties: Int
-  private(set) var arrived = 0
-  private(set) var waiters = WaitQueue<BarrierNode>()
-
-  init(parties: Int) {
-    self.parties = parties
-  }
-
-  /// A waiter arrives. The last one releases the others.
-  mutating func arrive(_ node: Node) -> Attempt {
-    guard arrived + 1 == parties else {
-      arrived += 1
-      waiters.append(node)
-      return .wait
-    }
-    arrived = 0
-    node.pointee.isLast = true
-    return .wakeAll(waiters.claimAll())
-  }
-
-  /// A waiter gives up, if its round is not over meanwhile.
-  mutating func withdraw(_ node: Node) {
-    if waiters.remove(node) { arrived -= 1 }
-  }
-}
-
-/// A waiter at a barrier.
-struct BarrierNode: WaitingNode {
-  var wait: WaitNode
-  var isLast = false
 }

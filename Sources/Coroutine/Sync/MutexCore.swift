@@ -145,10 +145,10 @@ class MutexCore: Waitable, @unchecked Sendable {
   @inline(never)
   private final func handOver() {
     lock.lock()
-    let (next, heir) = machine.unlock()
-    if let heir { place.store(heir.pointee.place.address, ordering: .relaxed) }
+    let (next, nextHolder) = machine.unlock()
+    if let nextHolder { place.store(nextHolder.pointee.place.address, ordering: .relaxed) }
     word.store(next, ordering: .releasing)
-    let waiter = heir?.pointee.wait.waiter
+    let waiter = nextHolder?.pointee.wait.waiter
     lock.unlock()
     waiter?.wake()
   }

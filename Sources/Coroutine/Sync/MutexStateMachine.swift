@@ -42,9 +42,9 @@ struct MutexStateMachine {
   }
 
   /// The holder gives back a mutex whose word has the mark. Returns the new word, and the new holder.
-  mutating func unlock() -> (word: UInt64, heir: Node?) {
-    guard let heir = waiters.popClaimed() else { return (0, nil) }
-    return (heir.pointee.holder.word | (waiters.isEmpty ? 0 : Self.mark), heir)
+  mutating func unlock() -> (word: UInt64, nextHolder: Node?) {
+    guard let nextHolder = waiters.popClaimed() else { return (0, nil) }
+    return (nextHolder.pointee.holder.word | (waiters.isEmpty ? 0 : Self.mark), nextHolder)
   }
 }
 

@@ -41,7 +41,7 @@ struct ReadWriteLockStateMachine {
 
   /// A reader has read. Returns the new holders.
   mutating func endRead(_ holder: LockHolder) -> ClaimedWaiters {
-    require(readers > 0, "a ReadWriteLock is given back by a reader, and nobody reads")
+    require(readers > 0, "a ReadWriteLock is given back by a reader, and there is none")
     readers -= 1
     knownReaders.remove(holder)
     return grant()
@@ -49,7 +49,7 @@ struct ReadWriteLockStateMachine {
 
   /// The writer has written. Returns the new holders.
   mutating func endWrite() -> ClaimedWaiters {
-    require(writer != .none, "a ReadWriteLock is given back by a writer, and nobody writes")
+    require(writer != .none, "a ReadWriteLock is given back by a writer, and there is none")
     (writer, writerPlace) = (.none, .none)
     return grant()
   }

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// The free permits, the waiters, and how many each wants. Pure: no lock, no switch.
+///
+/// Invariant: the first waiter in the queue, if its wait has not ended, wants more permits than are free. The number
+/// may be negative: that many of the permits that come back are taken away.
+struct SemaphoreStateMachine {
+  typealias Node = UnsafeMutablePointer<SemaphoreNode>
+
+  private(set) var available: Int
+  private(set) var waiters = WaitQueue<SemaphoreNode>()
+
+  init(permits: Int) {
+    available = permits
+  }
+
+  /// A caller wants permits: behind the waiters.
+  mutating func acquire(_ node: Node) -> Attempt {
+    if tryAcquire(node.pointee.count) { return .done }
+    waiters.append(node)
+    return .wait
+  }
+
+  /// A caller wants permits now or not at all.
+  mutating func tryAcquire(_ count: Int) -> Bool {
+    guard waiters.isEmpty, count <= available else { return false }
+    available -= count
+    return true
+  }
+
+  /// There are more permits, or fewer. Returns the waiters that have got theirs.
+  mutating func changePermits(by difference: Int) -> ClaimedWaiters {
+    let (sum, isTooMuch) = available.addingReportingOverflow(difference)
+    require(!isTooMuch, "a Semaphore can't have more than Int.max permits")
+    available = sum
+    return grant()
+  }
+
+  /// Permits come back. Returns the waiters that have got theirs.
+  mutating func release(_ count: Int) -> ClaimedWaiters {
+    changePermits(by: count)
+  }
+
+  /// A waiter gives up: those behind it may have waited only for it.
+  mutating func withdraw(_ node: Node) -> ClaimedWaiters {
+    waiters.remove(node)
+    return grant()
+  }
+
+  /// Gives permits to the longest waiters, as far as they go.
+  private mutating func grant() -> ClaimedWaiters {
+    var granted = ClaimedWaiters()
+    while let node = waiters.first, node.pointee.count <= available {
+      waiters.remove(node)
+      // One that has given up meanwhile is only taken out.
+      guard node.pointee.wait.waiter.claim(node.pointee.wait.cause) else { continue }
+      available -= node.pointee.count
+      granted.append(node)
+    }
+    return granted
+  }
+}
+
+/// A waiter for permits.
+struct SemaphoreNode: WaitingNode {
+  var wait: WaitNode
+  let count: Int
+}
