@@ -21,6 +21,25 @@ import Testing
     }
   }
 
+  @Test func theProgramChoosesBeforeItsFirstPool() async {
+    await #expect(processExitsWith: .success) {
+      ThreadPool.keepFreedMemory(1 << 20)
+      ThreadPool.keepFreedMemory(0)
+      // The next one is too late.
+      _ = ThreadPool(threads: 1)
+      exit(KeptMemory.set(0) ? EXIT_FAILURE : EXIT_SUCCESS)
+    }
+  }
+
+  @Test func aChoiceAfterTheFirstPoolEndsTheProgram() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      _ = ThreadPool(threads: 1)
+      ThreadPool.keepFreedMemory(0)
+    }
+    let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+    #expect(text.contains("comes too late"))
+  }
+
   @Test func aSizeThatIsNoneEndsTheProgram() async {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       setenv(KeptMemory.variable, "much", 1)
