@@ -90,7 +90,7 @@ static const char idle_mark;
 
 const void *coroutine_system_idle_mark(void) { return &idle_mark; }
 
-// A sleep that does not last, or a wake that reaches nobody: the program would spin or hang, and nobody would know why.
+// A sleep that does not last, or a wake that reaches no sleeper: the program would spin or hang, and not say why.
 __attribute__((cold, noreturn)) static void futex_refused(const char *operation, int code) {
   dprintf(2, "Fatal error: Coroutine: futex(%s) was refused: %s (errno %d). A sandbox's filter must allow futex(2).\n",
           operation, strerror(code), code);

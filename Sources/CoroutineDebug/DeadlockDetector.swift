@@ -93,7 +93,7 @@ extension DeadlockDetector {
     /// What one of them does, in words.
     public let activity: String
 
-    public var description: String { "it is not quiet, so that nobody can tell what has leaked: \(activity)" }
+    public var description: String { "it is not quiet, so that a leak can't be told: \(activity)" }
   }
 }
 

@@ -55,7 +55,7 @@
     /// Logs unhandled errors, in place of a line on the standard error: `CoroutineErrors.unhandled`.
     public static func logLostErrors(to logger: Logger) {
       CoroutineErrors.unhandled = { error, origin in
-        logger.error("nobody handled an error", metadata: ["origin": "\(origin)", "error": "\(error)"])
+        logger.error("an error was not handled", metadata: ["origin": "\(origin)", "error": "\(error)"])
       }
     }
 

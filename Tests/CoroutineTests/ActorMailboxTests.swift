@@ -280,8 +280,8 @@ import Testing
   // MARK: The state machine
 
   /// Takes the message out, and returns its number.
-  private static func number(_ letter: inout Letter<Int>?) -> Int {
-    guard let taken = letter.take() else { fatalError("no letter") }
+  private static func number(_ envelope: inout Envelope<Int>?) -> Int {
+    guard let taken = envelope.take() else { fatalError("no envelope") }
     return taken.message
   }
 
@@ -303,35 +303,35 @@ import Testing
         for event in events {
           switch event {
           case 0:
-            var letter: Letter<Int>? = Letter(sent, nil)
+            var envelope: Envelope<Int>? = Envelope(sent, nil)
             sent += 1
-            switch machine.post(&letter) {
+            switch machine.post(&envelope) {
             case .kept:
-              let isGone = letter == nil
+              let isGone = envelope == nil
               #expect(isGone)
-            case .full, .closed, .displaced: lost.append(Self.number(&letter))
+            case .full, .closed, .displaced: lost.append(Self.number(&envelope))
             }
           case 1:
             let model = ModelWaiter()
             let node = UnsafeMutablePointer<MailboxNode<Int>>.allocate(capacity: 1)
-            node.initialize(to: MailboxNode(model.waiter, Letter(sent, nil)))
+            node.initialize(to: MailboxNode(model.waiter, Envelope(sent, nil)))
             nodes.append(node)
             senders.append(model)
             sent += 1
-            switch machine.post(&node.pointee.letter) {
+            switch machine.post(&node.pointee.envelope) {
             case .full where policy.overflow == .suspend: machine.waitForRoom(node)
             case .kept, .full, .closed, .displaced: _ = model.giveUp()
             }
           case 2:
-            var letter: Letter<Int>?
-            switch machine.take(&letter) {
-            case .taken, .admitted: received.append(Self.number(&letter))
+            var envelope: Envelope<Int>?
+            switch machine.take(&envelope) {
+            case .taken, .admitted: received.append(Self.number(&envelope))
             case .closed, .empty: break
             }
           case 5:
-            let (count, hasWaiting) = (machine.letters.count, !machine.senders.isEmpty)
-            if let letter = machine.takeKept() {
-              received.append(letter.message)
+            let (count, hasWaiting) = (machine.envelopes.count, !machine.senders.isEmpty)
+            if let envelope = machine.takeKept() {
+              received.append(envelope.message)
               #expect(!hasWaiting)
             } else {
               #expect(count == 0 || hasWaiting)
@@ -348,11 +348,11 @@ import Testing
           #expect(holds)
         }
         for node in nodes {
-          let isLeft = node.pointee.letter != nil
-          if isLeft { lost.append(Self.number(&node.pointee.letter)) }
+          let isLeft = node.pointee.envelope != nil
+          if isLeft { lost.append(Self.number(&node.pointee.envelope)) }
         }
         var rest: [Int] = []
-        while machine.letters.count > 0 { rest.append(machine.letters.removeFirst().message) }
+        while machine.envelopes.count > 0 { rest.append(machine.envelopes.removeFirst().message) }
         #expect((received + rest + lost).sorted() == Array(0..<sent))
         #expect(received == received.sorted())
       }

@@ -23,7 +23,7 @@ import Testing
     #expect(here.locals == here.task + Int(COROUTINE_LOCALS_AFTER_TASK))
   }
 
-  @Test func `every thread finds the same, also from inside a task and amid accesses`() async {
+  @Test func `every thread finds the same, in a task and amid accesses`() async {
     let here = Offsets.probed()
     let threads = (0..<4).map { _ in PlainThread { Offsets.probed() } }
     for thread in threads { #expect(Offsets(thread.join()) == Offsets(here)) }
@@ -54,7 +54,7 @@ import Testing
     }.join()
   }
 
-  @Test func `accesses of two coroutines end in the order in which they began`() {
+  @Test func `two coroutines' accesses end in the order of their begin`() {
     let (first, second) = (Words(), Words())
     let (one, other) = (Access(), Access())
     first.entered { one.begin() }
@@ -419,7 +419,7 @@ import Testing
     #expect(words.isClear)
   }
 
-  @Test func `of a list of unknown layout only the latest access is looked at`() {
+  @Test func `of an unknown layout only the latest access is looked at`() {
     var none = Self.none
     let (outer, inner) = (Access(), Access())
     outer.begin()

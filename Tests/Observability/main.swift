@@ -90,7 +90,7 @@ func check() throws {
   do { Coroutine<Void, any Error>(name: "lost") { throw Failure() } }
   while Coroutine.statistics.liveCoroutines > 1 || lines.text.count < 2 {}
   try expect("warnings", lines.text.count { $0.hasPrefix("warning: a coroutine was ready and found no thread") }, 1)
-  try expect("errors", lines.text.filter { $0.hasPrefix("error") }, ["error: nobody handled an error Failure()"])
+  try expect("errors", lines.text.filter { $0.hasPrefix("error") }, ["error: an error was not handled Failure()"])
   jobs.close()
 }
 

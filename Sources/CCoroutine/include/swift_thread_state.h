@@ -200,9 +200,9 @@ extern uintptr_t coroutine_exceptions_exchange(struct swift_thread_state *words)
 // only where the two differ.
 //
 // The list of accesses is not simply exchanged where the resumer has some in progress: they are in progress for the
-// coroutine's code too, which runs on top of them, and must not touch the same variables. So the resumer's list is lent to
-// the coroutine, as the tail of its own, and cut off again when it leaves. In between `words->access` is the lent list's
-// head, which stays as it is: no node of it can end before the resumer goes on. Without one it is 0, and leaving is
+// coroutine's code too, which runs on top of them, and must not touch the same variables. So the resumer's list becomes the
+// tail of the coroutine's own, and is cut off again when it leaves. In between `words->access` is that tail's first node,
+// which stays as it is: no node of it can end before the resumer goes on. Without one it is 0, and leaving is
 // an exchange. Nothing of the resumer's is in the words of a suspended coroutine.
 //
 // Exceptions are looked for on the thread only if `looks_for_exceptions`: a scheduler's loop, which resumes most coroutines,
@@ -216,7 +216,7 @@ COROUTINE_THREAD_STATE_INLINE void coroutine_thread_state_exchange(struct swift_
   uintptr_t task = coroutine_thread_word_load(task_at);
   uintptr_t locals = coroutine_thread_word_load(locals_at);
   uintptr_t exceptions = looks_for_exceptions ? coroutine_exceptions_on_thread() : 0;
-  // Not whether the first two are equal: they are, too, where a coroutine leaves with nothing but a lent list.
+  // Not whether the first two are equal: they are, too, where a coroutine leaves with nothing but the resumer's list.
   if (COROUTINE_THREAD_STATE_LIKELY((access | words->access | exceptions) == 0 && task == words->task &&
                                     locals == words->locals)) {
     if (COROUTINE_THREAD_STATE_NOT_FOUND_DIFFERS || (access_at != 0 && task_at != 0 && locals_at != 0)) return;

@@ -14,10 +14,10 @@ final class ActorStorage<Message: Sendable>: ActorCore, @unchecked Sendable {
   @usableFromInline let isBounded: Bool
   /// Messages that the actor has taken out of a mailbox without a limit, all at once, and not begun. The actor's own, on its
   /// coroutine: for these it needs no lock.
-  @exclusivity(unchecked) @usableFromInline var inbox = ElementRing<Letter<Message>>()
+  @exclusivity(unchecked) @usableFromInline var inbox = ElementRing<Envelope<Message>>()
   /// Where the actor gets its next message, while it waits for one; empty until then. Written by the actor before it
   /// waits; belongs to the waker that has ended the wait by `claimIdle`.
-  @exclusivity(unchecked) @usableFromInline var receiver: UnsafeMutablePointer<Letter<Message>?>?
+  @exclusivity(unchecked) @usableFromInline var receiver: UnsafeMutablePointer<Envelope<Message>?>?
   /// The message that is being handled, if it is no ask. The actor's own, on its coroutine, as the next one.
   @exclusivity(unchecked) @usableFromInline var current: Message?
   /// Where the answer to the message that is being handled goes, if it is an ask. Retained; unmanaged, since looking at
@@ -59,21 +59,21 @@ final class ActorStorage<Message: Sendable>: ActorCore, @unchecked Sendable {
     body = nil
     while inbox.count > 0 { lose(inbox.removeFirst(), .stopped, ActorStopped(actor: name)) }
     while true {
-      var letter: Letter<Message>?
+      var envelope: Envelope<Message>?
       lock.lock()
-      let take = machine.take(&letter)
+      let take = machine.take(&envelope)
       lock.unlock()
-      guard case .taken = take, let letter = letter.take() else { return }
-      lose(letter, .stopped, ActorStopped(actor: name))
+      guard case .taken = take, let envelope = envelope.take() else { return }
+      lose(envelope, .stopped, ActorStopped(actor: name))
     }
   }
 
   /// A message that was accepted is not handled: the asker gets an error, or else the handler of dead letters gets the
   /// message.
   @usableFromInline
-  func lose(_ letter: borrowing Letter<Message>, _ reason: DeadLetter.Reason, _ error: any Error) {
-    if let end = letter.end, end.fail(error) { return }
-    DeadLetters.report(DeadLetter(message: letter.message, actor: name, reason: reason))
+  func lose(_ envelope: borrowing Envelope<Message>, _ reason: DeadLetter.Reason, _ error: any Error) {
+    if let end = envelope.end, end.fail(error) { return }
+    DeadLetters.report(DeadLetter(message: envelope.message, actor: name, reason: reason))
   }
 }
 
@@ -82,19 +82,19 @@ final class ActorStorage<Message: Sendable>: ActorCore, @unchecked Sendable {
 extension ActorStorage {
   /// The next message; `nil` when there will be none, or the body has to end.
   ///
-  /// Inlined into the body's loop, for the switch in it: a return that follows a switch is a mispredicted return, here
-  /// and in the coroutine that goes on. All the rest is calls that return before they switch.
+  /// Inlined into the body's loop, for the switch in it: else a mispredicted return (see `CoroutineCore.run`). All the rest
+  /// is calls that return before they switch.
   @inlinable @inline(__always)
   func next() -> Message? {
     requireOwn(for: "Mailbox.next()")
     if inbox.count > 0, let message = takeFromInbox() { return message }
     var isEntered = false
     if isBounded, let message = takeFromMailbox(&isEntered) { return message }
-    var letter: Letter<Message>?
-    return withUnsafeMutablePointer(to: &letter) { letter in
-      let block = isEntered ? takeOrWaitEntered(letter) : takeOrWait(letter)
+    var envelope: Envelope<Message>?
+    return withUnsafeMutablePointer(to: &envelope) { envelope in
+      let block = isEntered ? takeOrWaitEntered(envelope) : takeOrWait(envelope)
       if let block { _ = ControlBlock.suspend(block, passing: 0) }
-      return begin(letter, hasWaited: block != nil)
+      return begin(envelope, hasWaited: block != nil)
     }
   }
 
@@ -113,37 +113,37 @@ extension ActorStorage {
     endCurrent()
     coroutine.countOperation()
     guard enterIfFree(coroutine) else { return nil }
-    guard !isHeldUp(coroutine), !runsOnHandOff, let letter = machine.takeKept() else {
+    guard !isHeldUp(coroutine), !runsOnHandOff, let envelope = machine.takeKept() else {
       isEntered = true
       return nil
     }
     leave(coroutine)
-    return begin(letter)
+    return begin(envelope)
   }
 
   /// Takes a message, or finds that there will be none. Otherwise the actor has to wait: returns the block that it leaves, at
   /// once, with the lock held.
   @inlinable @inline(never)
-  func takeOrWait(_ letter: UnsafeMutablePointer<Letter<Message>?>) -> UnsafeMutablePointer<ControlBlock>? {
+  func takeOrWait(_ envelope: UnsafeMutablePointer<Envelope<Message>?>) -> UnsafeMutablePointer<ControlBlock>? {
     endCurrent()
-    return takeOrWait(letter, isOpen: enter(coroutine))
+    return takeOrWait(envelope, isOpen: enter(coroutine))
   }
 
   /// The same where the message before is ended, and the lock held already.
   @inlinable @inline(never)
-  func takeOrWaitEntered(_ letter: UnsafeMutablePointer<Letter<Message>?>) -> UnsafeMutablePointer<ControlBlock>? {
-    takeOrWait(letter, isOpen: staysEntered(coroutine))
+  func takeOrWaitEntered(_ envelope: UnsafeMutablePointer<Envelope<Message>?>) -> UnsafeMutablePointer<ControlBlock>? {
+    takeOrWait(envelope, isOpen: staysEntered(coroutine))
   }
 
   /// - Parameter isOpen: whether the lock is held; else the actor was cancelled.
   @inlinable @inline(__always)
   func takeOrWait(
-    _ letter: UnsafeMutablePointer<Letter<Message>?>, isOpen: Bool
+    _ envelope: UnsafeMutablePointer<Envelope<Message>?>, isOpen: Bool
   ) -> UnsafeMutablePointer<ControlBlock>? {
     var isOpen = isOpen
     while true {
       guard isOpen else { return nil }
-      guard machine.letters.count | inbox.count > 0 else { break }
+      guard machine.envelopes.count | inbox.count > 0 else { break }
       // The asker that handed its thread off goes on before the next message.
       guard !runsOnHandOff else {
         leave(coroutine)
@@ -152,10 +152,10 @@ extension ActorStorage {
         continue
       }
       if !isBounded {
-        if inbox.count == 0 { swap(&inbox, &machine.letters) }
+        if inbox.count == 0 { swap(&inbox, &machine.envelopes) }
         leave(coroutine)
-        letter.initialize(to: inbox.removeFirst())
-      } else if case .admitted(let sender) = machine.take(&letter.pointee) {
+        envelope.initialize(to: inbox.removeFirst())
+      } else if case .admitted(let sender) = machine.take(&envelope.pointee) {
         leave(coroutine)
         sender.wake()
       } else {
@@ -168,25 +168,25 @@ extension ActorStorage {
       leave(coroutine)
       return nil
     }
-    receiver = letter
+    receiver = envelope
     coroutine.parking.prepareIdle()
     coroutine.waitReason = WaitReason(.receive, at: self)
     return coroutine.prepare(.unlock(.passUnretained(self)))
   }
 
-  // A call, after the switch: inlined it takes half as long again, for what the processor predicts of it.
+  // A call, after the switch: inlined it takes half as long again, by mispredicted returns (see `CoroutineCore.run`).
   @inlinable @inline(never)
-  func begin(_ letter: UnsafeMutablePointer<Letter<Message>?>, hasWaited: Bool) -> Message? {
+  func begin(_ envelope: UnsafeMutablePointer<Envelope<Message>?>, hasWaited: Bool) -> Message? {
     if hasWaited { coroutine.waitReason = nil }
-    guard let letter = letter.pointee.take() else { return nil }
-    return begin(letter)
+    guard let envelope = envelope.pointee.take() else { return nil }
+    return begin(envelope)
   }
 
   /// The body gets the message. One that is no ask is kept for the case that it fails; an asker gets the error instead.
   @inlinable @inline(__always)
-  func begin(_ letter: consuming Letter<Message>) -> Message {
+  func begin(_ envelope: consuming Envelope<Message>) -> Message {
     if isFresh { noteFirstMessage() }
-    let (message, end) = (letter.message, letter.end)
+    let (message, end) = (envelope.message, envelope.end)
     if let end {
       currentEnd = .passRetained(end)
     } else {
@@ -237,7 +237,7 @@ extension ActorStorage {
   /// processor has to wait.
   @inlinable @inline(__always)
   func deliver(
-    _ message: consuming Message, _ end: consuming ReplyEnd?, _ unsent: inout Letter<Message>?,
+    _ message: consuming Message, _ end: consuming ReplyEnd?, _ unsent: inout Envelope<Message>?,
     by asker: Unmanaged<CoroutineCore>? = nil
   ) -> Delivery {
     if !claimIdle() {
@@ -245,10 +245,10 @@ extension ActorStorage {
       // It may have begun to wait meanwhile. From here on it can't.
       guard claimIdle() else {
         guard machine.hasRoom else {
-          unsent = Letter(consume message, consume end)
+          unsent = Envelope(consume message, consume end)
           return refuse(&unsent)
         }
-        machine.letters.append(Letter(consume message, consume end))
+        machine.envelopes.append(Envelope(consume message, consume end))
         lock.unlock()
         return .delivered
       }
@@ -261,7 +261,7 @@ extension ActorStorage {
   /// Gives the message to the actor and lets it go on. The caller has claimed its wait for one.
   @inlinable @inline(__always)
   func hand(_ message: consuming Message, _ end: consuming ReplyEnd?, by asker: Unmanaged<CoroutineCore>?) {
-    receiver!.initialize(to: Letter(consume message, consume end))
+    receiver!.initialize(to: Envelope(consume message, consume end))
     if let asker { handOff(by: asker) } else { CoroutineCore.wake(core) }
   }
 
@@ -270,7 +270,7 @@ extension ActorStorage {
   func enterIfRoom() -> Bool {
     guard !isIdle, lock.tryLock() else { return false }
     // It may have begun to wait meanwhile. From here on it can't.
-    guard !isIdle, machine.hasRoom, machine.letters.hasRoom else {
+    guard !isIdle, machine.hasRoom, machine.envelopes.hasRoom else {
       lock.unlock()
       return false
     }
@@ -280,40 +280,40 @@ extension ActorStorage {
   /// After `enterIfRoom`.
   @inlinable @inline(__always)
   func keep(_ message: consuming Message) {
-    machine.letters.appendIntoRoom(Letter(consume message, nil))
+    machine.envelopes.appendIntoRoom(Envelope(consume message, nil))
     lock.unlock()
   }
 
   /// There is no room. The lock is held.
   @inlinable @inline(never)
-  func refuse(_ letter: inout Letter<Message>?) -> Delivery {
-    let post = machine.post(&letter)
+  func refuse(_ envelope: inout Envelope<Message>?) -> Delivery {
+    let post = machine.post(&envelope)
     lock.unlock()
-    return undelivered(&letter, post)
+    return undelivered(&envelope, post)
   }
 
   /// Hands the message to the actor if it waits for one. Returns whether it did: then the caller has to wake it.
   @inlinable @inline(__always)
-  func handOver(_ letter: inout Letter<Message>?) -> Bool {
+  func handOver(_ envelope: inout Envelope<Message>?) -> Bool {
     guard claimIdle() else { return false }
-    receiver!.initialize(to: letter.take())
+    receiver!.initialize(to: envelope.take())
     return true
   }
 
   @inlinable
-  func undelivered(_ letter: inout Letter<Message>?, _ post: MailboxStateMachine<Message>.Post) -> Delivery {
+  func undelivered(_ envelope: inout Envelope<Message>?, _ post: MailboxStateMachine<Message>.Post) -> Delivery {
     switch post {
     case .kept: return .delivered
     case .closed: return .refused(ActorStopped(actor: name))
     case .displaced:
-      if let oldest = letter.take() { lose(oldest, .overflow, MailboxFull(actor: name)) }
+      if let oldest = envelope.take() { lose(oldest, .overflow, MailboxFull(actor: name)) }
       return .delivered
     case .full:
       switch machine.overflow {
       case .suspend, .dropOldest: return .full
       case .fail: return .refused(MailboxFull(actor: name))
       case .dropNewest:
-        if let newest = letter.take() { lose(newest, .overflow, MailboxFull(actor: name)) }
+        if let newest = envelope.take() { lose(newest, .overflow, MailboxFull(actor: name)) }
         return .delivered
       }
     }
@@ -321,21 +321,21 @@ extension ActorStorage {
 
   /// Puts a message into the mailbox whether there is room or not; what cannot be delivered is a dead letter. Anywhere.
   func deliverUrgently(_ message: Message) {
-    var letter: Letter<Message>? = Letter(message, nil)
+    var envelope: Envelope<Message>? = Envelope(message, nil)
     lock.lock()
-    let isHanded = handOver(&letter)
-    if !isHanded { _ = machine.post(&letter, isUrgent: true) }
+    let isHanded = handOver(&envelope)
+    if !isHanded { _ = machine.post(&envelope, isUrgent: true) }
     lock.unlock()
     if isHanded { CoroutineCore.wake(core) }
-    if let letter = letter.take() { lose(letter, .stopped, ActorStopped(actor: name)) }
+    if let envelope = envelope.take() { lose(envelope, .stopped, ActorStopped(actor: name)) }
   }
 
   // To wait for room, with the message in a node. `event`: the message was taken, or the actor has ended and it is still
   // there.
 
   @inlinable @inline(never)
-  func waitForRoom(_ core: CoroutineCore, _ letter: inout Letter<Message>?, until deadline: UInt64) -> WakeCause {
-    var node = MailboxNode(.coroutine(.passUnretained(core)), letter.take())
+  func waitForRoom(_ core: CoroutineCore, _ envelope: inout Envelope<Message>?, until deadline: UInt64) -> WakeCause {
+    var node = MailboxNode(.coroutine(.passUnretained(core)), envelope.take())
     let cause = withUnsafeMutablePointer(to: &node) { node in
       wait(core, .send, until: deadline) {
         postOrWait(node)
@@ -343,33 +343,33 @@ extension ActorStorage {
         machine.withdrawSender(node)
       }
     }
-    letter = node.letter.take()
+    envelope = node.envelope.take()
     return cause
   }
 
   @inlinable @inline(never)
   nonisolated(nonsending) func waitForRoom(
-    _ letter: inout Letter<Message>?, until deadline: UInt64
+    _ envelope: inout Envelope<Message>?, until deadline: UInt64
   ) async -> WakeCause {
     let task = WaitingTask()
     let node = UnsafeMutablePointer<MailboxNode<Message>>.allocate(capacity: 1)
-    node.initialize(to: MailboxNode(.task(.passUnretained(task)), letter.take()))
+    node.initialize(to: MailboxNode(.task(.passUnretained(task)), envelope.take()))
     defer { node.deinitialize(count: 1).deallocate() }
     let cause = await wait(task, until: deadline) {
       postOrWait(node)
     } withdraw: {
       machine.withdrawSender(node)
     }
-    letter = node.pointee.letter.take()
+    envelope = node.pointee.envelope.take()
     return cause
   }
 
   @inlinable @inline(never)
   func waitForRoomBlocking(
-    _ letter: inout Letter<Message>?, until deadline: UInt64, at place: BlockingPlace
+    _ envelope: inout Envelope<Message>?, until deadline: UInt64, at place: BlockingPlace
   ) -> WakeCause {
     let thread = BlockedThread(at: place)
-    var node = MailboxNode(.thread(.passUnretained(thread)), letter.take())
+    var node = MailboxNode(.thread(.passUnretained(thread)), envelope.take())
     let cause = withUnsafeMutablePointer(to: &node) { node in
       wait(thread, until: deadline) {
         postOrWait(node)
@@ -377,15 +377,15 @@ extension ActorStorage {
         machine.withdrawSender(node)
       }
     }
-    letter = node.letter.take()
+    envelope = node.envelope.take()
     return cause
   }
 
   /// Under the lock.
   @inlinable
   func postOrWait(_ node: UnsafeMutablePointer<MailboxNode<Message>>) -> Attempt {
-    if handOver(&node.pointee.letter) { return .wake(.coroutine(core)) }
-    switch machine.post(&node.pointee.letter) {
+    if handOver(&node.pointee.envelope) { return .wake(.coroutine(core)) }
+    switch machine.post(&node.pointee.envelope) {
     case .kept, .closed, .displaced: return .done
     case .full:
       machine.waitForRoom(node)

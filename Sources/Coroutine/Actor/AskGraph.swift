@@ -77,7 +77,7 @@ enum AskGraph {
     var count: Int { first == nil ? 0 : 1 + others.count }
 
     subscript(index: Int) -> Ask {
-      guard let first else { fatalError("an actor that asks nobody") }
+      guard let first else { fatalError("an asker without an actor that it asks") }
       return index == 0 ? first : others[index - 1]
     }
 

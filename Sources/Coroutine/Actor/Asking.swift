@@ -78,10 +78,10 @@ extension ActorStorage {
     _ core: CoroutineCore, _ message: consuming Message, _ end: consuming ReplyEnd,
     by asker: Unmanaged<CoroutineCore>?, until deadline: UInt64, _ timeout: Duration?
   ) throws {
-    var letter: Letter<Message>?
-    switch deliver(consume message, consume end, &letter, by: asker) {
+    var envelope: Envelope<Message>?
+    switch deliver(consume message, consume end, &envelope, by: asker) {
     case .delivered: return
-    case .full: try check(waitForRoom(core, &letter, until: deadline), letter == nil, timeout)
+    case .full: try check(waitForRoom(core, &envelope, until: deadline), envelope == nil, timeout)
     case .refused(let error): throw error
     }
   }
@@ -130,10 +130,10 @@ extension ActorStorage {
     let deadline = WaitDeadline.after(timeout)
     if Task.isCancelled { throw CancellationError() }
     let storage = ReplyStorage<Value>()
-    var letter: Letter<Message>?
-    switch send(storage, &letter, make) {
+    var envelope: Envelope<Message>?
+    switch send(storage, &envelope, make) {
     case .delivered: break
-    case .full: try check(await waitForRoom(&letter, until: deadline), letter == nil, timeout)
+    case .full: try check(await waitForRoom(&envelope, until: deadline), envelope == nil, timeout)
     case .refused(let error): throw error
     }
     let task = WaitingTask()
@@ -155,10 +155,10 @@ extension ActorStorage {
     requireThread()
     let deadline = WaitDeadline.after(timeout)
     let storage = ReplyStorage<Value>()
-    var letter: Letter<Message>?
-    switch send(storage, &letter, make) {
+    var envelope: Envelope<Message>?
+    switch send(storage, &envelope, make) {
     case .delivered: break
-    case .full: try check(waitForRoomBlocking(&letter, until: deadline, at: place), letter == nil, timeout)
+    case .full: try check(waitForRoomBlocking(&envelope, until: deadline, at: place), envelope == nil, timeout)
     case .refused(let error): throw error
     }
     let thread = BlockedThread(at: place)
@@ -176,7 +176,7 @@ extension ActorStorage {
   /// Sends a message with a `Reply` in it that the asker itself no longer holds when this has returned.
   @inlinable @inline(never)
   func send<Value: Sendable>(
-    _ reply: ReplyStorage<Value>, _ unsent: inout Letter<Message>?, _ make: (Reply<Value>) -> Message
+    _ reply: ReplyStorage<Value>, _ unsent: inout Envelope<Message>?, _ make: (Reply<Value>) -> Message
   ) -> Delivery {
     reply.recipient = self
     let end = ReplyEnd(reply)

@@ -3,7 +3,7 @@
 /// A message on its way, and where its answer goes. Not copyable: a copy would count references, where an ask has time for
 /// none.
 @usableFromInline
-struct Letter<Message>: ~Copyable {
+struct Envelope<Message>: ~Copyable {
   @usableFromInline let message: Message
   /// Keeps the asker waiting until the message has been handled, even if others drop the reply; `nil`: it is no ask.
   @usableFromInline let end: ReplyEnd?
@@ -15,17 +15,17 @@ struct Letter<Message>: ~Copyable {
   }
 }
 
-/// A sender with a letter for which there is no room. On the sender's own stack.
+/// A sender with an envelope for which there is no room. On the sender's own stack.
 @usableFromInline
 struct MailboxNode<Message>: ~Copyable, WaitingNode {
   @usableFromInline var wait: WaitNode
   /// Until it is taken. Guarded by the actor's lock while it waits.
-  @usableFromInline var letter: Letter<Message>?
+  @usableFromInline var envelope: Envelope<Message>?
 
   @inlinable
-  init(_ waiter: Waiter, _ letter: consuming Letter<Message>?) {
+  init(_ waiter: Waiter, _ envelope: consuming Envelope<Message>?) {
     wait = WaitNode(waiter)
-    self.letter = letter
+    self.envelope = envelope
   }
 }
 
@@ -36,7 +36,7 @@ struct MailboxNode<Message>: ~Copyable, WaitingNode {
 struct MailboxStateMachine<Message>: ~Copyable {
   @usableFromInline typealias Node = UnsafeMutablePointer<MailboxNode<Message>>
 
-  @usableFromInline var letters = ElementRing<Letter<Message>>()
+  @usableFromInline var envelopes = ElementRing<Envelope<Message>>()
   @usableFromInline var senders = WaitQueue<MailboxNode<Message>>()
   @usableFromInline var isClosed = false
   @usableFromInline let capacity: Int
@@ -61,23 +61,23 @@ struct MailboxStateMachine<Message>: ~Copyable {
 
   /// Whether it takes a message.
   @inlinable @inline(__always)
-  var hasRoom: Bool { !isClosed && letters.count < capacity }
+  var hasRoom: Bool { !isClosed && envelopes.count < capacity }
 
-  /// A sender sends what is in `letter`. `isUrgent`: even if there is no room.
+  /// A sender sends what is in `envelope`. `isUrgent`: even if there is no room.
   @inlinable
-  mutating func post(_ letter: inout Letter<Message>?, isUrgent: Bool = false) -> Post {
-    guard hasRoom || isUrgent && !isClosed else { return refuse(&letter) }
-    letters.append(letter.take()!)
+  mutating func post(_ envelope: inout Envelope<Message>?, isUrgent: Bool = false) -> Post {
+    guard hasRoom || isUrgent && !isClosed else { return refuse(&envelope) }
+    envelopes.append(envelope.take()!)
     return .kept
   }
 
   @inlinable @inline(never)
-  mutating func refuse(_ letter: inout Letter<Message>?) -> Post {
+  mutating func refuse(_ envelope: inout Envelope<Message>?) -> Post {
     if isClosed { return .closed }
     guard overflow == .dropOldest else { return .full }
-    let oldest = letters.removeFirst()
-    letters.append(letter.take()!)
-    letter = consume oldest
+    let oldest = envelopes.removeFirst()
+    envelopes.append(envelope.take()!)
+    envelope = consume oldest
     return .displaced
   }
 
@@ -105,28 +105,28 @@ struct MailboxStateMachine<Message>: ~Copyable {
 
   /// The actor takes its next message.
   @inlinable @inline(__always)
-  mutating func take(_ letter: inout Letter<Message>?) -> Take {
-    guard letters.count > 0 else { return isClosed ? .closed : .empty }
-    letter = letters.removeFirst()
+  mutating func take(_ envelope: inout Envelope<Message>?) -> Take {
+    guard envelopes.count > 0 else { return isClosed ? .closed : .empty }
+    envelope = envelopes.removeFirst()
     return senders.isEmpty ? .taken : admit()
   }
 
   /// The first message, if there is one, no sender waits for the room that it leaves, and the ring stays as it is: the
   /// most frequent case of `take`: a call would cost more than that.
   @inlinable @inline(__always)
-  mutating func takeKept() -> Letter<Message>? {
-    guard letters.count > 0, senders.isEmpty, !letters.isReleasedByNext else { return nil }
-    return letters.removeNext()
+  mutating func takeKept() -> Envelope<Message>? {
+    guard envelopes.count > 0, senders.isEmpty, !envelopes.isReleasedByNext else { return nil }
+    return envelopes.removeNext()
   }
 
   @inlinable @inline(never)
   mutating func admit() -> Take {
-    guard letters.count < capacity, let sender = senders.popClaimed() else { return .taken }
-    letters.append(sender.pointee.letter.take()!)
+    guard envelopes.count < capacity, let sender = senders.popClaimed() else { return .taken }
+    envelopes.append(sender.pointee.envelope.take()!)
     return .admitted(sender.pointee.wait.waiter)
   }
 
-  /// No more messages. Returns the senders whose wait is over: they keep their letters. What is in the mailbox stays there.
+  /// No more messages. Returns the senders whose wait is over: they keep their envelopes. What is in the mailbox stays there.
   @inlinable
   mutating func close() -> ClaimedWaiters {
     isClosed = true
@@ -135,6 +135,6 @@ struct MailboxStateMachine<Message>: ~Copyable {
 
   /// Whether the invariants hold; for tests.
   func checkInvariants() -> Bool {
-    senders.isEmpty || letters.count >= capacity && !isClosed
+    senders.isEmpty || envelopes.count >= capacity && !isClosed
   }
 }

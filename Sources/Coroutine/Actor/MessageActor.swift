@@ -116,15 +116,16 @@ extension MessageActor {
 
   @inlinable @inline(never)
   func tellSlowly(_ message: consuming Message, _ timeout: Duration?) throws {
-    var letter: Letter<Message>?
-    switch storage.deliver(consume message, nil, &letter) {
+    var envelope: Envelope<Message>?
+    switch storage.deliver(consume message, nil, &envelope) {
     case .delivered: return
     case .refused(let error): throw error
     case .full:
       let core = CoroutineCore.running(for: "MessageActor.tell(_:), which found the mailbox full,")
       // Only the actor itself can make room.
       guard core !== storage.coroutine else { throw MailboxFull(actor: name) }
-      try storage.check(storage.waitForRoom(core, &letter, until: WaitDeadline.after(timeout)), letter == nil, timeout)
+      let cause = storage.waitForRoom(core, &envelope, until: WaitDeadline.after(timeout))
+      try storage.check(cause, envelope == nil, timeout)
     }
   }
 
@@ -136,12 +137,13 @@ extension MessageActor {
   /// - Throws: as the synchronous form.
   @inlinable
   nonisolated(nonsending) public func tell(_ message: consuming Message, timeout: Duration? = nil) async throws {
-    var letter: Letter<Message>?
-    switch storage.deliver(consume message, nil, &letter) {
+    var envelope: Envelope<Message>?
+    switch storage.deliver(consume message, nil, &envelope) {
     case .delivered: return
     case .refused(let error): throw error
     case .full:
-      try storage.check(await storage.waitForRoom(&letter, until: WaitDeadline.after(timeout)), letter == nil, timeout)
+      let cause = await storage.waitForRoom(&envelope, until: WaitDeadline.after(timeout))
+      try storage.check(cause, envelope == nil, timeout)
     }
   }
 
@@ -155,15 +157,15 @@ extension MessageActor {
     _ message: consuming Message, timeout: Duration? = nil, file: StaticString = #fileID, line: UInt = #line
   ) throws {
     storage.requireThread()
-    var letter: Letter<Message>?
-    switch storage.deliver(consume message, nil, &letter) {
+    var envelope: Envelope<Message>?
+    switch storage.deliver(consume message, nil, &envelope) {
     case .delivered: return
     case .refused(let error): throw error
     case .full:
       try storage.check(
         storage.waitForRoomBlocking(
-          &letter, until: WaitDeadline.after(timeout), at: BlockingPlace("tellBlocking(_:timeout:)", file, line)),
-        letter == nil, timeout)
+          &envelope, until: WaitDeadline.after(timeout), at: BlockingPlace("tellBlocking(_:timeout:)", file, line)),
+        envelope == nil, timeout)
     }
   }
 }

@@ -40,8 +40,8 @@ extension MessageActor {
     let resolver = Promise<Value>.Resolver(end: PromiseEnd(promise.storage))
     reply.onAnswer = { [unowned reply] in resolver.settle(with: Result { try reply.takeOutcome() }) }
     resolver.onCancel { _ = reply.giveUp() }
-    var letter: Letter<Message>?
-    switch storage.deliver(message, end, &letter) {
+    var envelope: Envelope<Message>?
+    switch storage.deliver(message, end, &envelope) {
     case .delivered: break
     case .full: end.fail(MailboxFull(actor: name))
     case .refused(let error): end.fail(error)

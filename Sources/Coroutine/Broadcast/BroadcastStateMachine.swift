@@ -270,7 +270,7 @@ final class BroadcastReader<Element: Sendable>: @unchecked Sendable {
   }
 }
 
-/// One party of an operation: a place in a queue, and what is handed over.
+/// One side of an operation: a place in a queue, and what is handed over.
 struct BroadcastNode<Element>: WaitingNode {
   var wait: WaitNode
   /// A sender's element until it is sent; a receiver's once it has come. Guarded by the lock while it waits.

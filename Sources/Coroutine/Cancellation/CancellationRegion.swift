@@ -28,7 +28,8 @@ package final class CancellationRegion: @unchecked Sendable {
   let deadline: Unmanaged<DeadlineTimer>?
   /// Where on a stack it was opened: by this a generator knows its own ones.
   let place: UInt
-  /// Written by the code that runs in it, under the locks of both lists and this one; so that code reads it without any.
+  /// The code that runs in it writes it, holding the old list's lock, the new list's and `listLock`; so that code may read
+  /// it without a lock.
   private var list: List
   private let listLock = Lock()
   /// The next one outwards. Written by the code that runs in it, which reads it without a lock.
@@ -46,8 +47,9 @@ package final class CancellationRegion: @unchecked Sendable {
   ///
   /// - Parameters:
   ///   - deadline: what is going to cancel it, which lives as long as it is open: then a waiter inside is in no deadlock.
-  ///   - onCancel: runs at most once, on the thread that cancels, not under a lock; at once if what runs here is
-  ///     cancelled already; if it is while the body of a generator that has it open does not run, when that goes on.
+  ///   - onCancel: runs at most once, on the thread that cancels, not under a lock. If the code here is cancelled already,
+  ///     it runs at once. If the consumer is cancelled while the region is in a suspended generator's body, it runs when
+  ///     that body resumes.
   package init(
     of core: CoroutineCore, isShield: Bool = false, deadline: DeadlineTimer? = nil, onCancel: Handler? = nil
   ) {
@@ -170,8 +172,8 @@ package final class CancellationRegion: @unchecked Sendable {
     return onCancel
   }
 
-  /// The handlers that a cancellation reaches which comes from outside of all regions from `innermost` outwards to `end`,
-  /// itself not one of them: as far inwards as to the first shield. Under the lock of their list.
+  /// Takes the handlers of the regions that a cancel from outside reaches: from `end` (exclusive) inwards to the first
+  /// shield. Under the lock of their list, whose innermost region is `innermost`.
   static func takeHandlers(from innermost: CancellationRegion?, downTo end: CancellationRegion?) -> [Handler] {
     var reached = innermost
     var next = innermost
@@ -190,9 +192,8 @@ package final class CancellationRegion: @unchecked Sendable {
 
 /// What cancels a coroutine, or a part of it, and how it learns of that.
 ///
-/// One word, `isInterrupted`, says whether an operation that may wait has to throw. It is what the list of regions, walked
-/// from the innermost outwards to the first shield, comes to, and is computed whenever that changes, under
-/// `cancellationLock`. A wait is claimed under the same lock, so that a cancel never ends a wait in a region that it does
+/// One word, `interruption`, says whether an operation that may wait has to throw. It sums up the regions from the innermost
+/// outwards to the first shield. It is computed whenever their list changes, under `cancellationLock`. A wait is claimed under the same lock, so that a cancel never ends a wait in a region that it does
 /// not concern.
 extension CoroutineCore {
   /// The innermost one that it has open. Under `cancellationLock`; on the coroutine itself without it.

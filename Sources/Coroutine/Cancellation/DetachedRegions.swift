@@ -33,7 +33,7 @@ final class DetachedRegions: @unchecked Sendable {
       outermost.moved(to: .generator(self))
     }
     core.regions = outermost.outer
-    // Below those that were opened since, there are some if the body last went on outside of coroutines.
+    // Regions left here from an earlier resume outside of coroutines lie below the newly detached ones.
     outermost.outer = innermost
     innermost = first
     core.refreshInterruption()

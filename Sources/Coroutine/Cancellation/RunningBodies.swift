@@ -6,7 +6,7 @@ import Context
 /// The generators' bodies that run at this moment, one on top of the other: first the body that calls, then its
 /// consumer, and so on up to the code that is no generator's. Their blocks.
 ///
-/// Ends where it comes to a stack that is no generator's. Some ten nanoseconds each, but for one that was known.
+/// Ends at the first stack that is not a generator's. A look-up takes some 10 ns, unless `guess` is right.
 struct RunningBodies: Sequence, IteratorProtocol {
   /// On the next one's stack; `nil` after the last.
   private var place: UInt?

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// One party of a channel's operation, on its own stack: a place in the queue, and the element, before or after the
+/// One side of a channel's operation, on its own stack: a place in the queue, and the element, before or after the
 /// hand-over.
 @usableFromInline
 struct ChannelNode<Element: ~Copyable>: ~Copyable, WaitingNode {

@@ -136,7 +136,7 @@ public struct ChannelClosed<Element: ~Copyable>: Error, CustomStringConvertible 
   public var description: String {
     box == nil
       ? "the channel is closed, and everything that was sent has been received"
-      : "the channel is closed: nobody will receive the element (it is in this error's 'unsent')"
+      : "the channel is closed: no receiver will get the element (it is in this error's 'unsent')"
   }
 }
 

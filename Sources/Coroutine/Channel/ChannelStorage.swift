@@ -117,8 +117,8 @@ extension ChannelStorage where Element: ~Copyable {
     _ element: inout Element?, until deadline: UInt64, _ operation: StaticString, isEntered: Bool = false
   ) -> WakeCause {
     CoroutineCore.runningUncounted(for: operation)._withUnsafeGuaranteedRef { core in
-      let isCountingPlace = isEntered && machine.buffer.countsAtAppend
-      guard enterCounted(core, isEntered: isEntered, isCountingPlace: isCountingPlace) else { return .cancelled }
+      let isCountedSlot = isEntered && machine.buffer.countsAtAppend
+      guard enterCounted(core, isEntered: isEntered, isCountedSlot: isCountedSlot) else { return .cancelled }
       switch machine.sendNow(&element) {
       case .full: return waitToSend(core, &element, until: deadline)
       case .handed(let receiver):
@@ -135,19 +135,19 @@ extension ChannelStorage where Element: ~Copyable {
   }
 
   /// Takes the lock, unless the short way has taken it. Returns false, without the lock, if the coroutine was
-  /// cancelled. First it lets other coroutines run, if that is due. `isCountingPlace`: the short way has come to a counting place
-  /// of the buffer.
+  /// cancelled. First it lets other coroutines run, if that is due. `isCountedSlot`: the short way has come to
+  /// a counted slot of the buffer (`ElementRing.countInterval`).
   @inlinable @inline(__always)
-  func enterCounted(_ core: CoroutineCore, isEntered: Bool, isCountingPlace: Bool) -> Bool {
-    guard !isCountingPlace, core.hasOperationLeft() else {
-      return enterAfterOthers(core, isEntered: isEntered, isCountingPlace: isCountingPlace)
+  func enterCounted(_ core: CoroutineCore, isEntered: Bool, isCountedSlot: Bool) -> Bool {
+    guard !isCountedSlot, core.hasOperationLeft() else {
+      return enterAfterOthers(core, isEntered: isEntered, isCountedSlot: isCountedSlot)
     }
     return isEntered ? staysEntered(core) : enter(core)
   }
 
   @usableFromInline @inline(never)
-  func enterAfterOthers(_ core: CoroutineCore, isEntered: Bool, isCountingPlace: Bool) -> Bool {
-    if isCountingPlace, core.hasOperationLeftAtCountingPlace() { return staysEntered(core) }
+  func enterAfterOthers(_ core: CoroutineCore, isEntered: Bool, isCountedSlot: Bool) -> Bool {
+    if isCountedSlot, core.hasOperationLeftAtCountedSlot() { return staysEntered(core) }
     if isEntered { leave(core) }
     core.yieldForOthers()
     return enter(core)
@@ -155,8 +155,8 @@ extension ChannelStorage where Element: ~Copyable {
 
   /// The lock is held.
   ///
-  /// Inlined where it is specialised, with the wait in it, which a closure would not be: the processor does not predict
-  /// a return that follows a switch.
+  /// Inlined where it is specialised, with the wait in it, which a closure would not be: else a mispredicted return (see
+  /// `CoroutineCore.run`).
   @inlinable @inline(__always)
   func waitToSend(_ core: CoroutineCore, _ element: inout Element?, until deadline: UInt64) -> WakeCause {
     var node = ChannelNode(.coroutine(.passUnretained(core)), element: element.take())
@@ -176,8 +176,8 @@ extension ChannelStorage where Element: ~Copyable {
     _ element: inout Element?, until deadline: UInt64, _ operation: StaticString, isEntered: Bool = false
   ) -> WakeCause {
     CoroutineCore.runningUncounted(for: operation)._withUnsafeGuaranteedRef { core in
-      let isCountingPlace = isEntered && machine.buffer.countsAtRemoval
-      guard enterCounted(core, isEntered: isEntered, isCountingPlace: isCountingPlace) else { return .cancelled }
+      let isCountedSlot = isEntered && machine.buffer.countsAtRemoval
+      guard enterCounted(core, isEntered: isEntered, isCountedSlot: isCountedSlot) else { return .cancelled }
       switch machine.receiveNow(&element) {
       case .empty: return waitToReceive(core, &element, until: deadline)
       case .admitted(let sender):

@@ -73,7 +73,7 @@ struct ElementRing<Element: ~Copyable>: ~Copyable {
   var countsAtRemoval: Bool { UInt8(truncatingIfNeeded: head) == .max }
 
   /// The size of a byte: one comparison tells. Not the first one, which in many a channel is the only one. What one
-  /// counts for says `CoroutineCore.hasOperationLeftAtCountingPlace`.
+  /// counts for says `CoroutineCore.hasOperationLeftAtCountedSlot`.
   static var countInterval: Int { 256 }
 
   /// Where the element is that has `offset` others before it.

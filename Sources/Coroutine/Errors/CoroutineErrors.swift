@@ -43,5 +43,5 @@ public enum CoroutineErrors {
   }
 
   private static let handler = Replaceable(
-    Handler { error, origin in CoroutineErrors.print("\(origin): nobody handled the error: \(error)") })
+    Handler { error, origin in CoroutineErrors.print("\(origin): no caller handled the error: \(error)") })
 }

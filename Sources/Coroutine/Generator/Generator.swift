@@ -163,7 +163,7 @@ extension Generator: Sendable {}
 
 /// Thrown by a generator's `yield` when no consumer wants another element: the generator was cancelled, or dropped.
 public struct GeneratorCancelled: Error, CustomStringConvertible {
-  public var description: String { "the generator was cancelled: nobody wants another element" }
+  public var description: String { "the generator was cancelled: its consumer wants no more elements" }
 
   @usableFromInline init() {}
 }

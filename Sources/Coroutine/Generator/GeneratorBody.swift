@@ -93,7 +93,7 @@ extension GeneratorCore {
     require(
       !OpenScopes.hasAccess(onTopOf: block),
       "a cancelled generator is given up inside an access to a variable (a mutating call such as sort, or an inout argument): "
-        + "its body has swallowed the error of its yield \(GeneratorEndless.mostThrows) times and does not end, and so nobody "
+        + "its body has swallowed the error of its yield \(GeneratorEndless.mostThrows) times and does not end, so that no code "
         + "may use the variable again. Let the error pass")
     CoroutineErrors.report(GeneratorEndless(attempts: GeneratorEndless.mostThrows), of: "a generator")
     block.pointee.state.store(.none, ordering: .releasing)

@@ -147,7 +147,7 @@ class GeneratorCore {
     return .passUnretained(core.returnToDelegator())
   }
 
-  // Always inlined, as what it calls: each function that returns behind a switch returns to where no processor predicts.
+  // Always inlined, as what it calls: each function in between is a mispredicted return (see `CoroutineCore.run`).
   @inline(__always)
   private final func resumeInnermost() -> UInt? {
     innermost._withUnsafeGuaranteedRef { core in

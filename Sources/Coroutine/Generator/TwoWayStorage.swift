@@ -10,7 +10,7 @@ class TwoWayStorage<Input, Element>: GeneratorStorage<Element> {
   @inlinable @inline(__always)
   static var needsNoInput: Bool { Input.self == Void.self }
 
-  // As `next()`: a function of its own would return after a switch, and no processor predicts where to.
+  // As `next()`: a function of its own would be a mispredicted return (see `CoroutineCore.run`).
   @inlinable @inline(__always)
   final func next(_ input: consuming Input) -> Element? {
     // All that it yields from have this type: see the face's `yield(from:)`.

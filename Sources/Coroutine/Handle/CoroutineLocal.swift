@@ -26,7 +26,7 @@ public final class CoroutineLocal<Value: Sendable>: Sendable {
     get { (CoroutineCore.current?.locals?[ObjectIdentifier(self)] as? Entry)?.value ?? defaultValue }
     set {
       guard let core = CoroutineCore.current else {
-        fatalError("a CoroutineLocal was set outside of coroutines, where nobody keeps its value: set it inside one")
+        fatalError("a CoroutineLocal was set outside of coroutines, where none keeps its value: set it inside one")
       }
       let old = core.neededExtras._withUnsafeGuaranteedRef { extras in
         if extras.locals == nil { extras.locals = [:] }

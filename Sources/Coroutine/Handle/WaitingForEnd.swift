@@ -46,10 +46,13 @@ extension CoroutineCore {
   /// for it.
   ///
   /// For both it is as if this one had been run next and the joiner after it: in two switches instead of four, and past
-  /// the line. Not in a larger pool: there a joiner that is cancelled goes on, though the coroutine that it waits for
-  /// keeps its thread. Not by a joiner that must not wait: it would depend on luck whether it does. Nor by a joiner
-  /// that a timer is going to cancel, should this one wait pinned to the thread; nor by one with a small stack, on
-  /// which this one's would be fetched and given back; nor where an observer takes notes of the waiters.
+  /// the line. Not done if:
+  /// - the pool has more threads: there a joiner that is cancelled goes on, though the other coroutine keeps its thread;
+  /// - the joiner must not wait, or keeps its thread (`withoutSuspension`, `withThreadPinned`): whether it waits would depend
+  ///   on luck;
+  /// - the joiner is cancelled, or a timer is going to cancel it: this one may wait pinned to the thread;
+  /// - the joiner has a small stack: this one's would be taken from its pool and given back on it;
+  /// - `async` code runs inside the joiner, or an observer takes notes of the waiters.
   @inline(__always)
   private final func runAhead(of joiner: CoroutineCore) {
     guard let pool = joiner.pool, joiner.hasStackOfDefaultSize, joiner.isUnrestrained,

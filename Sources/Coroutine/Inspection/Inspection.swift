@@ -115,9 +115,9 @@ package enum Inspection {
     let isOneFreeze: Bool
   }
 
-  /// Those that have not begun, `limit` at most, by their numbers, which are to be greater than `last`: it becomes the
-  /// greatest. Smaller ones only if no snapshot has seen them: they were in no queue yet. (Which snapshot has seen one
-  /// can't be known: others may be taken between two parts of this one.)
+  /// Visits up to `limit` unstarted coroutines with numbers above `last`, ascending, and sets `last`. Lower numbers only if
+  /// no snapshot saw them: they were in no queue yet. (Which snapshot saw one can't be known: others may be taken between
+  /// two parts of this one.)
   ///
   /// - Returns: whether there may be more.
   private static func visitUnstarted(

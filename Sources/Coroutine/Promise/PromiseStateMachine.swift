@@ -36,7 +36,7 @@ struct PromiseStateMachine {
 
   /// A waiter waits for the settlement, among other things: the outcome is observed if that is chosen in the end.
   mutating func enqueue(_ node: UnsafeMutablePointer<WaitNode>) {
-    require(!isSettled, "somebody waits for a promise that is settled")
+    require(!isSettled, "a waiter joins a promise that is settled")
     waiters.append(node)
   }
 

@@ -27,13 +27,13 @@ extension CoroutineCore {
     return operationsLeft != 0
   }
 
-  /// Counts the many operations that a counting place of a buffer stands for, as half of a turn: false if
+  /// Counts the many operations that a counted slot of a buffer stands for, as half of a turn: false if
   /// `yieldForOthers` is to come first.
   ///
-  /// So the second such place in a turn ends it. The first one must not. A sender and a receiver that wait for each
+  /// So the second such slot in a turn ends it. The first one must not. A sender and a receiver that wait for each
   /// other now and then would yield in between for nothing, and a worker that steals would part them: four senders and
   /// four receivers on two processors took two to four times as long.
-  final func hasOperationLeftAtCountingPlace() -> Bool {
+  final func hasOperationLeftAtCountedSlot() -> Bool {
     let left = operationsLeft
     operationsLeft = left - min(left, Self.operationsPerTurn / 2)
     return operationsLeft != 0

@@ -40,8 +40,8 @@ extension Scheduler where Self == DispatchQueue {
 /// they were given to it. Each launch has a drain of its own, which takes one new coroutine, the first in the list, and
 /// those that go on around it; it leaves the next new one to the next launch's.
 ///
-/// Invariants: as many drains still owe the list a new coroutine as there are new ones in it; and while it is not empty there
-/// is a drain that has not ended. So one that stops before a new one leaves it to another.
+/// Invariants: each new coroutine in the list has one drain that must start it. A non-empty list has a pending drain. So a
+/// drain that stops before a new coroutine leaves it to another one.
 ///
 /// It lives as long as a coroutine of its queue, and keeps the queue alive; the queue knows it by a tag, weakly.
 @usableFromInline

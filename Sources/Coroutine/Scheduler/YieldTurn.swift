@@ -16,7 +16,7 @@ import CCoroutine
 ///   saved.
 /// - Each turn counts as a pick of the worker's. When it is time to look at what came from outside, and as soon as the
 ///   global list holds something, it is the loop's turn, also for jobs of `async` code.
-/// - No other party needs to know of the turn: there is no freeze, and nothing records times or observes. The next
+/// - No debugger or observer needs to know of the turn: there is no freeze, and nothing records times or observes. The next
 ///   one's block says "running" before that is looked at, as always (`inspection.h`).
 /// - All of the thread's words are zero, those of both coroutines and the loop's: they are exchanged by doing nothing.
 /// - Neither of them is pinned to a thread, nor forbidden to suspend, nor known to a sanitizer, and the next one has
@@ -37,8 +37,8 @@ extension CoroutineCore {
 
   /// The same for the running coroutine.
   ///
-  /// Not inlined: the coroutine that suspends here returns from the same calls as the resumed one, which the processor
-  /// predicts.
+  /// Not inlined: the coroutine that suspends here returns from the same calls as the resumed one. Inlined it would be a
+  /// mispredicted return (see `CoroutineCore.run`).
   @inline(never)
   package static func yieldTurn(_ core: Unmanaged<CoroutineCore>) {
     // A function with a name, as that of a closure is one of its own in the program, too.
