@@ -1,4 +1,5 @@
 // swift-tools-version: 6.3
+// SPDX-License-Identifier: Apache-2.0
 // The commands of the package above, in a package of their own: users of the libraries don't get what only commands
 // need.
 //

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Prints which folders of the sources refer to which, and checks that against scripts/layers.txt: each folder may
 # refer only to those before it. Fails on an arrow that goes the other way, since that is how circles begin.
 #

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Compares servers by coroutines with their peers: HTTP with keep-alive and a fixed answer (the load is wrk), and an
 # echo of 64 bytes and of 64 KiB (the load is Peers/c/load.c). The server runs on one processor, the load on another.
 # The result is the server's CPU time per request, the median of interleaved rounds. `coroutines-2` is the same server

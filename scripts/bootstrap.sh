@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Looks for what a command needs beside the Swift toolchain. Installs what is missing on Debian and its relatives, as
 # root. Elsewhere it prints what to do and fails. Silent when nothing is missing.
 #

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Compiles the Swift examples of the README, of docs/, and of the catalogs in Sources: each ```swift block has to compile.
 # Errors name the line in the document. Blocks that are marked `run` are run, too, and have to print what their comments
 # say.

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Checks the links of all documents to files of this repository, and to headings in them. (Those of the catalogs to
 # symbols and articles are docc's to check: scripts/docc.sh.)
 set -euo pipefail

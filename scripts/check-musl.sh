@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Compiles what can run on musl (the Static Linux SDK) as far as that is possible without an SDK: the C files against musl's own
 # headers, and the Swift files, type-checked, against a module `Musl` that is made of the same headers and of declarations
 # in place of Swift's part of it. Nothing is linked. See docs/platforms.md.

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Compiles the files of Tests/Rejected, which have code that the compiler must not accept from the library's users. It
 # must refuse it where the comments say `expected-error`, with that message, and nowhere else.
 set -euo pipefail

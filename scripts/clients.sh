@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Builds the database clients in Examples/Clients, and runs them with servers of their own: PostgreSQL, which is
 # killed in the middle and comes back, and Redis. On loopback, in a folder that is removed at the end.
 set -euo pipefail

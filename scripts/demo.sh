@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Builds and runs the example program on each context backend, and ends with a table that compares them.
 #
 #   scripts/demo.sh [DIRECTORY]     the directory to index; without one the program chooses

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Makes the documentation of all products, from their catalogs (Sources/<product>/<product>.docc) and the comments of their
 # public symbols, by the docc of the toolchain. Errors are: what docc warns of, such as a link that leads nowhere, or a
 # parameter that is left out where others are described; a public symbol without a comment; a product without a catalog.

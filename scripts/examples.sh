@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Builds the examples and runs them: each has to print the text of its file in Examples/Output.
 #
 #   scripts/examples.sh            on ASM

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Refuses each system call in turn to small programs: each must be survived, or told. docs/faults.md has the table.
 #
 #   scripts/faults.sh [fault]...     mmap, clone, futex, ...; without arguments all of them

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Runs the litmus tests of Tests/Litmus by herd7, which knows the memory models of C11, AArch64 and x86, and compares with
 # the kept results, Tests/Litmus/expected. docs/memory-model.md has the table of them.
 #

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Measures what many connections leave behind in a server: the example's echo server, in release.
 #
 #   scripts/load-io.sh [connections] [connects per second] [seconds]     10000 2000 60

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Load for minutes on each backend, in release: the sums must be right, and the memory must stay flat. docs/faults.md
 # says what runs.
 #

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+#
 # shellcheck shell=bash
 # Sourced by scripts that run several steps, one after another or some at the same time. They end with a table of the
 # steps, and with the line `N passed, N failed`. A failed step does not stop the others: the table shows everything

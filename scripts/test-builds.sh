@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Builds a program that uses the runtime (Tests/Builds) in ways that change what the compiler and the linker keep, and runs it.
 # The table in docs/platforms.md says what else was tried, and what comes out. Two builds, each of which tries several:
 #

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Compares the dumps of one program, Tests/CoroutineDumpedProgram. On each backend: those that it makes of itself, on
 # request and at a signal, and those that the command coroutine-dump makes of the running program, of the core file
 # that the kernel writes, and of a stripped copy. Then compares the backends with each other. Dumps differ in times.

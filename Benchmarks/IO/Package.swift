@@ -1,4 +1,5 @@
 // swift-tools-version: 6.3
+// SPDX-License-Identifier: Apache-2.0
 // HTTP servers with a fixed answer, which scripts/bench-io.sh compares: coroutines, by themselves and on SwiftNIO's
 // event loop, SwiftNIO's handlers, and its NIOAsyncChannel.
 

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+#
 # Coroutines in gdb, in a running process and in a core file:
 #
 #     (gdb) source Tools/gdb/coroutines.py

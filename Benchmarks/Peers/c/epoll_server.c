@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The least that an HTTP server with keep-alive and a fixed answer costs: one thread, a level-triggered epoll set,
 // one read and one write per request. The rest is the kernel's TCP. What other servers take beyond this is their own
 // cost. With the word `echo` after the port it sends back what it reads.

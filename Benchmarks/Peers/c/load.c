@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Load on an echo server on this machine: one thread, an epoll set. Each connection sends a message, reads it back,
 // and begins anew.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Boost.Context's fibers, and Boost.Coroutine2's coroutines, which are made of them.
 
 #include <boost/context/fiber.hpp>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Boost.Fiber: one thread, its round-robin scheduler.
 
 #include <atomic>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // C++20's coroutines. They have no stacks, so only the coroutine's own outermost function can suspend.
 
 #include <coroutine>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // An HTTP server with keep-alive and a fixed answer on Go's net: a goroutine per connection, one read and one write
 // per request. With the word `echo` after the port it sends back what it reads.
 package main

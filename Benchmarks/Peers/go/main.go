@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What Go has for the work of the benchmarks. It reads requests from the standard input, one per line: `run`, the
 // workload's name, the system's, a number of operations, separated by tabs. The answer is the time in nanoseconds,
 // what the loop computed, and, where memory is measured, by how many bytes the process grew.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The program's allocator. A definition in the executable replaces the one in libc.so for every library of the
 // process. glibc keeps the real functions reachable under the names below.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import CMeasurement
 
 /// The blocks that `malloc` allocates, counted by a `malloc` that replaces it.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// The medians of one comparison as horizontal bars, with the quartiles as whiskers.
 struct Chart {
   private let bars: [Bar]

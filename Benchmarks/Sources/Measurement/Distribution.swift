@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// One quantity, measured several times.
 public struct Distribution {
   private let sorted: [Double]

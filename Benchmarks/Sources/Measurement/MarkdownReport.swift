@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// The report for people, in Markdown.
 enum MarkdownReport {
   static let introduction = """

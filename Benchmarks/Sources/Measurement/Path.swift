@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import CMeasurement
 
 /// What a loop does per operation, counted instruction by instruction.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// The ratios that the thresholds name, from one run: the first table of the report, and `ratios.json`.
 ///
 /// Nothing fails here, and nothing is measured again: these are the results of the run as they are.

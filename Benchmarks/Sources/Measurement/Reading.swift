@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What one run of a loop took, and what it computed: so the optimiser can't remove the loop unnoticed.
 public struct Reading: Sendable {
   public let nanoseconds: Double

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// The results of one system under one workload: a row of the table, an element of `latest.json`.
 public struct Record: Encodable {
   let workload: String

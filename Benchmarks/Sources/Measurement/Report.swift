@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Foundation
 
 /// The results of one run of the benchmarks: printed as they come, written at the end.

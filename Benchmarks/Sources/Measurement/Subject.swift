@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// One way to do some work: a loop that can run any number of operations, in a program of its own.
 public struct Subject {
   /// What does the work: "Generator, for … in", "Go, runtime.Gosched".

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Foundation
 
 /// The records of one comparison, for people. The ratio comes first, as nanoseconds differ from machine to machine.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 import Foundation
 
 /// What the runtime must keep beside its peers. Read from a file of the repository.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// Subjects that do the same work, measured in turn.
 public struct Workload {
   /// What the subjects do, with the unit of the figures: "switch, one way".

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /// What the generators yield. Each kind of element is made from a number and contains it, so that every loop has a
 /// sum to check. Each kind travels from the body to the consumer in another way.
 protocol Element: Sendable {

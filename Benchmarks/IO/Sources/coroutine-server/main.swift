@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A fixed answer to each read, a coroutine per connection: one read and one write per request. With the word `echo`
 // after the port it sends back what it reads.
 import Coroutine

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A fixed answer to each read, a task per connection, by SwiftNIO's NIOAsyncChannel: one read and one write per
 // request.
 import NIOCore

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A fixed answer to each read, a coroutine per connection, on SwiftNIO's event loop: one read and one write per
 // request.
 import Coroutine

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A fixed answer to each read, by a handler on SwiftNIO's event loop: one read and one write per request. Like the
 // other servers it has no HTTP codec. With the word `echo` after the port it sends back what it reads.
 import NIOCore

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Counts allocations by replacing the C library's allocator in the whole program, the Swift runtime included.
 //
 // Counting is off at first: a measurement without it pays one predictable branch for each allocation, and nothing

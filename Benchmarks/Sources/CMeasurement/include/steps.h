@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Runs a piece of code instruction by instruction and records the address of each. So the instructions on a path are
 // known exactly, even on machines whose performance counters cannot be used.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Two contexts that switch to each other, written in C. The same loops in Swift are compared with these, and they are
 // the yardstick for everything else.
 //
