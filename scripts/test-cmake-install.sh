@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs the libraries by CMake, static and shared, and lets a project of somebody else's (Tests/CMake) find, link and run
+# Installs the libraries by CMake, static and shared, and lets another project (Tests/CMake) find, link and run
 # them; the same with their sources in that project, whose C compiler is gcc; the assembly alone, by pkg-config. Then what a
 # project is told that they can't serve.
 set -euo pipefail
