@@ -86,6 +86,12 @@ need_clients() {
 
 need_gdb() { need gdb "gdb" has_command gdb; }
 
+# What scripts/test-dependent.sh puts into one program.
+need_everybody() {
+  need libsqlite3-dev "SQLite, headers and library" has_header sqlite3.h
+  need openssl "OpenSSL's command" has_command openssl
+}
+
 need_git() { need git "Git" has_command git; }
 
 need_cmake() {
@@ -121,7 +127,7 @@ check_needs() {
     cmake) needs=(libunwind libdw boost cmake) ;;
     assembly) needs=(boost assembly_tools) ;;
     lint) needs=() ;;
-    ci) needs=(libunwind libdw boost git cmake assembly_tools gdb clients musl) ;;  # without gdb its tests are skipped
+    ci) needs=(libunwind libdw boost git cmake assembly_tools gdb clients musl everybody) ;;  # without gdb its tests are skipped
     *) fail "unknown command '$1': demo, clients, test, dumps, trace, sanitize, bench, peers, cmake, assembly, lint or ci" ;;
   esac
   missing_packages=()

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Makes packages that depend on this one by path, as a user's package would, and runs them. First a backend that is
-# chosen by its trait, two at once, and none at all, which means ASM. Then the server of the tutorial. Then a plugin. Then
-# one with metrics, logs, spans and services, which the others must not even fetch. Then one whose graph has what servers
-# use, as target names are global to a graph. Last, coroutines on SwiftNIO's event loops, on top of that.
+# Makes packages that depend on this one by path, as a user's package would, and runs them. First one without any trait,
+# which means ASM. Then the server of the tutorial. Then a plugin. Then one with metrics, logs, spans and services, which
+# the others must not even fetch. Last, one with what servers use, as target names are global to a graph: coroutines on
+# SwiftNIO's event loops, servers of HTTPS and gRPC, and a program that has everybody's packages in it, with each backend,
+# chosen by its trait, and with two at once.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/steps.sh
@@ -22,21 +23,19 @@ let numbers = Generator<Int> { yield in
 print(Coroutine.backendName, numbers.reduce(0, +))
 END
 
-write_manifest() {  # write_manifest <traits>
-  cat > "$package/Package.swift" << END
+cat > "$package/Package.swift" << END
 // swift-tools-version: 6.3
 import PackageDescription
 
 let package = Package(
   name: "Dependent",
-  dependencies: [.package(name: "Coroutine", path: "$PWD", traits: [$1])],
+  dependencies: [.package(name: "Coroutine", path: "$PWD")],
   targets: [
     .executableTarget(
       name: "Dependent", dependencies: [.product(name: "Coroutine", package: "Coroutine")], path: "Sources")
   ]
 )
 END
-}
 
 expect_output() {  # expect_output <package> <expected>
   local output
@@ -48,18 +47,8 @@ expect_output() {  # expect_output <package> <expected>
 }
 export -f expect_output
 
-check() {  # check <traits> <backend>
-  write_manifest "$1"
-  step "traits: [$1]" bash -c 'expect_output "$@"' bash "$package" "$2 6"
-}
-
 mapfile -t backends < <(scripts/backends.sh)
-for backend in "${backends[@]:1:${#backends[@]}-2}"; do check "\"$backend\"" "$backend"; done
-# The later one in the list wins.
-last=${backends[-1]}
-check "\"${backends[1]}\", \"$last\"" "$last"
-step "several backends are told" grep -q "${backends[1]} and $last: $last is used" "$package/errors"
-check '' "${backends[0]}"
+step "without a trait" bash -c 'expect_output "$@"' bash "$package" "${backends[0]} 6"
 
 fetches_nothing() {  # fetches_nothing <package>
   local fetched
@@ -229,113 +218,136 @@ END
 cp Tests/Observability/*.swift "$package/Sources/"
 step "traits: [Observability]" bash -c 'expect_output "$@"' bash "$package" "all as expected"
 
-rm "$package/Sources/ServerWorld.swift"
+# In one graph with what servers use. In a folder of its own, since these are built without debug information, which takes
+# less time.
+everybody=$(mktemp -d)
+trap 'rm -rf "$package" "$everybody"' EXIT
+cp -r Tests/NIO "$everybody/Checks"
+cp -r Tests/Everybody "$everybody/Everybody"
+cp -r Examples/NIO/Sources/http-server "$everybody/Server"
+cp -r Examples/NIO/Sources/grpc-words "$everybody/Words"
 
-# In one graph with what servers use. NIO has a `Channel`, too: `Coroutine::Channel` names the one that is meant.
-# `Graph` is not built, as it would take minutes: its packages have to resolve beside this one.
-cat > "$package/Package.swift" << END
+write_everybody() {  # write_everybody <traits>
+  cat > "$everybody/Package.swift" << END
 // swift-tools-version: 6.3
 import PackageDescription
 
+let coroutine: [Target.Dependency] = ["Coroutine", "CoroutineDebug", "CoroutineIO", "CoroutineNIO"].map {
+  .product(name: \$0, package: "Coroutine")
+}
+let nio: [Target.Dependency] = ["NIOCore", "NIOHTTP1", "NIOPosix"].map { .product(name: \$0, package: "swift-nio") }
+let http2 = Target.Dependency.product(name: "NIOHTTP2", package: "swift-nio-http2")
+
 let package = Package(
-  name: "Dependent",
+  name: "Everybody",
   dependencies: [
-    .package(name: "Coroutine", path: "$PWD"),
+    .package(name: "Coroutine", path: "$PWD", traits: [$1]),
+    .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
     .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+    .package(url: "https://github.com/apple/swift-nio-http2", from: "1.46.0"),
+    .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
     .package(url: "https://github.com/apple/swift-system", from: "1.8.1"),
     .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+    .package(url: "https://github.com/grpc/grpc-swift-2", from: "2.4.3"),
+    .package(url: "https://github.com/grpc/grpc-swift-nio-transport", from: "2.9.2"),
+    .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
     .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
   ],
   targets: [
+    .executableTarget(name: "Dependent", dependencies: coroutine + nio + [http2], path: "Checks"),
     .executableTarget(
-      name: "Dependent",
-      dependencies: [
-        .product(name: "Coroutine", package: "Coroutine"),
-        .product(name: "Context", package: "Coroutine"),
-        .product(name: "NIOCore", package: "swift-nio"),
-        .product(name: "SystemPackage", package: "swift-system"),
-      ], path: "Sources"),
-    .target(
-      name: "Graph",
-      dependencies: [
-        .product(name: "CoroutineDebug", package: "Coroutine"),
-        .product(name: "GRDB", package: "GRDB.swift"),
+      name: "http-server", dependencies: coroutine + nio + [http2, .product(name: "NIOSSL", package: "swift-nio-ssl")],
+      path: "Server"),
+    .executableTarget(
+      name: "grpc-words",
+      dependencies: coroutine + [
+        .product(name: "GRPCCore", package: "grpc-swift-2"),
+        .product(name: "GRPCNIOTransportHTTP2Posix", package: "grpc-swift-nio-transport"),
+      ], path: "Words"),
+    .executableTarget(
+      name: "Everybody",
+      dependencies: coroutine + nio + [
         .product(name: "AsyncHTTPClient", package: "async-http-client"),
-      ], path: "Graph"),
+        .product(name: "GRDB", package: "GRDB.swift"),
+        .product(name: "Hummingbird", package: "hummingbird"),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "SystemPackage", package: "swift-system"),
+      ], path: "Everybody"),
   ]
 )
 END
-mkdir "$package/Graph"
-echo 'import Coroutine' > "$package/Graph/Graph.swift"
-cat > "$package/Sources/main.swift" << 'END'
-import Coroutine
-import NIOCore
-import SystemPackage
-
-let jobs = Coroutine::Channel<Int>(capacity: .buffered(4))
-Coroutine(on: .pool) {
-  for job in 1...3 { try jobs.send(job) }
-  jobs.close()
 }
-let sum = Coroutine(on: .pool) { jobs.received.reduce(0, +) }
-let isOther = (any NIOCore::Channel).self != Coroutine::Channel<Int>.self
-print(try await sum.value, isOther, FilePath("a").appending("b"), ByteBuffer(string: "c").readableBytes)
-END
-step "beside NIO and System in one graph" bash -c 'expect_output "$@"' bash "$package" "6 true a/b 1"
 
-cat > "$package/Package.swift" << END
-// swift-tools-version: 6.3
-import PackageDescription
+# Warnings about the other packages go to `errors`, which is shown where the build fails.
+build_everybody() {  # build_everybody <package> <argument>...
+  local options=(--package-path "$1" --disable-index-store -Xswiftc -gnone -Xcc -g0)
+  swift build "${options[@]}" "${@:2}" > "$1/errors" 2>&1 || { cat "$1/errors"; return 1; }
+}
 
-let package = Package(
-  name: "Dependent",
-  dependencies: [
-    .package(name: "Coroutine", path: "$PWD", traits: ["NIO"]),
-    .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
-  ],
-  targets: [
-    .executableTarget(
-      name: "Dependent",
-      dependencies: [
-        .product(name: "CoroutineNIO", package: "Coroutine"),
-        .product(name: "Coroutine", package: "Coroutine"),
-        .product(name: "NIOCore", package: "swift-nio"),
-        .product(name: "NIOPosix", package: "swift-nio"),
-      ], path: "Sources"),
-    .executableTarget(
-      name: "http-server",
-      dependencies: [
-        .product(name: "CoroutineNIO", package: "Coroutine"),
-        .product(name: "CoroutineIO", package: "Coroutine"),
-        .product(name: "Coroutine", package: "Coroutine"),
-        .product(name: "NIOHTTP1", package: "swift-nio"),
-        .product(name: "NIOPosix", package: "swift-nio"),
-      ], path: "Server"),
-  ]
-)
-END
-cp Tests/NIO/*.swift "$package/Sources/"
-cp -r Examples/NIO/Sources/http-server "$package/Server"
-step "traits: [NIO]" bash -c 'expect_output "$@"' bash "$package" "all as expected"
+run_everybody() {  # run_everybody <package> <program> <expected>
+  local output
+  build_everybody "$1" --product "$2" || return
+  output=$("$1/.build/debug/$2" 2> "$1/errors") || { printf '%s\n' "$output"; cat "$1/errors"; return 1; }
+  if [[ $output != "$3" ]]; then
+    printf 'error: expected "%s", and it printed "%s"\n' "$3" "$output"
+    return 1
+  fi
+}
+export -f build_everybody run_everybody
 
-# The example, in the same build.
-serve_http() {  # serve_http <package>
+write_everybody '"NIO"'
+step "everybody's packages, built" bash -c 'build_everybody "$@"' bash "$everybody"
+step "on event loops" bash -c 'run_everybody "$@"' bash "$everybody" Dependent "all as expected"
+step "a gRPC service" bash -c 'run_everybody "$@"' bash "$everybody" grpc-words "100 right answers to 100 calls"
+
+# Sets `server` and `port`.
+start_server() {  # start_server <package> <argument>...
   rm -f "$1/output"  # of the server before
-  swift build --package-path "$1" --quiet --product http-server
-  "$(swift build --package-path "$1" --show-bin-path)/http-server" 0 > "$1/output" &
-  local server=$! port answers
+  "$1/.build/debug/http-server" 0 "${@:2}" > "$1/output" &
+  server=$!
   until port=$(sed -n 's/^listening on .*://p' "$1/output") && [[ -n $port ]]; do
     kill -0 "$server" || return
     sleep 0.05
   done
+}
+
+stop_server() {  # stop_server <package>
+  kill -TERM "$server"
+  wait "$server"
+  [[ $(tail -n 1 "$1/output") == stopped ]]
+}
+
+serve_http() {  # serve_http <package>
+  local answers
+  start_server "$1" || return
   exec 3<> "/dev/tcp/127.0.0.1/$port"
   printf 'GET /hello HTTP/1.1\r\nHost: a\r\n\r\nPOST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc' >&3
   printf 'GET /numbers/200000 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n' >&3
   answers=$(timeout 60 cat <&3)
-  kill -TERM "$server"
-  wait "$server"
-  [[ $answers == *"Hello, world!"*"3 bytes"*"199999"* && $(tail -n 1 "$1/output") == stopped ]]
+  stop_server "$1" && [[ $answers == *"Hello, world!"*"3 bytes"*"199999"* ]]
 }
-export -f serve_http
-step "an HTTP server on NIO" bash -c 'serve_http "$@"' bash "$package"
+
+# By HTTP/2, then by HTTP/1.1.
+serve_https() {  # serve_https <package>
+  local answer
+  openssl req -x509 -newkey rsa:2048 -noenc -subj /CN=localhost -out "$1/certificate.pem" -keyout "$1/key.pem" || return
+  start_server "$1" "$1/certificate.pem" "$1/key.pem" || return
+  answer=$("$1/.build/debug/Everybody" "$port") || return
+  stop_server "$1" && [[ $answer == *" all as expected" ]]
+}
+export -f start_server stop_server serve_http serve_https
+step "an HTTP server on NIO" bash -c 'serve_http "$@"' bash "$everybody"
+step "HTTP/2 and TLS on NIO" bash -c 'serve_https "$@"' bash "$everybody"
+
+check() {  # check <traits> <backend>
+  write_everybody "$1, \"NIO\""
+  step "everybody, traits: [$1]" bash -c 'run_everybody "$@"' bash "$everybody" Everybody "$2 all as expected"
+}
+
+step "everybody" bash -c 'run_everybody "$@"' bash "$everybody" Everybody "${backends[0]} all as expected"
+for backend in "${backends[@]:1:${#backends[@]}-2}"; do check "\"$backend\"" "$backend"; done
+# The later one in the list wins.
+last=${backends[-1]}
+check "\"${backends[1]}\", \"$last\"" "$last"
+step "several backends are told" grep -q "${backends[1]} and $last: $last is used" "$everybody/errors"
 steps_summary

@@ -43,7 +43,7 @@ extension StreamListener {
   ) throws {
     _ = CoroutineCore.running(for: "serve")
     require(limit ?? 1 > 0, "serve(limit: \(limit ?? 0)) at \(address): at least one connection has to be allowed")
-    let connections = RunningConnections(limit: limit, name: "\(address)")
+    let connections = RunningConnections(limit: limit, name: "connections at \(address)")
     let errors = ServingErrors<SocketAddress>(origin: "serving \(address)", onError: onError)
     defer { errors.reportRest() }
     var failure: (any Error)?
@@ -87,8 +87,8 @@ package final class RunningConnections: @unchecked Sendable {
   private let all: WaitGroup
 
   package init(limit: Int?, name: String) {
-    room = limit.map { Semaphore(permits: $0, name: "connections at \(name)") }
-    all = WaitGroup(name: "connections at \(name)")
+    room = limit.map { Semaphore(permits: $0, name: name) }
+    all = WaitGroup(name: name)
   }
 
   /// Suspends the calling coroutine while there are as many as may be.
@@ -121,6 +121,9 @@ package final class RunningConnections: @unchecked Sendable {
     // It may have ended by now.
     lock.withLock { if running[number] != nil { running[number] = .some(coroutine) } }
   }
+
+  /// Waits until all that run have ended.
+  package func waitForAll() throws { try all.wait() }
 
   /// Waits until all have ended, and cancels them when the time is up.
   package func end(after grace: Duration) {

@@ -6,7 +6,8 @@
   import NIOCore
   import Synchronization
 
-  /// The last handler of a connection's pipeline: what arrives here, coroutines read.
+  /// The last handler of a connection's pipeline: what arrives here, coroutines read. Where the connection's messages are
+  /// streams, the handler that makes them comes behind it.
   // Unchecked: belongs to the loop's thread, but for `inbound`, `writability` and `isHeldUp`, which are for any
   // thread, and `failure`, which is written before the waits are ended, and read after.
   final class ConnectionHandler: ChannelDuplexHandler, @unchecked Sendable {
@@ -17,6 +18,7 @@
     let writability: ReadinessStorage
     private let heldUp: Flag
     private let scheduler: EventLoopScheduler
+    private let kind: ConnectionKind
     // The loop's, all of them.
     @exclusivity(unchecked) private var context: ChannelHandlerContext?
     @exclusivity(unchecked) private var isUnflushed = false
@@ -24,6 +26,8 @@
     @exclusivity(unchecked) private var isListed = false
     @exclusivity(unchecked) var nextUnflushed: ConnectionHandler?
     @exclusivity(unchecked) private var isClosing = false
+    /// Of a stream: how many writes are not with the system yet.
+    @exclusivity(unchecked) private var unsentCount = 0
     /// What a handler has reported, first.
     @exclusivity(unchecked) private(set) var failure: (any Error)?
     /// Called once, when the channel is active.
@@ -34,7 +38,8 @@
       let value = Atomic<Bool>(false)
     }
 
-    init(of channel: any NIOCore::Channel, readAhead: ClosedRange<Int>, name: String) {
+    init(of channel: any NIOCore::Channel, _ kind: ConnectionKind, readAhead: ClosedRange<Int>, name: String) {
+      self.kind = kind
       let name = "NIO connection \(name)"
       let heldUp = Flag()
       self.heldUp = heldUp
@@ -59,6 +64,7 @@
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+      guard kind != .ofStreams else { return context.fireChannelRead(data) }
       inbound.append(ErasedMessage(data))
     }
 
@@ -76,6 +82,7 @@
       // Not once it is closed: then others may read it.
       if failure == nil, !writability.isClosed { failure = error }
       inbound.close(throwing: error)
+      if kind == .ofStreams { context.fireErrorCaught(error) }
     }
 
     func channelInactive(context: ChannelHandlerContext) {
@@ -107,7 +114,7 @@
 
     func write(_ message: ErasedMessage, promise: EventLoopPromise<Void>?) {
       guard let context else { return refuse(promise) }
-      context.write(message.data, promise: promise)
+      context.write(message.data, promise: kind == .stream ? counted(promise, on: context.eventLoop) : promise)
       isUnflushed = true
       guard !isListed else { return }
       isListed = true
@@ -127,6 +134,11 @@
 
     func closeOutput(promise: EventLoopPromise<Void>?) {
       guard let context else { return refuse(promise) }
+      // It would take this for an abort.
+      guard kind != .stream else {
+        promise?.fail(ChannelError.operationUnsupported)
+        return
+      }
       flush()
       context.close(mode: .output, promise: promise)
     }
@@ -139,10 +151,48 @@
     func close() {
       guard let context, !isClosing else { return }
       isClosing = true
+      if kind == .stream {
+        flush()
+        return closeIfSent()
+      }
       // The half that writes is closed when all is sent; where a channel has no halves, at once.
       let sent = context.eventLoop.makePromise(of: Void.self)
       sent.futureResult.assumeIsolated().whenComplete { _ in self.context?.close(promise: nil) }
       closeOutput(promise: sent)
+    }
+
+    /// A write of a stream, counted until it is sent.
+    private func counted(_ promise: EventLoopPromise<Void>?, on eventLoop: any EventLoop) -> EventLoopPromise<Void> {
+      let sent = promise ?? eventLoop.makePromise()
+      unsentCount += 1
+      sent.futureResult.assumeIsolated().whenComplete { _ in
+        self.unsentCount -= 1
+        if self.isClosing { self.closeIfSent() }
+      }
+      return sent
+    }
+
+    /// The close of a stream discards what still waits for the peer to take it.
+    private func closeIfSent() {
+      guard unsentCount == 0, let context else { return }
+      // Not right here: the multiplexer may be about to count the stream among the open ones.
+      context.eventLoop.assumeIsolated().execute { self.context?.close(promise: nil) }
+    }
+  }
+
+  /// What a connection is to the handler at its end.
+  enum ConnectionKind {
+    /// A socket or the like: its halves can be closed by themselves.
+    case whole
+    /// A socket whose multiplexer makes streams of it: these are its messages.
+    case ofStreams
+    /// One of those.
+    case stream
+
+    /// That of a channel which delivers messages of its own.
+    init(of channel: any NIOCore::Channel) {
+      // The parent of a stream is a connection, and has a peer. That of a socket listens, and has none.
+      self = channel.parent?.remoteAddress == nil ? .whole : .stream
     }
   }
 #endif

@@ -20,11 +20,11 @@
     /// What writers wait for.
     let writability: ReadinessStorage
 
-    init(_ channel: any NIOCore::Channel, readAhead: ClosedRange<Int>) {
+    init(_ channel: any NIOCore::Channel, _ kind: ConnectionKind, readAhead: ClosedRange<Int>) {
       self.channel = channel
       eventLoop = channel.eventLoop
       name = channel.remoteAddress.map(Self.text) ?? ""
-      handler = ConnectionHandler(of: channel, readAhead: readAhead, name: name)
+      handler = ConnectionHandler(of: channel, kind, readAhead: readAhead, name: name)
       (inbound, writability) = (handler.inbound, handler.writability)
     }
 

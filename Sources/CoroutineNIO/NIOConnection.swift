@@ -46,7 +46,7 @@
       require(
         readAhead.lowerBound >= 0 && readAhead.upperBound > 0, "NIOConnection(readAhead: \(readAhead)) reads nothing")
       channel.eventLoop.preconditionInEventLoop()
-      storage = ConnectionStorage(channel, readAhead: readAhead)
+      storage = ConnectionStorage(channel, ConnectionKind(of: channel), readAhead: readAhead)
       try channel.pipeline.syncOperations.addHandler(storage.handler)
     }
 

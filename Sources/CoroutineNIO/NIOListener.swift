@@ -3,7 +3,6 @@
 #if NIO
   import Context
   import Coroutine
-  import CoroutineIO
   public import NIOCore
   public import NIOPosix
 
@@ -127,8 +126,10 @@
     /// The coroutines are named after their peers. When a handler has returned or thrown, what it has written is sent, and
     /// the connection closed. An error of one never ends the others.
     ///
-    /// When it is cancelled, or the listener closed, it takes no more connections, waits for those that run, for as long as
-    /// `grace` at most, then cancels them, and waits for their ends. The listener itself stays open.
+    /// When it is cancelled, or the listener closed, it takes no more connections. The pipelines of those that run get a
+    /// `ChannelShouldQuiesceEvent`: NIO's handlers for HTTP then close those that are between two requests, and the others
+    /// after the request. It waits for their ends, for as long as `grace` at most, then cancels them, and waits again. The
+    /// listener itself stays open.
     ///
     /// - Parameters:
     ///   - limit: how many connections are handled at a time, at least 1; a few more may be accepted, and wait. `nil`: any
@@ -150,34 +151,23 @@
       _ = CoroutineCore.running(for: "serve")
       let name = localAddress.map { "\($0)" } ?? "a closed listener"
       require(limit ?? 1 > 0, "serve(limit: \(limit ?? 0)) at \(name): at least one connection has to be allowed")
-      let connections = RunningConnections(limit: limit, name: name)
-      let errors = ServingErrors(origin: "serving \(name)", onError: onError)
-      defer { errors.reportRest() }
-      var failure: (any Error)?
-      do {
-        while true {
-          try connections.waitForRoom()
+      let open = OpenChannels()
+      try Serving(
+        name: "connections at \(name)", limit: limit, grace: grace, stackSize: stackSize, onError: onError,
+        next: {
           do {
             let connection = try accept()
-            connections.start(
-              on: .eventLoop(connection.eventLoop), name: connection.name, stackSize: stackSize
-            ) { isCancelled in
-              defer { connection.closeAndWait() }
-              do { try handler(connection) } catch {
-                if !(isCancelled() && error is CancellationError) { errors.report(error, of: connection) }
-              }
-            }
-          } catch {
-            connections.giveBackRoom()
-            throw error
-          }
-        }
-      } catch ChannelError.ioOnClosedChannel {
-      } catch {
-        failure = error
-      }
-      withCancellationShield { connections.end(after: grace) }
-      if let failure { throw failure }
+            return (connection, connection.name)
+          } catch ChannelError.ioOnClosedChannel { return nil }
+        },
+        waitsForRest: false,
+        handler: { connection in
+          open.add(connection.channel)
+          defer { open.remove(connection.channel) }
+          try handler(connection)
+        },
+        quiesce: open.quiesce
+      ).run()
     }
   }
 

@@ -1,9 +1,14 @@
-// An HTTP/1.1 server on SwiftNIO, with its codec, and a coroutine for each request. The coroutine reads the body as
-// it needs it, and writes as fast as the client reads. SIGTERM or Ctrl-C stops the server: connections have five
-// seconds to end.
+// An HTTP server on SwiftNIO, with its codecs, and a coroutine for each request. The coroutine reads the body as it needs
+// it, and writes as fast as the client reads. SIGTERM or Ctrl-C stops the server: requests have five seconds to end.
 //
 //     http-server 8080
 //     curl localhost:8080/hello; curl --data-binary @file localhost:8080/count; curl localhost:8080/numbers/1000000
+//
+// With a certificate it speaks HTTPS: HTTP/2, or HTTP/1.1 to clients that have nothing newer.
+//
+//     openssl req -x509 -newkey rsa:2048 -noenc -subj /CN=localhost -out certificate.pem -keyout key.pem
+//     http-server 8443 certificate.pem key.pem
+//     curl --insecure https://localhost:8443/hello
 
 import Coroutine
 import CoroutineIO
@@ -11,8 +16,11 @@ import CoroutineNIO
 import Glibc
 import NIOCore
 import NIOHTTP1
+import NIOHTTP2
 import NIOPosix
+import NIOSSL
 
+/// A connection of HTTP/1.1, or a stream of HTTP/2: NIO's codecs make the same messages of both.
 typealias HTTPConnection = NIOConnection<HTTPServerRequestPart, HTTPServerResponsePart>
 
 /// A request, as its coroutine sees it.
@@ -44,6 +52,18 @@ struct Request: Sendable {
     try connection.write(.body(.byteBuffer(ByteBuffer(string: text))), timeout: .seconds(30))
   }
 
+  /// A line for each, several in a write.
+  func writeNumbers(_ count: Int) throws {
+    var lines = ""
+    for number in 0..<count {
+      lines += "\(number)\n"
+      guard lines.utf8.count >= 4096 else { continue }
+      try write(lines)
+      lines = ""
+    }
+    if !lines.isEmpty { try write(lines) }
+  }
+
   func answer(_ status: HTTPResponseStatus, _ text: String) throws {
     try begin(status, length: text.utf8.count)
     try write(text)
@@ -62,7 +82,7 @@ struct Request: Sendable {
     case ("numbers", 2):
       try skipBody()
       try begin(.ok)  // in chunks: without a length
-      for number in 0..<(Int(path[1]) ?? 0) { try write("\(number)\n") }
+      try writeNumbers(Int(path[1]) ?? 0)
     default:
       try skipBody()
       try answer(.notFound, "There is no \(head.uri)\n")
@@ -83,17 +103,35 @@ func serve(_ connection: HTTPConnection) throws {
   }
 }
 
-func run(port: Int, on group: MultiThreadedEventLoopGroup) throws {
-  let bootstrap = ServerBootstrap(group: group)
-    .serverChannelOption(.backlog, value: 1024)
-    .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-    .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
-  let listener = try NIOListener(bootstrap, host: "127.0.0.1", port: port) { channel in
-    try channel.pipeline.syncOperations.configureHTTPServerPipeline()
-    return try HTTPConnection(wrapping: channel)
+/// A client of HTTP/2 sends each request as a stream of its connection.
+func secure(_ channel: any NIOCore::Channel, by tls: NIOSSLContext) throws -> NIOConnection<HTTPConnection, Never> {
+  try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: tls))
+  // Tells the client when the server stops, and ends connections that nobody uses.
+  let management = NIOHTTP2ServerConnectionManagementHandler(
+    eventLoop: channel.eventLoop,
+    configuration: .init(maxIdleTime: .seconds(60), maxAge: nil, maxGraceTime: nil, keepalive: nil))
+  let managed = NIOLoopBound(management, eventLoop: channel.eventLoop)
+  return try NIOConnection(multiplexing: channel) { stream in
+    try HTTPConnection(wrapping: stream)
+  } configure: { initializer in
+    _ = channel.configureCommonHTTPServerPipeline(
+      connectionConfiguration: .init(), streamConfiguration: .init(), streamDelegate: management.http2StreamDelegate,
+      h2ConnectionChannelConfigurator: { channel in
+        channel.eventLoop.makeCompletedFuture {
+          try channel.pipeline.syncOperations.addHandlers(managed.value, NIOCloseOnErrorHandler())
+        }
+      },
+      configurator: initializer)
   }
+}
+
+/// Serves until a signal comes.
+func serve<Inbound, Outbound>(
+  _ listener: NIOListener<Inbound, Outbound>,
+  _ handler: @escaping @Sendable (NIOConnection<Inbound, Outbound>) throws -> Void
+) throws {
   let signals = try Signals.received(SIGTERM, SIGINT)
-  let server = Coroutine(name: "server") { try listener.serve(limit: 10_000, grace: .seconds(5), serve) }
+  let server = Coroutine(name: "server") { try listener.serve(limit: 10_000, grace: .seconds(5), handler) }
   print("listening on 127.0.0.1:\(listener.localAddress?.port ?? 0)")
   fflush(nil)
 
@@ -103,5 +141,29 @@ func run(port: Int, on group: MultiThreadedEventLoopGroup) throws {
   print("stopped")
 }
 
-let port = CommandLine.arguments.dropFirst().first.flatMap { Int($0) } ?? 8080
-try runUntilComplete { try run(port: port, on: .singleton) }
+func run(port: Int, certificate: (chain: String, key: String)?, on group: MultiThreadedEventLoopGroup) throws {
+  let bootstrap = ServerBootstrap(group: group)
+    .serverChannelOption(.backlog, value: 1024)
+    .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+    .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
+  if let certificate {
+    var configuration = TLSConfiguration.makeServerConfiguration(
+      certificateChain: try NIOSSLCertificate.fromPEMFile(certificate.chain).map { .certificate($0) },
+      privateKey: .privateKey(try NIOSSLPrivateKey(file: certificate.key, format: .pem)))
+    configuration.applicationProtocols = NIOHTTP2SupportedALPNProtocols
+    let tls = try NIOSSLContext(configuration: configuration)
+    let listener = try NIOListener(bootstrap, host: "127.0.0.1", port: port) { try secure($0, by: tls) }
+    try serve(listener) { connection in try connection.serveStreams(serve) }
+  } else {
+    let listener = try NIOListener(bootstrap, host: "127.0.0.1", port: port) { channel in
+      try channel.pipeline.syncOperations.configureHTTPServerPipeline()
+      return try HTTPConnection(wrapping: channel)
+    }
+    try serve(listener, serve)
+  }
+}
+
+let arguments = CommandLine.arguments.dropFirst()
+let port = arguments.first.flatMap { Int($0) } ?? 8080
+let certificate = arguments.count == 3 ? (chain: arguments[2], key: arguments[3]) : nil
+try runUntilComplete { try run(port: port, certificate: certificate, on: .singleton) }

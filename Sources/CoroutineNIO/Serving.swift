@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#if NIO
+  import Context
+  import Coroutine
+  import CoroutineIO
+  import NIOCore
+
+  /// Handles connections as they come, those of a listener or the streams of a connection, each in a coroutine of its own.
+  struct Serving<Inbound: Sendable, Outbound: Sendable> {
+    typealias Connection = NIOConnection<Inbound, Outbound>
+
+    /// What is handled, for messages and dumps.
+    let name: String
+    let limit: Int?
+    let grace: Duration
+    let stackSize: Int?
+    let onError: (@Sendable (any Error, Connection) -> Void)?
+    /// Waits for the next one, and names its coroutine; `nil`: there will be none.
+    let next: () throws -> (connection: Connection, name: String)?
+    /// Whether those that run may take their time when there is no next one, and are ended by a cancel only.
+    let waitsForRest: Bool
+    let handler: @Sendable (Connection) throws -> Void
+    /// Tells those that run that the end has come.
+    let quiesce: () -> Void
+
+    /// Throws what `next` has thrown, a cancel for example.
+    @available(*, noasync)
+    func run() throws {
+      let running = RunningConnections(limit: limit, name: name)
+      let errors = ServingErrors(origin: "serving \(name)", onError: onError)
+      defer { errors.reportRest() }
+      var failure: (any Error)?
+      do { try startAll(running, errors) } catch { failure = error }
+      if waitsForRest {
+        // Throws at once if the caller is cancelled.
+        do { try running.waitForAll() } catch { failure = failure ?? error }
+      }
+      withCancellationShield {
+        quiesce()
+        running.end(after: grace)
+      }
+      if let failure { throw failure }
+    }
+
+    @available(*, noasync)
+    private func startAll(_ running: RunningConnections, _ errors: ServingErrors<Connection>) throws {
+      while true {
+        try running.waitForRoom()
+        do {
+          guard let (connection, name) = try next() else { break }
+          running.start(on: .eventLoop(connection.eventLoop), name: name, stackSize: stackSize) {
+            [handler] isCancelled in
+            defer { connection.closeAndWait() }
+            do { try handler(connection) } catch {
+              if !(isCancelled() && error is CancellationError) { errors.report(error, of: connection) }
+            }
+          }
+        } catch {
+          running.giveBackRoom()
+          throw error
+        }
+      }
+    }
+  }
+
+  /// The channels whose handlers run.
+  // Unchecked: guarded by the lock.
+  final class OpenChannels: @unchecked Sendable {
+    private let lock = Lock()
+    private var all: [ObjectIdentifier: any NIOCore::Channel] = [:]
+    private var isQuiescing = false
+
+    func add(_ channel: any NIOCore::Channel) {
+      let isLate = lock.withLock {
+        all[ObjectIdentifier(channel)] = channel
+        return isQuiescing
+      }
+      if isLate { Self.quiesce(channel) }
+    }
+
+    func remove(_ channel: any NIOCore::Channel) {
+      // Released after the unlock.
+      _ = lock.withLock { all.removeValue(forKey: ObjectIdentifier(channel)) }
+    }
+
+    /// Asks for their ends as soon as it suits them, as NIO's own helpers do.
+    func quiesce() {
+      let open = lock.withLock {
+        isQuiescing = true
+        return Array(all.values)
+      }
+      for channel in open { Self.quiesce(channel) }
+    }
+
+    static func quiesce(_ channel: any NIOCore::Channel) {
+      channel.pipeline.fireUserInboundEventTriggered(ChannelShouldQuiesceEvent())
+    }
+  }
+#endif
