@@ -164,6 +164,23 @@ import Testing
     while gone != nil { await Task.yield() }
   }
 
+  /// A thread may stay for long without work, and what the last piece owned must not stay with it.
+  @Test func aThreadLetsGoOfItsWorkBeforeItWaitsForMore() async throws {
+    final class Owned: Sendable {
+      func use() {}
+    }
+    let threads = BlockingPool(threadLimit: 1, idleTime: .seconds(3600))
+    weak var owned: Owned?
+    do {
+      let object = Owned()
+      owned = object
+      try await blocking(on: threads) { object.use() }
+      try await Coroutine { [object] in try blocking(on: threads) { object.use() } }.get()
+    }
+    while owned != nil { await Task.yield() }
+    #expect(threads.threadCount == 1)
+  }
+
   @Test func suspendingInTheWorkTrapsByName() async {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       try await Coroutine { try blocking { Coroutine.yield() } }.get()

@@ -302,11 +302,16 @@ private final class BlockingThread: Equatable, @unchecked Sendable {
   func run() {
     coroutine_system_name_thread("coroutine-block")
     var next = work.take()
-    while let work = next {
-      work(nil)
+    while next != nil {
+      Self.perform(&next)
       next = pool.next(for: self)
     }
   }
+
+  /// Does it, and lets go of what it owned. A function of its own: in that of the caller, which waits for more work, a copy
+  /// could last until there is some.
+  @inline(never)
+  private static func perform(_ work: inout Work?) { work.take()?(nil) }
 }
 
 private func runBlockingThread(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
