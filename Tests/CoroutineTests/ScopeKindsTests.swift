@@ -101,6 +101,25 @@ import Testing
     #expect(log.all == ["ready", "cancelled", "false", "ran 1", "ran 2"])
   }
 
+  @Test func startDoesNotLetOneInTheQueuePassTheOthers() async throws {
+    let log = Log()
+    try await serially {
+      let release = Channel<Void>()
+      try withScope(limit: 1) { scope in
+        scope.launch {
+          try release.receive()
+          log.add("first")
+        }
+        let queued = scope.launch { log.add("second") }
+        log.add("\(queued.start())")
+        Coroutine.yield()
+        Coroutine.yield()
+        try release.send(())
+      }
+    }
+    #expect(log.all == ["false", "first", "second"])
+  }
+
   @Test func aFailureEndsThoseInTheQueueToo() async throws {
     let log = Log()
     try await serially {
@@ -364,5 +383,4 @@ import Testing
         })
     }
     #expect(log.all == ["a child to be ready", "cancelled", "cancelled", "cancelled"])
-  }
-}
+  }}

@@ -11,11 +11,9 @@ extension CoroutineCore {
     return completion.join(node)
   }
 
-  /// A waiter wants the result: now it has to begin.
-  @usableFromInline
-  final func startOnDemand() {
-    if isHeldOnDemand { startHeld() }
-  }
+  /// A waiter wants the result: now it has to begin, if it is held until then. Returns whether it was.
+  @usableFromInline @discardableResult
+  final func startOnDemand() -> Bool { isHeldOnDemand && startHeld() }
 
   /// Calls `listener`, which looks at the result, at the end, once; false if the end has come already.
   final func join(_ listener: WaitListener) -> Bool {
