@@ -1,4 +1,5 @@
 import CoroutineTestSupport
+import Glibc
 import Synchronization
 import Testing
 
@@ -160,5 +161,58 @@ import Testing
       }
     }
     #expect(Witness.live.load(ordering: .relaxed) == 0)
+  }
+  /// Waits for what does not come. When it is asked whether it may wait, another thread cancels the task; then it is to be
+  /// prepared again.
+  private struct Unprepared: SelectOperation {
+    // Unchecked: its fields are those of the thread that runs the select.
+    final class Source: @unchecked Sendable {
+      let channel = Channel<Int>()
+      let cancel: @Sendable () -> Void
+      var canceller: PlainThread<Void>?
+      init(_ cancel: @escaping @Sendable () -> Void) { self.cancel = cancel }
+    }
+
+    let source: Unmanaged<Source>
+
+    init(_ source: Source) { self.source = .passUnretained(source) }
+
+    var layout: Select.Layout { Select.Layout(of: WaitNode.self) }
+    var target: Select.Target {
+      Select.Target(.waitable(.passUnretained(source.takeUnretainedValue().channel.storage), .receive))
+    }
+    var isPrepared: Bool {
+      let source = source.takeUnretainedValue()
+      guard source.canceller == nil else { return true }
+      let begins = Holder(Atomic<Bool>(false))
+      source.canceller = PlainThread {
+        begins.value.store(true, ordering: .relaxed)
+        source.cancel()
+      }
+      // The wait is being begun: now the canceller comes, and waits for the select's next step.
+      while !begins.value.load(ordering: .relaxed) { sched_yield() }
+      for _ in 0..<1_000 { sched_yield() }
+      return false
+    }
+    /// The canceller has come, and found no wait.
+    func prepare() { source.takeUnretainedValue().canceller?.join() }
+    func attempt(_ node: UnsafeMutableRawPointer, for party: Select.Party) -> Select.Attempt { Select.Attempt(.wait) }
+    func enqueue(_ node: UnsafeMutableRawPointer, for party: Select.Party) {}
+    func dequeue(_ node: UnsafeMutableRawPointer) -> Select.Attempt { Select.Attempt(.done) }
+    func discard(_ node: UnsafeMutableRawPointer) {}
+    func take(_ node: UnsafeMutableRawPointer) -> Int { 0 }
+  }
+
+  @Test func aCancelThatComesBetweenTwoBeginningsOfAWaitCounts() async {
+    let (isKnown, know) = AsyncStream<Unprepared.Source>.makeStream()
+    let task = Task {
+      for await source in isKnown {
+        return try await Select.run(Select.AsyncCase<Unprepared, Int>(source) { $0 })
+      }
+      return 1
+    }
+    know.yield(Unprepared.Source { task.cancel() })
+    know.finish()
+    await #expect(throws: CancellationError.self) { try await task.value }
   }
 }

@@ -150,12 +150,15 @@ package struct Parking: ~Copyable, Sendable {
   /// Ends a wait that may not have begun. Returns whether this was the first to, and whether to wake.
   @usableFromInline
   package borrowing func claimEarly(_ cause: WakeCause) -> (isFirst: Bool, mustWake: Bool) {
-    let early = word.compareExchange(
-      expected: Self.awake, desired: Self.claimed + cause.rawValue,
-      successOrdering: .acquiringAndReleasing, failureOrdering: .acquiring)
-    if early.exchanged { return (true, false) }
-    let isFirst = claim(cause)
-    return (isFirst, isFirst)
+    // Again where the waiter has given up what it was beginning: it may begin anew, and nobody else would end that.
+    while true {
+      let (exchanged, found) = word.compareExchange(
+        expected: Self.awake, desired: Self.claimed + cause.rawValue,
+        successOrdering: .acquiringAndReleasing, failureOrdering: .acquiring)
+      if exchanged { return (true, false) }
+      guard found < Self.claimed else { return (false, false) }
+      if claim(cause) { return (true, true) }
+    }
   }
 
   @usableFromInline @inline(never)
