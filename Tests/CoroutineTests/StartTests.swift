@@ -53,6 +53,19 @@ import Testing
     _ = before
   }
 
+  @Test func whatComesAfterOneThatIsNotWantedRunsWhenItGoes() async throws {
+    let log = Log()
+    let queue = DispatchQueue(label: "serial")
+    func makeAndDrop() {
+      Coroutine(on: queue, start: .lazy) { log.add("ran") }
+        .finally { log.add("first") }
+        .finally { log.add("second") }
+    }
+    makeAndDrop()
+    try await Coroutine(on: queue) {}.get()
+    #expect(log.all == ["first", "second"])
+  }
+
   @Test func aLazyOneThatIsCancelledEndsWithoutHavingRun() async throws {
     let log = Log()
     let lazy = Coroutine(start: .lazy) { log.add("ran") }

@@ -73,11 +73,14 @@ extension CoroutineCore {
     place = UnstartedCoroutines.add(self)
   }
 
-  /// It was held on demand, and goes without having been started.
+  /// It was held on demand, and goes without having been started. Those that wait for its result would have started it: what
+  /// there is are listeners, such as the work of `finally`.
   @inline(never)
   final func leaveUnstarted() {
     dropInheritedBindings()
     Self.addEndings(1)
+    let waiters = lock.withLock { completion.complete() }
+    waiters.wakeAll()
   }
 
   /// Whether it begins even if it was cancelled before.

@@ -2,7 +2,7 @@
 
 extension Coroutine {
   /// Runs `cleanup` once, after the coroutine's end, however that comes about: after its last line, an early return, an
-  /// error, a cancel, even one before it began.
+  /// error, a cancel, even one before it began. Of a `.lazy` one that is never started, when its last handle is gone.
   ///
   /// ```swift
   /// Coroutine(on: .main) {
