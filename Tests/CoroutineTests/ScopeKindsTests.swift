@@ -120,6 +120,34 @@ import Testing
     #expect(log.all == ["false", "first", "second"])
   }
 
+  private struct Weak: Sendable {
+    // Written once, before it is shared.
+    nonisolated(unsafe) weak var core: CoroutineCore?
+  }
+
+  @Test func aFullScopeDoesNotKeepThoseThatWereCancelledInTheQueue() async throws {
+    let log = Log()
+    let isKept = try await serially {
+      let release = Channel<Void>()
+      return try withScope(limit: 1) { scope -> [Bool] in
+        scope.launch { try release.receive() }
+        let children = (0..<10).map { number in
+          let child = scope.launch { log.add("ran \(number)") }
+          if number % 3 != 0 { child.cancel() }
+          return Weak(core: child.storage)
+        }
+        Coroutine.yield()
+        let isKept = children.map { $0.core != nil }
+        // They take the places of others in the queue.
+        for number in 10..<13 { scope.launch { log.add("ran \(number)") } }
+        try release.send(())
+        return isKept
+      }
+    }
+    #expect(isKept == (0..<10).map { $0 % 3 == 0 })
+    #expect(log.all == [0, 3, 6, 9, 10, 11, 12].map { "ran \($0)" })
+  }
+
   @Test func aFailureEndsThoseInTheQueueToo() async throws {
     let log = Log()
     try await serially {

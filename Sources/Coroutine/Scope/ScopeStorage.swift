@@ -8,9 +8,7 @@ import Context
 package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
   // Guarded by the lock, all of them.
   @exclusivity(unchecked) private var machine: ScopeStateMachine
-  @exclusivity(unchecked) private var children = ChildList()
-  /// Those that have no place yet among those that run, in the order of their launches. Some may have ended since, cancelled.
-  @exclusivity(unchecked) private var queue = ChildQueue()
+  @exclusivity(unchecked) private var children = ScopeChildren()
   /// Why the children are cancelled, if they are: later children are cancelled from the start.
   private var reason: (any Error)?
   /// Whether one of them was cancelled so that had not ended.
@@ -55,10 +53,11 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     require(
       action != .refuse,
       "\(child.description) was launched in \(description), which has ended. Launch before it ends.")
-    children.append(child)
     if action == .queue {
       child.holdInQueue()
-      queue.append(child)
+      children.enqueue(child)
+    } else {
+      children.append(child)
     }
     let reason = self.reason
     if reason != nil { isCutShort = true }
@@ -118,8 +117,8 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
   private func startNext(after child: CoroutineCore) -> CoroutineCore? {
     guard !child.wasStartedOutOfTurn else { return nil }
     machine.givePlaceBack()
-    while let next = queue.popFirst() {
-      // One that was cancelled in the queue has been started by that.
+    while let next = children.popQueued() {
+      // One that was cancelled in the queue has been started by that, and is about to end.
       guard next.claimStart() else { continue }
       guard machine.takePlace() else { fatalError("a place was given back, and there is none") }
       return next
@@ -243,57 +242,4 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
 private func isSame(_ left: any Error, _ right: any Error) -> Bool {
   // An `any Error` is a pointer to a box, which goes from throw to throw as it is. (Without the `as` it would be opened.)
   unsafeBitCast(left as any Error, to: UInt.self) == unsafeBitCast(right as any Error, to: UInt.self)
-}
-
-/// A scope's children. Guarded by the scope's lock.
-///
-/// In an array, and not linked through themselves: a child that ends would then write to its neighbours, which are in
-/// other processors' caches.
-private struct ChildList {
-  private var places: [Unmanaged<CoroutineCore>?] = []
-  /// Which of the places are empty.
-  private var emptyPlaces: [Int] = []
-
-  mutating func append(_ child: CoroutineCore) {
-    let link = Unmanaged.passUnretained(child)
-    if let place = emptyPlaces.popLast() {
-      places[place] = link
-      child.indexInFamily = place
-    } else {
-      child.indexInFamily = places.count
-      places.append(link)
-    }
-  }
-
-  mutating func remove(_ child: CoroutineCore) {
-    places[child.indexInFamily] = nil
-    emptyPlaces.append(child.indexInFamily)
-  }
-
-  /// A reference to each, oldest first: they may end as soon as the lock is gone.
-  var all: [CoroutineCore] {
-    places.compactMap { $0?.takeUnretainedValue() }.sorted { $0.id < $1.id }
-  }
-}
-
-/// Children that wait for their turn, in order.
-private struct ChildQueue {
-  private var children: [CoroutineCore?] = []
-  private var first = 0
-
-  mutating func append(_ child: CoroutineCore) { children.append(child) }
-
-  mutating func popFirst() -> CoroutineCore? {
-    guard first < children.count else { return nil }
-    defer {
-      children[first] = nil
-      first += 1
-      // Half of it is empty: it is moved for as many as have gone.
-      if first * 2 > children.count {
-        children.removeSubrange(..<first)
-        first = 0
-      }
-    }
-    return children[first]
-  }
 }
