@@ -411,4 +411,25 @@ import Testing
         })
     }
     #expect(log.all == ["a child to be ready", "cancelled", "cancelled", "cancelled"])
-  }}
+  }
+  @Test func anErrorThatACancelledStarterDoesNotThrowIsOneOfTheScope() async throws {
+    let log = Log()
+    try await serially {
+      let goOn = Channel<Void>()
+      let scope = CoroutineScope(onChildFailure: { log.add("failed: \($0)") })
+      let starter = Coroutine {
+        try scope.start { (_: ReadySignal<Void>) in
+          try withCancellationShield { try goOn.receive() }
+          throw Broken(number: 8)
+        }
+      }
+      Coroutine.yield()
+      Coroutine.yield()
+      starter.cancel()
+      log.add(outcome { try starter.get() })
+      try goOn.send(())
+      try scope.join()
+    }
+    #expect(log.all == ["cancelled", "failed: Broken(number: 8)"])
+  }
+}

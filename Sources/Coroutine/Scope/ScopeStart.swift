@@ -15,7 +15,7 @@ extension CoroutineScope {
   /// ```
   ///
   /// An error that the child throws before it is ready is thrown here, and is no failure of the scope. If the caller is
-  /// cancelled meanwhile, so is the child.
+  /// cancelled meanwhile, so is the child, and an error of its own is a failure of the scope.
   ///
   /// - Parameters:
   ///   - priority: the child's: see `Coroutine.init(priority:name:stackSize:_:)`; `nil`: the creator's.
@@ -137,8 +137,8 @@ public struct ReadySignal<Value: Sendable>: Sendable {
       try Coroutine.checkCancellation()
       try body(self)
     } catch {
-      guard claim() else { throw error }
-      state.resumption.throwing(error)
+      // Thrown by the starter; by the child itself if that has given up: then it is a failure in the scope like any other.
+      guard claim(), state.resumption.throwing(error) else { throw error }
       return
     }
     if claim() { state.resumption.throwing(ChildNotReady()) }
