@@ -432,4 +432,12 @@ import Testing
     }
     #expect(log.all == ["cancelled", "failed: Broken(number: 8)"])
   }
+
+  @Test func aChildThatJoinsItsScopeTrapsByName() async {
+    let exit = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let scope = CoroutineScope(name: "s")
+      try await scope.launch(name: "c") { try scope.join(timeout: .seconds(1)) }.get()
+    }
+    #expect(standardError(of: exit).contains("is a child of scope \"s\", and would wait for its own end"))
+  }
 }

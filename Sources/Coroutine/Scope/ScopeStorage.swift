@@ -182,6 +182,9 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
   /// Suspends the running coroutine until no child lives, or it is cancelled. More may be launched after that.
   func join(until deadline: UInt64) -> WakeCause {
     let core = CoroutineCore.running(for: "CoroutineScope.join()")
+    require(
+      core.family?.toOpaque() != Unmanaged.passUnretained(self).toOpaque(),
+      "\(core.description) is a child of \(description), and would wait for its own end: join a scope from outside")
     var node = WaitNode(.coroutine(.passUnretained(core)))
     return withUnsafeMutablePointer(to: &node) { join(core, $0, until: deadline) }
   }
