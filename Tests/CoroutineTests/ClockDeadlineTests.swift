@@ -110,4 +110,25 @@ import Testing
     }.get()
     #expect(ended == "timed out")
   }
+  // MARK: The clock that goes on while the machine is suspended
+
+  @Test func theLeadOfTheOtherClockIsKeptAsLongAsItAgreesWithBoth() {
+    func lead(_ known: Int64, _ boot: UInt64) -> Int64 {
+      BootTimeClock.lead(known, before: 1_000_000, boot: boot, after: 1_000_040)
+    }
+    #expect(lead(0, 1_000_020) == 0)
+    #expect(lead(0, 6_000_020) == 4_999_980, "the machine was suspended: never too early")
+    #expect(lead(5_000_000, 6_000_020) == 5_000_000)
+    #expect(lead(5_000_030, 6_000_020) == 4_999_980)
+  }
+
+  /// In a time namespace each clock has an offset of its own.
+  @Test func theOtherClockMayBeBehind() {
+    #expect(BootTimeClock.lead(0, before: 1_000_000, boot: 400_020, after: 1_000_040) == -600_020)
+    #expect(BootTimeClock.lead(-600_000, before: 1_000_000, boot: 400_020, after: 1_000_040) == -600_000)
+    #expect(BootTimeClock.monotonicTime(of: 500_000, lead: -600_000) == 1_100_000)
+    #expect(BootTimeClock.monotonicTime(of: 500_000, lead: 600_000) == 0)
+    #expect(BootTimeClock.monotonicTime(of: .max - 5, lead: -600_000) == .max)
+    #expect(BootTimeClock.monotonicTime(of: 700_000, lead: 600_000) == 100_000)
+  }
 }

@@ -17,26 +17,43 @@ enum MonotonicClock {
 
 /// The kernel's clock that goes on while the machine is suspended, CLOCK_BOOTTIME, as Swift's `ContinuousClock`.
 ///
-/// It is ahead of `MonotonicClock` by the time that the machine has been suspended, which is constant otherwise. The kernel
-/// does not tell it, and two clocks are never read at once: so it is measured when it has changed, and kept as long as it
-/// agrees with the clocks. Hence equal instants are equal deadlines.
+/// It is ahead of `MonotonicClock` by the time that the machine has been suspended, which is constant otherwise. In a time
+/// namespace, where each clock has an offset of its own, it may as well be behind. The kernel does not tell by how much, and
+/// two clocks are never read at once: so it is measured when it has changed, and kept as long as it agrees with the clocks.
+/// Hence equal instants are equal deadlines.
 enum BootTimeClock {
-  private static let timeSuspended = Atomic<UInt64>(0)
+  /// By how much it is ahead, in nanoseconds, as known so far.
+  private static let knownLead = Atomic<Int64>(0)
 
   /// The monotonic time of an instant, both in nanoseconds. Never too early.
   static func monotonicTime(of instant: UInt64) -> UInt64 {
-    var known = timeSuspended.load(ordering: .relaxed)
+    var known = knownLead.load(ordering: .relaxed)
     while true {
       let before = MonotonicClock.now
       let boot = MonotonicClock.read(CLOCK_BOOTTIME)
       let after = MonotonicClock.now
-      let least = boot > after ? boot - after : 0
-      if least...max(least, boot - before) ~= known { break }
-      let (exchanged, now) = timeSuspended.compareExchange(expected: known, desired: least, ordering: .relaxed)
-      known = exchanged ? least : now
+      let lead = lead(known, before: before, boot: boot, after: after)
+      guard lead != known else { break }
+      let (exchanged, now) = knownLead.compareExchange(expected: known, desired: lead, ordering: .relaxed)
+      known = exchanged ? lead : now
       if exchanged { break }
     }
-    return instant > known ? instant - known : 0
+    return monotonicTime(of: instant, lead: known)
+  }
+
+  /// By how much it is ahead: `known` if that agrees with the clocks, else the least that they allow.
+  ///
+  /// - Parameters:
+  ///   - before: the monotonic time before `boot` was read.
+  ///   - after: the same after that.
+  static func lead(_ known: Int64, before: UInt64, boot: UInt64, after: UInt64) -> Int64 {
+    let least = Int64(bitPattern: boot &- after)
+    return least...max(least, Int64(bitPattern: boot &- before)) ~= known ? known : least
+  }
+
+  static func monotonicTime(of instant: UInt64, lead: Int64) -> UInt64 {
+    guard lead > 0 else { return instant.addingSaturated(lead.magnitude) }
+    return instant > lead.magnitude ? instant - lead.magnitude : 0
   }
 }
 
