@@ -1,5 +1,7 @@
 import CoroutineTestSupport
 import Dispatch
+import Glibc
+import Synchronization
 import Testing
 
 @testable import Coroutine
@@ -110,6 +112,64 @@ import Testing
     let sources = (0..<3).map { _ in Select.Until(Select.Until.Source(instant, .continuous)).target.kind }
     let deadlines = sources.compactMap { if case .deadline(let deadline) = $0 { deadline } else { nil } }
     #expect(deadlines.count == 3 && Set(deadlines).count == 1)
+  }
+
+  /// What a program's own clock and instants are made of goes when the deadline is moved, and may ask for that deadline then.
+  @Test func whatTheOldInstantOwnedMayAskForTheDeadlineAsItGoes() async throws {
+    final class IgnoredDeadline: DeadlineTimer, @unchecked Sendable {  // Unchecked: as its superclass.
+      override func expire() {}
+    }
+    let timer = IgnoredDeadline(allowed: nil, name: "")
+    let (isSleeperGone, left) = (Holder(Atomic<Bool>(false)), Guarded<[Duration]>([]))
+    // The sleeping task alone keeps this one.
+    OwningInstant.$ofSleeper.withValue(AtItsEnd { isSleeperGone.value.store(true, ordering: .releasing) }) {
+      let owned = AtItsEnd { left.withLock { $0.append(timer.timeRemaining) } }
+      let instant = OwningInstant(offset: .seconds(3000), owned: owned) {
+        while !isSleeperGone.value.load(ordering: .acquiring) { sched_yield() }
+      }
+      timer.begin(at: instant, of: OwningInstant.SleepingClock())
+    }
+    #expect(left.withLock { $0 } == [])
+    let isMoved = timer.move(by: .seconds(1000))
+    timer.stop()
+    #expect(isMoved)
+    #expect(left.withLock { $0 } == [.seconds(4000)])
+  }
+}
+
+/// Runs a function when it goes.
+private final class AtItsEnd: Sendable {
+  private let body: @Sendable () -> Void
+  init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+  deinit { body() }
+}
+
+/// An instant that owns something, which those that come from it don't.
+private struct OwningInstant: InstantProtocol {
+  typealias Duration = Swift.Duration
+
+  @TaskLocal static var ofSleeper: AtItsEnd?
+
+  var offset: Duration
+  var owned: AtItsEnd?
+  /// Runs before another one comes from it.
+  var beforeAdvance: @Sendable () -> Void = {}
+
+  func advanced(by duration: Duration) -> OwningInstant {
+    beforeAdvance()
+    return OwningInstant(offset: offset + duration)
+  }
+  func duration(to other: OwningInstant) -> Duration { other.offset - offset }
+  static func < (left: OwningInstant, right: OwningInstant) -> Bool { left.offset < right.offset }
+  static func == (left: OwningInstant, right: OwningInstant) -> Bool { left.offset == right.offset }
+  func hash(into hasher: inout Hasher) { hasher.combine(offset) }
+
+  struct SleepingClock: Clock {
+    var now: OwningInstant { OwningInstant(offset: .zero) }
+    var minimumResolution: Swift.Duration { .nanoseconds(1) }
+    func sleep(until deadline: OwningInstant, tolerance: Swift.Duration?) async throws {
+      try await Task.sleep(for: .seconds(3600))
+    }
   }
 }
 

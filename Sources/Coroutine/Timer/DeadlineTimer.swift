@@ -86,7 +86,11 @@ extension DeadlineTimer {
   private func move(allowed: Duration?, _ change: (Moment) -> Moment) -> Bool {
     guard stop() else { return false }
     self.allowed = allowed
-    start(at: change(moment)) { next in lock.withLock { moment = next } }
+    start(at: change(moment)) { next in
+      // The old one goes after the unlock: it may be of a clock of the user's, whose code runs then.
+      var old = next
+      lock.withLock { swap(&moment, &old) }
+    }
     return true
   }
 
