@@ -199,6 +199,70 @@ import Testing
     #expect(log.all == ["child 1 unwound", "child 2 unwound"])
   }
 
+  /// Each handler runs inside the cancel, those of the children before those of what is around their scope.
+  @Test func aCancelReachesTheInnermostFirstAndTheOldestChildFirst() async throws {
+    let log = Log()
+    let never = Channel<Int>()
+    try await run {
+      @Sendable func wait(_ name: String) throws {
+        defer { log.add("\(name) unwound") }
+        try withCancellationHandler {
+          _ = try never.receive()
+        } onCancel: {
+          log.add("\(name) told")
+        }
+      }
+      let outer = Coroutine {
+        try withCancellationHandler {
+          try withScope { scope in
+            scope.launch {
+              try withCancellationHandler {
+                try withScope { inner in
+                  for name in ["a", "b"] { inner.launch { try wait(name) } }
+                }
+              } onCancel: {
+                log.add("around a and b told")
+              }
+            }
+            scope.launch { try wait("c") }
+          }
+        } onCancel: {
+          log.add("outer told")
+        }
+      }
+      for _ in 0..<4 { Coroutine.yield() }
+      outer.cancel()
+      log.add("cancelled")
+      try? outer.join()
+    }
+    #expect(
+      log.all == [
+        "a told", "b told", "around a and b told", "c told", "outer told", "cancelled", "a unwound", "b unwound",
+        "c unwound",
+      ])
+  }
+
+  /// In a process of its own, which an overflow of the canceller's stack ends.
+  @Test func aCancelReachesTheEndOfALongChainOfScopes() async {
+    await #expect(processExitsWith: .success) {
+      let (isThere, never) = (Channel<Void>(), Channel<Void>())
+      @Sendable func nest(_ depth: Int) throws {
+        try withScope { scope in
+          if depth > 0 {
+            scope.launch { try nest(depth - 1) }
+          } else {
+            try isThere.send(())
+            try never.receive()
+          }
+        }
+      }
+      let outermost = Coroutine { try nest(2_000) }
+      try await isThere.receive()
+      try await Coroutine { outermost.cancel() }.get()
+      await #expect(throws: CancellationError.self) { try await outermost.get() }
+    }
+  }
+
   @Test func aCancelledScopeEndsWithWhatItsBodyReturns() async throws {
     let never = Channel<Int>()
     let value = try await run { () -> Int in

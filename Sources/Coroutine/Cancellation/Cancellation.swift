@@ -20,7 +20,10 @@ public func withCancellationHandler<Result, Failure: Error>(
   operation: () throws(Failure) -> Result, onCancel handler: @escaping @Sendable () -> Void
 ) throws(Failure) -> Result {
   guard let core = CoroutineCore.current else { return try operation() }
-  let region = CancellationRegion(of: core) { _ in handler() }
+  let region = CancellationRegion(of: core) { _ in
+    handler()
+    return []
+  }
   defer { region.close() }
   return try operation()
 }

@@ -2,7 +2,6 @@
 
 import CCoroutine
 import Context
-import Dispatch
 import Synchronization
 
 /// A part of a coroutine's run that reacts to cancellation by itself: the body of a shield, of a timeout, of a scope, of
@@ -41,7 +40,8 @@ package final class CancellationRegion: @unchecked Sendable {
   /// Called with the reason when a cancellation reaches the region, once.
   fileprivate var onCancel: Handler?
 
-  package typealias Handler = @Sendable (any Error) -> Void
+  /// Returns the coroutines that are to be cancelled for the same reason, which its caller does.
+  package typealias Handler = @Sendable (any Error) -> [CoroutineCore]
 
   /// Opens a region of the running coroutine `core`, innermost of all.
   ///
@@ -67,7 +67,7 @@ package final class CancellationRegion: @unchecked Sendable {
     core.cancellationLock.unlock()
     // On another stack than its own it runs a generator's body.
     if core.block?.pointee.stack.contains(place) == false { RunningBodies.noteRegions() }
-    if let reason { onCancel?(reason) }
+    if let reason, let onCancel { CancelReach(handlers: [onCancel]).tell(reason) }
   }
 
   /// Closes it: nothing reaches it any more, though a handler that has begun may still run. By the code that runs in it,
@@ -124,7 +124,8 @@ package final class CancellationRegion: @unchecked Sendable {
         core.cancellationLock.lock()
         if isIn(core) {
           guard note(reason) else { return core.cancellationLock.unlock() }
-          return core.interrupt(downTo: outer, reason, isTimer: isTimer)
+          let reach = core.interrupt(downTo: outer)
+          return isTimer ? reach.tellElsewhere(reason) : reach.tell(reason)
         }
         core.cancellationLock.unlock()
       case .generator(let regions):
@@ -132,9 +133,8 @@ package final class CancellationRegion: @unchecked Sendable {
         if case .generator(let now) = list, now === regions {
           let handlers = note(reason) ? Self.takeHandlers(from: regions.innermost, downTo: outer) : []
           regions.lock.unlock()
-          if isTimer, !handlers.isEmpty { return Self.runElsewhere(handlers, reason) }
-          for handler in handlers { handler(reason) }
-          return
+          let reach = CancelReach(handlers: handlers)
+          return isTimer ? reach.tellElsewhere(reason) : reach.tell(reason)
         }
         regions.lock.unlock()
       case .none:
@@ -155,16 +155,6 @@ package final class CancellationRegion: @unchecked Sendable {
     guard self.reason == nil else { return false }
     self.reason = reason
     return true
-  }
-
-  /// Runs handlers on a thread of Dispatch's, and then what comes after them.
-  fileprivate static func runElsewhere(
-    _ handlers: [Handler], _ reason: any Error, then next: @escaping @Sendable () -> Void = {}
-  ) {
-    DispatchQueue.global(qos: .userInitiated).async {
-      for handler in handlers { handler(reason) }
-      next()
-    }
   }
 
   private func takeHandler() -> Handler? {
@@ -208,34 +198,35 @@ extension CoroutineCore {
   /// Cancels the whole coroutine. The first reason counts. Without effect after the end. Callable from any thread.
   @usableFromInline
   package final func cancel(reason: (any Error)?) {
-    guard !isFinished else { return }
-    cancellationLock.lock()
-    guard cancellationReason == nil else { return cancellationLock.unlock() }
     let reason = reason ?? CancellationError()
+    reach(by: reason)?.tell(reason)
+  }
+
+  /// The same up to what its caller is to tell; `nil`: no more is to be done. A coroutine that no caller has started would
+  /// never end, and is started here: it has no handlers, and waits for nothing.
+  final func reach(by reason: any Error) -> CancelReach? {
+    guard !isFinished else { return nil }
+    cancellationLock.lock()
+    guard cancellationReason == nil else {
+      cancellationLock.unlock()
+      return nil
+    }
     cancellationReason = reason
-    interrupt(downTo: nil, reason)
-    // A coroutine that no caller has started would never end.
+    let reach = interrupt(downTo: nil)
     startHeld(.outOfTurn)
+    return reach
   }
 
   /// Lets what runs inside of all regions down to `end`, itself not one of them, know of a reason that is new there.
   /// `cancellationLock` is held, and released here.
-  fileprivate final func interrupt(
-    downTo end: CancellationRegion?, _ reason: any Error, isTimer: Bool = false
-  ) {
+  fileprivate final func interrupt(downTo end: CancellationRegion?) -> CancelReach {
     refreshInterruption()
     // The other half of `Waitable.enter`: either this sees the word that says "suspending", or the coroutine sees the flag.
     atomicMemoryFence(ordering: .sequentiallyConsistent)
     let mustWake = isInterrupted && parking.claim(.cancelled)
     let handlers = CancellationRegion.takeHandlers(from: regions, downTo: end)
     cancellationLock.unlock()
-    guard !isTimer || handlers.isEmpty else {
-      return CancellationRegion.runElsewhere(handlers, reason) {
-        if mustWake { CoroutineCore.wake(.passUnretained(self)) }
-      }
-    }
-    for handler in handlers { handler(reason) }
-    if mustWake { CoroutineCore.wake(.passUnretained(self)) }
+    return CancelReach(handlers: handlers, woken: mustWake ? self : nil)
   }
 
   /// Under `cancellationLock`.

@@ -54,7 +54,7 @@ public func withScope(
 
 private func runScope<Result>(_ storage: ScopeStorage, _ body: (CoroutineScope) throws -> Result) throws -> Result {
   let core = CoroutineCore.running(for: "withScope")
-  let region = CancellationRegion(of: core) { storage.cancelChildren(reason: $0) }
+  let region = CancellationRegion(of: core) { storage.takeChildren(toCancelFor: $0) }
   storage.open(region)
   var result: Result?
   do { result = try body(CoroutineScope(storage)) } catch { storage.bodyFailed(error) }

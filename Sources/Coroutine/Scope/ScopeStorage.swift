@@ -134,13 +134,18 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
 
   /// Cancels all children, those to come too. The first reason counts.
   func cancelChildren(reason: any Error) {
-    lock.lock()
-    guard self.reason == nil else { return lock.unlock() }
-    self.reason = reason
-    let all = children.all
-    isCutShort = !all.isEmpty
-    lock.unlock()
-    for child in all { child.cancel(reason: reason) }
+    CancelSteps.cancel(takeChildren(toCancelFor: reason), reason)
+  }
+
+  /// The same for those to come. The caller cancels the others: they are returned, unless there was a reason before.
+  func takeChildren(toCancelFor reason: any Error) -> [CoroutineCore] {
+    lock.withLock {
+      guard self.reason == nil else { return [] }
+      self.reason = reason
+      let all = children.all
+      isCutShort = !all.isEmpty
+      return all
+    }
   }
 
   /// Cancels the children and what the body waits for.

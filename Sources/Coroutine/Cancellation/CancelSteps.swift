@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Dispatch
+
+/// What a cancellation has reached in one coroutine: to be told once no lock is held.
+struct CancelReach: Sendable {
+  /// Those of the regions that it has reached, innermost first.
+  var handlers: [CancellationRegion.Handler]
+  /// The coroutine, if its wait was ended. It is woken after the handlers.
+  var woken: CoroutineCore?
+
+  /// Runs the handlers, and those of the coroutines that they lead to. Then wakes the coroutine.
+  func tell(_ reason: any Error) {
+    guard !handlers.isEmpty else { return wake() }
+    CancelSteps.run([.tell(self)], reason)
+  }
+
+  /// The same on a thread of Dispatch's, if there are handlers.
+  func tellElsewhere(_ reason: any Error) {
+    guard !handlers.isEmpty else { return wake() }
+    DispatchQueue.global(qos: .userInitiated).async { tell(reason) }
+  }
+
+  fileprivate func wake() {
+    if let woken { CoroutineCore.wake(.passUnretained(woken)) }
+  }
+}
+
+/// A cancel of one coroutine leads to those of the children of its scopes, which may have scopes of their own. All of that is
+/// done in a loop: with a call inside the other for each level, a thousand levels overflow the canceller's stack.
+///
+/// The order is that of such calls. What is inside of a coroutine learns of the cancel before that is woken, and what the
+/// oldest child leads to is done before the next one's turn.
+enum CancelSteps {
+  fileprivate enum Step {
+    case cancel(CoroutineCore)
+    case tell(CancelReach)
+    case handle(CancellationRegion.Handler)
+    case wake(CancelReach)
+  }
+
+  /// Cancels coroutines, in this order.
+  static func cancel(_ coroutines: [CoroutineCore], _ reason: any Error) {
+    guard !coroutines.isEmpty else { return }
+    run(coroutines.reversed().map { .cancel($0) }, reason)
+  }
+
+  /// - Parameter first: the last one comes first.
+  fileprivate static func run(_ first: consuming [Step], _ reason: any Error) {
+    var steps = first
+    while let step = steps.popLast() {
+      switch step {
+      case .cancel(let core):
+        if let reach = core.reach(by: reason) { steps.append(.tell(reach)) }
+      case .tell(let reach):
+        steps.append(.wake(reach))
+        steps += reach.handlers.reversed().map { .handle($0) }
+      case .handle(let handler):
+        steps += handler(reason).reversed().map { .cancel($0) }
+      case .wake(let reach):
+        reach.wake()
+      }
+    }
+  }
+}
