@@ -155,6 +155,10 @@ import Testing
     expect(machine.workArrived(), nil)
     expect(machine.watched(1, thereIsMore: true), .search)
     expect(machine.endSearch(moreIsLeft: false), 2)
+    expect(machine.park(2, wasSearching: true, pausesSharing: true), .watch)
+    expect(machine.park(1, wasSearching: false), .sleep)
+    expect(machine.workArrived(isOwn: false), 1)
+    expect(machine.endSearch(moreIsLeft: true, isOwn: false), 2)  // what is left came from outside
   }
 
   @Test func helpIsInVainIfItIsShortAndItsTurnsAre() {

@@ -171,6 +171,32 @@ import Testing
     }.get()
   }
 
+  /// Turns of a view of the pool, and jobs of tasks, come in a burst while one worker is busy and another one watches. Each of
+  /// them waits until all have begun, so that each needs a worker of its own.
+  @Test(arguments: [false, true]) func allIdleWorkersComeForJobs(ofTasks: Bool) async throws {
+    let count = 4
+    let pool = ThreadPool(threads: 1 + count)
+    let (isOver, inside) = (Holder(Atomic<Bool>(false)), Holder(Atomic<Int>(0)))
+    let busy = Coroutine(on: pool) { while !isOver.value.load(ordering: .relaxed) { sched_yield() } }
+    // As long as nothing is ready the watcher looks again and again.
+    let before = pool.core.looks.load(ordering: .relaxed)
+    while pool.core.looks.load(ordering: .relaxed) < before + 2 { sched_yield() }
+    let waitForAll: @Sendable () -> Void = {
+      inside.value.add(1, ordering: .relaxed)
+      while inside.value.load(ordering: .relaxed) < count { sched_yield() }
+    }
+    if ofTasks {
+      let tasks = (0..<count).map { _ in Task(executorPreference: pool) { waitForAll() } }
+      for task in tasks { await task.value }
+    } else {
+      let view = pool.limited(to: count)
+      let turns = (0..<count).map { _ in Coroutine(on: view, waitForAll) }
+      for turn in turns { try await turn.get() }
+    }
+    isOver.value.store(true, ordering: .relaxed)
+    try await busy.get()
+  }
+
   /// Short turns make the workers pause sharing. Then long turns come, from inside and from outside.
   @Test func allWorkersHelpAgainAfterTheyHelpedInVain() async throws {
     let pool = ThreadPool(threads: 3)

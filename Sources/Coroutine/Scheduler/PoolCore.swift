@@ -17,7 +17,8 @@ import Synchronization
 ///   turn, so that two that wake each other for ever don't keep the others waiting.
 /// - In the *ring* of a worker: all others that became ready there. First in, first out; others steal half of it.
 /// - In the *global* list, under the lock: what came from other threads, and what a full ring could not take. Every
-///   worker looks at it once in a number of picks, and whenever it has nothing else.
+///   worker looks at it once in a number of picks, and whenever it has nothing else. So it does at the list of *jobs*: those
+///   of `async` code, and turns of a `LimitedScheduler`.
 ///
 /// The only worker of a serial pool has neither slot nor ring. It has one line, to which it moves the global list
 /// before it appends something itself, so that all run in the order in which they became ready. There is no stealing,
@@ -53,7 +54,8 @@ import Synchronization
 ///    holds nothing.
 /// 2. The global list and the state of the workers are guarded by one lock. A worker that is parked has seen the list
 ///    empty in the same critical section. A later appender sees it parked, and wakes a worker unless one searches. One
-///    that searches looks at the list again, under the lock, before it parks. While sharing pauses a worker may park
+///    that searches looks at the lists again, under the lock, before it parks; if it finds something before that, it wakes the
+///    next worker, as long as they have more. While sharing pauses a worker may park
 ///    although the list is not empty: only if another one is awake, which empties it, and the watcher looks there too.
 /// 3. What lies in the slot or ring of a worker that is awake is run by that worker; help from others is a matter of
 ///    speed. The owner reads without the lock whether help is wanted, and with no barrier between its store and that
@@ -88,6 +90,8 @@ final class PoolCore: @unchecked Sendable {
   private let globalCount = Atomic<Int>(0)
   private let hasJobs = Atomic<Bool>(false)
   private let wantsWork = Atomic<Bool>(true)
+  /// How often a watcher has looked at the workers; for tests.
+  let looks = Atomic<Int>(0)
   /// Until then no worker gets a thread, because the system has refused one.
   private let startsAgain = Atomic<UInt64>(0)
   /// What the `PoolWatch` has seen. For its thread alone.
@@ -179,6 +183,9 @@ extension PoolCore {
     unpark(worker)
   }
 
+  /// Whether something waits in the lists, of coroutines or of jobs. Under the lock.
+  private var isSomethingListed: Bool { !global.isEmpty || !jobs.isEmpty }
+
   /// Before each unlock that follows a change.
   private func publish() {
     if global.isEmpty { surplusOwner = nil }
@@ -219,7 +226,7 @@ extension PoolCore {
     while true {
       lock.lock()
       var next = machine.startRefused(index, wasSearching: wasSearching)
-      let hasWork = !(global.isEmpty && jobs.isEmpty)
+      let hasWork = isSomethingListed
       // Workers that have a thread sleep behind those that have none.
       if next == nil, hasWork, let last = machine.sleeping.last, workers[last].hasThread {
         next = machine.workArrived(isOwn: false)
@@ -237,7 +244,7 @@ extension PoolCore {
         }
         lock.lock()
         // It may be run by now: others that make something ready try too.
-        let isStillAlone = machine.awake == 0 && !(global.isEmpty && jobs.isEmpty)
+        let isStillAlone = machine.awake == 0 && isSomethingListed
         let again = isStillAlone ? machine.workArrived(isOwn: false) : nil
         publish()
         lock.unlock()
@@ -379,7 +386,7 @@ extension PoolCore {
     worker.hasThread = false
     lock.lock()
     worker.moveLine(to: &global)
-    let goesOn = !global.isEmpty || !jobs.isEmpty
+    let goesOn = isSomethingListed
     if goesOn {
       _ = machine.beginSearch()  // as every started worker
     } else {
@@ -410,19 +417,19 @@ extension PoolCore {
       if !pausesSharing, let job = takeShare(for: worker) {
         // What comes from outside has no owner: to take it is no help, however short it is.
         isStolen = surplusOwner.map { $0 != worker.index } ?? false
-        let helper = isSearching ? machine.endSearch(moreIsLeft: !global.isEmpty) : nil
+        let helper = isSearching ? searchEnds() : nil
         publish()
         lock.unlock()
         unpark(helper)
         return job
       }
-      if !jobs.isEmpty {
-        let helper = isSearching ? machine.endSearch(moreIsLeft: false) : nil
+      if let next = jobs.popFirst() {
+        let helper = isSearching ? searchEnds() : nil
         publish()
         lock.unlock()
         unpark(helper)
-        isSearching = false
-        runJob()
+        (isSearching, hasSearched) = (false, false)
+        next.run()
         // It may have made something ready here.
         if let job = worker.next() { return job }
         continue
@@ -482,7 +489,7 @@ extension PoolCore {
           return CoroutineJob(element)
         }
       }
-      if hasGlobal { return nil }
+      if hasFromOutside { return nil }
       coroutine_system_relax()
     }
     return nil
@@ -490,10 +497,17 @@ extension PoolCore {
 
   private func endSearch(moreIsLeft: Bool) {
     lock.lock()
-    let helper = machine.endSearch(moreIsLeft: moreIsLeft)
+    let helper = searchEnds(moreIsLeft: moreIsLeft)
     publish()
     lock.unlock()
     unpark(helper)
+  }
+
+  /// A searching worker has found something. Returns the worker to wake, if there is more, there or in the lists: what came
+  /// while it searched has woken no worker. Under the lock.
+  private func searchEnds(moreIsLeft: Bool = false) -> Int? {
+    let isFromOutside = !jobs.isEmpty || !global.isEmpty && surplusOwner == nil
+    return machine.endSearch(moreIsLeft: moreIsLeft || isSomethingListed, isOwn: !isFromOutside)
   }
 
   /// Looks at all workers once a tick, until it finds something, is woken, or has no worker to watch and was not woken
@@ -510,9 +524,10 @@ extension PoolCore {
         return nil
       case .timedOut: break
       }
+      looks.wrappingAdd(1, ordering: .relaxed)
       if let found = look(for: worker, seen: &seen) { return found }
       lock.lock()
-      let outcome = machine.watched(worker.index, thereIsMore: !global.isEmpty)
+      let outcome = machine.watched(worker.index, thereIsMore: isSomethingListed)
       publish()
       lock.unlock()
       switch outcome {
@@ -631,7 +646,7 @@ extension PoolCore {
   func lookAtWorkers() -> PoolStandstill.Look? {
     lock.lock()
     let areAllAwake = machine.awake == count
-    let isSomethingLeft = !global.isEmpty || !jobs.isEmpty
+    let isSomethingLeft = isSomethingListed
     lock.unlock()
     guard areAllAwake else { return nil }
     return PoolStandstill.Look(

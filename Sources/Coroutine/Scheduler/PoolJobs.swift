@@ -7,10 +7,11 @@
 /// Task(executorPreference: ThreadPool.shared) { … }
 /// ```
 ///
-/// Jobs and coroutines take turns, and jobs run in the order in which they came: a task's priority goes to the coroutines
-/// and tasks that it creates, but puts it before no other here. A job runs on the thread's own stack, never on a
-/// coroutine's, and inside it there is no current coroutine: it uses the `async` forms. The executor must be kept alive as
-/// long as a task prefers it.
+/// A thread that has no coroutine to run takes a job; one that is busy takes a job after some sixty turns of coroutines. So
+/// jobs make sure but slow progress beside coroutines that keep all threads busy. They begin in the order in which they came:
+/// a task's priority goes to the coroutines and tasks that it creates, but puts it before no other here. A job runs on the
+/// thread's own stack, never on a coroutine's, and inside it there is no current coroutine: it uses the `async` forms. The
+/// executor must be kept alive as long as a task prefers it.
 extension ThreadPool: TaskExecutor {
   public func enqueue(_ job: consuming ExecutorJob) {
     core.enqueue(PoolJob(UnownedJob(job), of: self))

@@ -63,9 +63,11 @@ struct PoolStateMachine {
 
   /// A searching worker has found something, and is busy. Returns the worker to wake: it takes over the search if there
   /// is more to find, or the watch.
-  mutating func endSearch(moreIsLeft: Bool) -> Int? {
+  ///
+  /// - Parameter isOwn: whether some worker has made ready what is left.
+  mutating func endSearch(moreIsLeft: Bool, isOwn: Bool = true) -> Int? {
     searching -= 1
-    return moreIsLeft || watcher == nil ? workArrived() : nil
+    return moreIsLeft || watcher == nil ? workArrived(isOwn: isOwn) : nil
   }
 
   enum Park {
@@ -100,7 +102,7 @@ struct PoolStateMachine {
 
   /// The watcher has looked, and seen nothing that one of the workers holds.
   ///
-  /// - Parameter thereIsMore: whether the global list has work. While sharing pauses no worker was woken for that.
+  /// - Parameter thereIsMore: whether the lists have work. While sharing pauses no worker was woken for a surplus there.
   mutating func watched(_ worker: Int, thereIsMore: Bool = false) -> Watch {
     guard watcher == worker else { return .isOver }
     sharingPauses = false
