@@ -60,7 +60,16 @@ import Testing
         case .sleep: workers[worker] = .asleep
         case .isOver, .search: Issue.record("no event woke it")
         }
-        #expect(!machine.sharingPauses, "a pause ends with the watcher's look")
+        #expect(!machine.sharingPauses && !machine.watchesRarely, "a pause ends with the watcher's look")
+      case (5, .watching):
+        // All that are awake stand still.
+        if case .sleep = machine.watched(worker, standsStill: true) { workers[worker] = .asleep }
+      case (3, .busy):
+        // It leaves something to the watcher.
+        let isRare = machine.watchesRarely
+        let index = machine.rouseWatcher()
+        #expect((index != nil) == isRare && !machine.watchesRarely, "who looks rarely is roused")
+        woken(index)
       case (4, .watching):
         guard case .search = machine.watched(worker, thereIsMore: true) else {
           Issue.record("it was to search")
@@ -98,7 +107,7 @@ import Testing
       let watching = workers.indices.filter { workers[$0] == .watching }
       let isRight =
         machine.awake == awake && machine.searching == searching && machine.watcher == watching.first
-        && watching.count <= 1 && (!machine.sharingPauses || machine.watcher != nil)
+        && watching.count <= 1 && (!(machine.sharingPauses || machine.watchesRarely) || machine.watcher != nil)
         && Set(machine.sleeping) == Set(workers.indices.filter { workers[$0] == .asleep })
         // If one worker works and another one sleeps, then one searches or watches.
         && (awake == 0 || awake == 3 || searching > 0 || !watching.isEmpty || mayLackWatcher && machine.lacksWatcher)
@@ -116,6 +125,7 @@ import Testing
         next.check(history + [event])
         if next.workers != model.workers || next.mayLackWatcher != model.mayLackWatcher
           || next.machine.sharingPauses != model.machine.sharingPauses
+          || next.machine.watchesRarely != model.machine.watchesRarely
         {
           extend(next, history + [event])
         }
@@ -159,6 +169,41 @@ import Testing
     expect(machine.park(1, wasSearching: false), .sleep)
     expect(machine.workArrived(isOwn: false), 1)
     expect(machine.endSearch(moreIsLeft: true, isOwn: false), 2)  // what is left came from outside
+  }
+
+  @Test func theWatcherLooksRarelyWhileAllStandStillOnly() {
+    var pace = WatchPace()
+    // Worker 1 is the watcher itself.
+    var (picks, times) = ([UInt32](repeating: 7, count: 3), [UInt64?]([100, nil, 200]))
+    var asked: [Int] = []
+    func look() -> Bool {
+      asked = []
+      return pace.looked(picks: picks) {
+        asked.append($0)
+        return times[$0]
+      }
+    }
+    for microseconds in [100, 200, 400, 500] {
+      #expect(!look() && pace.tick == .microseconds(microseconds) && asked.isEmpty, "brisk at first")
+    }
+    #expect(!look() && asked.isEmpty, "there is no look to compare with")
+    #expect(!look() && asked == [0, 1, 2])
+    #expect(look() && pace.tick == .microseconds(500), "the workers learn of it first")
+    for milliseconds in [1, 2, 4, 8, 16, 32, 64, 100, 100] {
+      #expect(look() && pace.tick == .milliseconds(milliseconds))
+    }
+    times[2] = 201  // one computes
+    #expect(!look() && pace.tick == WatchPace.longest && asked == [0, 1, 2])
+    times[2] = 202
+    #expect(!look() && asked == [2], "the one that moves is asked first")
+    #expect(look() && pace.tick == WatchPace.longest && asked == [2, 0, 1])
+    #expect(look() && pace.tick == .milliseconds(1))
+    picks[0] += 1  // one goes on to the next coroutine
+    #expect(!look() && pace.tick == WatchPace.longest && asked.isEmpty)
+    #expect(!look() && asked == [0, 1, 2])
+    times[0] = nil  // another thread becomes the worker
+    #expect(!look())
+    #expect(look())
   }
 
   @Test func helpIsInVainIfItIsShortAndItsTurnsAre() {

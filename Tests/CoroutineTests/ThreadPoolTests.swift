@@ -171,6 +171,33 @@ import Testing
     }.get()
   }
 
+  /// A watcher looks rarely while all that it watches stand still. What a worker wakes when it goes on does not wait for that.
+  @Test func aWatcherThatLooksRarelyIsRousedByWhatBecomesReady() async throws {
+    let pool = ThreadPool(threads: 2)
+    // If the watcher has seen that the worker goes on, before that wakes another one, there was no need.
+    for _ in 0..<100 where pool.core.rouses.load(ordering: .relaxed) == 0 {
+      let (gate, isBlocked, hasRun) = (Gate(), Holder(Atomic<Bool>(false)), Holder(Atomic<Bool>(false)))
+      let blocked = Coroutine(on: pool) {
+        let wake = Channel<Void>()
+        let woken = Coroutine {
+          try wake.receive()
+          hasRun.value.store(true, ordering: .relaxed)
+        }
+        Coroutine.yield()
+        isBlocked.value.store(true, ordering: .relaxed)
+        gate.pass()
+        try wake.send(())
+        // Only the other worker can run it.
+        while !hasRun.value.load(ordering: .relaxed) { sched_yield() }
+        try woken.get()
+      }
+      while !isBlocked.value.load(ordering: .relaxed) || !pool.core.isWatchRare { sched_yield() }
+      gate.open()
+      try await blocked.get()
+    }
+    #expect(pool.core.rouses.load(ordering: .relaxed) > 0)
+  }
+
   /// Turns of a view of the pool, and jobs of tasks, come in a burst while one worker is busy and another one watches. Each of
   /// them waits until all have begun, so that each needs a worker of its own.
   @Test(arguments: [false, true]) func allIdleWorkersComeForJobs(ofTasks: Bool) async throws {

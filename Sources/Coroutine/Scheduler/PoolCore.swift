@@ -36,8 +36,9 @@ import Synchronization
 /// workers are awake and others are not, one of these sleeps for a moment only, again and again, and looks at all
 /// workers. It takes what lies in a ring, and what lies in the slot of a worker that has picked nothing since the last
 /// look. So a ready coroutine waits for an idle processor for one or two ticks at most. A tick is 50 to 500
-/// microseconds, longer the longer nothing happens. When all have fallen asleep the watcher does too: an idle pool
-/// costs nothing.
+/// microseconds, longer the longer nothing happens. While all that are awake stand still, blocked by a system call, it grows
+/// to a tenth of a second: a worker that goes on after that, and leaves something to the watcher, rouses it (`WatchPace`).
+/// When all have fallen asleep the watcher does too: an idle pool costs nothing.
 ///
 /// And what if helping is not worth it? Where turns are very short, two processors may get less done than one. A worker
 /// that has found that out (`StealBackoff`) parks instead of searching, as the watcher if there is none, and asks that
@@ -78,7 +79,7 @@ final class PoolCore: @unchecked Sendable {
   @exclusivity(unchecked) private var workers: [PoolWorker] = []  // constant after the initialiser
 
   private let lock = Lock()
-  // Guarded by the lock, all five.
+  // Guarded by the lock, all six.
   @exclusivity(unchecked) private var global = ReadyQueue()
   @exclusivity(unchecked) private var jobs = FIFOQueue<PoolJob>()
   @exclusivity(unchecked) private var machine: PoolStateMachine
@@ -86,12 +87,15 @@ final class PoolCore: @unchecked Sendable {
   /// The worker whose surplus is in the global list: the one that last had too much. `nil`: all of it comes from
   /// outside, or there is nothing.
   @exclusivity(unchecked) private var surplusOwner: Int?
+  /// What the workers were told of `machine.watchesRarely`.
+  @exclusivity(unchecked) private var wasWatchRare = false
   // What workers look at without the lock; written under it.
   private let globalCount = Atomic<Int>(0)
   private let hasJobs = Atomic<Bool>(false)
   private let wantsWork = Atomic<Bool>(true)
-  /// How often a watcher has looked at the workers; for tests.
+  /// How often a watcher has looked at the workers, and how often it was roused because it looked rarely; for tests.
   let looks = Atomic<Int>(0)
+  let rouses = Atomic<Int>(0)
   /// Until then no worker gets a thread, because the system has refused one.
   private let startsAgain = Atomic<UInt64>(0)
   /// What the `PoolWatch` has seen. For its thread alone.
@@ -192,7 +196,22 @@ extension PoolCore {
     globalCount.store(global.count, ordering: .releasing)
     hasJobs.store(!jobs.isEmpty, ordering: .relaxed)
     wantsWork.store(machine.wantsWork, ordering: .relaxed)
+    if machine.watchesRarely != wasWatchRare {
+      wasWatchRare = machine.watchesRarely
+      for worker in workers { worker.isWatchedRarely.store(wasWatchRare, ordering: .relaxed) }
+    }
     if machine.awake == count { PoolWatch.begin() }
+  }
+
+  /// A worker has made something ready which it leaves to the watcher, and that looks rarely.
+  @inline(never)
+  func rouseWatcher() {
+    lock.lock()
+    let watcher = machine.rouseWatcher()
+    publish()
+    lock.unlock()
+    if watcher != nil { rouses.wrappingAdd(1, ordering: .relaxed) }
+    unpark(watcher)
   }
 
   private func unpark(_ index: Int?) {
@@ -418,9 +437,12 @@ extension PoolCore {
         // What comes from outside has no owner: to take it is no help, however short it is.
         isStolen = surplusOwner.map { $0 != worker.index } ?? false
         let helper = isSearching ? searchEnds() : nil
+        // The rest of the share lies in its ring.
+        let watcher = worker.holdsOthers ? machine.rouseWatcher() : nil
         publish()
         lock.unlock()
         unpark(helper)
+        unpark(watcher)
         return job
       }
       if let next = jobs.popFirst() {
@@ -513,11 +535,10 @@ extension PoolCore {
   /// Looks at all workers once a tick, until it finds something, is woken, or has no worker to watch and was not woken
   /// for a while. If it finds nothing it is searching again, or not, where events have woken it.
   private func watch(_ worker: PoolWorker, pausesSharing: Bool, _ isSearching: inout Bool) -> CoroutineJob? {
-    var seen = [UInt32](repeating: 0, count: count)
-    for index in 0..<count { seen[index] = workers[index].pickCount }
-    var tick = pausesSharing ? worker.pause : Self.shortestTick
+    var seen = workers.map(\.pickCount)
+    var pace = pausesSharing ? WatchPace(first: worker.pause) : WatchPace()
     while true {
-      switch self.park(worker, for: tick) {
+      switch self.park(worker, for: pace.tick) {
       case .unparked: return nil
       case .delivered:
         isSearching = false
@@ -526,13 +547,13 @@ extension PoolCore {
       }
       looks.wrappingAdd(1, ordering: .relaxed)
       if let found = look(for: worker, seen: &seen) { return found }
+      let standsStill = pace.looked(picks: seen) { $0 == worker.index ? nil : workers[$0].processorTime }
       lock.lock()
-      let outcome = machine.watched(worker.index, thereIsMore: isSomethingListed)
+      let outcome = machine.watched(worker.index, thereIsMore: isSomethingListed, standsStill: standsStill)
       publish()
       lock.unlock()
       switch outcome {
-      case .goOn:
-        tick = min(tick * 2, Self.longestTick)
+      case .goOn: break
       case .search:
         return nil
       case .sleep, .isOver:
@@ -635,13 +656,14 @@ extension PoolCore {
   static let sleeps = Atomic<Int>(0)
 
   private static var searchRounds: Int { 32 }
-  private static var shortestTick: Duration { .microseconds(50) }
-  private static var longestTick: Duration { .microseconds(500) }
 }
 
 // MARK: - For the watch
 
 extension PoolCore {
+  /// Whether the watcher looks rarely at the moment.
+  var isWatchRare: Bool { lock.withLock { machine.watchesRarely } }
+
   /// What its workers have done by now; `nil` if one of them is parked.
   func lookAtWorkers() -> PoolStandstill.Look? {
     lock.lock()

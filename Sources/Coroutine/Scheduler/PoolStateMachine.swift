@@ -11,6 +11,8 @@ struct PoolStateMachine {
   private(set) var searching = 0
   /// The worker that watches the others, if there is one.
   private(set) var watcher: Int?
+  /// Whether the watcher looks rarely, since all workers stand still: what becomes ready rouses it.
+  private(set) var watchesRarely = false
   /// Whether workers do not help each other until the watcher's next look: the last helper had too little to do.
   private(set) var sharingPauses = false
   let count: Int
@@ -38,8 +40,16 @@ struct PoolStateMachine {
 
   private mutating func takeWatcher() -> Int? {
     defer { watcher = nil }
-    sharingPauses = false
+    (sharingPauses, watchesRarely) = (false, false)
     return watcher
+  }
+
+  /// Something is ready that no worker was woken for, since the watcher would see it soon. Returns that, to be woken, if it looks
+  /// rarely: it searches, and then watches as at the beginning.
+  mutating func rouseWatcher() -> Int? {
+    guard watchesRarely else { return nil }
+    searching += 1
+    return takeWatcher()
   }
 
   /// The system has refused a thread for a worker: one that was chosen to wake up, or a busy one whose thread keeps a
@@ -102,17 +112,22 @@ struct PoolStateMachine {
 
   /// The watcher has looked, and seen nothing that one of the workers holds.
   ///
-  /// - Parameter thereIsMore: whether the lists have work. While sharing pauses no worker was woken for a surplus there.
-  mutating func watched(_ worker: Int, thereIsMore: Bool = false) -> Watch {
+  /// - Parameters:
+  ///   - thereIsMore: whether the lists have work. While sharing pauses no worker was woken for a surplus there.
+  ///   - standsStill: whether no worker has moved for a while.
+  mutating func watched(_ worker: Int, thereIsMore: Bool = false, standsStill: Bool = false) -> Watch {
     guard watcher == worker else { return .isOver }
     sharingPauses = false
     if thereIsMore {
-      watcher = nil
+      _ = takeWatcher()
       searching += 1
       return .search
     }
-    guard awake == 0 else { return .goOn }
-    watcher = nil
+    guard awake == 0 else {
+      watchesRarely = standsStill
+      return .goOn
+    }
+    _ = takeWatcher()
     sleeping.append(worker)
     return .sleep
   }
