@@ -2,9 +2,12 @@
 
 /// When a coroutine starts, and what a cancel means before it begins: `Coroutine.init(start:priority:name:stackSize:_:)`.
 public enum CoroutineStart: Sendable {
-  /// On demand: by `start()`, or when a joiner waits for its end. It never runs without that, and goes with its last
-  /// handle. Until it is started no dump or census shows it, since no thread is to run it; `Coroutine.statistics` counts it as
-  /// live.
+  /// On demand: by `start()`, or when a caller waits for its end. It never runs without that, and goes with its last handle;
+  /// what `finally` was given runs then. Until it is started no dump or census shows it, since no thread is to run it;
+  /// `Coroutine.statistics` counts it as live.
+  ///
+  /// To ask is to wait, however short: `get(timeout: .zero)` and `join(timeout: .zero)` start it, and so does a `select` with its
+  /// `onValue` or `onEnd`, whichever case is chosen. `isFinished` and `state` don't.
   case lazy
   /// At once, as any other; and its body begins even if it was cancelled before that. Then the first operation in it that
   /// may suspend throws. For bodies that have to give something back which they were handed.

@@ -8,6 +8,9 @@ extension SelectableSequence {
   /// for rows in rows.received.chunks(ofCount: 500, within: .seconds(1)) { try insert(rows) }
   /// ```
   ///
+  /// A sequence can't throw: a channel that was closed with an error just ends, as in a loop over `received`. Its `whenClosed`
+  /// tells the error.
+  ///
   /// - Parameters:
   ///   - count: at least 1: traps.
   ///   - duration: how long one waits for a full array; `nil`: without a limit.

@@ -7,7 +7,8 @@ extension SelectableSequence {
   /// for text in input.received.debounce(for: .milliseconds(300)) { search(text) }
   /// ```
   ///
-  /// The last element comes at the end, at once.
+  /// The last element comes at the end, at once. A sequence can't throw: a channel that was closed with an error just ends, as in
+  /// a loop over `received`. Its `whenClosed` tells the error.
   public func debounce(for duration: Duration) -> DebouncedElements<Self> {
     DebouncedElements(self, for: duration)
   }

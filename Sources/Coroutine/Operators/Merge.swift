@@ -7,7 +7,8 @@
 /// ```
 ///
 /// An element is taken only when the consumer asks for it. Ends when both have ended, and when the caller is cancelled.
-/// Of two that are there at once each is as likely to come first.
+/// Of two that are there at once each is as likely to come first. A sequence can't throw: a channel that was closed with an
+/// error just ends, as in a loop over `received`. Its `whenClosed` tells the error.
 public func merge<First: SelectableSequence, Second: SelectableSequence>(
   _ first: First, _ second: Second
 ) -> MergedElements<First, Second> where First.Element == Second.Element {
@@ -15,7 +16,7 @@ public func merge<First: SelectableSequence, Second: SelectableSequence>(
 }
 
 /// The elements of several sequences of one kind, in a coroutine, as they come: `merge(_:_:)` for a number of them that is
-/// known at run time only.
+/// known at run time only. Here too an error that a channel was closed with is not told.
 public func merge<Base: SelectableSequence>(_ sequences: [Base]) -> MergedSequences<Base> {
   MergedSequences(sequences)
 }
