@@ -160,6 +160,11 @@ let package = Package(
     .executableTarget(
       name: "CoroutineSoak", dependencies: ["Coroutine"], path: "Tests/CoroutineSoak", swiftSettings: swiftSettings),
 
+    // Random programs of operations, compared with a model; their short form is a test.
+    .executableTarget(
+      name: "CoroutineRandomPrograms", dependencies: ["CoroutineTesting", "CoroutineIO", "Coroutine"],
+      path: "Tests/CoroutineRandomPrograms", swiftSettings: swiftSettings),
+
     // What lets tests block.
     .target(name: "CoroutineTestSupport", path: "Tests/CoroutineTestSupport", swiftSettings: swiftSettings),
 

@@ -137,12 +137,12 @@ final class ExhaustiveSource: ScheduleSource {
 }
 
 /// Vigna's SplitMix64: every seed is as good as any other.
-struct SplitMix: Sendable {
+package struct SplitMix: Sendable {
   private var state: UInt64
 
-  init(seed: UInt64) { state = seed }
+  package init(seed: UInt64) { state = seed }
 
-  mutating func next() -> UInt64 {
+  package mutating func next() -> UInt64 {
     state &+= 0x9E37_79B9_7F4A_7C15
     var word = state
     word = (word ^ (word >> 30)) &* 0xBF58_476D_1CE4_E5B9
@@ -150,5 +150,5 @@ struct SplitMix: Sendable {
     return word ^ (word >> 31)
   }
 
-  mutating func next(below bound: Int) -> Int { Int(next().multipliedFullWidth(by: UInt64(bound)).high) }
+  package mutating func next(below bound: Int) -> Int { Int(next().multipliedFullWidth(by: UInt64(bound)).high) }
 }

@@ -1,0 +1,19 @@
+import CCoroutine
+import CoroutineTestSupport
+import Testing
+
+/// Random programs of operations, compared with a model: the short form of `make fuzz`. `CoroutineRandomPrograms` runs
+/// them, in a process of its own.
+@Suite(.ownThreads, .timeLimit(.minutes(10))) struct RandomProgramTests {
+  @Test func programsDoWhatTheModelSays() async {
+    let seeds = coroutine_sanitizers_active() ? 40 : 300
+    let (ended, output) = await TestProgram.run("CoroutineRandomPrograms", ["kept", "\(seeds)"], .success)
+    #expect(ended, "\(output)")
+  }
+
+  /// Else the one above would show nothing.
+  @Test func defectsThatArePutInAreFound() async {
+    let (ended, output) = await TestProgram.run("CoroutineRandomPrograms", ["defects"], .success)
+    #expect(ended, "\(output)")
+  }
+}
