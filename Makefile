@@ -2,10 +2,10 @@
 # they need is installed, or named, by scripts/bootstrap.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo examples clients load test dumps trace docs sanitize bench bench-full bench-check lint cmake assembly litmus soak faults
+.PHONY: help demo examples clients load test dumps trace docs sanitize bench bench-full bench-check lint cmake assembly litmus soak faults fuzz
 
 # A directory for the demo to index, the runs of `make test` and `make sanitize`, see scripts/test.sh, and how long
-# `make soak` takes on each backend.
+# `make soak` takes on each backend, and `make fuzz` for each kind of input.
 DIR ?=
 RUNS ?=
 MINUTES ?= 5
@@ -26,6 +26,7 @@ help:
 	@echo "make sanitize   run the tests under ThreadSanitizer and AddressSanitizer, on all backends"
 	@echo "make load       10,000 idle connections, then 2,000 connects a second: what they leave in a server"
 	@echo "make soak       five minutes of load on each backend: sums are checked, and memory stays flat (make soak MINUTES=1)"
+	@echo "make fuzz       five minutes each of random programs, forged core files and libraries (make fuzz MINUTES=60)"
 	@echo "make faults     refuse each system call in turn to small programs: it is survived, or told"
 	@echo "make bench      run the benchmarks, beside Boost, Go, and Swift's own concurrency"
 	@echo "make bench-full   the same with more and longer rounds, and what takes too long for the quick form"
@@ -49,6 +50,10 @@ load:
 soak:
 	@scripts/bootstrap.sh test
 	@scripts/soak.sh $(MINUTES)
+
+fuzz:
+	@scripts/bootstrap.sh test
+	@scripts/fuzz.sh $(MINUTES)
 
 faults:
 	@scripts/bootstrap.sh test

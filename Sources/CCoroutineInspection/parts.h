@@ -26,7 +26,12 @@ struct stopped_thread {
   uintptr_t registers[4];  // of a core file's: pc, sp, fp, base
 };
 
-enum { page_size = 4096, cached_pages = 1024 };
+// Fuzzing has fewer: under AddressSanitizer most of its time would go into making and unmaking this memory.
+#ifndef COROUTINE_CACHED_PAGES
+#define COROUTINE_CACHED_PAGES 1024
+#endif
+
+enum { page_size = 4096, cached_pages = COROUTINE_CACHED_PAGES };
 
 struct walker;
 

@@ -99,7 +99,13 @@ static bool read_inside(void *context, uint64_t place, void *to, size_t count) {
 
 struct coroutine_image_build coroutine_elf_file_build(const struct elf_file *file) {
   size_t count;
-  const Elf64_Phdr *headers = file->elf ? elf64_getphdr(file->elf) : NULL;
-  if (!headers || elf_getphdrnum(file->elf, &count) != 0) return (struct coroutine_image_build){0};
-  return coroutine_image_build(headers, count, true, 0, read_inside, file->elf);
+  const void *start = file->elf ? elf64_getphdr(file->elf) : NULL;
+  if (!start || elf_getphdrnum(file->elf, &count) != 0 || count == 0) return (struct coroutine_image_build){0};
+  // A copy: in a file that no linker has written they may lie at any address.
+  Elf64_Phdr *headers = calloc(count, sizeof *headers);
+  if (!headers) return (struct coroutine_image_build){0};
+  memcpy(headers, start, count * sizeof *headers);
+  struct coroutine_image_build build = coroutine_image_build(headers, count, true, 0, read_inside, file->elf);
+  free(headers);
+  return build;
 }
