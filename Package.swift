@@ -162,7 +162,7 @@ let package = Package(
 
     // Random programs of operations, compared with a model; their short form is a test.
     .executableTarget(
-      name: "CoroutineRandomPrograms", dependencies: ["CoroutineTesting", "CoroutineIO", "Coroutine"],
+      name: "CoroutineRandomPrograms", dependencies: ["CoroutineTesting", "CoroutineIO", "Coroutine", "Context"],
       path: "Tests/CoroutineRandomPrograms", swiftSettings: swiftSettings),
 
     // What lets tests block.

@@ -8,7 +8,7 @@ import Testing
 /// Core files of a program with a coroutine of every kind, in which words are overwritten by chance: a dump is made of what
 /// can be read, or refused. It does not crash, and comes to an end.
 @Suite(
-  .ownThreads, .timeLimit(.minutes(10)),
+  .ownThreads,
   .disabled(if: coroutine_sanitizers_active(), "sanitizers reserve more memory than a file has room for"),
   .enabled(if: ForkedProcess.canBeInspected, "no process may look at another one here"))
 struct MutatedCoreTests {

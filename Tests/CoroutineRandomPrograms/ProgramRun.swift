@@ -1,8 +1,8 @@
+import Context
 import Coroutine
 import CoroutineIO
 import CoroutineTesting
 import Glibc
-import Synchronization
 
 /// A run went against the model.
 struct ModelViolation: Error, CustomStringConvertible {
@@ -14,7 +14,8 @@ struct ModelViolation: Error, CustomStringConvertible {
 /// One run of a random program: what its workers share, and what the coroutine around them does. That one launches them,
 /// waits until nobody can go on, compares what they wait for with what the primitives say, and then helps one of them,
 /// until all have ended.
-final class ProgramRun: Sendable {
+// Unchecked: the lock guards what changes.
+final class ProgramRun: @unchecked Sendable {
   let channels: [TestedChannel]
   let mutex: TestedMutex
   let semaphore: TestedSemaphore
@@ -23,13 +24,10 @@ final class ProgramRun: Sendable {
   let tokens: TokenCount
   let workers: [Worker]
   private let program: Program
-  private let shared: Mutex<Shared>
-
-  /// What changes, beside the primitives.
-  private struct Shared {
-    var handles: [Coroutine<Void, any Error>?]
-    var resolvers: [Promise<Token>.Resolver?]
-  }
+  /// The runtime's, which belongs to no thread, and which ThreadSanitizer sees.
+  private let lock = Lock()
+  private var handles: [Coroutine<Void, any Error>?]
+  private var resolvers: [Promise<Token>.Resolver?]
 
   private init(_ program: Program, _ defect: Defect?, _ tokens: TokenCount) throws {
     self.program = program
@@ -40,7 +38,8 @@ final class ProgramRun: Sendable {
     pipe = program.hasPipe ? try CountedPipe() : nil
     let ends = (0..<Program.promises).map { _ in Promise<Token>.makePromise() }
     promises = ends.map(\.promise)
-    shared = Mutex(Shared(handles: program.workers.map { _ in nil }, resolvers: ends.map(\.resolver)))
+    handles = program.workers.map { _ in nil }
+    resolvers = ends.map(\.resolver)
     workers = program.workers.enumerated().map { Worker($0, $1) }
   }
 
@@ -61,23 +60,13 @@ final class ProgramRun: Sendable {
 
   // MARK: What workers share
 
-  // A thread's lock is not taken in functions that suspend: hence the annotations.
+  func handle(of worker: Int) -> Coroutine<Void, any Error>? { lock.withLock { handles[worker] } }
 
-  @inline(never)
-  func handle(of worker: Int) -> Coroutine<Void, any Error>? { shared.withLock { $0.handles[worker] } }
+  func resolver(of promise: Int) -> Promise<Token>.Resolver? { lock.withLock { resolvers[promise] } }
 
-  @inline(never)
-  private func keep(_ handle: Coroutine<Void, any Error>, of worker: Int) {
-    shared.withLock { $0.handles[worker] = handle }
-  }
-
-  @inline(never)
-  func resolver(of promise: Int) -> Promise<Token>.Resolver? { shared.withLock { $0.resolvers[promise] } }
-
-  @inline(never)
   func dropResolver(of promise: Int) {
     // Its end calls the waiters: not under the lock.
-    let last = shared.withLock { $0.resolvers[promise].take() }
+    let last = lock.withLock { resolvers[promise].take() }
     withExtendedLifetime(last) {}
   }
 
@@ -88,7 +77,8 @@ final class ProgramRun: Sendable {
       // Its body begins in any case: it is the only one to say that it has ended.
       _ = Coroutine<Void, any Error>(start: .atomic) { try worker.live(in: self, isDropped: true) }
     } else {
-      keep(Coroutine { try worker.live(in: self, isDropped: false) }, of: number)
+      let handle = Coroutine { try worker.live(in: self, isDropped: false) }
+      lock.withLock { handles[number] = handle }
     }
   }
 
@@ -136,7 +126,7 @@ final class ProgramRun: Sendable {
     try patience.wait {
       looks += 1
       // The poller's thread may have taken an event, and be about to tell: in real time, whatever time the run has.
-      if looks > 10, pipe != nil { usleep(1000) }
+      if patience.isVirtual, looks > 10, pipe != nil { usleep(200 * UInt32((looks - 10) * (looks - 10))) }
       guard let rest = Rest(of: self) else { return "\(help): the workers do not come to rest" }
       found = rest
       if rest.progress == progress { return "\(help): nobody has gone on" }
@@ -151,12 +141,13 @@ struct Patience: Sendable {
   /// How often it looks, and how long it sleeps before.
   let looks: Int
   let pause: Duration
+  let isVirtual: Bool
 
   var limit: Duration { pause * looks }
 
   /// In virtual time, which passes when nobody can go on, or at any moment.
-  static let virtual = Patience(looks: 60, pause: .seconds(1))
-  static let real = Patience(looks: 40_000, pause: .microseconds(500))
+  static let virtual = Patience(looks: 60, pause: .seconds(1), isVirtual: true)
+  static let real = Patience(looks: 40_000, pause: .microseconds(500), isVirtual: false)
 
   /// Waits until `problem` returns `nil`.
   func wait(_ problem: () -> String?) throws {
