@@ -164,11 +164,17 @@
     /// Whether the channel is closed.
     public var isClosed: Bool { storage.writability.isClosed }
 
-    /// Closes it and waits until that is done. A caller that is cancelled makes short work of it.
-    func closeAndWait() {
+    /// Closes it and waits until that is done. A caller that is cancelled makes short work of it, as does the end of the time: a
+    /// peer that takes nothing of what was written would have the connection for ever.
+    func closeAndWait(upTo limit: Duration) {
       close()
-      // How it was closed is not asked.
-      do { try channel.closeFuture.get() } catch is CancellationError { channel.close(promise: nil) } catch {}
+      do { try channel.closeFuture.get(timeout: limit) } catch is CancellationError {
+        channel.close(promise: nil)
+      } catch is TimeoutError {
+        channel.close(promise: nil)
+      } catch {
+        // How it was closed is not asked.
+      }
     }
   }
 

@@ -135,6 +135,7 @@
     ///   - limit: how many connections are handled at a time, at least 1; a few more may be accepted, and wait. `nil`: any
     ///     number.
     ///   - grace: how long the connections may go on after the end; zero or less: they are cancelled at once.
+    ///   - closeTimeout: how long a peer may take for what was written when the handler has returned; then it is cut off.
     ///   - stackSize: of each connection's coroutine; `nil` for the default.
     ///   - onError: called with each error of a handler, in the connection's coroutine, except that of a connection
     ///     which was cancelled at the end. `nil`: `CoroutineErrors.unhandled` receives the first error of each kind,
@@ -144,7 +145,8 @@
     /// - Precondition: called inside a coroutine: traps elsewhere.
     @available(*, noasync, message: "call it in a coroutine")
     public func serve(
-      limit: Int? = nil, grace: Duration = .seconds(10), stackSize: Int? = nil,
+      limit: Int? = nil, grace: Duration = .seconds(10), closeTimeout: Duration = .seconds(30),
+      stackSize: Int? = nil,
       onError: (@Sendable (_ error: any Error, _ connection: NIOConnection<Inbound, Outbound>) -> Void)? = nil,
       _ handler: @escaping @Sendable (NIOConnection<Inbound, Outbound>) throws -> Void
     ) throws {
@@ -153,7 +155,8 @@
       require(limit ?? 1 > 0, "serve(limit: \(limit ?? 0)) at \(name): at least one connection has to be allowed")
       let open = OpenChannels()
       try Serving(
-        name: "connections at \(name)", limit: limit, grace: grace, stackSize: stackSize, onError: onError,
+        name: "connections at \(name)", limit: limit, grace: grace, closeTimeout: closeTimeout,
+        stackSize: stackSize, onError: onError,
         next: {
           do {
             let connection = try accept()

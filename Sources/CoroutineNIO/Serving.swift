@@ -14,6 +14,8 @@
     let name: String
     let limit: Int?
     let grace: Duration
+    /// How long the rest of what a handler has written may take.
+    let closeTimeout: Duration
     let stackSize: Int?
     let onError: (@Sendable (any Error, Connection) -> Void)?
     /// Waits for the next one, and names its coroutine; `nil`: there will be none.
@@ -50,8 +52,8 @@
         do {
           guard let (connection, name) = try next() else { break }
           running.start(on: .eventLoop(connection.eventLoop), name: name, stackSize: stackSize) {
-            [handler] isCancelled in
-            defer { connection.closeAndWait() }
+            [handler, closeTimeout] isCancelled in
+            defer { connection.closeAndWait(upTo: closeTimeout) }
             do { try handler(connection) } catch {
               if !(isCancelled() && error is CancellationError) { errors.report(error, of: connection) }
             }

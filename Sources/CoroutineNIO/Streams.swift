@@ -92,6 +92,7 @@
     /// - Parameters:
     ///   - limit: how many streams are handled at a time, at least 1; further ones wait. `nil`: as many as the protocol allows.
     ///   - grace: how long the streams may go on after a cancel; zero or less: they are cancelled at once.
+    ///   - closeTimeout: how long a peer may take for what was written when the handler has returned; then it is cut off.
     ///   - stackSize: of each stream's coroutine; `nil` for the default.
     ///   - onError: called with each error of a handler, in the stream's coroutine, except that of a stream which was
     ///     cancelled at the end. `nil`: `CoroutineErrors.unhandled` receives the first error of each kind, and at the
@@ -101,7 +102,8 @@
     /// - Precondition: called inside a coroutine: traps elsewhere.
     @available(*, noasync, message: "call it in a coroutine")
     public func serveStreams<StreamInbound, StreamOutbound>(
-      limit: Int? = nil, grace: Duration = .zero, stackSize: Int? = nil,
+      limit: Int? = nil, grace: Duration = .zero, closeTimeout: Duration = .seconds(30),
+      stackSize: Int? = nil,
       onError: (
         @Sendable (_ error: any Error, _ stream: NIOConnection<StreamInbound, StreamOutbound>) -> Void
       )? = nil,
@@ -110,7 +112,8 @@
       require(limit ?? 1 > 0, "serveStreams(limit: \(limit ?? 0)) of \(name): at least one stream has to be allowed")
       var count = 0
       try Serving(
-        name: "streams of \(name)", limit: limit, grace: grace, stackSize: stackSize, onError: onError,
+        name: "streams of \(name)", limit: limit, grace: grace, closeTimeout: closeTimeout,
+        stackSize: stackSize, onError: onError,
         next: {
           guard let stream = try read() else { return nil }
           count += 1

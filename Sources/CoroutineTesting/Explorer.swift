@@ -17,9 +17,9 @@ struct Explorer {
       let source: any ScheduleSource
       switch strategy {
       case .random: source = RandomSource(seed: seed)
-      case .pct(let depth): source = PrioritySource(seed: seed, depth: depth, length: report.longestSchedule)
+      case .pct(let depth): source = PrioritySource(seed: seed, depth: depth)
       case .mixed where seed.isMultiple(of: 2): source = RandomSource(seed: seed)
-      case .mixed: source = PrioritySource(seed: seed, depth: 3, length: report.longestSchedule)
+      case .mixed: source = PrioritySource(seed: seed, depth: 3)
       }
       try run(source, seed: number)
     }

@@ -25,7 +25,7 @@ import Coroutine
 /// left over.
 ///
 /// - Parameters:
-///   - limit: so long it waits, in real time, for what comes from outside of the test.
+///   - limit: so long it waits, in real time, for what comes from outside of the test, and so long the test may take.
 ///   - body: what is tested.
 /// - Returns: what the body returned.
 /// - Throws: what the body threw; `ScheduleFailure` if it comes to no end, if an error is lost, or coroutines are left over.
@@ -81,7 +81,7 @@ private func run<Result>(upTo limit: Duration, _ body: @escaping () throws -> Re
   }
   let run = TestRun(
     OrdinarySource(), ExplorationOptions(preemption: .atSuspensions, turnLimit: .max),
-    patience: TestRun.Patience(awaitsCallbacks: true, limit: limit, grace: .milliseconds(20)))
+    patience: TestRun.Patience(awaitsCallbacks: true, limit: limit, grace: .milliseconds(20), runLimit: limit))
   let outcome = run.run { result = try body() }
   if let problem = outcome.problem {
     if problem.kind == .thrown, let error = problem.error { throw error }

@@ -67,10 +67,11 @@ final class PrioritySource: ScheduleSource {
   /// Below all that were given by chance, and each below the one before.
   private var lowest = 0
 
-  /// - Parameter length: how many decisions a run is expected to take.
-  init(seed: UInt64, depth: Int, length: Int) {
+  /// How many decisions the run will take is not known, nor may it come from other runs: a seed is one run. So all orders of
+  /// magnitude up to some thousands are alike.
+  init(seed: UInt64, depth: Int) {
     random = SplitMix(seed: seed)
-    for _ in 1..<max(1, depth) { changes.insert(random.next(below: max(1, length))) }
+    for _ in 1..<max(1, depth) { changes.insert(random.next(below: 1 << random.next(below: 13))) }
   }
 
   func choose(_ decision: Decision, of count: Int, _ numbers: () -> [Int]) -> Int {
@@ -115,7 +116,8 @@ final class ExhaustiveSource: ScheduleSource {
       let isBound = decision == .preemption && maximum.map { preemptions >= $0 } ?? false
       path.append(Step(choice: 0, count: isBound ? 1 : count))
     }
-    let choice = path[place].choice
+    // Of a body that depends on chance, and has fewer possibilities here than at the last run.
+    let choice = min(path[place].choice, count - 1)
     place += 1
     if decision == .preemption, choice > 0 { preemptions += 1 }
     return choice

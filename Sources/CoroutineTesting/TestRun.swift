@@ -22,6 +22,8 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   /// How long at most it waits, in real time, for what is not a part of it.
   private let patience: Patience
   private let thread: coroutine_system_thread
+  /// When the run must have ended, in real time.
+  private let end: UInt64?
 
   /// The coroutines and tasks that could go on, in the order in which they became ready.
   private var ready: [Ready] = []
@@ -32,6 +34,8 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   private var memberCount = 0
   /// Those that began at once, on top of another's turn, and may end there.
   private var beginners: Set<UInt64> = []
+  /// Those that run on another scheduler, by their numbers in the process.
+  private var away: Set<UInt64> = []
   /// The coroutine that has the turn.
   private var running: Member?
 
@@ -59,6 +63,8 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     var limit: Duration
     /// How long the run's time stands still for what may be over soon.
     var grace: Duration
+    /// How long the run may take, in real time; `nil`: as long as its turns take.
+    var runLimit: Duration?
   }
 
   /// A coroutine of the run.
@@ -104,6 +110,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     self.source = source
     self.options = options
     self.patience = patience
+    end = patience.runLimit.map { TimerService.shared.realTime + $0.nanosecondsRoundedUp }
     let thread = coroutine_system_own_thread()
     self.thread = thread
     // A task's timer: then the time has somewhere to go.
@@ -151,19 +158,26 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     // When the body has ended its time stands still: a coroutine that waits for it then was left over.
     let due = isBodyOver ? nil : timers.nextDeadline
     if let ready = chooseNext(due) {
-      turns += 1
-      if turns > options.turnLimit {
+      if countTurn() {
+        run(ready)
+      } else {
         // Not lost: it goes on once it is cancelled.
         self.ready.insert(ready, at: 0)
-        fail(.endless)
-      } else {
-        run(ready)
       }
     } else if !ready.isEmpty || !waitOutside(hasTimers: due != nil) {
       guard let due else { return false }
-      timers.advance(to: due)
+      if countTurn() { timers.advance(to: due) }
     }
     return true
+  }
+
+  /// Counts a turn, or a step of the time: a ticker goes on for ever beside those that wait for each other. Whether it may
+  /// be.
+  private func countTurn() -> Bool {
+    turns += 1
+    let isLate = turns.isMultiple(of: 4096) && end.map { TimerService.shared.realTime > $0 } == true
+    if turns > options.turnLimit || isLate { fail(.endless) }
+    return problem == nil
   }
 
   private func run(_ ready: Ready) {
@@ -190,6 +204,8 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     var rest = 10_000
     while !members.isEmpty, rest > 0 {
       rest -= 1
+      // Those that others have woken, by the cancel among them.
+      emptyInbox()
       if !ready.isEmpty {
         run(ready.removeFirst())
       } else if let due = timers.nextDeadline {
@@ -226,6 +242,9 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
         "runs"
       } else if ready.contains(where: { $0.number == member.number }) {
         "could go on"
+      } else if away.contains(member.core.id) {
+        // Others run it: nothing of it can be looked at.
+        "is on another scheduler"
       } else if let reason = member.core.waitReason {
         withNumbersOfRun(reason.description)
       } else {
@@ -318,7 +337,10 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     beginners.insert(member(core).core.id)
   }
 
+  func willMoveAway(_ core: CoroutineCore) { away.insert(core.id) }
+
   private func member(_ core: CoroutineCore) -> Member {
+    away.remove(core.id)
     if let known = members[core.id] { return known }
     memberCount += 1
     let member = Member(core: core, number: memberCount)
@@ -365,22 +387,50 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   /// No coroutine in the run can go on. Whether one was woken from outside, for which this waits if a coroutine waits
   /// for that.
   private func waitOutside(hasTimers: Bool) -> Bool {
+    let begin = TimerService.shared.realTime
+    while true {
+      let limit = patienceNow(hasTimers: hasTimers)
+      guard limit > .zero else { return false }
+      let end = begin + limit.nanosecondsRoundedUp
+      let now = TimerService.shared.realTime
+      guard now < end else {
+        hasWaited = true
+        return false
+      }
+      // What is waited for may change meanwhile.
+      if arrival.wait(until: min(end, now + 20_000_000)) { return true }
+    }
+  }
+
+  /// How long, from when none could go on, to wait for what is no part of the run.
+  private func patienceNow(hasTimers: Bool) -> Duration {
     var limit = Duration.zero
+    // What may be over soon, or wait for the run's time.
+    let some = hasTimers ? patience.grace : patience.limit
     for member in members.values {
-      switch member.core.waitReason?.operation {
+      guard !away.contains(member.core.id) else {
+        // While it computes no time passes.
+        limit = max(limit, AnyCoroutine(current: member.core).state == .suspended ? some : patience.limit)
+        continue
+      }
+      guard let reason = member.core.waitReason else { continue }
+      switch reason.operation {
       case .blocking: limit = patience.limit
-      // It may be over soon, or wait for the run's time.
-      case .async: limit = max(limit, hasTimers ? patience.grace : patience.limit)
+      case .async: limit = max(limit, some)
+      case .join where waitsForStranger(reason): limit = max(limit, some)
       case .read, .write, .accept, .connect:
-        if EventPoller.deliverEvents() { return true }
-        limit = max(limit, hasTimers ? patience.grace : patience.limit)
+        if EventPoller.deliverEvents() { arrival.signal() }
+        limit = max(limit, some)
       case .suspension where patience.awaitsCallbacks && !hasTimers: limit = patience.limit
       default: break
       }
     }
-    guard limit > .zero else { return false }
-    let hasArrived = arrival.wait(until: TimerService.shared.realTime + limit.nanosecondsRoundedUp)
-    if !hasArrived { hasWaited = true }
-    return hasArrived
+    return limit
+  }
+
+  /// Whether it waits for the end of a coroutine that is no part of the run.
+  private func waitsForStranger(_ reason: WaitReason) -> Bool {
+    guard let core = reason.object?.takeUnretainedValue() as? CoroutineCore else { return false }
+    return members[core.id] == nil && !core.isFinished
   }
 }

@@ -45,6 +45,8 @@ import Testing
     for strategy in [ExplorationStrategy.random, .pct(depth: 3)] {
       let first = try orders(0..<20, strategy)
       #expect(try orders(0..<20, strategy) == first)
+      // Alone, too.
+      #expect(try orders(13..<14, strategy).first == first[13])
       #expect(Set(first).count > 10)
     }
   }
@@ -188,6 +190,34 @@ import Testing
       }
     }
     #expect(failure.kind == .deadlock)
+  }
+
+  @Test func aDeadlockBesideATickerComesToAnEnd() throws {
+    let failure = try #require(throws: ScheduleFailure.self) {
+      try explore(seeds: 0..<1, options: ExplorationOptions(turnLimit: 1000, shrinks: false)) {
+        let ticker = Ticker(every: .seconds(1))
+        _ = try Channel<Int>().receive()
+        ticker.stop()
+      }
+    }
+    #expect(failure.kind == .endless)
+    let inTest = try #require(throws: ScheduleFailure.self) {
+      try runTest(upTo: .milliseconds(10)) {
+        let ticker = Ticker(every: .seconds(1))
+        _ = try Channel<Int>().receive()
+        ticker.stop()
+      }
+    }
+    #expect(inTest.kind == .endless)
+  }
+
+  /// Each run has fewer possibilities than the one before, by chance as it were.
+  @Test func allSchedulesOfABodyThatChangesAreAnything() throws {
+    let left = Counter(6)
+    try explore(exhaustively: .everything, limit: 100) {
+      if left.value > 1 { left.value -= 1 }
+      for coroutine in (0..<left.value).map({ _ in Coroutine { Coroutine.yield() } }) { try coroutine.join() }
+    }
   }
 
   @Test func aScheduleOfAnotherBodyIsTold() throws {

@@ -93,6 +93,36 @@ import Testing
     }
   }
 
+  /// On another scheduler, for longer than a run waits for what may be over soon.
+  @Test func timeStandsStillForWhatRunsElsewhere() throws {
+    @Sendable func compute() -> Int {
+      let end = ContinuousClock.now + .milliseconds(60)
+      while ContinuousClock.now < end {}
+      return 5
+    }
+    try runTest {
+      #expect(on(.pool) { compute() } == 5)
+      #expect(try withTimeout(.seconds(3600)) { on(.pool) { compute() } } == 5)
+      #expect(try Coroutine(on: .pool) { compute() }.get() == 5)
+      #expect(TestClock().now.offset == .zero)
+      // It sleeps there, by the time of the run.
+      try on(.pool) { try Coroutine.sleep(for: .seconds(100)) }
+      #expect(TestClock().now.offset == .seconds(100))
+    }
+  }
+
+  @Test func oneThatWaitsForAnotherOnAnotherSchedulerIsADeadlock() throws {
+    let failure = try #require(throws: ScheduleFailure.self) {
+      try runTest(upTo: .milliseconds(50)) {
+        let channel = Channel<Int>()
+        let other = Coroutine { try on(.pool) { try channel.receive() } }
+        _ = try other.get()
+      }
+    }
+    #expect(failure.kind == .deadlock)
+    #expect("\(failure)".contains("is on another scheduler"), "\(failure)")
+  }
+
   @Test func tasksOfTheRunSleepByIt() throws {
     try runTest {
       let offset = try Coroutine.await {

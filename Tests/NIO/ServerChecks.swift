@@ -48,6 +48,21 @@ let serverChecks = [
     try server.join()
   },
 
+  Check("aPeerThatTakesNoAnswerLosesItsPlace") {
+    let listener = try listen()
+    let server = Coroutine(on: .pool) {
+      // Much more than the kernel keeps for a peer that does not read.
+      try listener.serve(limit: 1, closeTimeout: .milliseconds(50)) { connection in
+        try connection.write(text(String(repeating: "x", count: 32 << 20)))
+      }
+    }
+    let (idle, other) = (try connect(listener), try connect(listener))
+    try expect("answer", try other.readText(4).prefix(4), "xxxx")
+    _ = idle
+    server.cancel()
+    try server.join()
+  },
+
   Check("aHandlerRunsOnItsConnectionsLoopAndIsNamedAfterThePeer") {
     let listener = try listen()
     let seen = Coroutine::Channel<Bool>(capacity: .unbounded)

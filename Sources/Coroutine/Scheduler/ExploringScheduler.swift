@@ -17,6 +17,10 @@ package protocol ExploringScheduler: Scheduler, TaskExecutor {
   /// others run first.
   func reachOperation(_ core: CoroutineCore)
 
+  /// A coroutine of its own is about to run on another scheduler for a while. On that coroutine; it comes back as one that
+  /// becomes ready.
+  func willMoveAway(_ core: CoroutineCore)
+
   /// Which of `count` cases a select of a coroutine of its own looks at first.
   func chooseCase(of count: Int, _ core: CoroutineCore) -> Int
 }
@@ -84,7 +88,7 @@ extension CoroutineCore {
     }
   }
 
-  private final var explorer: (any ExploringScheduler)? {
+  final var explorer: (any ExploringScheduler)? {
     if case .other(let scheduler) = scheduler { scheduler.explorer } else { nil }
   }
 

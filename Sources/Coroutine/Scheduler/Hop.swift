@@ -83,6 +83,7 @@ extension CoroutineCore {
     require(
       restraint.pins == 0,
       "\(description) moves to another scheduler inside withThreadPinned, which keeps it on its thread")
+    explorer?.willMoveAway(self)
     visiting = scheduler
     pool = nil
     yieldTurn()
