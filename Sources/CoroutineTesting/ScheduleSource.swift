@@ -68,10 +68,10 @@ final class PrioritySource: ScheduleSource {
   private var lowest = 0
 
   /// How many decisions the run will take is not known, nor may it come from other runs: a seed is one run. So all orders of
-  /// magnitude up to some thousands are alike.
+  /// magnitude up to a thousand are alike.
   init(seed: UInt64, depth: Int) {
     random = SplitMix(seed: seed)
-    for _ in 1..<max(1, depth) { changes.insert(random.next(below: 1 << random.next(below: 13))) }
+    for _ in 1..<max(1, depth) { changes.insert(random.next(below: 1 << random.next(below: 11))) }
   }
 
   func choose(_ decision: Decision, of count: Int, _ numbers: () -> [Int]) -> Int {
