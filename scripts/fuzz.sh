@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+#
 # Random programs against a model, and readers of core files and of debug information against files of any bytes.
 # docs/fuzzing.md says what runs.
 #

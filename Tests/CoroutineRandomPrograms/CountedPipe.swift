@@ -18,7 +18,7 @@ final class CountedPipe: Sendable {
 
   private var rest: Int { written.load(ordering: .relaxed) - read.load(ordering: .relaxed) }
 
-  /// What is not as it must be when nobody can go on.
+  /// What is not as it must be when no worker can go on.
   func problem(readers: [Int]) -> String? {
     guard !readers.isEmpty else { return nil }
     let text = "workers \(readers) wait to read"

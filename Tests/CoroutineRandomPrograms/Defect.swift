@@ -35,7 +35,7 @@ enum Defect: String, CaseIterable, Sendable {
     case .deliversTwice: "was received by worker"
     case .reorders: "element of worker"
     case .forgetsReceivers: "which knows of 0 receivers"
-    case .forgetsClose: "nobody has gone on"
+    case .forgetsClose: "no worker has gone on"
     case .givesBackWhatIsSent, .cancelsWhatIsSent: "came back to its sender, too"
     case .keeps: "are left over"
     case .letsAllIn: "workers hold the mutex"
@@ -146,7 +146,7 @@ struct TestedMutex: Sendable {
     try mutex.withLock { try body($0) }
   }
 
-  /// When nobody holds it any more.
+  /// When no worker holds it any more.
   var count: Int? { mutex.withLockIfAvailable { $0.count } }
 }
 

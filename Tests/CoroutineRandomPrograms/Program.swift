@@ -16,7 +16,7 @@ enum Operation: Sendable {
   case close(Int)
   case cancel(Int)
   case launch(Int)
-  /// Launches a worker that nobody has a handle of.
+  /// Launches a worker, and drops the handle.
   case launchAndDrop(Int)
   case join(Int, within: Int?)
   indirect case lock(Operation)

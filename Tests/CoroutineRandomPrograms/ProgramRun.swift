@@ -12,7 +12,7 @@ struct ModelViolation: Error, CustomStringConvertible {
 }
 
 /// One run of a random program: what its workers share, and what the coroutine around them does. That one launches them,
-/// waits until nobody can go on, compares what they wait for with what the primitives say, and then helps one of them,
+/// waits until no worker can go on, compares what they wait for with what the primitives say, and then helps one of them,
 /// until all have ended.
 // Unchecked: the lock guards what changes.
 final class ProgramRun: @unchecked Sendable {
@@ -96,7 +96,7 @@ final class ProgramRun: @unchecked Sendable {
     for number in workers.indices {
       guard let handle = handle(of: number) else { continue }
       do { try handle.join(timeout: patience.limit) } catch is TimeoutError {
-        throw ModelViolation("the end of worker \(number) has woken nobody")
+        throw ModelViolation("the end of worker \(number) has woken no joiner")
       }
     }
     for worker in workers { worker.forget() }
@@ -117,7 +117,7 @@ final class ProgramRun: @unchecked Sendable {
     }
   }
 
-  /// Waits until nobody can go on, and checks that nobody should.
+  /// Waits until no worker can go on, and checks that none should.
   ///
   /// - Parameter progress: how far the workers had come before the latest help, by which one goes on.
   private func comeToRest(from progress: Int, _ help: String, _ patience: Patience) throws -> Rest {
@@ -129,7 +129,7 @@ final class ProgramRun: @unchecked Sendable {
       if patience.isVirtual, looks > 10, pipe != nil { usleep(200 * UInt32((looks - 10) * (looks - 10))) }
       guard let rest = Rest(of: self) else { return "\(help): the workers do not come to rest" }
       found = rest
-      if rest.progress == progress { return "\(help): nobody has gone on" }
+      if rest.progress == progress { return "\(help): no worker has gone on" }
       return rest.problem(in: self, permits: program.permits).map { "\(help): \($0)" }
     }
     return found!
@@ -145,7 +145,7 @@ struct Patience: Sendable {
 
   var limit: Duration { pause * looks }
 
-  /// In virtual time, which passes when nobody can go on, or at any moment.
+  /// In virtual time, which passes when no coroutine can go on, or at any moment.
   static let virtual = Patience(looks: 60, pause: .seconds(1), isVirtual: true)
   static let real = Patience(looks: 40_000, pause: .microseconds(500), isVirtual: false)
 

@@ -49,7 +49,7 @@ struct Rest {
 
   private func holders(of bit: UInt64) -> Int { holding.count { $0 & bit != 0 } }
 
-  /// What is not as it must be when nobody can go on.
+  /// What is not as it must be when no worker can go on.
   func problem(in run: ProgramRun, permits: Int) -> String? {
     for (number, tested) in run.channels.enumerated() {
       let channel = tested.channel
@@ -147,7 +147,7 @@ struct Helper {
     // One without a handle waits for something that can be done here, or that another one does.
     for (worker, _) in rest.waiting where run.handle(of: worker) != nil { possible.append(.cancel(worker)) }
     guard !possible.isEmpty else {
-      latest = "nobody can be helped"
+      latest = "no worker can be helped"
       return true
     }
     let help = possible[random.next(below: possible.count)]

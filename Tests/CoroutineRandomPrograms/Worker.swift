@@ -40,7 +40,7 @@ final class Worker: @unchecked Sendable {
   let waits = Atomic<UInt64>(0)
   /// Of `Waits.lock` and `Waits.permit`.
   let holds = Atomic<UInt64>(0)
-  /// Itself, unless nobody may have a handle of it.
+  /// Itself, unless it has to be without a handle.
   private(set) var own: AnyCoroutine?
 
   init(_ number: Int, _ operations: [Operation]) {
