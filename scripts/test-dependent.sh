@@ -332,7 +332,7 @@ serve_https() {  # serve_https <package>
   local answer
   openssl req -x509 -newkey rsa:2048 -noenc -subj /CN=localhost -out "$1/certificate.pem" -keyout "$1/key.pem" || return
   start_server "$1" "$1/certificate.pem" "$1/key.pem" || return
-  answer=$("$1/.build/debug/Everybody" "$port") || return
+  answer=$("$1/.build/debug/Everybody" "$port") || { stop_server "$1"; return 1; }
   stop_server "$1" && [[ $answer == *" all as expected" ]]
 }
 export -f start_server stop_server serve_http serve_https

@@ -408,3 +408,9 @@ void coroutine_thread_state_release_slowly(struct swift_thread_state *words) {
   while (LOAD(at, locals) != 0) swift_task_localValuePop();
   exchange_bindings(at, words);
 }
+
+bool coroutine_has_accesses_of_its_own(const struct swift_thread_state *words) {
+  ptrdiff_t at = __atomic_load_n(&coroutine_thread_state_at.access, __ATOMIC_RELAXED);
+  // While it runs, its words have the first node of the resumer's list, which is the tail of the thread's.
+  return at == 0 || coroutine_thread_word_load(at) != (words->access & ~COROUTINE_EXCEPTIONS_SAVED);
+}

@@ -14,7 +14,7 @@
 int coroutine_io_adopt(int descriptor) {
   struct stat status;
   if (fstat(descriptor, &status) != 0) return -errno;
-  if (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) return -EPERM;
+  if (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode) || S_ISBLK(status.st_mode)) return -EPERM;
   int flags = fcntl(descriptor, F_GETFL);
   if (flags < 0) return -errno;
   if (!(flags & O_NONBLOCK) && fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) != 0) return -errno;
@@ -30,7 +30,7 @@ int coroutine_io_open_standard(int number, int mode) {
   // O_NONBLOCK belongs to the open file, which other processes may share: a new one of the same pipe or terminal does not. Of a
   // file they share the position, which a new one would not have.
   int copy;
-  if (S_ISREG(status.st_mode)) {
+  if (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode)) {
     copy = fcntl(number, F_DUPFD_CLOEXEC, 3);
   } else {
     char path[sizeof "/proc/self/fd/" + 11];

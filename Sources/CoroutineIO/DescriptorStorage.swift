@@ -30,7 +30,8 @@ final class DescriptorStorage: Sendable {
   static func adoptAny(_ number: CInt, name: String) throws(IOError) -> DescriptorStorage {
     do {
       return try adopt(number, name: name)
-    } catch  where error.code == EPERM {
+    } catch let error where error.code == EPERM && error.subject == name {
+      // Not an EPERM of the poller's own making, by which a pipe would never be waited for.
       return DescriptorStorage(DescriptorNumber(number, isPolled: false), name: name)
     }
   }

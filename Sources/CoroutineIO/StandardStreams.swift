@@ -16,7 +16,8 @@ final class StandardStream: @unchecked Sendable {
   private let name: String
   private let lock = Lock()
   private var made: StreamEndpoint?
-  /// `Fork.count` of the process that has made it. A child, which can't wait for its parent's, makes one of its own.
+  /// `Fork.count` of the process that has made it. A child, which can't wait for its parent's, makes one of its own where it is
+  /// a file, and is refused otherwise: it has no poller.
   private var madeIn = Fork.count
 
   private init(_ number: Int32, _ mode: Int32, _ name: String) {
@@ -28,7 +29,9 @@ final class StandardStream: @unchecked Sendable {
   }
 
   func endpoint() throws -> StreamEndpoint {
-    try lock.withLock {
+    // Before the lock, for which a fork waits: the first poller enters handlers of `fork`, for which a fork may be waited.
+    _ = try? EpollPoller.current()
+    return try lock.withLock {
       if let made, !made.descriptor.isClosed, madeIn == Fork.count { return made }
       let endpoint = StreamEndpoint(try open(), socketDomain: nil)
       madeIn = Fork.count

@@ -26,7 +26,9 @@ extension File {
   static func readAll(_ number: CInt, _ path: String, from offset: Int64, upTo limit: Int) throws -> [UInt8] {
     var bytes: [UInt8] = []
     let size = try FilePool.check(coroutine_io_file_size(number), "fstat", path)
-    var next = min(limit, max(4096, size - min(size, Int(offset)) + 1))
+    // One more than there should be: so the end is seen by the same read.
+    let rest = size - min(size, Int(offset))
+    var next = min(limit, max(4096, rest < .max ? rest + 1 : rest))
     while true {
       let part = try [UInt8](unsafeUninitializedCapacity: next) { buffer, count in
         count = try FilePool.check(

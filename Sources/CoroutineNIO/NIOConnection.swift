@@ -40,13 +40,19 @@
     ///   - channel: what to wrap.
     ///   - readAhead: the upper bound is the number of untaken messages at which the channel stops reading, the lower
     ///     bound the number at which it reads again. (One read of the socket may bring more at once.)
+    ///   - closesByHalves: whether the half of the channel that writes can be closed by itself, as of a socket. `nil`: not if the
+    ///     channel is one of several on a connection, such as a stream of HTTP/2. A channel of SSH is one of those and has
+    ///     halves: `true`.
     /// - Throws: what the pipeline throws, if it is closed already.
     /// - Precondition: called on the channel's loop, and the channel reads ahead one message at least: traps otherwise.
-    public init(wrapping channel: any NIOCore::Channel, readAhead: ClosedRange<Int> = 2...10) throws {
+    public init(
+      wrapping channel: any NIOCore::Channel, readAhead: ClosedRange<Int> = 2...10, closesByHalves: Bool? = nil
+    ) throws {
       require(
         readAhead.lowerBound >= 0 && readAhead.upperBound > 0, "NIOConnection(readAhead: \(readAhead)) reads nothing")
       channel.eventLoop.preconditionInEventLoop()
-      storage = ConnectionStorage(channel, ConnectionKind(of: channel), readAhead: readAhead)
+      let kind = closesByHalves.map { $0 ? ConnectionKind.whole : .stream } ?? ConnectionKind(of: channel)
+      storage = ConnectionStorage(channel, kind, readAhead: readAhead)
       try channel.pipeline.syncOperations.addHandler(storage.handler)
     }
 

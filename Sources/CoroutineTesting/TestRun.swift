@@ -55,6 +55,8 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   private var inbox: [Arrival] = []  // guarded by the lock
   /// No turns are given any more. Written under the lock, by the thread of the run.
   private var hasEnded = false
+  /// The coroutines that have not ended by then, by their numbers in the process. Guarded by the lock.
+  private var leftOver: Set<UInt64> = []
   private let arrival = ThreadSemaphore()
 
   struct Patience {
@@ -110,7 +112,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     self.source = source
     self.options = options
     self.patience = patience
-    end = patience.runLimit.map { TimerService.shared.realTime + $0.nanosecondsRoundedUp }
+    end = patience.runLimit.map { TimerService.shared.realTime.addingSaturated($0.nanosecondsRoundedUp) }
     let thread = coroutine_system_own_thread()
     self.thread = thread
     // A task's timer: then the time has somewhere to go.
@@ -216,10 +218,11 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     }
     let late = lock.withLock {
       hasEnded = true
+      leftOver = Set(members.keys)
       defer { inbox = [] }
       return inbox
     }
-    for newcomer in late { runElsewhere(newcomer) }
+    for newcomer in late where !isLeftOver(newcomer) { runElsewhere(newcomer) }
     // Some ignore it, or wait shielded, for ever: they stay suspended, and what they refer to has to stay, too.
     if !members.isEmpty { Self.abandoned.withLock { $0.append(self) } }
   }
@@ -337,7 +340,10 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     beginners.insert(member(core).core.id)
   }
 
-  func willMoveAway(_ core: CoroutineCore) { away.insert(core.id) }
+  func willMoveAway(_ core: CoroutineCore) {
+    // One that begins elsewhere, in a task, is no member yet.
+    if isCurrent { away.insert(core.id) }
+  }
 
   private func member(_ core: CoroutineCore) -> Member {
     away.remove(core.id)
@@ -356,11 +362,18 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
       if !hasEnded { inbox.append(newcomer) }
       return hasEnded
     }
-    if isLate { runElsewhere(newcomer) } else { arrival.signal() }
+    if !isLate { arrival.signal() } else if !isLeftOver(newcomer) { runElsewhere(newcomer) }
   }
 
-  /// A task may outlive the run that it was created in. What it launches then, or wakes, goes on without: others may wait for
-  /// it. Its time stands still.
+  /// Whether it has ignored its cancel at the end of the run. It stays suspended: the test goes on with what it refers to.
+  private func isLeftOver(_ latecomer: Arrival) -> Bool {
+    guard case .coroutine(let core) = latecomer else { return false }
+    let id = core._withUnsafeGuaranteedRef(\.id)
+    return lock.withLock { leftOver.contains(id) }
+  }
+
+  /// A task may outlive the run that it was created in. What it launches then, and what that wakes, goes on without: others may
+  /// wait for it. Its time stands still.
   private func runElsewhere(_ latecomer: Arrival) {
     DispatchQueue.global().async { [self] in
       switch latecomer {
@@ -390,8 +403,10 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     let begin = TimerService.shared.realTime
     while true {
       let limit = patienceNow(hasTimers: hasTimers)
+      // An event that was there has woken one, on this thread.
+      if !ready.isEmpty { return true }
       guard limit > .zero else { return false }
-      let end = begin + limit.nanosecondsRoundedUp
+      let end = begin.addingSaturated(limit.nanosecondsRoundedUp)
       let now = TimerService.shared.realTime
       guard now < end else {
         hasWaited = true
@@ -419,7 +434,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
       case .async: limit = max(limit, some)
       case .join where waitsForStranger(reason): limit = max(limit, some)
       case .read, .write, .accept, .connect:
-        if EventPoller.deliverEvents() { arrival.signal() }
+        _ = EventPoller.deliverEvents()
         limit = max(limit, some)
       case .suspension where patience.awaitsCallbacks && !hasTimers: limit = patience.limit
       default: break

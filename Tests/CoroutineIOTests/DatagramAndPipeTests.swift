@@ -176,6 +176,7 @@ struct PipeTests {
         try PipeWriter.standardOutput().write("nowhere")
         guard try File.contents(of: output) == bytes("ab") else { exit(6) }
       }
+      try? FileManager.default.removeItem(atPath: folder.path)
       exit(0)
     }
   }

@@ -111,6 +111,36 @@ import Testing
     }
   }
 
+  @Test func whatBeginsInATaskMayMoveToAnotherScheduler() async throws {
+    try await runTest {
+      let tasks = (0..<8).map { number in
+        Task {
+          try await Coroutine.immediate { on(.pool) { number } }.get()
+        }
+      }
+      for (number, task) in tasks.enumerated() {
+        let value = try await task.value
+        #expect(value == number)
+      }
+    }
+  }
+
+  /// Bytes that are there come before a time that has not come.
+  @Test func anEventThatIsThereComesBeforeTheTime() throws {
+    try explore(seeds: 0..<20) {
+      let (reader, writer) = try makePipe()
+      let reading = Coroutine { try withTimeout(.seconds(1)) { try reader.readExactly(5) } }
+      Coroutine.yield()
+      try writer.write("hello")
+      let text = try reading.get()
+      #expect(text == Array("hello".utf8))
+    }
+  }
+
+  @Test func aTestMayTakeAnyTime() throws {
+    try runTest(upTo: .seconds(Int64.max)) { try Coroutine.sleep(for: .seconds(1)) }
+  }
+
   @Test func oneThatWaitsForAnotherOnAnotherSchedulerIsADeadlock() throws {
     let failure = try #require(throws: ScheduleFailure.self) {
       try runTest(upTo: .milliseconds(50)) {

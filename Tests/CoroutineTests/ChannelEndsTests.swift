@@ -41,13 +41,28 @@ import Testing
         do { try sender.send(1) } catch let error as ChannelClosed<Int> { log.add("back: \(error.unsent ?? 0)") }
       }
       Coroutine.yield()
-      log.add("waits: \(sender.end.channel.waitingSenderCount)")
+      log.add(
+        "waits: \(sender.waitingSenderCount) \(receiver?.waitingSenderCount ?? -1) \(sender.waitingReceiverCount)")
       log.add("held: \(receiver != nil)")
       receiver = nil
       try sending.get()
       log.add("\(sender.trySend(2))")
     }
-    #expect(log.all == ["waits: 1", "held: true", "told, error: false", "back: 1", "closed(2)"])
+    #expect(log.all == ["waits: 1 1 0", "held: true", "told, error: false", "back: 1", "closed(2)"])
+  }
+
+  @Test func aReceiverIsToldOfTheErrorThatEndsItsLoop() async throws {
+    struct Broken: Error {}
+    let log = Log()
+    try await serially {
+      let (sender, receiver) = Channel<Int>.makeEnds(capacity: .buffered(1))
+      receiver.whenClosed { log.add("told: \($0.map { "\($0)" } ?? "no error")") }
+      try sender.send(1)
+      sender.close(throwing: Broken())
+      log.add("\(Array(receiver.received))")
+      log.add(outcome { _ = try receiver.receive() })
+    }
+    #expect(log.all == ["told: Broken()", "[1]", "Broken()"])
   }
 
   @Test func aLoopHoldsItsReceiver() async throws {

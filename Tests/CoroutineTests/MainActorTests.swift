@@ -335,6 +335,21 @@ import Testing
     #expect(standardError(of: exit).contains("leaves the main actor inside an access to a variable"))
   }
 
+  /// The access is the caller's, which goes on where it is.
+  @Test func aMoveInsideAnAccessOfTheCallerIsFine() async throws {
+    @MainActor final class Model { var items = Items() }
+    struct Items {
+      var job: Coroutine<Int, Never>?
+      mutating func refresh() { job = Coroutine.immediate(on: .main) { on(.pool) { 5 } } }
+    }
+    let number = try await Coroutine { @MainActor in
+      let model = Model()
+      model.items.refresh()
+      return try model.items.job?.get()
+    }.get()
+    #expect(number == 5)
+  }
+
   @Test func aMoveOffTheMainActorOutsideOfAccessesIsFine() async throws {
     let sum = try await Coroutine { @MainActor in
       var sum = 1

@@ -23,6 +23,52 @@ import Testing
     #expect(try await Coroutine { Array(merge([ReceivedElements<Int>]())) }.get() == [])
   }
 
+  @Test func elementsOfAGeneratorAreMerged() async throws {
+    let log = Log()
+    try await serially {
+      let generator = AsyncGenerator<Int> { yield in
+        for number in [1, 3, 5] {
+          log.add("yields \(number)")
+          try yield(number)
+        }
+      }
+      var merged = merge(generator.elements, filled([2, 4]).received)
+      var all: [Int] = []
+      while let element = merged.next() { all.append(element) }
+      log.add("\(all.sorted()) \(all.filter { !$0.isMultiple(of: 2) })")
+      log.add("\(Array(AsyncGenerator { yield in try yield(7) }.elements.chunks(ofCount: 2)))")
+    }
+    #expect(log.all == ["yields 1", "yields 3", "yields 5", "[1, 2, 3, 4, 5] [1, 3, 5]", "[[7]]"])
+  }
+
+  @Test func anErrorOfAMergedGeneratorIsTheEndAndIsReported() async throws {
+    struct Broken: Error {}
+    let log = Log()
+    try await serially {
+      CoroutineErrors.withTaker({ error, _ in
+        log.add("\(error)")
+        return true
+      }) {
+        func make() -> AsyncGenerator<Int> {
+          AsyncGenerator { yield in
+            try yield(1)
+            throw Broken()
+          }
+        }
+        log.add("\(Array(make().elements))")
+        log.add("\(Array(merge(make().elements, filled([Int]()).received)))")
+      }
+    }
+    #expect(log.all == ["Broken()", "[1]", "Broken()", "[1]"])
+  }
+
+  @Test func zippedElementsComeInPairs() async throws {
+    let pairs = try await Coroutine {
+      zip(filled([1, 2, 3]).received, filled(["a", "b"]).received).map { "\($0)\($1)" }
+    }.get()
+    #expect(pairs == ["1a", "2b"])
+  }
+
   @Test func aMergeTakesNothingAhead() async throws {
     let log = Log()
     try await serially {

@@ -272,6 +272,43 @@ import Testing
     #expect(log.all == ["true"])
   }
 
+  @Test func aChildThatWaitsIsUnwoundWithTheLastHandle() async throws {
+    let log = Log()
+    let never = Channel<Int>()
+    try await serially {
+      var scope: CoroutineScope? = CoroutineScope()
+      let child = scope?.launch {
+        defer { log.add("unwound") }
+        log.add(outcome { _ = try never.receive() })
+      }
+      Coroutine.yield()
+      scope = nil
+      log.add("gone")
+      try child?.join()
+    }
+    #expect(log.all == ["gone", "cancelled", "unwound"])
+  }
+
+  /// To the scope it is a child that has failed: the child was not cancelled, what it waited for was.
+  @Test func aPromiseThatAnotherCancelsFailsTheChildThatWaitsForIt() async throws {
+    let log = Log()
+    let never = Channel<Int>()
+    try await serially {
+      let (promise, resolver) = Promise.makePromise(of: Int.self)
+      log.add(
+        outcome {
+          try withScope { scope in
+            scope.launch { _ = try promise.get() }
+            scope.launch { log.add("sibling: " + outcome { _ = try never.receive() }) }
+            Coroutine.yield()
+            promise.cancel()
+          }
+        })
+      _ = resolver
+    }
+    #expect(log.all == ["sibling: cancelled", "cancelled"])
+  }
+
   @Test func aFailureIsThrownByJoinAndCancelsTheOthers() async throws {
     let never = Channel<Int>()
     let scope = CoroutineScope()

@@ -54,10 +54,10 @@ import Testing
       for _ in ticker { count += 1 }
       return count
     }
-    while ticker.ticks.end.channel.waitingReceiverCount == 0 { await Task.yield() }
+    while ticker.ticks.waitingReceiverCount == 0 { await Task.yield() }
     #expect(loop.suspension?.waitsFor == "receive on channel \"ticks\" (buffered 0/1, 1 receiver)")
     timers.advance(to: 110_000_000)
-    while ticker.ticks.end.channel.waitingReceiverCount == 0 { await Task.yield() }
+    while ticker.ticks.waitingReceiverCount == 0 { await Task.yield() }
     ticker.stop()
     ticker.stop()
     #expect(try await loop.get() == 1)

@@ -25,7 +25,8 @@ func waitsWithoutTry(_ promise: Promise<Int>, _ ended: Coroutine<Void, any Error
 func waits(_ promise: Promise<Int>, _ ended: Coroutine<Void, any Error>, _ scope: CoroutineScope) throws {
   Coroutine { try promise.get() }
   let silent: Coroutine<Void, any Error> = Coroutine { try ended.get() }
-  scope.launch { try ended.get() }
+  let scoped: Coroutine<Void, any Error> = Coroutine { try withScope { scope in scope.launch { try ended.get() } } }
+  scope.launch { try scoped.get() }
   promise.then { _ in try silent.get() }
   promise.finally { try ended.join() }
   try withTimeout(.seconds(1)) { try ended.get() }

@@ -397,3 +397,7 @@ extern void coroutine_bindings_store(struct coroutine_bindings bindings);
 // Whether an access in progress here was begun by a frame in [low, high): its node lies there. Linear in the number of
 // accesses. Where the layout of the list is not known, only the latest access is looked at.
 extern bool coroutine_access_set_touches(const void *low, const void *high);
+
+// Whether the running coroutine, whose words are `words`, has accesses in progress besides those of its resumer. True also where
+// that is not known.
+extern bool coroutine_has_accesses_of_its_own(const struct swift_thread_state *words);

@@ -114,6 +114,12 @@ extension ChannelSender where Element: ~Copyable {
   public func whenClosed(_ handler: @escaping @Sendable (_ error: (any Error)?) -> Void) {
     end.channel.whenClosed(handler)
   }
+
+  /// How many wait to receive: `Channel.waitingReceiverCount`.
+  public var waitingReceiverCount: Int { end.channel.waitingReceiverCount }
+
+  /// How many wait to send: `Channel.waitingSenderCount`.
+  public var waitingSenderCount: Int { end.channel.waitingSenderCount }
 }
 
 // MARK: - Receiving
@@ -165,6 +171,18 @@ extension ChannelReceiver where Element: ~Copyable {
   /// Whether the channel was closed: by an end, or because all senders are gone. There may still be something in the
   /// buffer.
   public var isClosed: Bool { end.channel.isClosed }
+
+  /// Calls `handler` when the channel is closed: `Channel.whenClosed(_:)`. By this a receiver learns the error of a close
+  /// also where a loop just ends.
+  public func whenClosed(_ handler: @escaping @Sendable (_ error: (any Error)?) -> Void) {
+    end.channel.whenClosed(handler)
+  }
+
+  /// How many wait to receive: `Channel.waitingReceiverCount`.
+  public var waitingReceiverCount: Int { end.channel.waitingReceiverCount }
+
+  /// How many wait to send: `Channel.waitingSenderCount`.
+  public var waitingSenderCount: Int { end.channel.waitingSenderCount }
 
   /// The synchronous view of a receiver: `ChannelReceiver.received`. Holds it as long as the loop runs.
   public struct Elements: Sendable {

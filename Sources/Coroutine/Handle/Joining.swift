@@ -5,6 +5,8 @@ extension Coroutine {
   ///
   /// Any number of coroutines, tasks and threads may wait. Constant time.
   ///
+  /// It throws also where the body can't: the caller may be cancelled while it waits, and then there is no value to return.
+  ///
   /// - Throws: what the body threw; `StackError` if it never got a stack; `CancellationError` if it was cancelled before
   ///   it began, or the caller is cancelled while it waits.
   /// - Precondition: called inside a coroutine, but not inside this one (it would wait for ever): traps.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// A sequence in a coroutine whose next element can be waited for together with others: `Channel.received`, and those
-/// of a `ChannelReceiver` and of a `BroadcastSubscription`. `merge`, `combineLatest`, `debounce` and `chunks` work on
+/// of a `ChannelReceiver` and of a `BroadcastSubscription`; `AsyncGenerator.elements`. `merge`, `combineLatest`, `debounce` and `chunks` work on
 /// it; there is nothing to conform to. (`zip` is that of Swift's library, which takes any two sequences.)
 public protocol SelectableSequence<Element>: Sequence, IteratorProtocol {
   /// How a select waits for the next element. For the runtime.
@@ -37,5 +37,17 @@ extension BroadcastSubscription.Elements: SelectableSequence {
     _ handler: @escaping (Element?) throws -> Output
   ) -> Select.Case<Select.BroadcastNext<Element>, Output> {
     subscription.onNext(handler)
+  }
+}
+
+extension AsyncGenerator.Elements: SelectableSequence {
+  /// A case of a `select`: `AsyncGenerator.onNext(_:)`, where an error of the body is the end.
+  public func onNext<Output>(
+    _ handler: @escaping (Element?) throws -> Output
+  ) -> Select.Case<Select.GeneratorNext<Element>, Output> {
+    Select.Case(generator) { [generator] element in
+      if element == nil { generator.reportFailureAtTheEnd() }
+      return try handler(element)
+    }
   }
 }

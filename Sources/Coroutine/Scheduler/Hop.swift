@@ -69,9 +69,10 @@ extension CoroutineCore {
 
   /// The access would go on on another thread, beside other code of the main actor, whose variable it may be.
   fileprivate final func requireNoAccessOfTheMainActor(movingTo destination: SchedulerReference) {
-    guard !coroutine_access_set_is_empty(), scheduler.belongsToTheMainActor, !destination.belongsToTheMainActor else {
-      return
-    }
+    // Those of the code that has resumed it end on their thread: they are cut off when it leaves.
+    guard !coroutine_access_set_is_empty(), let block, coroutine_has_accesses_of_its_own(&block.pointee.threadState),
+      scheduler.belongsToTheMainActor, !destination.belongsToTheMainActor
+    else { return }
     fatalError(
       "\(description) leaves the main actor inside an access to a variable (a mutating call, or an inout argument, such as a "
         + "property of an object). Other code of the main actor could use the variable at the same time. Take a copy before "

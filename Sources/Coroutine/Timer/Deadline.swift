@@ -81,7 +81,7 @@ extension Duration {
 }
 
 extension UInt64 {
-  func addingSaturated(_ other: UInt64) -> UInt64 {
+  package func addingSaturated(_ other: UInt64) -> UInt64 {
     let (sum, isTooLarge) = addingReportingOverflow(other)
     return isTooLarge ? .max : sum
   }

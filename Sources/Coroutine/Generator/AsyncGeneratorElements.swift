@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+extension AsyncGenerator {
+  /// What the body yields, for `for … in` inside a coroutine, and for `merge`, `combineLatest`, `debounce` and `chunks`.
+  ///
+  /// ```swift
+  /// for row in merge(rows.elements, updates.received) { show(row) }
+  /// ```
+  ///
+  /// A sequence can't throw. An error of the body ends it, and goes to `CoroutineErrors.unhandled`. To catch it, call `next()`.
+  @available(*, noasync, message: "use 'for try await element in generator' in async code")
+  public var elements: Elements { Elements(generator: self) }
+
+  /// The synchronous view of an asynchronous generator: `AsyncGenerator.elements`. It has one position for all consumers.
+  public struct Elements: Sequence, IteratorProtocol, Sendable {
+    let generator: AsyncGenerator
+
+    /// The next element; `nil` at the end, and when the caller is cancelled.
+    ///
+    /// - Precondition: called inside a coroutine, and not inside the body: traps elsewhere.
+    @available(*, noasync, message: "use 'next()' of the generator here")
+    public func next() -> Element? {
+      do { return try generator.next() } catch is CancellationError { return nil } catch {
+        generator.report(error)
+        return nil
+      }
+    }
+  }
+
+  /// There is no element any more: where that is for an error of the body, no consumer is going to get it.
+  func reportFailureAtTheEnd() {
+    do { try end.storage.endWaiting(.event, false) } catch { report(error) }
+  }
+
+  private func report(_ error: any Error) { CoroutineErrors.report(error, of: "a generator") }
+}
