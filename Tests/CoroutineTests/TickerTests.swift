@@ -97,20 +97,11 @@ import Testing
     #expect(count == 3)
   }
 
-  @Test func aStopRacesWithATick() async throws {
-    for _ in 0..<amount(300, sanitized: 50) {
-      let ticker = Ticker(every: .microseconds(50))
-      _ = try await ticker.ticks.receive()
-      async let _: Void = ticker.stop()
-      for await _ in ticker.ticks {}
-      #expect(ticker.ticks.isClosed)
-    }
-  }
-
-  /// In a program with a virtual time, where timers have to know which service they were armed in. ThreadSanitizer sees it.
-  @Test func aStopRacesWithATickBesideAVirtualTime() async throws {
-    TimerService(startingAt: 0).withVirtualTime {}
-    for _ in 0..<amount(100, sanitized: 1_000) {
+  /// In a program with a virtual time, timers have to know which service they were armed in. ThreadSanitizer sees it.
+  @Test(arguments: [false, true])
+  func aStopRacesWithATick(besideAVirtualTime: Bool) async throws {
+    if besideAVirtualTime { TimerService(startingAt: 0).withVirtualTime {} }
+    for _ in 0..<amount(300, sanitized: 1_000) {
       let ticker = Ticker(every: .microseconds(50))
       _ = try await ticker.ticks.receive()
       async let _: Void = ticker.stop()

@@ -76,7 +76,7 @@ final class PoolCore: @unchecked Sendable {
   let host: Host
   /// `Fork.count` of the process that has its threads.
   private let madeIn = Fork.count
-  @exclusivity(unchecked) private var workers: [PoolWorker] = []  // constant after the initialiser
+  @exclusivity(unchecked) private(set) var workers: [PoolWorker] = []  // constant after the initialiser
 
   private let lock = Lock()
   // Guarded by the lock, all six.
@@ -658,9 +658,14 @@ extension PoolCore {
   private static var searchRounds: Int { 32 }
 }
 
-// MARK: - For the watch
+// MARK: - For the watch and for debuggers
 
 extension PoolCore {
+  static let all = WeakList<PoolCore>()
+
+  /// The first of the global list, at this moment.
+  var firstInGlobal: WorkRing.Element? { lock.withLock { global.first } }
+
   /// Whether the watcher looks rarely at the moment.
   var isWatchRare: Bool { lock.withLock { machine.watchesRarely } }
 
@@ -674,39 +679,5 @@ extension PoolCore {
     return PoolStandstill.Look(
       picks: workers.map(\.pickMark), processorTime: workers.map(\.processorTime),
       isSomethingWaiting: isSomethingLeft || workers.contains { $0.holdsReady })
-  }
-}
-
-// MARK: - For debuggers
-
-extension PoolCore {
-  static let all = WeakList<PoolCore>()
-
-  /// How many stacks the workers keep, which count as in use to their pool of stacks.
-  var spareStackCount: Int { workers.count { $0.hasSpareStack } }
-
-  /// How many coroutines have ended here.
-  var endedCount: UInt64 { workers.reduce(0) { $0 &+ $1.endedCount } }
-
-  /// The coroutines that are ready here, in no order, during a freeze. One that is taken out meanwhile does not go on
-  /// before the freeze ends, so none that is found here goes away. One that is moved meanwhile may be found twice, or
-  /// not at all.
-  func visitReady(_ body: (CoroutineCore) throws -> Void) rethrows {
-    let first = lock.withLock { global.first }
-    try ReadyQueue.visit(from: first, body)
-    for worker in workers { try worker.visitReady(body) }
-  }
-
-  /// Passes what its workers begin, to be called after `visitReady`: it has left the queues.
-  func visitStarting(_ body: (CoroutineCore) throws -> Void) rethrows {
-    for worker in workers { try worker.visitStarting(body) }
-  }
-
-  /// For people.
-  var description: String {
-    switch host {
-    case .callingThread: SchedulerText.callingThread
-    case .threads: SchedulerText.pool(count)
-    }
   }
 }
