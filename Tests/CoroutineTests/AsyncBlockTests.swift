@@ -280,11 +280,17 @@ import Testing
     let log = Log()
     let queue = DispatchQueue(label: "finally")
     let gate = Channel<Void>()
+    let second = Promise<Void>.makePromise()
     let coroutine = Coroutine(on: queue) { try gate.receive() }
       .finally { log.add("first") }
-      .finally { log.add("second") }
+      .finally {
+        log.add("second")
+        second.resolver.fulfill()
+      }
     try await gate.send(())
     try await coroutine.get()
+    // Else the late one may come between: the end is there before those that were given are ready.
+    try await second.promise.get()
     let late = Promise<Void>.makePromise()
     coroutine.finally {
       log.add("late")

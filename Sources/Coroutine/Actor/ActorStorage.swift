@@ -88,11 +88,10 @@ extension ActorStorage {
   func next() -> Message? {
     requireOwn(for: "Mailbox.next()")
     if inbox.count > 0, let message = takeFromInbox() { return message }
-    var isEntered = false
-    if isBounded, let message = takeFromMailbox(&isEntered) { return message }
+    if isBounded, let message = takeFromMailbox() { return message }
     var envelope: Envelope<Message>?
     return withUnsafeMutablePointer(to: &envelope) { envelope in
-      let block = isEntered ? takeOrWaitEntered(envelope) : takeOrWait(envelope)
+      let block = takeOrWait(envelope)
       if let block { _ = ControlBlock.suspend(block, passing: 0) }
       return begin(envelope, hasWaited: block != nil)
     }
@@ -107,17 +106,15 @@ extension ActorStorage {
     return begin(inbox.removeFirst())
   }
 
-  /// Takes a message out of a mailbox with a limit, if nothing else has to be done. Otherwise it may have the lock.
+  /// Takes a message out of a mailbox with a limit, if nothing else has to be done.
   @inlinable @inline(never)
-  func takeFromMailbox(_ isEntered: inout Bool) -> Message? {
+  func takeFromMailbox() -> Message? {
     endCurrent()
     coroutine.countOperation()
-    guard enterIfFree(coroutine) else { return nil }
-    guard !isHeldUp(coroutine), !runsOnHandOff, let envelope = machine.takeKept() else {
-      isEntered = true
-      return nil
-    }
+    guard tryLock(for: coroutine) else { return nil }
+    let envelope = isHeldUp(coroutine) || runsOnHandOff ? nil : machine.takeKept()
     leave(coroutine)
+    guard let envelope else { return nil }
     return begin(envelope)
   }
 
@@ -126,29 +123,13 @@ extension ActorStorage {
   @inlinable @inline(never)
   func takeOrWait(_ envelope: UnsafeMutablePointer<Envelope<Message>?>) -> UnsafeMutablePointer<ControlBlock>? {
     endCurrent()
-    return takeOrWait(envelope, isOpen: enter(coroutine))
-  }
-
-  /// The same where the message before is ended, and the lock held already.
-  @inlinable @inline(never)
-  func takeOrWaitEntered(_ envelope: UnsafeMutablePointer<Envelope<Message>?>) -> UnsafeMutablePointer<ControlBlock>? {
-    takeOrWait(envelope, isOpen: staysEntered(coroutine))
-  }
-
-  /// - Parameter isOpen: whether the lock is held; else the actor was cancelled.
-  @inlinable @inline(__always)
-  func takeOrWait(
-    _ envelope: UnsafeMutablePointer<Envelope<Message>?>, isOpen: Bool
-  ) -> UnsafeMutablePointer<ControlBlock>? {
-    var isOpen = isOpen
     while true {
-      guard isOpen else { return nil }
+      guard enter(coroutine) else { return nil }
       guard machine.envelopes.count | inbox.count > 0 else { break }
       // The asker that handed its thread off goes on before the next message.
       guard !runsOnHandOff else {
         leave(coroutine)
         returnThread()
-        isOpen = enter(coroutine)
         continue
       }
       if !isBounded {

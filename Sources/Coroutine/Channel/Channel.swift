@@ -73,9 +73,7 @@ extension Channel where Element: Sendable {
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func send(_ element: Element, timeout: Duration? = nil) throws {
-    var isEntered = false
-    if timeout == nil, storage.sendBuffered(element, &isEntered) { return }
-    try storage.sendSlowly(element, isEntered: isEntered, timeout: timeout, onCancel: {})
+    try storage.send(element, timeout: timeout, onCancel: {})
   }
 
   /// The same.
@@ -89,9 +87,7 @@ extension Channel where Element: Sendable {
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func send(_ element: Element, timeout: Duration? = nil, onCancel: () -> Void) throws {
-    var isEntered = false
-    if timeout == nil, storage.sendBuffered(element, &isEntered) { return }
-    try storage.sendSlowly(element, isEntered: isEntered, timeout: timeout, onCancel: onCancel)
+    try storage.send(element, timeout: timeout, onCancel: onCancel)
   }
 }
 
@@ -114,7 +110,7 @@ extension Channel where Element: ~Copyable {
     orReturn element: consuming sending Element, timeout: Duration? = nil
   ) -> sending SendOutcome<Element> {
     var unsent: Element? = consume element
-    let cause = storage.send(&unsent, until: WaitDeadline.after(timeout), "Channel.send(orReturn:)")
+    let cause = storage.send(&unsent, until: WaitDeadline.after(timeout))
     return storage.outcome(cause, unsent)
   }
 }
@@ -134,9 +130,7 @@ extension Channel where Element: ~Copyable {
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func receive(timeout: Duration? = nil, onCancel: () -> Void = {}) throws -> sending Element {
-    var isEntered = false
-    if timeout == nil, let element = storage.receiveBuffered(&isEntered) { return element }
-    return try storage.receiveSlowly(isEntered: isEntered, timeout: timeout, onCancel: onCancel)
+    try storage.receive(timeout: timeout, onCancel: onCancel)
   }
 
   /// The elements as they come, as a sequence that ends when the channel is closed and empty. For coroutines: its
@@ -200,8 +194,7 @@ public struct ReceivedElements<Element: ~Copyable>: Sendable {
   @inlinable
   @available(*, noasync, message: "use 'receive()' here")
   public func next() -> sending Element? {
-    var isEntered = false
-    return storage.receiveBuffered(&isEntered) ?? storage.receiveSlowly(isEntered: isEntered)
+    storage.next()
   }
 }
 

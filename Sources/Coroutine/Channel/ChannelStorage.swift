@@ -3,10 +3,8 @@
 import CCoroutine
 public import Context
 
-/// A channel's lock, and what its state machine decides.
-///
-/// Each operation first tries what is possible at once: no node, nothing to clean up. It does more only when it has to
-/// wait, with the lock still held.
+/// A channel's lock, and what its state machine decides. Here are the operations that never wait, and those of `async` code
+/// and of plain threads; those of coroutines are in `ChannelSending` and `ChannelReceiving`.
 @usableFromInline
 // Unchecked: the name is constant, and the lock guards the machine. Elements come and go as `sending`.
 final class ChannelStorage<Element: ~Copyable>: Waitable, @unchecked Sendable {
@@ -108,166 +106,11 @@ extension ChannelStorage where Element: ~Copyable {
   }
 }
 
-// MARK: - In coroutines
-
-extension ChannelStorage where Element: ~Copyable {
-  /// Takes the element, or leaves it there: `.event` with the element still there means that the channel is closed.
-  @inlinable @inline(__always)
-  func send(
-    _ element: inout Element?, until deadline: UInt64, _ operation: StaticString, isEntered: Bool = false
-  ) -> WakeCause {
-    CoroutineCore.runningUncounted(for: operation)._withUnsafeGuaranteedRef { core in
-      let isCountedSlot = isEntered && machine.buffer.countsAtAppend
-      guard enterCounted(core, isEntered: isEntered, isCountedSlot: isCountedSlot) else { return .cancelled }
-      switch machine.sendNow(&element) {
-      case .full: return waitToSend(core, &element, until: deadline)
-      case .handed(let receiver):
-        leave(core)
-        receiver.wake()
-      case .replaced:
-        leave(core)
-        element = nil
-      case .buffered, .closed:
-        leave(core)
-      }
-      return .event
-    }
-  }
-
-  /// Takes the lock, unless the short way has taken it. Returns false, without the lock, if the coroutine was
-  /// cancelled. First it lets other coroutines run, if that is due. `isCountedSlot`: the short way has come to
-  /// a counted slot of the buffer (`ElementRing.countInterval`).
-  @inlinable @inline(__always)
-  func enterCounted(_ core: CoroutineCore, isEntered: Bool, isCountedSlot: Bool) -> Bool {
-    guard !isCountedSlot, core.hasOperationLeft() else {
-      return enterAfterOthers(core, isEntered: isEntered, isCountedSlot: isCountedSlot)
-    }
-    return isEntered ? staysEntered(core) : enter(core)
-  }
-
-  @usableFromInline @inline(never)
-  func enterAfterOthers(_ core: CoroutineCore, isEntered: Bool, isCountedSlot: Bool) -> Bool {
-    if isCountedSlot, core.hasOperationLeftAtCountedSlot() { return staysEntered(core) }
-    if isEntered { leave(core) }
-    core.yieldForOthers()
-    return enter(core)
-  }
-
-  /// The lock is held.
-  ///
-  /// Inlined where it is specialised, with the wait in it, which a closure would not be: else a mispredicted return (see
-  /// `CoroutineCore.run`).
-  @inlinable @inline(__always)
-  func waitToSend(_ core: CoroutineCore, _ element: inout Element?, until deadline: UInt64) -> WakeCause {
-    var node = ChannelNode(.coroutine(.passUnretained(core)), element: element.take())
-    @inline(__always)
-    func suspend(_ node: ChannelStateMachine<Element>.Node) -> WakeCause {
-      machine.enqueueSender(node)
-      return self.suspend(core, .send, until: deadline) { machine.withdrawSender(node) }
-    }
-    let cause = withUnsafeMutablePointer(to: &node, suspend)
-    element = node.element.take()
-    return cause
-  }
-
-  /// Fills in the element, which is `nil` before: `.event` without one means that the channel is closed.
-  @inlinable @inline(__always)
-  func receive(
-    _ element: inout Element?, until deadline: UInt64, _ operation: StaticString, isEntered: Bool = false
-  ) -> WakeCause {
-    CoroutineCore.runningUncounted(for: operation)._withUnsafeGuaranteedRef { core in
-      let isCountedSlot = isEntered && machine.buffer.countsAtRemoval
-      guard enterCounted(core, isEntered: isEntered, isCountedSlot: isCountedSlot) else { return .cancelled }
-      switch machine.receiveNow(&element) {
-      case .empty: return waitToReceive(core, &element, until: deadline)
-      case .admitted(let sender):
-        leave(core)
-        sender.wake()
-      case .received, .closed:
-        leave(core)
-      }
-      return .event
-    }
-  }
-
-  /// The lock is held. Inlined as `waitToSend` is.
-  @inlinable @inline(__always)
-  func waitToReceive(_ core: CoroutineCore, _ element: inout Element?, until deadline: UInt64) -> WakeCause {
-    var node = ChannelNode<Element>(.coroutine(.passUnretained(core)), element: nil)
-    @inline(__always)
-    func suspend(_ node: ChannelStateMachine<Element>.Node) -> WakeCause {
-      machine.enqueueReceiver(node)
-      return self.suspend(core, .receive, until: deadline) { machine.withdrawReceiver(node) }
-    }
-    let cause = withUnsafeMutablePointer(to: &node, suspend)
-    element = node.element.take()
-    return cause
-  }
-}
-
-// MARK: - In coroutines, by the buffer alone
-
-// A channel with a buffer mostly has an element, or room for one, and no waiters. Then an operation is some forty
-// instructions without a call among them, so that nothing has to be kept in memory. Everything else is one call at the
-// end, which goes on from here: `isEntered` says that the lock is held, and no more. Not even a counter of the
-// operations has room here: one of every so many places in the ring goes to the call, which then lets other coroutines
-// run.
-extension ChannelStorage where Element: ~Copyable {
-  /// Takes an element out of the buffer, if nothing else has to be done.
-  @inlinable @inline(__always)
-  func receiveBuffered(_ isEntered: inout Bool) -> Element? {
-    guard machine.limit > 0, let core = CoroutineCore.currentUncounted else { return nil }
-    isEntered = core._withUnsafeGuaranteedRef { enterIfFree($0) }
-    guard isEntered, !core._withUnsafeGuaranteedRef({ isHeldUp($0) }), let element = machine.takeBuffered() else {
-      return nil
-    }
-    core._withUnsafeGuaranteedRef { leave($0) }
-    return element
-  }
-
-  @inlinable @inline(never)
-  func receiveSlowly(isEntered: Bool) -> Element? {
-    var element: Element?
-    _ = receive(&element, until: WaitDeadline.never, "Channel.received.next()", isEntered: isEntered)
-    return element
-  }
-
-  @inlinable @inline(never)
-  func receiveSlowly(isEntered: Bool, timeout: Duration?, onCancel: () -> Void) throws -> sending Element {
-    var element: Element?
-    let cause = receive(&element, until: WaitDeadline.after(timeout), "Channel.receive()", isEntered: isEntered)
-    guard let element = element.take() else { throw failure(cause, timeout, onCancel) }
-    return element
-  }
-}
-
-extension ChannelStorage where Element: Sendable {
-  /// Puts an element into the buffer, if nothing else has to be done. Returns whether it did.
-  @inlinable @inline(__always)
-  func sendBuffered(_ element: Element, _ isEntered: inout Bool) -> Bool {
-    guard machine.limit > 0, let core = CoroutineCore.currentUncounted else { return false }
-    isEntered = core._withUnsafeGuaranteedRef { enterIfFree($0) }
-    guard isEntered, !core._withUnsafeGuaranteedRef({ isHeldUp($0) }), machine.appendBuffered(element) else {
-      return false
-    }
-    core._withUnsafeGuaranteedRef { leave($0) }
-    return true
-  }
-
-  @inlinable @inline(never)
-  func sendSlowly(_ element: Element, isEntered: Bool, timeout: Duration?, onCancel: () -> Void) throws {
-    var unsent: Element? = element
-    let cause = send(&unsent, until: WaitDeadline.after(timeout), "Channel.send(_:)", isEntered: isEntered)
-    if cause == .event, unsent == nil { return }
-    try fail(cause, unsent, timeout, onCancel)
-  }
-}
-
 // MARK: - In async code
 
 // The node lies on the heap, since a task has no stack to wait on.
 extension ChannelStorage where Element: ~Copyable {
-  /// As in a coroutine.
+  /// Takes the element, or leaves it there: `.event` with the element still there means that the channel is closed.
   @inlinable
   nonisolated(nonsending) func send(_ element: inout Element?, until deadline: UInt64) async -> WakeCause {
     if Task.isCancelled { return .cancelled }
@@ -297,7 +140,7 @@ extension ChannelStorage where Element: ~Copyable {
     return cause
   }
 
-  /// As in a coroutine.
+  /// Fills in the element, which is `nil` before: `.event` without one means that the channel is closed.
   @inlinable
   nonisolated(nonsending) func receive(_ element: inout Element?, until deadline: UInt64) async -> WakeCause {
     if Task.isCancelled { return .cancelled }
@@ -328,7 +171,7 @@ extension ChannelStorage where Element: ~Copyable {
 // MARK: - On plain threads
 
 extension ChannelStorage where Element: ~Copyable {
-  /// As in a coroutine.
+  /// As in `async` code.
   @inlinable
   func sendBlocking(_ element: inout Element?, until deadline: UInt64, at place: BlockingPlace) -> WakeCause {
     let thread = BlockedThread(at: place)
@@ -344,7 +187,7 @@ extension ChannelStorage where Element: ~Copyable {
     return cause
   }
 
-  /// As in a coroutine.
+  /// As in `async` code.
   @inlinable
   func receiveBlocking(_ element: inout Element?, until deadline: UInt64, at place: BlockingPlace) -> WakeCause {
     let thread = BlockedThread(at: place)

@@ -77,14 +77,20 @@ extension Waitable {
   /// Takes the lock for an operation that may wait; false, and not locked, if the coroutine was cancelled.
   @inlinable @inline(__always)
   package final func enter(_ core: CoroutineCore) -> Bool {
-    core.parking.prepare()
-    lock.lock()
+    lock(for: core)
     return staysEntered(core)
   }
 
-  /// The same if the lock is free; not locked either if another thread has it. A cancel is left to `staysEntered`.
+  /// The first half of `enter`: the second, `staysEntered`, looks for a cancel.
   @inlinable @inline(__always)
-  package final func enterIfFree(_ core: CoroutineCore) -> Bool {
+  package final func lock(for core: CoroutineCore) {
+    core.parking.prepare()
+    lock.lock()
+  }
+
+  /// The same if the lock is free; false, and not locked, if another thread has it.
+  @inlinable @inline(__always)
+  package final func tryLock(for core: CoroutineCore) -> Bool {
     core.parking.prepare()
     guard lock.tryLock() else {
       core.parking.abandon()

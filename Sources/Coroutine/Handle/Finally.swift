@@ -19,8 +19,9 @@ extension Coroutine {
   /// returns. This is for holders of the coroutine alone.
   ///
   /// It runs where the coroutine does, or, given code of the main actor, on the main queue; as a coroutine of its own,
-  /// so that it may wait. Those given first run first. `get()` does not wait for them, and the body's error stays with
-  /// `get()`; without a call of that, it is reported through `CoroutineErrors.unhandled`, as without them.
+  /// so that it may wait. Those given before the end begin in the order in which they were given, one given after it at
+  /// once. `get()` does not wait for them, and the body's error stays with `get()`; without a call of that, it is reported
+  /// through `CoroutineErrors.unhandled`, as without them.
   ///
   /// - Parameter cleanup: what to do. An error that it throws is reported through `CoroutineErrors.unhandled`.
   /// - Returns: the same coroutine.

@@ -59,3 +59,21 @@ extension CoroutineCore {
     return worker._withUnsafeGuaranteedRef { $0.othersAreReady }
   }
 }
+
+extension Waitable {
+  /// `staysEntered` for an operation that is to be counted: lets others run first, if that is due. With the lock, which it
+  /// gives back meanwhile. `countingMany`: a counted slot of a buffer was reached.
+  @inlinable @inline(__always)
+  final func staysEntered(_ core: CoroutineCore, countingMany: Bool) -> Bool {
+    guard !countingMany, core.hasOperationLeft() else { return entersAfterOthers(core, countingMany: countingMany) }
+    return staysEntered(core)
+  }
+
+  @usableFromInline @inline(never)
+  final func entersAfterOthers(_ core: CoroutineCore, countingMany: Bool) -> Bool {
+    if countingMany, core.hasOperationLeftAtCountedSlot() { return staysEntered(core) }
+    leave(core)
+    core.yieldForOthers()
+    return enter(core)
+  }
+}

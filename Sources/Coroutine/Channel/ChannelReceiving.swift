@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// How a coroutine receives, as `ChannelSending` tells of a send: by the buffer alone, else with the lock by
+// `receiveEntered`, which waits where there is no element.
+
+extension ChannelStorage where Element: ~Copyable {
+  /// `Channel.receive`.
+  @inlinable @inline(__always)
+  func receive(timeout: Duration?, onCancel: () -> Void) throws -> sending Element {
+    let core = CoroutineCore.runningUncounted(for: "Channel.receive()")
+    guard core._withUnsafeGuaranteedRef({ tryLock(for: $0) }) else { return try receiveLate(core, timeout, onCancel) }
+    guard !core._withUnsafeGuaranteedRef({ isHeldUp($0) }), let element = machine.takeBuffered() else {
+      return try receiveEntered(core, timeout, onCancel)
+    }
+    core._withUnsafeGuaranteedRef { leave($0) }
+    return element
+  }
+
+  /// Another thread has the lock.
+  @inlinable @inline(never)
+  func receiveLate(
+    _ core: Unmanaged<CoroutineCore>, _ timeout: Duration?, _ onCancel: () -> Void
+  ) throws -> sending Element {
+    core._withUnsafeGuaranteedRef { lock(for: $0) }
+    return try receiveEntered(core, timeout, onCancel)
+  }
+
+  /// With the lock.
+  @inlinable @inline(never)
+  func receiveEntered(
+    _ core: Unmanaged<CoroutineCore>, _ timeout: Duration?, _ onCancel: () -> Void
+  ) throws -> sending Element {
+    var element: Element?
+    let cause = core._withUnsafeGuaranteedRef { receiveEntered($0, &element, until: WaitDeadline.after(timeout)) }
+    guard let element = element.take() else { throw failure(cause, timeout, onCancel) }
+    return element
+  }
+
+  /// `Channel.received.next()`: the next element, or `nil` at the end, and when the coroutine is cancelled.
+  @inlinable @inline(__always)
+  func next() -> sending Element? {
+    let core = CoroutineCore.runningUncounted(for: "Channel.received.next()")
+    guard core._withUnsafeGuaranteedRef({ tryLock(for: $0) }) else { return nextLate(core) }
+    guard !core._withUnsafeGuaranteedRef({ isHeldUp($0) }), let element = machine.takeBuffered() else {
+      return nextEntered(core)
+    }
+    core._withUnsafeGuaranteedRef { leave($0) }
+    return element
+  }
+
+  /// Another thread has the lock.
+  @inlinable @inline(never)
+  func nextLate(_ core: Unmanaged<CoroutineCore>) -> sending Element? {
+    core._withUnsafeGuaranteedRef { lock(for: $0) }
+    return nextEntered(core)
+  }
+
+  /// With the lock.
+  @inlinable @inline(never)
+  func nextEntered(_ core: Unmanaged<CoroutineCore>) -> sending Element? {
+    var element: Element?
+    _ = core._withUnsafeGuaranteedRef { receiveEntered($0, &element, until: WaitDeadline.never) }
+    return element
+  }
+
+  /// What takes several at once, for the first of them: fills in the element, which is `nil` before. `.event` without one
+  /// means that the channel is closed.
+  @inlinable @inline(__always)
+  func receive(_ element: inout Element?, until deadline: UInt64, _ operation: StaticString) -> WakeCause {
+    CoroutineCore.runningUncounted(for: operation)._withUnsafeGuaranteedRef { core in
+      lock(for: core)
+      return receiveEntered(core, &element, until: deadline)
+    }
+  }
+
+  /// The same with the lock, which it releases.
+  @inlinable @inline(__always)
+  func receiveEntered(_ core: CoroutineCore, _ element: inout Element?, until deadline: UInt64) -> WakeCause {
+    let isCountedSlot = machine.limit > 0 && machine.buffer.countsAtRemoval
+    guard staysEntered(core, countingMany: isCountedSlot) else { return .cancelled }
+    switch machine.receiveNow(&element) {
+    case .admitted(let sender):
+      leave(core)
+      sender.wake()
+      return .event
+    case .received, .closed:
+      leave(core)
+      return .event
+    case .empty:
+      return waitToReceive(core, &element, until: deadline)
+    }
+  }
+
+  /// The rest of it where the receiver has to wait.
+  @inlinable @inline(__always)
+  func waitToReceive(_ core: CoroutineCore, _ element: inout Element?, until deadline: UInt64) -> WakeCause {
+    var node = ChannelNode<Element>(.coroutine(.passUnretained(core)), element: nil)
+    // Not a closure: that would not be inlined.
+    @inline(__always)
+    func suspend(_ node: ChannelStateMachine<Element>.Node) -> WakeCause {
+      machine.enqueueReceiver(node)
+      return self.suspend(core, .receive, until: deadline) { machine.withdrawReceiver(node) }
+    }
+    let cause = withUnsafeMutablePointer(to: &node, suspend)
+    element = node.element.take()
+    return cause
+  }
+}

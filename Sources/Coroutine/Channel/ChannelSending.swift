@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// How a coroutine sends, from the call to the suspension, from top to bottom.
+//
+// 1. `send` tries the buffer. A channel with a buffer mostly has room in it, and no waiters. Then a send is some forty
+//    instructions without a call among them, so that nothing has to be kept in memory. Anything else is one call at the end:
+// 2. `sendEntered`, with the lock held. It asks the state machine for any way that needs no wait.
+// 3. There is none: `sendEntered` puts a node, on the coroutine's own stack, into the queue of senders, and parks. The
+//    scheduler's loop releases the lock once the context is saved.
+//
+// All of it is specialised in the caller's module, with the switch in it: see `CoroutineCore.run` for what another function
+// around the switch would cost.
+
+extension ChannelStorage where Element: Sendable {
+  /// `Channel.send`.
+  @inlinable @inline(__always)
+  func send(_ element: Element, timeout: Duration?, onCancel: () -> Void) throws {
+    try CoroutineCore.runningUncounted(for: "Channel.send(_:)")._withUnsafeGuaranteedRef { core in
+      guard tryLock(for: core) else { return try sendLate(core, element, timeout, onCancel) }
+      guard !isHeldUp(core), machine.appendBuffered(element) else {
+        return try sendEntered(core, element, timeout, onCancel)
+      }
+      leave(core)
+    }
+  }
+
+  /// Another thread has the lock.
+  @inlinable @inline(never)
+  func sendLate(_ core: CoroutineCore, _ element: Element, _ timeout: Duration?, _ onCancel: () -> Void) throws {
+    lock(for: core)
+    try sendEntered(core, element, timeout, onCancel)
+  }
+
+  /// With the lock.
+  @inlinable @inline(never)
+  func sendEntered(_ core: CoroutineCore, _ element: Element, _ timeout: Duration?, _ onCancel: () -> Void) throws {
+    var unsent: Element? = element
+    let cause = sendEntered(core, &unsent, until: WaitDeadline.after(timeout))
+    if cause == .event, unsent == nil { return }
+    try fail(cause, unsent, timeout, onCancel)
+  }
+}
+
+extension ChannelStorage where Element: ~Copyable {
+  /// `Channel.send(orReturn:)`. Takes the element, or leaves it there: `.event` with the element still there means that the
+  /// channel is closed.
+  @inlinable @inline(__always)
+  func send(_ element: inout Element?, until deadline: UInt64) -> WakeCause {
+    CoroutineCore.runningUncounted(for: "Channel.send(orReturn:)")._withUnsafeGuaranteedRef { core in
+      lock(for: core)
+      return sendEntered(core, &element, until: deadline)
+    }
+  }
+
+  /// The same with the lock, which it releases.
+  @inlinable @inline(__always)
+  func sendEntered(_ core: CoroutineCore, _ element: inout Element?, until deadline: UInt64) -> WakeCause {
+    // Lets others run, if that is due. Counted where the buffer alone could not do it: see `ElementRing.countsAtAppend`.
+    let isCountedSlot = machine.limit > 0 && machine.buffer.countsAtAppend
+    guard staysEntered(core, countingMany: isCountedSlot) else { return .cancelled }
+    switch machine.sendNow(&element) {
+    case .handed(let receiver):
+      leave(core)
+      receiver.wake()
+      return .event
+    case .replaced:
+      leave(core)
+      // Outside of the lock: the end of an element may run code of the user's.
+      element = nil
+      return .event
+    case .buffered, .closed:
+      leave(core)
+      return .event
+    case .full:
+      return waitToSend(core, &element, until: deadline)
+    }
+  }
+
+  /// The rest of it where the sender has to wait.
+  @inlinable @inline(__always)
+  func waitToSend(_ core: CoroutineCore, _ element: inout Element?, until deadline: UInt64) -> WakeCause {
+    var node = ChannelNode(.coroutine(.passUnretained(core)), element: element.take())
+    // Not a closure: that would not be inlined.
+    @inline(__always)
+    func suspend(_ node: ChannelStateMachine<Element>.Node) -> WakeCause {
+      machine.enqueueSender(node)
+      return self.suspend(core, .send, until: deadline) { machine.withdrawSender(node) }
+    }
+    let cause = withUnsafeMutablePointer(to: &node, suspend)
+    element = node.element.take()
+    return cause
+  }
+}
