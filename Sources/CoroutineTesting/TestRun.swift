@@ -212,7 +212,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
         run(ready.removeFirst())
       } else if let due = timers.nextDeadline {
         timers.advance(to: due)
-      } else {
+      } else if !waitForReturns() {
         break
       }
     }
@@ -225,6 +225,22 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     for newcomer in late where !isLeftOver(newcomer) { runElsewhere(newcomer) }
     // Some ignore it, or wait shielded, for ever: they stay suspended, and what they refer to has to stay, too.
     if !members.isEmpty { Self.abandoned.withLock { $0.append(self) } }
+  }
+
+  /// Waits for members that run on other schedulers, where the cancel has reached them. Whether something came from there.
+  private func waitForReturns() -> Bool {
+    let end = TimerService.shared.realTime.addingSaturated(patience.limit.nanosecondsRoundedUp)
+    while true {
+      let now = TimerService.shared.realTime
+      // One that is still suspended there ignores the cancel.
+      let isExpected = away.contains { id in
+        guard let core = members[id]?.core else { return false }
+        return ![.suspended, .finished].contains(AnyCoroutine(current: core).state)
+      }
+      // It may have come between the two looks.
+      if arrival.wait(until: isExpected ? min(end, now.addingSaturated(20_000_000)) : now) { return true }
+      guard isExpected, now < end else { return false }
+    }
   }
 
   private static let abandoned = Mutex<[TestRun]>([])
@@ -445,7 +461,8 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
 
   /// Whether it waits for the end of a coroutine that is no part of the run.
   private func waitsForStranger(_ reason: WaitReason) -> Bool {
+    // Also where it has ended: then its thread is about to say so.
     guard let core = reason.object?.takeUnretainedValue() as? CoroutineCore else { return false }
-    return members[core.id] == nil && !core.isFinished
+    return members[core.id] == nil
   }
 }
