@@ -216,6 +216,34 @@ import Testing
     )
   }
 
+  @Test func withoutAValueItWaitsForWhatIsTrueElsewhere() async throws {
+    let mutex = CoroutineMutex(name: "m")
+    let condition = Condition(of: mutex, name: "c")
+    #expect(condition.name == "c")
+    let (state, log) = (Log(), Log())
+    let waiter = Coroutine {
+      try mutex.withLock { _ in try condition.wait(until: { state.all == ["ready"] }) }
+      log.add("coroutine")
+    }
+    let task = _Concurrency.Task {
+      try await mutex.withLock { _ in try await condition.wait(until: { state.all == ["ready"] }) }
+      log.add("task")
+    }
+    let signalled = _Concurrency.Task {
+      try await mutex.withLock { _ in try await condition.wait() }
+      log.add("signalled")
+    }
+    while condition.storage.waiterCount < 3 { await _Concurrency.Task.yield() }
+    try await mutex.withLock { _ in
+      state.add("ready")
+      condition.broadcast()
+    }
+    try await waiter.get()
+    try await task.value
+    try await signalled.value
+    #expect(log.all.sorted() == ["coroutine", "signalled", "task"])
+  }
+
   @Test func waitingWithoutTheMutexTraps() async {
     let exit1 = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       func wait() throws {

@@ -6,6 +6,8 @@ import Testing
 @testable import Coroutine
 
 @Suite(.ownThreads) struct SemaphoreTests {
+  private struct Problem: Error {}
+
   @Test func noMoreThanThePermitsAreInsideAndTheOthersComeInOrder() async throws {
     let log = Log()
     try await serially {
@@ -112,6 +114,18 @@ import Testing
     }
     #expect(semaphore.available == 3 && given.load(ordering: .relaxed) > 0)
     #expect(semaphore.tryAcquire(0) && !semaphore.tryAcquire(4))
+  }
+
+  @Test func severalPermitsAreHeldForATasksBody() async throws {
+    let semaphore = Semaphore(permits: 3, name: "s")
+    #expect(semaphore.name == "s")
+    let left = try await semaphore.withPermits(2) { () async throws -> Int in
+      await _Concurrency.Task.yield()
+      return semaphore.available
+    }
+    #expect(left == 1 && semaphore.available == 3)
+    await #expect(throws: Problem.self) { try await semaphore.withPermits(3) { () async throws in throw Problem() } }
+    #expect(semaphore.available == 3)
   }
 
   @Test func negativeNumbersTrap() async {

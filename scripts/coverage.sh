@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# How many lines of the runtime and of its contexts the tests run: a table of the files, those with the most lines that were
+# not run first, and the sum. What is not run, and why, is in docs/coverage.md.
+#
+#   scripts/coverage.sh            builds and runs the tests first
+#   scripts/coverage.sh --lines FILE   the lines of one file that were not run, after that
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+flags=(--traits ASM --scratch-path .build-coverage)
+folder=$(swift build "${flags[@]}" --show-bin-path)
+program=$folder/CoroutinePackageTests.xctest
+profile=$folder/coverage.profdata
+# Of the toolchain: the format is that of its compiler.
+tools=$(dirname "$(readlink -f "$(command -v swift)")")
+
+if [[ ${1:-} == --lines ]]; then
+  "$tools/llvm-cov" show "$program" -instr-profile="$profile" "${2:?"--lines FILE"}" | grep -E '^ *[0-9]+\| +0\|' || true
+  exit
+fi
+
+rm -rf "$folder/codecov"
+swift test --disable-xctest --enable-code-coverage "${flags[@]}" > .build-coverage/tests.log 2>&1 || {
+  tail -n 20 .build-coverage/tests.log >&2
+  exit 1
+}
+# Those of the tests' own processes, too; one that was killed has left an incomplete one.
+find "$folder/codecov" -name '*.profraw' -size +1k > "$folder/profiles"
+"$tools/llvm-profdata" merge -sparse --failure-mode=all -f "$folder/profiles" -o "$profile" 2> /dev/null
+mapfile -t sources < <(find Sources/Context* Sources/Coroutine -name '*.swift')
+"$tools/llvm-cov" report "$program" -instr-profile="$profile" "${sources[@]}" 2> /dev/null > "$folder/report"
+printf '%9s %9s  %s\n' 'not run' 'of' 'file'
+awk '$1 ~ /\.swift$/ && $9 > 0 { printf "%9d %9d  %s\n", $9, $8, $1 }' "$folder/report" | sort -k1,1nr
+awk '$1 == "TOTAL" { printf "%9d %9d  all: %s of the lines were run\n", $9, $8, $10 }' "$folder/report"
