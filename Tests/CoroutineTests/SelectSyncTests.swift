@@ -166,6 +166,35 @@ import Testing
     }
   }
 
+  @Test func aBiasedSelectOfAnArrayPrefersItsFirst() async throws {
+    let lanes = (0..<20).map { _ in Channel<Int>(capacity: .unbounded) }
+    for round in 0..<5 { for lane in lanes { _ = lane.trySend(round) } }
+    let inOrder = try await Coroutine { () throws -> Bool in
+      let chosen = try (0..<5).map { _ in
+        try selectBiased(lanes.enumerated().map { index, lane in lane.onReceive { _ in index } })
+      }
+      return chosen == [0, 0, 0, 0, 0]
+    }.get()
+    #expect(inOrder)
+    // In `async` code: of one kind and of any kinds, with handlers that await and with others.
+    for _ in 0..<2 {
+      #expect(try await selectBiased(lanes.enumerated().map { index, lane in lane.onReceive { _ in index } }) == 1)
+      let any: [any SelectCase<Int>] = [lanes[0].onReceive { _ in 0 }, lanes[1].onReceive { _ in 1 }, otherwise { 2 }]
+      #expect(try await selectBiased(any) == 1)
+    }
+    var awaiting: [Select.AsyncCase<Select.Receive<Int>, Int>] = []
+    for (index, lane) in lanes.enumerated() {
+      awaiting.append(
+        lane.onReceive { _ in
+          await Task.yield()
+          return index
+        })
+    }
+    #expect(try await selectBiased(awaiting) == 1)
+    let awaitingAny: [any AsyncSelectCase<Int>] = awaiting
+    #expect(try await selectBiased(awaitingAny) == 2)
+  }
+
   @Test func permitsTakenAwayAreFreeOnesFirstThenReleasedOnes() async throws {
     let log = Log()
     try await serially {

@@ -53,6 +53,8 @@ nonisolated(nonsending) public func select<Output>(_ cases: [any SelectCase<Outp
   try await Select.run(Select.Each(cases.map { Select.Awaited(Select.Erased($0)) }))
 }
 
+// MARK: - The first that is ready
+
 /// Waits, in `async` code, until one of several operations can be done, and does that one; of those that can be done at once
 /// the first. As in a coroutine.
 ///
@@ -63,6 +65,43 @@ nonisolated(nonsending) public func selectBiased<Output, Cases: AsyncSelectCase>
 ) async throws -> Output where Cases.Output == Output {
   try await Select.run(cases(), isBiased: true)
 }
+
+/// The form of `selectBiased` in `async` code for a number of cases that is known at run time only.
+///
+/// - Throws: as `select(_:)`.
+@inlinable
+nonisolated(nonsending) public func selectBiased<Case: AsyncSelectCase>(_ cases: [Case]) async throws -> Case.Output {
+  try await Select.run(Select.Each(cases), isBiased: true)
+}
+
+/// The form of `selectBiased` in `async` code for cases of any kinds.
+///
+/// - Throws: as `select(_:)`.
+@inlinable
+nonisolated(nonsending) public func selectBiased<Output>(
+  _ cases: [any AsyncSelectCase<Output>]
+) async throws -> Output {
+  try await Select.run(Select.Each(cases.map { Select.AsyncErased($0) }), isBiased: true)
+}
+
+/// The same with cases of the form for coroutines, which is what they are where a closure makes them that does not `await`.
+/// Their handlers must not suspend.
+///
+/// - Throws: as `select(_:)`.
+@inlinable
+nonisolated(nonsending) public func selectBiased<Case: SelectCase>(_ cases: [Case]) async throws -> Case.Output {
+  try await Select.run(Select.Each(cases.map { Select.Awaited($0) }), isBiased: true)
+}
+
+/// The same with cases of the form for coroutines, of any kinds. Their handlers must not suspend.
+///
+/// - Throws: as `select(_:)`.
+@inlinable
+nonisolated(nonsending) public func selectBiased<Output>(_ cases: [any SelectCase<Output>]) async throws -> Output {
+  try await Select.run(Select.Each(cases.map { Select.Awaited(Select.Erased($0)) }), isBiased: true)
+}
+
+// MARK: - How it runs
 
 extension Select {
   @inlinable

@@ -24,6 +24,20 @@ public func selectBiased<Output, Cases: SelectCase>(
 
 /// The form of `selectBiased` for a number of cases that is known at run time only.
 ///
+/// ```swift
+/// let first = try selectBiased(lanes.map { lane in lane.onReceive { $0 } })      // the first lane is the fastest
+/// ```
+///
+/// - Throws: as `select(_:)`.
+/// - Precondition: called inside a coroutine, and there is at least one case: traps elsewhere.
+@inlinable
+@_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+public func selectBiased<Case: SelectCase>(_ cases: [Case]) throws -> Case.Output {
+  try Select.run(Select.Each(cases), isBiased: true)
+}
+
+/// The form of `selectBiased` for cases of any kinds.
+///
 /// - Throws: as `select(_:)`.
 /// - Precondition: called inside a coroutine, and there is at least one case: traps elsewhere.
 @inlinable
