@@ -21,11 +21,23 @@ extension SelectableSequence {
 }
 
 /// What `SelectableSequence.chunks(ofCount:within:)` makes of a sequence.
-public struct ChunkedElements<Base: SelectableSequence>: Sequence, IteratorProtocol {
-  private let base: Base
+public struct ChunkedElements<Base: SelectableSequence>: SelectableSequence {
+  /// What a wait has come to. For the runtime.
+  public enum NextEvent {
+    /// Something of the sequence.
+    case next(Base.NextEvent)
+    /// The time for a full array is up.
+    case late
+    /// It has ended.
+    case end
+  }
+
+  private var base: Base
   private let count: Int
   private let duration: Duration?
   private var chunk: [Base.Element] = []
+  /// Of the chunk, if it has an element.
+  private var deadline: OperatorDeadline?
   private var isEnded = false
 
   init(_ base: Base, ofCount count: Int, within duration: Duration?) {
@@ -34,43 +46,46 @@ public struct ChunkedElements<Base: SelectableSequence>: Sequence, IteratorProto
     self.duration = duration
   }
 
-  private enum Step {
-    case next(Base.Element?)
-    case late
-  }
-
   /// The next array, which is not empty; `nil` at the end, and when the caller is cancelled.
   ///
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @available(*, noasync, message: "chunk asynchronous sequences in async code")
-  public mutating func next() -> [Base.Element]? {
-    var deadline: UInt64?
-    while !isEnded, chunk.count < count {
-      let base = base
-      var rest: Duration?
-      if !chunk.isEmpty, let duration {
-        let now = TimerService.shared.now
-        let end = deadline ?? TimerService.shared.deadline(after: duration)
-        deadline = end
-        rest = .nanoseconds(Int64(clamping: end > now ? end - now : 0))
-      }
-      let step = try? select {
-        base.onNext { Step.next($0) }
-        if let rest { onTimeout(rest) { Step.late } }
-      }
-      switch step {
-      case .next(.some(let element)): chunk.append(element)
-      case .next(.none): isEnded = true
-      case .late: return takeChunk()
-      // Cancelled: the elements so far come at the next call, if there is one that is not cancelled.
-      case nil: return nil
-      }
+  public mutating func next() -> [Base.Element]? { nextBySelecting() }
+
+  /// Waits for an element, and for the end of its time. For the runtime.
+  @Select.Builder<NextEvent>
+  public mutating func makeNextWait() -> some SelectCase<NextEvent> {
+    if isEnded {
+      Select.ended(NextEvent.end)
+    } else {
+      Select.Mapped(base.makeNextWait()) { NextEvent.next($0) }
+      if let late = deadline?.makeCase(NextEvent.late) { late }
     }
-    return chunk.isEmpty ? nil : takeChunk()
+  }
+
+  /// Takes the outcome of a wait. For the runtime.
+  public mutating func advance(by event: NextEvent) -> Select.Progress<[Base.Element]> {
+    switch event {
+    case .next(let event):
+      deadline?.giveWay()
+      switch base.advance(by: event) {
+      case .element(let element):
+        chunk.append(element)
+        if chunk.count == count { return .element(takeChunk()) }
+        if chunk.count == 1 { deadline = duration.map { OperatorDeadline(after: $0) } }
+        return .waiting
+      case .end:
+        isEnded = true
+        return chunk.isEmpty ? .end : .element(takeChunk())
+      case .waiting: return .waiting
+      }
+    case .late: return .element(takeChunk())
+    case .end: return .end
+    }
   }
 
   private mutating func takeChunk() -> [Base.Element] {
-    defer { chunk = [] }
+    defer { (chunk, deadline) = ([], nil) }
     return chunk
   }
 }

@@ -16,7 +16,17 @@ public func combineLatest<First: SelectableSequence, Second: SelectableSequence>
 }
 
 /// What `combineLatest(_:_:)` makes of two sequences.
-public struct LatestElements<First: SelectableSequence, Second: SelectableSequence>: Sequence, IteratorProtocol {
+public struct LatestElements<First: SelectableSequence, Second: SelectableSequence>: SelectableSequence {
+  /// What a wait has come to. For the runtime.
+  public enum NextEvent {
+    /// Something of the first one.
+    case first(First.NextEvent)
+    /// Something of the second one.
+    case second(Second.NextEvent)
+    /// No pair can come any more.
+    case end
+  }
+
   private var first: First?
   private var second: Second?
   private var latest: (first: First.Element?, second: Second.Element?) = (nil, nil)
@@ -26,36 +36,46 @@ public struct LatestElements<First: SelectableSequence, Second: SelectableSequen
     self.second = second
   }
 
-  private enum Step {
-    case first(First.Element?)
-    case second(Second.Element?)
-  }
-
   /// The next pair; `nil` at the end, and when the caller is cancelled.
   ///
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @available(*, noasync, message: "combine asynchronous sequences in async code")
-  public mutating func next() -> (First.Element, Second.Element)? {
-    while canHaveMore {
-      let (first, second) = (first, second)
-      let step = try? select {
-        if let first { first.onNext { Step.first($0) } }
-        if let second { second.onNext { Step.second($0) } }
-      }
-      switch step {
-      case .first(.some(let element)): latest.first = element
-      case .second(.some(let element)): latest.second = element
-      case .first(.none):
-        self.first = nil
-        continue
-      case .second(.none):
-        self.second = nil
-        continue
-      case nil: return nil
-      }
-      if let first = latest.first, let second = latest.second { return (first, second) }
+  public mutating func next() -> (First.Element, Second.Element)? { nextBySelecting() }
+
+  /// Waits for both that have not ended. For the runtime.
+  @Select.Builder<NextEvent>
+  public mutating func makeNextWait() -> some SelectCase<NextEvent> {
+    if canHaveMore {
+      if let wait = first?.makeNextWait() { Select.Mapped(wait) { NextEvent.first($0) } }
+      if let wait = second?.makeNextWait() { Select.Mapped(wait) { NextEvent.second($0) } }
+    } else {
+      Select.ended(NextEvent.end)
     }
-    return nil
+  }
+
+  /// Takes the outcome of a wait. For the runtime.
+  public mutating func advance(by event: NextEvent) -> Select.Progress<(First.Element, Second.Element)> {
+    switch event {
+    case .first(let event):
+      switch first?.advance(by: event) {
+      case .element(let element): latest.first = element
+      case .end:
+        first = nil
+        return canHaveMore ? .waiting : .end
+      case .waiting, nil: return .waiting
+      }
+    case .second(let event):
+      switch second?.advance(by: event) {
+      case .element(let element): latest.second = element
+      case .end:
+        second = nil
+        return canHaveMore ? .waiting : .end
+      case .waiting, nil: return .waiting
+      }
+    case .end: return .end
+    }
+    guard let first = latest.first, let second = latest.second else { return .waiting }
+    return .element((first, second))
   }
 
   /// One that has ended without an element will never be part of a pair.

@@ -15,10 +15,22 @@ extension SelectableSequence {
 }
 
 /// What `SelectableSequence.debounce(for:)` makes of a sequence.
-public struct DebouncedElements<Base: SelectableSequence>: Sequence, IteratorProtocol {
-  private let base: Base
+public struct DebouncedElements<Base: SelectableSequence>: SelectableSequence {
+  /// What a wait has come to. For the runtime.
+  public enum NextEvent {
+    /// Something of the sequence.
+    case next(Base.NextEvent)
+    /// It was quiet for long enough.
+    case quiet
+    /// It has ended.
+    case end
+  }
+
+  private var base: Base
   private let duration: Duration
   private var pending: Base.Element?
+  /// Of the pending element.
+  private var deadline: OperatorDeadline?
   private var isEnded = false
 
   init(_ base: Base, for duration: Duration) {
@@ -26,30 +38,46 @@ public struct DebouncedElements<Base: SelectableSequence>: Sequence, IteratorPro
     self.duration = duration
   }
 
-  private enum Step {
-    case next(Base.Element?)
-    case quiet
-  }
-
   /// The next element that is followed by quiet; `nil` at the end, and when the caller is cancelled.
   ///
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @available(*, noasync, message: "debounce asynchronous sequences in async code")
-  public mutating func next() -> Base.Element? {
-    while !isEnded {
-      let (base, duration, isPending) = (base, duration, pending != nil)
-      let step = try? select {
-        base.onNext { Step.next($0) }
-        if isPending { onTimeout(duration) { Step.quiet } }
-      }
-      switch step {
-      case .next(.some(let element)): pending = element
-      case .next(.none): isEnded = true
-      case .quiet: return pending.take()
-      // Cancelled: the pending element comes at the next call, if there is one that is not cancelled.
-      case nil: return nil
-      }
+  public mutating func next() -> Base.Element? { nextBySelecting() }
+
+  /// Waits for an element, and for quiet behind the one that has come. For the runtime.
+  @Select.Builder<NextEvent>
+  public mutating func makeNextWait() -> some SelectCase<NextEvent> {
+    if isEnded {
+      Select.ended(NextEvent.end)
+    } else {
+      Select.Mapped(base.makeNextWait()) { NextEvent.next($0) }
+      if let quiet = deadline?.makeCase(NextEvent.quiet) { quiet }
     }
-    return pending.take()
+  }
+
+  /// Takes the outcome of a wait. For the runtime.
+  public mutating func advance(by event: NextEvent) -> Select.Progress<Base.Element> {
+    switch event {
+    case .next(let event):
+      switch base.advance(by: event) {
+      case .element(let element):
+        pending = element
+        deadline = OperatorDeadline(after: duration)
+        return .waiting
+      case .end:
+        isEnded = true
+        return takePending()
+      case .waiting:
+        deadline?.giveWay()
+        return .waiting
+      }
+    case .quiet: return takePending()
+    case .end: return .end
+    }
+  }
+
+  private mutating func takePending() -> Select.Progress<Base.Element> {
+    deadline = nil
+    return pending.take().map { .element($0) } ?? .end
   }
 }

@@ -22,8 +22,18 @@ public func merge<Base: SelectableSequence>(_ sequences: [Base]) -> MergedSequen
 }
 
 /// What `merge(_:_:)` makes of two sequences.
-public struct MergedElements<First: SelectableSequence, Second: SelectableSequence>: Sequence, IteratorProtocol
+public struct MergedElements<First: SelectableSequence, Second: SelectableSequence>: SelectableSequence
 where First.Element == Second.Element {
+  /// What a wait has come to. For the runtime.
+  public enum NextEvent {
+    /// Something of the first one.
+    case first(First.NextEvent)
+    /// Something of the second one.
+    case second(Second.NextEvent)
+    /// Both have ended.
+    case end
+  }
+
   private var first: First?
   private var second: Second?
 
@@ -32,35 +42,47 @@ where First.Element == Second.Element {
     self.second = second
   }
 
-  private enum Step {
-    case first(First.Element?)
-    case second(First.Element?)
-  }
-
   /// The next element of either; `nil` once both have ended, and when the caller is cancelled.
   ///
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @available(*, noasync, message: "merge asynchronous sequences in async code")
-  public mutating func next() -> First.Element? {
-    while first != nil || second != nil {
-      let (first, second) = (first, second)
-      let step = try? select {
-        if let first { first.onNext { Step.first($0) } }
-        if let second { second.onNext { Step.second($0) } }
-      }
-      switch step {
-      case .first(.some(let element)), .second(.some(let element)): return element
-      case .first(.none): self.first = nil
-      case .second(.none): self.second = nil
-      case nil: return nil
-      }
+  public mutating func next() -> First.Element? { nextBySelecting() }
+
+  /// Waits for both that have not ended. For the runtime.
+  @Select.Builder<NextEvent>
+  public mutating func makeNextWait() -> some SelectCase<NextEvent> {
+    if let wait = first?.makeNextWait() { Select.Mapped(wait) { NextEvent.first($0) } }
+    if let wait = second?.makeNextWait() { Select.Mapped(wait) { NextEvent.second($0) } }
+    if first == nil, second == nil { Select.ended(NextEvent.end) }
+  }
+
+  /// Takes the outcome of a wait. For the runtime.
+  public mutating func advance(by event: NextEvent) -> Select.Progress<First.Element> {
+    switch event {
+    case .first(let event):
+      guard let progress = first?.advance(by: event) else { return .waiting }
+      guard case .end = progress else { return progress }
+      first = nil
+    case .second(let event):
+      guard let progress = second?.advance(by: event) else { return .waiting }
+      guard case .end = progress else { return progress }
+      second = nil
+    case .end: return .end
     }
-    return nil
+    return first == nil && second == nil ? .end : .waiting
   }
 }
 
 /// What `merge(_:)` makes of several sequences.
-public struct MergedSequences<Base: SelectableSequence>: Sequence, IteratorProtocol {
+public struct MergedSequences<Base: SelectableSequence>: SelectableSequence {
+  /// What a wait has come to. For the runtime.
+  public enum NextEvent {
+    /// Something of the one at that index of those that are left.
+    case next(Int, Base.NextEvent)
+    /// All have ended.
+    case end
+  }
+
   private var bases: [Base]
 
   init(_ bases: [Base]) {
@@ -71,13 +93,21 @@ public struct MergedSequences<Base: SelectableSequence>: Sequence, IteratorProto
   ///
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @available(*, noasync, message: "merge asynchronous sequences in async code")
-  public mutating func next() -> Base.Element? {
-    while !bases.isEmpty {
-      let cases = bases.enumerated().map { index, base in base.onNext { (index, $0) } }
-      guard let (index, element) = try? select(cases) else { return nil }
-      if let element { return element }
-      bases.remove(at: index)
-    }
-    return nil
+  public mutating func next() -> Base.Element? { nextBySelecting() }
+
+  /// Waits for all that have not ended. For the runtime.
+  @Select.Builder<NextEvent>
+  public mutating func makeNextWait() -> some SelectCase<NextEvent> {
+    for index in bases.indices { Select.Mapped(bases[index].makeNextWait()) { NextEvent.next(index, $0) } }
+    if bases.isEmpty { Select.ended(NextEvent.end) }
+  }
+
+  /// Takes the outcome of a wait. For the runtime.
+  public mutating func advance(by event: NextEvent) -> Select.Progress<Base.Element> {
+    guard case .next(let index, let event) = event else { return .end }
+    let progress = bases[index].advance(by: event)
+    guard case .end = progress else { return progress }
+    bases.remove(at: index)
+    return bases.isEmpty ? .end : .waiting
   }
 }

@@ -30,7 +30,7 @@ struct PoolStandstill {
   mutating func takeLook(_ look: Look?, slack: UInt64) -> Bool {
     defer { last = look }
     guard let look, let last, look.isSomethingWaiting, look.picks == last.picks,
-      zip(look.processorTime, last.processorTime).allSatisfy({ Self.isIdle($0, since: $1, slack) })
+      Swift.zip(look.processorTime, last.processorTime).allSatisfy({ Self.isIdle($0, since: $1, slack) })
     else {
       standingStill = 0
       return false
