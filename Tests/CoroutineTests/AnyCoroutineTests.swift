@@ -24,6 +24,45 @@ import Testing
     #expect(try await number.get() == 1)
   }
 
+  @Test func aJoinReturnsBehindTheDefersOfWhatItWaitsFor() async throws {
+    let log = Log()
+    try await serially {
+      let (numbers, texts) = (Channel<Int>(), Channel<String>())
+      let reader = Coroutine(name: "reader") { () throws -> Int in
+        defer {
+          log.add("reader unwinds")
+          // Cleanup that waits is a part of it.
+          withCancellationShield { Coroutine.yield() }
+          log.add("reader is done")
+        }
+        return try numbers.receive()
+      }
+      let writer = Coroutine(name: "writer") {
+        defer { log.add("writer is done") }
+        try texts.send("")
+      }
+      let all = [AnyCoroutine(reader), AnyCoroutine(writer)]
+      Coroutine.yield()
+      for coroutine in all {
+        log.add("cancel \(coroutine.name)")
+        coroutine.cancel()
+      }
+      for coroutine in all {
+        try coroutine.join()
+        log.add("\(coroutine.name) \(coroutine.state) \(coroutine.isCancelled)")
+      }
+    }
+    let order = log.all
+    #expect(order.prefix(2) == ["cancel reader", "cancel writer"])
+    #expect(order.last == "writer finished true")
+    for expected in [
+      ["cancel writer", "reader unwinds", "reader is done", "reader finished true"],
+      ["cancel writer", "writer is done", "writer finished true"],
+    ] {
+      #expect(order.filter(expected.contains) == expected, "\(order)")
+    }
+  }
+
   @Test func handlesOfOneCoroutineAreEqual() async throws {
     let first = Coroutine { 1 }
     let second = Coroutine { 1 }
