@@ -17,6 +17,13 @@
 #define SWIFT_CC
 #endif
 
+// What uses memory whose owner no sanitizer knows. Or may change a sanitizer's own thread-locals, and so must not call into it.
+#if defined(__has_attribute) && __has_attribute(disable_sanitizer_instrumentation)
+#define NOT_INSTRUMENTED __attribute__((disable_sanitizer_instrumentation, noinline))
+#else
+#define NOT_INSTRUMENTED __attribute__((noinline))
+#endif
+
 // Whether a word is known, by its offset or by its place.
 #define COROUTINE_KNOWS_WORD(at, word) ((at)->word != 0 || (at)->word##_place.module != 0)
 

@@ -205,11 +205,13 @@ void coroutine_thread_state_exchange_at(const struct swift_thread_state_offsets 
                                         bool enters) {
   words->access &= ~COROUTINE_EXCEPTIONS_SAVED;
   uintptr_t saved = coroutine_exceptions_exchange(words);
+  if (enters && (words->access & COROUTINE_ACCESSES_SHARED) != 0) coroutine_accesses_return(words);
   if (COROUTINE_KNOWS_WORD(at, access)) {
     STORE(at, access, exchange_accesses(at, words, LOAD(at, access), enters));
   } else if (runtime_exchanges_accesses()) {
     exchange_accesses_by_runtime(exchange_accesses(at, words, exchange_accesses_by_runtime(0), enters));
   }
+  if (!enters && words->access != 0) coroutine_accesses_left(words);
   if (COROUTINE_KNOWS_WORD(at, locals)) {
     exchange_bindings(at, words);
   } else {
@@ -233,6 +235,17 @@ static const struct access_node *latest_access(const struct swift_thread_state_o
     exchange_accesses_by_runtime(head);
   }
   return (const struct access_node *)head;
+}
+
+uintptr_t coroutine_access_word_load(void) { return (uintptr_t)latest_access(probed()); }
+
+void coroutine_access_word_store(uintptr_t head) {
+  const struct swift_thread_state_offsets *at = probed();
+  if (COROUTINE_KNOWS_WORD(at, access)) {
+    STORE(at, access, head);
+  } else if (runtime_exchanges_accesses()) {
+    exchange_accesses_by_runtime(head);
+  }
 }
 
 bool coroutine_access_set_is_empty_at(const struct swift_thread_state_offsets *at) { return latest_access(at) == NULL; }

@@ -25,13 +25,6 @@
 
 #include "swift_runtime.h"
 
-// A sanitizer's own thread-locals may be among the candidates: what changes them must not call into it.
-#if defined(__has_attribute) && __has_attribute(disable_sanitizer_instrumentation)
-#define NOT_INSTRUMENTED __attribute__((disable_sanitizer_instrumentation, noinline))
-#else
-#define NOT_INSTRUMENTED __attribute__((noinline))
-#endif
-
 // The calling thread's thread-local block of one loaded object, as offsets from the thread pointer.
 struct block {
   const void *function;  // one of the object's functions

@@ -11,12 +11,6 @@
 #include "swift_runtime.h"
 #include "swift_thread_state.h"
 
-#if defined(__has_attribute) && __has_attribute(disable_sanitizer_instrumentation)
-#define NOT_INSTRUMENTED __attribute__((disable_sanitizer_instrumentation, noinline))
-#else
-#define NOT_INSTRUMENTED __attribute__((noinline))
-#endif
-
 static const void *return_address;
 
 static void note_return_address(void *context) { *(const void **)context = __builtin_return_address(0); }

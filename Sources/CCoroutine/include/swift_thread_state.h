@@ -96,7 +96,7 @@ extern struct swift_thread_state_offsets coroutine_thread_state_at;
 // every task, no bindings. To be touched by one thread at a time, as the coroutine itself. To Swift code it must be raw
 // memory: a stored property passed `inout` is an access in progress, begun before the exchange and ended after it.
 struct swift_thread_state {
-  // A list's head; a bit of it (COROUTINE_EXCEPTIONS_SAVED) says whether one of the last two is not zero.
+  // A list's head, and two bits: COROUTINE_EXCEPTIONS_SAVED says whether one of the last two words is not zero.
   uintptr_t access;
   uintptr_t task;
   uintptr_t locals;
@@ -112,6 +112,8 @@ COROUTINE_THREAD_STATE_INLINE struct swift_thread_state coroutine_thread_state_w
 
 // Nodes of the list are aligned for a word. The bit is with their head, which is looked at anyway.
 #define COROUTINE_EXCEPTIONS_SAVED ((uintptr_t)1)
+// The same for a suspended coroutine whose accesses are in the chain of shared_accesses.h.
+#define COROUTINE_ACCESSES_SHARED ((uintptr_t)2)
 
 #if defined(__x86_64__) && !defined(__ILP32__)
 
@@ -193,6 +195,20 @@ COROUTINE_THREAD_STATE_INLINE uintptr_t coroutine_exceptions_on_thread(void) {
   return coroutine_thread_word_load(at) | coroutine_thread_word_load(at + (ptrdiff_t)sizeof(uintptr_t));
 }
 
+// A coroutine has left its thread with accesses of its own open, which are the list in `words`: those of one of the main actor go
+// into the chain (shared_accesses.h).
+extern void coroutine_accesses_left(struct swift_thread_state *words);
+
+// It goes on: they leave the chain.
+extern void coroutine_accesses_return(struct swift_thread_state *words);
+
+// Whether the running coroutine belongs to the main actor. Written in Swift; NULL in programs of C alone.
+extern bool coroutine_belongs_to_main_actor(void) __attribute__((weak));
+
+// The head of the thread's list of accesses, where the word is known.
+extern uintptr_t coroutine_access_word_load(void);
+extern void coroutine_access_word_store(uintptr_t head);
+
 // Exchanges the exceptions. Returns COROUTINE_EXCEPTIONS_SAVED if `words` has some now. `words->access` is not touched.
 extern uintptr_t coroutine_exceptions_exchange(struct swift_thread_state *words);
 
@@ -228,6 +244,7 @@ COROUTINE_THREAD_STATE_INLINE void coroutine_thread_state_exchange(struct swift_
   uintptr_t saved = words->access & COROUTINE_EXCEPTIONS_SAVED;
   words->access -= saved;
   if ((exceptions | saved) != 0) saved = coroutine_exceptions_exchange(words);
+  if (enters && (words->access & COROUTINE_ACCESSES_SHARED) != 0) coroutine_accesses_return(words);
   if ((access | words->access) != 0) {
     if (COROUTINE_THREAD_STATE_LIKELY((enters ? access : words->access) == 0)) {
       coroutine_thread_word_store(access_at, words->access);
@@ -235,6 +252,7 @@ COROUTINE_THREAD_STATE_INLINE void coroutine_thread_state_exchange(struct swift_
     } else {
       coroutine_thread_word_store(access_at, coroutine_accesses_exchange(words, access, enters));
     }
+    if (!enters && words->access != 0) coroutine_accesses_left(words);
   }
   if (task != words->task) {
     coroutine_thread_word_store(task_at, words->task);

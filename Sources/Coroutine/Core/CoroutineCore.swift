@@ -468,11 +468,7 @@ extension CoroutineCore {
     /// A variable's initialiser that waits keeps the Swift runtime's lock of that variable, which is the thread's.
     private final func requireNoInitialiser(_ block: UnsafeMutablePointer<ControlBlock>) {
       if case .finish = block.pointee.afterSwitch { return }
-      let stack = block.pointee.stack
-      guard let registers = SelectedBackend.registers(of: ContextLink.own(ControlBlock.link(of: block))),
-        coroutine_initialises_variable(
-          UnsafeRawPointer(bitPattern: registers.framePointer), stack.limit, stack.top)
-      else { return }
+      guard ControlBlock.isInsideInitialiser(block) else { return }
       fatalError(
         "\(description) suspends inside the initialiser of a static or global variable. Other code that uses that meanwhile "
           + "blocks its thread for ever. Wait before its first use. (Debug builds tell.)")
@@ -570,6 +566,11 @@ extension CoroutineCore {
     let hidesTask = coroutine_thread_state_found() & UInt32(COROUTINE_THREAD_STATE_TASK.rawValue) != 0
     guard hidesTask || withUnsafeCurrentTask(body: { $0 == nil }) else { return schedule() }
     if case .other(let other) = home { other.explorer?.willBegin(self) }
+    guard let accesses = SharedAccesses.begin(forMainActor: home.belongsToTheMainActor) else {
+      return run(isNested: true, isOnTop: true)
+    }
+    if let current = Self.current { current.borrowSharedAccesses() } else { accesses.lend() }
     run(isNested: true, isOnTop: true)
+    if let current = Self.current { current.borrowSharedAccesses() } else { accesses.end() }
   }
 }

@@ -162,7 +162,11 @@ class GeneratorCore {
     block.pointee.mode.remove(.scopeOpen)
     scopes.willResume()
     // Not 0: the body looks what is the matter, and the entry function needs the address.
-    return ControlBlock.resume(block, passing: UInt(bitPattern: block))
+    let word = ControlBlock.resume(block, passing: UInt(bitPattern: block))
+    #if DEBUG
+      generatorRequireNoInitialiser(block)
+    #endif
+    return word
   }
 
   /// On the consumer's side, after a switch that was not the plain case or did not leave the thread's words as in that.

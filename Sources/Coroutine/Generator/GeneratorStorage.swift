@@ -109,6 +109,9 @@ class GeneratorStorage<Element>: GeneratorCore {
     }
     let (word, left, mark) = SelectedBackend.resumeReturningLink(link, passing: 0)
     let same = UnsafeMutableRawPointer(left).assumingMemoryBound(to: ControlBlock.self)
+    #if DEBUG
+      generatorRequireNoInitialiser(same)
+    #endif
     // A body that left in the plain way has no mode, and no mark.
     guard coroutine_flow_is_plain(bindingsPlace, mark ?? same.pointee.mode.rawValue) else { return settled(word) }
     // Code that changes the plain block while the body runs (`cancel`) sets a bit in the mode of the block that runs:

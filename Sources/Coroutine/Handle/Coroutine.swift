@@ -26,8 +26,9 @@ import CCoroutine
 /// not suspend inside `assumeIsolated`: it would go on elsewhere. (`CoroutineMutex` may be held; `withoutSuspension` makes
 /// sure; `withThreadPinned` keeps the thread.) A `Mutex` of the module `Synchronization`, which uses a thread-local itself,
 /// is to be locked in an `@inline(never)` function that does not suspend: <doc:Costs> says why. Two accesses of two
-/// coroutines to one variable that overlap only because one suspended in its middle are not detected (debug builds say so
-/// once, when it happens).
+/// coroutines to one variable that overlap only because one suspended in its middle trap on the main actor, and are not
+/// detected elsewhere, where the compiler lets two coroutines share no variable (debug builds tell of the first such
+/// suspension).
 public struct Coroutine<Success: Sendable, Failure: Error>: Sendable {
   @usableFromInline let storage: CoroutineStorage<Success, Failure>
 

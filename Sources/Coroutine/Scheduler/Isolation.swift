@@ -25,8 +25,7 @@ extension SchedulerReference {
   /// Whether what runs on it, and so the caller, may do what the main actor may.
   var belongsToTheMainActor: Bool {
     switch self {
-    case .pool(let pool):
-      if case .callingThread(then: _, isMain: true) = pool.core.host { true } else { false }
+    case .pool(let pool): pool.core.isMainActors
     case .sharedPool, .other: false
     // The main queue is the only one that is known to be serial.
     case .queue(let queue): queue.isSerial && queue.isCurrent

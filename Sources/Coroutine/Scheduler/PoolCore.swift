@@ -109,6 +109,9 @@ final class PoolCore: @unchecked Sendable {
     case callingThread(then: DispatchQueue, isMain: Bool)
   }
 
+  /// Whether its coroutines belong to the main actor: in `runUntilComplete`, in place of the main queue.
+  var isMainActors: Bool { if case .callingThread(then: _, isMain: true) = host { true } else { false } }
+
   init(count: Int, on host: Host = .threads) {
     self.count = count
     self.host = host
@@ -392,9 +395,11 @@ extension PoolCore {
     require(isOnlyOne, "the calling thread is the only worker, and nobody else's")
     let worker = workers[0]
     worker.hasThread = true
+    let accesses = SharedAccesses.begin(forMainActor: isMainActors)
     worker.makeCurrent {
       begin()
       while !isOver() {
+        accesses?.lend()
         if let job = worker.next() {
           CoroutineCore.run(job)
         } else if let job = find(for: worker, isSearching: false) {
@@ -402,6 +407,7 @@ extension PoolCore {
         }
       }
     }
+    accesses?.end()
     worker.hasThread = false
     lock.lock()
     worker.moveLine(to: &global)

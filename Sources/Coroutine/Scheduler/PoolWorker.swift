@@ -175,8 +175,13 @@ extension PoolWorker {
         core.release()
       }
       return code
-    case .callingThread(then: let queue, isMain: _):
-      queue.async { [self] in run(isSearching: true) }
+    case .callingThread(let queue, let isMain):
+      queue.async { [self] in
+        let accesses = SharedAccesses.begin(forMainActor: isMain)
+        accesses?.lend()
+        run(isSearching: true)
+        accesses?.end()
+      }
       return 0
     }
   }

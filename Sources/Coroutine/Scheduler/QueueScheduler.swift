@@ -75,10 +75,13 @@ final class QueueScheduler: Scheduler {
   /// - Parameter owesNew: whether it is to take a new coroutine, which it does once.
   private func drain(owesNew: Bool) {
     coroutine_prepare_thread()
+    let accesses = SharedAccesses.begin(forMainActor: isSerial)
+    defer { accesses?.end() }
     var owesNew = owesNew
     for _ in 0..<Self.batch {
       guard let next = ready.takeNext(mayBegin: owesNew) else { return }
       if !next.hasBegun { owesNew = false }
+      accesses?.lend()
       // Here, and not in a function that returns after the switch: see `run`.
       CoroutineCore.run(next)
     }

@@ -1,0 +1,221 @@
+import CCoroutine
+import Coroutine
+import CoroutineTestSupport
+import Testing
+
+/// Coroutines of the main actor share what belongs to it. One that suspends inside an access to a variable has it open all the
+/// same, and what another one does to the variable meanwhile traps. (The compiler allows no such thing around an `await`.)
+@Suite(.ownThreads) struct MainActorOverlapTests {
+  @MainActor final class Model {
+    var items = [1, 2, 3]
+    var others = [1]
+
+    func waits(_ body: () throws -> Void) rethrows { try Self.hold(&items[1], body) }
+    func othersWait(_ body: () throws -> Void) rethrows { try Self.hold(&others[0], body) }
+
+    /// Changes the value after `body`: the compiler may remove an access to a value that is not used.
+    @inline(never)
+    private static func hold(_ value: inout Int, _ body: () throws -> Void) rethrows {
+      try body()
+      value += 1
+    }
+  }
+
+  private func expectOverlap(_ result: ExitTest.Result?, _ location: SourceLocation = #_sourceLocation) {
+    #expect(standardError(of: result).contains("imultaneous accesses"), sourceLocation: location)
+  }
+
+  // MARK: - What another one does for the one that waits
+
+  @Test func whatIsJoined() async {
+    expectOverlap(
+      await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+        try await Coroutine { @MainActor in
+          let model = Model()
+          let other = Coroutine { @MainActor in model.items = [] }
+          try model.waits { try other.get() }
+        }.get()
+      })
+  }
+
+  @Test func whatIsAsked() async {
+    expectOverlap(
+      await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+        try await Coroutine { @MainActor in
+          let model = Model()
+          let actor = MessageActor<Reply<Int>> { @MainActor mailbox in
+            for reply in mailbox {
+              model.items = []
+              reply.complete(1)
+            }
+          }
+          try model.waits { _ = try actor.ask { $0 } }
+        }.get()
+      })
+  }
+
+  @Test func aScopesChild() async {
+    expectOverlap(
+      await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+        try await Coroutine { @MainActor in
+          let model = Model()
+          try model.waits {
+            try withScope { scope in scope.launch { @MainActor in model.items = [] } }
+          }
+        }.get()
+      })
+  }
+
+  @Test func anAsyncGeneratorsBody() async {
+    expectOverlap(
+      await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+        try await Coroutine { @MainActor in
+          let model = Model()
+          let generator = AsyncGenerator<Int> { @MainActor yield in
+            try yield(1)
+            model.items = []
+          }
+          _ = try generator.next()
+          try model.waits { _ = try generator.next() }
+        }.get()
+      })
+  }
+
+  @Test func whatRunsInRunUntilComplete() async {
+    expectOverlap(
+      await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+        @MainActor func run() throws {
+          let model = Model()
+          try runUntilComplete {
+            let gate = Channel<Int>()
+            let waiter = Coroutine { @MainActor in try model.waits { _ = try gate.receive() } }
+            Coroutine.yield()
+            let other = Coroutine { @MainActor in model.items = [] }
+            try other.get()
+            try gate.send(1)
+            try waiter.get()
+          }
+        }
+        try await run()
+      })
+  }
+
+  // MARK: - What begins at once
+
+  @Test func oneThatBeginsAtOnceWhileAnotherWaits() async {
+    expectOverlap(
+      await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+        let (model, gate) = (Model(), Channel<Int>())
+        _ = await MainActor.run {
+          Coroutine.immediate { @MainActor in try model.waits { _ = try gate.receive() } }
+        }
+        await MainActor.run { _ = Coroutine.immediate { @MainActor in model.items = [] } }
+      })
+  }
+
+  @Test func theOneThatBeganItAtOnce() async {
+    expectOverlap(
+      await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+        try await Coroutine { @MainActor in
+          let (model, gate) = (Model(), Channel<Int>())
+          Coroutine.immediate { @MainActor in try model.waits { _ = try gate.receive() } }
+          model.items = []
+        }.get()
+      })
+  }
+
+  // MARK: - What is none
+
+  @Test func accessesToOtherVariablesAreNone() async throws {
+    let count = try await Coroutine { @MainActor in
+      let (model, gate) = (Model(), Channel<Int>())
+      let waiters = (0..<3).map { _ in
+        let own = Model()
+        return Coroutine { @MainActor in
+          try own.waits {
+            Coroutine.yield()
+            try own.othersWait { _ = try gate.receive() }
+            Coroutine.yield()
+            model.items.append(1)
+          }
+          own.items.append(4)
+          return own.items.count
+        }
+      }
+      try model.othersWait {
+        for _ in 0..<4 {
+          model.waits { Coroutine.yield() }
+          model.items.append(1)
+        }
+        for _ in waiters { try gate.send(1) }
+        for waiter in waiters { model.items.append(try waiter.get()) }
+      }
+      model.others.append(1)
+      return model.items.count
+    }.get()
+    #expect(count == 13)
+  }
+
+  @Test func accessesThatHaveEndedAreNone() async throws {
+    let items = try await Coroutine { @MainActor in
+      let (model, gate) = (Model(), Channel<Int>())
+      let waiter = Coroutine.immediate { @MainActor in try model.waits { _ = try gate.receive() } }
+      Coroutine.yield()
+      try gate.send(1)
+      try waiter.get()
+      Coroutine.immediate { @MainActor in model.items.append(4) }
+      model.items.append(5)
+      return model.items
+    }.get()
+    #expect(items == [1, 3, 3, 4, 5])
+  }
+
+  @Test func tasksInBetweenKeepTheirs() async throws {
+    let (model, gate) = (Model(), Channel<Int>())
+    let waiters = await MainActor.run {
+      (0..<8).map { _ in
+        let own = Model()
+        return Coroutine { @MainActor in
+          try own.waits { _ = try gate.receive() }
+          return own.items[1]
+        }
+      }
+    }
+    for round in 0..<8 {
+      await MainActor.run {
+        model.waits { Coroutine.immediate { @MainActor in model.others.append(round) } }
+        _ = Coroutine.immediate { @MainActor in
+          model.waits { Coroutine.yield() }
+        }
+      }
+      await Task { @MainActor in model.others.append(round) }.value
+    }
+    for waiter in waiters {
+      try await gate.send(1)
+      _ = waiter
+    }
+    for waiter in waiters { #expect(try await waiter.get() == 3) }
+    #expect(await model.others.count == 17)
+  }
+
+  @Test func manyThatWaitInsideOfAccessesGoOn() async throws {
+    let counts = try await Coroutine { @MainActor in
+      let coroutines = (0..<100).map { index in
+        Coroutine { @MainActor in
+          let model = Model()
+          for _ in 0..<20 {
+            try model.waits {
+              try Coroutine.checkCancellation()
+              Coroutine.yield()
+              model.othersWait { if index.isMultiple(of: 3) { Coroutine.yield() } }
+            }
+            model.items.append(index)
+          }
+          return model.items.count + model.items[1]
+        }
+      }
+      return try coroutines.map { try $0.get() }
+    }.get()
+    #expect(counts == Array(repeating: 45, count: 100))
+  }
+}
