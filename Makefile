@@ -2,7 +2,7 @@
 # they need is installed, or named, by scripts/bootstrap.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo examples clients load test dumps trace docs sanitize bench bench-full bench-check lint cmake assembly litmus soak faults fuzz
+.PHONY: help demo examples clients load test dumps trace docs sanitize bench bench-full bench-check lint cmake assembly litmus interleavings soak faults fuzz
 
 # A directory for the demo to index, the runs of `make test` and `make sanitize`, see scripts/test.sh, and how long
 # `make soak` takes on each backend, and `make fuzz` for each kind of input.
@@ -34,6 +34,7 @@ help:
 	@echo "make lint       check the format of the sources, and which folders refer to which"
 	@echo "make cmake      build with CMake and run the tests by ctest, on all backends; install, and use that from outside"
 	@echo "make assembly   test the assembly in C, for x86-64 and, emulated, for aarch64"
+	@echo "make interleavings  try the orders in which threads access the runtime's words, in small scenes"
 	@echo "make litmus     run the litmus tests of the memory model by herd7, and compare with the kept results"
 
 demo:
@@ -115,3 +116,6 @@ assembly:
 
 litmus:
 	@scripts/litmus.sh
+
+interleavings:
+	@scripts/interleavings.sh

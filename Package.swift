@@ -165,6 +165,11 @@ let package = Package(
       name: "CoroutineRandomPrograms", dependencies: ["CoroutineTesting", "CoroutineIO", "Coroutine", "Context"],
       path: "Tests/CoroutineRandomPrograms", swiftSettings: swiftSettings),
 
+    // Interleavings of the runtime's own atomic accesses: scripts/interleavings.sh.
+    .executableTarget(
+      name: "CoroutineInterleavings", dependencies: ["CoroutineTesting", "Coroutine", "Context", "CCoroutineSystem"],
+      path: "Tests/CoroutineInterleavings", exclude: ["Defects"], swiftSettings: swiftSettings),
+
     // What lets tests block.
     .target(name: "CoroutineTestSupport", path: "Tests/CoroutineTestSupport", swiftSettings: swiftSettings),
 

@@ -11,6 +11,9 @@ package enum Futex {
   /// callers look at the word again.
   package static func wait(on word: borrowing Atomic<UInt32>, while expected: UInt32) {
     withAddress(of: word) { address in
+      #if COROUTINE_INTERLEAVINGS
+        if Interleaving.sleep(at: address, while: expected, isTimed: false) != nil { return }
+      #endif
       _ = coroutine_system_futex_wait(address, expected, nil, true)
     }
   }
@@ -22,7 +25,12 @@ package enum Futex {
     on word: borrowing Atomic<UInt32>, while expected: UInt32, until deadline: timespec, isIdle: Bool = true
   ) -> Bool {
     withAddress(of: word) { address in
-      withUnsafePointer(to: deadline) { coroutine_system_futex_wait(address, expected, $0, isIdle) != -ETIMEDOUT }
+      #if COROUTINE_INTERLEAVINGS
+        if let sleep = Interleaving.sleep(at: address, while: expected, isTimed: true) { return sleep == .woken }
+      #endif
+      return withUnsafePointer(to: deadline) {
+        coroutine_system_futex_wait(address, expected, $0, isIdle) != -ETIMEDOUT
+      }
     }
   }
 
@@ -49,7 +57,10 @@ package enum Futex {
   @discardableResult
   package static func wake(_ count: UInt32, on word: borrowing Atomic<UInt32>) -> Int {
     withAddress(of: word) { address in
-      Int(coroutine_system_futex_wake(address, count))
+      #if COROUTINE_INTERLEAVINGS
+        if let woken = Interleaving.explorer?.wake(Int(count), at: address), woken > 0 { return woken }
+      #endif
+      return Int(coroutine_system_futex_wake(address, count))
     }
   }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// What is to be decided in a run.
-enum Decision {
+package enum Decision {
   /// Which of those that are ready has the next turn: in the order in which they became ready; the last may be the time.
   case turn
   /// The same, where the first is the one that has the turn, and could go on.
@@ -11,7 +11,7 @@ enum Decision {
 }
 
 /// Where the decisions of a run come from. One for each run.
-protocol ScheduleSource: AnyObject {
+package protocol ScheduleSource: AnyObject {
   /// One of `count` possibilities, at least two.
   ///
   /// - Parameter numbers: the coroutines that may be chosen; of a decision about them.
@@ -22,24 +22,24 @@ protocol ScheduleSource: AnyObject {
 }
 
 extension ScheduleSource {
-  func didYield(_ number: Int) {}
+  package func didYield(_ number: Int) {}
 }
 
 /// The first possibility, always: turns in the order in which coroutines became ready, as in a pool of one thread.
-final class OrdinarySource: ScheduleSource {
-  func choose(_ decision: Decision, of count: Int, _ numbers: () -> [Int]) -> Int { 0 }
+package final class OrdinarySource: ScheduleSource {
+  package func choose(_ decision: Decision, of count: Int, _ numbers: () -> [Int]) -> Int { 0 }
 }
 
 /// A schedule that is known.
-final class ReplaySource: ScheduleSource {
+package final class ReplaySource: ScheduleSource {
   private let choices: [Int: Int]
   private var place = 0
   /// Whether it asked for a possibility that there was not: it is one of another body.
   private(set) var isForeign = false
 
-  init(_ choices: [Int: Int]) { self.choices = choices }
+  package init(_ choices: [Int: Int]) { self.choices = choices }
 
-  func choose(_ decision: Decision, of count: Int, _ numbers: () -> [Int]) -> Int {
+  package func choose(_ decision: Decision, of count: Int, _ numbers: () -> [Int]) -> Int {
     let choice = choices[place] ?? 0
     place += 1
     if choice >= count { isForeign = true }
@@ -48,16 +48,16 @@ final class ReplaySource: ScheduleSource {
 }
 
 /// Chance.
-final class RandomSource: ScheduleSource {
+package final class RandomSource: ScheduleSource {
   private var random: SplitMix
 
-  init(seed: UInt64) { random = SplitMix(seed: seed) }
+  package init(seed: UInt64) { random = SplitMix(seed: seed) }
 
-  func choose(_ decision: Decision, of count: Int, _ numbers: () -> [Int]) -> Int { random.next(below: count) }
+  package func choose(_ decision: Decision, of count: Int, _ numbers: () -> [Int]) -> Int { random.next(below: count) }
 }
 
 /// Priorities that change a few times: see `ExplorationStrategy.pct`.
-final class PrioritySource: ScheduleSource {
+package final class PrioritySource: ScheduleSource {
   private var random: SplitMix
   /// By coroutine; the time is one, with the number -1. Those that come later get theirs when they are first seen.
   private var priorities: [Int: Int] = [:]
@@ -69,12 +69,12 @@ final class PrioritySource: ScheduleSource {
 
   /// How many decisions the run will take is not known, nor may it come from other runs: a seed is one run. So all orders of
   /// magnitude up to a thousand are alike.
-  init(seed: UInt64, depth: Int) {
+  package init(seed: UInt64, depth: Int) {
     random = SplitMix(seed: seed)
     for _ in 1..<max(1, depth) { changes.insert(random.next(below: 1 << random.next(below: 11))) }
   }
 
-  func choose(_ decision: Decision, of count: Int, _ numbers: () -> [Int]) -> Int {
+  package func choose(_ decision: Decision, of count: Int, _ numbers: () -> [Int]) -> Int {
     guard decision != .selectCase else { return random.next(below: count) }
     let numbers = numbers()
     for number in numbers where priorities[number] == nil { priorities[number] = 1 + random.next(below: 1 << 30) }
@@ -85,7 +85,7 @@ final class PrioritySource: ScheduleSource {
   }
 
   // One that yields in a loop would be the only one to run.
-  func didYield(_ number: Int) { lower(number) }
+  package func didYield(_ number: Int) { lower(number) }
 
   private func lower(_ number: Int) {
     lowest -= 1
@@ -94,7 +94,7 @@ final class PrioritySource: ScheduleSource {
 }
 
 /// All schedules, one after another: depth first. One object for all runs.
-final class ExhaustiveSource: ScheduleSource {
+package final class ExhaustiveSource: ScheduleSource {
   private struct Step {
     var choice: Int
     let count: Int
@@ -106,11 +106,11 @@ final class ExhaustiveSource: ScheduleSource {
   private var place = 0
   private var preemptions = 0
 
-  init(_ bound: ExhaustiveBound) {
+  package init(_ bound: ExhaustiveBound) {
     maximum = if case .preemptions(let maximum) = bound { maximum } else { nil }
   }
 
-  func choose(_ decision: Decision, of count: Int, _ numbers: () -> [Int]) -> Int {
+  package func choose(_ decision: Decision, of count: Int, _ numbers: () -> [Int]) -> Int {
     if place == path.count {
       // One more preemption would be too many: there is nothing to choose.
       let isBound = decision == .preemption && maximum.map { preemptions >= $0 } ?? false
@@ -124,7 +124,7 @@ final class ExhaustiveSource: ScheduleSource {
   }
 
   /// Goes on to the next run; false: there is none.
-  func advance() -> Bool {
+  package func advance() -> Bool {
     // A run that ended earlier than the one before would have left something behind: the same body takes the same way.
     path.removeSubrange(place...)
     while let last = path.popLast() {

@@ -201,6 +201,9 @@ struct ShortPause {
   private var spins = 0
 
   mutating func pause() {
+    #if COROUTINE_INTERLEAVINGS
+      Interleaving.explorer?.letOthersRun()
+    #endif
     spins += 1
     guard spins >= 100 else { return coroutine_system_relax() }
     Fork.requireAnotherThread()

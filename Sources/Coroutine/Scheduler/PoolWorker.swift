@@ -207,7 +207,11 @@ extension PoolWorker {
   private func startThread(
     _ main: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer?
   ) -> CInt {
-    coroutine_system_start_thread(main, Unmanaged.passUnretained(self).toOpaque())
+    let code = coroutine_system_start_thread(main, Unmanaged.passUnretained(self).toOpaque())
+    #if COROUTINE_INTERLEAVINGS
+      if code == 0 { Interleaving.explorer?.awaitNewThread() }
+    #endif
+    return code
   }
 
   /// On the thread or queue that it was started on.
@@ -251,6 +255,10 @@ extension PoolWorker {
 
 private func runWorker(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
   coroutine_pool_thread_begins(reportLostThread)
+  #if COROUTINE_INTERLEAVINGS
+    Interleaving.explorer?.adoptThread()
+    defer { Interleaving.explorer?.dismissThread() }
+  #endif
   Unmanaged<PoolWorker>.fromOpaque(argument!)._withUnsafeGuaranteedRef { $0.run(isSearching: true) }
   coroutine_pool_thread_returns()
   return nil
@@ -258,6 +266,10 @@ private func runWorker(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRaw
 
 private func runReplacement(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
   coroutine_pool_thread_begins(reportLostThread)
+  #if COROUTINE_INTERLEAVINGS
+    Interleaving.explorer?.adoptThread()
+    defer { Interleaving.explorer?.dismissThread() }
+  #endif
   Unmanaged<PoolWorker>.fromOpaque(argument!)._withUnsafeGuaranteedRef { $0.run(isSearching: false) }
   coroutine_pool_thread_returns()
   return nil
