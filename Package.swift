@@ -119,9 +119,13 @@ let package = Package(
       swiftSettings: swiftSettings),
 
     // What suspended coroutines wait for. The only module that needs libunwind, and elfutils, which reads debug information.
+    // libunwind has functions of the same names as the compiler's own unwinder. That one comes first, so that the exceptions
+    // of a program are still thrown by it.
     .target(
       name: "CCoroutineUnwind", dependencies: ["CCoroutine"],
-      linkerSettings: [.linkedLibrary("unwind"), .linkedLibrary("dw"), .linkedLibrary("elf")]),
+      linkerSettings: [
+        .linkedLibrary("gcc_s"), .linkedLibrary("unwind"), .linkedLibrary("dw"), .linkedLibrary("elf"),
+      ]),
     .target(
       name: "CoroutineDebug",
       dependencies: ["Coroutine", "Context", "CoroutineLibc", "CCoroutineSystem", "CCoroutine", "CCoroutineUnwind"],

@@ -92,6 +92,38 @@ import Testing
     }.getBlocking()
   }
 
+  // MARK: One that leaves a body
+  // Nothing of the resumer's may catch it, and nothing unwinds the frames in between.
+
+  private func expectTermination(_ result: ExitTest.Result?, _ location: SourceLocation = #_sourceLocation) {
+    #expect(standardError(of: result).contains(ForeignException.lastWords), sourceLocation: location)
+  }
+
+  @Test func oneThatLeavesACoroutineTerminates() async {
+    expectTermination(
+      await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+        try await Coroutine(on: ThreadPool(threads: 1)) { ForeignException.raise() }.get()
+      })
+  }
+
+  @Test func oneThatLeavesACoroutineBegunAtOnceTerminates() async {
+    expectTermination(
+      await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+        _ = Coroutine.immediate { ForeignException.raise() }
+      })
+  }
+
+  @Test func oneThatLeavesAGeneratorsBodyTerminates() async {
+    expectTermination(
+      await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+        let generator = Generator<Int> { yield in
+          try yield(1)
+          ForeignException.raise()
+        }
+        _ = (generator.next(), generator.next())
+      })
+  }
+
   // MARK: The resumer handles one
 
   @Test func oneThatIsBegunInACatchHasNone() throws {
