@@ -170,6 +170,46 @@ import Testing
     #expect(items == [1, 3, 3, 4, 5])
   }
 
+  @MainActor private static func begin(_ gate: Channel<Int>, _ inside: Guarded<[Coroutine<Int, any Error>]>) {
+    Coroutine.immediate { @MainActor in
+      let (middle, own) = (Model(), Model())
+      middle.waits {
+        let coroutine = Coroutine.immediate { @MainActor in
+          try own.waits { _ = try gate.receive() }
+          return own.items[1]
+        }
+        inside.withLock { $0.append(coroutine) }
+        Coroutine.immediate { @MainActor in middle.others.append(1) }
+      }
+      middle.items.append(1)
+    }
+  }
+
+  @Test func oneBegunAtOnceInsideOfAnotherLeavesTheOthersTheirOwn() async throws {
+    let gate = Channel<Int>()
+    let inside = Guarded<[Coroutine<Int, any Error>]>([])
+    await Self.begin(gate, inside)
+    try await Coroutine { @MainActor in
+      let outer = Model()
+      outer.waits {
+        Self.begin(gate, inside)
+        Coroutine.yield()
+      }
+      Self.begin(gate, inside)
+      outer.waits { Coroutine.yield() }
+      outer.items.append(1)
+    }.get()
+    await MainActor.run {
+      let last = Model()
+      last.waits { Coroutine.immediate { @MainActor in last.others.append(1) } }
+      last.items.append(1)
+    }
+    let all = inside.withLock { $0 }
+    for _ in all { try await gate.send(1) }
+    for coroutine in all { #expect(try await coroutine.get() == 3) }
+    #expect(all.count == 3)
+  }
+
   @Test func tasksInBetweenKeepTheirs() async throws {
     let (model, gate) = (Model(), Channel<Int>())
     let waiters = await MainActor.run {

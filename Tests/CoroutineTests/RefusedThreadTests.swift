@@ -227,6 +227,22 @@ import Testing
   }
 
   @Test(.disabled(if: coroutine_sanitizers_active(), "as above"))
+  func pthreadExitInRunUntilCompleteTrapsByName() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      PlainThread { try? runUntilComplete(name: "leaver") { if Coroutine.isInside { pthread_exit(nil) } } }.join()
+    }
+    #expect(standardError(of: result).contains("\"leaver\" has called pthread_exit"))
+  }
+
+  @Test(.disabled(if: coroutine_sanitizers_active(), "as above"))
+  func pthreadExitInOneBegunAtOnceTrapsByName() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      PlainThread { _ = Coroutine.immediate(name: "leaver") { if Coroutine.isInside { pthread_exit(nil) } } }.join()
+    }
+    #expect(standardError(of: result).contains("\"leaver\" has called pthread_exit"))
+  }
+
+  @Test(.disabled(if: coroutine_sanitizers_active(), "as above"))
   func pthreadExitInBlockingWorkTrapsByName() async {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       try await blocking(on: BlockingPool(threadLimit: 1)) { () -> Void in

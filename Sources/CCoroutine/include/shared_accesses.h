@@ -29,12 +29,12 @@ static inline __attribute__((always_inline)) bool coroutine_shared_accesses_exis
 // Whether the chain is a part of the thread's list.
 extern bool coroutine_shared_accesses_are_attached(void);
 
-// Puts the chain in front of the thread's list, if it is not a part of it. Outside of coroutines.
+// Puts the chain in front of the thread's list, if it is not a part of it. For what then resumes a coroutine.
 extern void coroutine_shared_accesses_attach(void);
 
 // Puts the chain behind the own accesses of the running coroutine, whose words are `words`, if it is not a part of the list. It
-// stays attached when that coroutine leaves.
+// stays attached, in front of the list, when that coroutine leaves.
 extern void coroutine_shared_accesses_lend(struct swift_thread_state *words);
 
-// Takes the chain out of the thread's list, if it is a part of it. Outside of coroutines.
+// Takes the chain out of the thread's list, if it is a part of it. Where it was put in front, after those turns.
 extern void coroutine_shared_accesses_detach(void);

@@ -17,3 +17,7 @@ static inline void coroutine_set_worker(void *worker) { coroutine_worker_slot_st
 // Between these two, both by a pool's thread, it does not end unseen: `lost` is called on it should it call pthread_exit.
 void coroutine_pool_thread_begins(void (*lost)(void));
 void coroutine_pool_thread_returns(void);
+
+// By any other thread that is about to run coroutines, which a program's queue or the program itself has made: often, and so does
+// nothing the second time. `lost` is called on it should it ever end inside of a coroutine.
+void coroutine_thread_lends_itself(void (*lost)(void));

@@ -560,7 +560,7 @@ extension CoroutineCore {
   /// Runs a new coroutine on the calling thread until it suspends for the first time.
   @usableFromInline
   final func runImmediately() {
-    coroutine_prepare_thread()
+    prepareThread()
     // Where the running task can't be hidden from it, a coroutine must not begin inside one: it would take the task
     // with it.
     let hidesTask = coroutine_thread_state_found() & UInt32(COROUTINE_THREAD_STATE_TASK.rawValue) != 0
@@ -569,8 +569,9 @@ extension CoroutineCore {
     guard let accesses = SharedAccesses.begin(forMainActor: home.belongsToTheMainActor) else {
       return run(isNested: true, isOnTop: true)
     }
-    if let current = Self.current { current.borrowSharedAccesses() } else { accesses.lend() }
+    accesses.lend()
     run(isNested: true, isOnTop: true)
-    if let current = Self.current { current.borrowSharedAccesses() } else { accesses.end() }
+    accesses.end()
+    Self.current?.borrowSharedAccesses()
   }
 }

@@ -32,7 +32,7 @@ public struct CoroutineJob: ~Copyable, Sendable {
   /// For implementations of `Scheduler`. Not under a lock. The calling thread needs no preparation; the coroutine's
   /// body sees this thread's thread-locals.
   public consuming func run() {
-    coroutine_prepare_thread()
+    prepareThread()
     CoroutineCore.run(self)
   }
 

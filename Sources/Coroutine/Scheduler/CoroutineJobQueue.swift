@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import CCoroutine
 import Context
 
 /// Ready coroutines in the order in which they came: a scheduler of your own consists of this and a thread.
@@ -82,7 +81,7 @@ public final class CoroutineJobQueue: @unchecked Sendable {
   /// - Precondition: the limit is not negative: traps otherwise.
   public func run(limit: Int = 256) -> Bool {
     require(limit >= 0, "CoroutineJobQueue.run(limit: \(limit)): no fewer turns than none")
-    coroutine_prepare_thread()
+    prepareThread()
     for _ in 0..<limit {
       guard let next = takeNext() else { return false }
       // Here, and not in a function that returns after the switch: see `run`.

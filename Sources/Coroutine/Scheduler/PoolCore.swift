@@ -395,6 +395,7 @@ extension PoolCore {
     require(isOnlyOne, "the calling thread is the only worker, and nobody else's")
     let worker = workers[0]
     worker.hasThread = true
+    prepareThread()
     let accesses = SharedAccesses.begin(forMainActor: isMainActors)
     worker.makeCurrent {
       begin()

@@ -279,8 +279,14 @@ private func runReplacement(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutab
 private func reportLostThread() {
   let caller = CoroutineCore.current?.description ?? "what runs on a thread of a ThreadPool"
   fatalError(
-    "\(caller) has called pthread_exit, which ends the pool's thread and leaves the coroutine running for ever. End a "
-      + "coroutine by returning or throwing.")
+    "\(caller) has called pthread_exit, which ends the thread and leaves the coroutine running for ever. End a coroutine by "
+      + "returning or throwing.")
+}
+
+/// The calling thread, which is no pool's, is about to run coroutines.
+func prepareThread() {
+  coroutine_prepare_thread()
+  coroutine_thread_lends_itself(reportLostThread)
 }
 
 // MARK: - For the watch

@@ -74,7 +74,7 @@ final class QueueScheduler: Scheduler {
   ///
   /// - Parameter owesNew: whether it is to take a new coroutine, which it does once.
   private func drain(owesNew: Bool) {
-    coroutine_prepare_thread()
+    prepareThread()
     let accesses = SharedAccesses.begin(forMainActor: isSerial)
     defer { accesses?.end() }
     var owesNew = owesNew

@@ -6,18 +6,17 @@ import CCoroutine
 /// see shared_accesses.h.
 ///
 /// A loop that runs coroutines of the main actor calls `begin` before its first turn, `lend` before each, and `end` after the
-/// last. Nothing is done for other loops.
+/// last; so does `Coroutine.immediate`. Nothing is done for other loops.
 struct SharedAccesses {
   /// Whether they are this loop's to take off the thread again: not if the loop runs inside of another such one.
   private let areOwn: Bool
 
-  /// Outside of coroutines, or inside of one of the main actor.
+  /// Where coroutines of the main actor run, also inside of one.
   @inline(__always)
   static func begin(forMainActor isMain: Bool) -> SharedAccesses? {
     isMain ? SharedAccesses(areOwn: !coroutine_shared_accesses_are_attached()) : nil
   }
 
-  /// Not inside of a coroutine.
   @inline(__always)
   func lend() {
     if coroutine_shared_accesses_exist() { coroutine_shared_accesses_attach() }
@@ -30,9 +29,10 @@ struct SharedAccesses {
 }
 
 extension CoroutineCore {
-  /// As `lend`, to the coroutine itself. The loop that has resumed it takes them off the thread.
+  /// As `lend`, to the coroutine itself, which belongs to the main actor and goes on. The loop that has resumed it takes them
+  /// off the thread. Not where it runs on top of other code: in that code's list they would stand before accesses of its own.
   final func borrowSharedAccesses() {
-    guard coroutine_shared_accesses_exist(), let block else { return }
+    guard coroutine_shared_accesses_exist(), let block, !block.pointee.mode.contains(.onTop) else { return }
     coroutine_shared_accesses_lend(&block.pointee.threadState)
   }
 }
