@@ -48,11 +48,15 @@ public struct Generator<Element>: Sequence, IteratorProtocol {
   ///
   /// - Parameters:
   ///   - stackSize: usable bytes, rounded up to pages and to 64 KiB; `nil` for the default (256 KiB).
+  ///   - isolation: the actor of the calling code, to which the body then belongs.
   ///   - body: yields. An error that it throws, other than `GeneratorCancelled`, ends the sequence, is kept in `failure`
   ///     and reported through `CoroutineErrors.unhandled` (a `Sequence` can't throw).
   @inlinable
-  public init(stackSize: Int? = nil, _ body: @escaping (Yield) throws -> Void) {
+  public init(
+    stackSize: Int? = nil, isolation: (any Actor)? = #isolation, _ body: @escaping (Yield) throws -> Void
+  ) {
     storage = GeneratorStorage(stackSize: stackSize, throwsErrorsOn: false, body: body)
+    if let isolation { storage.belongs(to: isolation) }
   }
 
   /// Runs the body to its next `yield` and returns that element; `nil` at the end, and from then on.

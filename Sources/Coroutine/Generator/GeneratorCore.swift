@@ -37,6 +37,8 @@ class GeneratorCore {
   @exclusivity(unchecked) private final var isFresh = true
   /// How often its `yield` has thrown since the generator was cancelled.
   @exclusivity(unchecked) final var throwsSinceCancel = 0
+  /// The global actor whose code the body is.
+  @exclusivity(unchecked) private final var actor: (any Actor)?
   /// Whether a sanitizer knows that it may be released.
   @exclusivity(unchecked) private final var isWatched = false
   private let stackSize: Int?
@@ -72,8 +74,31 @@ class GeneratorCore {
   deinit {
     // A body that has begun must not be left behind with its frames: it unwinds now, on this thread.
     if isWatched { coroutine_sanitizer_did_release(Unmanaged.passUnretained(self).toOpaque()) }
-    if block != nil { cancel() }
+    if block != nil {
+      if actor != nil { requireItsActor() }
+      cancel()
+    }
     if failure != nil { reportFailure() }
+  }
+
+  /// Code of that actor has made it. Before it begins.
+  @usableFromInline @inline(never)
+  final func belongs(to isolation: any Actor) {
+    // Not one of several of its kind: those end with the generators that they keep, and no other code has their variables.
+    if isolation === MainActor.shared || isolation is any GlobalActor { actor = isolation }
+  }
+
+  /// The rest of a body that has begun, such as a `defer`, is code of its actor. The compiler lets no other code use the
+  /// generator, but the last reference to an object that keeps it may go anywhere.
+  @inline(never)
+  private final func requireItsActor() {
+    guard let actor else { return }
+    guard actor === MainActor.shared else { return actor.preconditionIsolated() }
+    if coroutine_is_main_thread() || QueueScheduler.main.isCurrent { return }
+    fatalError(
+      "a Generator of the main actor's was dropped elsewhere while its body is under way: what is left of it, such as a "
+        + "`defer`, would run beside the main actor's other code. Let go of it, or of the object that has it, on the main "
+        + "actor, or call cancel() there before.")
   }
 
   /// Not counted: it is this one, or one of its delegates, which it keeps alive.

@@ -23,11 +23,15 @@ public struct ThrowingGenerator<Element> {
   ///
   /// - Parameters:
   ///   - stackSize: usable bytes, rounded up to pages and to 64 KiB; `nil` for the default (256 KiB).
+  ///   - isolation: the actor of the calling code, to which the body then belongs.
   ///   - body: yields. Its error, other than `GeneratorCancelled`, comes out of `next()`; where no consumer asks any
   ///     more, it is reported through `CoroutineErrors.unhandled` when the last copy goes.
   @inlinable
-  public init(stackSize: Int? = nil, _ body: @escaping (Yield) throws -> Void) {
+  public init(
+    stackSize: Int? = nil, isolation: (any Actor)? = #isolation, _ body: @escaping (Yield) throws -> Void
+  ) {
     storage = GeneratorStorage(stackSize: stackSize, throwsErrorsOn: true, body: body)
+    if let isolation { storage.belongs(to: isolation) }
   }
 
   /// Runs the body to its next `yield` and returns that element; `nil` at the end, and from then on.

@@ -26,11 +26,15 @@ public struct TwoWayGenerator<Input, Element, Return> {
   ///
   /// - Parameters:
   ///   - stackSize: usable bytes, rounded up to pages and to 64 KiB; `nil` for the default (256 KiB).
+  ///   - isolation: the actor of the calling code, to which the body then belongs.
   ///   - body: yields, and returns. Its error comes out of `next`; where no consumer asks any more, it is reported
   ///     through `CoroutineErrors.unhandled` when the last copy goes.
   @inlinable
-  public init(stackSize: Int? = nil, _ body: @escaping (Yield) throws -> Return) {
+  public init(
+    stackSize: Int? = nil, isolation: (any Actor)? = #isolation, _ body: @escaping (Yield) throws -> Return
+  ) {
     storage = ReturningStorage(stackSize: stackSize, body: body)
+    if let isolation { storage.belongs(to: isolation) }
   }
 
   /// What a `next` has come to.

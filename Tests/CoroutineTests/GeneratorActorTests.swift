@@ -1,0 +1,82 @@
+import Coroutine
+import CoroutineTestSupport
+import Testing
+
+/// A generator's body belongs to the global actor whose code has made it, also where it unwinds.
+@Suite(.ownThreads) struct GeneratorActorTests {
+  @MainActor final class Owner {
+    private static var unwound = 0
+    private var generator: Generator<Int>?
+
+    /// An object that has a generator of `count` elements, of which it has taken some.
+    static func make(_ count: Int, taken: Int) -> Guarded<Owner?> {
+      let owner = Owner()
+      owner.generator = Generator { yield in
+        defer { unwound += 1 }
+        for number in 0..<count { try yield(number) }
+      }
+      for _ in 0..<taken { _ = owner.generator?.next() }
+      return Guarded(owner)
+    }
+
+    func cancel() { generator?.cancel() }
+  }
+
+  @globalActor actor Lonely {
+    static let shared = Lonely()
+  }
+
+  @Lonely final class LonelyOwner {
+    private var generator: Generator<Int>?
+
+    init() {
+      let other = Other()
+      generator = Generator { yield in
+        defer { other.number += 1 }
+        try yield(1)
+      }
+      _ = generator?.next()
+    }
+
+    private final class Other { var number = 0 }
+  }
+
+  private static func drop<Owner>(_ owner: Guarded<Owner?>) async throws {
+    try await Coroutine(on: ThreadPool(threads: 1)) { owner.withLock { $0 = nil } }.get()
+  }
+
+  @Test func oneUnderWayThatIsDroppedOffTheMainActorTraps() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      try await Self.drop(await Owner.make(2, taken: 1))
+    }
+    #expect(standardError(of: result).contains("dropped elsewhere while its body is under way"))
+  }
+
+  @Test func soDoesThatOfAnotherGlobalActor() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      try await Self.drop(Guarded<LonelyOwner?>(await LonelyOwner()))
+    }
+    // The Swift runtime's words.
+    #expect(standardError(of: result).contains("Incorrect actor executor assumption"))
+  }
+
+  @Test func oneThatHasNotBegunOrHasEndedMayGoAnywhere() async throws {
+    try await Self.drop(await Owner.make(2, taken: 0))
+    try await Self.drop(await Owner.make(2, taken: 3))
+    let cancelled = await Owner.make(2, taken: 1)
+    await MainActor.run { cancelled.withLock { $0?.cancel() } }
+    try await Self.drop(cancelled)
+  }
+
+  @Test func oneUnderWayMayGoOnItsActor() async throws {
+    let owner = await Owner.make(2, taken: 1)
+    await MainActor.run { owner.withLock { $0 = nil } }
+    let another = await Owner.make(2, taken: 1)
+    try await Coroutine(on: .main) { another.withLock { $0 = nil } }.get()
+    let third = await Owner.make(2, taken: 1)
+    try await Coroutine { @MainActor in
+      Coroutine.yield()
+      third.withLock { $0 = nil }
+    }.get()
+  }
+}
