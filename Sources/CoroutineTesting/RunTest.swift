@@ -81,7 +81,9 @@ private func run<Result>(upTo limit: Duration, _ body: @escaping () throws -> Re
   }
   let run = TestRun(
     OrdinarySource(), ExplorationOptions(preemption: .atSuspensions, turnLimit: .max),
-    patience: TestRun.Patience(awaitsCallbacks: true, limit: limit, grace: .milliseconds(20), runLimit: limit))
+    patience: TestRun.Patience(
+      awaitsCallbacks: true, limit: limit, courtesy: min(limit, .seconds(1)), grace: .milliseconds(20), runLimit: limit)
+  )
   let outcome = run.run { result = try body() }
   if let problem = outcome.problem {
     if problem.kind == .thrown, let error = problem.error { throw error }

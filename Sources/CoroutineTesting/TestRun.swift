@@ -36,6 +36,8 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   private var beginners: Set<UInt64> = []
   /// Those that run on another scheduler, by their numbers in the process.
   private var away: Set<UInt64> = []
+  /// Those that were launched in the run on other schedulers. Guarded by the lock.
+  private var outsiders = Outsiders()
   /// The coroutine that has the turn.
   private var running: Member?
 
@@ -63,6 +65,8 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     /// For callbacks that may come from anywhere.
     var awaitsCallbacks: Bool
     var limit: Duration
+    /// How long at least, where there is no time to go on to: for other threads than those that run coroutines.
+    var courtesy: Duration
     /// How long the run's time stands still for what may be over soon.
     var grace: Duration
     /// How long the run may take, in real time; `nil`: as long as its turns take.
@@ -218,6 +222,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     }
     let late = lock.withLock {
       hasEnded = true
+      outsiders = Outsiders()
       leftOver = Set(members.keys)
       defer { inbox = [] }
       return inbox
@@ -361,6 +366,11 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     if isCurrent { away.insert(core.id) }
   }
 
+  func willRunElsewhere(_ core: CoroutineCore) {
+    let ended = lock.withLock { hasEnded ? [] : outsiders.add(core) }
+    withExtendedLifetime(ended) {}
+  }
+
   private func member(_ core: CoroutineCore) -> Member {
     away.remove(core.id)
     if let known = members[core.id] { return known }
@@ -421,7 +431,8 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
       let limit = patienceNow(hasTimers: hasTimers)
       // An event that was there has woken one, on this thread.
       if !ready.isEmpty { return true }
-      guard limit > .zero else { return false }
+      // One that was looked at may have woken another just before that.
+      guard limit > .zero else { return arrival.wait(until: begin) }
       let end = begin.addingSaturated(limit.nanosecondsRoundedUp)
       let now = TimerService.shared.realTime
       guard now < end else {
@@ -445,6 +456,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
         continue
       }
       guard let reason = member.core.waitReason else { continue }
+      let awaitsCallback = patience.awaitsCallbacks && !hasTimers
       switch reason.operation {
       case .blocking: limit = patience.limit
       case .async: limit = max(limit, some)
@@ -452,11 +464,26 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
       case .read, .write, .accept, .connect:
         _ = EventPoller.deliverEvents()
         limit = max(limit, some)
-      case .suspension where patience.awaitsCallbacks && !hasTimers: limit = patience.limit
+      case .suspension where awaitsCallback, .promise where awaitsCallback: limit = patience.limit
+      // A callback may send, release, signal.
+      case _ where !hasTimers: limit = max(limit, patience.courtesy)
       default: break
       }
     }
-    return limit
+    return members.isEmpty ? limit : max(limit, patienceForOutsiders(hasTimers: hasTimers))
+  }
+
+  /// How long to wait for what was launched on other schedulers: whatever a member waits for, it may come from there.
+  private func patienceForOutsiders(hasTimers: Bool) -> Duration {
+    let (outsiders, ended) = lock.withLock { (self.outsiders.cores, self.outsiders.removeEnded()) }
+    let isAwaited = outsiders.contains { core in
+      guard AnyCoroutine(current: core).state == .suspended else { return !core.isFinished }
+      // What it waits for may need the run's time; or one in the run, and then both are held up.
+      return !hasTimers && Outsiders.waitsForOthers(core)
+    }
+    if isAwaited { return patience.limit }
+    // One has ended: its thread is about to wake those that wait for that, or has.
+    return ended.isEmpty ? .zero : hasTimers ? .milliseconds(1) : .seconds(1)
   }
 
   /// Whether it waits for the end of a coroutine that is no part of the run.

@@ -3,6 +3,7 @@ import CoroutineIO
 import CoroutineLibc
 import CoroutineTestSupport
 import CoroutineTesting
+import Dispatch
 import Testing
 
 @Suite(.ownThreads) struct VirtualTimeTests {
@@ -109,6 +110,142 @@ import Testing
       try on(.pool) { try Coroutine.sleep(for: .seconds(100)) }
       #expect(TestClock().now.offset == .seconds(100))
     }
+  }
+
+  /// However it is waited for: only a coroutine's end was asked for its scheduler.
+  @Test(arguments: WaitForOutsider.allCases) func aWaitForWhatRunsElsewhereIsNoDeadlock(_ wait: WaitForOutsider) throws
+  {
+    let value = try runTest {
+      let value = try wait.call {
+        let end = ContinuousClock.now + .milliseconds(60)
+        while ContinuousClock.now < end {}
+      }
+      #expect(TestClock().now.offset == .zero)
+      return value
+    }
+    #expect(value == 5)
+  }
+
+  @Test(arguments: WaitForOutsider.allCases) func aDeadlineStandsStillForWhatRunsElsewhere(_ wait: WaitForOutsider)
+    throws
+  {
+    let value = try runTest {
+      try withTimeout(.seconds(1)) {
+        try wait.call {
+          let end = ContinuousClock.now + .milliseconds(60)
+          while ContinuousClock.now < end {}
+        }
+      }
+    }
+    #expect(value == 5)
+  }
+
+  enum WaitForOutsider: CaseIterable {
+    case scope, channel, ends, firstEnd, promise, group, generator, actor, choice, outsiderOfOutsider
+
+    func call(_ work: @escaping @Sendable () -> Void) throws -> Int {
+      let channel = Channel<Int>()
+      switch self {
+      case .scope:
+        return try withScope { scope in
+          let child = scope.launch(on: .pool) { work() }
+          _ = child
+          return 5
+        }
+      case .channel:
+        Coroutine(on: .pool) {
+          work()
+          try channel.send(5)
+        }
+        return try channel.receive()
+      case .ends:
+        return try values(
+          of: (2...3).map { number in
+            Coroutine(on: .pool) {
+              work()
+              return number
+            }
+          }
+        ).reduce(0, +)
+      case .firstEnd:
+        return try firstValue(
+          of: (1...2).map { _ in
+            Coroutine(on: .pool) {
+              work()
+              return 5
+            }
+          })
+      case .promise:
+        return try Promise<Int>(on: DispatchQueue.global()) { resolver in
+          work()
+          resolver.fulfill(5)
+        }.get()
+      case .group:
+        let group = WaitGroup(count: 1)
+        Coroutine(on: .pool) {
+          work()
+          group.done()
+        }
+        try group.wait()
+        return 5
+      case .generator:
+        let generator = AsyncGenerator<Int>(on: .pool) { yield in
+          work()
+          try yield(5)
+        }
+        return try generator.next() ?? 0
+      case .actor:
+        let actor = MessageActor<Reply<Int>>(on: .pool) { mailbox in
+          for reply in mailbox {
+            work()
+            reply.complete(5)
+          }
+        }
+        defer { actor.cancel() }
+        return try actor.ask { $0 }
+      case .choice:
+        let other = Coroutine(on: .pool) {
+          work()
+          return 5
+        }
+        return try select { other.onValue { $0 } }
+      case .outsiderOfOutsider:
+        Coroutine(on: .pool) {
+          Coroutine(on: .pool) {
+            work()
+            try channel.send(5)
+          }
+        }
+        return try channel.receive()
+      }
+    }
+  }
+
+  /// It waits for the run, and the run for it.
+  @Test func anOutsiderThatWaitsForTheRunIsADeadlock() throws {
+    let failure = try #require(throws: ScheduleFailure.self) {
+      try explore(seeds: 0..<1) {
+        let (requests, answers) = (Channel<Int>(), Channel<Int>())
+        Coroutine(on: .pool) { for request in requests.received { try answers.send(request) } }
+        defer { requests.close() }
+        _ = try answers.receive()
+      }
+    }
+    #expect(failure.kind == .deadlock)
+  }
+
+  /// By a thread that runs no coroutine.
+  @Test func aCallbackMaySettleOrSendLate() throws {
+    let values = try runTest {
+      let (promise, resolver) = Promise<Int>.makePromise()
+      let channel = Channel<Int>()
+      let queue = DispatchQueue(label: "callbacks")
+      queue.asyncAfter(deadline: .now() + 0.05) { resolver.fulfill(1) }
+      let first = try promise.get()
+      queue.asyncAfter(deadline: .now() + 0.05) { _ = channel.trySend(2) }
+      return [first, try channel.receive()]
+    }
+    #expect(values == [1, 2])
   }
 
   @Test func whatBeginsInATaskMayMoveToAnotherScheduler() async throws {

@@ -24,6 +24,8 @@ enum coroutine_request {
   COROUTINE_REQUEST_EVENTS = 4,
   // New coroutines are to note their creators: `coroutine_creation_backtracer` finds them.
   COROUTINE_REQUEST_CREATORS = 8,
+  // Runs of tests are to be told what is launched in them to run elsewhere: CoroutineTesting's.
+  COROUTINE_REQUEST_LAUNCHES = 16,
 };
 
 // Also what threads that must not resume now sleep on: a futex.
@@ -53,6 +55,15 @@ static inline __attribute__((always_inline)) bool coroutine_times_are_recorded(v
 
 static inline __attribute__((always_inline)) bool coroutine_events_are_observed(void) {
   return (coroutine_requests_now() & COROUTINE_REQUEST_EVENTS) != 0;
+}
+
+static inline __attribute__((always_inline)) bool coroutine_launches_are_told(void) {
+  return (coroutine_requests_now() & COROUTINE_REQUEST_LAUNCHES) != 0;
+}
+
+// When one is launched: anything to note.
+static inline __attribute__((always_inline)) bool coroutine_launch_is_noted(void) {
+  return (coroutine_requests_now() & (COROUTINE_REQUEST_EVENTS | COROUTINE_REQUEST_LAUNCHES)) != 0;
 }
 
 // When a turn begins: anything to do before.

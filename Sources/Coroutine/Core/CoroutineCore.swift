@@ -528,7 +528,7 @@ extension CoroutineCore {
   /// Puts a new coroutine behind those that are ready on its scheduler.
   @usableFromInline
   final func schedule() {
-    if coroutine_events_are_observed() { tellReady(.launched) }
+    if coroutine_launch_is_noted() { noteLaunch() }
     if let pool = home.poolAddress {
       self.pool = pool
     } else if place == nil {

@@ -3,8 +3,8 @@
 import CCoroutine
 import Synchronization
 
-/// What the setters of bits in `coroutine_requests` ask for: times, creators, events for observers. Kept out of the way
-/// of other code: no function here is inlined. Only the thread that may touch the coroutine's fields at that moment
+/// What the setters of bits in `coroutine_requests` ask for: times, creators, launches, events for observers. Kept out of
+/// the way of other code: no function here is inlined. Only the thread that may touch the coroutine's fields at that moment
 /// calls them.
 extension CoroutineCore {
   @inline(never)
@@ -12,6 +12,20 @@ extension CoroutineCore {
     record.note()
     if let backtracer = coroutine_get_creation_backtracer() { noteCreators(backtracer) }
     if coroutine_events_are_observed() { CoroutineObservation.tell(.created, of: self) }
+  }
+
+  /// It is about to be handed to its scheduler for the first time.
+  @inline(never)
+  final func noteLaunch() {
+    if coroutine_launches_are_told() { tellRun() }
+    if coroutine_events_are_observed() { tellReady(.launched) }
+  }
+
+  /// Tells the run of a test that it will run elsewhere, if the launching code is a part of one.
+  private final func tellRun() {
+    guard case .other(let run)? = SchedulerReference.run, let explorer = run.explorer else { return }
+    if case .other(let place) = home, place.scheduler === run.scheduler { return }
+    explorer.willRunElsewhere(self)
   }
 
   /// Its wait has been claimed: it is ready in the next moment.

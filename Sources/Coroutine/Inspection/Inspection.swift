@@ -85,7 +85,7 @@ package enum Inspection {
   }
 
   /// What one coroutine waits for; `nil` if it isn't suspended, or coroutines can't be kept from running.
-  static func suspension(of core: CoroutineCore) -> CoroutineSuspension? {
+  package static func suspension(of core: CoroutineCore) -> CoroutineSuspension? {
     guard core.state.load(ordering: .relaxed) == .suspended else { return nil }
     guard (try? begin()) != nil else { return nil }
     defer { end() }

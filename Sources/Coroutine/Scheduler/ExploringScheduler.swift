@@ -21,6 +21,10 @@ package protocol ExploringScheduler: Scheduler, TaskExecutor {
   /// becomes ready.
   func willMoveAway(_ core: CoroutineCore)
 
+  /// A coroutine that is launched in the run is not one of its own, but another scheduler's. On the launching thread, whichever
+  /// that is.
+  func willRunElsewhere(_ core: CoroutineCore)
+
   /// Which of `count` cases a select of a coroutine of its own looks at first.
   func chooseCase(of count: Int, _ core: CoroutineCore) -> Int
 }
@@ -29,7 +33,21 @@ extension ExploringScheduler {
   /// Runs `body`, the run of a test. What is launched in it without a scheduler starts on this one: also by the tasks that are
   /// created in it, which are no coroutines that have a scheduler to inherit.
   package func withRun<Result>(_ body: () throws -> Result) rethrows -> Result {
-    try SchedulerReference.$ofTasks.withValue(SchedulerReference(self), operation: body)
+    RunCount.add(1)
+    defer { RunCount.add(-1) }
+    return try SchedulerReference.$ofTasks.withValue(SchedulerReference(self), operation: body)
+  }
+}
+
+/// How many runs there are in the process: while there is one, launches are told.
+private enum RunCount {
+  private static let count = Mutex(0)
+
+  static func add(_ difference: Int) {
+    count.withLock { count in
+      count += difference
+      coroutine_request(COROUTINE_REQUEST_LAUNCHES, count > 0)
+    }
   }
 }
 

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Coroutine
+
+/// The coroutines that were launched in a run on other schedulers, and have not been seen to end.
+///
+/// It keeps them, since a run that can't go on asks for their states. An error that no caller has got is told when a
+/// coroutine goes: so whoever removes those that have ended lets go of them where that may be told, outside of locks.
+struct Outsiders {
+  private(set) var cores: [CoroutineCore] = []
+  /// When those that have ended are removed next, so that a run which is never held up does not keep them all.
+  private var limit = 64
+
+  /// Returns some that have ended, which the caller lets go of.
+  mutating func add(_ core: CoroutineCore) -> [CoroutineCore] {
+    cores.append(core)
+    guard cores.count >= limit else { return [] }
+    let ended = removeEnded()
+    limit = max(64, 2 * cores.count)
+    return ended
+  }
+
+  mutating func removeEnded() -> [CoroutineCore] {
+    let ended = cores.filter(\.isFinished)
+    cores.removeAll(where: \.isFinished)
+    return ended
+  }
+
+  /// Whether one that is suspended waits for something from outside of the process's coroutines.
+  static func waitsForOthers(_ core: CoroutineCore) -> Bool {
+    // It has gone on in between, or this can't be known.
+    guard let suspension = Inspection.suspension(of: core) else { return true }
+    return switch suspension.reason {
+    case .blocking, .async, .callback, .sleep, .read, .write, .accept, .connect: true
+    default: false
+    }
+  }
+}
