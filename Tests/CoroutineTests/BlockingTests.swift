@@ -129,7 +129,7 @@ import Testing
     #expect(log.all == ["first", "third"])
   }
 
-  @Test func aCancelledTasksWorkIsNotBegun() async throws {
+  @Test func aCancelledTasksWorkIsNotWaitedForAndNotBegun() async throws {
     let threads = BlockingPool(threadLimit: 1)
     let log = Log()
     let gate = Gate()
@@ -144,12 +144,13 @@ import Testing
     for await _ in begun { break }
     let second = Task { try await blocking(on: threads) { log.add("second") } }
     second.cancel()
-    // Work that has begun runs to its end, and its result counts.
     first.cancel()
-    gate.open()
-    try await first.value
+    // Both, while the thread is still taken.
+    await #expect(throws: CancellationError.self) { try await first.value }
     await #expect(throws: CancellationError.self) { try await second.value }
-    #expect(log.all == ["first"])
+    gate.open()
+    try await blocking(on: threads) { log.add("third") }
+    #expect(log.all == ["first", "third"])
   }
 
   @Test func idleThreadsEnd() async throws {

@@ -29,21 +29,11 @@ public func blocking<Value: Sendable>(
   guard let given = work else { missingFunction() }
   guard Coroutine.isInside else { return try given() }
   try Coroutine.checkCancellation()
-  // Called once, by the thread that it is given to.
-  nonisolated(unsafe) let work = given
-  let isWanted = SharedFlag(true)
+  let order = BlockingOrder(given)
   return try awaitResumption(as: .blocking) { (resume: Resumption<Value>) in
-    resume.end.storage.awaitsThread.store(true, ordering: .relaxed)
-    pool.submit { refusal in
-      guard isWanted.value.load(ordering: .relaxed) else { return }
-      resume.end.storage.awaitsThread.store(false, ordering: .relaxed)
-      do {
-        if let refusal { throw refusal }
-        resume(try work())
-      } catch { resume.throwing(error) }
-    }
+    order.submit(to: pool, resume)
   } onCancel: {
-    isWanted.value.store(false, ordering: .relaxed)
+    order.withdraw()
   }
 }
 
@@ -67,54 +57,48 @@ public struct ThreadRefused: Error, Hashable, CustomStringConvertible {
   }
 }
 
-private final class SharedFlag: Sendable {
-  let value: Atomic<Bool>
-  init(_ value: Bool) { self.value = Atomic(value) }
-}
-
 /// Runs work that blocks its thread on a thread of its own, while the calling task is suspended. In `async` code.
 ///
-/// As the synchronous form, except that a cancelled task waits until it is the turn of its work, which then isn't begun.
+/// As the synchronous form: a cancelled task goes on at once, with `CancellationError`.
 public func blocking<Value: Sendable>(
   on pool: BlockingPool = .shared, _ work: sending (() throws -> Value)?
 ) async throws -> Value {
   guard let given = work else { missingFunction() }
-  // Called once, by the thread that it is given to.
-  nonisolated(unsafe) let work = given
-  let outcome = BlockingOutcome<Value>()
-  let isWanted = SharedFlag(true)
-  await withTaskCancellationHandler {
-    await withUnsafeContinuation { (continuation: UnsafeContinuation<Void, Never>) in
-      pool.submit { refusal in
-        let begins = isWanted.value.load(ordering: .relaxed)
-        if begins, let refusal {
-          outcome.set(.failure(refusal))
-        } else {
-          outcome.set(begins ? Result { try work() } : .failure(CancellationError()))
-        }
-        continuation.resume()
-      }
-    }
-  } onCancel: {
-    isWanted.value.store(false, ordering: .relaxed)
+  try Task.checkCancellation()
+  let order = BlockingOrder(given)
+  let suspension = SuspensionStorage<Value>()
+  order.submit(to: pool, Resumption(suspension))
+  guard let outcome = await suspension.wait() else {
+    order.withdraw()
+    throw CancellationError()
   }
   return try outcome.get()
 }
 
-/// The outcome of work for a task. Not left to the continuation, whose hand-over ThreadSanitizer does not see.
-// Unchecked: guarded by the lock.
-private final class BlockingOutcome<Value: Sendable>: @unchecked Sendable {
-  private let lock = Lock()
-  private var result: Result<Value, any Error>?
+/// Work that a caller waits for.
+// Unchecked: the work is called once, by the thread that it is given to.
+private final class BlockingOrder<Value: Sendable>: @unchecked Sendable {
+  private let work: () throws -> Value
+  private let isWanted = Atomic<Bool>(true)
 
-  func set(_ result: Result<Value, any Error>) {
-    lock.withLock { self.result = result }
+  init(_ work: sending @escaping () throws -> Value) {
+    self.work = work
   }
 
-  func get() throws -> Value {
-    guard let result = lock.withLock({ result }) else { fatalError("blocking work was resumed without a result") }
-    return try result.get()
+  func submit(to pool: BlockingPool, _ resume: Resumption<Value>) {
+    resume.end.storage.awaitsThread.store(true, ordering: .relaxed)
+    pool.submit { [self] refusal in
+      guard isWanted.load(ordering: .relaxed) else { return }
+      resume.end.storage.awaitsThread.store(false, ordering: .relaxed)
+      do {
+        if let refusal { throw refusal }
+        resume(try work())
+      } catch { resume.throwing(error) }
+    }
   }
+
+  /// Its caller waits no more: what has not begun never does.
+  func withdraw() { isWanted.store(false, ordering: .relaxed) }
 }
 
 /// Threads for work that blocks: as many as are needed at a time, up to a limit; beyond it, work waits in line, first in,
