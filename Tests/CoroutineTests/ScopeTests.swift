@@ -330,6 +330,17 @@ import Testing
         scope.launch { throw First() }
       }
     }
+
+    // All that it does is to launch: the child may be left unused.
+    try await withScope { scope in scope.launch(on: queue) { log.add("only") } }
+    #expect(log.all == ["child", "only"])
+    let child = try await withScope { scope in scope.launch(on: queue) { 5 } }
+    #expect(child.isFinished)
+    try await Coroutine {
+      try withScope { scope in scope.launch(on: queue) { log.add("last") } }
+      log.add("done")
+    }.get()
+    #expect(log.all == ["child", "only", "last", "done"])
   }
 
   @Test func aTaskThatIsCancelledWhileItWaitsForTheChildrenLearnsOfIt() async throws {

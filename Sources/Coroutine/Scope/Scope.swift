@@ -52,6 +52,16 @@ public func withScope(
   try runScope(ScopeStorage(name: name, limit: limit, onChildFailure: onChildFailure), body)
 }
 
+/// The same for a body whose last word is a launch: the child, which has ended, may be left unused.
+@discardableResult
+@_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+public func withScope<Value: Sendable, Failure: Error>(
+  name: String = "", limit: Int? = nil, onChildFailure: (@Sendable (any Error) -> Void)? = nil,
+  _ body: (CoroutineScope) throws -> Coroutine<Value, Failure>
+) throws -> Coroutine<Value, Failure> {
+  try runScope(ScopeStorage(name: name, limit: limit, onChildFailure: onChildFailure), body)
+}
+
 private func runScope<Result>(_ storage: ScopeStorage, _ body: (CoroutineScope) throws -> Result) throws -> Result {
   let core = CoroutineCore.running(for: "withScope")
   let region = CancellationRegion(of: core) { storage.takeChildren(toCancelFor: $0) }
@@ -75,8 +85,30 @@ nonisolated(nonsending) public func withScope<Result>(
   name: String = "", limit: Int? = nil, onChildFailure: (@Sendable (any Error) -> Void)? = nil,
   _ body: nonisolated(nonsending) (CoroutineScope) async throws -> Result
 ) async throws -> Result {
-  let storage = ScopeStorage(name: name, limit: limit, onChildFailure: onChildFailure)
-  return try await withTaskCancellationHandler {
+  try await runScope(ScopeStorage(name: name, limit: limit, onChildFailure: onChildFailure), body)
+}
+
+/// The same for a body that returns nothing, also where all that it does is to launch.
+nonisolated(nonsending) public func withScope(
+  name: String = "", limit: Int? = nil, onChildFailure: (@Sendable (any Error) -> Void)? = nil,
+  _ body: nonisolated(nonsending) (CoroutineScope) async throws -> Void
+) async throws {
+  try await runScope(ScopeStorage(name: name, limit: limit, onChildFailure: onChildFailure), body)
+}
+
+/// The same for a body whose last word is a launch: the child, which has ended, may be left unused.
+@discardableResult
+nonisolated(nonsending) public func withScope<Value: Sendable, Failure: Error>(
+  name: String = "", limit: Int? = nil, onChildFailure: (@Sendable (any Error) -> Void)? = nil,
+  _ body: nonisolated(nonsending) (CoroutineScope) async throws -> Coroutine<Value, Failure>
+) async throws -> Coroutine<Value, Failure> {
+  try await runScope(ScopeStorage(name: name, limit: limit, onChildFailure: onChildFailure), body)
+}
+
+nonisolated(nonsending) private func runScope<Result>(
+  _ storage: ScopeStorage, _ body: nonisolated(nonsending) (CoroutineScope) async throws -> Result
+) async throws -> Result {
+  try await withTaskCancellationHandler {
     var result: Result?
     do { result = try await body(CoroutineScope(storage)) } catch { storage.bodyFailed(error) }
     // In a task of its own, which is never cancelled.
