@@ -62,7 +62,8 @@ static int close_from(posix_spawn_file_actions_t *actions, int first) {
 #endif
 
 pid_t coroutine_io_spawn(
-    const char *program, char *const arguments[], char *const environment[], const char *directory, const int files[3]) {
+    const char *program, char *const arguments[], char *const environment[], const char *directory, const int files[3],
+    pid_t group, bool is_session) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   pid_t process = -1;
@@ -73,6 +74,7 @@ pid_t coroutine_io_spawn(
     posix_spawn_file_actions_destroy(&actions);
     return -error;
   }
+  // In this order: the standard error may be a copy of what the standard output is by then.
   for (int number = 0; number < 3 && !error; number++) {
     if (files[number] >= 0) error = posix_spawn_file_actions_adddup2(&actions, files[number], number);
   }
@@ -84,12 +86,18 @@ pid_t coroutine_io_spawn(
   sigfillset(&all);
   if (!error) error = posix_spawnattr_setsigmask(&attributes, &none);
   if (!error) error = posix_spawnattr_setsigdefault(&attributes, &all);
-  if (!error) error = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  short flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
+  if (is_session) flags |= POSIX_SPAWN_SETSID;
+  if (group >= 0) flags |= POSIX_SPAWN_SETPGROUP;
+  if (!error && group >= 0) error = posix_spawnattr_setpgroup(&attributes, group);
+  if (!error) error = posix_spawnattr_setflags(&attributes, flags);
   if (!error) error = posix_spawnp(&process, program, &actions, &attributes, arguments, environment ? environment : environ);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   return error ? -error : process;
 }
+
+char *const *coroutine_io_environment(void) { return environ; }
 
 int coroutine_io_process_open(pid_t process) { return (int)syscall(SYS_pidfd_open, process, 0); }
 
@@ -97,11 +105,11 @@ int coroutine_io_process_signal(int process_descriptor, int signal) {
   return (int)syscall(SYS_pidfd_send_signal, process_descriptor, signal, NULL, 0);
 }
 
-int coroutine_io_process_reap(int process_descriptor, int *status, bool *is_signal) {
+int coroutine_io_process_wait(int process_descriptor, bool reaps, int *status, bool *is_signal) {
   siginfo_t info = {0};
   int result;
   do {
-    result = waitid((idtype_t)P_PIDFD, (id_t)process_descriptor, &info, WEXITED | WNOHANG);
+    result = waitid((idtype_t)P_PIDFD, (id_t)process_descriptor, &info, WEXITED | WNOHANG | (reaps ? 0 : WNOWAIT));
   } while (result != 0 && errno == EINTR);
   if (result != 0) return -1;
   if (info.si_pid == 0) return 0;

@@ -15,18 +15,25 @@ import CoroutineLibc
 /// ```
 ///
 /// It does not outlive its last copy, which kills it if it still runs; no zombie stays. Copies are the same process,
-/// for any thread. `ChildProcess.run` does all of the above at once.
+/// for any thread. `ChildProcess.run` does all of the above at once. What it has started itself is killed with it where it has
+/// a group of its own: `group: .new`.
 ///
 /// The child has these three descriptors and no other, and begins without any signal blocked or ignored.
 public struct ChildProcess: Sendable {
-  /// What a standard stream of the child is connected to.
-  public enum Connection: Hashable, Sendable {
-    /// A pipe, whose other end is the stream of the `ChildProcess`. An output that is not read holds the child up.
-    case pipe
-    /// The same as in this process.
+  /// Which group of processes a child belongs to: those that one signal reaches, as that of Ctrl-C at a terminal.
+  ///
+  /// A child in a group of its own is ended with its group: what ends it by force (its last copy, a cancelled `wait()`, the
+  /// timeout of a `run`, `terminate(grace:)`) ends the processes that it has started as well, unless they have left the group.
+  /// A child that has ended by itself leaves them alone.
+  public enum Group: Hashable, Sendable {
+    /// That of this process.
     case inherited
-    /// `/dev/null`.
-    case null
+    /// A new one, whose number is the child's. It is not in the terminal's foreground: it is stopped where it reads from that.
+    case new
+    /// A new session with a new group: without a terminal.
+    case newSession
+    /// One that there is already, by its number: that of another child, whose `group` is `.new`.
+    case existing(Int32)
   }
 
   /// How a process has ended.
@@ -49,23 +56,25 @@ public struct ChildProcess: Sendable {
 
   private let handle: ChildHandle
   private let input: PipeWriter?
-  private let output: PipeReader?
-  private let error: PipeReader?
+  let output: PipeReader?
+  let error: PipeReader?
+  var storage: ChildStorage { handle.storage }
 
-  /// Starts a program. Callable from any thread; blocks it for as long as `posix_spawn` takes.
+  /// Starts a program. Callable from any thread; blocks it for as long as it takes to open files, and `posix_spawn`.
   ///
   /// - Parameters:
   ///   - program: a path, or a name that is looked for in this process's `PATH`.
   ///   - arguments: without the program's name.
-  ///   - environment: `nil`: that of this process.
+  ///   - environment: all of it; `nil`: that of this process. `currentEnvironment` is there to be added to.
   ///   - directory: where it begins; `nil`: where this process is. A relative path of the program counts from there.
   ///   - input: what its standard input is connected to.
   ///   - output: what its standard output is connected to.
   ///   - error: what its standard error is connected to.
-  /// - Throws: `IOError`, such as ENOENT, EACCES, EMFILE.
+  ///   - group: which group of processes it belongs to.
+  /// - Throws: `IOError`, such as ENOENT, EACCES, EMFILE; EPERM for a group of another session.
   public init(
     _ program: String, _ arguments: [String] = [], environment: [String: String]? = nil, directory: String? = nil,
-    input: Connection = .pipe, output: Connection = .pipe, error: Connection = .pipe
+    input: Connection = .pipe, output: Connection = .pipe, error: Connection = .pipe, group: Group = .inherited
   ) throws {
     for text in [program, directory ?? ""] + arguments + (environment ?? [:]).flatMap({ [$0.key, $0.value] }) {
       try FilePool.requireNoZero(in: text, "spawn")
@@ -78,12 +87,13 @@ public struct ChildProcess: Sendable {
       withCStrings([program] + arguments) { arguments in
         withEnvironment(environment) { environment in
           coroutine_io_spawn(
-            program, arguments, environment, directory, [stdin.childEnd, stdout.childEnd, stderr.childEnd])
+            program, arguments, environment, directory, [stdin.childEnd, stdout.childEnd, stderr.childEnd],
+            group.number, group == .newSession)
         }
       }
     }
     guard process > 0 else { throw IOError(operation: "spawn", code: -process, subject: program) }
-    handle = ChildHandle(try ChildStorage(process, program))
+    handle = ChildHandle(try ChildStorage(process, program, ownsGroup: group.isOwn))
     self.input = stdin.ours.map { PipeWriter($0) }
     self.output = stdout.ours.map { PipeReader($0) }
     self.error = stderr.ours.map { PipeReader($0) }
@@ -124,81 +134,69 @@ public struct ChildProcess: Sendable {
     try handle.storage.wait(timeout: timeout)
   }
 
-  /// Sends a signal; has no effect once it has ended. Callable from any thread.
+  /// Sends a signal; has no effect once all that it would reach has ended. Callable from any thread.
   ///
-  /// - Parameter number: such as SIGTERM.
-  /// - Throws: `IOError`, such as EPERM, EINVAL.
-  public func send(signal number: Int32) throws { try handle.storage.send(signal: number) }
-
-  /// What a program has written, and how it has ended.
-  public struct Output: Sendable {
-    /// How it has ended.
-    public let end: End
-    /// What it has written to its standard output.
-    public let output: [UInt8]
-    /// What it has written to its standard error.
-    public let error: [UInt8]
-  }
-
-  /// Runs a program to its end: gives it its input and collects what it writes; suspends the calling coroutine.
-  ///
-  /// ```swift
-  /// let result = try ChildProcess.run("git", ["rev-parse", "HEAD"], timeout: .seconds(5))
-  /// guard result.end.isSuccess else { … }
-  /// ```
+  /// It can't reach another process that has got the same number. For a group that is so as long as there is a copy of the
+  /// `ChildProcess`: until then the child's number is kept, by a zombie if it has ended.
   ///
   /// - Parameters:
-  ///   - program: a path, or a name that is looked for in this process's `PATH`.
-  ///   - arguments: without the program's name.
-  ///   - environment: `nil`: that of this process.
-  ///   - directory: where it begins; `nil`: where this process is.
-  ///   - input: what it reads from its standard input. It need not read all of it.
-  ///   - timeout: how long it may take; `nil`: any time.
-  /// - Throws: `TimeoutError`, `CancellationError`: it was killed, and has ended. `IOError`, such as ENOENT.
+  ///   - number: such as SIGTERM.
+  ///   - toGroup: to all processes of the child's group, also those that have outlived the child.
+  /// - Throws: `IOError`, such as EPERM, EINVAL.
+  /// - Precondition: with `toGroup`, it was started with `group: .new` or `.newSession`: traps otherwise.
+  public func send(signal number: Int32, toGroup: Bool = false) throws {
+    try toGroup ? storage.sendToGroup(signal: number) : storage.send(signal: number)
+  }
+
+  /// Asks it to end, by SIGTERM, and kills it if it has not ended after some time; suspends the calling coroutine. Both go to
+  /// its group, if that is its own.
+  ///
+  /// - Parameter grace: how long it has.
+  /// - Returns: how it has ended. Other processes of its group may have outlived a child that did as it was asked.
+  /// - Throws: `CancellationError`, and `IOError`, as `wait(timeout:)`.
   /// - Precondition: called inside a coroutine: traps elsewhere.
+  @discardableResult
   @available(*, noasync, message: "call it in a coroutine")
-  public static func run(
-    _ program: String, _ arguments: [String] = [], environment: [String: String]? = nil, directory: String? = nil,
-    input: [UInt8] = [], timeout: Duration? = nil
-  ) throws -> Output {
-    _ = CoroutineCore.running(for: "ChildProcess.run")
-    guard let timeout else {
-      return try ChildProcess(program, arguments, environment: environment, directory: directory).communicate(input)
-    }
-    return try withTimeout(timeout) {
-      try ChildProcess(program, arguments, environment: environment, directory: directory).communicate(input)
+  public func terminate(grace: Duration) throws -> End {
+    _ = CoroutineCore.running(for: "ChildProcess.terminate(grace:)")
+    try send(signal: SIGTERM, toGroup: storage.ownsGroup)
+    do { return try wait(timeout: grace) } catch is TimeoutError {
+      storage.kill()
+      return try wait()
     }
   }
+}
 
-  private func communicate(_ bytes: [UInt8]) throws -> Output {
-    do {
-      return try withScope(name: handle.storage.name) { scope in
-        scope.launch(name: "input of \(handle.storage.name)") {
-          defer { self.standardInput.close() }
-          do { try self.standardInput.write(bytes) } catch {
-            guard Self.isEndOfReader(error) else { throw error }
-          }
-        }
-        let error = scope.launch(name: "error of \(handle.storage.name)") { try Self.readAll(self.standardError) }
-        let output = try Self.readAll(standardOutput)
-        return Output(end: try wait(), output: output, error: try error.get())
-      }
-    } catch {
-      try? send(signal: SIGKILL)
-      // Its end, however it came, is not the error.
-      _ = try? withCancellationShield { try wait() }
-      throw error
+extension ChildProcess {
+  /// The environment of this process, for a child that gets that and more:
+  ///
+  /// ```swift
+  /// let environment = ChildProcess.currentEnvironment.merging(["LANG": "C"]) { _, new in new }
+  /// ```
+  ///
+  /// What is not UTF-8 is repaired. As with all functions that read the environment, no other thread may change it meanwhile.
+  public static var currentEnvironment: [String: String] {
+    var environment: [String: String] = [:]
+    var next = coroutine_io_environment()
+    while let place = next, let entry = place.pointee {
+      let parts = String(cString: entry).split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+      if parts.count == 2 { environment[String(parts[0])] = String(parts[1]) }
+      next = place + 1
     }
+    return environment
   }
+}
 
-  /// A program may end before it has read all.
-  private static func isEndOfReader(_ error: any Error) -> Bool {
-    ((error as? PartialWrite)?.cause as? IOError ?? error as? IOError)?.code == EPIPE
-  }
+extension ChildProcess.Group {
+  /// Whether it ends with the child.
+  var isOwn: Bool { self == .new || self == .newSession }
 
-  private static func readAll(_ stream: PipeReader) throws -> [UInt8] {
-    var all: [UInt8] = []
-    while let bytes = try stream.read(upTo: 65_536) { all += bytes }
-    return all
+  /// As C takes it: -1 for that of this process, 0 for a new one. (A session brings its own.)
+  var number: Int32 {
+    switch self {
+    case .inherited, .newSession: -1
+    case .new: 0
+    case .existing(let number): number
+    }
   }
 }

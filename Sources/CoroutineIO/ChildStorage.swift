@@ -15,20 +15,27 @@ final class ChildHandle: Sendable {
 }
 
 /// A child process, until it is reaped.
-// Unchecked: the lock guards the end.
+///
+/// One that leads a group of its own stays a zombie until its last handle is gone, so that its number, by which the group is signalled, is
+/// not given to another process before. (A pidfd can stand for a group since Linux 6.9 only.)
+// Unchecked: the lock guards the end, and whether it is reaped.
 final class ChildStorage: @unchecked Sendable {
   let processID: pid_t
   let name: String
+  /// Whether it leads a group that was made for it.
+  let ownsGroup: Bool
   /// Of the process itself (a pidfd): it can be read when that has ended, and never means another one.
   private let descriptor: Descriptor
   /// `Fork.count` of the process whose child it is.
   private let madeIn = Fork.count
   private let lock = Lock()
   private var end: ChildProcess.End?
+  private var isReaped = false
 
   /// - Throws: and then the process is gone.
-  init(_ process: pid_t, _ program: String) throws {
+  init(_ process: pid_t, _ program: String, ownsGroup: Bool) throws {
     processID = process
+    self.ownsGroup = ownsGroup
     name = "process \(process) (\(program))"
     let name = name
     do {
@@ -36,7 +43,7 @@ final class ChildStorage: @unchecked Sendable {
       guard number >= 0 else { throw IOError(operation: "pidfd_open", code: coroutine_io_errno(), subject: name) }
       descriptor = try SocketSetup.closingOnError(number) { try Descriptor(adopting: number, name: name) }
     } catch {
-      kill(process, SIGKILL)
+      CoroutineLibc.kill(ownsGroup ? -process : process, SIGKILL)
       waitpid(process, nil, 0)
       throw error
     }
@@ -49,7 +56,7 @@ final class ChildStorage: @unchecked Sendable {
       try Coroutine.checkCancellation()
       return try wait(limit)
     } catch is CancellationError {
-      try? send(signal: SIGKILL)
+      kill()
       try withCancellationShield { _ = try wait(WaitLimit(nil)) }
       throw CancellationError()
     }
@@ -57,7 +64,7 @@ final class ChildStorage: @unchecked Sendable {
 
   private func wait(_ limit: WaitLimit) throws -> ChildProcess.End {
     while true {
-      if let end = try reap() { return end }
+      if let end = try learnEnd() { return end }
       // There may be several waiters: all of them are woken, and one reaps.
       let result = try descriptor.perform(.read, limit) { number in
         coroutine_io_is_ready(number, false) ? 0 : Int(coroutine_io_fail(EAGAIN))
@@ -67,83 +74,63 @@ final class ChildStorage: @unchecked Sendable {
   }
 
   /// How it has ended; `nil` while it runs.
-  private func reap() throws -> ChildProcess.End? {
+  private func learnEnd() throws -> ChildProcess.End? {
     try lock.withLock {
       if let end { return end }
-      var status: Int32 = 0
-      var isSignal = false
-      switch try descriptor.withFileDescriptor({ coroutine_io_process_reap($0, &status, &isSignal) }) {
-      case 0: return nil
-      case 1:
-        end = isSignal ? .signalled(status) : .exited(status)
-        return end
-      default: throw IOError(operation: "wait", code: coroutine_io_errno(), subject: name)
-      }
+      end = try waitForEnd(reaping: !ownsGroup)
+      isReaped = end != nil && !ownsGroup
+      return end
+    }
+  }
+
+  /// With the lock.
+  private func waitForEnd(reaping: Bool) throws -> ChildProcess.End? {
+    var status: Int32 = 0
+    var isSignal = false
+    switch try descriptor.withFileDescriptor({ coroutine_io_process_wait($0, reaping, &status, &isSignal) }) {
+    case 0: return nil
+    case 1: return isSignal ? .signalled(status) : .exited(status)
+    default: throw IOError(operation: "wait", code: coroutine_io_errno(), subject: name)
     }
   }
 
   func send(signal number: Int32) throws {
-    let result = try descriptor.withFileDescriptor { coroutine_io_process_signal($0, number) }
+    try check(descriptor.withFileDescriptor { coroutine_io_process_signal($0, number) })
+  }
+
+  func sendToGroup(signal number: Int32) throws {
+    guard ownsGroup else { fatalError("\(name) has no group of its own: start it with `group: .new`") }
+    // With the lock: it is not reaped meanwhile, so its number is its group's and no other's.
+    try lock.withLock { if !isReaped { try check(CoroutineLibc.kill(-processID, number)) } }
+  }
+
+  private func check(_ result: Int32) throws {
     let code = coroutine_io_errno()
     guard result == 0 || code == ESRCH else { throw IOError(operation: "kill", code: code, subject: name) }
   }
 
+  /// Ends it by force, with its group if that is its own.
+  func kill() { _ = try? ownsGroup ? sendToGroup(signal: SIGKILL) : send(signal: SIGKILL) }
+
   /// Its last handle is gone; in another child, a copy of it that is of no account.
   func abandon() {
     guard Fork.count == madeIn else { return }
-    guard lock.withLock({ end == nil }) else { return }
-    if (try? reap()) ?? nil != nil { return }
-    try? send(signal: SIGKILL)
+    if (try? learnEnd()) ?? nil != nil { return reap() }
+    kill()
     Coroutine.detached(name: "the end of \(name)") {
       // If other code has reaped it, there is nothing to do.
       _ = try? self.wait(timeout: nil)
-    }
-  }
-}
-
-/// One of the three descriptors that a child begins with, on both sides.
-final class ChildFile {
-  enum Role: Int {
-    case input, output, error
-  }
-
-  /// Open until the child has its copy. -1: it gets this process's own.
-  let childEnd: Int32
-  /// The other end of a pipe.
-  let ours: Descriptor?
-
-  init(_ connection: ChildProcess.Connection, _ role: Role, of program: String) throws {
-    let name = "standard \(role) of \(program)"
-    switch connection {
-    case .inherited:
-      childEnd = -1
-      ours = nil
-    case .null:
-      // Beyond the standard ones, as the ends of pipes.
-      let number = open("/dev/null", (role == .input ? O_RDONLY : O_WRONLY) | O_CLOEXEC)
-      let moved = number < 0 ? -1 : fcntl(number, F_DUPFD_CLOEXEC, 3)
-      let code = coroutine_io_errno()
-      if number >= 0 { CoroutineLibc.close(number) }
-      guard moved >= 0 else { throw IOError(operation: "open", code: code, subject: name) }
-      childEnd = moved
-      ours = nil
-    case .pipe:
-      var ends: [Int32] = [-1, -1]
-      guard coroutine_io_blocking_pipe(&ends) == 0 else {
-        throw IOError(operation: "pipe", code: coroutine_io_errno(), subject: name)
-      }
-      let (child, own) = role == .input ? (ends[0], ends[1]) : (ends[1], ends[0])
-      do {
-        ours = try SocketSetup.closingOnError(own) { try Descriptor(adopting: own, name: name) }
-      } catch {
-        CoroutineLibc.close(child)
-        throw error
-      }
-      childEnd = child
+      self.reap()
     }
   }
 
-  deinit { if childEnd >= 0 { CoroutineLibc.close(childEnd) } }
+  /// Lets go of one that has ended, and of its number.
+  private func reap() {
+    lock.withLock {
+      if !isReaped, end != nil { _ = try? waitForEnd(reaping: true) }
+      isReaped = true
+    }
+  }
 }
 
 /// Calls `body` with C's form of a list of texts, with a null behind the last.

@@ -11,17 +11,23 @@
 int coroutine_io_blocking_pipe(int ends[2]);
 
 // Starts a program, searched in PATH if its name has no slash, with `files` as its descriptors 0, 1, 2 (-1: the caller's
-// own one) and no other, and with an environment (NULL: the caller's). No signal is blocked or
-// ignored in it. Returns the process, or a negated errno.
+// own one; 1 for the last: what has become of the second) and no other, and with an environment (NULL: the caller's). No
+// signal is blocked or ignored in it. It joins a group of processes: -1 for the caller's, 0 for a new one; or begins a
+// session. Returns the process, or a negated errno.
 pid_t coroutine_io_spawn(
-    const char *program, char *const arguments[], char *const environment[], const char *directory, const int files[3]);
+    const char *program, char *const arguments[], char *const environment[], const char *directory, const int files[3],
+    pid_t group, bool is_session);
+
+// The caller's environment, with a NULL behind the last; NULL if there is none.
+char *const *coroutine_io_environment(void);
 
 // A descriptor that can be read when the process has ended. -1 with `errno`.
 int coroutine_io_process_open(pid_t process);
 
 int coroutine_io_process_signal(int process_descriptor, int signal);
 
-// 1: it has ended, and is reaped: its exit status, or the signal that ended it. 0: it runs. -1 with `errno`.
-int coroutine_io_process_reap(int process_descriptor, int *status, bool *is_signal);
+// 1: it has ended: its exit status, or the signal that ended it; it stays a zombie unless this reaps it. 0: it runs. -1 with
+// `errno`.
+int coroutine_io_process_wait(int process_descriptor, bool reaps, int *status, bool *is_signal);
 
 #endif
