@@ -18,10 +18,10 @@ import Testing
     let (sender, receiver) = Channel<Int>.makeEnds(capacity: .buffered(1))
     #expect(await sender.send(orReturn: 1).isSent)
     #expect(await sender.send(orReturn: 2, timeout: .zero) == .timedOut(2))
-    try runUntilComplete {
-      #expect(sender.send(orReturn: 3, timeout: .zero) == .timedOut(3))
-      #expect(try receiver.receive() == 1)
-    }
+    let (outcome, element) = try await Coroutine {
+      (sender.send(orReturn: 3, timeout: .zero), try receiver.receive())
+    }.get()
+    #expect(outcome == .timedOut(3) && element == 1)
     receiver.close()
     #expect(sender.isClosed)
     #expect(await sender.send(orReturn: 4) == .closed(4))
