@@ -17,7 +17,9 @@ profile=$folder/coverage.profdata
 tools=$(dirname "$(readlink -f "$(command -v swift)")")
 
 if [[ ${1:-} == --lines ]]; then
-  "$tools/llvm-cov" show "$program" -instr-profile="$profile" "${2:?"--lines FILE"}" | grep -E '^ *[0-9]+\| +0\|' || true
+  : "${2:?"--lines FILE"}"
+  [[ -f $2 ]] || { printf 'coverage: there is no file %s\n' "$2" >&2; exit 2; }
+  "$tools/llvm-cov" show "$program" -instr-profile="$profile" "$2" | grep -E '^ *[0-9]+\| +0\|' || true
   exit
 fi
 
@@ -28,9 +30,9 @@ swift test --disable-xctest --enable-code-coverage "${flags[@]}" > .build-covera
 }
 # Those of the tests' own processes, too; one that was killed has left an incomplete one.
 find "$folder/codecov" -name '*.profraw' -size +1k > "$folder/profiles"
-"$tools/llvm-profdata" merge -sparse --failure-mode=all -f "$folder/profiles" -o "$profile" 2> /dev/null
+"$tools/llvm-profdata" merge -sparse --failure-mode=all -f "$folder/profiles" -o "$profile"
 mapfile -t sources < <(find Sources/Context* Sources/Coroutine -name '*.swift')
-"$tools/llvm-cov" report "$program" -instr-profile="$profile" "${sources[@]}" 2> /dev/null > "$folder/report"
+"$tools/llvm-cov" report "$program" -instr-profile="$profile" "${sources[@]}" > "$folder/report"
 printf '%9s %9s  %s\n' 'not run' 'of' 'file'
 awk '$1 ~ /\.swift$/ && $9 > 0 { printf "%9d %9d  %s\n", $9, $8, $1 }' "$folder/report" | sort -k1,1nr
 awk '$1 == "TOTAL" { printf "%9d %9d  all: %s of the lines were run\n", $9, $8, $10 }' "$folder/report"

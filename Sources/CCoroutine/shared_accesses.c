@@ -10,7 +10,7 @@
 // Threads take turns as the main actor's. What orders their turns, a queue of Dispatch's, no sanitizer sees.
 
 // A node of the chain that is no access tells so by an address that no variable has: its own.
-static bool is_mark(const struct access_node *node) { return node->address == node; }
+static inline __attribute__((always_inline)) bool is_mark(const struct access_node *node) { return node->address == node; }
 
 static struct access_node last = {.address = &last};
 static struct access_node first = {.address = &first, .next = (uintptr_t)&last};

@@ -17,7 +17,8 @@
 #define SWIFT_CC
 #endif
 
-// What uses memory whose owner no sanitizer knows. Or may change a sanitizer's own thread-locals, and so must not call into it.
+// For functions that use memory whose owner no sanitizer knows, and for those that may change a sanitizer's own thread-locals: these
+// must not call into it.
 #if defined(__has_attribute) && __has_attribute(disable_sanitizer_instrumentation)
 #define NOT_INSTRUMENTED __attribute__((disable_sanitizer_instrumentation, noinline))
 #else
@@ -47,11 +48,12 @@ struct access_node {
   uintptr_t next;
 };
 
-static inline const struct access_node *access_next(const struct access_node *node) {
+// Always inlined: else they would be instrumented, in functions that must not be.
+static inline __attribute__((always_inline)) const struct access_node *access_next(const struct access_node *node) {
   return (const struct access_node *)(node->next & ~(uintptr_t)1);
 }
 
-static inline void access_set_next(struct access_node *node, uintptr_t next) { node->next = next | (node->next & 1); }
+static inline __attribute__((always_inline)) void access_set_next(struct access_node *node, uintptr_t next) { node->next = next | (node->next & 1); }
 
 enum { ACCESS_MODIFY = 1, ACCESS_TRACKED = 0x20 };
 

@@ -58,6 +58,8 @@ package enum Futex {
   package static func wake(_ count: UInt32, on word: borrowing Atomic<UInt32>) -> Int {
     withAddress(of: word) { address in
       #if COROUTINE_INTERLEAVINGS
+        // Between a store and the wake that follows another thread may do much.
+        Interleaving.explorer?.reachAccess()
         if let woken = Interleaving.explorer?.wake(Int(count), at: address), woken > 0 { return woken }
       #endif
       return Int(coroutine_system_futex_wake(address, count))

@@ -27,7 +27,8 @@
     /// How a sleep ended.
     package enum Sleep { case woken, timedOut }
 
-    /// Set while no other thread runs.
+    /// Written while no thread of the explorer's runs. Others, such as the runtime's timers, may read it then: either value
+    /// does, since the explorer does nothing for threads that it does not know.
     nonisolated(unsafe) package static var explorer: (any InterleavingExplorer)?
 
     /// As the futex's wait: looks and falls asleep in one step. `nil`: this is no thread of an explorer's.

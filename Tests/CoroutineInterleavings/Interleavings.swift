@@ -1,30 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CoroutineTesting
+import Foundation
 
-/// Small scenes of two or three threads, in which every access to an atomic word or a lock of the runtime is a point where
-/// another thread may go on. In a build without the seam (`scripts/interleavings.sh` has it) it says so and fails.
+/// Small scenes of a few threads, in which accesses to the runtime's atomic words and locks are points where another thread may go
+/// on. In a build without the seam (`scripts/interleavings.sh` has it) it says so and fails.
 ///
-///     CoroutineInterleavings [preemptions] [runs]
+///     CoroutineInterleavings [preemptions] [runs] [scene]
 ///
-/// First all interleavings of each scene with at most so many preemptions (1), then so many by chance (1000).
+/// First the interleavings of each scene with at most so many preemptions (1), then so many by chance (1000). Of all scenes,
+/// or of those whose names contain a text. A failure is a line that begins with `FAILED:`, and the exit code 1.
 @main
 enum Interleavings {
   static func main() {
     #if COROUTINE_INTERLEAVINGS
-      let arguments = CommandLine.arguments.dropFirst().compactMap(Int.init)
-      let preemptions = arguments.first ?? 1
-      let runs = arguments.dropFirst().first ?? 1000
+      let arguments = CommandLine.arguments
+      let preemptions = arguments.dropFirst().first.flatMap { Int($0) } ?? 1
+      let runs = arguments.dropFirst(2).first.flatMap { Int($0) } ?? 1000
+      let chosen = scenarios.filter { scenario in arguments.dropFirst(3).allSatisfy { scenario.name.contains($0) } }
       // A thread that looks at the workers of pools by real time would take part.
       setenv("COROUTINE_BLOCKED_SECONDS", "0", 1)
-      for scenario in scenarios
-      where CommandLine.arguments.count < 4 || scenario.name.contains(CommandLine.arguments[3]) {
-        let begin = ContinuousClock.now
-        let count = scenario.isRepeatable ? exploreAll(scenario, preemptions: preemptions, limit: 200_000) : 0
-        exploreByChance(scenario, runs)
-        print("\(scenario.name): \(count) interleavings, \(runs) by chance, \(ContinuousClock.now - begin)")
+      for scenario in chosen {
+        var exploration = Exploration(scenario)
+        if scenario.isRepeatable { exploration.exploreAll(preemptions: preemptions) }
+        exploration.exploreByChance(runs)
+        print(exploration.summary)
+        fflush(nil)
       }
-      print("\(scenarios.count) passed, 0 failed")
+      print("\(chosen.count) passed, 0 failed")
     #else
       print("This build has no seam in its atomics: use scripts/interleavings.sh")
       exit(2)
@@ -33,50 +36,66 @@ enum Interleavings {
 }
 
 #if COROUTINE_INTERLEAVINGS
-  import Foundation
+  /// What was tried of a scene.
+  private struct Exploration {
+    private static var limit: Int { 200_000 }
 
-  /// How many there were.
-  private func exploreAll(_ scenario: Scenario, preemptions: Int, limit: Int) -> Int {
-    let source = ExhaustiveSource(.preemptions(atMost: preemptions))
-    var count = 0
-    repeat {
-      run(scenario, source, "preemptions=\(preemptions), number \(count)")
-      count += 1
-    } while source.advance() && count < limit
-    return count
-  }
+    private let scenario: Scenario
+    private let begin = ContinuousClock.now
+    private var all = "by chance alone"
+    private var runs = 0
+    private var accesses = 0
+    private var timeouts = 0
 
-  private func exploreByChance(_ scenario: Scenario, _ runs: Int) {
-    for seed in 0..<runs {
-      let source: any ScheduleSource =
-        seed.isMultiple(of: 2) ? RandomSource(seed: UInt64(seed)) : PrioritySource(seed: UInt64(seed), depth: 3)
-      run(scenario, source, "seed \(seed)")
-    }
-  }
+    init(_ scenario: Scenario) { self.scenario = scenario }
 
-  private func run(_ scenario: Scenario, _ source: any ScheduleSource, _ name: String) {
-    func fail(_ text: String) -> Never {
-      print("FAILED: \(scenario.name), \(name): \(text)")
-      fflush(nil)
-      if getenv("STOP") != nil {
-        print(getpid())
-        fflush(nil)
-        pause()
+    mutating func exploreAll(preemptions: Int) {
+      let source = ExhaustiveSource(.preemptions(atMost: preemptions))
+      var isMore = true
+      while isMore, runs < Self.limit {
+        run(source, "preemptions=\(preemptions), number \(runs)")
+        isMore = source.advance()
       }
-      _exit(1)
+      all = isMore ? "the first \(runs)" : "all \(runs)"
     }
-    let box = Box()
-    let play = scenario.make { box.interleaver?.begin() }
-    let interleaver = Interleaver(source, play.bodies, fail: fail)
-    box.interleaver = interleaver
-    interleaver.run()
-    if let problem = play.check() { fail("\(problem); turns of the threads \(interleaver.turns)") }
-  }
 
-  // Unchecked: written before the threads begin.
-  private final class Box: @unchecked Sendable {
-    var interleaver: Interleaver?
+    mutating func exploreByChance(_ count: Int) {
+      for seed in 0..<UInt64(count) {
+        let source: any ScheduleSource =
+          seed.isMultiple(of: 2) ? RandomSource(seed: seed) : PrioritySource(seed: seed, depth: 3)
+        run(source, "seed \(seed)")
+      }
+    }
+
+    /// The last number: how often a lock's sleeper went on by the time, in all runs.
+    var summary: String {
+      "\(scenario.name): \(all), \(runs) in all, \(accesses / max(runs, 1)) accesses each, \(timeouts) late wakes, "
+        + "\((ContinuousClock.now - begin).formatted(.units(allowed: [.seconds], fractionalPart: .show(length: 1))))"
+    }
+
+    private mutating func run(_ source: any ScheduleSource, _ name: String) {
+      let scene = scenario.name
+      func fail(_ text: String) -> Never {
+        print("FAILED: \(scene), \(name): \(text)")
+        fflush(nil)
+        // At once: the threads of the run stay where they are.
+        _exit(1)
+      }
+      let box = Box()
+      let play = scenario.make { box.interleaver?.begin() }
+      let interleaver = Interleaver(source, play.bodies, fail: fail)
+      box.interleaver = interleaver
+      interleaver.run()
+      if let problem = play.check() { fail("\(problem); turns of the threads \(interleaver.turns)") }
+      guard interleaver.accesses > 0 else { fail("no access was seen: the runtime was built without the seam") }
+      runs += 1
+      accesses += interleaver.accesses
+      timeouts += interleaver.timeouts
+    }
+
+    // Unchecked: written before the threads begin.
+    private final class Box: @unchecked Sendable {
+      var interleaver: Interleaver?
+    }
   }
-#else
-  import Foundation
 #endif

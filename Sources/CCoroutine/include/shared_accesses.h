@@ -10,8 +10,8 @@
 //
 //     thread's list:  the coroutine's own -> first -> [mark, accesses of one suspended] … -> last -> those of the code around
 //
-// Only code that runs for the main actor calls these functions, one thread at a time, except where another rule is given. The
-// chain is empty but for programs that suspend inside of accesses, so nothing of this is on the usual way.
+// Only code that runs for the main actor calls these functions, one thread at a time; others only read the
+// count. The chain is empty but for programs that suspend inside of accesses, so nothing of this is on the usual way.
 #pragma once
 
 #include <stdbool.h>

@@ -18,6 +18,6 @@ static inline void coroutine_set_worker(void *worker) { coroutine_worker_slot_st
 void coroutine_pool_thread_begins(void (*lost)(void));
 void coroutine_pool_thread_returns(void);
 
-// By any other thread that is about to run coroutines, which a program's queue or the program itself has made: often, and so does
-// nothing the second time. `lost` is called on it should it ever end inside of a coroutine.
+// A thread that is no pool's, such as a queue's or the program's own, calls this before it runs coroutines. It does so again and
+// again: all calls but the first do nothing. `lost` is called on the thread should it ever end inside of a coroutine.
 void coroutine_thread_lends_itself(void (*lost)(void));

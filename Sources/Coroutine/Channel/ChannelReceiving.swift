@@ -8,30 +8,37 @@ extension ChannelStorage where Element: ~Copyable {
   @inlinable @inline(__always)
   func receive(timeout: Duration?, onCancel: () -> Void) throws -> sending Element {
     let core = CoroutineCore.runningUncounted(for: "Channel.receive()")
-    guard core._withUnsafeGuaranteedRef({ tryLock(for: $0) }) else { return try receiveLate(core, timeout, onCancel) }
+    guard timeout == nil, core._withUnsafeGuaranteedRef({ tryLock(for: $0) }) else {
+      return try receiveLate(core, timeout, onCancel)
+    }
     guard !core._withUnsafeGuaranteedRef({ isHeldUp($0) }), let element = machine.takeBuffered() else {
-      return try receiveEntered(core, timeout, onCancel)
+      return try receiveEntered(core, until: WaitDeadline.never, nil, onCancel)
     }
     core._withUnsafeGuaranteedRef { leave($0) }
     return element
   }
 
-  /// Another thread has the lock.
+  /// Another thread has the lock, or the receiver does not wait for ever.
   @inlinable @inline(never)
   func receiveLate(
     _ core: Unmanaged<CoroutineCore>, _ timeout: Duration?, _ onCancel: () -> Void
   ) throws -> sending Element {
+    // Without the lock: it looks at the clock.
+    let deadline = WaitDeadline.after(timeout)
     core._withUnsafeGuaranteedRef { lock(for: $0) }
-    return try receiveEntered(core, timeout, onCancel)
+    return try receiveEntered(core, until: deadline, timeout, onCancel)
   }
 
   /// With the lock.
   @inlinable @inline(never)
   func receiveEntered(
-    _ core: Unmanaged<CoroutineCore>, _ timeout: Duration?, _ onCancel: () -> Void
+    _ core: Unmanaged<CoroutineCore>, until deadline: UInt64, _ timeout: Duration?, _ onCancel: () -> Void
   ) throws -> sending Element {
     var element: Element?
-    let cause = core._withUnsafeGuaranteedRef { receiveEntered($0, &element, until: WaitDeadline.after(timeout)) }
+    let isCountedSlot = machine.limit > 0 && machine.buffer.countsAtRemoval
+    let cause = core._withUnsafeGuaranteedRef {
+      receiveEntered($0, &element, until: deadline, isCountedSlot: isCountedSlot)
+    }
     guard let element = element.take() else { throw failure(cause, timeout, onCancel) }
     return element
   }
@@ -59,7 +66,10 @@ extension ChannelStorage where Element: ~Copyable {
   @inlinable @inline(never)
   func nextEntered(_ core: Unmanaged<CoroutineCore>) -> sending Element? {
     var element: Element?
-    _ = core._withUnsafeGuaranteedRef { receiveEntered($0, &element, until: WaitDeadline.never) }
+    let isCountedSlot = machine.limit > 0 && machine.buffer.countsAtRemoval
+    _ = core._withUnsafeGuaranteedRef {
+      receiveEntered($0, &element, until: WaitDeadline.never, isCountedSlot: isCountedSlot)
+    }
     return element
   }
 
@@ -69,14 +79,15 @@ extension ChannelStorage where Element: ~Copyable {
   func receive(_ element: inout Element?, until deadline: UInt64, _ operation: StaticString) -> WakeCause {
     CoroutineCore.runningUncounted(for: operation)._withUnsafeGuaranteedRef { core in
       lock(for: core)
-      return receiveEntered(core, &element, until: deadline)
+      return receiveEntered(core, &element, until: deadline, isCountedSlot: false)
     }
   }
 
-  /// The same with the lock, which it releases.
+  /// The same with the lock, which it releases. Lets others run first, if that is due, as `sendEntered` does.
   @inlinable @inline(__always)
-  func receiveEntered(_ core: CoroutineCore, _ element: inout Element?, until deadline: UInt64) -> WakeCause {
-    let isCountedSlot = machine.limit > 0 && machine.buffer.countsAtRemoval
+  func receiveEntered(
+    _ core: CoroutineCore, _ element: inout Element?, until deadline: UInt64, isCountedSlot: Bool
+  ) -> WakeCause {
     guard staysEntered(core, countingMany: isCountedSlot) else { return .cancelled }
     switch machine.receiveNow(&element) {
     case .admitted(let sender):

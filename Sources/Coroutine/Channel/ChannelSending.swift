@@ -16,26 +16,31 @@ extension ChannelStorage where Element: Sendable {
   @inlinable @inline(__always)
   func send(_ element: Element, timeout: Duration?, onCancel: () -> Void) throws {
     try CoroutineCore.runningUncounted(for: "Channel.send(_:)")._withUnsafeGuaranteedRef { core in
-      guard tryLock(for: core) else { return try sendLate(core, element, timeout, onCancel) }
+      guard timeout == nil, tryLock(for: core) else { return try sendLate(core, element, timeout, onCancel) }
       guard !isHeldUp(core), machine.appendBuffered(element) else {
-        return try sendEntered(core, element, timeout, onCancel)
+        return try sendEntered(core, element, until: WaitDeadline.never, nil, onCancel)
       }
       leave(core)
     }
   }
 
-  /// Another thread has the lock.
+  /// Another thread has the lock, or the sender does not wait for ever.
   @inlinable @inline(never)
   func sendLate(_ core: CoroutineCore, _ element: Element, _ timeout: Duration?, _ onCancel: () -> Void) throws {
+    // Without the lock: it looks at the clock.
+    let deadline = WaitDeadline.after(timeout)
     lock(for: core)
-    try sendEntered(core, element, timeout, onCancel)
+    try sendEntered(core, element, until: deadline, timeout, onCancel)
   }
 
   /// With the lock.
   @inlinable @inline(never)
-  func sendEntered(_ core: CoroutineCore, _ element: Element, _ timeout: Duration?, _ onCancel: () -> Void) throws {
+  func sendEntered(
+    _ core: CoroutineCore, _ element: Element, until deadline: UInt64, _ timeout: Duration?, _ onCancel: () -> Void
+  ) throws {
     var unsent: Element? = element
-    let cause = sendEntered(core, &unsent, until: WaitDeadline.after(timeout))
+    let isCountedSlot = machine.limit > 0 && machine.buffer.countsAtAppend
+    let cause = sendEntered(core, &unsent, until: deadline, isCountedSlot: isCountedSlot)
     if cause == .event, unsent == nil { return }
     try fail(cause, unsent, timeout, onCancel)
   }
@@ -48,15 +53,16 @@ extension ChannelStorage where Element: ~Copyable {
   func send(_ element: inout Element?, until deadline: UInt64) -> WakeCause {
     CoroutineCore.runningUncounted(for: "Channel.send(orReturn:)")._withUnsafeGuaranteedRef { core in
       lock(for: core)
-      return sendEntered(core, &element, until: deadline)
+      return sendEntered(core, &element, until: deadline, isCountedSlot: false)
     }
   }
 
-  /// The same with the lock, which it releases.
+  /// The same with the lock, which it releases. Lets others run first, if that is due: `isCountedSlot` says that the buffer alone
+  /// has come to one of the slots at which it counts (`ElementRing.countsAtAppend`).
   @inlinable @inline(__always)
-  func sendEntered(_ core: CoroutineCore, _ element: inout Element?, until deadline: UInt64) -> WakeCause {
-    // Lets others run, if that is due. Counted where the buffer alone could not do it: see `ElementRing.countsAtAppend`.
-    let isCountedSlot = machine.limit > 0 && machine.buffer.countsAtAppend
+  func sendEntered(
+    _ core: CoroutineCore, _ element: inout Element?, until deadline: UInt64, isCountedSlot: Bool
+  ) -> WakeCause {
     guard staysEntered(core, countingMany: isCountedSlot) else { return .cancelled }
     switch machine.sendNow(&element) {
     case .handed(let receiver):

@@ -48,7 +48,8 @@ public struct Generator<Element>: Sequence, IteratorProtocol {
   ///
   /// - Parameters:
   ///   - stackSize: usable bytes, rounded up to pages and to 64 KiB; `nil` for the default (256 KiB).
-  ///   - isolation: the actor of the calling code, to which the body then belongs.
+  ///   - isolation: the actor of the calling code. Where that is the main actor, the body belongs to it if it begins there: then
+  ///     the generator must not be dropped elsewhere while the body is under way, which traps. `nil` for a body that is not.
   ///   - body: yields. An error that it throws, other than `GeneratorCancelled`, ends the sequence, is kept in `failure`
   ///     and reported through `CoroutineErrors.unhandled` (a `Sequence` can't throw).
   @inlinable

@@ -37,8 +37,8 @@ class GeneratorCore {
   @exclusivity(unchecked) private final var isFresh = true
   /// How often its `yield` has thrown since the generator was cancelled.
   @exclusivity(unchecked) final var throwsSinceCancel = 0
-  /// The global actor whose code the body is.
-  @exclusivity(unchecked) private final var actor: (any Actor)?
+  /// Whether the body may be code of the main actor: code of that has made it, and it did not begin elsewhere.
+  @exclusivity(unchecked) private final var isMainActors = false
   /// Whether a sanitizer knows that it may be released.
   @exclusivity(unchecked) private final var isWatched = false
   private let stackSize: Int?
@@ -75,7 +75,7 @@ class GeneratorCore {
     // A body that has begun must not be left behind with its frames: it unwinds now, on this thread.
     if isWatched { coroutine_sanitizer_did_release(Unmanaged.passUnretained(self).toOpaque()) }
     if block != nil {
-      if actor != nil { requireItsActor() }
+      if isMainActors { requireMainActor() }
       cancel()
     }
     if failure != nil { reportFailure() }
@@ -83,23 +83,20 @@ class GeneratorCore {
 
   /// Code of that actor has made it. Before it begins.
   @usableFromInline @inline(never)
-  final func belongs(to isolation: any Actor) {
-    // Not one of several of its kind: those end with the generators that they keep, and no other code has their variables.
-    if isolation === MainActor.shared || isolation is any GlobalActor { actor = isolation }
-  }
+  final func belongs(to isolation: any Actor) { isMainActors = isolation === MainActor.shared }
 
-  /// The rest of a body that has begun, such as a `defer`, is code of its actor. The compiler lets no other code use the
+  /// The rest of a body that has begun, such as a `defer`, is code of the main actor. The compiler lets no other code use the
   /// generator, but the last reference to an object that keeps it may go anywhere.
   @inline(never)
-  private final func requireItsActor() {
-    guard let actor else { return }
-    guard actor === MainActor.shared else { return actor.preconditionIsolated() }
-    if coroutine_is_main_thread() || QueueScheduler.main.isCurrent { return }
+  private final func requireMainActor() {
+    guard !isOnMainActor else { return }
     fatalError(
       "a Generator of the main actor's was dropped elsewhere while its body is under way: what is left of it, such as a "
         + "`defer`, would run beside the main actor's other code. Let go of it, or of the object that has it, on the main "
-        + "actor, or call cancel() there before.")
+        + "actor, or call cancel() there before. (If the body is no code of the main actor: isolation: nil.)")
   }
+
+  private final var isOnMainActor: Bool { coroutine_is_main_thread() || QueueScheduler.main.isCurrent }
 
   /// Not counted: it is this one, or one of its delegates, which it keeps alive.
   final var innermost: Unmanaged<GeneratorCore> {
@@ -205,6 +202,8 @@ class GeneratorCore {
     guard isFresh else { return nil }
     isFresh = false
     coroutine_prepare_thread()
+    // The compiler lets code of the main actor run nowhere else: this body is none.
+    if isMainActors { isMainActors = isOnMainActor }
     do throws(StackError) {
       let block = try ControlBlock.create(stackSize: stackSize, owner: self, slot: slot, entry: generatorEntry)
       block.pointee.state.store(.nested, ordering: .releasing)

@@ -23,7 +23,8 @@ public struct ThrowingGenerator<Element> {
   ///
   /// - Parameters:
   ///   - stackSize: usable bytes, rounded up to pages and to 64 KiB; `nil` for the default (256 KiB).
-  ///   - isolation: the actor of the calling code, to which the body then belongs.
+  ///   - isolation: the actor of the calling code. Where that is the main actor, the body belongs to it if it begins there: then
+  ///     the generator must not be dropped elsewhere while the body is under way, which traps. `nil` for a body that is not.
   ///   - body: yields. Its error, other than `GeneratorCancelled`, comes out of `next()`; where no consumer asks any
   ///     more, it is reported through `CoroutineErrors.unhandled` when the last copy goes.
   @inlinable

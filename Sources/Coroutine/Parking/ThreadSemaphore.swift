@@ -19,8 +19,11 @@ package final class ThreadSemaphore: Sendable {
   }
 
   package func signal() {
+    // The waiter may be done, and this with it, once it is posted.
+    let semaphore = semaphore
     sem_post(semaphore)
     #if COROUTINE_INTERLEAVINGS
+      Interleaving.explorer?.reachAccess()
       _ = Interleaving.explorer?.wake(1, at: semaphore)
     #endif
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import CCoroutine
 import Dispatch
 
 extension SchedulerReference {
@@ -25,7 +26,8 @@ extension SchedulerReference {
   /// Whether what runs on it, and so the caller, may do what the main actor may.
   var belongsToTheMainActor: Bool {
     switch self {
-    case .pool(let pool): pool.core.isMainActors
+    // On the main thread, or on the queue: not while one of its coroutines comes back from another scheduler.
+    case .pool(let pool): pool.core.isMainActors && (coroutine_is_main_thread() || DispatchQueue.main.isCurrent)
     case .sharedPool, .other: false
     // The main queue is the only one that is known to be serial.
     case .queue(let queue): queue.isSerial && queue.isCurrent

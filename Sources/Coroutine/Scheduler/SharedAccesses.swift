@@ -31,8 +31,11 @@ struct SharedAccesses {
 extension CoroutineCore {
   /// As `lend`, to the coroutine itself, which belongs to the main actor and goes on. The loop that has resumed it takes them
   /// off the thread. Not where it runs on top of other code: in that code's list they would stand before accesses of its own.
+  /// Nor inside a task on its stack, which would take the chain with it when it suspends.
   final func borrowSharedAccesses() {
-    guard coroutine_shared_accesses_exist(), let block, !block.pointee.mode.contains(.onTop) else { return }
+    guard coroutine_shared_accesses_exist(), let block, !block.pointee.mode.contains(.onTop),
+      scheduler.belongsToTheMainActor, !coroutine_is_inside_task()
+    else { return }
     coroutine_shared_accesses_lend(&block.pointee.threadState)
   }
 }
