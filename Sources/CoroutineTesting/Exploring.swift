@@ -22,7 +22,10 @@ import Coroutine
 /// if an error is lost; if there is no end. What a failed run has left over is cancelled.
 ///
 /// A coroutine that names its scheduler (`on: .pool`, `Coroutine.detached`) is not a part of it: give what is tested its
-/// scheduler as a parameter. Nor is what comes from other threads explored.
+/// scheduler as a parameter. Nor is what comes from other threads explored. A run waits for such a coroutine all the same before
+/// it counts as a deadlock, for up to ten real seconds, where it computes, or waits for something else than the run. Its time
+/// stands still for as long where the end of one that computes is waited for, and otherwise for 20 milliseconds. For callbacks
+/// it does not wait at all.
 ///
 /// - Parameters:
 ///   - seeds: one run each.

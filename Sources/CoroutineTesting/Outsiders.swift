@@ -10,6 +10,10 @@ struct Outsiders {
   private(set) var cores: [CoroutineCore] = []
   /// When those that have ended are removed next, so that a run which is never held up does not keep them all.
   private var limit = 64
+  private var someHaveEnded = false
+
+  /// How long a run's time stands still for what they may be about to do.
+  static let grace = Duration.milliseconds(20)
 
   /// Returns some that have ended, which the caller lets go of.
   mutating func add(_ core: CoroutineCore) -> [CoroutineCore] {
@@ -21,17 +25,27 @@ struct Outsiders {
   }
 
   mutating func removeEnded() -> [CoroutineCore] {
-    let ended = cores.filter(\.isFinished)
-    cores.removeAll(where: \.isFinished)
+    var (live, ended): ([CoroutineCore], [CoroutineCore]) = ([], [])
+    // Each is asked once: one that ends in between must not go here.
+    for core in cores { if core.isFinished { ended.append(core) } else { live.append(core) } }
+    cores = live
+    if !ended.isEmpty { someHaveEnded = true }
     return ended
   }
 
-  /// Whether one that is suspended waits for something from outside of the process's coroutines.
-  static func waitsForOthers(_ core: CoroutineCore) -> Bool {
+  /// Whether some have been removed since the last call.
+  mutating func haveSomeEnded() -> Bool {
+    defer { someHaveEnded = false }
+    return someHaveEnded
+  }
+
+  /// Whether one that is suspended waits for something from outside of the process's coroutines, `orTime`.
+  static func waitsForOthers(_ core: CoroutineCore, orTime time: Bool) -> Bool {
     // It has gone on in between, or this can't be known.
     guard let suspension = Inspection.suspension(of: core) else { return true }
     return switch suspension.reason {
-    case .blocking, .async, .callback, .sleep, .read, .write, .accept, .connect: true
+    case .blocking, .async, .callback, .read, .write, .accept, .connect: true
+    case .sleep: time
     default: false
     }
   }

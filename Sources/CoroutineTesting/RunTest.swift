@@ -19,10 +19,18 @@ import Coroutine
 /// next moment for which one waits. For work that blocks (`blocking { }`) it stands still; for tasks and descriptors that a
 /// coroutine waits for, for 20 real milliseconds.
 ///
+/// A coroutine that names another scheduler (`on: .pool`) is not one of them, but goes by the same time. While it computes the
+/// time stands still: as long as it does where its end is waited for by `get()`, for a second where the test waits for anything
+/// else that it may bring, for 20 milliseconds where the test only sleeps.
+///
+/// Where there is no time to go on to, what is waited for may still come from another thread. For the whole `limit` the run waits
+/// for coroutines on other schedulers, for a promise and for `withSuspension`, which a callback may settle; for a second, whatever
+/// else is waited for. After that it is a deadlock.
+///
 /// In a test with a trait such as `.exploringSchedules(seeds: 0..<1000)` it runs the body by many schedules, as `explore`.
 ///
-/// When the body has ended the others go on as far as they can, but the time does not: one that still waits then was
-/// left over.
+/// When the body has ended the others go on as far as they can, but the time does not: one that still waits a second later was
+/// left over. An error of a coroutine, on whichever scheduler, that has ended by then counts as lost if no caller has got it.
 ///
 /// - Parameters:
 ///   - limit: so long it waits, in real time, for what comes from outside of the test, and so long the test may take.
@@ -82,8 +90,8 @@ private func run<Result>(upTo limit: Duration, _ body: @escaping () throws -> Re
   let run = TestRun(
     OrdinarySource(), ExplorationOptions(preemption: .atSuspensions, turnLimit: .max),
     patience: TestRun.Patience(
-      awaitsCallbacks: true, limit: limit, courtesy: min(limit, .seconds(1)), grace: .milliseconds(20), runLimit: limit)
-  )
+      awaitsCallbacks: true, limit: limit, courtesy: min(limit, TestRun.moment), grace: .milliseconds(20),
+      runLimit: limit))
   let outcome = run.run { result = try body() }
   if let problem = outcome.problem {
     if problem.kind == .thrown, let error = problem.error { throw error }

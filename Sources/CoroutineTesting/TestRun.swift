@@ -38,6 +38,12 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   private var away: Set<UInt64> = []
   /// Those that were launched in the run on other schedulers. Guarded by the lock.
   private var outsiders = Outsiders()
+  /// For which of them it waits at present, by their numbers in the process, and how long.
+  private var awaited: [UInt64: Duration] = [:]
+  /// Those that ran on for as long as it waited. It does not wait as long again, until it sees one suspended.
+  private var busy: [UInt64: Duration] = [:]
+  /// When it last saw that some have ended.
+  private var latestEnd: UInt64?
   /// The coroutine that has the turn.
   private var running: Member?
 
@@ -50,8 +56,8 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   private var isOver = false
   /// Whether a coroutine was woken from another thread.
   private var hadHelp = false
-  /// Whether it waited in real time, to no avail.
-  private var hasWaited = false
+  /// How long it has waited in real time to no avail, in nanoseconds.
+  private var waitedInVain: UInt64 = 0
 
   private let lock = Lock()
   private var inbox: [Arrival] = []  // guarded by the lock
@@ -60,6 +66,9 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   /// The coroutines that have not ended by then, by their numbers in the process. Guarded by the lock.
   private var leftOver: Set<UInt64> = []
   private let arrival = ThreadSemaphore()
+
+  /// So long another thread may be late with what it has begun.
+  static let moment = Duration.seconds(1)
 
   struct Patience {
     /// For callbacks that may come from anywhere.
@@ -71,6 +80,15 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     var grace: Duration
     /// How long the run may take, in real time; `nil`: as long as its turns take.
     var runLimit: Duration?
+  }
+
+  /// What may happen in the run if nothing comes from outside.
+  private enum Outlook {
+    /// The time goes on.
+    case timers
+    case nothing
+    /// The body has ended, and the time with it.
+    case end
   }
 
   /// A coroutine of the run.
@@ -97,6 +115,8 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   private enum Arrival: Sendable {
     case coroutine(Unmanaged<CoroutineCore>)
     case task(UnownedJob)
+    /// One that no caller has got, and where it comes from.
+    case lostError(any Error, String)
   }
 
   struct Result {
@@ -135,7 +155,8 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
       }
     }
     withExtendedLifetime(root) {}
-    return Result(problem: problem, choices: choices, decisions: decisions, hadHelp: hadHelp, hasWaited: hasWaited)
+    return Result(
+      problem: problem, choices: choices, decisions: decisions, hadHelp: hadHelp, hasWaited: waitedInVain > 0)
   }
 
   private func runToEnd(_ body: Body) -> Coroutine<Void, any Error> {
@@ -161,6 +182,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   /// Whether a coroutine or task had a turn, or time went on.
   private func takeTurn(isBodyOver: Bool) -> Bool {
     emptyInbox()
+    guard problem == nil else { return false }
     // When the body has ended its time stands still: a coroutine that waits for it then was left over.
     let due = isBodyOver ? nil : timers.nextDeadline
     if let ready = chooseNext(due) {
@@ -170,18 +192,19 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
         // Not lost: it goes on once it is cancelled.
         self.ready.insert(ready, at: 0)
       }
-    } else if !ready.isEmpty || !waitOutside(hasTimers: due != nil) {
+    } else if !ready.isEmpty || !waitOutside(isBodyOver ? .end : due == nil ? .nothing : .timers) {
       guard let due else { return false }
-      if countTurn() { timers.advance(to: due) }
+      if countTurn(isStepOfTime: true) { timers.advance(to: due) }
     }
     return true
   }
 
   /// Counts a turn, or a step of the time: a ticker goes on for ever beside those that wait for each other. Whether it may
   /// be.
-  private func countTurn() -> Bool {
+  private func countTurn(isStepOfTime: Bool = false) -> Bool {
     turns += 1
-    let isLate = turns.isMultiple(of: 4096) && end.map { TimerService.shared.realTime > $0 } == true
+    // Each step may have waited in real time before.
+    let isLate = (isStepOfTime || turns.isMultiple(of: 4096)) && end.map { TimerService.shared.realTime > $0 } == true
     if turns > options.turnLimit || isLate { fail(.endless) }
     return problem == nil
   }
@@ -204,9 +227,12 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
 
   /// Lets go of the coroutines that have not ended: each is cancelled, and goes on for a while as in an ordinary run.
   private func endRemaining() {
+    // Their errors count.
+    releaseEndedOutsiders()
     isOver = true
     next = nil
     for member in sortedMembers { AnyCoroutine(current: member.core).cancel() }
+    let end = endOfReturns
     var rest = 10_000
     while !members.isEmpty, rest > 0 {
       rest -= 1
@@ -216,35 +242,49 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
         run(ready.removeFirst())
       } else if let due = timers.nextDeadline {
         timers.advance(to: due)
-      } else if !waitForReturns() {
+      } else if !waitForReturns(until: end) {
         break
       }
     }
-    let late = lock.withLock {
+    let (late, unwatched) = lock.withLock {
       hasEnded = true
-      outsiders = Outsiders()
       leftOver = Set(members.keys)
-      defer { inbox = [] }
-      return inbox
+      defer { (inbox, outsiders) = ([], Outsiders()) }
+      return (inbox, outsiders)
     }
+    // Without the lock: whatever goes with them may launch others.
+    withExtendedLifetime(unwatched) {}
     for newcomer in late where !isLeftOver(newcomer) { runElsewhere(newcomer) }
     // Some ignore it, or wait shielded, for ever: they stay suspended, and what they refer to has to stay, too.
     if !members.isEmpty { Self.abandoned.withLock { $0.append(self) } }
   }
 
+  /// Until when it waits at its end: as long as the rest of its patience, or for a moment.
+  private var endOfReturns: UInt64 {
+    let now = TimerService.shared.realTime
+    let moment = now.addingSaturated(min(patience.limit, Self.moment).nanosecondsRoundedUp)
+    let limit = patience.limit.nanosecondsRoundedUp
+    let rest = now.addingSaturated(limit - min(limit, waitedInVain))
+    return max(moment, min(rest, self.end ?? .max))
+  }
+
   /// Waits for members that run on other schedulers, where the cancel has reached them. Whether something came from there.
-  private func waitForReturns() -> Bool {
-    let end = TimerService.shared.realTime.addingSaturated(patience.limit.nanosecondsRoundedUp)
+  private func waitForReturns(until end: UInt64) -> Bool {
+    let begin = TimerService.shared.realTime
     while true {
       let now = TimerService.shared.realTime
       // One that is still suspended there ignores the cancel.
       let isExpected = away.contains { id in
         guard let core = members[id]?.core else { return false }
-        return ![.suspended, .finished].contains(AnyCoroutine(current: core).state)
+        return !core.isSuspended && !core.isFinished
       }
       // It may have come between the two looks.
       if arrival.wait(until: isExpected ? min(end, now.addingSaturated(20_000_000)) : now) { return true }
-      guard isExpected, now < end else { return false }
+      guard isExpected else { return false }
+      guard now < end else {
+        waitedInVain += max(1, now - begin)
+        return false
+      }
     }
   }
 
@@ -285,10 +325,11 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     }
   }
 
-  /// An error that no caller has got.
+  /// An error that no caller has got. Whether it is the run's: not after its end. From any thread.
   private func take(_ error: any Error, _ origin: String) -> Bool {
+    guard !options.isExpected(error) else { return true }
+    guard isCurrent else { return putInLine(.lostError(error, origin)) }
     // Those that were cancelled at the end may end as they like.
-    guard !isOver, !options.isExpected(error) else { return true }
     fail(.unhandledError, error, origin)
     return true
   }
@@ -384,11 +425,17 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   // MARK: Other threads
 
   private func arrive(_ newcomer: Arrival) {
+    if !putInLine(newcomer), !isLeftOver(newcomer) { runElsewhere(newcomer) }
+  }
+
+  /// Whether the run, which has not ended, will look at it.
+  private func putInLine(_ newcomer: Arrival) -> Bool {
     let isLate = lock.withLock {
       if !hasEnded { inbox.append(newcomer) }
       return hasEnded
     }
-    if !isLate { arrival.signal() } else if !isLeftOver(newcomer) { runElsewhere(newcomer) }
+    if !isLate { arrival.signal() }
+    return !isLate
   }
 
   /// Whether it has ignored its cancel at the end of the run. It stays suspended: the test goes on with what it refers to.
@@ -401,10 +448,12 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   /// A task may outlive the run that it was created in. What it launches then, and what that wakes, goes on without: others may
   /// wait for it. Its time stands still.
   private func runElsewhere(_ latecomer: Arrival) {
+    if case .lostError(let error, let origin) = latecomer { return CoroutineErrors.unhandled(error, origin) }
     DispatchQueue.global().async { [self] in
       switch latecomer {
       case .coroutine(let core): CoroutineJob(core).run()
       case .task(let job): job.runSynchronously(on: asUnownedTaskExecutor())
+      case .lostError: break
       }
     }
   }
@@ -419,24 +468,29 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
       switch newcomer {
       case .coroutine(let core): ready.append(.coroutine(member(core.takeUnretainedValue())))
       case .task(let job): ready.append(.task(job))
+      case .lostError(let error, let origin):
+        // Late, of one that the run has not cancelled.
+        if isOver { CoroutineErrors.unhandled(error, origin) } else { fail(.unhandledError, error, origin) }
       }
     }
   }
 
-  /// No coroutine in the run can go on. Whether one was woken from outside, for which this waits if a coroutine waits
-  /// for that.
-  private func waitOutside(hasTimers: Bool) -> Bool {
+  /// No coroutine in the run can go on. Whether there is something to look at: one was woken from outside, for which this
+  /// waits if a coroutine waits for that.
+  private func waitOutside(_ outlook: Outlook) -> Bool {
     let begin = TimerService.shared.realTime
     while true {
-      let limit = patienceNow(hasTimers: hasTimers)
-      // An event that was there has woken one, on this thread.
-      if !ready.isEmpty { return true }
-      // One that was looked at may have woken another just before that.
-      guard limit > .zero else { return arrival.wait(until: begin) }
-      let end = begin.addingSaturated(limit.nanosecondsRoundedUp)
+      let end = min(endOfPatience(since: begin, outlook), self.end ?? .max)
+      // An event that was there has woken one, on this thread; or an outsider's error was lost.
+      if !ready.isEmpty || problem != nil { return true }
       let now = TimerService.shared.realTime
       guard now < end else {
-        hasWaited = true
+        // One that was looked at may have woken another just before that.
+        if arrival.wait(until: begin) { return true }
+        if begin < end {
+          waitedInVain += now - begin
+          busy.merge(awaited, uniquingKeysWith: max)
+        }
         return false
       }
       // What is waited for may change meanwhile.
@@ -444,52 +498,87 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     }
   }
 
-  /// How long, from when none could go on, to wait for what is no part of the run.
-  private func patienceNow(hasTimers: Bool) -> Duration {
+  /// Until when to wait for what is no part of the run, if none could go on since `begin`.
+  private func endOfPatience(since begin: UInt64, _ outlook: Outlook) -> UInt64 {
     var limit = Duration.zero
     // What may be over soon, or wait for the run's time.
-    let some = hasTimers ? patience.grace : patience.limit
+    let some =
+      switch outlook {
+      case .timers: patience.grace
+      case .nothing: patience.limit
+      case .end: min(patience.limit, Self.moment)
+      }
+    /// The outsiders whose ends are waited for.
+    var joined: Set<UInt64> = []
+    var onlyTimeIsAwaited = true
     for member in members.values {
       guard !away.contains(member.core.id) else {
+        onlyTimeIsAwaited = false
         // While it computes no time passes.
-        limit = max(limit, AnyCoroutine(current: member.core).state == .suspended ? some : patience.limit)
+        limit = max(limit, member.core.isSuspended ? some : patience.limit)
         continue
       }
       guard let reason = member.core.waitReason else { continue }
-      let awaitsCallback = patience.awaitsCallbacks && !hasTimers
+      if reason.operation != .sleep { onlyTimeIsAwaited = false }
+      let awaitsCallback = patience.awaitsCallbacks && outlook == .nothing
       switch reason.operation {
       case .blocking: limit = patience.limit
       case .async: limit = max(limit, some)
-      case .join where waitsForStranger(reason): limit = max(limit, some)
+      case .join:
+        guard let stranger = stranger(reason) else { break }
+        joined.insert(stranger.id)
+        limit = max(limit, some)
       case .read, .write, .accept, .connect:
         _ = EventPoller.deliverEvents()
         limit = max(limit, some)
       case .suspension where awaitsCallback, .promise where awaitsCallback: limit = patience.limit
-      // A callback may send, release, signal.
-      case _ where !hasTimers: limit = max(limit, patience.courtesy)
       default: break
       }
+      // A callback may send, release, signal.
+      if outlook != .timers { limit = max(limit, patience.courtesy) }
     }
-    return members.isEmpty ? limit : max(limit, patienceForOutsiders(hasTimers: hasTimers))
+    guard !members.isEmpty else { return begin }
+    let limitForOutsiders =
+      switch outlook {
+      case .timers: onlyTimeIsAwaited ? Outsiders.grace : max(Outsiders.grace, patience.courtesy)
+      case .nothing, .end: some
+      }
+    lookAtOutsiders(outlook) { joined.contains($0) && outlook == .timers ? patience.limit : limitForOutsiders }
+    limit = max(limit, awaited.values.max() ?? .zero)
+    let end = begin.addingSaturated(limit.nanosecondsRoundedUp)
+    guard let latestEnd, !onlyTimeIsAwaited else { return end }
+    // Its thread is about to wake those that wait for that, or has.
+    return max(end, latestEnd + (outlook == .timers ? Outsiders.grace : Self.moment).nanosecondsRoundedUp)
   }
 
-  /// How long to wait for what was launched on other schedulers: whatever a member waits for, it may come from there.
-  private func patienceForOutsiders(hasTimers: Bool) -> Duration {
-    let (outsiders, ended) = lock.withLock { (self.outsiders.cores, self.outsiders.removeEnded()) }
-    let isAwaited = outsiders.contains { core in
-      guard AnyCoroutine(current: core).state == .suspended else { return !core.isFinished }
+  /// Finds out which of the coroutines that were launched on other schedulers to wait for, and how long: whatever a member
+  /// waits for, it may come from there.
+  private func lookAtOutsiders(_ outlook: Outlook, _ limit: (UInt64) -> Duration) {
+    releaseEndedOutsiders()
+    awaited = [:]
+    for core in lock.withLock({ outsiders.cores }) where !core.isFinished {
+      let limit = limit(core.id)
+      if !core.isSuspended {
+        if limit > busy[core.id] ?? .zero { awaited[core.id] = limit }
+        continue
+      }
+      busy[core.id] = nil
       // What it waits for may need the run's time; or one in the run, and then both are held up.
-      return !hasTimers && Outsiders.waitsForOthers(core)
+      let timeEnds = outlook == .end && timers.nextDeadline != nil
+      if outlook != .timers, Outsiders.waitsForOthers(core, orTime: !timeEnds) { awaited[core.id] = limit }
     }
-    if isAwaited { return patience.limit }
-    // One has ended: its thread is about to wake those that wait for that, or has.
-    return ended.isEmpty ? .zero : hasTimers ? .milliseconds(1) : .seconds(1)
   }
 
-  /// Whether it waits for the end of a coroutine that is no part of the run.
-  private func waitsForStranger(_ reason: WaitReason) -> Bool {
+  private func releaseEndedOutsiders() {
+    let (ended, someHaveEnded) = lock.withLock { (outsiders.removeEnded(), outsiders.haveSomeEnded()) }
+    if someHaveEnded { latestEnd = TimerService.shared.realTime }
+    for core in ended { busy[core.id] = nil }
+  }
+
+  /// The coroutine, no part of the run, whose end this wait is for.
+  private func stranger(_ reason: WaitReason) -> CoroutineCore? {
     // Also where it has ended: then its thread is about to say so.
-    guard let core = reason.object?.takeUnretainedValue() as? CoroutineCore else { return false }
-    return members[core.id] == nil
+    guard let core = reason.object?.takeUnretainedValue() as? CoroutineCore else { return nil }
+    return members[core.id] == nil ? core : nil
   }
 }

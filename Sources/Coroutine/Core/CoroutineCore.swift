@@ -204,6 +204,9 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @usableFromInline
   package final var isFinished: Bool { state.load(ordering: .acquiring) == .finished }
 
+  /// Whether it is suspended at this moment; in the next it may not be. From any thread.
+  package final var isSuspended: Bool { state.load(ordering: .relaxed) == .suspended }
+
   /// A caller has asked for the result, or the result goes another way: a failure needs no report.
   @usableFromInline
   final func resultIsTaken() { wasObserved.store(true, ordering: .relaxed) }

@@ -1,0 +1,176 @@
+import Coroutine
+import CoroutineTestSupport
+import CoroutineTesting
+import Dispatch
+import Synchronization
+import Testing
+
+/// What a run launches on other schedulers. Where it waits in vain for as long as it may, a test here takes a day.
+@Suite(.ownThreads) struct OutsiderTests {
+  private static let day = Duration.seconds(86_400)
+
+  @Test func timeGoesOnBesideOneThatIsBusy() throws {
+    try runTest(upTo: Self.day) {
+      let end = Flag()
+      defer { end.set() }
+      let busy = Coroutine(on: .pool) { while !end.isSet { Coroutine.yield() } }
+      for _ in 1...100 { try Coroutine.sleep(for: .seconds(1)) }
+      #expect(throws: TimeoutError.self) { try Channel<Int>().receive(timeout: .seconds(1)) }
+      #expect(TestClock().now.offset == .seconds(101))
+      end.set()
+      try busy.join()
+    }
+  }
+
+  @Test func timeGoesOnBesideOneThatTheTestRunsLater() throws {
+    try runTest(upTo: Self.day, useLate)
+    try explore(seeds: 0..<2, useLate)
+  }
+
+  private func useLate() throws {
+    let scheduler = HeldScheduler()
+    let late = Coroutine(on: scheduler) { 5 }
+    for _ in 1...10 { try Coroutine.sleep(for: .seconds(1)) }
+    #expect(throws: TimeoutError.self) { try withTimeout(.seconds(1)) { try Channel<Int>().receive() } }
+    try blocking { scheduler.run() }
+    #expect(try late.get() == 5)
+  }
+
+  @Test func aTestThatTookTooLongFailsWhenItsTimeGoesOn() throws {
+    let failure = try #require(throws: ScheduleFailure.self) {
+      try runTest(upTo: .milliseconds(1)) {
+        let end = ContinuousClock.now + .milliseconds(5)
+        while ContinuousClock.now < end {}
+        try Coroutine.sleep(for: .seconds(1))
+      }
+    }
+    #expect(failure.kind == .endless)
+  }
+
+  /// The body does not wait for it either.
+  @Test func itsLostErrorIsAFailure() throws {
+    let failure = try #require(throws: ScheduleFailure.self) {
+      try runTest {
+        let scheduler = HeldScheduler()
+        Coroutine(on: scheduler) { try loseError() }
+        try blocking { scheduler.run() }
+      }
+    }
+    #expect(failure.kind == .unhandledError)
+  }
+
+  /// The thread of another coroutine finds that they have ended, when it launches one.
+  @Test func itsLostErrorIsAFailureOnWhicheverThread() throws {
+    let failure = try #require(throws: ScheduleFailure.self) {
+      try runTest {
+        let scheduler = HeldScheduler()
+        for _ in 1..<64 { Coroutine(on: scheduler) { try loseError() } }
+        try blocking { scheduler.run() }
+        try on(.pool) { try Coroutine(on: .pool) {}.join() }
+      }
+    }
+    #expect(failure.kind == .unhandledError)
+  }
+
+  /// When the run has failed already, and cancels what is left. It has not cancelled this one.
+  @Test func anErrorAtTheEndGoesToTheHandlerOfAll() throws {
+    struct LateError: Error {}
+    let told = Flag()
+    let others = CoroutineErrors.unhandled
+    CoroutineErrors.unhandled = { error, origin in if error is LateError { told.set() } else { others(error, origin) } }
+    defer { CoroutineErrors.unhandled = others }
+    let failure = try #require(throws: ScheduleFailure.self) {
+      try runTest {
+        let scheduler = HeldScheduler()
+        Coroutine(on: scheduler) { if !told.isSet { throw LateError() } }
+        Coroutine {
+          defer { scheduler.runOnAnotherThread() }
+          _ = try Channel<Int>().receive()
+        }
+      }
+    }
+    #expect(failure.kind == .leftOver)
+    #expect(told.isSet)
+  }
+
+  /// The run holds the last reference to its result.
+  @Test func whatItLeavesBehindMayLaunchOthers() throws {
+    let launches = Counter(0)
+    try runTest {
+      let scheduler = HeldScheduler()
+      Coroutine(on: scheduler) { LaunchesAtTheEnd { launches.value += 1 } }
+      try blocking { scheduler.run() }
+    }
+    #expect(launches.value == 1)
+  }
+
+  /// After the body's end: the time stands still for both.
+  @Test func oneThatWaitsForASleeperElsewhereIsLeftOver() throws {
+    let failure = try #require(throws: ScheduleFailure.self) {
+      try runTest(upTo: Self.day) {
+        let channel = Channel<Int>()
+        let isAsleep = Channel<Void>()
+        Coroutine(on: .pool) {
+          try isAsleep.send(())
+          try Coroutine.sleep(for: .seconds(1))
+          try channel.send(1)
+        }
+        try isAsleep.receive()
+        Coroutine { _ = try channel.receive() }
+      }
+    }
+    #expect(failure.kind == .leftOver)
+  }
+
+  /// A callback may settle it: the body would be waited for, but nobody waits for this one.
+  @Test func oneThatWaitsForAPromiseAfterTheBodyIsLeftOver() throws {
+    let (promise, resolver) = Promise<Int>.makePromise()
+    let failure = try #require(throws: ScheduleFailure.self) {
+      try runTest(upTo: Self.day) { Coroutine { _ = try promise.get() } }
+    }
+    #expect(failure.kind == .leftOver)
+    resolver.fulfill(1)
+  }
+}
+
+private func loseError() throws { throw LostUpdate() }
+
+private final class LaunchesAtTheEnd: Sendable {
+  private let note: @Sendable () -> Void
+
+  init(_ note: @escaping @Sendable () -> Void) { self.note = note }
+
+  deinit {
+    note()
+    Coroutine(on: .pool) {}
+  }
+}
+
+private final class Flag: Sendable {
+  private let value = Atomic(false)
+
+  var isSet: Bool { value.load(ordering: .acquiring) }
+  func set() { value.store(true, ordering: .releasing) }
+}
+
+/// Runs nothing until it is told to.
+private final class HeldScheduler: Scheduler {
+  private let held = CoroutineJobQueue()
+
+  func enqueue(_ job: consuming CoroutineJob) { _ = held.append(job) }
+
+  var isCurrent: Bool { false }
+  var isSerial: Bool { true }
+
+  func run() { _ = held.run(limit: .max) }
+
+  /// For code that a coroutine runs and that may not suspend.
+  func runOnAnotherThread() {
+    let end = DispatchSemaphore(value: 0)
+    DispatchQueue.global().async {
+      self.run()
+      end.signal()
+    }
+    end.wait()
+  }
+}
