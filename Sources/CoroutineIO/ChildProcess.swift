@@ -24,7 +24,8 @@ public struct ChildProcess: Sendable {
   ///
   /// A child in a group of its own is ended with its group: what ends it by force (its last copy, a cancelled `wait()`, the
   /// timeout of a `run`, `terminate(grace:)`) ends the processes that it has started as well, unless they have left the group.
-  /// A child that has ended by itself leaves them alone.
+  /// A child that has ended by itself leaves them alone; but a `run` that is late or cancelled ends those, too, for it may be they
+  /// that hold its outputs open.
   public enum Group: Hashable, Sendable {
     /// That of this process.
     case inherited
@@ -32,7 +33,7 @@ public struct ChildProcess: Sendable {
     case new
     /// A new session with a new group: without a terminal.
     case newSession
-    /// One that there is already, by its number: that of another child, whose `group` is `.new`.
+    /// One that there is already, by its number, which is above 0: that of another child, whose `group` is `.new`.
     case existing(Int32)
   }
 
@@ -71,13 +72,18 @@ public struct ChildProcess: Sendable {
   ///   - output: what its standard output is connected to.
   ///   - error: what its standard error is connected to.
   ///   - group: which group of processes it belongs to.
-  /// - Throws: `IOError`, such as ENOENT, EACCES, EMFILE; EPERM for a group of another session.
+  /// - Throws: `IOError`, such as ENOENT, EACCES, EMFILE; EPERM for a group of another session or none; EINVAL for a group whose
+  ///   number is 0 or less.
   public init(
     _ program: String, _ arguments: [String] = [], environment: [String: String]? = nil, directory: String? = nil,
     input: Connection = .pipe, output: Connection = .pipe, error: Connection = .pipe, group: Group = .inherited
   ) throws {
     for text in [program, directory ?? ""] + arguments + (environment ?? [:]).flatMap({ [$0.key, $0.value] }) {
       try FilePool.requireNoZero(in: text, "spawn")
+    }
+    // For C these are a new group that nobody would end, and the caller's.
+    if case .existing(let number) = group, number <= 0 {
+      throw IOError(operation: "spawn", code: EINVAL, subject: "\(program) in group \(number): its number is above 0")
     }
     let stdin = try ChildFile(input, .input, of: program)
     let stdout = try ChildFile(output, .output, of: program)
@@ -125,8 +131,9 @@ public struct ChildProcess: Sendable {
   /// Waits for the end; suspends the calling coroutine. Any number may wait.
   ///
   /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
-  /// - Throws: `TimeoutError`: it goes on. `CancellationError` if the caller is cancelled: the process was killed then, and has
-  ///   ended. `IOError` (ECHILD) if other code of the program has reaped it.
+  /// - Throws: `TimeoutError`: it goes on. `CancellationError` if the caller is cancelled: the process was killed then, if it had
+  ///   not ended, and has ended. `IOError` (ECHILD) if other code of the program has reaped it, as `waitpid(-1, …)` does, and if
+  ///   the program ignores SIGCHLD.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @discardableResult
   @available(*, noasync, message: "call it in a coroutine")
@@ -136,13 +143,14 @@ public struct ChildProcess: Sendable {
 
   /// Sends a signal; has no effect once all that it would reach has ended. Callable from any thread.
   ///
-  /// It can't reach another process that has got the same number. For a group that is so as long as there is a copy of the
-  /// `ChildProcess`: until then the child's number is kept, by a zombie if it has ended.
+  /// It can't reach another process that has got the same number. A group's number is the child's, which is kept as long as there
+  /// is a copy of the `ChildProcess`, by a zombie if it has ended. If it has been reaped nevertheless, nothing is sent.
   ///
   /// - Parameters:
   ///   - number: such as SIGTERM.
   ///   - toGroup: to all processes of the child's group, also those that have outlived the child.
-  /// - Throws: `IOError`, such as EPERM, EINVAL.
+  /// - Throws: `IOError`, such as EPERM, EINVAL. To a group also ECHILD: if other code of the program has reaped the child, and in a
+  ///   copy of this process that was made by `fork`.
   /// - Precondition: with `toGroup`, it was started with `group: .new` or `.newSession`: traps otherwise.
   public func send(signal number: Int32, toGroup: Bool = false) throws {
     try toGroup ? storage.sendToGroup(signal: number) : storage.send(signal: number)
@@ -174,13 +182,20 @@ extension ChildProcess {
   /// let environment = ChildProcess.currentEnvironment.merging(["LANG": "C"]) { _, new in new }
   /// ```
   ///
-  /// What is not UTF-8 is repaired. As with all functions that read the environment, no other thread may change it meanwhile.
-  public static var currentEnvironment: [String: String] {
+  /// What is not UTF-8 is repaired. Of several values of a name it has the first, as `getenv`. As with all functions that read the
+  /// environment, no other thread may change it meanwhile.
+  public static var currentEnvironment: [String: String] { environment(in: coroutine_io_environment()) }
+
+  /// From C's form: a list with a null behind the last.
+  static func environment(in list: UnsafePointer<UnsafeMutablePointer<CChar>?>?) -> [String: String] {
     var environment: [String: String] = [:]
-    var next = coroutine_io_environment()
+    var next = list
     while let place = next, let entry = place.pointee {
-      let parts = String(cString: entry).split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-      if parts.count == 2 { environment[String(parts[0])] = String(parts[1]) }
+      // By bytes: a `Character` may be the sign together with what follows it.
+      if let sign = strchr(entry, 0x3D) {
+        let name = String(decoding: UnsafeRawBufferPointer(start: entry, count: sign - entry), as: UTF8.self)
+        if environment[name] == nil { environment[name] = String(cString: sign + 1) }
+      }
       next = place + 1
     }
     return environment

@@ -18,7 +18,10 @@ final class ChildHandle: Sendable {
 ///
 /// One that leads a group of its own stays a zombie until its last handle is gone, so that its number, by which the group is signalled, is
 /// not given to another process before. (A pidfd can stand for a group since Linux 6.9 only.)
-// Unchecked: the lock guards the end, and whether it is reaped.
+///
+/// Whether it has been reaped is asked of the kernel each time, by the pidfd: other code of the program may do that as well, such as
+/// a library that waits for any child, and so does the kernel where SIGCHLD is ignored.
+// Unchecked: the lock guards the end.
 final class ChildStorage: @unchecked Sendable {
   let processID: pid_t
   let name: String
@@ -30,7 +33,6 @@ final class ChildStorage: @unchecked Sendable {
   private let madeIn = Fork.count
   private let lock = Lock()
   private var end: ChildProcess.End?
-  private var isReaped = false
 
   /// - Throws: and then the process is gone.
   init(_ process: pid_t, _ program: String, ownsGroup: Bool) throws {
@@ -43,8 +45,11 @@ final class ChildStorage: @unchecked Sendable {
       guard number >= 0 else { throw IOError(operation: "pidfd_open", code: coroutine_io_errno(), subject: name) }
       descriptor = try SocketSetup.closingOnError(number) { try Descriptor(adopting: number, name: name) }
     } catch {
-      CoroutineLibc.kill(ownsGroup ? -process : process, SIGKILL)
-      waitpid(process, nil, 0)
+      // Only one that runs and has not been reaped: there is no pidfd yet, and the number may be another's by now.
+      if waitpid(process, nil, WNOHANG) == 0 {
+        CoroutineLibc.kill(ownsGroup ? -process : process, SIGKILL)
+        waitpid(process, nil, 0)
+      }
       throw error
     }
   }
@@ -56,8 +61,11 @@ final class ChildStorage: @unchecked Sendable {
       try Coroutine.checkCancellation()
       return try wait(limit)
     } catch is CancellationError {
-      kill()
-      try withCancellationShield { _ = try wait(WaitLimit(nil)) }
+      // What has ended by itself leaves its group alone.
+      if try learnEnd() == nil {
+        kill()
+        try withCancellationShield { _ = try wait(WaitLimit(nil)) }
+      }
       throw CancellationError()
     }
   }
@@ -78,12 +86,13 @@ final class ChildStorage: @unchecked Sendable {
     try lock.withLock {
       if let end { return end }
       end = try waitForEnd(reaping: !ownsGroup)
-      isReaped = end != nil && !ownsGroup
       return end
     }
   }
 
   /// With the lock.
+  ///
+  /// - Throws: `IOError` (ECHILD) if it has been reaped, and in a copy of its parent that was made by `fork`.
   private func waitForEnd(reaping: Bool) throws -> ChildProcess.End? {
     var status: Int32 = 0
     var isSignal = false
@@ -100,8 +109,14 @@ final class ChildStorage: @unchecked Sendable {
 
   func sendToGroup(signal number: Int32) throws {
     guard ownsGroup else { fatalError("\(name) has no group of its own: start it with `group: .new`") }
-    // With the lock: it is not reaped meanwhile, so its number is its group's and no other's.
-    try lock.withLock { if !isReaped { try check(CoroutineLibc.kill(-processID, number)) } }
+    // In another child the lock may be that of a thread which is not there.
+    guard Fork.count == madeIn else { throw IOError(operation: "kill", code: ECHILD, subject: name) }
+    try lock.withLock {
+      // As long as it is to be waited for, its number is its group's and no other's. With the lock: this module does not reap it
+      // between the look and the signal. (Other code may. Its number is given again after all the others.)
+      _ = try waitForEnd(reaping: false)
+      try check(CoroutineLibc.kill(-processID, number))
+    }
   }
 
   private func check(_ result: Int32) throws {
@@ -115,7 +130,12 @@ final class ChildStorage: @unchecked Sendable {
   /// Its last handle is gone; in another child, a copy of it that is of no account.
   func abandon() {
     guard Fork.count == madeIn else { return }
-    if (try? learnEnd()) ?? nil != nil { return reap() }
+    do {
+      if try learnEnd() != nil { return reap() }
+    } catch {
+      // Other code has reaped it: nothing that bears its number is known to be its own.
+      return
+    }
     kill()
     Coroutine.detached(name: "the end of \(name)") {
       // If other code has reaped it, there is nothing to do.
@@ -126,10 +146,8 @@ final class ChildStorage: @unchecked Sendable {
 
   /// Lets go of one that has ended, and of its number.
   private func reap() {
-    lock.withLock {
-      if !isReaped, end != nil { _ = try? waitForEnd(reaping: true) }
-      isReaped = true
-    }
+    guard ownsGroup else { return }
+    lock.withLock { if end != nil { _ = try? waitForEnd(reaping: true) } }
   }
 }
 

@@ -1,10 +1,10 @@
 import CCoroutineIO
-import CoroutineIO
 import CoroutineTestSupport
 import Glibc
 import Testing
 
 @testable import Coroutine
+@testable import CoroutineIO
 
 /// What the standard streams of a child are connected to.
 @Suite(.ownThreads)
@@ -81,6 +81,13 @@ struct ChildConnectionTests {
   @Test func whatStandsForAnotherStreamTraps() async {
     await #expect(processExitsWith: .failure) { _ = try ChildProcess("true", output: .sameAsOutput) }
     await #expect(processExitsWith: .failure) { _ = try ChildProcess("true", input: .appending(to: "/dev/null")) }
+  }
+
+  @Test func theEnvironmentIsReadByBytes() {
+    let entries = ["A=first", "A=second", "B=\u{301}x", "C=a=b", "D=", "no sign"]
+    let environment = withCStrings(entries) { ChildProcess.environment(in: $0) }
+    #expect(environment == ["A": "first", "B": "\u{301}x", "C": "a=b", "D": ""])
+    #expect(ChildProcess.environment(in: nil).isEmpty)
   }
 
   @Test func theEnvironmentIsAddedTo() throws {
