@@ -26,6 +26,8 @@
       /// Whether it may lose the turn at an access: after its `begin`.
       var hasBegun = false
       var wasTimedOut = false
+      /// Counts sleeps of all threads.
+      var sleepNumber = 0
 
       init(_ number: Int, _ body: @escaping () -> Void) {
         self.number = number
@@ -59,6 +61,7 @@
     private let hasAdopted = DispatchSemaphore(value: 0)
     private var running: Player?
     private let isOver = DispatchSemaphore(value: 0)
+    private var sleeps = 0
     private(set) var accesses = 0
     /// How often a sleep ended since no thread could go on otherwise.
     private(set) var timeouts = 0
@@ -129,6 +132,8 @@
       lock.withLock {
         player.state = .asleep(at: UInt(bitPattern: address), isTimed: isTimed)
         player.wasTimedOut = false
+        sleeps += 1
+        player.sleepNumber = sleeps
       }
       passTurn(from: player)
       return player.wasTimedOut ? .timedOut : .woken
@@ -200,17 +205,17 @@
       }
     }
 
-    /// One of those whose sleep has a limit goes on.
+    /// Of those whose sleep has a limit, the one that has slept longest goes on. (By choice, one could look again for ever at a lock
+    /// whose holder sleeps.)
     private func timeOut() -> Player? {
-      let timed = lock.withLock { players.filter { if case .asleep(_, true) = $0.state { true } else { false } } }
-      guard !timed.isEmpty else { return nil }
-      let late = timed[choose(among: timed)]
-      timeouts += 1
       lock.withLock {
+        let timed = players.filter { if case .asleep(_, true) = $0.state { true } else { false } }
+        guard let late = timed.min(by: { $0.sleepNumber < $1.sleepNumber }) else { return nil }
+        timeouts += 1
         late.wasTimedOut = true
         late.state = .able
+        return late
       }
-      return late
     }
 
     private func give(_ next: Player, from player: Player) {
