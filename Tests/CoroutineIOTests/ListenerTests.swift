@@ -197,6 +197,8 @@ struct ListenerTests {
         if first.isFinished { exit(4) }
         reader.close()
         let accepted = try first.get()
+        // Other threads of the process may have given some back.
+        while case let number = dup(0), number >= 0 { taken.append(number) }
         // Numbers that the module does not see coming back. This is not reported again.
         let second = Coroutine { try listener.accept() }
         Coroutine.yield()
