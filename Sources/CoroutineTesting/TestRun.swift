@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import CCoroutine
 import CCoroutineSystem
 import Context
 import Coroutine
@@ -140,9 +141,12 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     let thread = coroutine_system_own_thread()
     self.thread = thread
     // A task's timer: then the time has somewhere to go.
+    // Kept: see `ExploringScheduler.withRun`.
+    coroutine_sanitizer_begin_kept()
     timers = TimerService(startingAt: TestClock.beginning) { [arrival] in
       if coroutine_system_own_thread() != thread { arrival.signal() }
     }
+    coroutine_sanitizer_end_kept()
   }
 
   // MARK: The run
@@ -160,7 +164,10 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   }
 
   private func runToEnd(_ body: Body) -> Coroutine<Void, any Error> {
+    // Kept, with its scheduler: as above.
+    coroutine_sanitizer_begin_kept()
     let root = Coroutine(on: self, name: "body") { try body.call() }
+    coroutine_sanitizer_end_kept()
     while problem == nil, takeTurn(isBodyOver: root.isFinished) {}
     if root.isFinished {
       // Its error is the run's alone.
