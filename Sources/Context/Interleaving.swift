@@ -27,8 +27,9 @@
     /// How a sleep ended.
     package enum Sleep { case woken, timedOut }
 
-    /// Written while no thread of the explorer's runs. Others, such as the runtime's timers, may read it then: either value
-    /// does, since the explorer does nothing for threads that it does not know.
+    // Written while no thread of the explorer's runs. That is right where no other thread of the runtime's reads it at that moment:
+    // scenes have virtual timers and no watch. (A thread that gives idle stacks back may come, once in a long while: a hazard of
+    // this build alone.)
     nonisolated(unsafe) package static var explorer: (any InterleavingExplorer)?
 
     /// As the futex's wait: looks and falls asleep in one step. `nil`: this is no thread of an explorer's.
@@ -161,7 +162,7 @@
     private static func bits(of value: consuming Value) -> UInt64 {
       let representation = Value.encodeAtomicRepresentation(value)
       return switch MemoryLayout<Value.AtomicRepresentation>.size {
-      // What is cast has the size of the word.
+      // These casts are right: what is cast has the size of the word.
       case 1: UInt64(unsafeBitCast(representation, to: UInt8.self))
       case 4: UInt64(unsafeBitCast(representation, to: UInt32.self))
       default: unsafeBitCast(representation, to: UInt64.self)
@@ -171,7 +172,7 @@
     private static func value(of bits: UInt64) -> Value {
       let representation =
         switch MemoryLayout<Value.AtomicRepresentation>.size {
-        // The same.
+        // The same, backwards.
         case 1: unsafeBitCast(UInt8(bits), to: Value.AtomicRepresentation.self)
         case 4: unsafeBitCast(UInt32(bits), to: Value.AtomicRepresentation.self)
         default: unsafeBitCast(bits, to: Value.AtomicRepresentation.self)

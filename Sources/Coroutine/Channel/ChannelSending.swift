@@ -5,7 +5,7 @@
 // 1. `send` tries the buffer. A channel with a buffer mostly has room in it, and no waiters. Then a send is some forty
 //    instructions without a call among them, so that nothing has to be kept in memory. Anything else is one call at the end:
 // 2. `sendEntered`, with the lock held. It asks the state machine for any way that needs no wait.
-// 3. There is none: `sendEntered` puts a node, on the coroutine's own stack, into the queue of senders, and parks. The
+// 3. There is none: `waitToSend` puts a node, on the coroutine's own stack, into the queue of senders, and parks. The
 //    scheduler's loop releases the lock once the context is saved.
 //
 // All of it is specialised in the caller's module, with the switch in it: see `CoroutineCore.run` for what another function
