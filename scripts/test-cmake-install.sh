@@ -35,6 +35,10 @@ use_installed() {  # use_installed <name>
     run_dependent "$scratch/use-$1"
 }
 
+tells_overflow() {  # tells_overflow <name>
+  cmake --build "$scratch/use-$1" --target overflow && is_told "\"deep\"" "$scratch/use-$1/overflow"
+}
+
 # Only what the program needs is built.
 use_sources() {
   dependent "$scratch/use-sources" -DCOROUTINE_SOURCE="$PWD" -DCMAKE_C_COMPILER=gcc && run_dependent "$scratch/use-sources"
@@ -64,7 +68,7 @@ other_swift() {
 
 other_generator() { is_told "Swift needs the Ninja generator" cmake -G "Unix Makefiles" -S . -B "$scratch/refused-3"; }
 
-export -f configure dependent run_dependent install_as use_installed use_sources use_assembly is_told lacks_component \
+export -f configure dependent run_dependent install_as use_installed tells_overflow use_sources use_assembly is_told lacks_component \
   other_swift other_generator
 
 start_step "static: install" bash -c "install_as static -DCMAKE_BUILD_TYPE=Debug"
@@ -73,6 +77,8 @@ start_step "sources, beside gcc" bash -c use_sources
 end_steps
 step "static: find_package" bash -c "use_installed static"
 step "shared: find_package" bash -c "use_installed shared"
+step "static: an overflow is told" bash -c "tells_overflow static"
+step "shared: an overflow is told" bash -c "tells_overflow shared"
 step "static: pkg-config" bash -c use_assembly
 step "a component that is missing" bash -c lacks_component
 step "another version of Swift" bash -c other_swift

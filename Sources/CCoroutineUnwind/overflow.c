@@ -76,8 +76,20 @@ static void wait_until_told(void) {
   while (atomic_load(&progress) == asked && (futex(FUTEX_WAIT_BITSET, asked, &deadline) == 0 || errno != ETIMEDOUT)) {}
 }
 
+// As the kernel would have, had it called that handler. Swift's own has a thread read the process's memory by trial: where
+// its faults were blocked, the first one would end the process, and leave the program behind that writes the crash report.
+static void block_as(const struct sigaction *previous, int signal) {
+  pthread_sigmask(SIG_BLOCK, &previous->sa_mask, NULL);
+  if (!(previous->sa_flags & SA_NODEFER) || sigismember(&previous->sa_mask, signal) == 1) return;
+  sigset_t own;
+  sigemptyset(&own);
+  sigaddset(&own, signal);
+  pthread_sigmask(SIG_UNBLOCK, &own, NULL);
+}
+
 static void pass_on(int signal, siginfo_t *info, void *context) {
   const struct sigaction *previous = signal == SIGBUS ? &previous_bus : &previous_segv;
+  block_as(previous, signal);
   if (previous->sa_flags & SA_SIGINFO) return previous->sa_sigaction(signal, info, context);
   if (previous->sa_handler != SIG_DFL && previous->sa_handler != SIG_IGN) return previous->sa_handler(signal);
   // The fault happens again when this returns, and ends the process as if this handler had never been installed. (A

@@ -73,6 +73,22 @@ struct StackOverflowTests {
     }
   }
 
+  /// Swift's own needs faults of its own while it runs.
+  @Test func theHandlerBeforeBlocksWhatItAskedFor() async {
+    await #expect(processExitsWith: .exitCode(7)) {
+      var action = sigaction()
+      action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER
+      sigaddset(&action.sa_mask, SIGUSR1)
+      action.__sigaction_handler.sa_sigaction = { _, _, _ in
+        var blocked = sigset_t()
+        pthread_sigmask(SIG_BLOCK, nil, &blocked)
+        _exit(sigismember(&blocked, SIGSEGV) == 0 && sigismember(&blocked, SIGUSR1) == 1 ? 7 : 8)
+      }
+      sigaction(SIGSEGV, &action, nil)
+      _ = try await Coroutine(stackSize: 128 << 10) { recurse(0) }.value
+    }
+  }
+
   @Test func aStrayPointerIsNoOverflow() async {
     let result = await #expect(processExitsWith: .signal(SIGSEGV), observing: [\.standardErrorContent]) {
       try await Coroutine { UnsafeMutablePointer<Int>(bitPattern: 8)!.pointee = 1 }.value

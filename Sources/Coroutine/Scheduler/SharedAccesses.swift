@@ -39,7 +39,3 @@ extension CoroutineCore {
     coroutine_shared_accesses_lend(&block.pointee.threadState)
   }
 }
-
-/// Of swift_thread_state.h. It is not known there what a scheduler is.
-@_cdecl("coroutine_belongs_to_main_actor")
-package func belongsToMainActor() -> Bool { CoroutineCore.current?.scheduler.belongsToTheMainActor ?? false }
