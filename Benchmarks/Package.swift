@@ -9,11 +9,11 @@
 import PackageDescription
 
 /// The backends of ../Package.swift, whose traits are passed on: a manifest can't read another one.
-/// `scripts/backends.sh --check` compares the lists.
+/// `scripts/backends.sh --write` writes the entries.
 let backends: KeyValuePairs = [
-  "ASM": "The runtime on hand-written assembly (the default).",
-  "Boost": "The runtime on Boost.Context.",
-  "Ucontext": "The runtime on the C library's swapcontext.",
+  "ASM": "Switch contexts by hand-written assembly (the default).",
+  "Boost": "Switch contexts by Boost.Context's fcontext; needs libboost_context.",
+  "Ucontext": "Switch contexts by the C library's swapcontext.",
 ]
 
 let package = Package(

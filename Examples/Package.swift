@@ -25,7 +25,7 @@ func server(_ name: String) -> Target {
 }
 
 /// The backends of ../Package.swift, whose traits are passed on: a manifest can't read another one.
-/// `scripts/backends.sh --check` compares the lists.
+/// `scripts/backends.sh --write` writes the entries.
 let backends: KeyValuePairs = [
   "ASM": "Switch contexts by hand-written assembly (the default).",
   "Boost": "Switch contexts by Boost.Context's fcontext; needs libboost_context.",

@@ -4,11 +4,14 @@
 # The context backends, which Package.swift lists. Prints their names, one per line, the default first.
 #   scripts/backends.sh                  ASM, Boost, ...
 #   scripts/backends.sh --library NAME   what is linked for that one, as Package.swift has it; nothing for most
-#   scripts/backends.sh --check          fails if a place that must name each of them does not, and prints the place
+#   scripts/backends.sh --write          writes what names each of them in Swift: see below
+#   scripts/backends.sh --check          fails if that is not written, or a backend's own file is missing
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 names() { sed -n 's/^ *\(Backend(\)\?name: "\([A-Za-z]*\)", purpose: .*/\2/p' Package.swift; }
+
+purpose_of() { sed -n "s/.*name: \"$1\", purpose: \"\([^\"]*\)\".*/\1/p" Package.swift; }  # purpose_of <name>
 
 library_of() {  # library_of <name>
   awk -v name="$1" '
@@ -16,23 +19,98 @@ library_of() {  # library_of <name>
     here && match($0, / library: "[^"]*"/) { print substr($0, RSTART + 11, RLENGTH - 12); exit }' Package.swift
 }
 
-case ${1:-} in
-  '') names; exit ;;
-  --library) library_of "${2:?"--library <name>"}"; exit ;;
-  --check) ;;
-  *) printf 'backends: --library <name>, --check, or nothing\n' >&2; exit 2 ;;
-esac
+# condition <name>: what is defined where it is chosen.
+condition() { printf 'CONTEXT_BACKEND_%s' "${1^^}"; }
 
-missing=0
-# demand <name> <file> <text>...: the file has each text in a line.
-demand() {
-  local text
-  for text in "${@:3}"; do
-    grep -q -F -- "$text" "$2" || {
-      printf 'backends: %s does not name the backend %s: no "%s" in it\n' "$2" "$1" "$text" >&2
-      missing=1
-    }
+# A choice by name is possible in Swift's sources only where each name is written: an import takes no parameter, nor does a
+# function for C. A manifest can't read another one. So these four places are written from the list.
+places=(
+  Sources/Coroutine/Core/SelectedBackend.swift
+  Tests/CoroutineContextTests/TestedBackends.swift
+  Examples/Package.swift
+  Benchmarks/Package.swift
+)
+
+note() { printf '// Written by scripts/backends.sh --write, from the list in Package.swift.\n'; }
+
+selected_backend() {
+  local name all=() branch="#if" first
+  mapfile -t all < <(names)
+  first=${all[0]}
+  printf '// SPDX-License-Identifier: Apache-2.0\n\n'
+  note
+  printf '\n// Traits add up across a package graph: an explicit choice wins over the default, and of two the later one in the list.\n\n'
+  while read -r name; do
+    if [[ $name == "$first" ]]; then printf '#else\n'; else printf '%s %s\n' "$branch" "$(condition "$name")"; fi
+    printf '  public import Context%s\n' "$name"
+    printf '  /// The context backend that this build of the runtime runs on.\n'
+    printf '  public typealias SelectedBackend = %sContext\n' "$name"
+    branch="#elseif"
+  done < <(names | tac)
+  printf '#endif\n\n'
+  printf '/// The traits that this build has on, the winner last. Several: packages of one graph have asked for different backends.\n'
+  printf '/// By SwiftPM alone; CMake builds one.\n'
+  printf 'enum BackendTraits {\n  static var names: [String] {\n    var names: [String] = []\n'
+  for name in "${all[@]}"; do
+    printf '    #if %s\n      names.append("%s")\n    #endif\n' "$(condition "$name")" "$name"
   done
+  printf '    return names\n  }\n}\n'
+}
+
+# where_linked <name>: the lines of the input, inside of its condition if it is linked only where it is chosen.
+where_linked() {
+  if [[ -z $(library_of "$1") ]]; then cat; else
+    printf '#if %s\n' "$(condition "$1")"
+    sed 's/^./  &/'
+    printf '#endif\n'
+  fi
+}
+
+tested_backend() {  # tested_backend <name>
+  local function
+  printf 'extension %sContext: TestedBackend {\n' "$1"
+  for function in resum suspend; do
+    printf '  static var %sing: @convention(c) (UnsafeMutableRawPointer?) -> Void {\n' "$function"
+    printf '    { _ = %sContext.%s(ContextLink<%sContext>.at($0), passing: 0) }\n  }\n' "$1" "${function/resum/resume}" "$1"
+  done
+  printf '}\n'
+}
+
+tested_backends() {
+  local name
+  note
+  printf '\nimport Context\n'
+  while read -r name; do
+    if [[ -z $(library_of "$name") ]]; then printf 'import Context%s\n' "$name"; fi
+  done < <(names)
+  while read -r name; do
+    if [[ -n $(library_of "$name") ]]; then printf '\n'; printf 'import Context%s\n' "$name" | where_linked "$name"; fi
+  done < <(names)
+  while read -r name; do
+    printf '\n'
+    tested_backend "$name" | where_linked "$name"
+  done < <(names)
+  printf '\nextension Backends {\n  /// The backends of this build. One that needs a library is there if it is chosen.\n'
+  printf '  static var all: [any TestedBackend.Type] {\n    var all: [any TestedBackend.Type] = []\n'
+  while read -r name; do
+    printf 'all.append(%sContext.self)\n' "$name" | where_linked "$name" | sed 's/^/    /'
+  done < <(names)
+  printf '    return all\n  }\n}\n'
+}
+
+manifest() {  # manifest <path>: with the list in the place of its own one
+  local name
+  sed '/^let backends: KeyValuePairs = \[$/q' "$1"
+  while read -r name; do printf '  "%s": "%s",\n' "$name" "$(purpose_of "$name")"; done < <(names)
+  sed '1,/^let backends: KeyValuePairs = \[$/d' "$1" | sed -n '/^\]$/,$p'
+}
+
+written() {  # written <place>
+  case $1 in
+    */SelectedBackend.swift) selected_backend ;;
+    */TestedBackends.swift) tested_backends ;;
+    *) manifest "$1" ;;
+  esac
 }
 
 # demand_file <name> <what> <path>: there is such a file.
@@ -43,20 +121,35 @@ demand_file() {
   }
 }
 
-while read -r name; do
-  demand_file "$name" "header" "Sources/CCoroutineContext$name/include/context_${name,,}.h"
-  demand_file "$name" "source in C or assembly" "Sources/CCoroutineContext$name/*.[cS]"
-  demand_file "$name" "type" "Sources/Context$name/${name}Context.swift"
-
-  selected=Sources/Coroutine/Core/SelectedBackend.swift
-  demand "$name" "$selected" "import Context$name" "SelectedBackend = ${name}Context" \
-    "#if CONTEXT_BACKEND_${name^^}" "names.append(\"$name\")"
-
-  tests=Tests/CoroutineContextTests/TestFiber.swift
-  demand "$name" "$tests" "import Context$name" "extension ${name}Context: TestedBackend" "${name}Context.self"
-
-  for manifest in Examples/Package.swift Benchmarks/Package.swift; do
-    demand "$name" "$manifest" "\"$name\": \""
+check() {
+  local name place
+  missing=0
+  while read -r name; do
+    demand_file "$name" "header" "Sources/CCoroutineContext$name/include/context_${name,,}.h"
+    demand_file "$name" "source in C or assembly" "Sources/CCoroutineContext$name/*.[cS]"
+    demand_file "$name" "type" "Sources/Context$name/${name}Context.swift"
+  done < <(names)
+  for place in "${places[@]}"; do
+    written "$place" | cmp -s - "$place" || {
+      printf 'backends: %s is not as the list in Package.swift: scripts/backends.sh --write\n' "$place" >&2
+      missing=1
+    }
   done
-done < <(names)
-exit "$missing"
+  return "$missing"
+}
+
+write() {
+  local place text
+  for place in "${places[@]}"; do
+    text=$(written "$place")
+    printf '%s\n' "$text" > "$place"
+  done
+}
+
+case ${1:-} in
+  '') names ;;
+  --library) library_of "${2:?"--library <name>"}" ;;
+  --check) check ;;
+  --write) write ;;
+  *) printf 'backends: --library <name>, --write, --check, or nothing\n' >&2; exit 2 ;;
+esac

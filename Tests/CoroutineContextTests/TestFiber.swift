@@ -1,10 +1,5 @@
 import Context
-import ContextASM
 import ContextUcontext
-
-#if CONTEXT_BACKEND_BOOST
-  import ContextBoost
-#endif
 
 /// A backend as the runtime uses it: by its fast ways into a coroutine and out of it, where it has them.
 protocol TestedBackend: ContextBackend {
@@ -32,52 +27,15 @@ extension ContextLink {
   }
 }
 
-extension ASMContext: TestedBackend {
-  static var resuming: @convention(c) (UnsafeMutableRawPointer?) -> Void {
-    { _ = ASMContext.resume(ContextLink<ASMContext>.at($0), passing: 0) }
-  }
-  static var suspending: @convention(c) (UnsafeMutableRawPointer?) -> Void {
-    { _ = ASMContext.suspend(ContextLink<ASMContext>.at($0), passing: 0) }
-  }
-}
-
-extension UcontextContext: TestedBackend {
-  static var resuming: @convention(c) (UnsafeMutableRawPointer?) -> Void {
-    { _ = UcontextContext.resume(ContextLink<UcontextContext>.at($0), passing: 0) }
-  }
-  static var suspending: @convention(c) (UnsafeMutableRawPointer?) -> Void {
-    { _ = UcontextContext.suspend(ContextLink<UcontextContext>.at($0), passing: 0) }
-  }
-  #if arch(arm64)
+#if arch(arm64)
+  extension UcontextContext {
     // Newer glibc stops inside `swapcontext`: where the program counter lies depends on its value.
     static var mayLackLayout: Bool { true }
-  #endif
-}
-
-#if CONTEXT_BACKEND_BOOST
-  extension BoostContext: TestedBackend {
-    static var resuming: @convention(c) (UnsafeMutableRawPointer?) -> Void {
-      { _ = BoostContext.resume(ContextLink<BoostContext>.at($0), passing: 0) }
-    }
-    static var suspending: @convention(c) (UnsafeMutableRawPointer?) -> Void {
-      { _ = BoostContext.suspend(ContextLink<BoostContext>.at($0), passing: 0) }
-    }
   }
 #endif
 
-/// The backends of this build. One that needs a library is there if it is chosen.
+/// The rest is in TestedBackends.swift, which is written by a script.
 enum Backends {
-  static var all: [any TestedBackend.Type] {
-    var all: [any TestedBackend.Type] = [
-      ASMContext.self,
-      UcontextContext.self,
-    ]
-    #if CONTEXT_BACKEND_BOOST
-      all.append(BoostContext.self)
-    #endif
-    return all
-  }
-
   static var names: [String] { all.map { $0.name } }
 
   static func named(_ name: String) -> any TestedBackend.Type {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The one place that names a concrete backend. See Context.docc/WritingABackend.md for how to add one.
-// Traits add up across a package graph: an explicit choice wins over the default, which is ASM.
+// Written by scripts/backends.sh --write, from the list in Package.swift.
+
+// Traits add up across a package graph: an explicit choice wins over the default, and of two the later one in the list.
 
 #if CONTEXT_BACKEND_UCONTEXT
   public import ContextUcontext
@@ -17,13 +18,9 @@
   public typealias SelectedBackend = ASMContext
 #endif
 
-/// The traits that this build has on, the winner last. Several: packages of one graph have asked for different backends. By
-/// SwiftPM alone; CMake builds one.
+/// The traits that this build has on, the winner last. Several: packages of one graph have asked for different backends.
+/// By SwiftPM alone; CMake builds one.
 enum BackendTraits {
-  static var inWords: String {
-    names.isEmpty ? "No trait is on" : "On: \(names.joined(separator: ", ")). The last one wins"
-  }
-
   static var names: [String] {
     var names: [String] = []
     #if CONTEXT_BACKEND_ASM
