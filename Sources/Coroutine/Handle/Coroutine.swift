@@ -199,3 +199,9 @@ extension Coroutine {
     self.storage = storage
   }
 }
+
+extension BackendTraits {
+  static var inWords: String {
+    names.isEmpty ? "No trait is on" : "On: \(names.joined(separator: ", ")). The last one wins"
+  }
+}

@@ -19,9 +19,3 @@ enum BackendChoice {
       + "builds only.)"
   }
 }
-
-extension BackendTraits {
-  static var inWords: String {
-    names.isEmpty ? "No trait is on" : "On: \(names.joined(separator: ", ")). The last one wins"
-  }
-}
