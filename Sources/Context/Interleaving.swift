@@ -27,9 +27,8 @@
     /// How a sleep ended.
     package enum Sleep { case woken, timedOut }
 
-    // Written while no thread of the explorer's runs. That is right where no other thread of the runtime's reads it at that moment:
-    // scenes have virtual timers and no watch. (A thread that gives idle stacks back may come, once in a long while: a hazard of
-    // this build alone.)
+    // Written while no thread of the explorer's runs, and read by no other one: scenes have virtual timers and no watch, and this
+    // build gives no idle stacks back (`StackPoolSurplus.swift`).
     nonisolated(unsafe) package static var explorer: (any InterleavingExplorer)?
 
     /// As the futex's wait: looks and falls asleep in one step. `nil`: this is no thread of an explorer's.

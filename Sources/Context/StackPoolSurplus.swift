@@ -10,18 +10,21 @@ import Synchronization
 extension StackPool {
   /// Called without a lock.
   func startSinkingIfNeeded() {
-    let starts = lock.withLock {
-      guard isSurplus, !idle.pointee.isSinking else { return false }
-      idle.pointee.isSinking = true
-      return true
-    }
-    guard starts else { return }
-    let pool = Unmanaged.passRetained(self)  // the thread's reference
-    guard coroutine_system_start_thread(runTrimmer, pool.toOpaque()) == 0 else {
-      // Only time does not make it sink then; the next inspection tries again.
-      pool.release()
-      return lock.withLock { idle.pointee.isSinking = false }
-    }
+    // No thread but the explorer's runs there: see `Interleaving.explorer`. The surplus stays.
+    #if !COROUTINE_INTERLEAVINGS
+      let starts = lock.withLock {
+        guard isSurplus, !idle.pointee.isSinking else { return false }
+        idle.pointee.isSinking = true
+        return true
+      }
+      guard starts else { return }
+      let pool = Unmanaged.passRetained(self)  // the thread's reference
+      guard coroutine_system_start_thread(runTrimmer, pool.toOpaque()) == 0 else {
+        // Only time does not make it sink then; the next inspection tries again.
+        pool.release()
+        return lock.withLock { idle.pointee.isSinking = false }
+      }
+    #endif
   }
 
   /// Needs `lock`.
