@@ -1,6 +1,6 @@
 # CONTEXT_BACKEND: which context backend the runtime runs on, what it needs, and what to do where that is missing.
 # Sets
-#   CONTEXT_BACKEND_TARGET      the suffix of its targets: ASM, Boost or Ucontext
+#   CONTEXT_BACKEND_TARGET      the suffix of its targets: a name of Package.swift's list
 #   CONTEXT_BACKEND_DEFINITION  what selects it in Swift's sources (as in Package.swift); empty for the default
 #   CONTEXT_BACKENDS_BUILT      the suffixes of all backends that can be compiled here
 #   CONTEXT_BACKENDS_LINKED     those of them that can be linked, too: all but those whose library is not chosen

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A machine context and the switch between two of them, in assembly: one header per architecture, the same five names
-// in each (`struct context_asm`, `context_asm_initialize`, `_switch`, `_registers`, `_destroy`), and this ladder.
+// A machine context and the switch between two of them, in assembly: one header per architecture, the same names in
+// each (`struct context_asm`, `context_asm_initialize`, `_switch`, `_registers`, `_layout`, `_destroy`), and this ladder.
 //
 // The contract is that of `ContextBackend` in the module Context. In short:
 //   - a context is a record of a few words in memory that the caller owns; it holds registers while it is suspended;

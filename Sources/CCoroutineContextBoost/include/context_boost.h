@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A machine context and the switch between two of them over Boost.Context's fcontext: the same five names as the other
-// backends (`struct context_boost`, `context_boost_initialize`, `_switch`, `_registers`, `_destroy`).
+// A machine context and the switch between two of them over Boost.Context's fcontext: the same names as the other
+// backends (`struct context_boost`, `context_boost_initialize`, `_switch`, `_registers`, `_layout`, `_destroy`).
 //
 // `jump_fcontext` saves the running side on its own stack and reports *where* to the other side only, together with one
 // pointer. So the pointer carries the context that is being switched to. The side that arrives there stores the

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A machine context and the switch between two of them over glibc's ucontext: the same five names as the other backends
-// (`struct context_ucontext`, `context_ucontext_initialize`, `_switch`, `_registers`, `_destroy`).
+// A machine context and the switch between two of them over glibc's ucontext: the same names as the other backends
+// (`struct context_ucontext`, `context_ucontext_initialize`, `_switch`, `_registers`, `_layout`, `_destroy`).
 //
 // The portable backend, and the slow one: swapcontext also exchanges the signal mask, a system call each way. It cannot
 // carry a word, so that travels in the context that is switched to.
