@@ -23,12 +23,13 @@ library_of() {  # library_of <name>
 condition() { printf 'CONTEXT_BACKEND_%s' "${1^^}"; }
 
 # A choice by name is possible in Swift's sources only where each name is written: an import takes no parameter, nor does a
-# function for C. A manifest can't read another one. So these four places are written from the list.
+# function for C. A manifest can't read another one. So these places are written from the list.
 places=(
   Sources/Coroutine/Core/SelectedBackend.swift
   Tests/CoroutineContextTests/TestedBackends.swift
   Examples/Package.swift
   Benchmarks/Package.swift
+  Benchmarks/Sources/Measurement/Backends.swift
 )
 
 note() { printf '// Written by scripts/backends.sh --write, from the list in Package.swift.\n'; }
@@ -82,7 +83,7 @@ tested_backends() {
   printf '\nimport Context\n'
   while read -r name; do
     if [[ -z $(library_of "$name") ]]; then printf 'import Context%s\n' "$name"; fi
-  done < <(names)
+  done < <(names | LC_ALL=C sort)  # imports in the order that the format demands
   while read -r name; do
     if [[ -n $(library_of "$name") ]]; then printf '\n'; printf 'import Context%s\n' "$name" | where_linked "$name"; fi
   done < <(names)
@@ -98,6 +99,38 @@ tested_backends() {
   printf '    return all\n  }\n}\n'
 }
 
+measured_backends() {
+  printf '// SPDX-License-Identifier: Apache-2.0\n\n'
+  note
+  printf '\nextension Programs {\n  /// The backends in the order of the tables. The first one'"'"'s build also runs what does not use the runtime: the bare\n'
+  printf '  /// backends, and other code in Swift.\n  static let backends = ['
+  names | sed 's/.*/"&"/' | paste -s -d , | sed 's/,/, /g; s/$/]/'
+  printf '}\n'
+}
+
+# documentation <name>: a product has a page. Written where there is none, and then its author's.
+documentation() {
+  local file=Sources/Context$1/Context$1.docc/Context$1.md
+  [[ ! -e $file ]] || return 0
+  mkdir -p "$(dirname "$file")"
+  cat > "$file" <<END
+# \`\`Context$1\`\`
+
+A backend of \`Context\`. What its trait says: $(purpose_of "$1")
+
+## Overview
+
+The documentation of \`Context\` has the protocol, and an example. The trait \`$1\` of the package lets \`Coroutine\` run on
+this backend.
+
+## Topics
+
+### The backend
+
+- \`\`$1Context\`\`
+END
+}
+
 manifest() {  # manifest <path>: with the list in the place of its own one
   local name
   sed '/^let backends: KeyValuePairs = \[$/q' "$1"
@@ -109,6 +142,7 @@ written() {  # written <place>
   case $1 in
     */SelectedBackend.swift) selected_backend ;;
     */TestedBackends.swift) tested_backends ;;
+    */Backends.swift) measured_backends ;;
     *) manifest "$1" ;;
   esac
 }
@@ -128,6 +162,7 @@ check() {
     demand_file "$name" "header" "Sources/CCoroutineContext$name/include/context_${name,,}.h"
     demand_file "$name" "source in C or assembly" "Sources/CCoroutineContext$name/*.[cS]"
     demand_file "$name" "type" "Sources/Context$name/${name}Context.swift"
+    demand_file "$name" "page for readers" "Sources/Context$name/Context$name.docc/Context$name.md"
   done < <(names)
   for place in "${places[@]}"; do
     written "$place" | cmp -s - "$place" || {
@@ -139,7 +174,8 @@ check() {
 }
 
 write() {
-  local place text
+  local name place text
+  while read -r name; do documentation "$name"; done < <(names)
   for place in "${places[@]}"; do
     text=$(written "$place")
     printf '%s\n' "$text" > "$place"

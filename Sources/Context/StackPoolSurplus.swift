@@ -47,8 +47,8 @@ extension StackPool {
   }
 
   fileprivate func waitForPeriod() {
-    let nobodyWakesIt = Atomic<UInt32>(0)
-    while Futex.wait(on: nobodyWakesIt, while: 0, for: sinkingPeriod) {}
+    let neverWoken = Atomic<UInt32>(0)
+    while Futex.wait(on: neverWoken, while: 0, for: sinkingPeriod) {}
   }
 }
 

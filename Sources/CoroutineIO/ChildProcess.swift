@@ -81,7 +81,7 @@ public struct ChildProcess: Sendable {
     for text in [program, directory ?? ""] + arguments + (environment ?? [:]).flatMap({ [$0.key, $0.value] }) {
       try FilePool.requireNoZero(in: text, "spawn")
     }
-    // For C these are a new group that nobody would end, and the caller's.
+    // For C these are a new group that no code would end, and the caller's.
     if case .existing(let number) = group, number <= 0 {
       throw IOError(operation: "spawn", code: EINVAL, subject: "\(program) in group \(number): its number is above 0")
     }

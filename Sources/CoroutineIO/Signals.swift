@@ -68,7 +68,7 @@ private final class SignalReceivers: @unchecked Sendable {
   private var channels: [Int32: [Channel<Int32>]] = [:]
   /// Whether there is a coroutine that tells of signals.
   private var isTelling = false
-  /// Kept open, for the handlers: a write to a pipe that nobody could read would end the process.
+  /// Kept open, for the handlers: a write to a pipe without a reader would end the process.
   private let reader: PipeReader
   private let writer: PipeWriter
 

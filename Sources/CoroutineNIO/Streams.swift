@@ -35,7 +35,7 @@
     /// The channel itself may be passed for a stream, too, as the example does where a client has chosen HTTP/1.1: then it is
     /// the only one.
     ///
-    /// Streams are not held up when nobody takes them, since those that were taken share the socket with them. The protocol
+    /// Streams are not held up when no coroutine takes them, since those that were taken share the socket with them. The protocol
     /// bounds their number: HTTP/2 by `maxConcurrentStreams`, 100 where NIO's settings are not changed.
     ///
     /// - Parameters:

@@ -4,7 +4,7 @@
 ///
 /// Its description ends with the line that repeats it:
 ///
-///     deadlock: nobody can go on (run 14, seed 13)
+///     deadlock: no coroutine can go on (run 14, seed 13)
 ///       coroutine 1 "body": the end of coroutine 2 "left"
 ///       coroutine 2 "left": mutex "a", held by coroutine 3 "right"
 ///       coroutine 3 "right": mutex "b", held by coroutine 2 "left"
@@ -73,10 +73,10 @@ extension ScheduleFailure: CustomStringConvertible {
 
   private var heading: String {
     switch kind {
-    case .deadlock: "deadlock: nobody can go on"
+    case .deadlock: "deadlock: no coroutine can go on"
     case .leftOver: "left over: the body has ended, and these wait"
     case .thrown: "the body threw \(error.map { "\($0)" } ?? "an error")"
-    case .unhandledError: "\(text): nobody handled the error: \(error.map { "\($0)" } ?? "")"
+    case .unhandledError: "\(text): no caller handled the error: \(error.map { "\($0)" } ?? "")"
     case .expectation: text
     case .endless: "no end after as many turns as are allowed"
     }

@@ -9,9 +9,9 @@
   /// time.
   @Suite(.ownThreads, .disabled(if: isSanitized, "the sanitizers are not told of bare switches"))
   struct WrongBackendTests {
-    @Test(arguments: BackendConformance<ToyContext>.names)
+    @Test(arguments: BackendConformance<DefectiveContext>.names)
     func theToyKeepsTheContract(_ check: String) throws {
-      try BackendConformance<ToyContext>().check(check)
+      try BackendConformance<DefectiveContext>().check(check)
     }
 
     @Test func aRegisterThatIsLostIsFound() async {
@@ -44,7 +44,7 @@
 
     @Test func theToyTrapsIfItsEntryReturns() async {
       await #expect(processExitsWith: .trap) {
-        BackendConformance<ToyContext>.letTheEntryReturn()
+        BackendConformance<DefectiveContext>.letTheEntryReturn()
       }
     }
 
@@ -52,7 +52,7 @@
     @Test func anEntryThatMayReturnIsFound() async {
       await #expect(processExitsWith: .exitCode(EXIT_SUCCESS)) {
         toy_context_break(toy_lets_the_entry_return)
-        BackendConformance<ToyContext>.letTheEntryReturn()
+        BackendConformance<DefectiveContext>.letTheEntryReturn()
       }
     }
 
@@ -74,10 +74,10 @@
     // A check that hangs has found the fault, too.
     alarm(60)
     toy_context_break(defect)
-    for name in BackendConformance<ToyContext>.names {
+    for name in BackendConformance<DefectiveContext>.names {
       // The issue is expected: like a crash, it ends the process.
       try? withKnownIssue(isIntermittent: true) {
-        try BackendConformance<ToyContext>().check(name)
+        try BackendConformance<DefectiveContext>().check(name)
       } matching: { _ in
         exit(EXIT_FAILURE)
       }
@@ -86,7 +86,7 @@
   }
 
   /// A backend as a new contributor would write it, by the recipe in Sources/Context/Context.docc/WritingABackend.md.
-  enum ToyContext: ContextBackend {
+  enum DefectiveContext: ContextBackend {
     typealias Context = toy_context
 
     static var name: String { "Toy" }
@@ -116,12 +116,12 @@
     static func destroy(_ context: UnsafeMutablePointer<toy_context>) { toy_context_destroy(context) }
   }
 
-  extension ToyContext: TestedBackend {
+  extension DefectiveContext: TestedBackend {
     static var resuming: @convention(c) (UnsafeMutableRawPointer?) -> Void {
-      { _ = ToyContext.resume(ContextLink<ToyContext>.at($0), passing: 0) }
+      { _ = DefectiveContext.resume(ContextLink<DefectiveContext>.at($0), passing: 0) }
     }
     static var suspending: @convention(c) (UnsafeMutableRawPointer?) -> Void {
-      { _ = ToyContext.suspend(ContextLink<ToyContext>.at($0), passing: 0) }
+      { _ = DefectiveContext.suspend(ContextLink<DefectiveContext>.at($0), passing: 0) }
     }
   }
 #endif

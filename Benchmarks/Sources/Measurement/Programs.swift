@@ -12,10 +12,6 @@ public struct Programs {
     self.folder = folder
   }
 
-  /// The backends in the order of the tables. The first one's build also runs whatever does not use the runtime: the
-  /// bare backends, and other code in Swift.
-  static let backends = ["ASM", "Boost", "Ucontext"]
-
   /// `nil` if it could not be built.
   func file(of program: Program, backend: String) -> URL? {
     let name = program == .runtime ? "runtime-\(backend)" : program.rawValue

@@ -88,7 +88,7 @@ extension ChannelStorage where Element: ~Copyable {
   func receiveEntered(
     _ core: CoroutineCore, _ element: inout Element?, until deadline: UInt64, isCountedSlot: Bool
   ) -> WakeCause {
-    guard staysEntered(core, countingMany: isCountedSlot) else { return .cancelled }
+    guard staysEnteredInTurn(core, countingMany: isCountedSlot) else { return .cancelled }
     switch machine.receiveNow(&element) {
     case .admitted(let sender):
       leave(core)
@@ -108,11 +108,11 @@ extension ChannelStorage where Element: ~Copyable {
     var node = ChannelNode<Element>(.coroutine(.passUnretained(core)), element: nil)
     // Not a closure: that would not be inlined.
     @inline(__always)
-    func suspend(_ node: ChannelStateMachine<Element>.Node) -> WakeCause {
+    func enqueueAndSuspend(_ node: ChannelStateMachine<Element>.Node) -> WakeCause {
       machine.enqueueReceiver(node)
-      return self.suspend(core, .receive, until: deadline) { machine.withdrawReceiver(node) }
+      return suspend(core, .receive, until: deadline) { machine.withdrawReceiver(node) }
     }
-    let cause = withUnsafeMutablePointer(to: &node, suspend)
+    let cause = withUnsafeMutablePointer(to: &node, enqueueAndSuspend)
     element = node.element.take()
     return cause
   }

@@ -63,7 +63,7 @@ extension ChannelStorage where Element: ~Copyable {
   func sendEntered(
     _ core: CoroutineCore, _ element: inout Element?, until deadline: UInt64, isCountedSlot: Bool
   ) -> WakeCause {
-    guard staysEntered(core, countingMany: isCountedSlot) else { return .cancelled }
+    guard staysEnteredInTurn(core, countingMany: isCountedSlot) else { return .cancelled }
     switch machine.sendNow(&element) {
     case .handed(let receiver):
       leave(core)
@@ -88,11 +88,11 @@ extension ChannelStorage where Element: ~Copyable {
     var node = ChannelNode(.coroutine(.passUnretained(core)), element: element.take())
     // Not a closure: that would not be inlined.
     @inline(__always)
-    func suspend(_ node: ChannelStateMachine<Element>.Node) -> WakeCause {
+    func enqueueAndSuspend(_ node: ChannelStateMachine<Element>.Node) -> WakeCause {
       machine.enqueueSender(node)
-      return self.suspend(core, .send, until: deadline) { machine.withdrawSender(node) }
+      return suspend(core, .send, until: deadline) { machine.withdrawSender(node) }
     }
-    let cause = withUnsafeMutablePointer(to: &node, suspend)
+    let cause = withUnsafeMutablePointer(to: &node, enqueueAndSuspend)
     element = node.element.take()
     return cause
   }

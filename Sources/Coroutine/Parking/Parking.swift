@@ -150,7 +150,7 @@ package struct Parking: ~Copyable, Sendable {
   /// Ends a wait that may not have begun. Returns whether this was the first to, and whether to wake.
   @usableFromInline
   package borrowing func claimEarly(_ cause: WakeCause) -> (isFirst: Bool, mustWake: Bool) {
-    // Again where the waiter has given up what it was beginning: it may begin anew, and nobody else would end that.
+    // Again where the waiter has given up what it was beginning: it may begin anew, and no other thread would end that.
     while true {
       let (exchanged, found) = word.compareExchange(
         expected: Self.awake, desired: Self.claimed + cause.rawValue,

@@ -64,7 +64,7 @@ extension Waitable {
   /// `staysEntered` for an operation that is to be counted: lets others run first, if that is due. With the lock, which it
   /// gives back meanwhile. `countingMany`: a counted slot of a buffer was reached.
   @inlinable @inline(__always)
-  final func staysEntered(_ core: CoroutineCore, countingMany: Bool) -> Bool {
+  final func staysEnteredInTurn(_ core: CoroutineCore, countingMany: Bool) -> Bool {
     guard !countingMany, core.hasOperationLeft() else { return entersAfterOthers(core, countingMany: countingMany) }
     return staysEntered(core)
   }

@@ -392,7 +392,7 @@ extension PoolCore {
     let isOnlyOne = machine.workArrived(isOwn: false) == 0 && machine.endSearch(moreIsLeft: false) == nil
     publish()
     lock.unlock()
-    require(isOnlyOne, "the calling thread is the only worker, and nobody else's")
+    require(isOnlyOne, "the pool has a worker already: the calling thread is to be its only one")
     let worker = workers[0]
     worker.hasThread = true
     prepareThread()
