@@ -5,6 +5,7 @@
 uint32_t toy_context_defect;  // the switch reads it, too
 
 void toy_context_break(enum toy_defect defect) { toy_context_defect = defect; }
+_Bool toy_context_has(enum toy_defect defect) { return toy_context_defect == defect; }
 
 #if defined(__x86_64__)
 

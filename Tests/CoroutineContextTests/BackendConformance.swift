@@ -17,6 +17,7 @@ struct BackendConformance<B: TestedBackend> {
       "words travel both ways": wordsTravelBothWays,
       "registers lie on the suspended sides stack": registersLieOnTheSuspendedSidesStack,
       "the layout leads to the registers": theLayoutLeadsToTheRegisters,
+      "its code is named": itsCodeIsNamed,
       "the stack is aligned at the entry": theStackIsAlignedAtTheEntry,
       "preserved registers survive": preservedRegistersSurvive,
       "errors propagate across frames of a context": errorsPropagateAcrossFramesOfAContext,
@@ -100,6 +101,12 @@ struct BackendConformance<B: TestedBackend> {
       B.destroy(there.context)
       #expect(word(there.context, layout.live) == 0 && B.registers(of: there.context) == nil)
     }
+  }
+
+  /// Or else backtraces would show it. (That the prefixes are right is tested with the selected backend: `BacktraceTests`.)
+  func itsCodeIsNamed() throws {
+    #expect(B.code.module == String(reflecting: B.self).prefix { $0 != "." })
+    #expect(!B.code.symbolPrefixes.isEmpty && !B.code.symbolPrefixes.contains(""))
   }
 
   private typealias Contexts = UnsafeMutablePointer<B.Context>

@@ -42,6 +42,10 @@
       await #expect(processExitsWith: .failure) { checkToy(toy_has_no_layout) }
     }
 
+    @Test func aModuleOfAnotherNameIsFound() async {
+      await #expect(processExitsWith: .failure) { checkToy(toy_names_another_module) }
+    }
+
     @Test func theToyTrapsIfItsEntryReturns() async {
       await #expect(processExitsWith: .trap) {
         BackendConformance<DefectiveContext>.letTheEntryReturn()
@@ -111,7 +115,10 @@
 
     static var layout: ContextLayout? { ContextLayout(reading: toy_context_layout) }
 
-    static var code: ContextCode { ContextCode(module: "CoroutineContextTests", symbolPrefixes: ["toy_context_"]) }
+    static var code: ContextCode {
+      let module = toy_context_has(toy_names_another_module) ? "ContextToy" : "CoroutineContextTests"
+      return ContextCode(module: module, symbolPrefixes: ["toy_context_"])
+    }
 
     static func destroy(_ context: UnsafeMutablePointer<toy_context>) { toy_context_destroy(context) }
   }

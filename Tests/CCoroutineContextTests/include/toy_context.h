@@ -18,9 +18,11 @@ enum toy_defect {
   toy_keeps_the_rounding_mode,
   toy_has_no_layout,
   toy_lets_the_entry_return,
+  toy_names_another_module,
 };
 // To be called before the first context is made.
 void toy_context_break(enum toy_defect defect);
+_Bool toy_context_has(enum toy_defect defect);
 
 // The record of a suspended side.
 struct toy_context {
