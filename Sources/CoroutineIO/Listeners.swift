@@ -47,7 +47,7 @@ extension StreamListener {
 /// ```
 ///
 /// Copies are the same listener, for any thread; it is closed with the last one.
-public struct TCPListener: StreamListener {
+public struct TCPListener: StreamListener, DescriptorListener {
   private let storage: ListenerStorage
 
   /// Listens at an address of this machine. Callable from any thread.
@@ -124,7 +124,7 @@ public struct TCPListener: StreamListener {
 /// ```
 ///
 /// Copies are the same listener, for any thread; it is closed with the last one, and its path removed.
-public struct UnixListener: StreamListener {
+public struct UnixListener: StreamListener, DescriptorListener {
   private let storage: ListenerStorage
 
   /// Listens at a path. It takes over a socket that a process which no longer lives has left behind, but not that of a

@@ -46,10 +46,11 @@ extension StreamListener {
     let connections = RunningConnections(limit: limit, name: "connections at \(address)")
     let errors = ServingErrors<SocketAddress>(origin: "serving \(address)", onError: onError)
     defer { errors.reportRest() }
+    let listener = (self as? any DescriptorListener)?.descriptor
     var failure: (any Error)?
     do {
       while true {
-        try connections.waitForRoom()
+        try connections.waitForRoom(atListener: listener)
         do {
           let connection = try accept(timeout: nil)
           connections.start(name: connection.name, stackSize: stackSize) { isCancelled in
@@ -72,6 +73,11 @@ extension StreamListener {
   }
 }
 
+/// A listener of this module: its descriptor tells of its close.
+protocol DescriptorListener {
+  var descriptor: Descriptor { get }
+}
+
 /// The coroutines of the connections that are served.
 ///
 /// Not a scope's children: a scope ends all of them when one fails, and one that gets no stack fails.
@@ -92,8 +98,21 @@ package final class RunningConnections: @unchecked Sendable {
   }
 
   /// Suspends the calling coroutine while there are as many as may be.
-  package func waitForRoom() throws {
-    try room?.acquire()
+  ///
+  /// - Parameter listener: ends the wait when it is closed; `nil`: nothing does but room, and a cancel.
+  /// - Throws: `DescriptorClosed`, `CancellationError`.
+  package func waitForRoom(atListener listener: Descriptor? = nil) throws {
+    guard let room, !room.tryAcquire() else { return }
+    guard let listener else { return try room.acquire() }
+    try select {
+      room.onAcquire {}
+      // A socket that listens has never room for bytes. So this one is chosen when it is closed, or has been shut down: then
+      // the next `accept` says so.
+      listener.onWritable {
+        try listener.withFileDescriptor { _ in }
+        try room.acquire()
+      }
+    }
   }
 
   /// The room that was waited for is not needed.

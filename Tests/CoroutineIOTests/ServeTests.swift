@@ -168,6 +168,25 @@ struct ServeTests {
     }
   }
 
+  @Test func aClosedListenerEndsItAlsoWhereThereIsNoRoom() throws {
+    try runUntilComplete {
+      let listener = try TCPListener()
+      let begun = Channel<Int>()
+      let server = Coroutine {
+        // It waits for the end of the only connection, which goes on until it is cancelled.
+        try listener.serve(limit: 1, grace: .zero) { connection in
+          try begun.send(1)
+          _ = try connection.read()
+        }
+      }
+      let client = try TCPConnection(to: listener.address)
+      _ = try begun.receive()
+      listener.close()
+      try server.get()
+      #expect(try client.read() == nil)
+    }
+  }
+
   @Test func aConnectionWithoutAStackIsClosedAndDisturbsNoOther() async {
     await #expect(processExitsWith: .success) {
       let told = Channel<Bool>(capacity: .unbounded)
