@@ -89,9 +89,11 @@ enum SocketSetup {
       let isConnected = try beginToConnect(number, to: address, name: name, limit)
       return (try Descriptor(adopting: number, name: name), isConnected)
     }
-    if isConnected { return descriptor }
     do {
-      _ = try descriptor.perform(.connect, limit) { outcomeOfConnect($0) }
+      if !isConnected { _ = try descriptor.perform(.connect, limit) { outcomeOfConnect($0) } }
+      if try descriptor.withFileDescriptor({ isConnectedToItself($0, at: address) }) {
+        throw IOError(operation: "connect", code: ECONNREFUSED, subject: name)
+      }
     } catch {
       descriptor.close()
       throw error
@@ -113,6 +115,16 @@ enum SocketSetup {
       case let code: throw IOError(operation: "connect", code: code, subject: name)
       }
     }
+  }
+
+  /// Whether a port of this machine at which nobody listens is the one that the kernel has given to this very socket. TCP makes
+  /// a connection of that, which gives back what is written to it.
+  private static func isConnectedToItself(_ number: Int32, at address: SocketAddress) -> Bool {
+    guard let port = address.port else { return false }
+    let own = SocketAddress.filled { Int(getsockname(number, $0, $1)) }.address
+    // So it is with most connections: a second system call is spared.
+    guard let own, own.port == port else { return false }
+    return own == SocketAddress.filled { Int(getpeername(number, $0, $1)) }.address
   }
 
   private static func pause(_ limit: WaitLimit) throws {

@@ -68,6 +68,21 @@ struct ConnectionTests {
     }
   }
 
+  @Test func aConnectionToItselfIsRefused() throws {
+    try runUntilComplete {
+      // The kernel may choose the very port that is connected to. Here it has no choice.
+      let listener = try TCPListener(host: "127.3.1.4")
+      let address = listener.address
+      listener.close()
+      #expect(throws: IOError(operation: "connect", code: ECONNREFUSED, subject: "itself")) {
+        try SocketSetup.connect(to: address, name: "itself", WaitLimit(nil)) {
+          try SocketSetup.set(SO_REUSEADDR, of: SOL_SOCKET, on: $0, name: "itself")
+          try SocketSetup.bind($0, to: address, name: "itself")
+        }
+      }
+    }
+  }
+
   @Test func aNameIsLookedUp() throws {
     try runUntilComplete {
       // Of the two address families one listens. The refusal of the other one is no failure.
