@@ -21,8 +21,8 @@ public enum Signals {
   ///
   /// Several channels may subscribe to one signal: each gets it. A signal that comes again before it was delivered is
   /// delivered once, as the kernel does it; a channel that is not received from keeps the newest 64. Close the channel,
-  /// and the signal has its former effect again, unless another channel subscribes to it: a signal that comes first
-  /// after that is raised anew.
+  /// and the signal has its former effect again at once, unless another channel subscribes to it. One that has come, and
+  /// that no channel has got by then, is raised anew.
   ///
   /// Callable from any thread.
   ///
@@ -129,6 +129,18 @@ private final class SignalReceivers: @unchecked Sendable {
       }
       for number in Set(numbers) { channels[number, default: []].append(channel) }
     }
+    // Not with the next signal only: that should end a program whose threads are all taken, so that nothing tells it.
+    channel.whenClosed { _ in self.lock.withLock { for number in numbers { _ = self.isCaught(number) } } }
+  }
+
+  /// Whether a signal still has subscribers, of whom those are forgotten that have closed their channels. With the lock.
+  private func isCaught(_ number: Int32) -> Bool {
+    channels[number]?.removeAll { $0.isClosed }
+    if channels[number]?.isEmpty == true {
+      channels[number] = nil
+      coroutine_io_signal_release(number)
+    }
+    return channels[number] != nil
   }
 
   private func tell() {
@@ -137,16 +149,8 @@ private final class SignalReceivers: @unchecked Sendable {
       for channel in lock.withLock({ channels[number] ?? [] }) where !channel.isClosed {
         if case .sent = channel.trySend(number) { isTold = true }
       }
-      let isCaught = lock.withLock {
-        channels[number]?.removeAll { $0.isClosed }
-        if channels[number]?.isEmpty == true {
-          channels[number] = nil
-          coroutine_io_signal_release(number)
-        }
-        return channels[number] != nil
-      }
       // Also one that came just before it was released, and is found by the look after that.
-      if !isTold, !isCaught { coroutine_io_signal_raise(number) }
+      if !isTold, !lock.withLock({ isCaught(number) }) { coroutine_io_signal_raise(number) }
     }
   }
 }

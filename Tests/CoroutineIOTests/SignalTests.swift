@@ -36,6 +36,25 @@ struct SignalTests {
     }
   }
 
+  @Test func aClosedChannelGivesTheSignalBackAtOnce() async {
+    await #expect(processExitsWith: .success) {
+      signal(SIGUSR1, SIG_IGN)
+      let first = try Signals.received(SIGUSR1, SIGUSR1)
+      let second = try Signals.received(SIGUSR1)
+      first.close()
+      func isIgnored() -> Bool {
+        var action = sigaction()
+        sigaction(SIGUSR1, nil, &action)
+        // SIG_IGN is a number, and no function that could be compared.
+        return unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) == 1
+      }
+      if isIgnored() { exit(2) }
+      second.close()
+      if !isIgnored() { exit(3) }
+      exit(0)
+    }
+  }
+
   @Test func oneCanAskForASignalAgain() async {
     await #expect(processExitsWith: .success) {
       signal(SIGUSR1, SIG_IGN)
