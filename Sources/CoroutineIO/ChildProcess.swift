@@ -98,11 +98,19 @@ public struct ChildProcess: Sendable {
         }
       }
     }
-    guard process > 0 else { throw IOError(operation: "spawn", code: -process, subject: program) }
+    guard process > 0 else { throw Self.failure(-process, of: program, in: directory) }
     handle = ChildHandle(try ChildStorage(process, program, ownsGroup: group.isOwn))
     self.input = stdin.ours.map { PipeWriter($0) }
     self.output = stdout.ours.map { PipeReader($0) }
     self.error = stderr.ours.map { PipeReader($0) }
+  }
+
+  /// The kernel's number may be of the folder, too, such as ENOENT.
+  private static func failure(_ code: Int32, of program: String, in directory: String?) -> IOError {
+    if let directory, access(directory + "/.", X_OK) != 0 {
+      return IOError(operation: "chdir", code: coroutine_io_errno(), subject: directory)
+    }
+    return IOError(operation: "spawn", code: code, subject: program)
   }
 
   /// Its number. Signals are sent by `send(signal:)`, which can't reach another process that has got the same number.

@@ -40,7 +40,11 @@ struct ChildProcessTests {
   @Test func whatCannotBeStartedThrows() throws {
     let error = #expect(throws: IOError.self) { try ChildProcess("/no/such/program") }
     #expect(error == IOError(operation: "spawn", code: ENOENT, subject: "/no/such/program"))
-    #expect(throws: IOError.self) { try ChildProcess("true", directory: "/no/such/folder") }
+    for (folder, code) in [("/no/such/folder", ENOENT), ("/dev/null", ENOTDIR)] {
+      #expect(throws: IOError(operation: "chdir", code: code, subject: folder)) {
+        try ChildProcess("true", directory: folder)
+      }
+    }
   }
 
   @Test func environmentAndDirectoryAreTheChilds() throws {
