@@ -83,7 +83,8 @@ public struct SocketAddress: Hashable, Sendable, LosslessStringConvertible {
       self = address
       return
     }
-    guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]) else { return nil }
+    guard let colon = text.lastIndex(of: ":"), let port = UInt16(digits: text[text.index(after: colon)...])
+    else { return nil }
     var host = text[..<colon]
     let isBracketed = host.hasPrefix("[") && host.hasSuffix("]")
     if isBracketed { host = host.dropFirst().dropLast() }
@@ -163,13 +164,21 @@ public struct SocketAddress: Hashable, Sendable, LosslessStringConvertible {
     let parts = ip.split(separator: "%", maxSplits: 1, omittingEmptySubsequences: false)
     var scope: UInt32 = 0
     if parts.count == 2 {
-      scope = UInt32(parts[1]) ?? if_nametoindex(String(parts[1]))
+      scope = UInt32(digits: parts[1]) ?? if_nametoindex(String(parts[1]))
       guard scope != 0 else { return nil }
     }
     var six = in6_addr()
     guard let address = parts.first, inet_pton(AF_INET6, String(address), &six) == 1 else { return nil }
     let (high, low) = six.words
     return .ipv6(high: high, low: low, port: port, flow: 0, scope: scope)
+  }
+}
+
+extension FixedWidthInteger {
+  /// A number without a sign, which the usual form takes as well.
+  fileprivate init?(digits: Substring) {
+    guard digits.utf8.first != UInt8(ascii: "+") else { return nil }
+    self.init(digits)
   }
 }
 
