@@ -24,7 +24,7 @@ public struct Descriptor: Sendable {
   /// the caller keeps it.
   ///
   /// - Parameters:
-  ///   - fileDescriptor: open. Not a regular file or a directory: those are always ready.
+  ///   - fileDescriptor: open. Not a regular file, a directory, or `/dev/null` and its like: those are always ready.
   ///   - name: for dumps and errors: names the other end.
   /// - Throws: `IOError`.
   public init(adopting fileDescriptor: Int32, name: String = "") throws {

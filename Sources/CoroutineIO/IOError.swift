@@ -31,7 +31,7 @@ public struct IOError: Error, Equatable, CustomStringConvertible {
     let place = subject.isEmpty ? operation : "\(operation) on \(subject)"
     if operation == "adopt", code == EPERM {
       return
-        "\(place): a regular file or a directory is always ready, so that nothing tells when it is; read it inside of blocking { }"
+        "\(place): a regular file, a directory or a device such as /dev/null is always ready, so that nothing tells when it is; read it inside of blocking { }"
     }
     if operation == "open", code == ESPIPE {
       return "\(place): it is no regular file, and has no offsets; open it yourself, and adopt it as a Descriptor"

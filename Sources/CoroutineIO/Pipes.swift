@@ -37,7 +37,8 @@ public struct PipeReader: ReadableByteStream {
   /// while let line = try lines.next() { … }
   /// ```
   ///
-  /// - Throws: `IOError`: ENXIO where it is a socket, which `init(adopting:)` takes; EBADF where it was closed.
+  /// - Throws: `IOError`: ENXIO where it is a socket, EACCES where it is another user's pipe or terminal (a program that `su` has
+  ///   started): `init(adopting:)` takes both. EBADF where it was closed.
   public static func standardInput() throws -> PipeReader {
     PipeReader(try StandardStream.input.endpoint())
   }
@@ -72,7 +73,8 @@ public struct PipeWriter: WritableByteStream {
   ///
   /// As `PipeReader.standardInput()`. What `print` writes has a buffer of its own: use one of the two.
   ///
-  /// - Throws: `IOError`: ENXIO where it is a socket, which `init(adopting:)` takes; EBADF where it was closed.
+  /// - Throws: `IOError`: ENXIO where it is a socket, EACCES where it is another user's pipe or terminal (a program that `su` has
+  ///   started): `init(adopting:)` takes both. EBADF where it was closed.
   public static func standardOutput() throws -> PipeWriter {
     PipeWriter(try StandardStream.output.endpoint())
   }

@@ -298,6 +298,10 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
     #expect("\(try #require(error))".hasPrefix("adopt on a file: a regular file"))
     // The file still belongs to the caller.
     #expect(close(file) == 0)
+    let null = open("/dev/null", O_RDONLY)
+    let refusal = #expect(throws: IOError.self) { try Descriptor(adopting: null) }
+    #expect("\(try #require(refusal))".contains("a device such as /dev/null is always ready"))
+    #expect(close(null) == 0)
     let bad = #expect(throws: IOError.self) { try Descriptor(adopting: -1) }
     #expect(bad?.description == "adopt on descriptor -1: Bad file descriptor (EBADF)")
   }
