@@ -38,7 +38,8 @@ int64_t coroutine_io_file_read(int file, void *buffer, size_t count, int64_t off
     ssize_t some = pread(file, (char *)buffer + done, count - done, offset + (off_t)done);
     if (some > 0) done += (size_t)some;
     else if (some == 0) break;
-    else if (errno != EINTR) return done > 0 ? (int64_t)done : -errno;
+    // Also behind a part: that alone would look like the end of the file.
+    else if (errno != EINTR) return -errno;
   }
   return (int64_t)done;
 }
@@ -71,6 +72,13 @@ int coroutine_io_file_resize(int file, int64_t size) {
 }
 
 int coroutine_io_file_synchronize(int file) { return result(fsync(file)); }
+
+int coroutine_io_file_may_be_replaced(const char *path) {
+  struct stat status;
+  // What else is wrong with the path, the replacement tells.
+  if (stat(path, &status) != 0 || S_ISREG(status.st_mode)) return 0;
+  return S_ISDIR(status.st_mode) ? -EISDIR : -ESPIPE;
+}
 
 int coroutine_io_file_copy_rights(int file, const char *path) {
   struct stat status;

@@ -51,7 +51,8 @@ extension File {
   ///   - bytes: what the file has afterwards.
   ///   - synchronizes: whether this returns only when all is on the disk, so that it outlives a crash of the system.
   ///   - permissions: where there was no file, less the process's `umask`.
-  /// - Throws: `IOError`: then the old file is untouched. `CancellationError`: then it may have been replaced or not.
+  /// - Throws: `IOError`: then the old file is untouched; with `ESPIPE` if what is there is a device, a FIFO or a socket, which
+  ///   a file would take the place of. `CancellationError`: then it may have been replaced or not.
   @available(*, noasync, message: "in async code use 'try await blocking { … }'")
   public static func replace(
     _ path: String, with bytes: [UInt8], synchronizing synchronizes: Bool = false, permissions: UInt32 = 0o666
@@ -59,6 +60,8 @@ extension File {
     try FilePool.requireNoZero(in: path, "open")
     try blocking(on: FilePool.shared) {
       let target = try resolved(path)
+      // The rename would put a file in the place of a device, such as /dev/null, or of a FIFO.
+      try FilePool.check(coroutine_io_file_may_be_replaced(target), "open", target)
       let folder = target.lastIndex(of: "/").map { target[...$0] } ?? ""
       let name = "\(folder).coroutine-\(String(UInt64.random(in: .min ... .max), radix: 16))"
       let flags = O_WRONLY | O_CREAT | O_EXCL

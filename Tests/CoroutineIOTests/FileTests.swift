@@ -74,6 +74,24 @@ import Testing
     }
   }
 
+  @Test func anErrorInTheMiddleOfAReadIsNotTakenForTheEnd() throws {
+    try withFolder { folder in
+      // The second page is one that can't be had, as a bad block of a disk.
+      let page = sysconf(Int32(_SC_PAGESIZE))
+      let memory = try #require(
+        mmap(nil, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))
+      defer { munmap(memory, 2 * page) }
+      let empty = open(folder + "/empty", O_RDWR | O_CREAT, 0o600)
+      defer { close(empty) }
+      #expect(mmap(memory + page, page, PROT_READ, MAP_SHARED | MAP_FIXED, empty, 0) == memory + page)
+      let file = try File(opening: "/proc/self/mem")
+      let offset = Int64(Int(bitPattern: memory))
+      #expect(try file.read(upTo: page, at: offset).count == page)
+      expectError(EIO) { _ = try file.read(upTo: 2 * page, at: offset) }
+      expectError(EIO) { _ = try file.read(upTo: 1 << 30, at: offset) }
+    }
+  }
+
   @Test func aReplacedLinkLeadsToTheNewFile() throws {
     try withFolder { folder in
       #expect(symlink("inner/b", folder + "/a") == 0 && mkdir(folder + "/inner", 0o700) == 0)
@@ -178,6 +196,9 @@ import Testing
 
   @Test func aFileThatCanNotBeReplacedLeavesNothingBehind() throws {
     try withFolder { folder in
+      #expect(mkfifo(folder + "/fifo", 0o600) == 0)
+      expectError(ESPIPE) { try File.replace(folder + "/fifo", with: [1]) }
+      #expect(unlink(folder + "/fifo") == 0)
       mkdir(folder + "/a", 0o700)
       expectError(EISDIR) { try File.replace(folder + "/a", with: [1]) }
       expectError(ENOENT) { try File.replace(folder + "/none/a", with: [1]) }

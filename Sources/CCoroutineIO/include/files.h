@@ -17,15 +17,18 @@
 // by exec.
 int coroutine_io_file_open(const char *_Nonnull path, int flags, mode_t mode);
 
-// pread and pwrite, repeated until all is done, or the file has ended. Returns how many bytes were read or written: if
-// some were, an error waits for the next call. A negative offset writes at the end, to a file that was opened with
-// O_APPEND.
+// pread and pwrite, repeated until all is done, or the file has ended. Returns how many bytes were read or written. If
+// some were written, an error waits for the next call; of a read it is told at once, as fewer bytes mean the end. A negative
+// offset writes at the end, to a file that was opened with O_APPEND.
 int64_t coroutine_io_file_read(int file, void *_Nonnull buffer, size_t count, int64_t offset);
 int64_t coroutine_io_file_write(int file, const void *_Nonnull bytes, size_t count, int64_t offset);
 
 int64_t coroutine_io_file_size(int file);
 int coroutine_io_file_resize(int file, int64_t size);
 int coroutine_io_file_synchronize(int file);
+
+// -ESPIPE or -EISDIR if there is something other than a regular file at `path`.
+int coroutine_io_file_may_be_replaced(const char *_Nonnull path);
 
 // Gives `file` the rights of the file at `path`, if there is one.
 int coroutine_io_file_copy_rights(int file, const char *_Nonnull path);
