@@ -42,7 +42,12 @@ final class ChildStorage: @unchecked Sendable {
     let name = name
     do {
       let number = coroutine_io_process_open(process)
-      guard number >= 0 else { throw IOError(operation: "pidfd_open", code: coroutine_io_errno(), subject: name) }
+      guard number >= 0 else {
+        let code = coroutine_io_errno()
+        // It has ended and been reaped already: its end is as unknown as if that had come later.
+        if code == ESRCH { throw IOError(operation: "wait", code: ECHILD, subject: name) }
+        throw IOError(operation: "pidfd_open", code: code, subject: name)
+      }
       descriptor = try SocketSetup.closingOnError(number) { try Descriptor(adopting: number, name: name) }
     } catch {
       // Only one that runs and has not been reaped: there is no pidfd yet, and the number may be another's by now.

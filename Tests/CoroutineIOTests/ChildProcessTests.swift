@@ -1,9 +1,9 @@
-import CoroutineIO
 import CoroutineTestSupport
 import Glibc
 import Testing
 
 @testable import Coroutine
+@testable import CoroutineIO
 
 @Suite(.ownThreads)
 struct ChildProcessTests {
@@ -45,6 +45,17 @@ struct ChildProcessTests {
         try ChildProcess("true", directory: folder)
       }
     }
+  }
+
+  @Test func oneThatIsReapedAtOnceHasNoKnownEnd() throws {
+    // As the kernel does it where SIGCHLD is ignored, perhaps before there is a pidfd.
+    var process: pid_t = 0
+    let arguments = [strdup("true"), nil]
+    defer { free(arguments[0]) }
+    #expect(posix_spawn(&process, "/bin/true", nil, nil, arguments, [nil]) == 0)
+    #expect(waitpid(process, nil, 0) == process)
+    let error = #expect(throws: IOError.self) { try ChildStorage(process, "true", ownsGroup: false) }
+    #expect(error?.operation == "wait" && error?.code == ECHILD)
   }
 
   @Test func environmentAndDirectoryAreTheChilds() throws {
