@@ -38,6 +38,9 @@ final class DescriptorNumber: Sendable {
     if uses.bitwiseOr(Self.closed, ordering: .acquiringAndReleasing).oldValue == 0 { giveUp() }
   }
 
+  /// Other code has closed the number, and it is another descriptor's by now: it is used no more, and not closed.
+  func lose() { uses.bitwiseOr(Self.closed | Self.givenUp, ordering: .acquiringAndReleasing) }
+
   /// Called when the count is zero after the close: by the last user, and perhaps by one that was refused. The first of
   /// them does it.
   private func giveUp() {

@@ -49,6 +49,11 @@ final class DescriptorStorage: Sendable {
     if waits.closeWaits() { number.close() }
   }
 
+  /// The same where other code has closed the number, and it is another descriptor's by now.
+  func lose() {
+    if waits.closeWaits() { number.lose() }
+  }
+
   /// The number, which stays the descriptor's until `endUse`.
   func beginUse() throws(DescriptorClosed) -> CInt {
     guard let number = number.beginUse() else { throw DescriptorClosed(name) }

@@ -117,8 +117,9 @@ final class EpollPoller: EventQueue, @unchecked Sendable {
       entries[Int(number)] = Entry(generation: generation, storage: storage)
       return (result, former)
     }
-    // Other code has closed that one's number. What this lets go of may run code: not under the lock.
-    withExtendedLifetime(former) {}
+    // Other code has closed that one's number: its close would be that of the new one. Not under the lock, as this wakes waiters,
+    // and what it lets go of may run code.
+    former?.lose()
     guard result >= 0 else { throw IOError(operation: "adopt", code: -result, subject: storage.name) }
   }
 

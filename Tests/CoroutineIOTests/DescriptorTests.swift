@@ -175,6 +175,22 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
     #expect(try runUntilComplete { try right.readSome(1) } == [])
   }
 
+  @Test func whatOthersHaveClosedIsNotClosedOnceMore() throws {
+    let (left, right) = try makePair()
+    let (reader, writer) = try makePipe()
+    let number = try left.withFileDescriptor { $0 }
+    let waiter = Coroutine(on: .pool) { try left.waitUntilReadable() }
+    #expect(waitReason(of: waiter) == "read on left")
+    // Closes it, and gives its number to the pipe, in one step: no other thread gets it in between.
+    #expect(try reader.descriptor.withFileDescriptor { dup2($0, number) } == number)
+    let new = try Descriptor(adopting: number, name: "new")
+    #expect(throws: DescriptorClosed.self) { try waiter.getBlocking() }
+    #expect(left.isClosed)
+    left.close()
+    #expect(try new.withFileDescriptor { fcntl($0, F_GETFD) } != -1)
+    withExtendedLifetime((right, writer)) {}
+  }
+
   @Test func aNumberGivenOutAgainIsAnotherDescriptor() throws {
     for _ in 0..<200 {
       let (left, right) = try makePair()
