@@ -115,6 +115,17 @@ package final class RunningConnections: @unchecked Sendable {
     }
   }
 
+  /// The same where what is served ends by the close of a channel.
+  ///
+  /// - Returns: whether there is room; `false`: it has ended before.
+  package func waitForRoom(untilClosed ended: Channel<Void>) throws -> Bool {
+    guard let room, !room.tryAcquire() else { return true }
+    return try select {
+      room.onAcquire { true }
+      ended.onNext { _ in false }
+    }
+  }
+
   /// The room that was waited for is not needed.
   package func giveBackRoom() {
     room?.release()

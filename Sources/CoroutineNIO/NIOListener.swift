@@ -154,6 +154,8 @@
       let name = localAddress.map { "\($0)" } ?? "a closed listener"
       require(limit ?? 1 > 0, "serve(limit: \(limit ?? 0)) at \(name): at least one connection has to be allowed")
       let open = OpenChannels()
+      let ended = Coroutine::Channel<Void>(name: "end of \(name)")
+      storage.accepted.elements.whenClosed { _ in ended.close() }
       try Serving(
         name: "connections at \(name)", limit: limit, grace: grace, closeTimeout: closeTimeout,
         stackSize: stackSize, onError: onError,
@@ -163,6 +165,7 @@
             return (connection, connection.name)
           } catch ChannelError.ioOnClosedChannel { return nil }
         },
+        ended: ended,
         waitsForRest: false,
         handler: { connection in
           open.add(connection.channel)

@@ -20,6 +20,8 @@
     let onError: (@Sendable (any Error, Connection) -> Void)?
     /// Waits for the next one, and names its coroutine; `nil`: there will be none.
     let next: () throws -> (connection: Connection, name: String)?
+    /// Closed when there will be no next one, and none of those that wait is handled any more; `nil`: `next` alone tells.
+    var ended: Coroutine::Channel<Void>?
     /// Whether those that run may take their time when there is no next one, and are ended by a cancel only.
     let waitsForRest: Bool
     let handler: @Sendable (Connection) throws -> Void
@@ -48,7 +50,11 @@
     @available(*, noasync)
     private func startAll(_ running: RunningConnections, _ errors: ServingErrors<Connection>) throws {
       while true {
-        try running.waitForRoom()
+        if let ended {
+          guard try running.waitForRoom(untilClosed: ended) else { break }
+        } else {
+          try running.waitForRoom()
+        }
         do {
           guard let (connection, name) = try next() else { break }
           running.start(on: .eventLoop(connection.eventLoop), name: name, stackSize: stackSize) {

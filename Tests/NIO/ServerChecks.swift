@@ -48,6 +48,23 @@ let serverChecks = [
     try server.join()
   },
 
+  Check("aClosedListenerEndsItAlsoWhereThereIsNoRoom") {
+    let listener = try listen()
+    let begun = Coroutine::Channel<Int>()
+    let server = Coroutine(on: .pool) {
+      // It waits for the end of the only connection, which goes on until it is cancelled.
+      try listener.serve(limit: 1, grace: .zero) { connection in
+        try begun.send(1)
+        _ = try connection.read()
+      }
+    }
+    let client = try connect(listener)
+    _ = try begun.receive()
+    listener.close()
+    try server.get()
+    try expect("end", try client.read() == nil, true)
+  },
+
   Check("aPeerThatTakesNoAnswerLosesItsPlace") {
     let listener = try listen()
     let server = Coroutine(on: .pool) {
