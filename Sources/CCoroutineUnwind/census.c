@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "blocked_calls.h"
 #include "inspection.h"
 #include "running.h"
 #include "signals.h"
@@ -234,18 +235,17 @@ static bool read_switches(const char *status, unsigned long *count) {
 
 // NULL: it can't go on by itself.
 static const char *look(struct census *census, struct seen *seen, bool again) {
-  char path[64], status[16384], call[256];
+  char path[64], status[16384];
   const char *what = "runs";
   // The count is read on the outer side of the two looks at the call.
   for (int step = 0; step < 2; step++) {
     if ((step == 0) == again) {
-      snprintf(path, sizeof path, "/proc/self/task/%d/syscall", seen->thread);
-      if (!read_file(path, call, sizeof call)) what = "can't be looked at";
-      long number;
-      unsigned long arguments[6];
-      if (sscanf(call, "%ld %lx %lx %lx %lx %lx %lx", &number, &arguments[0], &arguments[1], &arguments[2], &arguments[3],
-                 &arguments[4], &arguments[5]) == 7)
-        what = in_call(census, seen->thread, number, arguments);
+      struct coroutine_blocked_call call;
+      switch (coroutine_blocked_call_of(seen->thread, &call)) {
+        case COROUTINE_THREAD_UNKNOWN: what = "can't be looked at"; break;
+        case COROUTINE_THREAD_ELSEWHERE: break;
+        case COROUTINE_THREAD_IN_CALL: what = in_call(census, seen->thread, call.number, call.arguments); break;
+      }
     } else {
       snprintf(path, sizeof path, "/proc/self/task/%d/status", seen->thread);
       if (!read_file(path, status, sizeof status) || !read_switches(status, &seen->switches)) return "can't be looked at";
