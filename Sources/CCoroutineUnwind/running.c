@@ -3,7 +3,9 @@
 #define _GNU_SOURCE 1
 #include "running.h"
 
+#include "blocked_calls.h"
 #include "current.h"
+#include "restarted_calls.h"
 #include "signals.h"
 
 #include <errno.h>
@@ -23,7 +25,7 @@
 struct entry {
   struct entry *previous, *next;
   pid_t id;
-  pthread_t thread;
+  uintptr_t top;  // of its own stack
   void *const *current;  // which coroutine it runs: its thread-local variable
 };
 
@@ -43,6 +45,17 @@ static void leave(void *value) {
   free(entry);
 }
 
+// Asked while it is no other's affair: the C library allocates for the answer.
+static uintptr_t own_top(void) {
+  pthread_attr_t attributes;
+  void *bottom;
+  size_t size;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return 0;
+  uintptr_t top = pthread_attr_getstack(&attributes, &bottom, &size) == 0 ? (uintptr_t)bottom + size : 0;
+  pthread_attr_destroy(&attributes);
+  return top;
+}
+
 static void make_key(void) { pthread_key_create(&key, leave); }
 
 void coroutine_running_enter_thread(void) {
@@ -59,7 +72,7 @@ void coroutine_running_enter_thread(void) {
     return;
   }
   entry->id = gettid();
-  entry->thread = pthread_self();
+  entry->top = own_top();
   entry->current = &coroutine_current_slot;
   pthread_mutex_lock(&lock);
   entry->next = first;
@@ -73,23 +86,13 @@ __attribute__((disable_sanitizer_instrumentation, noinline)) static bool runs_co
   return __atomic_load_n(entry->current, __ATOMIC_RELAXED) != NULL;
 }
 
-static uintptr_t top_of(pthread_t thread) {
-  pthread_attr_t attributes;
-  void *bottom;
-  size_t size;
-  if (pthread_getattr_np(thread, &attributes) != 0) return 0;
-  uintptr_t top = pthread_attr_getstack(&attributes, &bottom, &size) == 0 ? (uintptr_t)bottom + size : 0;
-  pthread_attr_destroy(&attributes);
-  return top;
-}
-
 size_t coroutine_running_threads(struct running_thread *threads, size_t capacity) {
   size_t count = 0;
   pid_t own = gettid();
   pthread_mutex_lock(&lock);
   for (const struct entry *entry = first; entry; entry = entry->next) {
     if (entry->id == own || !runs_coroutine(entry)) continue;
-    if (count < capacity) threads[count] = (struct running_thread){entry->id, top_of(entry->thread)};
+    if (count < capacity) threads[count] = (struct running_thread){entry->id, entry->top};
     count++;
   }
   pthread_mutex_unlock(&lock);
@@ -107,6 +110,9 @@ static struct {
   _Atomic uint32_t state;
   _Atomic pid_t thread;
   uintptr_t registers[4];
+  // The system call that the handler makes again.
+  bool is_restarted;
+  struct coroutine_blocked_call call;
 } question;
 
 static struct sigaction previous;
@@ -144,9 +150,13 @@ static void handle(int signal, siginfo_t *info, void *context) {
       atomic_compare_exchange_strong(&question.state, &state, number + answering)) {
     coroutine_signals_registers(context, question.registers);
     question.registers[0] = behind_system_call(question.registers[0]);
+    // Once it is let go, the next question may be asked.
+    bool is_restarted = question.is_restarted;
+    struct coroutine_blocked_call call = question.call;
     atomic_store(&question.state, number + held);
     wake();
     while (atomic_load(&question.state) == number + held) wait_while(number + held, NULL);
+    if (is_restarted) coroutine_call_restart(&call, context);
   }
   errno = saved;
 }
@@ -167,14 +177,26 @@ static bool install(void) {
   return is_installed;
 }
 
+// The program may have taken the signal for itself since.
+static bool is_installed_still(void) {
+  struct sigaction action;
+  return sigaction(SIGURG, NULL, &action) == 0 && (action.sa_flags & SA_SIGINFO) && action.sa_sigaction == handle;
+}
+
 static int64_t now(void) {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
   return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-bool coroutine_running_hold(pid_t thread, int milliseconds, uintptr_t registers[4]) {
-  if (!install()) return false;
+bool coroutine_running_hold(pid_t thread, int milliseconds, bool unnoticed, uintptr_t registers[4]) {
+  struct coroutine_blocked_call call;
+  enum restart restart = RESTART_BY_KERNEL;
+  if (unnoticed) {
+    bool is_in_call = coroutine_blocked_call_of(thread, &call) == COROUTINE_THREAD_IN_CALL;
+    restart = is_in_call ? coroutine_call_restarted(&call) : RESTART_NONE;
+  }
+  if (restart == RESTART_NONE || !install() || (unnoticed && !is_installed_still())) return false;
   siginfo_t info;
   memset(&info, 0, sizeof info);
   info.si_code = SI_QUEUE;
@@ -182,6 +204,8 @@ bool coroutine_running_hold(pid_t thread, int milliseconds, uintptr_t registers[
   info.si_uid = getuid();
   info.si_value.sival_ptr = &question;
   uint32_t number = atomic_load(&question.state) + phases, state;
+  question.is_restarted = restart == RESTART_BY_HANDLER;
+  if (question.is_restarted) question.call = call;
   atomic_store(&question.thread, thread);
   atomic_store(&question.state, number + asked);
   bool is_asked = syscall(SYS_rt_tgsigqueueinfo, getpid(), thread, SIGURG, &info) == 0;

@@ -26,8 +26,16 @@ struct RunningStacks: ~Copyable {
     let stackUsed: Int
   }
 
-  /// Whether other threads are asked.
-  let asksThreads: Bool
+  /// Which other threads are asked.
+  enum Asking {
+    case none
+    /// Where the question would end a system call early, such as a `poll` with a time limit, the thread is not asked; nor where
+    /// it is in none, and so not blocked.
+    case unnoticed
+    case all
+  }
+
+  let asking: Asking
   private var threads: [[Part]] = []
   private var addresses: [UInt] = []
   private var ownCount = 0
@@ -42,8 +50,8 @@ struct RunningStacks: ~Copyable {
   /// Coroutines and generators that have resumed each other on one thread; more are not looked at.
   private static let deepest = 64
 
-  init(asksThreads: Bool, frameLimit: Int) {
-    (self.asksThreads, self.frameLimit) = (asksThreads, frameLimit)
+  init(asking: Asking, frameLimit: Int) {
+    (self.asking, self.frameLimit) = (asking, frameLimit)
   }
 
   /// The calling thread, which stands at `registers` until the last use of this.
@@ -71,7 +79,7 @@ struct RunningStacks: ~Copyable {
   /// The stacks of the coroutine that has this one, and of its resumers. `nil` if it is not found running.
   mutating func find(_ stack: Stack, _ unwinder: borrowing Unwinder) -> Found? {
     if let found = known(stack) { return found }
-    guard asksThreads, !isAsked else { return nil }
+    guard asking != .none, !isAsked else { return nil }
     isAsked = true
     let end = ContinuousClock.now + Self.patience
     for _ in 0..<Self.attempts {
@@ -112,6 +120,11 @@ struct RunningStacks: ~Copyable {
 // MARK: - Other threads
 
 extension RunningStacks {
+  /// Held while a thread is asked. A dump asks while it keeps coroutines from running; what asks without that waits for its end,
+  /// and it for that one's. Free in children of `fork`.
+  private static let question = Lock()
+  private static let questionIsFreeInChildren: Void = question.keepFreeInChildren()
+
   /// What is copied of one thread's stacks, innermost first; of the rest it is not told.
   private static let roomSize = 1 << 20
 
@@ -125,6 +138,7 @@ extension RunningStacks {
     // Fresh pages: what is not needed takes no memory.
     guard count > 0, let room = calloc(1, Self.roomSize) else { return }
     defer { free(room) }
+    _ = Self.questionIsFreeInChildren
     for thread in ids[..<count] {
       let left = CInt((end - .now) / .milliseconds(1))
       // One that does not answer is no reason not to ask the others.
@@ -138,9 +152,11 @@ extension RunningStacks {
     withUnsafeTemporaryAllocation(of: InspectedCoroutine.Segment.self, capacity: Self.deepest) { segments in
       withUnsafeTemporaryAllocation(of: stack_copy.self, capacity: Self.deepest) { copies in
         withUnsafeTemporaryAllocation(of: UInt.self, capacity: 4) { words in
-          guard coroutine_running_hold(thread.id, milliseconds, words.baseAddress!) else { return }
-          let count = Self.copy(thread, words, segments, copies, room)
-          coroutine_running_release()
+          Self.question.lock()
+          let isHeld = coroutine_running_hold(thread.id, milliseconds, asking == .unnoticed, words.baseAddress!)
+          let count = isHeld ? Self.copy(thread, words, segments, copies, room) : 0
+          if isHeld { coroutine_running_release() }
+          Self.question.unlock()
           guard count > 0, segments[0].stack != nil else { return }
           var parts: [Part] = []
           for index in 0..<count {

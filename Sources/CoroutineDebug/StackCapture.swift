@@ -31,7 +31,7 @@ struct StackCapture: ~Copyable, DumpSource {
   init(frameLimit: Int, interruptsThreads: Bool = false, stackPeaks: Bool = false) throws {
     readsPeaks = stackPeaks
     unwinder = try Unwinder()
-    running = RunningStacks(asksThreads: interruptsThreads, frameLimit: frameLimit)
+    running = RunningStacks(asking: interruptsThreads ? .all : .none, frameLimit: frameLimit)
     self.frameLimit = frameLimit
     // One more, to see whether there are more.
     buffer = .allocate(capacity: frameLimit + 1)
@@ -110,7 +110,7 @@ struct StackCapture: ~Copyable, DumpSource {
     backtrace.isGenerator = inspected.isGenerator
     backtrace.stackNumber = stacks.number(of: UnsafeBufferPointer(rebasing: buffer[..<min(count, frameLimit)]))
     backtrace.isTruncated = count > frameLimit
-    backtrace.isUnanswered = inspected.state == .running && running == nil && self.running.asksThreads
+    backtrace.isUnanswered = inspected.state == .running && running == nil && self.running.asking != .none
     if inspected.state == .suspended {
       if let operation = inspected.operation { backtrace.operation = name(of: operation) }
       backtrace.waitsFor = description(of: inspected)

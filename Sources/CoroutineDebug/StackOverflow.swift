@@ -14,14 +14,18 @@ import Synchronization
 // that thread may allocate, read symbol tables and take locks, none of which a handler may. Then the handler that was there
 // before gets the fault: the process ends as it would have ended, with Swift's own crash report or a core file.
 
-/// Once in a process; called by each thread that is about to run a coroutine.
+/// Called by each thread that is about to run a coroutine; the first one brings about what a program gets by linking
+/// CoroutineDebug.
 @_cdecl("coroutine_debug_prepare_thread")
 func prepareThread() {
-  if !overflowsAreReported.exchange(true, ordering: .relaxed) { reportOverflows() }
+  if !isLinkedIn.exchange(true, ordering: .relaxed) {
+    reportOverflows()
+    BlockedStacks.addToReports()
+  }
   coroutine_overflow_prepare_thread()
 }
 
-private let overflowsAreReported = Atomic<Bool>(false)
+private let isLinkedIn = Atomic<Bool>(false)
 
 private func reportOverflows() {
   // What the handler calls must not be the first to ask for it.

@@ -80,6 +80,57 @@ import Testing
     #expect(text.contains("COROUTINE_BLOCKED_SECONDS=0"), "\(text)")
   }
 
+  /// Tests of the runtime's own and of CoroutineDebug are one program: here without it.
+  @Test(.enabled(if: access("/proc/self/syscall", R_OK) == 0, "the kernel does not tell"))
+  func theSystemCallIsToldWithoutADebugger() async {
+    let result = await #expect(processExitsWith: .success, observing: [\.standardOutputContent]) {
+      let words = WordsOnStandardError(secondsUntilTold: "1")
+      let pool = ThreadPool(threads: 2)
+      var ends: [CInt] = [-1, -1]
+      #expect(pipe(&ends) == 0)
+      let (begun, gate) = (WaitGroup(), Gate())
+      begun.add(2)
+      let reader = Coroutine(on: pool, name: "reader") { [end = ends[0]] in
+        begun.done()
+        var byte: UInt8 = 0
+        return read(end, &byte, 1)
+      }
+      let waiter = Coroutine(on: pool, name: "waiter") {
+        begun.done()
+        gate.pass()
+      }
+      try await begun.wait()
+      BlockedPoolReport.use(nil)
+      let waiting = Coroutine(on: pool) {}
+      print(words.next())
+      gate.open()
+      #expect(write(ends[1], "!", 1) == 1)
+      #expect(try await reader.get() == 1)
+      try await waiter.get()
+      try await waiting.get()
+    }
+    let text = standardOutput(of: result)
+    #expect(text.contains("\"reader\" (in read), "), "\(text)")
+    #expect(text.contains("\"waiter\" (in futex, for a lock, a semaphore or the like), "), "\(text)")
+    #expect(text.contains("A program that links CoroutineDebug gets their backtraces here. "), "\(text)")
+  }
+
+  @Test func ofManyThatBlockAThreadOnlyTheFirstAreNamed() async {
+    let result = await #expect(processExitsWith: .success, observing: [\.standardOutputContent]) {
+      let words = WordsOnStandardError(secondsUntilTold: "1")
+      let pool = ThreadPool(threads: 18)
+      let gate = Gate()
+      let blockers = (0..<18).map { _ in Coroutine(on: pool, name: "blocker") { gate.pass() } }
+      let waiting = Coroutine(on: pool) {}
+      print(words.next())
+      gate.open()
+      for blocker in blockers { try await blocker.get() }
+      try await waiting.get()
+    }
+    let text = standardOutput(of: result)
+    #expect(text.count { $0 == "\"" } == 32 && text.contains(", 2 more, while others"), "\(text)")
+  }
+
   @Test func aSerialPoolThatIsBlockedIsTold() async {
     let result = await #expect(processExitsWith: .success, observing: [\.standardOutputContent]) {
       let words = WordsOnStandardError(secondsUntilTold: "1")
@@ -155,27 +206,5 @@ private func blockMainCoroutine(until words: WordsOnStandardError) throws {
     let next = Coroutine {}
     print(words.next())
     try next.get()
-  }
-}
-
-/// Reads what this process writes to its standard error. A report that never comes ends the process after a minute.
-private struct WordsOnStandardError: Sendable {
-  private let reader: CInt
-
-  init(secondsUntilTold seconds: String) {
-    setenv("COROUTINE_BLOCKED_SECONDS", seconds, 1)
-    var ends: [CInt] = [-1, -1]
-    guard pipe(&ends) == 0, dup2(ends[1], STDERR_FILENO) >= 0 else { fatalError("no pipe") }
-    close(ends[1])
-    reader = ends[0]
-    alarm(60)
-  }
-
-  /// The next line. Blocks the thread.
-  func next() -> String {
-    var line: [UInt8] = []
-    var byte: UInt8 = 0
-    while read(reader, &byte, 1) == 1, byte != UInt8(ascii: "\n") { line.append(byte) }
-    return String(decoding: line, as: UTF8.self)
   }
 }

@@ -95,21 +95,10 @@ enum PoolWatch {
   }
 
   private static func tell(_ pool: PoolCore) {
-    let workers = pool.count == 1 ? "The only thread of" : "All \(pool.count) threads of"
-    let name = pool.description == SchedulerText.callingThread ? "runUntilComplete" : "a ThreadPool"
-    var names = pool.runningCoroutines()
-    let others = names.count - nameLimit
-    if others > 0 { names[nameLimit...] = ["\(others) more"] }
-    let seconds = limit.components.seconds
-    CoroutineErrors.print(
-      "\(workers) \(name) \(pool.count == 1 ? "has" : "have") been blocked for \(seconds) s"
-        + (names.isEmpty ? "" : ", in \(names.joined(separator: ", "))")
-        + ", while others are ready to run there. Call what blocks its thread in blocking { }, and wait by what suspends "
-        + "instead, such as Coroutine.sleep. CoroutineDump shows where they stand. (Told once; \(variable)=0 turns this "
-        + "off, or sets other seconds.)")
+    BlockedPoolReport(pool).print(
+      seconds: limit.components.seconds,
+      advice: "(Told once; \(variable)=0 turns this off, or sets other seconds.)")
   }
-
-  private static var nameLimit: Int { 8 }
 
   // MARK: The environment
 
@@ -126,27 +115,4 @@ enum PoolWatch {
     }
     return .seconds(seconds)
   }()
-}
-
-extension PoolCore {
-  /// Those that run on its threads, by number and name. Empty where they can't be kept from ending meanwhile.
-  fileprivate func runningCoroutines() -> [String] {
-    guard Freeze.begin() else { return [] }
-    defer { Freeze.end() }
-    let address = UnsafeRawPointer(Unmanaged.passUnretained(self).toOpaque())
-    var found: [String] = []
-    for pool in StackPool.allShared {
-      pool.forEachLiveStack { stack in
-        let block = ControlBlock.address(on: stack)
-        guard block.pointee.state.load(ordering: .acquiring) == .running else { return }
-        let core = block.pointee.owner._withUnsafeGuaranteedRef { unsafeDowncast($0, to: CoroutineCore.self) }
-        // A word that the coroutine changes when it moves elsewhere: the old one or the new one.
-        coroutine_sanitizer_begin_unseen()
-        let isHere = core.pool == address
-        coroutine_sanitizer_end_unseen()
-        if isHere { found.append(core.description) }
-      }
-    }
-    return found.sorted()
-  }
 }
