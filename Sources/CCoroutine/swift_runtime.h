@@ -67,6 +67,9 @@ extern void swift_task_exitThreadLocalContext(uintptr_t state[2]) __attribute__(
 
 extern SWIFT_CC void *swift_task_getCurrent(void);
 
+// What describes a job calls it: a number that no other task gets.
+extern SWIFT_CC uint64_t swift_task_getJobTaskId(void *task);
+
 // A task-local binding: an item of a list, newest first. `next` carries the item's kind in its low bits. A marker is
 // nothing but its `next`; in any other item the value follows, aligned for its type. The list's head is a word of the
 // task object, or for code outside every task the storage that the thread's word points to.

@@ -3,6 +3,8 @@
 #define _GNU_SOURCE 1
 #include "threads.h"
 
+#include "swift_runtime.h"
+
 #include <dirent.h>
 #include <sched.h>
 #include <string.h>
@@ -34,4 +36,16 @@ _Bool coroutine_is_only_thread(void) {
   for (struct dirent *entry; count < 2 && (entry = readdir(threads));) count += entry->d_name[0] != '.';
   closedir(threads);
   return count == 1;
+}
+
+uint64_t coroutine_thread_number(void) {
+  static uint64_t last;
+  static __thread uint64_t own;
+  if (own == 0) own = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+  return own;
+}
+
+uint64_t coroutine_task_number(void) {
+  void *task = swift_task_getCurrent();
+  return task ? swift_task_getJobTaskId(task) : 0;
 }

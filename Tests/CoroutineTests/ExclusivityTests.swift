@@ -240,6 +240,40 @@ func blockingWait(_ semaphore: DispatchSemaphore) { semaphore.wait() }
     #expect(message.contains("access to a variable open"))
   }
 
+  /// The C library gives an ended thread's `pthread_t` to the next one, whose list has no such access.
+  @Test func anOpenAccessOfAnEndedThreadIsNotTheNextOnes() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let variable = Variable()
+      nonisolated(unsafe) let generator = Generator<Int> { yield in
+        try variable.modify { _ in
+          try yield(1)
+          try yield(2)
+        }
+      }
+      PlainThread { _ = generator.next() }.join()
+      PlainThread { while generator.next() != nil {} }.join()
+    }
+    #expect(result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) }?.contains("variable open") == true)
+  }
+
+  /// Nor is an ended task's address its own for ever.
+  @Test func threadsAndTasksHaveNumbersOfTheirOwn() async {
+    let threads = (0..<3).map { _ in PlainThread { coroutine_thread_number() }.join() }
+    #expect(Set(threads).count == 3 && !threads.contains(0))
+    #expect(PlainThread { coroutine_thread_number() == coroutine_thread_number() }.join())
+    #expect(PlainThread { coroutine_task_number() }.join() == 0)
+    var tasks = [coroutine_task_number()]
+    for _ in 0..<20 {
+      let number = await Task.detached {
+        let number = coroutine_task_number()
+        await Task.yield()
+        return number == coroutine_task_number() ? number : 0
+      }.value
+      tasks.append(number)
+    }
+    #expect(Set(tasks).count == 21 && !tasks.contains(0))
+  }
+
   @Test func anAccessOnTheStackOfAnInnerGeneratorPinsTheOuterOne() async {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       let variable = Variable()

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CCoroutine
-import CCoroutineSystem
 import Context
 import CoroutineLibc
 
@@ -162,15 +161,17 @@ struct OpenScopes {
 }
 
 /// A flow of control: a scheduled coroutine, wherever it runs, or else a task, or else a thread.
+///
+/// By numbers that no other one gets. One that has ended leaves its address, and its accesses are gone with it.
 private enum FlowIdentity: Equatable {
   case coroutine(UInt64)
-  case task(Int)
-  case thread(UInt)
+  case task(UInt64)
+  case thread(UInt64)
 
   static var current: FlowIdentity {
     if let core = CoroutineCore.current { return .coroutine(core.id) }
-    if let task = withUnsafeCurrentTask(body: { $0?.hashValue }) { return .task(task) }
-    return .thread(coroutine_system_own_thread())
+    let task = coroutine_task_number()
+    return task != 0 ? .task(task) : .thread(coroutine_thread_number())
   }
 }
 
