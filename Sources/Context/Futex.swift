@@ -40,8 +40,9 @@ package enum Futex {
   ) -> Bool {
     var deadline = timespec()
     clock_gettime(CLOCK_MONOTONIC, &deadline)
-    let (seconds, attoseconds) = duration.components
-    deadline.tv_sec += Int(min(seconds, 1 << 30))
+    // Those of a longer one could not be told: they trap beyond `Int64.max` seconds.
+    let (seconds, attoseconds) = min(duration, .seconds(1 << 30)).components
+    deadline.tv_sec += Int(seconds)
     deadline.tv_nsec += Int(attoseconds / 1_000_000_000)
     if deadline.tv_nsec >= 1_000_000_000 {
       deadline.tv_nsec -= 1_000_000_000

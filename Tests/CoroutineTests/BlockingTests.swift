@@ -19,6 +19,12 @@ import Testing
     #expect(after == coroutine.id)
   }
 
+  @Test func aThreadMayStayForTheLongestTimeThereIs() async throws {
+    let pool = BlockingPool(threadLimit: 1, idleTime: Duration(attoseconds: .max))
+    for number in 1...3 { #expect(try await Coroutine { try blocking(on: pool) { number } }.get() == number) }
+    #expect(pool.threadCount == 1)
+  }
+
   @Test func whatItThrowsComesOut() async throws {
     let caught = try await Coroutine { () -> Bool in
       do {

@@ -293,6 +293,28 @@ private final class Sleep: Waitable {
     #expect(Duration.seconds(18_446_744_074).nanosecondsRoundedUp == UInt64.max)
   }
 
+  /// `components` traps for them.
+  @Test func durationsOfMoreSecondsThanFitSaturate() {
+    #expect(Duration.seconds(1e20).nanosecondsRoundedUp == UInt64.max)
+    #expect(Duration(attoseconds: .max).nanosecondsRoundedUp == UInt64.max)
+    #expect(Duration(attoseconds: .min).nanosecondsRoundedUp == 0)
+    #expect(Duration.seconds(1e20).addingSaturated(.seconds(1e20)) == Duration(attoseconds: .max))
+    #expect(Duration.seconds(-1e20).addingSaturated(.seconds(-1e20)) == Duration(attoseconds: .min))
+    #expect(Duration.seconds(3).addingSaturated(.seconds(-1)) == .seconds(2))
+  }
+
+  @Test func aWaitOfMoreSecondsThanFitIsOneForEver() async throws {
+    let channel = Channel<Int>()
+    let waiter = Coroutine {
+      try withTimeout(.seconds(1e20)) { deadline in
+        deadline.extend(by: .seconds(1e20))
+        return try channel.receive(timeout: .seconds(1e20))
+      }
+    }
+    try await channel.send(7)
+    #expect(try await waiter.get() == 7)
+  }
+
   @Test func deadlinesSaturate() {
     let service = TimerService(startingAt: UInt64.max - 5)
     #expect(service.deadline(after: .nanoseconds(3)) == UInt64.max - 2)

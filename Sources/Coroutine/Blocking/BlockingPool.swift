@@ -251,7 +251,8 @@ public final class BlockingPool: Sendable {
     case .run(let work): return work
     case .end: return nil
     case .park:
-      let deadline = now + timeout
+      // So long that no instant is that far away: a thread that stays for a million years stays.
+      let deadline = now + min(timeout, .seconds(1 << 45))
       while true {
         let left = deadline - .now
         if left > .zero {

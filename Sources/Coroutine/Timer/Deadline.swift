@@ -73,10 +73,15 @@ extension Duration {
       let (whole, rest) = attoseconds.quotientAndRemainder(dividingBy: 1_000_000_000)
       return rest == 0 ? whole : whole + 1
     }
-    let (seconds, attoseconds) = components
-    guard seconds >= 0, attoseconds >= 0 else { return 0 }
-    let (whole, isTooLong) = UInt64(seconds).multipliedReportingOverflow(by: 1_000_000_000)
-    return isTooLong ? .max : whole.addingSaturated((UInt64(attoseconds) + 999_999_999) / 1_000_000_000)
+    // Not by `components`: those of a duration of more than `Int64.max` seconds trap.
+    guard attoseconds > 0 else { return 0 }
+    let (whole, rest) = attoseconds.quotientAndRemainder(dividingBy: 1_000_000_000)
+    return UInt64(clamping: rest == 0 ? whole : whole + 1)
+  }
+
+  package func addingSaturated(_ other: Duration) -> Duration {
+    let (sum, isTooLarge) = attoseconds.addingReportingOverflow(other.attoseconds)
+    return Duration(attoseconds: !isTooLarge ? sum : other < .zero ? .min : .max)
   }
 }
 

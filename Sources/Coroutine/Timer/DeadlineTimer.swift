@@ -75,7 +75,7 @@ extension DeadlineTimer {
 
   /// Moves it by so much; to an earlier time, if that is negative. Whether the time was not up.
   package final func move(by duration: Duration) -> Bool {
-    move(allowed: allowed.map { $0 + duration }) { $0.moved(by: duration) }
+    move(allowed: allowed.map { $0.addingSaturated(duration) }) { $0.moved(by: duration) }
   }
 
   /// Moves it to an instant of a clock. Whether the time was not up.
