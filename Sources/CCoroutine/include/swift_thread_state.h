@@ -392,6 +392,10 @@ COROUTINE_THREAD_STATE_INLINE bool coroutine_is_inside_task(void) {
 // global variable. By frame pointers: what has none is passed over, or ends the look.
 extern bool coroutine_initialises_variable(const void *frame, const void *low, const void *high);
 
+// Whether the thread's calls of `withObservationTracking` include one on the stack [low, high). False where Observation is linked
+// statically, or was loaded after the first call.
+extern bool coroutine_tracks_properties(const void *low, const void *high);
+
 // The bindings in force in the code that runs here: the task that keeps them, or else the thread's storage, and the
 // newest of them. All zero without any, and where they are not known.
 struct coroutine_bindings {

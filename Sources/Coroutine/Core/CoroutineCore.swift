@@ -336,6 +336,9 @@ extension CoroutineCore {
   ) -> UnsafeMutablePointer<ControlBlock>? {
     reportOpenAccess(block)
     requireNoInitialiser(block)
+    #if DEBUG
+      if coroutine_tracks_properties(block.pointee.stack.limit, block.pointee.stack.top) { reportTracking(description) }
+    #endif
     if coroutine_turn_end_is_watched() { noteTurnEnd(block.pointee.afterSwitch) }
 
     // The context is saved. As soon as the coroutine may be woken it runs elsewhere: this thread touches nothing of it
