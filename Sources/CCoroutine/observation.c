@@ -5,36 +5,36 @@
 #include <sched.h>
 #include <stddef.h>
 
-enum { places = 64 };
+enum { slots = 64 };
 
 static struct {
   _Alignas(64) uint32_t calls;
-} calls_in_progress[places];
+} calls_in_progress[slots];
 
-static uint32_t next_place;
+static uint32_t next_slot;
 
 // Of the thread that runs: an observer must not suspend, so a call ends on the thread that it began on.
-static __thread uint32_t own_place;  // counted from 1; 0: not chosen yet
+static __thread uint32_t own_slot;  // counted from 1; 0: not chosen yet
 static __thread bool is_inside;
 
 void *coroutine_observation_enter(void) {
   if (is_inside) return NULL;
   is_inside = true;
-  if (own_place == 0) own_place = __atomic_fetch_add(&next_place, 1, __ATOMIC_RELAXED) % places + 1;
-  uint32_t *calls = &calls_in_progress[own_place - 1].calls;
+  if (own_slot == 0) own_slot = __atomic_fetch_add(&next_slot, 1, __ATOMIC_RELAXED) % slots + 1;
+  uint32_t *calls = &calls_in_progress[own_slot - 1].calls;
   // Before the list is read: either that is the new one, or the waiting thread sees this.
   __atomic_fetch_add(calls, 1, __ATOMIC_SEQ_CST);
   return calls;
 }
 
-void coroutine_observation_leave(void *place) {
-  __atomic_fetch_sub((uint32_t *)place, 1, __ATOMIC_RELEASE);
+void coroutine_observation_leave(void *slot) {
+  __atomic_fetch_sub((uint32_t *)slot, 1, __ATOMIC_RELEASE);
   is_inside = false;
 }
 
 bool coroutine_observation_is_inside(void) { return is_inside; }
 
 void coroutine_observation_drain(void) {
-  for (int index = 0; index < places; index++)
+  for (int index = 0; index < slots; index++)
     while (__atomic_load_n(&calls_in_progress[index].calls, __ATOMIC_SEQ_CST) != 0) sched_yield();
 }

@@ -13,7 +13,7 @@
 #include "swift_runtime.h"
 #include "swift_thread_state.h"
 
-static struct swift_thread_word_place words;
+static struct swift_thread_tls_index words;
 static size_t word_count;
 
 static int note_words(struct dl_phdr_info *info, size_t size, void *context) {

@@ -25,16 +25,16 @@
 #define NOT_INSTRUMENTED __attribute__((noinline))
 #endif
 
-// Whether a word is known, by its offset or by its place.
-#define COROUTINE_KNOWS_WORD(at, word) ((at)->word != 0 || (at)->word##_place.module != 0)
+// Whether a word is known, by its offset or by its index.
+#define COROUTINE_KNOWS_WORD(at, word) ((at)->word != 0 || (at)->word##_index.module != 0)
 
 // Of the C library. Makes the calling thread's block where there is none. In a program that is linked statically it is NULL:
 // that has one block, which lies at the same distance from each thread's pointer.
-extern void *__tls_get_addr(const struct swift_thread_word_place *place) __attribute__((weak));
+extern void *__tls_get_addr(const struct swift_thread_tls_index *index) __attribute__((weak));
 
-static inline uintptr_t coroutine_word_address(const struct swift_thread_word_place *place) {
-  if (__tls_get_addr == NULL) return (uintptr_t)__builtin_thread_pointer() + place->offset;
-  return (uintptr_t)__tls_get_addr(place);
+static inline uintptr_t coroutine_word_address(const struct swift_thread_tls_index *index) {
+  if (__tls_get_addr == NULL) return (uintptr_t)__builtin_thread_pointer() + index->offset;
+  return (uintptr_t)__tls_get_addr(index);
 }
 
 // Runs `body` if no thread has; `token` was zero before. For the variables that are initialised at their first use.

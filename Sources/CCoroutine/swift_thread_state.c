@@ -25,21 +25,21 @@
 
 struct swift_thread_state_offsets coroutine_thread_state_at __attribute__((aligned(64)));
 
-static uintptr_t load_word(ptrdiff_t offset, const struct swift_thread_word_place *place) {
-  return offset != 0 ? coroutine_thread_word_load(offset) : *(uintptr_t *)coroutine_word_address(place);
+static uintptr_t load_word(ptrdiff_t offset, const struct swift_thread_tls_index *index) {
+  return offset != 0 ? coroutine_thread_word_load(offset) : *(uintptr_t *)coroutine_word_address(index);
 }
 
-static void store_word(ptrdiff_t offset, const struct swift_thread_word_place *place, uintptr_t word) {
+static void store_word(ptrdiff_t offset, const struct swift_thread_tls_index *index, uintptr_t word) {
   if (offset != 0) {
     coroutine_thread_word_store(offset, word);
   } else {
-    *(uintptr_t *)coroutine_word_address(place) = word;
+    *(uintptr_t *)coroutine_word_address(index) = word;
   }
 }
 
 // Of a word that is known.
-#define LOAD(at, word) load_word((at)->word, &(at)->word##_place)
-#define STORE(at, word, value) store_word((at)->word, &(at)->word##_place, value)
+#define LOAD(at, word) load_word((at)->word, &(at)->word##_index)
+#define STORE(at, word, value) store_word((at)->word, &(at)->word##_index, value)
 
 static bool knows_bindings(const struct swift_thread_state_offsets *at) {
   return COROUTINE_KNOWS_WORD(at, task) && COROUTINE_KNOWS_WORD(at, locals);
@@ -54,13 +54,13 @@ static void report_missing(uint32_t found) {
         stderr);
 }
 
-static void probe_into_place(void) {
+static void probe_once(void) {
   struct swift_thread_state_offsets at;
   coroutine_thread_state_probe(&at);
   report_missing(at.found);
-  coroutine_thread_state_at.access_place = at.access_place;
-  coroutine_thread_state_at.task_place = at.task_place;
-  coroutine_thread_state_at.locals_place = at.locals_place;
+  coroutine_thread_state_at.access_index = at.access_index;
+  coroutine_thread_state_at.task_index = at.task_index;
+  coroutine_thread_state_at.locals_index = at.locals_index;
   coroutine_thread_state_at.found = at.found;
   __atomic_store_n(&coroutine_thread_state_at.task_head, at.task_head, __ATOMIC_RELAXED);
   __atomic_store_n(&coroutine_thread_state_at.exceptions, at.exceptions, __ATOMIC_RELAXED);
@@ -73,15 +73,15 @@ static void probe_into_place(void) {
 // `coroutine_thread_state_at`, filled in.
 static struct swift_thread_state_offsets *probed(void) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, probe_into_place);
+  pthread_once(&once, probe_once);
   return &coroutine_thread_state_at;
 }
 
-void coroutine_thread_state_forget(bool keeps_places) {
+void coroutine_thread_state_forget(bool keeps_indices) {
   struct swift_thread_state_offsets *at = probed();
   at->access = at->task = at->locals = at->bindings = 0;
-  if (keeps_places) return;
-  at->access_place.module = at->task_place.module = at->locals_place.module = 0;
+  if (keeps_indices) return;
+  at->access_index.module = at->task_index.module = at->locals_index.module = 0;
   at->task_head = -1;
   at->found &= COROUTINE_THREAD_STATE_ACCESS | COROUTINE_THREAD_STATE_ACCESS_LIST | COROUTINE_THREAD_STATE_EXCEPTIONS;
   report_missing(at->found);
@@ -89,7 +89,7 @@ void coroutine_thread_state_forget(bool keeps_places) {
 
 uint32_t coroutine_thread_state_found(void) { return probed()->found; }
 
-ptrdiff_t coroutine_bindings_place(void) { return probed()->bindings; }
+ptrdiff_t coroutine_bindings_offset(void) { return probed()->bindings; }
 
 #if !((defined(__x86_64__) || defined(__aarch64__)) && !defined(__ILP32__))
 

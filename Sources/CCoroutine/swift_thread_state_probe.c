@@ -64,19 +64,19 @@ static struct block block_of(const void *function) {
 // Whether it is safe to load and store there at all. An offset taken on another thread can lead anywhere.
 static bool block_has(struct block block, ptrdiff_t offset) { return block.start <= offset && offset < block.end; }
 
-// The offset on the calling thread; 0 where the place is not known.
-static ptrdiff_t offset_of(struct swift_thread_word_place place) {
-  if (place.module == 0) return 0;
-  return (ptrdiff_t)(coroutine_word_address(&place) - (uintptr_t)__builtin_thread_pointer());
+// The offset on the calling thread; 0 where the index is not known.
+static ptrdiff_t offset_of(struct swift_thread_tls_index index) {
+  if (index.module == 0) return 0;
+  return (ptrdiff_t)(coroutine_word_address(&index) - (uintptr_t)__builtin_thread_pointer());
 }
 
-// The place that has this offset on the calling thread.
-static struct swift_thread_word_place place_of(struct block block, ptrdiff_t offset) {
-  struct swift_thread_word_place place = {0, 0};
-  if (!block_has(block, offset)) return place;
-  place.module = block.module;
-  place.offset = (unsigned long)(offset - offset_of(place));
-  return place;
+// The index that has this offset on the calling thread.
+static struct swift_thread_tls_index index_of(struct block block, ptrdiff_t offset) {
+  struct swift_thread_tls_index index = {0, 0};
+  if (!block_has(block, offset)) return index;
+  index.module = block.module;
+  index.offset = (unsigned long)(offset - offset_of(index));
+  return index;
 }
 
 // Whether the accesses in progress can be taken off the thread and put back without their word: by the runtime.
@@ -110,7 +110,7 @@ static void find_access(struct swift_thread_state_offsets *at) {
     for (ptrdiff_t offset = block.start; offset < block.end; offset += sizeof(uintptr_t)) {
       if (coroutine_thread_word_load(offset) == (uintptr_t)&outer) at->access = offset;
     }
-    at->access_place = place_of(block, at->access);
+    at->access_index = index_of(block, at->access);
     if (accesses_can_be_exchanged_by_runtime(&outer)) at->found |= COROUTINE_THREAD_STATE_ACCESS;
     swift_beginAccess(&inner_target, &inner, ACCESS_MODIFY | ACCESS_TRACKED, NULL);
     if (access_next(&inner) == &outer && access_next(&outer) == NULL) at->found |= COROUTINE_THREAD_STATE_ACCESS_LIST;
@@ -136,7 +136,7 @@ static void find_task(struct swift_thread_state_offsets *at) {
   for (ptrdiff_t offset = block.start; offset < block.end && at->task == 0; offset += sizeof(uintptr_t)) {
     if (coroutine_thread_word_load(offset) == 0 && task_lies_at(offset)) at->task = offset;
   }
-  at->task_place = place_of(block, at->task);
+  at->task_index = index_of(block, at->task);
 }
 
 static const char key[16] __attribute__((aligned(16)));
@@ -159,7 +159,7 @@ static void find_locals(struct swift_thread_state_offsets *at) {
     for (ptrdiff_t offset = block.start; offset < block.end && at->locals == 0; offset += sizeof(uintptr_t)) {
       if (coroutine_thread_word_load(offset) != 0 && locals_lie_at(offset)) at->locals = offset;
     }
-    at->locals_place = place_of(block, at->locals);
+    at->locals_index = index_of(block, at->locals);
   }
   swift_task_localValuePop();
 }
@@ -224,18 +224,18 @@ static ptrdiff_t exceptions_offset(void) {
   return (ptrdiff_t)((uintptr_t)(here == NULL ? &no_exceptions : here) - (uintptr_t)__builtin_thread_pointer());
 }
 
-// Keeps of a word what is right on this thread, where it lies at `here` by its place, and `works` there or not.
-static void keep_if(bool works, ptrdiff_t here, ptrdiff_t *offset, struct swift_thread_word_place *place) {
-  if (!works) place->module = 0;
+// Keeps of a word what is right on this thread, where it lies at `here` by its index, and `works` there or not.
+static void keep_if(bool works, ptrdiff_t here, ptrdiff_t *offset, struct swift_thread_tls_index *index) {
+  if (!works) index->module = 0;
   if (!works || *offset != here) *offset = 0;
 }
 
-#define KEEP_IF(works, at, word) keep_if(works, offset_of((at)->word##_place), &(at)->word, &(at)->word##_place)
+#define KEEP_IF(works, at, word) keep_if(works, offset_of((at)->word##_index), &(at)->word, &(at)->word##_index)
 
 // Leaves in `at` what of the words works on this thread too.
 static void *verify(void *context) {
   struct swift_thread_state_offsets *at = context;
-  ptrdiff_t access = offset_of(at->access_place), task = offset_of(at->task_place), locals = offset_of(at->locals_place);
+  ptrdiff_t access = offset_of(at->access_index), task = offset_of(at->task_index), locals = offset_of(at->locals_index);
   KEEP_IF(access_word_works(access), at, access);
   bool outside_tasks = swift_task_getCurrent() == NULL;
   struct block block = block_of((const void *)swift_task_getCurrent);
@@ -269,7 +269,7 @@ static void *find(void *context) {
   found.exceptions = exceptions_offset();
   // Started from here, so that its memory is not this thread's used again.
   if (!run_on_new_thread(verify, &found)) return NULL;
-  ptrdiff_t locals = offset_of(found.locals_place);
+  ptrdiff_t locals = offset_of(found.locals_index);
   if (COROUTINE_KNOWS_WORD(&found, task) && locals != 0 && bindings_look_as_expected(locals)) {
     found.found |= COROUTINE_THREAD_STATE_BINDINGS;
   }
@@ -284,10 +284,10 @@ void coroutine_thread_state_probe(struct swift_thread_state_offsets *result) {
   // The calling thread may be the main one, or amid anything, in a task too: nothing is planted here.
   uintptr_t task = (uintptr_t)swift_task_getCurrent();
   struct block block = block_of((const void *)swift_task_getCurrent);
-  ptrdiff_t task_at = offset_of(at.task_place);
-  KEEP_IF(access_word_works(offset_of(at.access_place)), &at, access);
+  ptrdiff_t task_at = offset_of(at.task_index);
+  KEEP_IF(access_word_works(offset_of(at.access_index)), &at, access);
   KEEP_IF(block_has(block, task_at) && coroutine_thread_word_load(task_at) == task, &at, task);
-  KEEP_IF(block_has(block, offset_of(at.locals_place)), &at, locals);
+  KEEP_IF(block_has(block, offset_of(at.locals_index)), &at, locals);
   if (exceptions_offset() != at.exceptions) at.exceptions = 0;
 
   if (COROUTINE_KNOWS_WORD(&at, access)) at.found |= COROUTINE_THREAD_STATE_ACCESS;

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-// What a thread without places has for a next one: taken by itself, for ever.
+// What a thread without slots has for a next one: taken by itself, for ever.
 static void *taken = &taken;
 
 COROUTINE_THREAD_SLOT_DEFINE(coroutine_unstarted_next_slot, &taken);
@@ -16,7 +16,7 @@ __attribute__((noinline)) void *coroutine_unstarted(void) {
   return unstarted;
 }
 
-void coroutine_set_unstarted(void *places) {
-  unstarted = places;
-  if (places == NULL) coroutine_unstarted_next_slot = &taken;
+void coroutine_set_unstarted(void *slots) {
+  unstarted = slots;
+  if (slots == NULL) coroutine_unstarted_next_slot = &taken;
 }

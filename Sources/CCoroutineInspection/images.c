@@ -82,8 +82,8 @@ static bool read_target(void *context, uint64_t address, void *to, size_t count)
   return coroutine_target_read(context, address, to, count);
 }
 
-static bool read_file(void *context, uint64_t place, void *to, size_t count) {
-  return pread(*(const int *)context, to, count, (off_t)place) == (ssize_t)count;
+static bool read_file(void *context, uint64_t offset, void *to, size_t count) {
+  return pread(*(const int *)context, to, count, (off_t)offset) == (ssize_t)count;
 }
 
 struct coroutine_image_build coroutine_target_build(struct target *target, uint64_t start) {
@@ -121,7 +121,7 @@ enum target_file coroutine_target_prove_file(int file, struct coroutine_image_bu
   return build.layout == own.layout && build.id == own.id ? target_file_right : target_file_unproven;
 }
 
-// The place of a part of the executable; 0: it has none of that type.
+// The address of a part of the executable; 0: it has none of that type.
 static uint64_t part_of_executable(struct target *target, uint32_t type) {
   for (size_t i = 0; i < target->image_count; i++) {
     if (!target->images[i].is_executable) continue;
@@ -136,9 +136,9 @@ static uint64_t part_of_executable(struct target *target, uint32_t type) {
 // Where the loader's list of libraries begins: in the executable's dynamic section it leaves a way there for debuggers.
 static uint64_t loaders_list(struct target *target) {
   Elf64_Dyn entry;
-  uint64_t place = part_of_executable(target, PT_DYNAMIC);
-  for (size_t i = 0; place != 0 && i < longest_list; i++, place += sizeof entry) {
-    if (!coroutine_target_read(target, place, &entry, sizeof entry) || entry.d_tag == DT_NULL) return 0;
+  uint64_t address = part_of_executable(target, PT_DYNAMIC);
+  for (size_t i = 0; address != 0 && i < longest_list; i++, address += sizeof entry) {
+    if (!coroutine_target_read(target, address, &entry, sizeof entry) || entry.d_tag == DT_NULL) return 0;
     if (entry.d_tag != DT_DEBUG) continue;
     struct r_debug debug;
     return coroutine_target_read(target, entry.d_un.d_ptr, &debug, sizeof debug) ? (uint64_t)(uintptr_t)debug.r_map : 0;
@@ -196,11 +196,11 @@ uint64_t coroutine_target_find_note(struct target *target, const char *owner, ui
     size_t count = read_headers(target, image->start, headers);
     for (size_t i = 0; i < count; i++) {
       if (headers[i].p_type != PT_NOTE) continue;
-      uint64_t distance, place = coroutine_image_find_note(headers[i].p_vaddr + image->bias, headers[i].p_memsz, owner, type,
+      uint64_t distance, address = coroutine_image_find_note(headers[i].p_vaddr + image->bias, headers[i].p_memsz, owner, type,
                                                  read_target, target);
-      if (!place || !coroutine_target_read(target, place, &distance, sizeof distance)) continue;
+      if (!address || !coroutine_target_read(target, address, &distance, sizeof distance)) continue;
       ++*index;
-      return place + distance;
+      return address + distance;
     }
   }
   return 0;

@@ -18,7 +18,7 @@ struct walker {
 // What libunwind hands on to the functions below.
 struct walk {
   struct target *target;
-  struct place place;
+  struct frame_registers regs;
 };
 
 #if defined(__x86_64__)
@@ -82,11 +82,11 @@ static int access_memory(unw_addr_space_t space, unw_word_t address, unw_word_t 
 static int access_register(unw_addr_space_t space, unw_regnum_t number, unw_word_t *value, int writes, void *context) {
   (void)space;
   if (writes) return -UNW_EREADONLYREG;
-  const struct place *place = &((struct walk *)context)->place;
-  *value = number == UNW_REG_IP        ? place->pc
-           : number == UNW_REG_SP      ? place->sp
-           : number == pointer_register ? place->fp
-           : number == base_register    ? place->base
+  const struct frame_registers *regs = &((struct walk *)context)->regs;
+  *value = number == UNW_REG_IP        ? regs->pc
+           : number == UNW_REG_SP      ? regs->sp
+           : number == pointer_register ? regs->fp
+           : number == base_register    ? regs->base
                                         : 0;
   return 0;
 }
@@ -142,20 +142,20 @@ static uintptr_t register_of(unw_cursor_t *cursor, unw_regnum_t number) {
 
 // The caller of any frame. `is_suspended`: it stands in front of the instruction at pc, and has not called there.
 // `is_interrupted`: it does not stand at a return address either, about which more would be known.
-static bool step(struct target *target, struct place *place, uintptr_t top, bool is_suspended, bool is_interrupted) {
-  const struct place here = *place;
+static bool step(struct target *target, struct frame_registers *regs, uintptr_t top, bool is_suspended, bool is_interrupted) {
+  const struct frame_registers here = *regs;
   struct walk walk = {target, here};
   // libunwind takes the registers for those of a frame that stands in front of an instruction. The call that a return
   // address stands for lies before it.
-  if (!is_suspended) walk.place.pc--;
+  if (!is_suspended) walk.regs.pc--;
   unw_cursor_t cursor;
   if (unw_init_remote(&cursor, target->walker->space, &walk) != 0) return false;
   bool has_caller = unw_step(&cursor) > 0;
   if (has_caller)
-    *place = (struct place){register_of(&cursor, UNW_REG_IP), register_of(&cursor, UNW_REG_SP),
-                            register_of(&cursor, pointer_register), register_of(&cursor, base_register)};
+    *regs = (struct frame_registers){register_of(&cursor, UNW_REG_IP), register_of(&cursor, UNW_REG_SP),
+                                     register_of(&cursor, pointer_register), register_of(&cursor, base_register)};
   if (is_interrupted) return has_caller;
-  return plain_frames_stepped(&target->walker->frames, &here, place, has_caller, top, read_word, target);
+  return plain_frames_stepped(&target->walker->frames, &here, regs, has_caller, top, read_word, target);
 }
 
 // Whether there is information about how to get from here to the caller. Not where the code is in a file that is
@@ -172,30 +172,30 @@ static bool is_walkable(struct target *target, uintptr_t pc, bool *is_cut) {
 }
 
 // Whether a context stands at a function's first instruction: it never ran.
-static bool is_start_of_function(struct target *target, const struct place *place) {
-  struct walk walk = {target, *place};
+static bool is_start_of_function(struct target *target, const struct frame_registers *regs) {
+  struct walk walk = {target, *regs};
   unw_cursor_t cursor;
   unw_proc_info_t function;
   return unw_init_remote(&cursor, target->walker->space, &walk) == 0 && unw_get_proc_info(&cursor, &function) == 0 &&
-         function.start_ip == place->pc;
+         function.start_ip == regs->pc;
 }
 
 size_t coroutine_target_walk(struct target *target, const uintptr_t registers[4], uintptr_t top, bool is_interrupted,
                    uintptr_t *addresses, size_t capacity, bool *is_cut) {
   if (!target->walker) target->walker = walker_create();
   if (!target->walker) return 0;
-  const struct place start = {registers[0], registers[1], registers[2], registers[3]};
-  struct place place = start;
+  const struct frame_registers start = {registers[0], registers[1], registers[2], registers[3]};
+  struct frame_registers regs = start;
   uintptr_t previous = 0;
   size_t count = 0;
   // As in `coroutine_unwinder_walk`: outwards means upwards. Equal only where a frame has nothing on the stack.
-  while (place.pc != 0 && place.sp >= previous && place.sp < top && count < capacity) {
-    previous = place.sp;
-    addresses[count++] = place.pc;
+  while (regs.pc != 0 && regs.sp >= previous && regs.sp < top && count < capacity) {
+    previous = regs.sp;
+    addresses[count++] = regs.pc;
     bool is_first = is_interrupted && count == 1;
-    bool is_known = !is_first && plain_frames_step(&target->walker->frames, &place, top, read_word, target);
+    bool is_known = !is_first && plain_frames_step(&target->walker->frames, &regs, top, read_word, target);
     if (is_known) continue;
-    if (!is_walkable(target, place.pc - (count > 1), is_cut) || !step(target, &place, top, count == 1, is_first)) break;
+    if (!is_walkable(target, regs.pc - (count > 1), is_cut) || !step(target, &regs, top, count == 1, is_first)) break;
   }
   if (is_interrupted && count > 0)
     addresses[0]++;

@@ -89,11 +89,11 @@ void coroutine_elf_file_close(struct elf_file *file) {
 
 // MARK: The build
 
-static bool read_inside(void *context, uint64_t place, void *to, size_t count) {
+static bool read_inside(void *context, uint64_t offset, void *to, size_t count) {
   size_t size = 0;
   const char *start = elf_rawfile(context, &size);
-  if (!start || place > size || count > size - place) return false;
-  memcpy(to, start + place, count);
+  if (!start || offset > size || count > size - offset) return false;
+  memcpy(to, start + offset, count);
   return true;
 }
 

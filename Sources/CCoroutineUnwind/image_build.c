@@ -43,8 +43,8 @@ struct coroutine_image_build coroutine_image_build(const Elf64_Phdr *headers, si
     }
     if (type != PT_NOTE || build.id) continue;
     uint64_t notes = shift + (is_file ? headers[i].p_offset : headers[i].p_vaddr);
-    uint64_t place = coroutine_image_find_note(notes, headers[i].p_filesz, "GNU", NT_GNU_BUILD_ID, read, context), id;
-    if (place && read(context, place, &id, sizeof id)) build.id = id;
+    uint64_t position = coroutine_image_find_note(notes, headers[i].p_filesz, "GNU", NT_GNU_BUILD_ID, read, context), id;
+    if (position && read(context, position, &id, sizeof id)) build.id = id;
   }
   return build;
 }

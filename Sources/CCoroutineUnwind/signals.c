@@ -11,14 +11,14 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-// What goes through the pipe is a place, or `to_unblock` and a signal.
+// What goes through the pipe is an index, or `to_unblock` and a signal.
 enum { most = 8, signal_limit = 65, to_unblock = 128 };
 
 // Written before the handler is installed that reads them.
 static int descriptors[2] = {-1, -1};
 static pid_t owner;
 static int count;
-static uint8_t place_of[signal_limit];
+static uint8_t index_of[signal_limit];
 static _Atomic pid_t waiting_thread;
 
 pid_t coroutine_signals_waiting_thread(void) { return atomic_load(&waiting_thread); }
@@ -28,8 +28,8 @@ static void handle(int signal) {
   if (getpid() != owner) return;
   int saved = errno;
   // A byte a signal: a pipe keeps their order, and which they were.
-  uint8_t place = place_of[signal];
-  (void)!write(descriptors[1], &place, 1);
+  uint8_t index = index_of[signal];
+  (void)!write(descriptors[1], &index, 1);
   errno = saved;
 }
 
@@ -48,7 +48,7 @@ int coroutine_signals_notify(int signal) {
   // A handler must not wait for room: a byte that does not fit is one dump among thousands.
   fcntl(descriptors[1], F_SETFL, O_NONBLOCK);
   owner = getpid();
-  place_of[signal] = (uint8_t)count;
+  index_of[signal] = (uint8_t)count;
   struct sigaction action;
   memset(&action, 0, sizeof action);
   action.sa_handler = handle;

@@ -47,18 +47,18 @@ static inline bool read_word(void *context, uintptr_t address, uintptr_t *word) 
 
 // Registers that are not given are 0. No frame needs one of them to find its caller: the code around a switch keeps its
 // place by sp, fp or the base register.
-static void fill(unw_context_t *context, const struct place *place) {
+static void fill(unw_context_t *context, const struct frame_registers *regs) {
 #if defined(__x86_64__)
   greg_t *general = context->uc_mcontext.gregs;
-  general[REG_RIP] = (greg_t)place->pc;
-  general[REG_RSP] = (greg_t)place->sp;
-  general[REG_RBP] = (greg_t)place->fp;
-  general[REG_RBX] = (greg_t)place->base;
+  general[REG_RIP] = (greg_t)regs->pc;
+  general[REG_RSP] = (greg_t)regs->sp;
+  general[REG_RBP] = (greg_t)regs->fp;
+  general[REG_RBX] = (greg_t)regs->base;
 #elif defined(__aarch64__)
-  context->uc_mcontext.pc = place->pc;
-  context->uc_mcontext.sp = place->sp;
-  context->uc_mcontext.regs[29] = place->fp;
-  context->uc_mcontext.regs[19] = place->base;
+  context->uc_mcontext.pc = regs->pc;
+  context->uc_mcontext.sp = regs->sp;
+  context->uc_mcontext.regs[29] = regs->fp;
+  context->uc_mcontext.regs[19] = regs->base;
 #else
 #error "CoroutineDebug does not know where unw_context_t keeps this architecture's pc, sp, fp and base register: add them here."
 #endif
@@ -78,26 +78,26 @@ static uintptr_t register_of(unw_cursor_t *cursor, unw_regnum_t number) {
 
 // The caller of any frame. `is_suspended`: it stands in front of the instruction at pc, and has not called there.
 // `is_stable`: what lies on the stack can be relied on, and learnt from.
-static bool step(struct unwinder *unwinder, struct place *place, uintptr_t top, bool is_suspended, bool is_stable) {
-  const struct place here = *place;
+static bool step(struct unwinder *unwinder, struct frame_registers *regs, uintptr_t top, bool is_suspended, bool is_stable) {
+  const struct frame_registers here = *regs;
   fill(&unwinder->context, &here);
   unw_cursor_t cursor;
   if (unw_init_local2(&cursor, &unwinder->context, is_suspended ? UNW_INIT_SIGNAL_FRAME : 0) != 0) return false;
   bool has_caller = unw_step(&cursor) > 0;
   if (has_caller)
-    *place = (struct place){register_of(&cursor, UNW_REG_IP), register_of(&cursor, UNW_REG_SP),
-                            register_of(&cursor, frame_pointer), register_of(&cursor, base_register)};
+    *regs = (struct frame_registers){register_of(&cursor, UNW_REG_IP), register_of(&cursor, UNW_REG_SP),
+                                     register_of(&cursor, frame_pointer), register_of(&cursor, base_register)};
   if (!is_stable) return has_caller;
-  return plain_frames_stepped(&unwinder->frames, &here, place, has_caller, top, read_word, NULL);
+  return plain_frames_stepped(&unwinder->frames, &here, regs, has_caller, top, read_word, NULL);
 }
 
 // Whether a context stands at a function's first instruction: it never ran.
-static bool is_start_of_function(struct unwinder *unwinder, const struct place *place) {
-  fill(&unwinder->context, place);
+static bool is_start_of_function(struct unwinder *unwinder, const struct frame_registers *regs) {
+  fill(&unwinder->context, regs);
   unw_cursor_t cursor;
   unw_proc_info_t function;
   return unw_init_local2(&cursor, &unwinder->context, UNW_INIT_SIGNAL_FRAME) == 0 &&
-         unw_get_proc_info(&cursor, &function) == 0 && function.start_ip == place->pc;
+         unw_get_proc_info(&cursor, &function) == 0 && function.start_ip == regs->pc;
 }
 
 // MARK: The walk
@@ -110,23 +110,23 @@ static uintptr_t relocated(const struct stack_copy *copy, uintptr_t value) {
 }
 
 // `copy` is NULL where the stack itself is walked. `is_interrupted`: see `coroutine_unwinder_walk_copy`.
-static size_t walk(struct unwinder *unwinder, const struct place *start, uintptr_t top, const struct stack_copy *copy,
+static size_t walk(struct unwinder *unwinder, const struct frame_registers *start, uintptr_t top, const struct stack_copy *copy,
                    bool is_interrupted, uintptr_t *addresses, size_t capacity) {
-  struct place place = *start;
+  struct frame_registers regs = *start;
   uintptr_t previous = 0;
   size_t count = 0;
   // Outwards means upwards. Equal only where a frame has nothing on the stack.
-  while (place.pc != 0 && place.sp >= previous && place.sp < top && count < capacity) {
-    previous = place.sp;
-    addresses[count++] = place.pc;
+  while (regs.pc != 0 && regs.sp >= previous && regs.sp < top && count < capacity) {
+    previous = regs.sp;
+    addresses[count++] = regs.pc;
     // What is known of a function's frames holds at return addresses. Whether an interrupted function has made its
     // frame pointer yet, only its call frame information tells.
     bool is_known = !(is_interrupted && count == 1) &&
-                    plain_frames_step(&unwinder->frames, &place, top, read_word, NULL);
-    if (!is_known && !step(unwinder, &place, top, count == 1, !copy)) break;
+                    plain_frames_step(&unwinder->frames, &regs, top, read_word, NULL);
+    if (!is_known && !step(unwinder, &regs, top, count == 1, !copy)) break;
     if (!copy) continue;
-    place.fp = relocated(copy, place.fp);
-    place.base = relocated(copy, place.base);
+    regs.fp = relocated(copy, regs.fp);
+    regs.base = relocated(copy, regs.base);
   }
   if (is_interrupted && count > 0) addresses[0]++;
   return count;
@@ -134,7 +134,7 @@ static size_t walk(struct unwinder *unwinder, const struct place *start, uintptr
 
 size_t coroutine_unwinder_walk(struct unwinder *unwinder, const uintptr_t registers[4], uintptr_t top, uintptr_t *addresses,
                      size_t capacity) {
-  const struct place start = {registers[0], registers[1], registers[2], registers[3]};
+  const struct frame_registers start = {registers[0], registers[1], registers[2], registers[3]};
   size_t count = walk(unwinder, &start, top, NULL, false, addresses, capacity);
   // On a stack that was never run on the walk finds only the backend's first function and, where the stack ends, one
   // below it. Longer walks are spared this look, which takes a while.
@@ -169,10 +169,10 @@ size_t coroutine_stack_copy_make(struct stack_copy *copy, const uintptr_t regist
 
 size_t coroutine_unwinder_walk_copy(struct unwinder *unwinder, const struct stack_copy *copy, bool is_interrupted,
                           uintptr_t *addresses, size_t capacity) {
-  const struct place place = {copy->registers[0], copy->registers[1] - copy->bottom + (uintptr_t)copy->words,
-                              relocated(copy, copy->registers[2]), relocated(copy, copy->registers[3])};
+  const struct frame_registers regs = {copy->registers[0], copy->registers[1] - copy->bottom + (uintptr_t)copy->words,
+                                       relocated(copy, copy->registers[2]), relocated(copy, copy->registers[3])};
   uintptr_t top = (uintptr_t)copy->words + (copy->top - copy->bottom);
-  return walk(unwinder, &place, top, copy, is_interrupted, addresses, capacity);
+  return walk(unwinder, &regs, top, copy, is_interrupted, addresses, capacity);
 }
 
 // MARK: The calling thread

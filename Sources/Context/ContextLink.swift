@@ -115,7 +115,7 @@ extension ContextBackend {
   /// From one coroutine right into another one. See `PairedContextBackend`.
   package static func pass(
     from link: UnsafeMutablePointer<ContextLink<Self>>, to next: UnsafeMutablePointer<ContextLink<Self>>,
-    storing value: UInt, at place: UnsafeMutablePointer<UInt>
+    storing value: UInt, at address: UnsafeMutablePointer<UInt>
   ) {
     preconditionFailure("\(name) can't go from one coroutine right into another")
   }

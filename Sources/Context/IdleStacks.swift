@@ -25,7 +25,7 @@ struct IdleStacks: ~Copyable {
   @inline(__always)
   mutating func push(_ stack: Stack) {
     if count == capacity { grow() }
-    (ring + place(count)).initialize(to: stack)
+    (ring + slot(count)).initialize(to: stack)
     count += 1
   }
 
@@ -35,7 +35,7 @@ struct IdleStacks: ~Copyable {
     count -= 1
     if count < lowest { lowest = count }
     if count > Self.fewForTheCache { prefetchYoungest() }
-    return ring[place(count)]
+    return ring[slot(count)]
   }
 
   /// The tops of this many stacks are still in the nearest cache.
@@ -45,7 +45,7 @@ struct IdleStacks: ~Copyable {
   /// are taken again, none is in a cache.
   @inline(__always)
   private func prefetchYoungest() {
-    let next = ring[place(count - 1)]
+    let next = ring[slot(count - 1)]
     let end = next.top - 64 * next.color
     for line in 1...6 { coroutine_system_prefetch(end - 64 * line) }
   }
@@ -54,9 +54,9 @@ struct IdleStacks: ~Copyable {
   mutating func takeOldest(into batch: UnsafeMutableBufferPointer<Stack>, keeping: Int) -> Int {
     let taken = min(batch.count, max(0, count - keeping))
     for index in 0..<taken {
-      batch.initializeElement(at: index, to: ring[place(index)])
+      batch.initializeElement(at: index, to: ring[slot(index)])
     }
-    oldest = place(taken)
+    oldest = slot(taken)
     count -= taken
     lowest = min(lowest, count)
     return taken
@@ -66,27 +66,27 @@ struct IdleStacks: ~Copyable {
   func sample(into batch: UnsafeMutableBufferPointer<Stack>) -> Int {
     let copied = min(batch.count, count)
     for index in 0..<copied {
-      batch.initializeElement(at: index, to: ring[place(index * count / copied)])
+      batch.initializeElement(at: index, to: ring[slot(index * count / copied)])
     }
     return copied
   }
 
   /// Oldest first. Allocates.
-  var all: [Stack] { (0..<count).map { ring[place($0)] } }
+  var all: [Stack] { (0..<count).map { ring[slot($0)] } }
 
   mutating func restartLowest() {
     lowest = count
   }
 
   /// Where the stack of rank `age` lies, 0 being the oldest. The capacity is a power of two.
-  private func place(_ age: Int) -> Int {
+  private func slot(_ age: Int) -> Int {
     (oldest + age) & (capacity - 1)
   }
 
   private mutating func grow() {
     let larger = UnsafeMutablePointer<Stack>.allocate(capacity: 2 * capacity)
     for age in 0..<count {
-      (larger + age).initialize(to: ring[place(age)])
+      (larger + age).initialize(to: ring[slot(age)])
     }
     ring.deallocate()
     ring = larger

@@ -19,11 +19,11 @@ package protocol PairedContextBackend: ContextBackend {
   /// registers in the second of `pair` move to the second of `next`: the resumer of the former becomes that of the
   /// latter.
   ///
-  /// When the running side is saved, and its stack left, `value` is stored at `place`, and released: only then may other
+  /// When the running side is saved, and its stack left, `value` is stored at `address`, and released: only then may other
   /// threads see that it can be continued.
   static func pass(
     from pair: UnsafeMutablePointer<Context>, to next: UnsafeMutablePointer<Context>,
-    storing value: UInt, at place: UnsafeMutablePointer<UInt>)
+    storing value: UInt, at address: UnsafeMutablePointer<UInt>)
 
   /// 0 in a destroyed context, something else while a side is suspended in it. A word, to be tested together with others.
   static func occupancy(of context: UnsafeMutablePointer<Context>) -> UInt
@@ -86,8 +86,8 @@ extension PairedContextBackend {
   @inlinable @inline(__always)
   package static func pass(
     from link: UnsafeMutablePointer<ContextLink<Self>>, to next: UnsafeMutablePointer<ContextLink<Self>>,
-    storing value: UInt, at place: UnsafeMutablePointer<UInt>
+    storing value: UInt, at address: UnsafeMutablePointer<UInt>
   ) {
-    pass(from: ContextLink.own(link), to: ContextLink.own(next), storing: value, at: place)
+    pass(from: ContextLink.own(link), to: ContextLink.own(next), storing: value, at: address)
   }
 }

@@ -19,9 +19,9 @@ extension ASMContext {
   @inlinable @inline(__always)
   package static func pass(
     from pair: UnsafeMutablePointer<context_asm>, to next: UnsafeMutablePointer<context_asm>,
-    storing value: UInt, at place: UnsafeMutablePointer<UInt>
+    storing value: UInt, at address: UnsafeMutablePointer<UInt>
   ) {
-    context_asm_pass(pair, next, place, value)
+    context_asm_pass(pair, next, address, value)
   }
 
   // A load. To read the registers would bring a stack canary into each function that asks, such as a recursion that yields.

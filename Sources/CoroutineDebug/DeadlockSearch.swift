@@ -17,7 +17,7 @@ enum DeadlockSearch {
   /// A circle, as far as it tells one from another.
   struct Identity: Hashable {
     let members: [UInt64]
-    let places: [UInt]
+    let resources: [UInt]
   }
 
   struct Finding {
@@ -124,13 +124,13 @@ enum DeadlockSearch {
       // Most wait for what any code can do.
       let wakers = coroutine.wakers
       guard wakers != .anybody, !coroutine.hasTimeout, !isTimed(coroutine, in: byID) else { return nil }
-      return WaitGraph.Node(id: coroutine.id, place: coroutine.waitsAt, wakers: wakers)
+      return WaitGraph.Node(id: coroutine.id, resource: coroutine.waitsAt, wakers: wakers)
     }
     var graph = WaitGraph(nodes, children: children)
     for id in graph.stuck where byID[id]?.isParked != true { graph.free(id) }
-    let places = Dictionary(nodes.map { ($0.id, $0.place) }) { first, _ in first }
+    let resources = Dictionary(nodes.map { ($0.id, $0.resource) }) { first, _ in first }
     return graph.circles.map { circle in
-      let identity = Identity(members: circle.members, places: circle.members.compactMap { places[$0] })
+      let identity = Identity(members: circle.members, resources: circle.members.compactMap { resources[$0] })
       return Finding(circle: circle, identity: identity)
     }
   }

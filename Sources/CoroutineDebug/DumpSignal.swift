@@ -49,7 +49,7 @@ private enum DumpSignals {
   }
 
   private static let lock = Lock()
-  // Guarded by the lock. A signal's place is that in `coroutine_signals_notify`.
+  // Guarded by the lock. A signal's index is that in `coroutine_signals_notify`.
   nonisolated(unsafe) private static var requests: [Request] = []
   nonisolated(unsafe) private static var hasThread = false
 
@@ -80,9 +80,9 @@ private enum DumpSignals {
   private static func serve() -> UnsafeMutableRawPointer? {
     surviveBrokenPipes()
     while true {
-      let place = Int(coroutine_signals_wait())
-      guard place >= 0 else { return nil }
-      let request = lock.withLock { requests[place] }
+      let index = Int(coroutine_signals_wait())
+      guard index >= 0 else { return nil }
+      let request = lock.withLock { requests[index] }
       do {
         try write(request)
       } catch {

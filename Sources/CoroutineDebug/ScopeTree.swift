@@ -10,14 +10,14 @@ struct ScopeTree {
   }
 
   /// What something hangs from.
-  private enum Place: Hashable {
+  private enum Parent: Hashable {
     case root
     case coroutine(UInt64)
     case scope(CoroutineBacktrace.Scope)
   }
 
   private var nodes: [UInt64: Node] = [:]
-  private var places: [(id: UInt64, parentID: UInt64?, scope: CoroutineBacktrace.Scope?)] = []
+  private var members: [(id: UInt64, parentID: UInt64?, scope: CoroutineBacktrace.Scope?)] = []
 
   /// A deeper tree is not readable; and a list can be as deep as it is long.
   private static let depthLimit = 32
@@ -30,34 +30,34 @@ struct ScopeTree {
     let reason = coroutine.waitsFor.isEmpty ? "" : ", \(coroutine.waitsFor)"
     let state = coroutine.state == .new ? "not begun" : coroutine.state.rawValue
     nodes[coroutine.id] = Node(label: coroutine.label, text: "\(state)\(reason.onOneLine)")
-    places.append((coroutine.id, coroutine.parentID, coroutine.scope))
+    members.append((coroutine.id, coroutine.parentID, coroutine.scope))
   }
 
   func write(to stream: inout some TextOutputStream) {
-    var coroutines: [Place: [UInt64]] = [:]
-    var scopes: [Place: [CoroutineBacktrace.Scope]] = [:]
+    var coroutines: [Parent: [UInt64]] = [:]
+    var scopes: [Parent: [CoroutineBacktrace.Scope]] = [:]
     var known: Set<CoroutineBacktrace.Scope> = []
-    for (id, parentID, scope) in places {
+    for (id, parentID, scope) in members {
       guard let scope else {
-        coroutines[place(of: parentID), default: []].append(id)
+        coroutines[parent(withID: parentID), default: []].append(id)
         continue
       }
       coroutines[.scope(scope), default: []].append(id)
-      if known.insert(scope).inserted { scopes[place(of: scope.ownerID), default: []].append(scope) }
+      if known.insert(scope).inserted { scopes[parent(withID: scope.ownerID), default: []].append(scope) }
     }
     let tree = Arranged(nodes: nodes, coroutines: coroutines, scopes: scopes)
     tree.write(.root, indentation: nil, depth: 0, to: &stream)
   }
 
-  private func place(of id: UInt64?) -> Place {
+  private func parent(withID id: UInt64?) -> Parent {
     guard let id, nodes[id] != nil else { return .root }
     return .coroutine(id)
   }
 
   private struct Arranged {
     let nodes: [UInt64: Node]
-    let coroutines: [Place: [UInt64]]
-    let scopes: [Place: [CoroutineBacktrace.Scope]]
+    let coroutines: [Parent: [UInt64]]
+    let scopes: [Parent: [CoroutineBacktrace.Scope]]
 
     private enum Entry {
       case scope(CoroutineBacktrace.Scope)
@@ -66,14 +66,14 @@ struct ScopeTree {
     }
 
     /// What hangs there, `indentation` in front; `nil` in front of what hangs from nothing.
-    func write(_ place: Place, indentation: String?, depth: Int, to stream: inout some TextOutputStream) {
-      let entries = entries(at: place)
+    func write(_ parent: Parent, indentation: String?, depth: Int, to stream: inout some TextOutputStream) {
+      let entries = entries(of: parent)
       for (index, entry) in entries.enumerated() {
         let isLast = index == entries.count - 1
         let branch = indentation.map { $0 + (isLast ? "└─ " : "├─ ") } ?? ""
         let below = indentation.map { $0 + (isLast ? "   " : "│  ") } ?? ""
         stream.write(branch + text(of: entry) + "\n")
-        guard let next = self.place(of: entry), coroutines[next] != nil || scopes[next] != nil else { continue }
+        guard let next = asParent(entry), coroutines[next] != nil || scopes[next] != nil else { continue }
         if depth < ScopeTree.depthLimit {
           write(next, indentation: below, depth: depth + 1, to: &stream)
         } else {
@@ -82,7 +82,7 @@ struct ScopeTree {
       }
     }
 
-    private func place(of entry: Entry) -> Place? {
+    private func asParent(_ entry: Entry) -> Parent? {
       switch entry {
       case .scope(let scope): .scope(scope)
       case .coroutine(let id): .coroutine(id)
@@ -101,9 +101,9 @@ struct ScopeTree {
     }
 
     /// Scopes first, then coroutines by number, the alike ones at the place of the first of them.
-    private func entries(at place: Place) -> [Entry] {
-      var entries = (scopes[place] ?? []).sorted { $0.id < $1.id }.map(Entry.scope)
-      let ids = (coroutines[place] ?? []).sorted()
+    private func entries(of parent: Parent) -> [Entry] {
+      var entries = (scopes[parent] ?? []).sorted { $0.id < $1.id }.map(Entry.scope)
+      let ids = (coroutines[parent] ?? []).sorted()
       let leaves = ids.filter { coroutines[.coroutine($0)] == nil && scopes[.coroutine($0)] == nil }
       let alike = Dictionary(grouping: leaves) { nodes[$0]?.text ?? "" }.filter { $0.value.count >= ScopeTree.fewest }
       let grouped = Set(alike.values.flatMap { $0 })

@@ -58,11 +58,11 @@ private func overflownStack(_ overflow: overflow) -> Stack? {
   }
   /// Whether it is the coroutine's own, or that of a generator which runs for it.
   func isIts(_ stack: Stack) -> Bool { stack == own || Inspection.isGenerator(on: stack, runningFor: own) }
-  let place = StackPool.liveStack(containing: stackPointer)
-  if let place, isIts(place) {
-    if place.guardRange.contains(address) { return place }
+  let current = StackPool.liveStack(containing: stackPointer)
+  if let current, isIts(current) {
+    if current.guardRange.contains(address) { return current }
     // Where a generator's frame begins, its consumer's stack may lie: the guard in between is the generator's.
-    guard let guarded, guarded != place, Inspection.isGenerator(on: guarded, runningFor: place) else { return nil }
+    guard let guarded, guarded != current, Inspection.isGenerator(on: guarded, runningFor: current) else { return nil }
     return stackPointer < UInt(bitPattern: guarded.limit) ? guarded : nil
   }
   // Not on a stack of its own: it has stepped out of its stack, with a frame that is larger than the guard, if the
@@ -72,8 +72,8 @@ private func overflownStack(_ overflow: overflow) -> Stack? {
   {
     return left
   }
-  guard let place, place.guardRange.contains(address) else { return nil }
-  return place
+  guard let current, current.guardRange.contains(address) else { return nil }
+  return current
 }
 
 /// How far a function may write below its stack pointer: a call's return address, the red zone.
@@ -83,15 +83,15 @@ private let reach: UInt = 4096
 private let largestFrame: UInt = 4 << 20
 
 private func stack(above stackPointer: UInt, where isWanted: (Stack) -> Bool) -> Stack? {
-  var place = stackPointer
+  var address = stackPointer
   let end = stackPointer &+ largestFrame
-  while stackPointer <= place, place < end {
-    guard let stack = StackPool.liveStack(containing: place) else {
-      place = (place | 4095) &+ 1
+  while stackPointer <= address, address < end {
+    guard let stack = StackPool.liveStack(containing: address) else {
+      address = (address | 4095) &+ 1
       continue
     }
     if UInt(bitPattern: stack.limit) > stackPointer, isWanted(stack) { return stack }
-    place = UInt(bitPattern: stack.top)
+    address = UInt(bitPattern: stack.top)
   }
   return nil
 }

@@ -12,11 +12,11 @@ package struct Symbolicator: ~Copyable {
   /// `nil` without memory: nothing has a name then.
   private let symbols: OpaquePointer?
   private var stacks: [ArraySlice<UInt>: [CoroutineBacktrace.Frame]] = [:]
-  private var places: [UInt: Place] = [:]
+  private var locations: [UInt: Location] = [:]
   private let found = UnsafeMutableBufferPointer<symbol>.allocate(capacity: Int(symbols_most))
 
   /// What lies at an address.
-  private struct Place {
+  private struct Location {
     var image: String?
     var imageOffset: UInt
     /// Innermost first; all but the last one are inlined.
@@ -76,16 +76,16 @@ package struct Symbolicator: ~Copyable {
     var frames: [CoroutineBacktrace.Frame] = []
     // From the outside inwards: what the runtime calls of the libraries is its own affair, and so is what calls it.
     var calledByRuntime = true
-    let places = stack.map { place(at: $0) }
+    let locations = stack.map { location(at: $0) }
     for (number, address) in stack.enumerated().reversed() {
-      let place = places[number]
-      for (index, function) in place.functions.enumerated().reversed() {
+      let location = locations[number]
+      for (index, function) in location.functions.enumerated().reversed() {
         let isRuntime: Bool
-        let inner = index > 0 ? place.functions[index - 1] : number > 0 ? places[number - 1].functions.last : nil
+        let inner = index > 0 ? location.functions[index - 1] : number > 0 ? locations[number - 1].functions.last : nil
         if Self.isGlue(function.name, in: function.file, calling: inner?.name) {
           isRuntime = true
         } else {
-          switch owner(of: function.name, in: place.image) {
+          switch owner(of: function.name, in: location.image) {
           case .program: isRuntime = false
           case .runtime: isRuntime = true
           case .caller: isRuntime = calledByRuntime
@@ -95,8 +95,8 @@ package struct Symbolicator: ~Copyable {
         frames.append(
           CoroutineBacktrace.Frame(
             address: address, function: function.name?.text, file: function.file, line: function.line,
-            column: function.column, image: place.image, imageOffset: place.imageOffset,
-            isInlined: index < place.functions.count - 1, isRuntime: isRuntime))
+            column: function.column, image: location.image, imageOffset: location.imageOffset,
+            isInlined: index < location.functions.count - 1, isRuntime: isRuntime))
       }
     }
     frames.reverse()
@@ -119,25 +119,25 @@ package struct Symbolicator: ~Copyable {
     return file.hasPrefix("libc.so") || backend?.library.map(file.hasPrefix) == true ? .caller : .program
   }
 
-  private mutating func place(at address: UInt) -> Place {
-    if let known = places[address] { return known }
-    let place = lookUp(address)
-    places[address] = place
-    return place
+  private mutating func location(at address: UInt) -> Location {
+    if let known = locations[address] { return known }
+    let location = lookUp(address)
+    locations[address] = location
+    return location
   }
 
-  private func lookUp(_ address: UInt) -> Place {
+  private func lookUp(_ address: UInt) -> Location {
     var image = symbol_image()
-    guard let symbols else { return Place(image: nil, imageOffset: 0, functions: [(nil, nil, nil, nil)]) }
+    guard let symbols else { return Location(image: nil, imageOffset: 0, functions: [(nil, nil, nil, nil)]) }
     // Of another process the address may be anything: it wraps.
     guard namesFunctions else {
       _ = coroutine_symbols_find_image(symbols, address &- 1, &image)
-      return Place(
+      return Location(
         image: image.path.map { String(cString: $0) }, imageOffset: image.offset &+ (image.path == nil ? 0 : 1),
         functions: [(nil, nil, nil, nil)])
     }
     let count = coroutine_symbols_find(symbols, address, &image, found.baseAddress!)
-    return Place(
+    return Location(
       image: image.path.map { String(cString: $0) }, imageOffset: image.offset,
       functions: found[..<count].map { symbol in
         let name = symbol.function.map { FunctionName(mangled: String(cString: $0), backend: backend) }

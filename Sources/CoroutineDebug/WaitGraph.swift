@@ -13,14 +13,14 @@ struct WaitGraph {
   struct Node {
     let id: UInt64
     /// What it waits at, as a mere name.
-    let place: UInt
+    let resource: UInt
     let wakers: Wakers
   }
 
   private let nodes: [UInt64: Node]
   /// A scope's children, by its address.
   private let children: [UInt: [UInt64]]
-  /// The waiters at a place.
+  /// The waiters, by what they wait at.
   private let waiting: [UInt: [UInt64]]
   /// Those that can never go on, if what the graph was told holds for ever.
   private(set) var stuck: Set<UInt64>
@@ -28,7 +28,7 @@ struct WaitGraph {
   init(_ nodes: [Node], children: [UInt: [UInt64]]) {
     self.nodes = Dictionary(nodes.map { ($0.id, $0) }) { first, _ in first }
     self.children = children
-    waiting = Dictionary(grouping: nodes, by: \.place).mapValues { $0.map(\.id) }
+    waiting = Dictionary(grouping: nodes, by: \.resource).mapValues { $0.map(\.id) }
     stuck = Set(nodes.lazy.filter { $0.wakers != .anybody }.map(\.id))
     free(stuck.filter { !isStuck($0) })
   }
@@ -58,36 +58,36 @@ struct WaitGraph {
 
   private func isStuck(_ id: UInt64) -> Bool {
     guard let node = nodes[id] else { return false }
-    return isStuck(node.wakers, at: node.place)
+    return isStuck(node.wakers, at: node.resource)
   }
 
-  private func isStuck(_ wakers: Wakers, at place: UInt) -> Bool {
+  private func isStuck(_ wakers: Wakers, at resource: UInt) -> Bool {
     switch wakers {
     case .anybody: return false
     case .coroutine(let id): return stuck.contains(id)
     case .all(let ids): return ids.contains { stuck.contains($0) }
     case .scope(let scope): return children[scope, default: []].contains { stuck.contains($0) }
-    case .any(let choices): return !choices.isEmpty && choices.allSatisfy { isStuck($0, at: place) }
+    case .any(let choices): return !choices.isEmpty && choices.allSatisfy { isStuck($0, at: resource) }
     case .readers(let ids, let queued):
       // A waiter that gives up lets readers behind it in: none of the waiters may be able to.
-      let others = waiting[place, default: []]
+      let others = waiting[resource, default: []]
       return ids.contains { stuck.contains($0) } && others.count == queued && others.allSatisfy { stuck.contains($0) }
     }
   }
 
   private func others(thatMatterTo id: UInt64) -> [UInt64] {
     guard let node = nodes[id] else { return [] }
-    return others(in: node.wakers, at: node.place)
+    return others(in: node.wakers, at: node.resource)
   }
 
-  private func others(in wakers: Wakers, at place: UInt) -> [UInt64] {
+  private func others(in wakers: Wakers, at resource: UInt) -> [UInt64] {
     switch wakers {
     case .anybody: []
     case .coroutine(let id): [id]
     case .all(let ids): ids
     case .scope(let scope): children[scope, default: []]
-    case .any(let choices): choices.flatMap { others(in: $0, at: place) }
-    case .readers(let ids, _): ids + waiting[place, default: []]
+    case .any(let choices): choices.flatMap { others(in: $0, at: resource) }
+    case .readers(let ids, _): ids + waiting[resource, default: []]
     }
   }
 
@@ -95,7 +95,7 @@ struct WaitGraph {
   private func next(after id: UInt64) -> UInt64? {
     guard let node = nodes[id] else { return nil }
     let candidates =
-      if case .readers(let ids, _) = node.wakers { ids } else { others(in: node.wakers, at: node.place) }
+      if case .readers(let ids, _) = node.wakers { ids } else { others(in: node.wakers, at: node.resource) }
     let stuckOnes = candidates.filter { stuck.contains($0) }
     return stuckOnes.first { $0 != id } ?? stuckOnes.first
   }

@@ -198,13 +198,13 @@ extension ChildProcess {
   static func environment(in list: UnsafePointer<UnsafeMutablePointer<CChar>?>?) -> [String: String] {
     var environment: [String: String] = [:]
     var next = list
-    while let place = next, let entry = place.pointee {
+    while let slot = next, let entry = slot.pointee {
       // By bytes: a `Character` may be the sign together with what follows it.
       if let sign = strchr(entry, 0x3D) {
         let name = String(decoding: UnsafeRawBufferPointer(start: entry, count: sign - entry), as: UTF8.self)
         if environment[name] == nil { environment[name] = String(cString: sign + 1) }
       }
-      next = place + 1
+      next = slot + 1
     }
     return environment
   }

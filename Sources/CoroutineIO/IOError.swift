@@ -28,17 +28,17 @@ public struct IOError: Error, Equatable, CustomStringConvertible {
   }
 
   public var description: String {
-    let place = subject.isEmpty ? operation : "\(operation) on \(subject)"
+    let call = subject.isEmpty ? operation : "\(operation) on \(subject)"
     if operation == "adopt", code == EPERM {
       return
-        "\(place): a regular file, a directory or a device such as /dev/null is always ready, so that nothing tells when it is; read it inside of blocking { }"
+        "\(call): a regular file, a directory or a device such as /dev/null is always ready, so that nothing tells when it is; read it inside of blocking { }"
     }
     if operation == "open", code == ESPIPE {
-      return "\(place): it is no regular file, and has no offsets; open it yourself, and adopt it as a Descriptor"
+      return "\(call): it is no regular file, and has no offsets; open it yourself, and adopt it as a Descriptor"
     }
     let text = String(cString: strerror(code))
-    guard let name = coroutine_io_error_name(code) else { return "\(place): \(text) (\(code))" }
-    return "\(place): \(text) (\(String(cString: name)))"
+    guard let name = coroutine_io_error_name(code) else { return "\(call): \(text) (\(code))" }
+    return "\(call): \(text) (\(String(cString: name)))"
   }
 }
 

@@ -102,9 +102,9 @@ struct CoroutineReader {
     arenas = try findArenas()
     threads = findThreads()
     for (index, segments) in threads.enumerated() {
-      for (place, segment) in segments.enumerated() {
+      for (position, segment) in segments.enumerated() {
         if let stack = segment.stack, threadsOnStacks[stack.limit] == nil {
-          threadsOnStacks[stack.limit] = (index, place)
+          threadsOnStacks[stack.limit] = (index, position)
         }
       }
     }
@@ -344,8 +344,8 @@ struct CoroutineReader {
     while pool != 0, pools.insert(pool).inserted, let core = try? memory.word(pool &+ 8) {
       follow((try? memory.word(core &+ layout.threads_global_first)) ?? 0, layout.core_next_ready)
       for worker in (try? memory.words(ofArray: core &+ layout.threads_workers)) ?? [] {
-        for place in [layout.worker_slot, layout.worker_starting] {
-          if let core = try? memory.word(worker &+ place), core != 0 { found.append(core) }
+        for offset in [layout.worker_slot, layout.worker_starting] {
+          if let core = try? memory.word(worker &+ offset), core != 0 { found.append(core) }
         }
         found += (try? ring(of: worker)) ?? []
         follow((try? memory.word(worker &+ layout.worker_line_first)) ?? 0, layout.core_next_ready)
@@ -356,7 +356,7 @@ struct CoroutineReader {
     var rows: Set<UInt64> = []
     while row != 0, rows.insert(row).inserted, let count = try? memory.word(row &+ layout.row_count) {
       for index in 0..<count {
-        guard let core = try? memory.word(row &+ layout.row_places &+ index &* 8) else { break }
+        guard let core = try? memory.word(row &+ layout.row_slots &+ index &* 8) else { break }
         if core != 0 { found.append(core) }
       }
       row = (try? memory.word(row &+ layout.row_next)) ?? 0
@@ -365,13 +365,13 @@ struct CoroutineReader {
   }
 
   private func ring(of worker: UInt64) throws(Unreadable) -> [UInt64] {
-    let places = try memory.word(worker &+ layout.worker_ring_places)
+    let slots = try memory.word(worker &+ layout.worker_ring_slots)
     let head = try memory.load(worker &+ layout.worker_ring_head, as: UInt32.self)
     let tail = try memory.load(worker &+ layout.worker_ring_tail, as: UInt32.self)
     let capacity = UInt32(clamping: layout.worker_ring_capacity)
     var found: [UInt64] = []
     for index in 0..<min(tail &- head, capacity) {
-      let core = try memory.word(places &+ UInt64((head &+ index) % capacity) * 8)
+      let core = try memory.word(slots &+ UInt64((head &+ index) % capacity) * 8)
       if core != 0 { found.append(core) }
     }
     return found
@@ -523,11 +523,11 @@ struct CoroutineReader {
     }
   }
 
-  /// The holder of a lock, in words: `nil` if there is none. As `HolderPlace.name(of:)`, the name of one that does not
+  /// The holder of a lock, in words: `nil` if there is none. As `HolderBlock.name(of:)`, the name of one that does not
   /// run.
-  private func holder(_ word: UInt64, at place: UInt64) throws(Unreadable) -> String? {
+  private func holder(_ word: UInt64, at address: UInt64) throws(Unreadable) -> String? {
     let holder = LockHolder(word: try memory.word(word) & ~1)
-    let block = try memory.word(place)
+    let block = try memory.word(address)
     return holder.description { id in
       guard block != 0, let state = try? memory.word(block &+ layout.block_state),
         state == layout.state_ready || state == layout.state_suspended,

@@ -79,8 +79,8 @@ final class TargetMemory {
 
   /// The name of an object's class, without module and parameters.
   func className(of object: UInt64) throws(Unreadable) -> String {
-    let place = try word(word(object) &+ UInt64(SwiftClass.descriptor)) &+ UInt64(SwiftClass.nameInDescriptor)
-    return try cString(place &+ UInt64(bitPattern: Int64(load(place, as: Int32.self))))
+    let address = try word(word(object) &+ UInt64(SwiftClass.descriptor)) &+ UInt64(SwiftClass.nameInDescriptor)
+    return try cString(address &+ UInt64(bitPattern: Int64(load(address, as: Int32.self))))
   }
 
   func arrayCount(_ array: UInt64) throws(Unreadable) -> Int {

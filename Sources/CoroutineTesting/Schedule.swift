@@ -38,8 +38,8 @@ struct Schedule: Equatable, Sendable {
         continue
       }
       let numbers = word.split(separator: ":", omittingEmptySubsequences: false).map { Int($0) }
-      guard numbers.count == 2, let place = numbers[0], let choice = numbers[1], place >= 0, choice > 0,
-        choices.updateValue(choice, forKey: place) == nil
+      guard numbers.count == 2, let position = numbers[0], let choice = numbers[1], position >= 0, choice > 0,
+        choices.updateValue(choice, forKey: position) == nil
       else { return nil }
     }
   }

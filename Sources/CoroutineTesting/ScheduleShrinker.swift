@@ -18,10 +18,10 @@ enum ScheduleShrinker {
       var start = 0
       var hasShrunk = false
       while true {
-        let places = choices().keys.sorted()
-        guard start < places.count else { break }
-        let end = min(start + size, places.count)
-        let candidate = choices().filter { !places[start..<end].contains($0.key) }
+        let positions = choices().keys.sorted()
+        guard start < positions.count else { break }
+        let end = min(start + size, positions.count)
+        let candidate = choices().filter { !positions[start..<end].contains($0.key) }
         if attempt(candidate) { hasShrunk = true } else { start = end }
         if budget == 0 { return }
       }
@@ -29,17 +29,17 @@ enum ScheduleShrinker {
       size = size == 1 ? 1 : (size + 1) / 2
     }
     // Without one of them the numbers of those behind it may be others.
-    for place in choices().keys.sorted() where choices()[place] != nil {
+    for position in choices().keys.sorted() where choices()[position] != nil {
       for shift in [1, -1, 2, -2] {
-        let candidate = choices().filter { $0.key != place }
-        let shifted = candidate.map { ($0.key > place ? $0.key + shift : $0.key, $0.value) }
+        let candidate = choices().filter { $0.key != position }
+        let shifted = candidate.map { ($0.key > position ? $0.key + shift : $0.key, $0.value) }
         if attempt(Dictionary(shifted) { first, _ in first }) { break }
       }
     }
-    for place in choices().keys.sorted() {
-      for choice in 1..<max(1, choices()[place] ?? 1) {
+    for position in choices().keys.sorted() {
+      for choice in 1..<max(1, choices()[position] ?? 1) {
         var candidate = choices()
-        candidate[place] = choice
+        candidate[position] = choice
         if attempt(candidate) { break }
       }
     }

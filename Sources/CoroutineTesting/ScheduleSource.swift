@@ -33,15 +33,15 @@ package final class OrdinarySource: ScheduleSource {
 /// A schedule that is known.
 package final class ReplaySource: ScheduleSource {
   private let choices: [Int: Int]
-  private var place = 0
+  private var position = 0
   /// Whether it asked for a possibility that there was not: it is one of another body.
   private(set) var isForeign = false
 
   package init(_ choices: [Int: Int]) { self.choices = choices }
 
   package func choose(_ decision: Decision, of count: Int, _ numbers: () -> [Int]) -> Int {
-    let choice = choices[place] ?? 0
-    place += 1
+    let choice = choices[position] ?? 0
+    position += 1
     if choice >= count { isForeign = true }
     return min(choice, count - 1)
   }
@@ -101,9 +101,9 @@ package final class ExhaustiveSource: ScheduleSource {
   }
 
   private let maximum: Int?
-  /// The decisions of the present run so far, and, behind `place`, those that it has to begin with.
+  /// The decisions of the present run so far, and, behind `position`, those that it has to begin with.
   private var path: [Step] = []
-  private var place = 0
+  private var position = 0
   private var preemptions = 0
 
   package init(_ bound: ExhaustiveBound) {
@@ -111,14 +111,14 @@ package final class ExhaustiveSource: ScheduleSource {
   }
 
   package func choose(_ decision: Decision, of count: Int, _ numbers: () -> [Int]) -> Int {
-    if place == path.count {
+    if position == path.count {
       // One more preemption would be too many: there is nothing to choose.
       let isBound = decision == .preemption && maximum.map { preemptions >= $0 } ?? false
       path.append(Step(choice: 0, count: isBound ? 1 : count))
     }
     // Of a body that depends on chance, and has fewer possibilities here than at the last run.
-    let choice = min(path[place].choice, count - 1)
-    place += 1
+    let choice = min(path[position].choice, count - 1)
+    position += 1
     if decision == .preemption, choice > 0 { preemptions += 1 }
     return choice
   }
@@ -126,11 +126,11 @@ package final class ExhaustiveSource: ScheduleSource {
   /// Goes on to the next run; false: there is none.
   package func advance() -> Bool {
     // A run that ended earlier than the one before would have left something behind: the same body takes the same way.
-    path.removeSubrange(place...)
+    path.removeSubrange(position...)
     while let last = path.popLast() {
       guard last.choice + 1 < last.count else { continue }
       path.append(Step(choice: last.choice + 1, count: last.count))
-      place = 0
+      position = 0
       preemptions = 0
       return true
     }

@@ -14,7 +14,7 @@ final class TraceBuffer: @unchecked Sendable {
   /// Whether the trace has its track. The writer's.
   var isAnnounced = false
   private var isFreed = false
-  private let places: UnsafeMutablePointer<TraceRecord>
+  private let slots: UnsafeMutablePointer<TraceRecord>
   private let capacity: Int
   private let head = Atomic<Int>(0)
   private let tail = Atomic<Int>(0)
@@ -32,7 +32,7 @@ final class TraceBuffer: @unchecked Sendable {
     }
     self.trace = trace
     self.capacity = capacity
-    places = .allocate(capacity: capacity)
+    slots = .allocate(capacity: capacity)
   }
 
   deinit { if !isFreed { free() } }
@@ -40,7 +40,7 @@ final class TraceBuffer: @unchecked Sendable {
   /// Gives its memory back: it may be the thread's for long. When the thread puts no more, and the writer takes no more.
   func free() {
     drain { _ in }
-    places.deallocate()
+    slots.deallocate()
     isFreed = true
   }
 
@@ -54,7 +54,7 @@ final class TraceBuffer: @unchecked Sendable {
     }
     record.dropped = dropped.load(ordering: .relaxed)
     if record.dropped > 0 { dropped.store(0, ordering: .relaxed) }
-    (places + end % capacity).initialize(to: record)
+    (slots + end % capacity).initialize(to: record)
     tail.store(end + 1, ordering: .releasing)
     return count == capacity / 2
   }
@@ -64,7 +64,7 @@ final class TraceBuffer: @unchecked Sendable {
     var first = head.load(ordering: .relaxed)
     let end = tail.load(ordering: .acquiring)
     while first < end {
-      body((places + first % capacity).move())
+      body((slots + first % capacity).move())
       first += 1
       // One by one: the thread has room again at once.
       head.store(first, ordering: .releasing)

@@ -18,7 +18,7 @@ struct TraceTracks {
     let turn: UInt32
   }
 
-  private struct Place {
+  private struct Point {
     let thread: Int
     let time: UInt64
   }
@@ -29,8 +29,8 @@ struct TraceTracks {
   private var tracks: [Int: Track] = [:]
   /// Ends of arrows whose other end has not come yet: it may lie in another thread's buffer. `nil`: there is no arrow to it,
   /// since it yielded.
-  private var starts: [Turn: Place?] = [:]
-  private var ends: [Turn: Place] = [:]
+  private var starts: [Turn: Point?] = [:]
+  private var ends: [Turn: Point] = [:]
   private var arrows = 0
   private(set) var events = 0
   private(set) var dropped = 0
@@ -52,7 +52,7 @@ struct TraceTracks {
     events += 1
     if record.dropped > 0 { mark(dropped: record.dropped, on: thread, at: record.time, to: &text) }
     let turn = Turn(id: record.id, turn: record.turn)
-    let place = Place(thread: thread, time: record.time)
+    let point = Point(thread: thread, time: record.time)
     switch record.kind {
     case .ready:
       // An arrow needs a slice to begin at.
@@ -61,8 +61,8 @@ struct TraceTracks {
         at(record.time, &text)
         text.append(",\"dur\":0.001}")
       }
-      if let end = ends.removeValue(forKey: turn) { return arrow(from: place, to: end, &text) }
-      keep(place, at: turn)
+      if let end = ends.removeValue(forKey: turn) { return arrow(from: point, to: end, &text) }
+      keep(point, at: turn)
     case .begin(let queued):
       begin("B", record.name.isEmpty ? "coroutine \(record.id)" : record.name, thread, &text)
       at(record.time, &text)
@@ -75,11 +75,11 @@ struct TraceTracks {
       tracks[thread]?.open.append(record.id)
       guard queued != nil else { return }
       if let start = starts.removeValue(forKey: turn) {
-        if let start { arrow(from: start, to: place, &text) }
+        if let start { arrow(from: start, to: point, &text) }
         return
       }
       if ends.count >= Self.limit { ends.removeAll() }
-      ends[turn] = place
+      ends[turn] = point
     case .end(let cause, let detail):
       if cause == ReadyCause.yielded.rawValue, ends.removeValue(forKey: turn) == nil { keep(nil, at: turn) }
       guard tracks[thread]?.open.contains(record.id) ?? false else { return }
@@ -93,7 +93,7 @@ struct TraceTracks {
     }
   }
 
-  private mutating func keep(_ start: Place?, at turn: Turn) {
+  private mutating func keep(_ start: Point?, at turn: Turn) {
     if starts.count >= Self.limit { starts.removeAll() }
     starts.updateValue(start, forKey: turn)
   }
@@ -145,11 +145,11 @@ struct TraceTracks {
     text.append("}")
   }
 
-  private mutating func arrow(from start: Place, to end: Place, _ text: inout TraceText) {
+  private mutating func arrow(from start: Point, to end: Point, _ text: inout TraceText) {
     arrows += 1
-    for (phase, place) in [("s", start), ("f", end)] {
-      begin(phase, "ready", place.thread, &text)
-      at(place.time, &text)
+    for (phase, point) in [("s", start), ("f", end)] {
+      begin(phase, "ready", point.thread, &text)
+      at(point.time, &text)
       text.append(",\"cat\":\"coroutine\",\"id\":\(arrows)\(phase == "f" ? ",\"bp\":\"e\"" : "")}")
     }
   }

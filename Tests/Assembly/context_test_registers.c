@@ -253,18 +253,18 @@ static struct coroutine third;
 
 // Runs between two passes of the subject: ruins the registers, and passes back.
 static void passed_entry(uintptr_t word) {
-  uintptr_t place = 0;
+  uintptr_t stored = 0;
   suspend(&third, word);
   for (;;) {
     ruin_registers();
-    context_asm_pass(&third.own, &subject.own, &place, 1);
-    CHECK(place == 1);
-    place = 0;
+    context_asm_pass(&third.own, &subject.own, &stored, 1);
+    CHECK(stored == 1);
+    stored = 0;
   }
 }
 
 static void passing_entry(uintptr_t seed) {
-  uintptr_t lost = 0, place = 0;
+  uintptr_t lost = 0, stored = 0;
   for (;;) {
     _Alignas(64) unsigned char local[512];
     size_t size = seed * 48;
@@ -274,10 +274,10 @@ static void passing_entry(uintptr_t seed) {
     memset(more, (int)seed + 1, size);
     EACH(KEEP_WHOLE)
     EACH(KEEP_REAL)
-    context_asm_pass(&subject.own, &third.own, &place, seed);
+    context_asm_pass(&subject.own, &third.own, &stored, seed);
     EACH(LOST_WHOLE)
     EACH(LOST_REAL)
-    lost += place != seed || (uintptr_t)local % 64 != 0;
+    lost += stored != seed || (uintptr_t)local % 64 != 0;
     for (size_t i = 0; i < sizeof local; i++) lost += local[i] != (unsigned char)seed;
     for (size_t i = 0; i < size; i++) lost += more[i] != (unsigned char)(seed + 1);
     seed = suspend(&subject, lost);

@@ -6,7 +6,7 @@ import Testing
 
 @Suite(.ownThreads) struct WaitGraphTests {
   private func graph(_ wakers: [Wakers], children: [UInt: [UInt64]] = [:]) -> WaitGraph {
-    let nodes = wakers.enumerated().map { WaitGraph.Node(id: UInt64($0.offset), place: 0, wakers: $0.element) }
+    let nodes = wakers.enumerated().map { WaitGraph.Node(id: UInt64($0.offset), resource: 0, wakers: $0.element) }
     return WaitGraph(nodes, children: children)
   }
 

@@ -342,7 +342,7 @@ import Testing
             _ = machine.withdrawSender(nodes[index])
           default:
             let claimed = machine.close().nodes
-            #expect(claimed.allSatisfy { node in nodes.contains { $0.place == node } })
+            #expect(claimed.allSatisfy { node in nodes.contains { $0.waitNode == node } })
           }
           let holds = machine.checkInvariants()
           #expect(holds)

@@ -139,8 +139,8 @@ private struct Model {
   private mutating func awaitDemand() {
     guard body == .offered else { return }
     bodyParty = Party()
-    let place = UnsafeMutableRawPointer(bodyParty.node).assumingMemoryBound(to: WaitNode.self)
-    if case .wait = machine.awaitDemand(place) { body = .waiting } else { body = .running }
+    let waitNode = UnsafeMutableRawPointer(bodyParty.node).assumingMemoryBound(to: WaitNode.self)
+    if case .wait = machine.awaitDemand(waitNode) { body = .waiting } else { body = .running }
   }
 
   /// Something else has ended the body's wait, so its `yield` throws.

@@ -52,7 +52,7 @@ import Testing
     let isReleased = ring.isReleasedByNext
     #expect(isReleased)
     #expect(ring.removeFirst() == 99_999)
-    #expect(ring.mask == -1 && ring.places == nil)
+    #expect(ring.mask == -1 && ring.slots == nil)
     ring.append(1)
     #expect(ring.removeFirst() == 1 && ring.mask == 7)
   }

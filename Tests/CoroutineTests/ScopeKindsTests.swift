@@ -211,11 +211,11 @@ import Testing
           #expect(action == (running < 2 ? .start : .queue))
           if action == .start { running += 1 } else { queued += 1 }
         case 1 where running > 0:
-          machine.givePlaceBack()
+          machine.giveSlotBack()
           _ = machine.childEnded(nil)
           running -= 1
         case 2 where queued > 0:
-          let starts = machine.takePlace()
+          let starts = machine.takeSlot()
           #expect(starts == (running < 2))
           if starts { (running, queued) = (running + 1, queued - 1) }
         case 3 where queued > 0:
@@ -224,7 +224,7 @@ import Testing
         default: break
         }
         #expect(machine.checkInvariants())
-        #expect(machine.placesTaken == running && machine.liveCount == running + queued)
+        #expect(machine.slotsTaken == running && machine.liveCount == running + queued)
       }
     }
   }

@@ -5,20 +5,20 @@ func everySequence(of count: Int, length: Int, _ check: ([Int]) throws -> Void) 
   var sequence = [Int](repeating: 0, count: length)
   while true {
     try check(sequence)
-    var place = 0
-    while place < length {
-      sequence[place] += 1
-      if sequence[place] < count { break }
-      sequence[place] = 0
-      place += 1
+    var index = 0
+    while index < length {
+      sequence[index] += 1
+      if sequence[index] < count { break }
+      sequence[index] = 0
+      index += 1
     }
-    if place == length { return }
+    if index == length { return }
   }
 }
 
 /// A waiter in a state machine, without a thread or a switch.
 final class ModelWaiter {
-  private let thread = BlockedThread(at: BlockingPlace("a test", #fileID, #line))
+  private let thread = BlockedThread(at: BlockingCall("a test", #fileID, #line))
 
   init() { thread.parking.park() }
 

@@ -35,7 +35,7 @@ import Testing
         switch event {
         case 0:
           let holder = LockHolder(word: UInt64(parties.count + 1) << 3 | 0b010)
-          let party = Party { MutexNode(wait: WaitNode($0), holder: holder, place: .none) }
+          let party = Party { MutexNode(wait: WaitNode($0), holder: holder, block: .none) }
           switch MutexStateMachine.lock(by: holder, found: word) {
           case .take(let next):
             #expect(order.isEmpty)
@@ -215,7 +215,7 @@ import Testing
           let party = Party {
             ReadWriteLockNode(
               wait: WaitNode($0), kind: event == 0 ? .reader : .writer,
-              holder: LockHolder(word: UInt64(number + 1) << 3 | 0b010), place: .none)
+              holder: LockHolder(word: UInt64(number + 1) << 3 | 0b010), block: .none)
           }
           if case .done = machine.lock(party.node) {
             #expect(waiting.isEmpty)
@@ -327,7 +327,7 @@ import Testing
         switch event {
         case 0:
           let holder = LockHolder(word: UInt64(parties.count + 1) << 3 | 0b010)
-          let party = Party { OnceNode(wait: WaitNode($0), holder: holder, place: .none) }
+          let party = Party { OnceNode(wait: WaitNode($0), holder: holder, block: .none) }
           if case .done = machine.begin(party.node) {
             party.isOver = true
             #expect(party.node.pointee.mustMake == !isMade && maker == nil)

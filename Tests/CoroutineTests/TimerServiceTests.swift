@@ -129,7 +129,7 @@ import Testing
 @Suite(.ownThreads) struct TimerWaiterTests {
   @Test func aDeadlineThatWinsWakesTheWaiterOnce() {
     let service = TimerService(startingAt: 0)
-    let thread = BlockedThread(at: BlockingPlace("a test", #fileID, #line))
+    let thread = BlockedThread(at: BlockingCall("a test", #fileID, #line))
     var node = TimerNode(.wait(TimedWait(.passUnretained(thread))), deadline: 10)
     withUnsafeMutablePointer(to: &node) { node in
       thread.parking.park()
@@ -142,7 +142,7 @@ import Testing
 
   @Test func aDeadlineThatLosesWakesNoWaiter() {
     let service = TimerService(startingAt: 0)
-    let thread = BlockedThread(at: BlockingPlace("a test", #fileID, #line))
+    let thread = BlockedThread(at: BlockingCall("a test", #fileID, #line))
     let waiter = Waiter.thread(.passUnretained(thread))
     var node = TimerNode(.wait(TimedWait(.passUnretained(thread))), deadline: 10)
     withUnsafeMutablePointer(to: &node) { node in

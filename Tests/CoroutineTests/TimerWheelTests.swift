@@ -78,10 +78,10 @@ import Testing
   }
 
   private func advance(_ sequence: inout [Int], below count: Int) -> Bool {
-    for place in sequence.indices {
-      sequence[place] += 1
-      if sequence[place] < count { return true }
-      sequence[place] = 0
+    for index in sequence.indices {
+      sequence[index] += 1
+      if sequence[index] < count { return true }
+      sequence[index] = 0
     }
     return false
   }
@@ -221,7 +221,7 @@ import Testing
 private final class TimerModel {
   /// Never woken: the wheel does not look at a timer's target.
   static var noTarget: TimerNode.Target { .wait(TimedWait(.passUnretained(thread))) }
-  private static let thread = BlockedThread(at: BlockingPlace("a test", #fileID, #line))
+  private static let thread = BlockedThread(at: BlockingCall("a test", #fileID, #line))
 
   var wheel = TimerWheel()
   /// The time up to which the wheel was advanced.

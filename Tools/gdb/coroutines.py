@@ -27,7 +27,7 @@ VERSION = 11
 NO_WORD = (1 << 64) - 1
 
 FIELDS = """
-is_complete backend backend_code stack_pools thread_pools unstarted_rows row_next row_count row_places
+is_complete backend backend_code stack_pools thread_pools unstarted_rows row_next row_count row_slots
 context_size context_is_known context_live context_indirect context_pc context_sp context_fp context_base block_size
 block_color block_serial block_state block_owner state_generator state_ready state_running state_suspended
 pool_newest_arena arena_stack_size arena_gap arena_base arena_slots arena_older arena_live core_id core_name core_block
@@ -36,7 +36,7 @@ extras_creation
 core_operation core_subject core_subject_tag core_deadline subject_object subject_cases
 scope_name scope_owner scheduler_mask scheduler_pool scheduler_queue scheduler_other scheduler_shared_pool scheduler_none
 thread_pool_core queue_label other_object threads_count threads_host threads_host_own threads_global_first threads_workers
-worker_slot worker_starting worker_line_first worker_ring_head worker_ring_tail worker_ring_places worker_ring_capacity
+worker_slot worker_starting worker_line_first worker_ring_head worker_ring_tail worker_ring_slots worker_ring_capacity
 select_targets select_count target_stride target_operation target_tag target_waitable target_timeout target_deadline
 """.split()
 
@@ -366,13 +366,13 @@ class Process:
             workers = word(core + layout.threads_workers)
             for index in range(word(workers + 16)):
                 worker = word(workers + 32 + index * 8)
-                for place in (layout.worker_slot, layout.worker_starting):
-                    if word(worker + place):
-                        yield word(worker + place)
-                places = word(worker + layout.worker_ring_places)
+                for offset in (layout.worker_slot, layout.worker_starting):
+                    if word(worker + offset):
+                        yield word(worker + offset)
+                slots = word(worker + layout.worker_ring_slots)
                 head, tail = word32(worker + layout.worker_ring_head), word32(worker + layout.worker_ring_tail)
                 for number in range(min(tail - head & 0xFFFFFFFF, layout.worker_ring_capacity)):
-                    element = word(places + (head + number) % layout.worker_ring_capacity * 8)
+                    element = word(slots + (head + number) % layout.worker_ring_capacity * 8)
                     if element:
                         yield element
                 yield from follow(word(worker + layout.worker_line_first), layout.core_next_ready)
@@ -380,7 +380,7 @@ class Process:
         row = word(layout.unstarted_rows)
         while row:
             for index in range(word(row + layout.row_count)):
-                core = word(row + layout.row_places + index * 8)
+                core = word(row + layout.row_slots + index * 8)
                 if core:
                     yield core
             row = word(row + layout.row_next)

@@ -40,7 +40,7 @@ struct coroutine_debug_layout {
   uint64_t stack_pools;       // where the first entry of a list lies: a pool, and the next entry
   uint64_t thread_pools;      // where the address of the first pool of threads lies; they are linked
   uint64_t unstarted_rows;     // where the address of the first row of those that have not begun lies; they are linked
-  uint64_t row_next, row_count, row_places;  // places side by side: a coroutine, or 0
+  uint64_t row_next, row_count, row_slots;  // slots side by side: a coroutine, or 0
 
   // A saved context. It holds registers if the word at `context_live` is not 0.
   uint64_t context_size;
@@ -48,7 +48,7 @@ struct coroutine_debug_layout {
   uint64_t context_live;
   uint64_t context_indirect;  // 1: the offsets that follow count from where the context's first word points
   uint64_t context_pc;
-  uint64_t context_sp;        // where sp is saved; of an indirect one, how far above that place it is itself
+  uint64_t context_sp;        // where sp is saved; of an indirect one, how far above that address it is itself
   uint64_t context_fp;
   uint64_t context_base;      // ~0: not saved
 
@@ -84,7 +84,7 @@ struct coroutine_debug_layout {
   // `threads_host`: where a word lies that is `threads_host_own` unless the pool runs on the calling thread.
   uint64_t threads_count, threads_host, threads_host_own, threads_global_first, threads_workers;
   uint64_t worker_slot, worker_starting, worker_line_first;
-  uint64_t worker_ring_head, worker_ring_tail, worker_ring_places, worker_ring_capacity;
+  uint64_t worker_ring_head, worker_ring_tail, worker_ring_slots, worker_ring_capacity;
 
   // A select: the address of its cases, and their number. Each begins with what is waited at, or a `Duration`.
   uint64_t select_targets, select_count, target_stride, target_operation, target_tag;

@@ -53,7 +53,7 @@ enum coroutine_thread_state_found {
 };
 
 // Where a word lies that each thread has elsewhere: what the C library's __tls_get_addr takes. Module 0: not known.
-struct swift_thread_word_place {
+struct swift_thread_tls_index {
   unsigned long module;
   unsigned long offset;
 };
@@ -74,9 +74,9 @@ struct swift_thread_state_offsets {
   // The union of `coroutine_thread_state_found`.
   uint32_t found;
   // The same words, where the offsets are 0. Constant after the probe.
-  struct swift_thread_word_place access_place;
-  struct swift_thread_word_place task_place;
-  struct swift_thread_word_place locals_place;
+  struct swift_thread_tls_index access_index;
+  struct swift_thread_tls_index task_index;
+  struct swift_thread_tls_index locals_index;
 };
 
 extern struct swift_thread_state_offsets coroutine_thread_state_at;
@@ -180,10 +180,10 @@ extern uintptr_t coroutine_accesses_exchange(struct swift_thread_state *words, u
 extern uint32_t coroutine_thread_state_found(void);
 
 // The offset `bindings` of `coroutine_thread_state_at`; waits as above. It does not change any more.
-extern ptrdiff_t coroutine_bindings_place(void);
+extern ptrdiff_t coroutine_bindings_offset(void);
 
-// For tests, before the first coroutine: from here on no word has a common offset; nor, unless `keeps_places`, is any known.
-extern void coroutine_thread_state_forget(bool keeps_places);
+// For tests, before the first coroutine: from here on no word has a common offset; nor, unless `keeps_indices`, is any known.
+extern void coroutine_thread_state_forget(bool keeps_indices);
 
 // Looks for everything anew and leaves what it found in `result`: what `coroutine_thread_state_at` is filled with at the first
 // use. Takes two short-lived threads and changes nothing on the caller's. From any thread.
@@ -324,7 +324,7 @@ struct coroutine_bindings_words {
   uintptr_t locals;
 };
 
-// `bindings_at` is what `coroutine_bindings_place` returned.
+// `bindings_at` is what `coroutine_bindings_offset` returned.
 COROUTINE_THREAD_STATE_INLINE struct coroutine_bindings_words coroutine_bindings_peek(ptrdiff_t bindings_at) {
   struct coroutine_bindings_words words = {
       .task = coroutine_thread_word_peek(bindings_at),

@@ -151,17 +151,17 @@ static inline __attribute__((always_inline)) uintptr_t context_asm_leave(struct 
 
 // From `from[0]` to `to[0]`: from one coroutine right into another, which ran before and is suspended. The resumer of
 // the first becomes the resumer of the second: its registers move from `from[1]` to `to[1]`. When the first is saved,
-// and its stack left, `value` is stored at `place`: a thread that finds it there may look at the context, or go on with
+// and its stack left, `value` is stored at `address`: a thread that finds it there may look at the context, or go on with
 // it.
 static inline __attribute__((always_inline)) void context_asm_pass(struct context_asm *from, struct context_asm *to,
-                                                                   uintptr_t *place, uintptr_t value) {
+                                                                   uintptr_t *address, uintptr_t value) {
   to[1] = from[1];
   from[1].pc = 0;
   __asm__ volatile("" : : "r"(__builtin_frame_address(0)));  // the frame record, as in `context_asm_switch`
   register uintptr_t x0 __asm__("x0") = value;
   register struct context_asm *x1 __asm__("x1") = from;
   register struct context_asm *x2 __asm__("x2") = to;
-  register uintptr_t *x3 __asm__("x3") = place;
+  register uintptr_t *x3 __asm__("x3") = address;
   __asm__ volatile(
       "adr x16, 1f\n\t"
       "mov x17, sp\n\t"

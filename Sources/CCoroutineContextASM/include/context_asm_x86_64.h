@@ -147,10 +147,10 @@ static inline __attribute__((always_inline)) uintptr_t context_asm_leave(struct 
 
 // From `from[0]` to `to[0]`: from one coroutine right into another, which ran before and is suspended. The resumer of
 // the first becomes the resumer of the second: its registers move from `from[1]` to `to[1]`. When the first is saved,
-// and its stack left, `value` is stored at `place`: a thread that finds it there may look at the context, or go on with
+// and its stack left, `value` is stored at `address`: a thread that finds it there may look at the context, or go on with
 // it.
 static inline __attribute__((always_inline)) void context_asm_pass(struct context_asm *from, struct context_asm *to,
-                                                                   uintptr_t *place, uintptr_t value) {
+                                                                   uintptr_t *address, uintptr_t value) {
   to[1] = from[1];
   from[1].pc = 0;
   register uintptr_t r8 __asm__("r8") = value;
@@ -164,7 +164,7 @@ static inline __attribute__((always_inline)) void context_asm_pass(struct contex
       "movq %%r8, (%%rcx)\n\t"  // seen by others after the stores before it, as any store is
       "jmpq *8(%%rsi)\n"
       "1:\n\t"
-      : "+D"(from), "+S"(to), "+c"(place), "+r"(r8)
+      : "+D"(from), "+S"(to), "+c"(address), "+r"(r8)
       :
       : "rdx", CONTEXT_ASM_CLOBBERS_BUT_RCX_AND_R8);
 }

@@ -17,7 +17,7 @@ struct coroutine_image_build {
 };
 
 // Reads of a file, or of memory. False if not all of it can be read.
-typedef bool (*image_reader)(void *context, uint64_t place, void *to, size_t count);
+typedef bool (*image_reader)(void *context, uint64_t position, void *to, size_t count);
 
 // The build with these program headers. Notes lie at their addresses, or, in a file, as far behind its start as they say;
 // `shift` is to be added to either.

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 // Where a walk stands: what it needs to know of a frame's registers.
-struct place {
+struct frame_registers {
   uintptr_t pc, sp, fp, base;
 };
 
@@ -54,27 +54,27 @@ static inline void plain_frames_learn(struct plain_frames *frames, uintptr_t pc,
 
 // The caller of a frame that is known to keep a frame pointer, or to have no caller: pc is 0 then. False where that is
 // not known, and libunwind has to find it.
-static inline __attribute__((always_inline)) bool plain_frames_step(struct plain_frames *frames, struct place *place,
+static inline __attribute__((always_inline)) bool plain_frames_step(struct plain_frames *frames, struct frame_registers *regs,
                                                                     uintptr_t top, plain_frames_reader read,
                                                                     void *context) {
-  const struct plain_frame *frame = plain_frames_slot(frames, place->pc);
+  const struct plain_frame *frame = plain_frames_slot(frames, regs->pc);
   if (frame->pc != 0 && frame->size == 0) {
-    place->pc = 0;
+    regs->pc = 0;
     return true;
   }
-  if (frame->pc == 0 || place->fp < place->sp || place->fp > top - 2 * sizeof(uintptr_t) ||
-      place->fp % sizeof(uintptr_t) != 0)
+  if (frame->pc == 0 || regs->fp < regs->sp || regs->fp > top - 2 * sizeof(uintptr_t) ||
+      regs->fp % sizeof(uintptr_t) != 0)
     return false;
   uintptr_t pc, fp;
-  if (!read(context, place->fp + sizeof(uintptr_t), &pc) || !read(context, place->fp, &fp)) return false;
-  *place = (struct place){pc, place->fp + frame->size, fp, 0};
+  if (!read(context, regs->fp + sizeof(uintptr_t), &pc) || !read(context, regs->fp, &fp)) return false;
+  *regs = (struct frame_registers){pc, regs->fp + frame->size, fp, 0};
   return true;
 }
 
 // Learns from a step of libunwind's, from `here` to `caller`. Whether the walk goes on there.
 static inline __attribute__((always_inline)) bool plain_frames_stepped(struct plain_frames *frames,
-                                                                       const struct place *here,
-                                                                       const struct place *caller, bool has_caller,
+                                                                       const struct frame_registers *here,
+                                                                       const struct frame_registers *caller, bool has_caller,
                                                                        uintptr_t top, plain_frames_reader read,
                                                                        void *context) {
   if (!has_caller || caller->pc == 0 || caller->sp < here->sp || caller->sp >= top) {

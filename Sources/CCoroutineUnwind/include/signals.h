@@ -9,11 +9,11 @@
 
 // MARK: A dump on a signal
 
-// Lets `signal` write its place among those asked for to a pipe. Returns that place; -1 if there are no more places (8), or
+// Lets `signal` write its index among those asked for to a pipe. Returns that index; -1 if there is room for none (of 8), or
 // the system refuses: errno tells.
 int coroutine_signals_notify(int signal);
 
-// Waits for the next signal, and returns its place. -1 after an unexpected error. From here on the calling thread takes
+// Waits for the next signal, and returns its index. -1 after an unexpected error. From here on the calling thread takes
 // those signals, whatever it and all others blocked before.
 int coroutine_signals_wait(void);
 

@@ -347,9 +347,9 @@ extension ActorStorage {
 
   @inlinable @inline(never)
   func waitForRoomBlocking(
-    _ envelope: inout Envelope<Message>?, until deadline: UInt64, at place: BlockingPlace
+    _ envelope: inout Envelope<Message>?, until deadline: UInt64, at call: BlockingCall
   ) -> WakeCause {
-    let thread = BlockedThread(at: place)
+    let thread = BlockedThread(at: call)
     var node = MailboxNode(.thread(.passUnretained(thread)), envelope.take())
     let cause = withUnsafeMutablePointer(to: &node) { node in
       wait(thread, until: deadline) {

@@ -150,7 +150,7 @@ extension ActorStorage {
 
   @inlinable
   func askBlocking<Value: Sendable>(
-    timeout: Duration?, at place: BlockingPlace, _ make: (Reply<Value>) -> Message
+    timeout: Duration?, at call: BlockingCall, _ make: (Reply<Value>) -> Message
   ) throws -> Value {
     requireThread()
     let deadline = WaitDeadline.after(timeout)
@@ -158,10 +158,10 @@ extension ActorStorage {
     var envelope: Envelope<Message>?
     switch send(storage, &envelope, make) {
     case .delivered: break
-    case .full: try check(waitForRoomBlocking(&envelope, until: deadline, at: place), envelope == nil, timeout)
+    case .full: try check(waitForRoomBlocking(&envelope, until: deadline, at: call), envelope == nil, timeout)
     case .refused(let error): throw error
     }
-    let thread = BlockedThread(at: place)
+    let thread = BlockedThread(at: call)
     var node = WaitNode(.thread(.passUnretained(thread)))
     let cause = withUnsafeMutablePointer(to: &node) { node in
       storage.wait(thread, until: deadline) {

@@ -164,7 +164,7 @@ extension MessageActor {
     case .full:
       try storage.check(
         storage.waitForRoomBlocking(
-          &envelope, until: WaitDeadline.after(timeout), at: BlockingPlace("tellBlocking(_:timeout:)", file, line)),
+          &envelope, until: WaitDeadline.after(timeout), at: BlockingCall("tellBlocking(_:timeout:)", file, line)),
         envelope == nil, timeout)
     }
   }
@@ -220,7 +220,7 @@ extension MessageActor {
   public func askBlocking<Value: Sendable>(
     timeout: Duration? = nil, file: StaticString = #fileID, line: UInt = #line, _ message: (Reply<Value>) -> Message
   ) throws -> Value {
-    try storage.askBlocking(timeout: timeout, at: BlockingPlace("askBlocking(timeout:_:)", file, line), message)
+    try storage.askBlocking(timeout: timeout, at: BlockingCall("askBlocking(timeout:_:)", file, line), message)
   }
 }
 
@@ -268,7 +268,7 @@ extension MessageActor {
   /// - Precondition: not called inside a coroutine: traps.
   @available(*, noasync, message: "use 'await join()' in async code")
   public func joinBlocking(file: StaticString = #fileID, line: UInt = #line) throws {
-    try storage.coroutine.blockUntilEnd(at: BlockingPlace("joinBlocking()", file, line)).check()
+    try storage.coroutine.blockUntilEnd(at: BlockingCall("joinBlocking()", file, line)).check()
     try storage.throwFailure()
   }
 
@@ -301,8 +301,8 @@ extension MessageActor {
   /// - Throws: `TimeoutError`, and what `joinBlocking()` throws.
   @available(*, noasync, message: "use 'await join(timeout:)' in async code")
   public func joinBlocking(timeout: Duration, file: StaticString = #fileID, line: UInt = #line) throws {
-    let place = BlockingPlace("joinBlocking(timeout:)", file, line)
-    try storage.coroutine.blockUntilEnd(until: WaitDeadline.after(timeout), at: place).check(timeout)
+    let call = BlockingCall("joinBlocking(timeout:)", file, line)
+    try storage.coroutine.blockUntilEnd(until: WaitDeadline.after(timeout), at: call).check(timeout)
     try storage.throwFailure()
   }
 }

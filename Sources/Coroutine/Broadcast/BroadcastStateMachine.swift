@@ -56,9 +56,9 @@ struct BroadcastStateMachine<Element: Sendable>: ~Copyable {
   private var firstUnread: UInt64 { end &- UInt64(behind) }
 
   /// The newest element, if it is still there: always where there is a replay, and something was sent.
-  var newest: Element? { buffer.count == 0 ? nil : buffer.place(buffer.count - 1).pointee.element }
+  var newest: Element? { buffer.count == 0 ? nil : buffer.slot(buffer.count - 1).pointee.element }
 
-  private func slot(_ number: UInt64) -> UnsafeMutablePointer<Slot> { buffer.place(Int(number &- base)) }
+  private func slot(_ number: UInt64) -> UnsafeMutablePointer<Slot> { buffer.slot(Int(number &- base)) }
 }
 
 // MARK: - Sending
@@ -194,11 +194,11 @@ extension BroadcastStateMachine {
     for reader: BroadcastReader<Element>, _ woken: inout ClaimedWaiters, _ released: inout ReleasedElements<Element>
   ) -> ReceiveAttempt {
     guard reader.position != end else { return isClosed ? .closed : .empty }
-    let place = slot(reader.position)
-    let element = place.pointee.element
-    place.pointee.unread -= 1
+    let entry = slot(reader.position)
+    let element = entry.pointee.element
+    entry.pointee.unread -= 1
     reader.position &+= 1
-    if place.pointee.unread == 0 { makeRoom(&woken, &released) }
+    if entry.pointee.unread == 0 { makeRoom(&woken, &released) }
     return .received(element)
   }
 

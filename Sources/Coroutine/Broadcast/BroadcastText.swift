@@ -9,8 +9,8 @@ extension WaitText {
   package static func broadcast(
     _ name: String, isValue: Bool, limit: Int, behind: Int, readers: Int, _ operation: WaitOperation
   ) -> String {
-    let place = broadcast(name, isValue: isValue, limit: limit, behind: behind, readers: readers)
-    return isValue ? "a change of \(place)" : "\(operation) on \(place)"
+    let subject = broadcast(name, isValue: isValue, limit: limit, behind: behind, readers: readers)
+    return isValue ? "a change of \(subject)" : "\(operation) on \(subject)"
   }
 
   /// It alone, as the one with an operation.

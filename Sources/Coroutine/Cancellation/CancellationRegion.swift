@@ -26,7 +26,7 @@ package final class CancellationRegion: @unchecked Sendable {
   /// The deadline that is going to cancel it, if it has one. Not counted: its owner keeps that until the region is closed.
   let deadline: Unmanaged<DeadlineTimer>?
   /// Where on a stack it was opened: by this a generator knows its own ones.
-  let place: UInt
+  let frameAddress: UInt
   /// The code that runs in it writes it, holding the old list's lock, the new list's and `listLock`; so that code may read
   /// it without a lock.
   private var list: List
@@ -56,7 +56,7 @@ package final class CancellationRegion: @unchecked Sendable {
     self.isShield = isShield
     self.deadline = deadline.map { .passUnretained($0) }
     self.onCancel = onCancel
-    place = UInt(bitPattern: coroutine_frame_address())
+    frameAddress = UInt(bitPattern: coroutine_frame_address())
     list = .coroutine(core)
     core.cancellationLock.lock()
     outer = core.regions
@@ -66,7 +66,7 @@ package final class CancellationRegion: @unchecked Sendable {
     if reason != nil { self.onCancel = nil }
     core.cancellationLock.unlock()
     // On another stack than its own it runs a generator's body.
-    if core.block?.pointee.stack.contains(place) == false { RunningBodies.noteRegions() }
+    if core.block?.pointee.stack.contains(frameAddress) == false { RunningBodies.noteRegions() }
     if let reason, let onCancel { CancelReach(handlers: [onCancel]).tell(reason) }
   }
 

@@ -9,35 +9,35 @@ import Context
 /// Ends at the first stack that is not a generator's. A look-up takes some 10 ns, unless `guess` is right.
 struct RunningBodies: Sequence, IteratorProtocol {
   /// On the next one's stack; `nil` after the last.
-  private var place: UInt?
-  /// The next one, if that is where `place` lies.
+  private var stackAddress: UInt?
+  /// The next one, if that is where `stackAddress` lies.
   private var guess: UnsafeMutablePointer<ControlBlock>?
   /// The running coroutine's own stack, where they end; `nil` without one.
   private let end = CoroutineCore.currentUncounted?._withUnsafeGuaranteedRef { $0.block?.pointee.stack }
 
   /// - Parameter block: the block of the body that calls, most likely.
   init(on block: UnsafeMutablePointer<ControlBlock>? = nil) {
-    place = UInt(bitPattern: coroutine_frame_address())
+    stackAddress = UInt(bitPattern: coroutine_frame_address())
     guess = block
   }
 
   /// Those that were left when the body on `block`'s stack was suspended: those on top of it, and itself.
   init(leftBy block: UnsafeMutablePointer<ControlBlock>) {
-    place = SelectedBackend.registers(of: ContextLink.own(ControlBlock.link(of: block)))?.stackPointer
+    stackAddress = SelectedBackend.registers(of: ContextLink.own(ControlBlock.link(of: block)))?.stackPointer
     guess = block
   }
 
   mutating func next() -> UnsafeMutablePointer<ControlBlock>? {
-    guard let place, let block = block(at: place) else { return nil }
+    guard let stackAddress, let block = block(at: stackAddress) else { return nil }
     guess = nil
-    self.place = SelectedBackend.registers(of: ContextLink.resumer(ControlBlock.link(of: block)))?.stackPointer
+    self.stackAddress = SelectedBackend.registers(of: ContextLink.resumer(ControlBlock.link(of: block)))?.stackPointer
     return block
   }
 
-  private func block(at place: UInt) -> UnsafeMutablePointer<ControlBlock>? {
-    if let guess, guess.pointee.stack.contains(place) { return guess }
-    if let end, end.contains(place) { return nil }
-    return ControlBlock.nested(around: place)
+  private func block(at address: UInt) -> UnsafeMutablePointer<ControlBlock>? {
+    if let guess, guess.pointee.stack.contains(address) { return guess }
+    if let end, end.contains(address) { return nil }
+    return ControlBlock.nested(around: address)
   }
 
   /// A region was opened in the body that runs, or was put back: each of the bodies has it open at its next `yield`, if it
@@ -54,7 +54,7 @@ struct RunningBodies: Sequence, IteratorProtocol {
     var next = core.regions
     for body in self {
       let stack = body.pointee.stack
-      while let region = next, stack.contains(region.place) {
+      while let region = next, stack.contains(region.frameAddress) {
         count += 1
         next = region.outer
       }

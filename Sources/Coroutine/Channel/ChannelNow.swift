@@ -60,8 +60,8 @@ extension Channel where Element: ~Copyable {
     require(
       CoroutineCore.current == nil, "receiveBlocking() in a coroutine would block its whole thread: use receive()")
     var element: Element?
-    let place = BlockingPlace("receiveBlocking(timeout:)", file, line)
-    let cause = storage.receiveBlocking(&element, until: WaitDeadline.after(timeout), at: place)
+    let call = BlockingCall("receiveBlocking(timeout:)", file, line)
+    let cause = storage.receiveBlocking(&element, until: WaitDeadline.after(timeout), at: call)
     guard let element = element.take() else { throw storage.failure(cause, timeout) }
     return element
   }
@@ -87,8 +87,8 @@ extension Channel where Element: Sendable {
   ) throws {
     require(CoroutineCore.current == nil, "sendBlocking(_:) in a coroutine would block its whole thread: use send(_:)")
     var unsent: Element? = element
-    let place = BlockingPlace("sendBlocking(_:timeout:)", file, line)
-    let cause = storage.sendBlocking(&unsent, until: WaitDeadline.after(timeout), at: place)
+    let call = BlockingCall("sendBlocking(_:timeout:)", file, line)
+    let cause = storage.sendBlocking(&unsent, until: WaitDeadline.after(timeout), at: call)
     if cause == .event, unsent == nil { return }
     try storage.fail(cause, unsent, timeout)
   }
@@ -112,8 +112,8 @@ extension Channel where Element: ~Copyable {
     require(
       CoroutineCore.current == nil, "sendBlocking in a coroutine would block its whole thread: use send(orReturn:)")
     var unsent: Element? = consume element
-    let place = BlockingPlace("sendBlocking(orReturn:timeout:)", file, line)
-    let cause = storage.sendBlocking(&unsent, until: WaitDeadline.after(timeout), at: place)
+    let call = BlockingCall("sendBlocking(orReturn:timeout:)", file, line)
+    let cause = storage.sendBlocking(&unsent, until: WaitDeadline.after(timeout), at: call)
     return storage.outcome(cause, unsent)
   }
 }

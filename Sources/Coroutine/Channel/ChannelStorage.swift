@@ -173,8 +173,8 @@ extension ChannelStorage where Element: ~Copyable {
 extension ChannelStorage where Element: ~Copyable {
   /// As in `async` code.
   @inlinable
-  func sendBlocking(_ element: inout Element?, until deadline: UInt64, at place: BlockingPlace) -> WakeCause {
-    let thread = BlockedThread(at: place)
+  func sendBlocking(_ element: inout Element?, until deadline: UInt64, at call: BlockingCall) -> WakeCause {
+    let thread = BlockedThread(at: call)
     var node = ChannelNode(.thread(.passUnretained(thread)), element: element.take())
     let cause = withUnsafeMutablePointer(to: &node) { node in
       wait(thread, until: deadline) {
@@ -189,8 +189,8 @@ extension ChannelStorage where Element: ~Copyable {
 
   /// As in `async` code.
   @inlinable
-  func receiveBlocking(_ element: inout Element?, until deadline: UInt64, at place: BlockingPlace) -> WakeCause {
-    let thread = BlockedThread(at: place)
+  func receiveBlocking(_ element: inout Element?, until deadline: UInt64, at call: BlockingCall) -> WakeCause {
+    let thread = BlockedThread(at: call)
     var node = ChannelNode<Element>(.thread(.passUnretained(thread)), element: nil)
     let cause = withUnsafeMutablePointer(to: &node) { node in
       wait(thread, until: deadline) {

@@ -11,9 +11,9 @@ extension WaitText {
     _ name: String, limit: Int, isConflated: Bool, count: Int, senders: Int, receivers: Int,
     _ operation: WaitOperation
   ) -> String {
-    let place = channel(
+    let subject = channel(
       name, limit: limit, isConflated: isConflated, count: count, senders: senders, receivers: receivers)
-    return "\(operation) on \(place)"
+    return "\(operation) on \(subject)"
   }
 
   /// The channel alone, as the one with an operation.
@@ -30,8 +30,8 @@ extension WaitText {
     }
     if senders > 0 { parts.append(senders == 1 ? "1 sender" : "\(senders) senders") }
     if receivers > 0 { parts.append(receivers == 1 ? "1 receiver" : "\(receivers) receivers") }
-    let place = name.isEmpty ? "an unnamed channel" : "channel \"\(name)\""
-    return place + (parts.isEmpty ? "" : " (\(parts.joined(separator: ", ")))")
+    let subject = name.isEmpty ? "an unnamed channel" : "channel \"\(name)\""
+    return subject + (parts.isEmpty ? "" : " (\(parts.joined(separator: ", ")))")
   }
 }
 

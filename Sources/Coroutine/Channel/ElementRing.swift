@@ -3,14 +3,14 @@
 /// Elements in the order in which they came, in a ring that is allocated for the first of them and doubles when it is full.
 ///
 /// A large ring that has become empty is given back, so that a burst does not stay in memory. Growing to that size took
-/// as many appends as the ring has places, so that neither costs more than a constant for each element.
+/// as many appends as the ring has slots, so that neither costs more than a constant for each element.
 @usableFromInline
 struct ElementRing<Element: ~Copyable>: ~Copyable {
-  /// Of `mask + 1` places; `nil` for none.
-  @usableFromInline var places: UnsafeMutablePointer<Element>?
-  /// The number of places, a power of two, less one.
+  /// Of `mask + 1` slots; `nil` for none.
+  @usableFromInline var slots: UnsafeMutablePointer<Element>?
+  /// The number of slots, a power of two, less one.
   @usableFromInline var mask = -1
-  /// The number of the first element, since the ring was made: its place but for the mask.
+  /// The number of the first element, since the ring was made: its slot but for the mask.
   @usableFromInline var head = 0
   @usableFromInline var count = 0
 
@@ -19,9 +19,9 @@ struct ElementRing<Element: ~Copyable>: ~Copyable {
 
   @inlinable
   deinit {
-    guard let places else { return }
-    for offset in 0..<count { (places + ((head &+ offset) & mask)).deinitialize(count: 1) }
-    places.deallocate()
+    guard let slots else { return }
+    for offset in 0..<count { (slots + ((head &+ offset) & mask)).deinitialize(count: 1) }
+    slots.deallocate()
   }
 
   /// Appends an element. Constant time, except when the ring grows.
@@ -31,14 +31,14 @@ struct ElementRing<Element: ~Copyable>: ~Copyable {
     appendIntoRoom(element)
   }
 
-  /// Whether the next append finds a place.
+  /// Whether the next append finds a slot.
   @inlinable @inline(__always)
   var hasRoom: Bool { count <= mask }
 
   /// Appends an element, where there is room.
   @inlinable @inline(__always)
   mutating func appendIntoRoom(_ element: consuming Element) {
-    (places.unsafelyUnwrapped + ((head &+ count) & mask)).initialize(to: element)
+    (slots.unsafelyUnwrapped + ((head &+ count) & mask)).initialize(to: element)
     count &+= 1
   }
 
@@ -58,13 +58,13 @@ struct ElementRing<Element: ~Copyable>: ~Copyable {
   /// Takes out the element that came first, and leaves the ring as it is.
   @inlinable @inline(__always)
   mutating func removeNext() -> Element {
-    let element = (places.unsafelyUnwrapped + (head & mask)).move()
+    let element = (slots.unsafelyUnwrapped + (head & mask)).move()
     head &+= 1
     count &-= 1
     return element
   }
 
-  /// Whether the next place to append to, or to take from, is one of every so many. So the ring's user counts elements
+  /// Whether the next slot to append to, or to take from, is one of every so many. So the ring's user counts elements
   /// at the cost of one test of a number that it needs anyway.
   @inlinable @inline(__always)
   var countsAtAppend: Bool { UInt8(truncatingIfNeeded: head &+ count) == .max }
@@ -77,36 +77,36 @@ struct ElementRing<Element: ~Copyable>: ~Copyable {
   static var countInterval: Int { 256 }
 
   /// Where the element is that has `offset` others before it.
-  func place(_ offset: Int) -> UnsafeMutablePointer<Element> {
-    places.unsafelyUnwrapped + ((head &+ offset) & mask)
+  func slot(_ offset: Int) -> UnsafeMutablePointer<Element> {
+    slots.unsafelyUnwrapped + ((head &+ offset) & mask)
   }
 
   @inlinable @inline(never)
   mutating func grow() {
     let size = max((mask &+ 1) &* 2, Self.smallest)
     let larger = UnsafeMutablePointer<Element>.allocate(capacity: size)
-    if let places {
+    if let slots {
       // Full: from the head to the end, and from the beginning to the head.
       let lower = head & mask
       let upper = mask &+ 1 &- lower
-      larger.moveInitialize(from: places + lower, count: upper)
-      (larger + upper).moveInitialize(from: places, count: lower)
-      places.deallocate()
+      larger.moveInitialize(from: slots + lower, count: upper)
+      (larger + upper).moveInitialize(from: slots, count: lower)
+      slots.deallocate()
     }
-    places = larger
+    slots = larger
     mask = size &- 1
     head = 0
   }
 
   @inlinable @inline(never)
   mutating func release() {
-    places?.deallocate()
-    places = nil
+    slots?.deallocate()
+    slots = nil
     mask = -1
     head = 0
   }
 
   @inlinable static var smallest: Int { 8 }
-  /// How many places an empty ring keeps.
+  /// How many slots an empty ring keeps.
   @inlinable static var largestKept: Int { 1024 }
 }

@@ -65,7 +65,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   /// Set once; retained.
   @usableFromInline final let extrasWord = Atomic<Unmanaged<CoroutineExtras>?>(nil)
   /// Where debuggers find it until it begins, if its scheduler can't be looked into; `nil` too if it began at once.
-  @exclusivity(unchecked) final var place: UnstartedCoroutines.Place?
+  @exclusivity(unchecked) final var unstartedSlot: UnstartedCoroutines.Slot?
   /// The usable bytes of its stack, or `defaultStackSize`.
   private let stackSize: Int
   private static var defaultStackSize: Int { .min }
@@ -395,7 +395,7 @@ extension CoroutineCore {
   @inline(never)
   private final func start() -> UnsafeMutablePointer<ControlBlock>? {
     // Out of its queue by now, and not yet on a stack: this is where a debugger finds it.
-    if place == nil { PoolWorker.showStarting(self) }
+    if unstartedSlot == nil { PoolWorker.showStarting(self) }
     guard !isInterrupted || startsAtomically else { return endWithoutRunning(CancellationError()) }
     do throws(StackError) {
       let block = try ControlBlock.create(
@@ -428,7 +428,7 @@ extension CoroutineCore {
   /// On the thread that begins it, where it was shown.
   @inline(__always)
   private final func hideStarting() {
-    if let place { UnstartedCoroutines.empty(place) } else { PoolWorker.hideStarting() }
+    if let unstartedSlot { UnstartedCoroutines.empty(unstartedSlot) } else { PoolWorker.hideStarting() }
   }
 
   private final func endWithoutRunning(_ error: any Error) -> UnsafeMutablePointer<ControlBlock>? {
@@ -537,8 +537,8 @@ extension CoroutineCore {
     if coroutine_launch_is_noted() { noteLaunch() }
     if let pool = home.poolAddress {
       self.pool = pool
-    } else if place == nil {
-      place = UnstartedCoroutines.add(self)
+    } else if unstartedSlot == nil {
+      unstartedSlot = UnstartedCoroutines.add(self)
     }
     CoroutineJob(.passUnretained(self)).enqueue(.launched)
   }

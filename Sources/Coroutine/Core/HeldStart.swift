@@ -70,7 +70,7 @@ extension CoroutineCore {
   /// find it as one that has not begun.
   final func holdInQueue() {
     begins(.held)
-    place = UnstartedCoroutines.add(self)
+    unstartedSlot = UnstartedCoroutines.add(self)
   }
 
   /// It was held on demand, and goes without having been started. Those that wait for its result would have started it: what

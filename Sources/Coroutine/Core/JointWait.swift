@@ -30,7 +30,7 @@ package struct JointWait {
 
   /// - Parameters:
   ///   - targets: filled.
-  ///   - room: not initialised, one place for each target.
+  ///   - room: not initialised, one slot for each target.
   @usableFromInline
   init(_ targets: UnsafeMutableBufferPointer<Target>, room: UnsafeMutableBufferPointer<Unmanaged<Waitable>>) {
     self.targets = targets
@@ -43,8 +43,8 @@ package struct JointWait {
     let sorted = UnsafeMutableBufferPointer(rebasing: room[..<count])
     Self.sort(sorted)
     var distinct = 0
-    for place in 0..<count where place == 0 || sorted[place].toOpaque() != sorted[distinct - 1].toOpaque() {
-      sorted[distinct] = sorted[place]
+    for index in 0..<count where index == 0 || sorted[index].toOpaque() != sorted[distinct - 1].toOpaque() {
+      sorted[distinct] = sorted[index]
       distinct += 1
     }
     waitables = UnsafeMutableBufferPointer(rebasing: sorted[..<distinct])

@@ -24,7 +24,7 @@ extension CoroutineCore {
   /// Tells the run of a test that it will run elsewhere, if the launching code is a part of one.
   private final func tellRun() {
     guard case .other(let run)? = SchedulerReference.run, let explorer = run.explorer else { return }
-    if case .other(let place) = home, place.scheduler === run.scheduler { return }
+    if case .other(let other) = home, other.scheduler === run.scheduler { return }
     explorer.willRunElsewhere(self)
   }
 

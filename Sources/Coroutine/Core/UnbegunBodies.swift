@@ -21,23 +21,23 @@ enum UnbegunBodies {
   @inline(never)
   static func release(_ body: consuming Any?) {
     guard let body = consume body else { return }
-    let place = place
-    if let list = place.pointee { return list.assumingMemoryBound(to: List.self).pointee.append(consume body) }
+    let slot = listSlot
+    if let list = slot.pointee { return list.assumingMemoryBound(to: List.self).pointee.append(consume body) }
     var list: List = []
     var next: Any? = consume body
     withUnsafeMutablePointer(to: &list) { list in
-      place.pointee = UnsafeMutableRawPointer(list)
+      slot.pointee = UnsafeMutableRawPointer(list)
       while next != nil {
         // By itself: what goes with it may add to the list.
         next = nil
         next = list.pointee.popLast()
       }
-      place.pointee = nil
+      slot.pointee = nil
     }
   }
 
   /// Where the running stack has its list, while there is one.
-  private static var place: UnsafeMutablePointer<UnsafeMutableRawPointer?> {
+  private static var listSlot: UnsafeMutablePointer<UnsafeMutableRawPointer?> {
     // A thread's own stack stays on its thread, and so does the address.
     guard let block = ControlBlock.ofRunningStack else { return coroutine_thread_unbegun_bodies() }
     // A block is raw memory: its field has an address for as long as the stack is in use.
@@ -48,15 +48,15 @@ enum UnbegunBodies {
 extension ControlBlock {
   /// The block of the stack that the caller runs on; `nil` on a thread's own.
   fileprivate static var ofRunningStack: UnsafeMutablePointer<ControlBlock>? {
-    let place = UInt(bitPattern: coroutine_frame_address())
+    let frameAddress = UInt(bitPattern: coroutine_frame_address())
     let own = CoroutineCore.currentUncounted?._withUnsafeGuaranteedRef { $0.block }
-    if let own, own.pointee.stack.contains(place) { return own }
-    return nested(around: place)
+    if let own, own.pointee.stack.contains(frameAddress) { return own }
+    return nested(around: frameAddress)
   }
 
-  /// The block of the nested coroutine's stack in which `place` lies; `nil` if it lies in no such.
-  static func nested(around place: UInt) -> UnsafeMutablePointer<ControlBlock>? {
-    guard let stack = StackPool.liveStack(containing: place) else { return nil }
+  /// The block of the nested coroutine's stack in which `stackAddress` lies; `nil` if it lies in no such.
+  static func nested(around stackAddress: UInt) -> UnsafeMutablePointer<ControlBlock>? {
+    guard let stack = StackPool.liveStack(containing: stackAddress) else { return nil }
     let block = address(on: stack)
     return block.pointee.state.load(ordering: .relaxed) == .nested ? block : nil
   }

@@ -13,12 +13,12 @@ import Context
       var next = SelectedBackend.registers(of: ContextLink.own(link(of: block)))
       while let registers = next {
         let isOwn = block.pointee.stack.contains(registers.stackPointer)
-        guard let place = isOwn ? block : nested(around: registers.stackPointer) else { return false }
-        let stack = place.pointee.stack
+        guard let current = isOwn ? block : nested(around: registers.stackPointer) else { return false }
+        let stack = current.pointee.stack
         let frame = UnsafeRawPointer(bitPattern: registers.framePointer)
         if coroutine_initialises_variable(frame, stack.limit, stack.top) { return true }
         guard !isOwn else { return false }
-        next = SelectedBackend.registers(of: ContextLink.resumer(link(of: place)))
+        next = SelectedBackend.registers(of: ContextLink.resumer(link(of: current)))
       }
       return false
     }

@@ -24,7 +24,7 @@ package struct WaitNode {
 
 /// What a primitive puts into its queue: a place in the queue, and what the waiter hands over or wants.
 ///
-/// `wait` is the first stored property, so that a node has the address of its place.
+/// `wait` is the first stored property, so that a node has the address of its wait node.
 @usableFromInline
 package protocol WaitingNode: ~Copyable {
   var wait: WaitNode { get }
@@ -35,16 +35,16 @@ extension WaitNode: WaitingNode {
 }
 
 extension UnsafeMutablePointer where Pointee: WaitingNode & ~Copyable {
-  /// The node's place in a queue.
+  /// What of the node lies in the queue.
   @inlinable @inline(__always)
-  package var place: UnsafeMutablePointer<WaitNode> {
+  package var waitNode: UnsafeMutablePointer<WaitNode> {
     UnsafeMutableRawPointer(self).assumingMemoryBound(to: WaitNode.self)
   }
 
-  /// The node that has its place there.
+  /// The node that has this wait node.
   @inlinable @inline(__always)
-  package init(at place: UnsafeMutablePointer<WaitNode>) {
-    self = UnsafeMutableRawPointer(place).assumingMemoryBound(to: Pointee.self)
+  package init(at waitNode: UnsafeMutablePointer<WaitNode>) {
+    self = UnsafeMutableRawPointer(waitNode).assumingMemoryBound(to: Pointee.self)
   }
 }
 
@@ -112,19 +112,19 @@ package struct WaitQueue<Node: WaitingNode & ~Copyable> {
 
   /// Appends a waiter. Constant time.
   @inlinable @inline(__always)
-  package mutating func append(_ node: UnsafeMutablePointer<Node>) { list.append(node.place) }
+  package mutating func append(_ node: UnsafeMutablePointer<Node>) { list.append(node.waitNode) }
 
   /// Takes out a waiter that gives up, unless it is out already. Constant time.
   ///
   /// - Returns: whether it was in the queue.
   @inlinable @inline(__always) @discardableResult
-  package mutating func remove(_ node: UnsafeMutablePointer<Node>) -> Bool { list.remove(node.place) }
+  package mutating func remove(_ node: UnsafeMutablePointer<Node>) -> Bool { list.remove(node.waitNode) }
 
   /// Takes out the waiter that came first among those whose wait has not ended, and ends its wait: it is to be woken.
   @inlinable @inline(__always)
   package mutating func popClaimed() -> UnsafeMutablePointer<Node>? {
-    guard let place = list.popClaimed() else { return nil }
-    return UnsafeMutablePointer(at: place)
+    guard let waitNode = list.popClaimed() else { return nil }
+    return UnsafeMutablePointer(at: waitNode)
   }
 
   /// Ends all waits. Returns the waiters to wake, in their order; the queue is empty afterwards.
@@ -234,7 +234,9 @@ package struct ClaimedWaiters {
   package var isEmpty: Bool { first == nil }
 
   @inlinable @inline(__always)
-  package mutating func append<Node: WaitingNode & ~Copyable>(_ node: UnsafeMutablePointer<Node>) { append(node.place) }
+  package mutating func append<Node: WaitingNode & ~Copyable>(_ node: UnsafeMutablePointer<Node>) {
+    append(node.waitNode)
+  }
 
   @inlinable
   mutating func append(_ node: UnsafeMutablePointer<WaitNode>) {

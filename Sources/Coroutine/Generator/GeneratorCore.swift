@@ -22,7 +22,7 @@ class GeneratorCore {
   @exclusivity(unchecked) @usableFromInline final var plainWord = UInt(bitPattern: ControlBlock.alwaysRunning)
   /// Where a thread has the words by which bindings are found. A constant here, which the compiler knows for one also behind a
   /// switch: else it would not know the same words again. Beside the block, in one line of a cache.
-  @usableFromInline final let bindingsPlace: Int
+  @usableFromInline final let bindingsOffset: Int
   /// What ended the body.
   @exclusivity(unchecked) @usableFromInline final var failure: (any Error)?
   /// Whether a caller throws an error of the body on. Otherwise it is reported as soon as the body has thrown it.
@@ -57,7 +57,7 @@ class GeneratorCore {
   ///   - throwsErrorsOn: whether the face throws what the body has thrown.
   @usableFromInline
   init(stackSize: Int?, slot: Int, throwsErrorsOn: Bool) {
-    self.bindingsPlace = coroutine_bindings_place()
+    self.bindingsOffset = coroutine_bindings_offset()
     self.stackSize = stackSize
     self.slot = slot
     self.throwsErrorsOn = throwsErrorsOn

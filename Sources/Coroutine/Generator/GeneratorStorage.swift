@@ -102,9 +102,9 @@ class GeneratorStorage<Element>: GeneratorCore {
     let block = nextBlock
     // Before the block's own word: the compiler takes a load behind unknown instructions for one that may not come to be, and
     // would not have it in a register from one element to the next.
-    let bindings = coroutine_bindings_peek(bindingsPlace)
+    let bindings = coroutine_bindings_peek(bindingsOffset)
     let link = ControlBlock.link(of: fetchedEarly(block))
-    guard coroutine_bindings_are_plain(bindingsPlace, bindings, SelectedBackend.runningWord(link)) else {
+    guard coroutine_bindings_are_plain(bindingsOffset, bindings, SelectedBackend.runningWord(link)) else {
       return nextSlowly()
     }
     let (word, left, mark) = SelectedBackend.resumeReturningLink(link, passing: 0)
@@ -113,7 +113,7 @@ class GeneratorStorage<Element>: GeneratorCore {
       generatorRequireNoInitialiser(same)
     #endif
     // A body that left in the plain way has no mode, and no mark.
-    guard coroutine_flow_is_plain(bindingsPlace, mark ?? same.pointee.mode.rawValue) else { return settled(word) }
+    guard coroutine_flow_is_plain(bindingsOffset, mark ?? same.pointee.mode.rawValue) else { return settled(word) }
     // Code that changes the plain block while the body runs (`cancel`) sets a bit in the mode of the block that runs:
     // then the body did not leave in the plain way.
     coroutine_assume(plainWord == UInt(bitPattern: same))
@@ -148,7 +148,7 @@ class GeneratorStorage<Element>: GeneratorCore {
   @inlinable @inline(__always)
   final func look() {
     coroutine_thread_state_look(
-      bindingsPlace, plainWord, SelectedBackend.runningWord(ControlBlock.link(of: plainBlock)))
+      bindingsOffset, plainWord, SelectedBackend.runningWord(ControlBlock.link(of: plainBlock)))
   }
 
   // MARK: The body's side

@@ -73,8 +73,8 @@ final class CoroutineStorage<Success: Sendable, Failure: Error>: CoroutineCore, 
   }
 
   @inlinable
-  func getBlocking(timeout: Duration? = nil, at place: BlockingPlace) throws -> Success {
-    try blockUntilEnd(until: WaitDeadline.after(timeout), at: place).check(timeout)
+  func getBlocking(timeout: Duration? = nil, at call: BlockingCall) throws -> Success {
+    try blockUntilEnd(until: WaitDeadline.after(timeout), at: call).check(timeout)
     return try outcome()
   }
 

@@ -78,7 +78,7 @@ extension Coroutine {
   @inlinable
   @available(*, noasync, message: "use 'await get()' in async code")
   public func getBlocking(file: StaticString = #fileID, line: UInt = #line) throws -> Success {
-    try storage.getBlocking(at: BlockingPlace("getBlocking()", file, line))
+    try storage.getBlocking(at: BlockingCall("getBlocking()", file, line))
   }
 
   /// Waits for the end, but no longer than `timeout`. Blocks the calling thread. Otherwise as `getBlocking()`.
@@ -93,7 +93,7 @@ extension Coroutine {
   public func getBlocking(
     timeout: Duration, file: StaticString = #fileID, line: UInt = #line
   ) throws -> Success {
-    try storage.getBlocking(timeout: timeout, at: BlockingPlace("getBlocking(timeout:)", file, line))
+    try storage.getBlocking(timeout: timeout, at: BlockingCall("getBlocking(timeout:)", file, line))
   }
 
   /// Waits for the end, whatever it is. Suspends the calling coroutine. An error counts as seen.

@@ -56,7 +56,7 @@ public func runUntilComplete<Success: Sendable>(
       // Without a stack the body never begins.
       run.isOver || storage.failure != nil
     }
-    return try storage.getBlocking(at: BlockingPlace("runUntilComplete", #fileID, #line))  // has ended
+    return try storage.getBlocking(at: BlockingCall("runUntilComplete", #fileID, #line))  // has ended
   }
 }
 

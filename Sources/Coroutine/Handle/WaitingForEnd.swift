@@ -116,7 +116,7 @@ extension CoroutineCore {
 
   /// Blocks the calling thread until this coroutine has ended, or the time is up.
   @usableFromInline
-  final func blockUntilEnd(until deadline: UInt64 = WaitDeadline.never, at place: BlockingPlace) -> WakeCause {
+  final func blockUntilEnd(until deadline: UInt64 = WaitDeadline.never, at call: BlockingCall) -> WakeCause {
     require(CoroutineCore.current == nil, "getBlocking() inside a coroutine would block its whole thread: use get()")
     require(
       isFinished || !home.isThisThreadAlone,
@@ -127,7 +127,7 @@ extension CoroutineCore {
       return .event
     }
     startOnDemand()
-    let thread = BlockedThread(at: place)
+    let thread = BlockedThread(at: call)
     var node = WaitNode(.thread(.passUnretained(thread)))
     return withUnsafeMutablePointer(to: &node) { node in
       wait(thread, until: deadline) {

@@ -41,7 +41,7 @@ enum DebugLayout {
     layout.unstarted_rows = UInt64(unstarted.rows)
     layout.row_next = UInt64(unstarted.next)
     layout.row_count = UInt64(unstarted.count)
-    layout.row_places = UInt64(unstarted.places)
+    layout.row_slots = UInt64(unstarted.slots)
     return true
   }
 
@@ -188,7 +188,7 @@ enum DebugLayout {
       let starting = fieldOffset("starting", in: PoolWorker.self),
       let line = fieldOffset("line", in: PoolWorker.self), let ring = fieldOffset("ring", in: PoolWorker.self),
       let head = fieldOffset("head", in: WorkRing.self), let tail = fieldOffset("tail", in: WorkRing.self),
-      let places = fieldOffset("places", in: WorkRing.self)
+      let slots = fieldOffset("slots", in: WorkRing.self)
     else { return false }
     layout.threads_count = UInt64(count)
     layout.threads_host = UInt64(host)
@@ -200,7 +200,7 @@ enum DebugLayout {
     layout.worker_line_first = UInt64(line + first)
     layout.worker_ring_head = UInt64(ring + head)
     layout.worker_ring_tail = UInt64(ring + tail)
-    layout.worker_ring_places = UInt64(ring + places)
+    layout.worker_ring_slots = UInt64(ring + slots)
     layout.worker_ring_capacity = UInt64(WorkRing.capacity)
     return true
   }

@@ -8,7 +8,7 @@ package import Context
 ///
 /// Nothing is registered anywhere: a coroutine that has begun has a stack, the pools know their stacks, and what describes
 /// the coroutine lies at a stack's upper end; one that has not begun lies in its scheduler's queue; one that begins is shown
-/// by its worker. To be listed costs a coroutine that store, and one on a scheduler that is not a pool a place among its
+/// by its worker. To be listed costs a coroutine that store, and one on a scheduler that is not a pool a slot among its
 /// creator's until it begins (`UnstartedCoroutines`). Only the few instructions between a queue and that store can hide a coroutine.
 ///
 /// `Freeze` keeps those that are found from going on meanwhile.
@@ -142,7 +142,7 @@ package enum Inspection {
         pool.visitStarting { take($0, isStarting: true) }
       }
     }
-    // One in a place has not begun even if it has got its stack meanwhile, where it was looked for too early.
+    // One in a slot has not begun even if it has got its stack meanwhile, where it was looked for too early.
     UnstartedCoroutines.visit { take(unsafeDowncast($0, to: CoroutineCore.self), isStarting: true) }
     let isComplete = found.trim()
     for (id, core) in found.all {

@@ -6,20 +6,20 @@ import CoroutineLibc
 import Synchronization
 
 /// The coroutines that have not begun and lie in the queue of a scheduler that can't be looked into: one of Dispatch or
-/// of the program. (Those of pools are found in the pools' own queues: they need no place here.)
+/// of the program. (Those of pools are found in the pools' own queues: they need no slot here.)
 ///
-/// Each thread has places of its own for those that it schedules, and no other thread fills them. A coroutine that
-/// begins empties its place. So both are mere stores, without a lock, and without memory that threads which create
-/// coroutines would share. The usual case is as short as it can be: the next place is the thread's, and empty.
+/// Each thread has slots of its own for those that it schedules, and no other thread fills them. A coroutine that
+/// begins empties its slot. So both are mere stores, without a lock, and without memory that threads which create
+/// coroutines would share. The usual case is as short as it can be: the next slot is the thread's, and empty.
 ///
-/// Places lie side by side in rows, which are never freed: debuggers read them at any time. The rows of a thread that
+/// Slots lie side by side in rows, which are never freed: debuggers read them at any time. The rows of a thread that
 /// has ended go to another one, with the coroutines that are still in them.
 enum UnstartedCoroutines {
   /// Where one is found: filled by the thread that it belongs to, emptied by the coroutine as it begins.
-  typealias Place = UnsafeMutablePointer<Atomic<Unmanaged<AnyObject>?>>
+  typealias Slot = UnsafeMutablePointer<Atomic<Unmanaged<AnyObject>?>>
 
-  /// A number of places, which lie behind it; and behind those one more, which is never empty, so that a search from
-  /// place to place ends there.
+  /// A number of slots, which lie behind it; and behind those one more, which is never empty, so that a search from
+  /// slot to slot ends there.
   fileprivate struct Row {
     typealias Link = UnsafeMutablePointer<Row>
 
@@ -27,7 +27,7 @@ enum UnstartedCoroutines {
     let next: Link?
     let count: Int
 
-    static func places(of row: Link) -> Place {
+    static func slots(of row: Link) -> Slot {
       UnsafeMutableRawPointer(row + 1).assumingMemoryBound(to: Atomic<Unmanaged<AnyObject>?>.self)
     }
   }
@@ -42,37 +42,37 @@ enum UnstartedCoroutines {
 
   private static let lock = Lock()
   /// What threads have left that have ended.
-  nonisolated(unsafe) private static var left: [ThreadPlaces] = []  // guarded by `lock`
+  nonisolated(unsafe) private static var left: [ThreadSlots] = []  // guarded by `lock`
 
   /// For one that is about to be handed to its scheduler.
   @inline(__always)
-  static func add(_ coroutine: AnyObject) -> Place {
-    let place = coroutine_unstarted_next().assumingMemoryBound(to: Atomic<Unmanaged<AnyObject>?>.self)
-    guard place.pointee.load(ordering: .relaxed) == nil else { return addElsewhere(coroutine) }
-    coroutine_unstarted_set_next(place + 1)
-    place.pointee.store(.passUnretained(coroutine), ordering: .releasing)
-    return place
+  static func add(_ coroutine: AnyObject) -> Slot {
+    let slot = coroutine_unstarted_next().assumingMemoryBound(to: Atomic<Unmanaged<AnyObject>?>.self)
+    guard slot.pointee.load(ordering: .relaxed) == nil else { return addElsewhere(coroutine) }
+    coroutine_unstarted_set_next(slot + 1)
+    slot.pointee.store(.passUnretained(coroutine), ordering: .releasing)
+    return slot
   }
 
   @inline(never)
-  private static func addElsewhere(_ coroutine: AnyObject) -> Place {
-    let own = coroutine_unstarted().map { Unmanaged<ThreadPlaces>.fromOpaque($0) } ?? moveIn()
+  private static func addElsewhere(_ coroutine: AnyObject) -> Slot {
+    let own = coroutine_unstarted().map { Unmanaged<ThreadSlots>.fromOpaque($0) } ?? moveIn()
     own._withUnsafeGuaranteedRef { $0.findEmpty() }
     return add(coroutine)
   }
 
   /// Called by a coroutine that begins, or that ends without having begun. It does so after it has looked for a freeze,
   /// which might not find it elsewhere yet, and before it looks again as it ends. A freeze keeps the coroutines alive
-  /// that it finds in a place.
+  /// that it finds in a slot.
   @inline(__always)
-  static func empty(_ place: Place) { place.pointee.store(nil, ordering: .releasing) }
+  static func empty(_ slot: Slot) { slot.pointee.store(nil, ordering: .releasing) }
 
   /// Passes each to `body`. During a freeze.
   static func visit(_ body: (AnyObject) throws -> Void) rethrows {
     var next = first.pointee.load(ordering: .acquiring)
     while let row = next {
       for index in 0..<row.pointee.count {
-        if let coroutine = (Row.places(of: row) + index).pointee.load(ordering: .acquiring) {
+        if let coroutine = (Row.slots(of: row) + index).pointee.load(ordering: .acquiring) {
           try body(coroutine.takeUnretainedValue())
         }
       }
@@ -82,25 +82,25 @@ enum UnstartedCoroutines {
 
   // MARK: Threads
 
-  /// Gives the calling thread its places.
+  /// Gives the calling thread its slots.
   @inline(never)
-  private static func moveIn() -> Unmanaged<ThreadPlaces> {
+  private static func moveIn() -> Unmanaged<ThreadSlots> {
     coroutine_publish_debug_layout()
-    let own = Unmanaged.passRetained(lock.withLock { left.popLast() } ?? ThreadPlaces())
+    let own = Unmanaged.passRetained(lock.withLock { left.popLast() } ?? ThreadSlots())
     coroutine_set_unstarted(own.toOpaque())
     own._withUnsafeGuaranteedRef { $0.begin() }
     pthread_setspecific(key, own.toOpaque())
     return own
   }
 
-  /// The key whose destructor runs when a thread ends, and leaves its places. If the thread creates a coroutine after
+  /// The key whose destructor runs when a thread ends, and leaves its slots. If the thread creates a coroutine after
   /// that, it gets others.
   private static let key: pthread_key_t = {
     var key = pthread_key_t()
-    let code = pthread_key_create(&key) { places in
+    let code = pthread_key_create(&key) { slots in
       coroutine_set_unstarted(nil)
-      let places = Unmanaged<ThreadPlaces>.fromOpaque(places!).takeRetainedValue()
-      lock.withLock { left.append(places) }
+      let slots = Unmanaged<ThreadSlots>.fromOpaque(slots!).takeRetainedValue()
+      lock.withLock { left.append(slots) }
     }
     guard code == 0 else { fatalError("Coroutine has no thread-local: \(String(cString: strerror(code)))") }
     return key
@@ -109,9 +109,9 @@ enum UnstartedCoroutines {
   fileprivate static func makeRow(of count: Int) -> Row.Link {
     let size = MemoryLayout<Row>.stride + (count + 1) * MemoryLayout<Atomic<Unmanaged<AnyObject>?>>.stride
     let row = UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 64).bindMemory(to: Row.self, capacity: 1)
-    for index in 0..<count { (Row.places(of: row) + index).initialize(to: Atomic(nil)) }
+    for index in 0..<count { (Row.slots(of: row) + index).initialize(to: Atomic(nil)) }
     // Never taken for a coroutine: it is none of the row's.
-    (Row.places(of: row) + count).initialize(to: Atomic(.fromOpaque(row)))
+    (Row.slots(of: row) + count).initialize(to: Atomic(.fromOpaque(row)))
     lock.withLock {
       row.initialize(to: Row(next: first.pointee.load(ordering: .relaxed), count: count))
       // Complete before it can be found: a process may be stopped anywhere.
@@ -121,10 +121,10 @@ enum UnstartedCoroutines {
   }
 }
 
-/// A thread's places: it goes through its rows again and again, for the next place that is empty.
+/// A thread's slots: it goes through its rows again and again, for the next slot that is empty.
 ///
-/// Belongs to its thread, which keeps the next place itself; in between to `UnstartedCoroutines`.
-private final class ThreadPlaces {
+/// Belongs to its thread, which keeps the next slot itself; in between to `UnstartedCoroutines`.
+private final class ThreadSlots {
   @exclusivity(unchecked) private var rows: [UnstartedCoroutines.Row.Link]
   /// In which row it is.
   @exclusivity(unchecked) private var index = 0
@@ -139,29 +139,29 @@ private final class ThreadPlaces {
     capacity = Self.smallest
   }
 
-  /// Makes its first place the calling thread's next one.
+  /// Makes its first slot the calling thread's next one.
   func begin() {
     (index, full) = (0, 0)
-    coroutine_unstarted_set_next(UnstartedCoroutines.Row.places(of: rows[0]))
+    coroutine_unstarted_set_next(UnstartedCoroutines.Row.slots(of: rows[0]))
   }
 
-  /// Makes an empty place the calling thread's next one. The present one is not.
+  /// Makes an empty slot the calling thread's next one. The present one is not.
   func findEmpty() {
     var next = coroutine_unstarted_next().assumingMemoryBound(to: Atomic<Unmanaged<AnyObject>?>.self)
     while true {
-      let end = UnstartedCoroutines.Row.places(of: rows[index]) + rows[index].pointee.count
+      let end = UnstartedCoroutines.Row.slots(of: rows[index]) + rows[index].pointee.count
       while next < end {
         guard next.pointee.load(ordering: .relaxed) != nil else { return coroutine_unstarted_set_next(next) }
         full += 1
         next += 1
       }
       turn()
-      next = UnstartedCoroutines.Row.places(of: rows[index])
+      next = UnstartedCoroutines.Row.slots(of: rows[index])
     }
   }
 
-  /// Goes to the next row. At the end, if few places were empty, there shall be twice as many: so a search takes four looks
-  /// on average at most, and a coroutine that waits takes three places at most.
+  /// Goes to the next row. At the end, if few slots were empty, there shall be twice as many: so a search takes four looks
+  /// on average at most, and a coroutine that waits takes three slots at most.
   private func turn() {
     index += 1
     if index == rows.count {
@@ -181,7 +181,7 @@ extension UnstartedCoroutines {
     let rows: UInt
     let next: UInt
     let count: UInt
-    let places: UInt
+    let slots: UInt
 
     /// `nil` without reflection metadata.
     init?() {
@@ -189,7 +189,7 @@ extension UnstartedCoroutines {
         return nil
       }
       rows = UInt(bitPattern: first)
-      (self.next, self.count, places) = (next, count, UInt(MemoryLayout<Row>.stride))
+      (self.next, self.count, slots) = (next, count, UInt(MemoryLayout<Row>.stride))
     }
   }
 }

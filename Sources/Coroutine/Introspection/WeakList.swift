@@ -46,14 +46,14 @@ final class WeakList<Object: AnyObject>: Sendable {
   func remove(_ object: Object) {
     let address = Unmanaged.passUnretained(object).toOpaque()
     let removed: UnsafeMutablePointer<Entry>? = lock.withLock {
-      var place = first
-      while let entry = place.pointee {
+      var link = first
+      while let entry = link.pointee {
         if entry.pointee.address == address {
-          place.pointee = entry.pointee.next
+          link.pointee = entry.pointee.next
           return entry
         }
         // An entry begins with the address of the next one.
-        place = UnsafeMutableRawPointer(entry).assumingMemoryBound(to: UnsafeMutablePointer<Entry>?.self)
+        link = UnsafeMutableRawPointer(entry).assumingMemoryBound(to: UnsafeMutablePointer<Entry>?.self)
       }
       return nil
     }

@@ -68,7 +68,7 @@ extension CoroutineObservation {
   }
 
   static func tell(_ kind: CoroutineEvent.Kind, of coroutine: some ObservedCoroutine, at now: UInt64) {
-    guard let place = coroutine_observation_enter() else { return }
+    guard let slot = coroutine_observation_enter() else { return }
     let event = CoroutineEvent(kind, coroutine, time: now)
     // An observer that suspends would take the coroutine with it that happens to run here.
     let running = coroutine_current()
@@ -78,6 +78,6 @@ extension CoroutineObservation {
       for observer in list.observers { observer.observe(event) }
     }
     coroutine_set_current(running)
-    coroutine_observation_leave(place)
+    coroutine_observation_leave(slot)
   }
 }

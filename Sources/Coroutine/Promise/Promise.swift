@@ -175,7 +175,7 @@ extension Promise {
   @inlinable
   @available(*, noasync, message: "use 'await get()' in async code")
   public func getBlocking(file: StaticString = #fileID, line: UInt = #line) throws -> Value {
-    try storage.value(after: storage.waitBlocking(at: BlockingPlace("getBlocking()", file, line)))
+    try storage.value(after: storage.waitBlocking(at: BlockingCall("getBlocking()", file, line)))
   }
 
   /// Waits for the settlement, but not longer than `timeout`, and returns the value. Blocks the calling thread.
@@ -191,9 +191,9 @@ extension Promise {
   public func getBlocking(
     timeout: Duration, file: StaticString = #fileID, line: UInt = #line
   ) throws -> Value {
-    let place = BlockingPlace("getBlocking(timeout:)", file, line)
+    let call = BlockingCall("getBlocking(timeout:)", file, line)
     return try storage.value(
-      after: storage.waitBlocking(until: WaitDeadline.after(timeout), at: place), timeout: timeout)
+      after: storage.waitBlocking(until: WaitDeadline.after(timeout), at: call), timeout: timeout)
   }
 }
 

@@ -87,8 +87,8 @@ extension Promise {
     _ transform: @escaping (Result<Value, any Error>) -> PromiseStep<Value, NewValue>.Continuation
   ) -> Promise<NewValue> {
     let derived = storage.makeDerived(NewValue.self)
-    let place = scheduler is InheritedScheduler ? .inherited : SchedulerReference(scheduler)
-    PromiseStep(from: storage, to: derived, on: place, transform)
+    let target = scheduler is InheritedScheduler ? .inherited : SchedulerReference(scheduler)
+    PromiseStep(from: storage, to: derived, on: target, transform)
     return Promise<NewValue>(storage: derived)
   }
 }

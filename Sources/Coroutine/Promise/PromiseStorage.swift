@@ -136,9 +136,9 @@ extension PromiseCore {
 
   /// Blocks the calling thread until it is settled, or the time is up.
   @usableFromInline
-  final func waitBlocking(until deadline: UInt64 = WaitDeadline.never, at place: BlockingPlace) -> WakeCause {
+  final func waitBlocking(until deadline: UInt64 = WaitDeadline.never, at call: BlockingCall) -> WakeCause {
     require(CoroutineCore.current == nil, "getBlocking() inside a coroutine would block its whole thread: use get()")
-    let thread = BlockedThread(at: place)
+    let thread = BlockedThread(at: call)
     var node = WaitNode(.thread(.passUnretained(thread)))
     return withUnsafeMutablePointer(to: &node) { node in
       wait(thread, until: deadline) {

@@ -12,19 +12,19 @@ package final class BlockedThread: Sendable {
   /// wait with a deadline by this clock ThreadSanitizer does not see it.
   private let wasUnblocked = Atomic<Bool>(false)
 
-  private let place: BlockingPlace
+  private let call: BlockingCall
 
   @usableFromInline
-  init(at place: BlockingPlace) {
-    self.place = place
+  init(at call: BlockingCall) {
+    self.call = call
   }
 
   /// Waits until a waker has claimed the wait and unblocks the thread, or until the deadline, if no waker has by then.
   @usableFromInline
   func block(until deadline: UInt64) -> WakeCause {
-    if deadline != WaitDeadline.now { place.tellIfThreadIsCooperative() }
+    if deadline != WaitDeadline.now { call.tellIfThreadIsCooperative() }
     if deadline == WaitDeadline.never {
-      if !place.isOnMainQueue || !waitOnMainThread() { semaphore.wait() }
+      if !call.isOnMainQueue || !waitOnMainThread() { semaphore.wait() }
     } else if !semaphore.wait(until: deadline), !parking.claim(.timedOut) {
       semaphore.wait()
     }
@@ -34,9 +34,9 @@ package final class BlockedThread: Sendable {
 
   /// Waits a second, and looks then whether others wait for the main thread. Whether the wait is over.
   private func waitOnMainThread() -> Bool {
-    place.requireAnotherThread()
+    call.requireAnotherThread()
     if semaphore.wait(until: WaitDeadline.after(.seconds(1))) { return true }
-    place.tellIfMainQueueWaits()
+    call.tellIfMainQueueWaits()
     return false
   }
 

@@ -11,9 +11,9 @@ import Synchronization
 ///     [ ][a][b][c][d][e][f][g][ ][ ]
 ///
 /// `head` and `tail` count for ever and are taken modulo the size. What lies between them has no taker until a
-/// compare-and-exchange has moved `head` past it: a thief that copies places which were taken meanwhile finds `head`
-/// changed and throws its copies away. So the places are atomic (they may be read while they are overwritten), and
-/// relaxed: `tail`'s release hands the coroutine's memory to the thief, `head`'s hands the emptied place to the owner.
+/// compare-and-exchange has moved `head` past it: a thief that copies slots which were taken meanwhile finds `head`
+/// changed and throws its copies away. So the slots are atomic (they may be read while they are overwritten), and
+/// relaxed: `tail`'s release hands the coroutine's memory to the thief, `head`'s hands the emptied slot to the owner.
 struct WorkRing: ~Copyable, Sendable {
   typealias Element = Unmanaged<CoroutineCore>
 
@@ -23,16 +23,16 @@ struct WorkRing: ~Copyable, Sendable {
   // Written by the owner alone.
   private let tail = Atomic<UInt32>(0)
   // Sendable: atomics in memory that belongs to the ring alone.
-  nonisolated(unsafe) private let places: UnsafeMutablePointer<Atomic<Element?>>
+  nonisolated(unsafe) private let slots: UnsafeMutablePointer<Atomic<Element?>>
 
   init() {
-    places = .allocate(capacity: Int(Self.capacity))
-    for index in 0..<Int(Self.capacity) { (places + index).initialize(to: Atomic(nil)) }
+    slots = .allocate(capacity: Int(Self.capacity))
+    for index in 0..<Int(Self.capacity) { (slots + index).initialize(to: Atomic(nil)) }
   }
 
   deinit {
-    places.deinitialize(count: Int(Self.capacity))
-    places.deallocate()
+    slots.deinitialize(count: Int(Self.capacity))
+    slots.deallocate()
   }
 
   /// How many it holds, about, when others than the owner ask; the owner may find fewer, never more.
@@ -47,8 +47,8 @@ struct WorkRing: ~Copyable, Sendable {
 
   @inline(__always)
   private subscript(index: UInt32) -> Element? {
-    get { (places + Int(index % Self.capacity)).pointee.load(ordering: .relaxed) }
-    nonmutating set { (places + Int(index % Self.capacity)).pointee.store(newValue, ordering: .relaxed) }
+    get { (slots + Int(index % Self.capacity)).pointee.load(ordering: .relaxed) }
+    nonmutating set { (slots + Int(index % Self.capacity)).pointee.store(newValue, ordering: .relaxed) }
   }
 
   /// Appends one. False if the ring is full. The owner's.
@@ -88,7 +88,7 @@ struct WorkRing: ~Copyable, Sendable {
     let (taken, _) = head.compareExchange(
       expected: first, desired: first &+ half, successOrdering: .releasing, failureOrdering: .relaxed)
     guard taken else { return }
-    // The owner alone would overwrite these places.
+    // The owner alone would overwrite these slots.
     for index in 0..<half { queue.append(CoroutineJob(self[first &+ index]!)) }
   }
 

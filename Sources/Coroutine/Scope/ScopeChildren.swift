@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A scope's children that have not ended: those that have a place among the running ones, and those that wait for one.
+/// A scope's children that have not ended: those that have a slot among the running ones, and those that wait for one.
 /// Guarded by the scope's lock.
 ///
 /// None is counted: a child keeps itself alive until the scope has learned of its end. So no child goes under the lock.
@@ -10,9 +10,9 @@
 struct ScopeChildren {
   private typealias Link = Unmanaged<CoroutineCore>
 
-  private var places: [Link?] = []
-  /// Which of the places are empty.
-  private var emptyPlaces: [Int] = []
+  private var slots: [Link?] = []
+  /// Which of the slots are empty.
+  private var emptySlots: [Int] = []
   /// Those that wait, in the order of their launches, behind those that have left. In between are gaps, of those that were
   /// cancelled. The `indexInFamily` of such a child is negative.
   private var queue: [Link?] = []
@@ -22,12 +22,12 @@ struct ScopeChildren {
   /// A child that need not wait.
   mutating func append(_ child: CoroutineCore) {
     let link = Link.passUnretained(child)
-    if let place = emptyPlaces.popLast() {
-      places[place] = link
-      child.indexInFamily = place
+    if let slot = emptySlots.popLast() {
+      slots[slot] = link
+      child.indexInFamily = slot
     } else {
-      child.indexInFamily = places.count
-      places.append(link)
+      child.indexInFamily = slots.count
+      slots.append(link)
     }
   }
 
@@ -41,8 +41,8 @@ struct ScopeChildren {
   /// A child has ended, be it without having had its turn.
   mutating func remove(_ child: CoroutineCore) {
     if child.indexInFamily >= 0 {
-      places[child.indexInFamily] = nil
-      emptyPlaces.append(child.indexInFamily)
+      slots[child.indexInFamily] = nil
+      emptySlots.append(child.indexInFamily)
     } else {
       queue[~child.indexInFamily] = nil
       queuedCount -= 1
@@ -68,8 +68,8 @@ struct ScopeChildren {
   private mutating func closeGaps() {
     guard queue.count > 2 * queuedCount else { return }
     var kept = 0
-    for place in first..<queue.count {
-      guard let link = queue[place] else { continue }
+    for index in first..<queue.count {
+      guard let link = queue[index] else { continue }
       queue[kept] = link
       link._withUnsafeGuaranteedRef { $0.indexInFamily = ~kept }
       kept += 1
@@ -80,6 +80,6 @@ struct ScopeChildren {
 
   /// A reference to each, oldest first: they may end as soon as the lock is gone.
   var all: [CoroutineCore] {
-    (places + queue).compactMap { $0?.takeUnretainedValue() }.sorted { $0.id < $1.id }
+    (slots + queue).compactMap { $0?.takeUnretainedValue() }.sorted { $0.id < $1.id }
   }
 }

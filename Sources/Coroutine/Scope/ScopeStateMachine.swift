@@ -4,14 +4,14 @@
 /// switch.
 ///
 /// Invariants: there are joiners only while children live; a scope that has closed has none; no more than `limit`
-/// children have a place, and one is free only while none is queued.
+/// children have a slot, and one is free only while none is queued.
 struct ScopeStateMachine {
   /// How many children may run at once.
   let limit: Int
   /// How many children have not ended.
   private(set) var liveCount = 0
-  /// How many children have a place among those that run. Not counted where there is no limit.
-  private(set) var placesTaken = 0
+  /// How many children have a slot among those that run. Not counted where there is no limit.
+  private(set) var slotsTaken = 0
   /// What children threw, in the order in which they ended.
   private(set) var childFailures: [any Error] = []
   /// What the body threw, and whether a child had failed before that.
@@ -25,23 +25,23 @@ struct ScopeStateMachine {
 
   enum LaunchAction { case start, queue, refuse }
 
-  /// A child is being launched. Returns whether it starts at once, has to wait for a place, or comes too late.
+  /// A child is being launched. Returns whether it starts at once, has to wait for a slot, or comes too late.
   mutating func launch() -> LaunchAction {
     guard !isClosed else { return .refuse }
     liveCount += 1
     guard limit != .max else { return .start }
-    return takePlace() ? .start : .queue
+    return takeSlot() ? .start : .queue
   }
 
-  /// A queued child wants to start. Returns whether there is a place for it, which it has now.
-  mutating func takePlace() -> Bool {
-    guard placesTaken < limit else { return false }
-    placesTaken += 1
+  /// A queued child wants to start. Returns whether there is a slot for it, which it has now.
+  mutating func takeSlot() -> Bool {
+    guard slotsTaken < limit else { return false }
+    slotsTaken += 1
     return true
   }
 
-  /// A child that has a place has ended: the place is for another one.
-  mutating func givePlaceBack() { placesTaken -= 1 }
+  /// A child that has a slot has ended: the slot is for another one.
+  mutating func giveSlotBack() { slotsTaken -= 1 }
 
   /// A child has ended.
   ///
@@ -84,7 +84,7 @@ struct ScopeStateMachine {
 
   /// Whether the invariants hold; for tests.
   func checkInvariants() -> Bool {
-    liveCount >= 0 && 0...limit ~= placesTaken && placesTaken <= liveCount && (joiners.isEmpty || liveCount > 0)
+    liveCount >= 0 && 0...limit ~= slotsTaken && slotsTaken <= liveCount && (joiners.isEmpty || liveCount > 0)
       && (!isClosed || liveCount == 0)
   }
 }

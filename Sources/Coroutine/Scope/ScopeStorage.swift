@@ -113,14 +113,14 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     next?.schedule()
   }
 
-  /// Gives the place of a child that has ended to the next one in the queue, which the caller schedules after the unlock.
+  /// Gives the slot of a child that has ended to the next one in the queue, which the caller schedules after the unlock.
   private func startNext(after child: CoroutineCore) -> CoroutineCore? {
     guard !child.wasStartedOutOfTurn else { return nil }
-    machine.givePlaceBack()
+    machine.giveSlotBack()
     while let next = children.popQueued() {
       // One that was cancelled in the queue has been started by that, and is about to end.
       guard next.claimStart() else { continue }
-      guard machine.takePlace() else { fatalError("a place was given back, and there is none") }
+      guard machine.takeSlot() else { fatalError("a slot was given back, and there is none") }
       return next
     }
     return nil

@@ -6,24 +6,24 @@
 /// Drawn step by step (Fisher-Yates): a select that finds the first case ready has drawn one number.
 @usableFromInline
 struct PollOrder {
-  /// So many places fit into a word, four bits each.
+  /// So many indices fit into a word, four bits each.
   @inlinable static var wordCapacity: Int { 16 }
 
   @usableFromInline var random: RandomWord
   @usableFromInline let count: Int
   /// The permutation, unless there is a table.
   @usableFromInline var word: UInt64 = 0xFEDC_BA98_7654_3210
-  /// The permutation of more places. Its memory belongs to the code that made the order.
+  /// The permutation of more indices. Its memory belongs to the code that made the order.
   @usableFromInline let table: UnsafeMutablePointer<UInt32>?
 
-  /// - Parameter table: room for `count` places, where they do not fit into a word.
+  /// - Parameter table: room for `count` indices, where they do not fit into a word.
   @inlinable
   init(of count: Int, _ random: RandomWord, table: UnsafeMutablePointer<UInt32>? = nil) {
     self.count = count
     self.random = random
     self.table = table
     guard let table else { return }
-    for place in 0..<count { table[place] = UInt32(place) }
+    for index in 0..<count { table[index] = UInt32(index) }
   }
 
   /// What comes at `step`, which is the number of the steps drawn before.
@@ -35,7 +35,7 @@ struct PollOrder {
     } else {
       let difference = (word >> (4 * UInt64(step)) ^ word >> (4 * UInt64(other))) & 15
       word ^= difference << (4 * UInt64(step))
-      // Where both are the same place nothing differs.
+      // Where both are the same index nothing differs.
       word ^= difference << (4 * UInt64(other))
     }
     return self[step]

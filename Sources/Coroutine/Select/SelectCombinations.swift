@@ -255,7 +255,7 @@ extension Select {
   /// The operations of a number of cases, and where each element's begin.
   public struct EachOperations<Element: SelectOperations>: SelectOperations {
     @usableFromInline
-    struct Place {
+    struct Start {
       /// The index of its first operation.
       @usableFromInline let firstIndex: Int
       @usableFromInline let offset: Int
@@ -268,22 +268,22 @@ extension Select {
     }
 
     @usableFromInline let elements: [Element]
-    @usableFromInline let places: [Place]
+    @usableFromInline let starts: [Start]
     public let count: Int
     public let layout: Layout
 
     @inlinable
     init(_ elements: [Element]) {
       var (count, layout) = (0, Layout(size: 0, alignment: 1))
-      var places: [Place] = []
-      places.reserveCapacity(elements.count)
+      var starts: [Start] = []
+      starts.reserveCapacity(elements.count)
       for element in elements {
-        places.append(Place(firstIndex: count, offset: layout.offset(of: element.layout)))
+        starts.append(Start(firstIndex: count, offset: layout.offset(of: element.layout)))
         count += element.count
         layout = layout.followed(by: element.layout)
       }
       self.elements = elements
-      self.places = places
+      self.starts = starts
       self.count = count
       self.layout = layout
     }
@@ -291,10 +291,10 @@ extension Select {
     /// Which element has the operation at `index`: the last one that begins there or before. By bisection.
     @inlinable
     func element(of index: Int) -> Int {
-      var (low, high) = (0, places.count)
+      var (low, high) = (0, starts.count)
       while high - low > 1 {
         let middle = (low + high) / 2
-        if places[middle].firstIndex <= index { low = middle } else { high = middle }
+        if starts[middle].firstIndex <= index { low = middle } else { high = middle }
       }
       return low
     }
@@ -305,7 +305,7 @@ extension Select {
     ) -> Visitor.Result {
       let element = element(of: index)
       return elements[element].visit(
-        index - places[element].firstIndex, memory + places[element].offset, visitor)
+        index - starts[element].firstIndex, memory + starts[element].offset, visitor)
     }
   }
 }
@@ -328,9 +328,9 @@ extension Select.Each: SelectCase where Cases: SelectCase {
     _ index: Int, of operations: Operations, _ memory: UnsafeMutableRawPointer
   ) throws -> Output {
     let element = operations.element(of: index)
-    let place = operations.places[element]
+    let start = operations.starts[element]
     return try elements[element].finish(
-      index - place.firstIndex, of: operations.elements[element], memory + place.offset)
+      index - start.firstIndex, of: operations.elements[element], memory + start.offset)
   }
 }
 
@@ -340,9 +340,9 @@ extension Select.Each: AsyncSelectCase where Cases: AsyncSelectCase {
     _ index: Int, of operations: Operations, _ memory: UnsafeMutableRawPointer
   ) async throws -> Output {
     let element = operations.element(of: index)
-    let place = operations.places[element]
+    let start = operations.starts[element]
     return try await elements[element].finish(
-      index - place.firstIndex, of: operations.elements[element], memory + place.offset)
+      index - start.firstIndex, of: operations.elements[element], memory + start.offset)
   }
 }
 

@@ -36,7 +36,7 @@ extension Condition where Value: ~Copyable {
     let core = CoroutineCore.running(for: "Condition.wait")
     let cases = try cases()
     // A parameter stays where it is as long as the function runs. As a number, which no result can depend on.
-    let place = withUnsafeMutablePointer(to: &value) { UInt(bitPattern: $0) }
+    let address = withUnsafeMutablePointer(to: &value) { UInt(bitPattern: $0) }
     var node = ConditionNode(wait: WaitNode(.coroutine(.passUnretained(core)), cause: Select.Signal.cause))
     return try withUnsafeMutablePointer(to: &node) { node in
       let operations = Select.Pair(Select.Signal((storage, node)), cases.operations)
@@ -45,23 +45,23 @@ extension Condition where Value: ~Copyable {
       return try withUnsafeTemporaryAllocation(byteCount: max(layout.size, 1), alignment: layout.alignment) { memory in
         // Not empty: it has an address.
         let memory = memory.baseAddress!
-        exchangeValue(at: place)
+        exchangeValue(at: address)
         let chosen = storage.wait(core, node) {
           Select.choose(operations, operations.count, memory, for: .passUnretained(core), isBiased: false)
         }
-        exchangeValue(at: place)
+        exchangeValue(at: address)
         guard let chosen else { throw CancellationError() }
         // Until here: the operations hold nothing themselves.
         cases.keepAlive()
         guard chosen >= signal.count else { return nil }
-        let place = memory + signal.layout.offset(of: others.layout)
-        return try cases.finish(chosen - signal.count, of: others, place)
+        let rest = memory + signal.layout.offset(of: others.layout)
+        return try cases.finish(chosen - signal.count, of: others, rest)
       }
     }
   }
 
-  private func exchangeValue(at place: UInt) {
-    if let place = UnsafeMutablePointer<Value>(bitPattern: place) { exchangeValue(place) }
+  private func exchangeValue(at address: UInt) {
+    if let pointer = UnsafeMutablePointer<Value>(bitPattern: address) { exchangeValue(pointer) }
   }
 }
 

@@ -77,8 +77,8 @@ extension Select {
         require(
           core.toOpaque() != coroutine.toOpaque(), "a coroutine selects on its own end, which can't come: leave it out")
       }
-      let place = node.initializeMemory(as: WaitNode.self, to: WaitNode(party.waiter, cause: party.cause))
-      coroutine._withUnsafeGuaranteedRef { $0.completion.enqueue(place) }
+      let waitNode = node.initializeMemory(as: WaitNode.self, to: WaitNode(party.waiter, cause: party.cause))
+      coroutine._withUnsafeGuaranteedRef { $0.completion.enqueue(waitNode) }
     }
 
     @inlinable

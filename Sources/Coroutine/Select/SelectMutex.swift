@@ -50,15 +50,15 @@ extension Select {
     public var target: Target { Target(.waitable(.fromOpaque(core.toOpaque()), .lock)) }
 
     public func attempt(_ node: UnsafeMutableRawPointer, for party: Party) -> Attempt {
-      let (holder, place) = Self.holder(for: party)
-      return Attempt(core._withUnsafeGuaranteedRef { $0.tryLockMarking(holder, place) } ? .done : .wait)
+      let (holder, block) = Self.holder(for: party)
+      return Attempt(core._withUnsafeGuaranteedRef { $0.tryLockMarking(holder, block) } ? .done : .wait)
     }
 
     public func enqueue(_ node: UnsafeMutableRawPointer, for party: Party) {
-      let (holder, place) = Self.holder(for: party)
+      let (holder, block) = Self.holder(for: party)
       let node = node.initializeMemory(
         as: MutexNode.self,
-        to: MutexNode(wait: WaitNode(party.waiter, cause: party.cause), holder: holder, place: place))
+        to: MutexNode(wait: WaitNode(party.waiter, cause: party.cause), holder: holder, block: block))
       core._withUnsafeGuaranteedRef { $0.enqueue(node) }
     }
 
@@ -71,9 +71,9 @@ extension Select {
 
     public func take(_ node: UnsafeMutableRawPointer) {}
 
-    private static func holder(for party: Party) -> (LockHolder, HolderPlace) {
+    private static func holder(for party: Party) -> (LockHolder, HolderBlock) {
       guard case .coroutine(let core) = party.waiter else { return (.current, .none) }
-      return core._withUnsafeGuaranteedRef { (LockHolder($0), HolderPlace($0)) }
+      return core._withUnsafeGuaranteedRef { (LockHolder($0), HolderBlock($0)) }
     }
   }
 }

@@ -70,8 +70,8 @@ extension Select {
 
     @inlinable
     public func enqueue(_ node: UnsafeMutableRawPointer, for party: Party) {
-      let place = node.initializeMemory(as: WaitNode.self, to: WaitNode(party.waiter, cause: party.cause))
-      promise._withUnsafeGuaranteedRef { $0.enqueue(place) }
+      let waitNode = node.initializeMemory(as: WaitNode.self, to: WaitNode(party.waiter, cause: party.cause))
+      promise._withUnsafeGuaranteedRef { $0.enqueue(waitNode) }
     }
 
     @inlinable

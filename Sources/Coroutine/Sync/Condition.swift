@@ -110,30 +110,30 @@ public struct Condition<Value: ~Copyable>: Sendable {
   }
 
   private func wait(_ value: inout Value, until deadline: UInt64) -> WakeCause {
-    withUnsafeMutablePointer(to: &value) { place in
-      exchangeValue(place)
-      defer { exchangeValue(place) }
+    withUnsafeMutablePointer(to: &value) { pointer in
+      exchangeValue(pointer)
+      defer { exchangeValue(pointer) }
       return storage.wait(until: deadline)
     }
   }
 
   nonisolated(nonsending) private func wait(_ value: inout Value, until deadline: UInt64) async -> WakeCause {
     // A parameter stays where it is as long as the function runs; the closure can't wait.
-    let place = withUnsafeMutablePointer(to: &value) { $0 }
-    exchangeValue(place)
-    defer { exchangeValue(place) }
+    let pointer = withUnsafeMutablePointer(to: &value) { $0 }
+    exchangeValue(pointer)
+    defer { exchangeValue(pointer) }
     return await storage.wait(until: deadline)
   }
 
   /// Puts the value where the next holder looks for it, or takes it from there. It usually lies there: unless the compiler
   /// has made a temporary copy of the argument.
-  func exchangeValue(_ place: UnsafeMutablePointer<Value>) {
-    guard place != mutex.value, MemoryLayout<Value>.size > 0 else { return }
+  func exchangeValue(_ pointer: UnsafeMutablePointer<Value>) {
+    guard pointer != mutex.value, MemoryLayout<Value>.size > 0 else { return }
     require(
       mayBeCopiedForACall(Value.self),
       "\(named("condition", name)) was given another value than that of \(mutex.label): pass what the closure of withLock "
         + "was given, itself and not a copy of it")
-    swap(&place.pointee, &mutex.value.pointee)
+    swap(&pointer.pointee, &mutex.value.pointee)
   }
 }
 

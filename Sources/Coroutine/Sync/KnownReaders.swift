@@ -5,13 +5,13 @@
 /// Each word is 0 or one reader's number, from its entry to its leave. So a debugger that reads the words without the
 /// writer's lock finds only coroutines that read.
 struct KnownReaders {
-  private var places: InlineArray<8, UInt64> = .init(repeating: 0)
+  private var slots: InlineArray<8, UInt64> = .init(repeating: 0)
 
   /// Notes a reader, if it is a coroutine and there is room.
   mutating func insert(_ reader: LockHolder) {
     guard let id = reader.coroutineID else { return }
-    for index in places.indices where places[index] == 0 {
-      places[index] = id
+    for index in slots.indices where slots[index] == 0 {
+      slots[index] = id
       return
     }
   }
@@ -19,8 +19,8 @@ struct KnownReaders {
   /// A reader leaves. One that has entered several times stays listed for its other entries.
   mutating func remove(_ reader: LockHolder) {
     guard let id = reader.coroutineID else { return }
-    for index in places.indices where places[index] == id {
-      places[index] = 0
+    for index in slots.indices where slots[index] == id {
+      slots[index] = 0
       return
     }
   }
@@ -28,9 +28,9 @@ struct KnownReaders {
   /// Whether a coroutine reads, as far as is known.
   func contains(_ reader: LockHolder) -> Bool {
     guard let id = reader.coroutineID else { return false }
-    return places.indices.contains { places[$0] == id }
+    return slots.indices.contains { slots[$0] == id }
   }
 
   /// The numbers of those that are known.
-  var ids: [UInt64] { places.indices.map { places[$0] }.filter { $0 != 0 } }
+  var ids: [UInt64] { slots.indices.map { slots[$0] }.filter { $0 != 0 } }
 }

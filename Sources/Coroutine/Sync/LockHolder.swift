@@ -40,11 +40,11 @@ package struct LockHolder: Equatable, Sendable {
   /// The number of the coroutine, if it is one.
   var coroutineID: UInt64? { word & Self.kinds == Self.coroutine ? word >> 3 : nil }
 
-  /// In words; `nil` if there is no holder. `place` is where a coroutine's block was when it became the holder.
+  /// In words; `nil` if there is no holder. `block` is where a coroutine's block was when it became the holder.
   ///
   /// For a debugger, while suspended coroutines can't run: then the name of one that does not run can be read.
-  func description(at place: HolderPlace) -> String? {
-    description { place.name(of: $0) }
+  func description(at block: HolderBlock) -> String? {
+    description { block.name(of: $0) }
   }
 
   /// The same; `name` returns a coroutine's name by its number, if it is known.
@@ -58,7 +58,7 @@ package struct LockHolder: Equatable, Sendable {
 /// Where the holder's control block lies, if it is a coroutine: for debuggers, which find the name there.
 ///
 /// It may be out of date, and the holder gone: blocks lie in memory that stays mapped, and tell whether they are in use.
-struct HolderPlace: BitwiseCopyable {
+struct HolderBlock: BitwiseCopyable {
   let address: UInt
 
   init(_ core: CoroutineCore) {
@@ -69,7 +69,7 @@ struct HolderPlace: BitwiseCopyable {
     self.address = address
   }
 
-  static var none: HolderPlace { HolderPlace(address: 0) }
+  static var none: HolderBlock { HolderBlock(address: 0) }
 
   /// The name of the coroutine with this number, if it lies here and does not run.
   func name(of id: UInt64) -> String? {

@@ -14,9 +14,9 @@ class MutexCore: Waitable, @unchecked Sendable {
   let name: String
   /// See `MutexStateMachine`.
   private let word = Atomic<UInt64>(0)
-  /// The address of a `HolderPlace`. Written by the holder, or for it by the owner that hands the mutex over; for
+  /// The address of a `HolderBlock`. Written by the holder, or for it by the owner that hands the mutex over; for
   /// debuggers.
-  private let place = Atomic<UInt>(0)
+  private let holderBlock = Atomic<UInt>(0)
   @exclusivity(unchecked) private var machine = MutexStateMachine()
 
   init(name: String) {
@@ -30,7 +30,7 @@ class MutexCore: Waitable, @unchecked Sendable {
   final func lock(timeout: Duration? = nil) throws -> LockHolder {
     return try CoroutineCore.runningUncounted(for: "CoroutineMutex.withLock(_:)")._withUnsafeGuaranteedRef { core in
       let holder = LockHolder(core)
-      guard !core.isHeldUp, tryLock(holder, HolderPlace(core)) else {
+      guard !core.isHeldUp, tryLock(holder, HolderBlock(core)) else {
         try lockSlowly(core, holder, timeout)
         return holder
       }
@@ -41,9 +41,9 @@ class MutexCore: Waitable, @unchecked Sendable {
   @inline(never)
   private final func lockSlowly(_ core: CoroutineCore, _ holder: LockHolder, _ timeout: Duration?) throws {
     requireNotHeld(by: holder)
-    let place = HolderPlace(core)
+    let block = HolderBlock(core)
     _ = try wait(core, .lock, timeout: timeout) {
-      MutexNode(wait: WaitNode($0), holder: holder, place: place)
+      MutexNode(wait: WaitNode($0), holder: holder, block: block)
     } attempt: {
       attempt($0)
     } withdraw: {
@@ -66,7 +66,7 @@ class MutexCore: Waitable, @unchecked Sendable {
 
   nonisolated(nonsending) private final func lockSlowly(_ holder: LockHolder, _ timeout: Duration?) async throws {
     _ = try await wait(timeout: timeout) {
-      MutexNode(wait: WaitNode($0), holder: holder, place: .none)
+      MutexNode(wait: WaitNode($0), holder: holder, block: .none)
     } attempt: {
       attempt($0)
     } withdraw: {
@@ -79,28 +79,28 @@ class MutexCore: Waitable, @unchecked Sendable {
   @usableFromInline
   final func lockIfAvailable() -> LockHolder? {
     let holder = LockHolder.current
-    let place = holder.coroutineID == nil ? nil : CoroutineCore.current.map { HolderPlace($0) }
-    return tryLock(holder, place ?? .none) ? holder : nil
+    let block = holder.coroutineID == nil ? nil : CoroutineCore.current.map { HolderBlock($0) }
+    return tryLock(holder, block ?? .none) ? holder : nil
   }
 
   @inline(__always)
-  private final func tryLock(_ holder: LockHolder, _ place: HolderPlace) -> Bool {
+  private final func tryLock(_ holder: LockHolder, _ block: HolderBlock) -> Bool {
     let (taken, _) = word.compareExchange(
       expected: 0, desired: holder.word, successOrdering: .acquiring, failureOrdering: .relaxed)
     guard taken else { return false }
-    self.place.store(place.address, ordering: .relaxed)
+    holderBlock.store(block.address, ordering: .relaxed)
     return true
   }
 
   /// Under the lock.
   private final func attempt(_ node: MutexStateMachine.Node) -> Attempt {
-    if takeOrMark(node.pointee.holder, node.pointee.place) { return .done }
+    if takeOrMark(node.pointee.holder, node.pointee.block) { return .done }
     machine.append(node)
     return .wait
   }
 
   /// Under the lock: takes the mutex, if it is free. If not, it is marked: its holder needs the lock to give it back.
-  private final func takeOrMark(_ holder: LockHolder, _ place: HolderPlace) -> Bool {
+  private final func takeOrMark(_ holder: LockHolder, _ block: HolderBlock) -> Bool {
     var found = word.load(ordering: .relaxed)
     while true {
       let step = MutexStateMachine.lock(by: holder, found: found)
@@ -116,7 +116,7 @@ class MutexCore: Waitable, @unchecked Sendable {
         continue
       }
       guard case .take = step else { return false }
-      self.place.store(place.address, ordering: .relaxed)
+      holderBlock.store(block.address, ordering: .relaxed)
       return true
     }
   }
@@ -146,7 +146,7 @@ class MutexCore: Waitable, @unchecked Sendable {
   private final func handOver() {
     lock.lock()
     let (next, nextHolder) = machine.unlock()
-    if let nextHolder { place.store(nextHolder.pointee.place.address, ordering: .relaxed) }
+    if let nextHolder { holderBlock.store(nextHolder.pointee.block.address, ordering: .relaxed) }
     word.store(next, ordering: .releasing)
     let waiter = nextHolder?.pointee.wait.waiter
     lock.unlock()
@@ -157,7 +157,7 @@ class MutexCore: Waitable, @unchecked Sendable {
 
   /// Takes the mutex back for a coroutine that gave it up for a while: cancelled or not.
   final func relock(_ core: CoroutineCore, _ holder: LockHolder) {
-    guard !tryLock(holder, HolderPlace(core)) else { return }
+    guard !tryLock(holder, HolderBlock(core)) else { return }
     let shield = CancellationRegion(of: core, isShield: true)
     defer { shield.close() }
     do { try lockSlowly(core, holder, nil) } catch { fatalError("a shielded wait was ended: \(error)") }
@@ -175,9 +175,9 @@ class MutexCore: Waitable, @unchecked Sendable {
   // MARK: As a case of a select, with the lock
 
   /// Takes the mutex, if it is free; if not, it is ready to be waited for, as long as the lock is held.
-  final func tryLockMarking(_ holder: LockHolder, _ place: HolderPlace) -> Bool {
+  final func tryLockMarking(_ holder: LockHolder, _ block: HolderBlock) -> Bool {
     requireNotHeld(by: holder)
-    return takeOrMark(holder, place)
+    return takeOrMark(holder, block)
   }
 
   /// Waits for a mutex that was marked under the same lock.
@@ -197,6 +197,6 @@ class MutexCore: Waitable, @unchecked Sendable {
   final var label: String { named("mutex", name) }
 
   override package final func describe(_ operation: WaitReason.Operation) -> String {
-    WaitText.mutex(name, holder: holder.description(at: HolderPlace(address: place.load(ordering: .relaxed))))
+    WaitText.mutex(name, holder: holder.description(at: HolderBlock(address: holderBlock.load(ordering: .relaxed))))
   }
 }

@@ -53,5 +53,5 @@ struct MutexNode: WaitingNode {
   var wait: WaitNode
   /// The waiter, as a holder.
   let holder: LockHolder
-  let place: HolderPlace
+  let block: HolderBlock
 }

@@ -12,7 +12,7 @@ class OnceCore: Waitable, @unchecked Sendable {
   @usableFromInline final let made = Atomic<Bool>(false)
   /// The holder that makes it, for debuggers and against waiting for oneself: written under the lock.
   private let maker = Atomic<UInt64>(0)
-  private let makerPlace = Atomic<UInt>(0)
+  private let makerBlock = Atomic<UInt>(0)
 
   @usableFromInline
   init(name: String) {
@@ -27,10 +27,10 @@ class OnceCore: Waitable, @unchecked Sendable {
   @usableFromInline
   final func begin(timeout: Duration?) throws -> Bool {
     let core = CoroutineCore.running(for: "Once.get(_:)")
-    let (holder, place) = (LockHolder(core), HolderPlace(core))
+    let (holder, block) = (LockHolder(core), HolderBlock(core))
     requireNotMaker(holder)
     return try wait(core, .once, timeout: timeout) {
-      OnceNode(wait: WaitNode($0), holder: holder, place: place)
+      OnceNode(wait: WaitNode($0), holder: holder, block: block)
     } attempt: {
       attempt($0)
     } withdraw: {
@@ -44,7 +44,7 @@ class OnceCore: Waitable, @unchecked Sendable {
     let holder = LockHolder.current
     requireNotMaker(holder)
     return try await wait(timeout: timeout) {
-      OnceNode(wait: WaitNode($0), holder: holder, place: .none)
+      OnceNode(wait: WaitNode($0), holder: holder, block: .none)
     } attempt: {
       attempt($0)
     } withdraw: {
@@ -88,7 +88,7 @@ class OnceCore: Waitable, @unchecked Sendable {
   /// Under the lock, after each change.
   private final func publish() {
     maker.store(machine.maker.word, ordering: .relaxed)
-    makerPlace.store(machine.makerPlace.address, ordering: .relaxed)
+    makerBlock.store(machine.makerBlock.address, ordering: .relaxed)
   }
 
   override package final func wakers(_ operation: WaitReason.Operation) -> Wakers {
@@ -98,6 +98,6 @@ class OnceCore: Waitable, @unchecked Sendable {
   override package final func describe(_ operation: WaitReason.Operation) -> String {
     let maker = LockHolder(word: maker.load(ordering: .relaxed))
     return WaitText.once(
-      name, maker: maker.description(at: HolderPlace(address: makerPlace.load(ordering: .relaxed))))
+      name, maker: maker.description(at: HolderBlock(address: makerBlock.load(ordering: .relaxed))))
   }
 }

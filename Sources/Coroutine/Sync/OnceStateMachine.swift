@@ -9,7 +9,7 @@ struct OnceStateMachine {
   private(set) var isMade = false
   /// `none` without one.
   private(set) var maker = LockHolder.none
-  private(set) var makerPlace = HolderPlace.none
+  private(set) var makerBlock = HolderBlock.none
   private(set) var waiters = WaitQueue<OnceNode>()
 
   /// A caller wants the value. `.done` if it is there, or if the caller is to make it.
@@ -26,13 +26,13 @@ struct OnceStateMachine {
   /// The value is there. Returns those that have waited for it.
   mutating func succeed() -> ClaimedWaiters {
     isMade = true
-    (maker, makerPlace) = (.none, .none)
+    (maker, makerBlock) = (.none, .none)
     return waiters.claimAll()
   }
 
   /// The maker has failed. Returns the next one, if there is a waiter.
   mutating func fail() -> Waiter? {
-    (maker, makerPlace) = (.none, .none)
+    (maker, makerBlock) = (.none, .none)
     guard let next = waiters.popClaimed() else { return nil }
     appoint(next)
     return next.pointee.wait.waiter
@@ -46,7 +46,7 @@ struct OnceStateMachine {
 
   private mutating func appoint(_ node: Node) {
     node.pointee.mustMake = true
-    (maker, makerPlace) = (node.pointee.holder, node.pointee.place)
+    (maker, makerBlock) = (node.pointee.holder, node.pointee.block)
   }
 }
 
@@ -55,7 +55,7 @@ struct OnceNode: WaitingNode {
   var wait: WaitNode
   /// The caller, as the maker.
   let holder: LockHolder
-  let place: HolderPlace
+  let block: HolderBlock
   /// It has to make the value.
   var mustMake = false
 }

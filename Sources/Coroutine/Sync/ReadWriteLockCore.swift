@@ -12,7 +12,7 @@ class ReadWriteLockCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) private var machine = ReadWriteLockStateMachine()
   /// The holders, as the machine knows them, for debuggers: written under the lock.
   private let writer = Atomic<UInt64>(0)
-  private let writerPlace = Atomic<UInt>(0)
+  private let writerBlock = Atomic<UInt>(0)
   private let readers = Atomic<Int>(0)
 
   init(name: String) {
@@ -68,10 +68,10 @@ class ReadWriteLockCore: Waitable, @unchecked Sendable {
 
   @usableFromInline
   final func lockForWritingIfAvailable() -> Bool {
-    let (holder, place) = (LockHolder.current, CoroutineCore.current.map { HolderPlace($0) } ?? .none)
+    let (holder, block) = (LockHolder.current, CoroutineCore.current.map { HolderBlock($0) } ?? .none)
     return lock.withLock {
       defer { publish() }
-      return machine.tryWrite(holder, place)
+      return machine.tryWrite(holder, block)
     }
   }
 
@@ -89,10 +89,10 @@ class ReadWriteLockCore: Waitable, @unchecked Sendable {
   private final func lock(
     _ core: CoroutineCore, _ kind: ReadWriteLockNode.Kind, _ timeout: Duration?
   ) throws -> LockHolder {
-    let (holder, place) = (LockHolder(core), HolderPlace(core))
+    let (holder, block) = (LockHolder(core), HolderBlock(core))
     requireNotWriter(holder)
     _ = try wait(core, .lock, timeout: timeout) {
-      ReadWriteLockNode(wait: WaitNode($0), kind: kind, holder: holder, place: place)
+      ReadWriteLockNode(wait: WaitNode($0), kind: kind, holder: holder, block: block)
     } attempt: {
       let result = attempt($0)
       if kind == .writer, case .wait = result { requireNotReader(holder) }
@@ -109,7 +109,7 @@ class ReadWriteLockCore: Waitable, @unchecked Sendable {
     let holder = LockHolder.current
     requireNotWriter(holder)
     _ = try await wait(timeout: timeout) {
-      ReadWriteLockNode(wait: WaitNode($0), kind: kind, holder: holder, place: .none)
+      ReadWriteLockNode(wait: WaitNode($0), kind: kind, holder: holder, block: .none)
     } attempt: {
       attempt($0)
     } withdraw: {
@@ -148,7 +148,7 @@ class ReadWriteLockCore: Waitable, @unchecked Sendable {
   /// Under the lock, after each change.
   private final func publish() {
     writer.store(machine.writer.word, ordering: .relaxed)
-    writerPlace.store(machine.writerPlace.address, ordering: .relaxed)
+    writerBlock.store(machine.writerBlock.address, ordering: .relaxed)
     readers.store(machine.readers, ordering: .relaxed)
   }
 
@@ -163,7 +163,7 @@ class ReadWriteLockCore: Waitable, @unchecked Sendable {
   override package final func describe(_ operation: WaitReason.Operation) -> String {
     let writer = LockHolder(word: writer.load(ordering: .relaxed))
     return WaitText.readWriteLock(
-      name, writer: writer.description(at: HolderPlace(address: writerPlace.load(ordering: .relaxed))),
+      name, writer: writer.description(at: HolderBlock(address: writerBlock.load(ordering: .relaxed))),
       readers: readers.load(ordering: .relaxed))
   }
 }

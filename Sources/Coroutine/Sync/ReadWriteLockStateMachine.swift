@@ -12,7 +12,7 @@ struct ReadWriteLockStateMachine {
   private(set) var knownReaders = KnownReaders()
   /// `none` without one.
   private(set) var writer = LockHolder.none
-  private(set) var writerPlace = HolderPlace.none
+  private(set) var writerBlock = HolderBlock.none
   private(set) var waiters = WaitQueue<ReadWriteLockNode>()
 
   /// A caller wants the lock: behind the waiters.
@@ -33,9 +33,9 @@ struct ReadWriteLockStateMachine {
   }
 
   /// A caller wants to write now or not at all.
-  mutating func tryWrite(_ holder: LockHolder, _ place: HolderPlace) -> Bool {
+  mutating func tryWrite(_ holder: LockHolder, _ block: HolderBlock) -> Bool {
     guard waiters.isEmpty, admits(.writer) else { return false }
-    (writer, writerPlace) = (holder, place)
+    (writer, writerBlock) = (holder, block)
     return true
   }
 
@@ -50,7 +50,7 @@ struct ReadWriteLockStateMachine {
   /// The writer has written. Returns the new holders.
   mutating func endWrite() -> ClaimedWaiters {
     require(writer != .none, "a ReadWriteLock is given back by a writer, and there is none")
-    (writer, writerPlace) = (.none, .none)
+    (writer, writerBlock) = (.none, .none)
     return grant()
   }
 
@@ -80,7 +80,7 @@ struct ReadWriteLockStateMachine {
   private mutating func enter(_ node: ReadWriteLockNode) {
     switch node.kind {
     case .reader: beginRead(node.holder)
-    case .writer: (writer, writerPlace) = (node.holder, node.place)
+    case .writer: (writer, writerBlock) = (node.holder, node.block)
     }
   }
 
@@ -100,5 +100,5 @@ struct ReadWriteLockNode: WaitingNode {
   let kind: Kind
   /// The waiter, as a reader or a writer.
   let holder: LockHolder
-  let place: HolderPlace
+  let block: HolderBlock
 }

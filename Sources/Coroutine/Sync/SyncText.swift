@@ -47,17 +47,17 @@ extension WaitGroupStorage: ShownWaitable {
 
 extension MutexCore: ShownWaitable {
   package static var waitKind: WaitKind { .mutex }
-  package static var waitFields: [UInt64]? { fieldOffsets("name", "word", "place") }
+  package static var waitFields: [UInt64]? { fieldOffsets("name", "word", "holderBlock") }
 }
 
 extension ReadWriteLockCore: ShownWaitable {
   package static var waitKind: WaitKind { .readWriteLock }
-  package static var waitFields: [UInt64]? { fieldOffsets("name", "writer", "writerPlace", "readers") }
+  package static var waitFields: [UInt64]? { fieldOffsets("name", "writer", "writerBlock", "readers") }
 }
 
 extension OnceCore: ShownWaitable {
   package static var waitKind: WaitKind { .once }
-  package static var waitFields: [UInt64]? { fieldOffsets("name", "maker", "makerPlace") }
+  package static var waitFields: [UInt64]? { fieldOffsets("name", "maker", "makerBlock") }
 }
 
 extension SemaphoreStorage: ShownWaitable {

@@ -88,6 +88,6 @@ public struct WaitGroup: Sendable {
   public func waitBlocking(
     timeout: Duration? = nil, file: StaticString = #fileID, line: UInt = #line
   ) throws {
-    try storage.waitBlocking(timeout: timeout, at: BlockingPlace("waitBlocking(timeout:)", file, line))
+    try storage.waitBlocking(timeout: timeout, at: BlockingCall("waitBlocking(timeout:)", file, line))
   }
 }

@@ -50,10 +50,10 @@ final class WaitGroupStorage: Waitable, @unchecked Sendable {
     }
   }
 
-  func waitBlocking(timeout: Duration?, at place: BlockingPlace) throws {
+  func waitBlocking(timeout: Duration?, at call: BlockingCall) throws {
     require(CoroutineCore.current == nil, "waitBlocking() inside a coroutine would block its whole thread: use wait()")
     let deadline = WaitDeadline.after(timeout)
-    let thread = BlockedThread(at: place)
+    let thread = BlockedThread(at: call)
     var node = WaitNode(.thread(.passUnretained(thread)))
     let cause = withUnsafeMutablePointer(to: &node) { node in
       wait(thread, until: deadline) {

@@ -12,7 +12,7 @@ package struct TimerNode {
   var next: UnsafeMutablePointer<TimerNode>?
   var previous: UnsafeMutablePointer<TimerNode>?
   /// Where it is linked, or `TimerWheel.nowhere`: it is not armed. Guarded by the queue's lock.
-  var place = TimerWheel.nowhere
+  var slotIndex = TimerWheel.nowhere
 
   /// The service that stood for `shared` when it was armed there last; `nil`: none. Written when the owner arms it, and kept
   /// alive by what made that service.

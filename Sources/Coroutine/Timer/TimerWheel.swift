@@ -41,7 +41,7 @@ package struct TimerWheel: ~Copyable {
   /// How many timers are linked.
   package private(set) var count = 0
 
-  /// What the places of the nodes refer to. Lags behind `elapsed` while a slot is being drained, and only then.
+  /// What the slot indices of the nodes refer to. Lags behind `elapsed` while a slot is being drained, and only then.
   private var origin: UInt64 = 0
   /// For each level, which of its slots hold timers; and which levels have such slots.
   private var occupied = InlineArray<11, UInt64>(repeating: 0)
@@ -56,7 +56,7 @@ package struct TimerWheel: ~Copyable {
     var earliest: UInt64 = 0
   }
 
-  /// The place of a node that is not armed.
+  /// The slot index of a node that is not armed.
   static let nowhere = UInt16.max
 
   private static var levels: Int { 11 }
@@ -80,14 +80,14 @@ package struct TimerWheel: ~Copyable {
 extension TimerWheel {
   /// Links a timer in. Constant time.
   package mutating func insert(_ node: UnsafeMutablePointer<TimerNode>) {
-    require(node.pointee.place == Self.nowhere, "a timer was armed that is armed already: disarm it first")
-    link(node, at: place(of: max(node.pointee.deadline, elapsed), from: origin))
+    require(node.pointee.slotIndex == Self.nowhere, "a timer was armed that is armed already: disarm it first")
+    link(node, at: index(of: max(node.pointee.deadline, elapsed), from: origin))
     count += 1
   }
 
   /// Takes a timer out, if it is still in. Constant time.
   package mutating func remove(_ node: UnsafeMutablePointer<TimerNode>) -> Bool {
-    guard node.pointee.place != Self.nowhere else { return false }
+    guard node.pointee.slotIndex != Self.nowhere else { return false }
     unlink(node)
     count -= 1
     return true
@@ -110,12 +110,12 @@ extension TimerWheel {
   package mutating func advance(to now: UInt64, effort: inout Int) -> Advance {
     while true {
       guard drain(effort: &effort), effort > 0 else { return .unfinished }
-      guard let place = earliestPlace else { return caughtUp(with: now) }
-      let slot = slots + place
-      let begin = beginning(of: place)
+      guard let index = earliestIndex else { return caughtUp(with: now) }
+      let slot = slots + index
+      let begin = beginning(of: index)
       guard begin <= now, let node = slot.pointee.first else { return caughtUp(with: now) }
 
-      if place < Self.slotsPerLevel {
+      if index < Self.slotsPerLevel {
         jump(to: begin)
         return expire(node, &effort)
       }
@@ -134,8 +134,8 @@ extension TimerWheel {
   /// Exact unless the earliest timer was removed. Advancing to it then hands out nothing and brings a better answer.
   package var nextDeadline: UInt64? {
     if origin != elapsed { return count == 0 ? nil : elapsed }
-    guard let place = earliestPlace else { return nil }
-    return place < Self.slotsPerLevel ? beginning(of: place) : slots[place].earliest
+    guard let index = earliestIndex else { return nil }
+    return index < Self.slotsPerLevel ? beginning(of: index) : slots[index].earliest
   }
 
   private mutating func expire(_ node: Node, _ effort: inout Int) -> Advance {
@@ -146,7 +146,7 @@ extension TimerWheel {
     return .expired(node)
   }
 
-  /// No slot in use begins at `now` or before, so that going there changes the place of none. Time never goes back.
+  /// No slot in use begins at `now` or before, so that going there changes the slot of none. Time never goes back.
   private mutating func caughtUp(with now: UInt64) -> Advance {
     jump(to: max(now, elapsed))
     return .upToDate
@@ -168,17 +168,17 @@ extension TimerWheel {
 
   /// Takes the slot apart in which `elapsed` lies, if there is one left. Whether it is done.
   ///
-  /// Interrupted, it leaves the rest where it is: nodes that are inserted meanwhile still find their places from the old
+  /// Interrupted, it leaves the rest where it is: nodes that are inserted meanwhile still find their slots from the old
   /// origin, which is the end of the same slot, and so come behind those of the same instant that were there before.
   private mutating func drain(effort: inout Int) -> Bool {
     guard origin != elapsed else { return true }
-    let slot = slots + place(of: elapsed, from: origin)
+    let slot = slots + index(of: elapsed, from: origin)
     while let node = slot.pointee.first {
       guard effort > 0 else { return false }
       effort -= 1
       prefetch(after: node)
       unlink(node)
-      link(node, at: place(of: max(node.pointee.deadline, elapsed), from: elapsed))
+      link(node, at: index(of: max(node.pointee.deadline, elapsed), from: elapsed))
     }
     origin = elapsed
     return true
@@ -189,7 +189,7 @@ extension TimerWheel {
 
 extension TimerWheel {
   /// Where a timer lies that is due at `instant`, not before `origin`.
-  private func place(of instant: UInt64, from origin: UInt64) -> Int {
+  private func index(of instant: UInt64, from origin: UInt64) -> Int {
     let highestBit = 63 - ((instant ^ origin) | 1).leadingZeroBitCount
     let level = highestBit / Self.digitBits
     let digit = Int(truncatingIfNeeded: instant &>> UInt64(level * Self.digitBits)) & (Self.slotsPerLevel - 1)
@@ -197,48 +197,48 @@ extension TimerWheel {
   }
 
   /// The first instant of a slot.
-  private func beginning(of place: Int) -> UInt64 {
-    let (level, digit) = (place / Self.slotsPerLevel, place % Self.slotsPerLevel)
+  private func beginning(of index: Int) -> UInt64 {
+    let (level, digit) = (index / Self.slotsPerLevel, index % Self.slotsPerLevel)
     // The topmost level has no digits above it: a shift by 64 or more gives 0 here.
     let above = ~((1 << UInt64((level + 1) * Self.digitBits)) &- 1) as UInt64
     return origin & above | UInt64(digit) &<< UInt64(level * Self.digitBits)
   }
 
   /// The slot of the earliest timer.
-  private var earliestPlace: Int? {
+  private var earliestIndex: Int? {
     guard occupiedLevels != 0 else { return nil }
     let level = occupiedLevels.trailingZeroBitCount
     return level * Self.slotsPerLevel + occupied[level].trailingZeroBitCount
   }
 
-  private mutating func link(_ node: Node, at place: Int) {
-    let slot = slots + place
+  private mutating func link(_ node: Node, at index: Int) {
+    let slot = slots + index
     node.pointee.next = nil
     node.pointee.previous = slot.pointee.last
-    node.pointee.place = UInt16(truncatingIfNeeded: place)
+    node.pointee.slotIndex = UInt16(truncatingIfNeeded: index)
     if let last = slot.pointee.last {
       last.pointee.next = node
       slot.pointee.earliest = min(slot.pointee.earliest, node.pointee.deadline)
     } else {
       slot.pointee.first = node
       slot.pointee.earliest = node.pointee.deadline
-      let level = place / Self.slotsPerLevel
-      occupied[level] |= 1 &<< UInt64(place % Self.slotsPerLevel)
+      let level = index / Self.slotsPerLevel
+      occupied[level] |= 1 &<< UInt64(index % Self.slotsPerLevel)
       occupiedLevels |= 1 &<< UInt32(level)
     }
     slot.pointee.last = node
   }
 
   private mutating func unlink(_ node: Node) {
-    let place = Int(node.pointee.place)
-    let slot = slots + place
+    let index = Int(node.pointee.slotIndex)
+    let slot = slots + index
     let (next, previous) = (node.pointee.next, node.pointee.previous)
     if let next { next.pointee.previous = previous } else { slot.pointee.last = previous }
     if let previous { previous.pointee.next = next } else { slot.pointee.first = next }
-    node.pointee.place = Self.nowhere
+    node.pointee.slotIndex = Self.nowhere
     guard slot.pointee.first == nil else { return }
-    let level = place / Self.slotsPerLevel
-    occupied[level] &= ~(1 &<< UInt64(place % Self.slotsPerLevel))
+    let level = index / Self.slotsPerLevel
+    occupied[level] &= ~(1 &<< UInt64(index % Self.slotsPerLevel))
     if occupied[level] == 0 { occupiedLevels &= ~(1 &<< UInt32(level)) }
   }
 }
@@ -249,31 +249,31 @@ extension TimerWheel {
   /// Looks at every slot and every timer: for tests, and for a debugger that mistrusts the wheel.
   package func checkInvariants() -> Bool {
     var found = 0
-    let drained = origin == elapsed ? nil : place(of: elapsed, from: origin)
+    let drained = origin == elapsed ? nil : index(of: elapsed, from: origin)
     guard origin <= elapsed else { return false }
-    for place in 0..<Self.levels * Self.slotsPerLevel {
-      let (level, digit) = (place / Self.slotsPerLevel, place % Self.slotsPerLevel)
+    for index in 0..<Self.levels * Self.slotsPerLevel {
+      let (level, digit) = (index / Self.slotsPerLevel, index % Self.slotsPerLevel)
       let isOccupied = occupied[level] >> UInt64(digit) & 1 != 0
-      guard isOccupied == (slots[place].first != nil), (occupied[level] != 0) == (occupiedLevels >> level & 1 != 0)
+      guard isOccupied == (slots[index].first != nil), (occupied[level] != 0) == (occupiedLevels >> level & 1 != 0)
       else { return false }
 
       var previous: Node?
-      var node = slots[place].first
+      var node = slots[index].first
       while let current = node {
-        // While a slot is drained its timers may be in either place. What was overdue when it came counts as later.
+        // While a slot is drained its timers may be in the old slot or the new one. What was overdue when it came counts as later.
         let deadline = current.pointee.deadline
-        let isInPlace =
+        let isInItsSlot =
           level == 0
           ? elapsed <= instant(of: digit) && deadline <= instant(of: digit)
-          : drained == place || self.place(of: deadline, from: elapsed) == place
-        guard isInPlace, current.pointee.place == place, current.pointee.previous == previous,
-          deadline >= slots[place].earliest
+          : drained == index || self.index(of: deadline, from: elapsed) == index
+        guard isInItsSlot, current.pointee.slotIndex == index, current.pointee.previous == previous,
+          deadline >= slots[index].earliest
         else { return false }
         found += 1
         previous = current
         node = current.pointee.next
       }
-      guard slots[place].last == previous || slots[place].first == nil else { return false }
+      guard slots[index].last == previous || slots[index].first == nil else { return false }
     }
     return found == count
   }

@@ -5,7 +5,7 @@ import Synchronization
 
 /// Which operation blocks a plain thread, and where the source calls it.
 @usableFromInline
-package struct BlockingPlace: Sendable {
+package struct BlockingCall: Sendable {
   private let operation: StaticString
   private let file: StaticString
   private let line: UInt
