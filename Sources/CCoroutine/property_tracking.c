@@ -4,12 +4,12 @@
 //
 // That notes in a thread-local where, on its stack, the list of what is read lies. A coroutine that suspends there leaves this
 // behind: what others read on the thread goes into its list, also when the list is gone. The variable has no name outside of
-// its library, which has few of them: each of their words is looked at.
+// its library, which has few of them: each of their words is looked at. Only programs in which that library is loaded do so.
 #define _GNU_SOURCE 1
 #include <link.h>
-#include <pthread.h>
 #include <string.h>
 
+#include "inspection.h"
 #include "swift_runtime.h"
 #include "swift_thread_state.h"
 
@@ -25,11 +25,13 @@ static int note_words(struct dl_phdr_info *info, size_t size, void *context) {
   return 1;
 }
 
-static void find_words(void) { dl_iterate_phdr(note_words, NULL); }
+// With the program, whose libraries are all there by now.
+__attribute__((constructor)) static void find_words(void) {
+  dl_iterate_phdr(note_words, NULL);
+  if (word_count != 0) coroutine_request(COROUTINE_REQUEST_TRACKING, true);
+}
 
 NOT_INSTRUMENTED bool coroutine_tracks_properties(const void *low, const void *high) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, find_words);
   if (word_count == 0 || __tls_get_addr == NULL) return false;
   const uintptr_t *word = __tls_get_addr(&words);
   for (size_t i = 0; i < word_count; i++)

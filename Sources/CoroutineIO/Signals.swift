@@ -57,7 +57,7 @@ private final class SignalReceivers: @unchecked Sendable {
   /// Made with the first subscription; with a later one where there was no descriptor left.
   static func current() throws -> SignalReceivers {
     try making.withLock {
-      let receivers = try made ?? SignalReceivers()
+      let receivers = try made ?? make()
       made = receivers
       receivers.beginTelling()
       return receivers
@@ -72,9 +72,13 @@ private final class SignalReceivers: @unchecked Sendable {
   private let reader: PipeReader
   private let writer: PipeWriter
 
-  private init() throws {
-    (reader, writer) = try makePipe()
+  // Nothing in it throws: Swift 6.3 crashes where the optimiser takes an initialiser apart that may.
+  private init(_ reader: PipeReader, _ writer: PipeWriter) { (self.reader, self.writer) = (reader, writer) }
+
+  private static func make() throws -> SignalReceivers {
+    let (reader, writer) = try makePipe()
     coroutine_io_signals_begin(try writer.descriptor.withFileDescriptor { $0 })
+    return SignalReceivers(reader, writer)
   }
 
   /// Goes with the body of the coroutine that tells of signals: that ends only where it gets no stack, and so never begins.

@@ -26,6 +26,8 @@ enum coroutine_request {
   COROUTINE_REQUEST_CREATORS = 8,
   // Runs of tests are to be told what is launched in them to run elsewhere: CoroutineTesting's.
   COROUTINE_REQUEST_LAUNCHES = 16,
+  // The module Observation is loaded: what suspends must leave none of its lists behind (property_tracking.c).
+  COROUTINE_REQUEST_TRACKING = 32,
 };
 
 // Also what threads that must not resume now sleep on: a futex.
@@ -74,7 +76,7 @@ static inline __attribute__((always_inline)) bool coroutine_turn_is_watched(void
 // When one turn ends and the next begins: anything to do in between.
 static inline __attribute__((always_inline)) bool coroutine_turns_are_watched(void) {
   return (coroutine_requests_now()
-          & (COROUTINE_REQUEST_FREEZE | COROUTINE_REQUEST_TIMES | COROUTINE_REQUEST_EVENTS)) != 0;
+          & (COROUTINE_REQUEST_FREEZE | COROUTINE_REQUEST_TIMES | COROUTINE_REQUEST_EVENTS | COROUTINE_REQUEST_TRACKING)) != 0;
 }
 
 // When one is created: anything to note.
@@ -83,8 +85,14 @@ static inline __attribute__((always_inline)) bool coroutine_creation_is_noted(vo
           & (COROUTINE_REQUEST_TIMES | COROUTINE_REQUEST_EVENTS | COROUTINE_REQUEST_CREATORS)) != 0;
 }
 
-// When one ends its turn: anything to note, or to wait for before it ends altogether.
+// When one ends its turn: anything to look at, to note, or to wait for before it ends altogether.
 static inline __attribute__((always_inline)) bool coroutine_turn_end_is_watched(void) {
+  return (coroutine_requests_now()
+          & (COROUTINE_REQUEST_FREEZE | COROUTINE_REQUEST_TIMES | COROUTINE_REQUEST_EVENTS | COROUTINE_REQUEST_TRACKING)) != 0;
+}
+
+// The same, anything to note or to wait for.
+static inline __attribute__((always_inline)) bool coroutine_turn_end_is_noted(void) {
   return (coroutine_requests_now() & (COROUTINE_REQUEST_FREEZE | COROUTINE_REQUEST_TIMES | COROUTINE_REQUEST_EVENTS)) != 0;
 }
 

@@ -393,7 +393,7 @@ COROUTINE_THREAD_STATE_INLINE bool coroutine_is_inside_task(void) {
 extern bool coroutine_initialises_variable(const void *frame, const void *low, const void *high);
 
 // Whether the thread's calls of `withObservationTracking` include one on the stack [low, high). False where Observation is linked
-// statically, or was loaded after the first call.
+// statically, or was loaded after this library.
 extern bool coroutine_tracks_properties(const void *low, const void *high);
 
 // The bindings in force in the code that runs here: the task that keeps them, or else the thread's storage, and the

@@ -336,10 +336,7 @@ extension CoroutineCore {
   ) -> UnsafeMutablePointer<ControlBlock>? {
     reportOpenAccess(block)
     requireNoInitialiser(block)
-    #if DEBUG
-      if coroutine_tracks_properties(block.pointee.stack.limit, block.pointee.stack.top) { reportTracking(description) }
-    #endif
-    if coroutine_turn_end_is_watched() { noteTurnEnd(block.pointee.afterSwitch) }
+    if coroutine_turn_end_is_watched() { endWatchedTurn(block) }
 
     // The context is saved. As soon as the coroutine may be woken it runs elsewhere: this thread touches nothing of it
     // after that.

@@ -42,6 +42,13 @@ extension CoroutineCore {
     tellReady(cause)
   }
 
+  /// Off its stack, at the end of a turn that is watched.
+  @inline(never)
+  final func endWatchedTurn(_ block: UnsafeMutablePointer<ControlBlock>) {
+    if coroutine_tracks_properties(block.pointee.stack.limit, block.pointee.stack.top) { reportTracking(description) }
+    if coroutine_turn_end_is_noted() { noteTurnEnd(block.pointee.afterSwitch) }
+  }
+
   /// Its turn is over, and no other thread knows yet.
   @inline(never)
   final func noteTurnEnd(_ afterSwitch: ControlBlock.AfterSwitch) {

@@ -73,11 +73,9 @@ func reportEndWithThreadPinned(_ coroutine: String) -> Never {
       + "was moved out of it. Consume such a generator in one coroutine.")
 }
 
-#if DEBUG
-  /// Ends the program where a coroutine suspends and leaves, in a thread-local, the place on its stack of a list.
-  func reportTracking(_ coroutine: String) -> Never {
-    fatalError(
-      "\(coroutine) suspends inside withObservationTracking. What other code of its thread reads meanwhile would be noted on its "
-        + "stack, also when that is gone. Read the properties there, and wait outside. (Debug builds tell.)")
-  }
-#endif
+/// Ends the program where a coroutine suspends and leaves, in a thread-local, the address on its stack of a list.
+func reportTracking(_ coroutine: String) -> Never {
+  fatalError(
+    "\(coroutine) suspends inside withObservationTracking. What other code of its thread reads meanwhile would be noted on its "
+      + "stack, also when that is gone. Read the properties there, and wait outside.")
+}

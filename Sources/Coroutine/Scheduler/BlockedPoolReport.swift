@@ -64,14 +64,14 @@ package struct BlockedPoolReport {
     let name = pool.description == SchedulerText.callingThread ? "runUntilComplete" : "a ThreadPool"
     var names = blockers.map { blocker in blocker.description + (blocker.call.map { " (in \($0))" } ?? "") }
     if otherCount > 0 { names.append("\(otherCount) more") }
-    let backtraces =
+    let hint =
       backtracer == nil
       ? "A program that links CoroutineDebug gets their backtraces here." : "Their backtraces follow."
     CoroutineErrors.print(
       "\(workers) \(name) \(pool.count == 1 ? "has" : "have") been blocked for \(seconds) s"
         + (names.isEmpty ? "" : ", in \(names.joined(separator: ", "))")
         + ", while others are ready to run there. Call what blocks its thread in blocking { }, and wait by what suspends "
-        + "instead, such as Coroutine.sleep." + (names.isEmpty ? " " : " \(backtraces) ") + advice)
+        + "instead, such as Coroutine.sleep." + (names.isEmpty ? " " : " \(hint) ") + advice)
     if let backtracer, !blockers.isEmpty { printBacktraces(by: backtracer) }
   }
 
