@@ -76,6 +76,12 @@ static inline __attribute__((always_inline)) bool coroutine_turn_is_watched(void
 // When one turn ends and the next begins: anything to do in between.
 static inline __attribute__((always_inline)) bool coroutine_turns_are_watched(void) {
   return (coroutine_requests_now()
+          & (COROUTINE_REQUEST_FREEZE | COROUTINE_REQUEST_TIMES | COROUTINE_REQUEST_EVENTS)) != 0;
+}
+
+// The same, or anything to look at.
+static inline __attribute__((always_inline)) bool coroutine_turns_are_looked_at(void) {
+  return (coroutine_requests_now()
           & (COROUTINE_REQUEST_FREEZE | COROUTINE_REQUEST_TIMES | COROUTINE_REQUEST_EVENTS | COROUTINE_REQUEST_TRACKING)) != 0;
 }
 

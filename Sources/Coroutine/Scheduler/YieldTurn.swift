@@ -53,8 +53,8 @@ extension CoroutineCore {
   /// Goes right into the next one, if it can. Returns whether it did, and is back.
   @inline(__always)
   private final func passTurn() -> Bool {
-    guard SelectedBackend.passes, !coroutine_turns_are_watched(), let block, isUnrestrained, let pool,
-      let worker = PoolWorker.current(ofPoolAt: pool)
+    guard SelectedBackend.passes, !coroutine_turns_are_looked_at() || passesLookedAt(), let block, isUnrestrained,
+      let pool, let worker = PoolWorker.current(ofPoolAt: pool)
     else { return false }
     return worker._withUnsafeGuaranteedRef { worker in
       guard let next = worker.nextInLine else { return false }
@@ -67,6 +67,13 @@ extension CoroutineCore {
         return true
       }
     }
+  }
+
+  /// In a program in which the module Observation is loaded. What leaves one of its lists behind goes to the loop, and traps there.
+  @inline(never)
+  private final func passesLookedAt() -> Bool {
+    guard !coroutine_turns_are_watched(), let stack = block?.pointee.stack else { return false }
+    return !coroutine_tracks_properties(stack.limit, stack.top)
   }
 
   /// Begins its turn, if it can follow right upon that of the coroutine that runs on `block`. Its block.
