@@ -33,7 +33,7 @@ extension StreamListener {
   ///     the number of the others.
   ///   - handler: serves a connection. May suspend, throw, and write and read in any order.
   /// - Throws: `CancellationError` when it was cancelled; `IOError` if nothing can be accepted any more. Nothing if the
-  ///   listener was closed.
+  ///   listener was closed: a cancel during the grace that follows changes nothing.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @available(*, noasync, message: "call it in a coroutine")
   public func serve(

@@ -18,6 +18,7 @@ import CCoroutine
 ///   global list holds something, it is the loop's turn, also for jobs of `async` code.
 /// - No debugger or observer needs to know of the turn: there is no freeze, and nothing records times or observes. The next
 ///   one's block says "running" before that is looked at, as always (`inspection.h`).
+/// - It leaves no list of `withObservationTracking` behind in the thread, where the module Observation is loaded.
 /// - All of the thread's words are zero, those of both coroutines and the loop's: they are exchanged by doing nothing.
 /// - Neither of them is pinned to a thread, nor forbidden to suspend, nor known to a sanitizer, and the next one has
 ///   begun.
