@@ -69,8 +69,15 @@ log_errors() {
   if grep -qE "$steps_closing_line" "$log"; then
     grep '^! ' "$log" | sed 's/^! //' || true
   else
-    grep -E -e '(: |^)(Fatal )?error: ' -e ' unexpected signal ' -e 'SUMMARY: [A-Za-z]+Sanitizer' \
-      -e ' Test .*(recorded an issue| failed after )' "$log" | awk '!seen[$0]++' | head -n 20 || true
+    # An expectation that failed goes on for some lines, with what was found.
+    awk '
+      / Test .*recorded an issue/ { if (!seen[$0]++) { print; rest = 12 } next }
+      /^([0-9]+: )?(◇|✔|✘|↳) / || /^$/ { rest = 0 }
+      /(: |^)(Fatal )?error: | unexpected signal |SUMMARY: [A-Za-z]+Sanitizer| Test .* failed after / {
+        if (!seen[$0]++) print
+        next
+      }
+      rest-- > 0' "$log" | head -n 40 || true
     unfinished_tests "$log" | head -n 10 || true
   fi
 }

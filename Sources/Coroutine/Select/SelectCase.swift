@@ -61,6 +61,9 @@ public protocol SelectVisitor {
 /// Its node, of its `layout`, has a place in a queue and the element that is handed over. `attempt` and `enqueue`
 /// initialise the node if they succeed; `take` and `discard` leave it uninitialised. The lock of the target is held
 /// during `isPrepared`, `attempt`, `enqueue` and `dequeue`, and during them only.
+///
+/// The memory is untyped, since a node can't be copied, and Swift 6.3 has no associated types that can't. Each operation binds
+/// it to the one type of its nodes.
 public protocol SelectOperation: SelectOperations {
   /// What it needs, kept alive. The operation itself holds nothing, so that copies of it cost nothing.
   associatedtype Source
