@@ -53,7 +53,7 @@ struct ElementRing<Element: ~Copyable>: ~Copyable {
 
   /// Whether the ring goes with the next element.
   @inlinable @inline(__always)
-  var isReleasedByNext: Bool { _slowPath(mask >= Self.largestKept) && count == 1 }
+  var isReleasedByNext: Bool { mask >= Self.largestKept && count == 1 }
 
   /// Takes out the element that came first, and leaves the ring as it is.
   @inlinable @inline(__always)

@@ -118,10 +118,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   /// A coroutine that is not scheduled yet. The caller calls `keepAlive` next.
   ///
   /// A closure and not a method to override: it was made where the result's type is known, and is specialised for it.
-  ///
-  /// The attribute keeps the parameters owned: guaranteed ones would be retained here and released by the caller.
   @usableFromInline
-  @_semantics("optimize.sil.specialize.owned2guarantee.never")
   init(
     on scheduler: consuming SchedulerReference, name: consuming String, stackSize: Int?, body: consuming @escaping Body
   ) {
