@@ -160,6 +160,11 @@ let package = Package(
       dependencies: ["CCoroutineFaults", "CoroutineDebug", "CoroutineIO", "Coroutine"],
       path: "Tests/CoroutineFaultPrograms", swiftSettings: swiftSettings),
 
+    // What the tests of `withObservationTracking` run.
+    .executableTarget(
+      name: "CoroutineTrackingPrograms", dependencies: ["Coroutine", "Context"],
+      path: "Tests/CoroutineTrackingPrograms", swiftSettings: swiftSettings),
+
     // A load for minutes, whose short form is a test.
     .executableTarget(
       name: "CoroutineSoak", dependencies: ["Coroutine"], path: "Tests/CoroutineSoak", swiftSettings: swiftSettings),

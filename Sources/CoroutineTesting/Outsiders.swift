@@ -15,6 +15,10 @@ struct Outsiders {
   /// How long a run's time stands still for what they may be about to do.
   static let grace = Duration.milliseconds(20)
 
+  /// How long it does for one that is ready there: its scheduler has other work, and comes to it. Not for ever: the other work
+  /// may wait for the run.
+  static let queueing = Duration.seconds(10)
+
   /// Returns some that have ended, which the caller lets go of.
   mutating func add(_ core: CoroutineCore) -> [CoroutineCore] {
     cores.append(core)

@@ -564,8 +564,9 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     releaseEndedOutsiders()
     awaited = [:]
     for core in lock.withLock({ outsiders.cores }) where !core.isFinished {
-      let limit = limit(core.id)
+      var limit = limit(core.id)
       if !core.isSuspended {
+        if core.isReady { limit = max(limit, min(patience.limit, Outsiders.queueing)) }
         if limit > busy[core.id] ?? .zero { awaited[core.id] = limit }
         continue
       }

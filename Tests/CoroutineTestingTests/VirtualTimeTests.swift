@@ -140,6 +140,19 @@ import Testing
     #expect(value == 5)
   }
 
+  /// For longer than it may compute there, where anything but its end is waited for.
+  @Test func aDeadlineStandsStillForOneThatWaitsForItsTurn() throws {
+    let pool = ThreadPool(threads: 1)
+    let busy = Coroutine(on: pool) { _ = usleep(1_500_000) }
+    let value = try runTest {
+      let channel = Channel<Int>()
+      Coroutine(on: pool) { try channel.send(5) }
+      return try withTimeout(.seconds(1)) { try channel.receive() }
+    }
+    #expect(value == 5)
+    try busy.getBlocking()
+  }
+
   enum WaitForOutsider: CaseIterable {
     case scope, channel, ends, firstEnd, promise, group, generator, actor, choice, outsiderOfOutsider
 

@@ -102,6 +102,11 @@ static inline __attribute__((always_inline)) bool coroutine_turn_end_is_noted(vo
   return (coroutine_requests_now() & (COROUTINE_REQUEST_FREEZE | COROUTINE_REQUEST_TIMES | COROUTINE_REQUEST_EVENTS)) != 0;
 }
 
+// Whether code here may be inside of `withObservationTracking`: see property_tracking.c.
+static inline __attribute__((always_inline)) bool coroutine_properties_are_tracked(void) {
+  return (coroutine_requests_now() & COROUTINE_REQUEST_TRACKING) != 0;
+}
+
 // When one becomes ready, or a turn's end is left out: anything to note.
 static inline __attribute__((always_inline)) bool coroutine_notes_are_taken(void) {
   return (coroutine_requests_now() & (COROUTINE_REQUEST_TIMES | COROUTINE_REQUEST_EVENTS)) != 0;

@@ -204,6 +204,9 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   /// Whether it is suspended at this moment; in the next it may not be. From any thread.
   package final var isSuspended: Bool { state.load(ordering: .relaxed) == .suspended }
 
+  /// Whether it waits for its turn at this moment. As above.
+  package final var isReady: Bool { state.load(ordering: .relaxed) == .ready }
+
   /// A caller has asked for the result, or the result goes another way: a failure needs no report.
   @usableFromInline
   final func resultIsTaken() { wasObserved.store(true, ordering: .relaxed) }

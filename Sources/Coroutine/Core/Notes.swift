@@ -45,7 +45,9 @@ extension CoroutineCore {
   /// Off its stack, at the end of a turn that is watched.
   @inline(never)
   final func endWatchedTurn(_ block: UnsafeMutablePointer<ControlBlock>) {
-    if coroutine_tracks_properties(block.pointee.stack.limit, block.pointee.stack.top) { reportTracking(description) }
+    if coroutine_properties_are_tracked(), ControlBlock.isInsideTracking(block, RunningBodies(leftBy: block)) {
+      reportTracking("\(description) suspends")
+    }
     if coroutine_turn_end_is_noted() { noteTurnEnd(block.pointee.afterSwitch) }
   }
 

@@ -74,8 +74,8 @@ func reportEndWithThreadPinned(_ coroutine: String) -> Never {
 }
 
 /// Ends the program where a coroutine suspends and leaves, in a thread-local, the address on its stack of a list.
-func reportTracking(_ coroutine: String) -> Never {
+func reportTracking(_ what: String) -> Never {
   fatalError(
-    "\(coroutine) suspends inside withObservationTracking. What other code of its thread reads meanwhile would be noted on its "
-      + "stack, also when that is gone. Read the properties there, and wait outside.")
+    "\(what) inside withObservationTracking. What other code of its thread reads meanwhile would be noted on its "
+      + "stack, also when that is gone. Read the properties there, and wait or yield outside.")
 }

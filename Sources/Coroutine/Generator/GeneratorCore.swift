@@ -137,7 +137,8 @@ class GeneratorCore {
       plainBlock = ControlBlock.alwaysRunning
       if let word, let block = innermost._withUnsafeGuaranteedRef({ $0.didYield() }) {
         if block.pointee.mode.isEmpty {
-          plainBlock = block
+          // Where properties are tracked each `yield` is looked at: see `didSuspend`.
+          if !coroutine_properties_are_tracked() { plainBlock = block }
         } else if block.pointee.mode.contains(.annotated) {
           isWatched = true
           coroutine_sanitizer_will_release(Unmanaged.passUnretained(self).toOpaque())
@@ -194,6 +195,9 @@ class GeneratorCore {
   /// On the consumer's side, after a switch that was not the plain case or did not leave the thread's words as in that.
   private final func didSuspend(_ block: UnsafeMutablePointer<ControlBlock>) {
     guard !block.pointee.mode.contains(.finished) else { return }
+    if coroutine_properties_are_tracked(), ControlBlock.isInsideTracking(block, RunningBodies(leftBy: block)) {
+      reportTracking("a Generator's body yields")
+    }
     scopes.didSuspend(block)
     if scopes.areOpen { block.pointee.mode.insert(.scopeOpen) }
   }

@@ -73,8 +73,8 @@ extension CoroutineCore {
   /// In a program in which the module Observation is loaded. What leaves one of its lists behind goes to the loop, and traps there.
   @inline(never)
   private final func passesLookedAt() -> Bool {
-    guard !coroutine_turns_are_watched(), let stack = block?.pointee.stack else { return false }
-    return !coroutine_tracks_properties(stack.limit, stack.top)
+    guard !coroutine_turns_are_watched(), let block else { return false }
+    return !ControlBlock.isInsideTracking(block, RunningBodies())
   }
 
   /// Begins its turn, if it can follow right upon that of the coroutine that runs on `block`. Its block.

@@ -3,10 +3,10 @@
 import CCoroutine
 import Context
 
-/// The generators' bodies that run at this moment, one on top of the other: first the body that calls, then its
-/// consumer, and so on up to the code that is no generator's. Their blocks.
+/// The nested bodies that run at this moment, each on a stack of its own, one on top of the other: first the body that calls,
+/// then its resumer, and so on up to the code that is no nested body. Their blocks.
 ///
-/// Ends at the first stack that is not a generator's. A look-up takes some 10 ns, unless `guess` is right.
+/// A look-up takes some 10 ns, unless `guess` is right.
 struct RunningBodies: Sequence, IteratorProtocol {
   /// On the next one's stack; `nil` after the last.
   private var stackAddress: UInt?
@@ -39,32 +39,21 @@ struct RunningBodies: Sequence, IteratorProtocol {
     if let end, end.contains(address) { return nil }
     return ControlBlock.nested(around: address)
   }
-
-  /// A region was opened in the body that runs, or was put back: each of the bodies has it open at its next `yield`, if it
-  /// is not closed before.
-  ///
-  /// - Parameter block: the block of the body that calls, if that is known.
-  static func noteRegions(on block: UnsafeMutablePointer<ControlBlock>? = nil) {
-    for block in RunningBodies(on: block) { block.pointee.mode.insert(.regionOpen) }
-  }
-
-  /// How many of the running coroutine's regions were opened in the body on `block`'s stack, or in those on top of it.
-  func regionCount(_ core: CoroutineCore, downTo block: UnsafeMutablePointer<ControlBlock>) -> Int {
-    var count = 0
-    var next = core.regions
-    for body in self {
-      let stack = body.pointee.stack
-      while let region = next, stack.contains(region.frameAddress) {
-        count += 1
-        next = region.outer
-      }
-      if body == block { break }
-    }
-    return count
-  }
 }
 
-extension ControlBlock.Mode {
-  /// A generator's body runs, and may have a cancellation region open.
-  @inlinable static var regionOpen: ControlBlock.Mode { ControlBlock.Mode(rawValue: 32) }
+extension ControlBlock {
+  /// Whether code on `block`'s stack, or in the nested bodies on top of it, is inside of `withObservationTracking`. On the
+  /// thread on which it runs, or did until now.
+  ///
+  /// - Parameter bodies: the bodies that run, or that were left, down to `block`'s stack.
+  static func isInsideTracking(_ block: UnsafeMutablePointer<ControlBlock>, _ bodies: RunningBodies) -> Bool {
+    func isInside(_ stack: Stack) -> Bool { coroutine_tracks_properties(stack.limit, stack.top) }
+    if isInside(block.pointee.stack) { return true }
+    for body in bodies {
+      // What is below is its resumer's.
+      if body == block { break }
+      if isInside(body.pointee.stack) { return true }
+    }
+    return false
+  }
 }
