@@ -12,16 +12,14 @@
 #include "CCoroutineIO.h"
 
 int coroutine_io_adopt(int descriptor) {
-  struct stat status;
-  if (fstat(descriptor, &status) != 0) return -errno;
-  if (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode) || S_ISBLK(status.st_mode)) return -EPERM;
   int flags = fcntl(descriptor, F_GETFL);
-  if (flags < 0) return -errno;
-  if (!(flags & O_NONBLOCK) && fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) != 0) return -errno;
   int own = fcntl(descriptor, F_GETFD);
-  if (own < 0) return -errno;
-  if (!(own & FD_CLOEXEC) && fcntl(descriptor, F_SETFD, own | FD_CLOEXEC) != 0) return -errno;
-  return 0;
+  if (flags < 0 || own < 0) return -errno;
+  if (!(flags & O_NONBLOCK) && fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) != 0) return -errno;
+  if (own & FD_CLOEXEC || fcntl(descriptor, F_SETFD, own | FD_CLOEXEC) == 0) return 0;
+  int error = errno;
+  fcntl(descriptor, F_SETFL, flags);
+  return -error;
 }
 
 int coroutine_io_open_standard(int number, int mode) {

@@ -21,10 +21,11 @@ public struct Descriptor: Sendable {
   private let handle: DescriptorHandle
 
   /// Takes a descriptor over: it is not blocking from here on, closed on exec, and belongs to the result. If this fails
-  /// the caller keeps it.
+  /// the caller keeps it, as it was.
   ///
   /// - Parameters:
-  ///   - fileDescriptor: open. Not a regular file, a directory, or `/dev/null` and its like: those are always ready.
+  ///   - fileDescriptor: open. Not a regular file, a directory, or `/dev/null` and its like: those are always ready. (Some files
+  ///     of `/proc` and `/sys` have events, and are taken.)
   ///   - name: for dumps and errors: names the other end.
   /// - Throws: `IOError`.
   public init(adopting fileDescriptor: Int32, name: String = "") throws {

@@ -16,12 +16,17 @@ final class DescriptorStorage: Sendable {
   private let readExhausted = Atomic<UInt64>(0)
   private let writeExhausted = Atomic<UInt64>(0)
 
-  /// Takes the descriptor over. If this fails it stays the caller's.
+  /// Takes the descriptor over. If this fails it stays the caller's, and as it was.
   static func adopt(_ number: CInt, name: String) throws(IOError) -> DescriptorStorage {
-    let result = coroutine_io_adopt(number)
-    guard result >= 0 else { throw IOError(operation: "adopt", code: -result, subject: name) }
+    let poller = try EpollPoller.current()
     let storage = DescriptorStorage(DescriptorNumber(number, isPolled: true), name: name)
-    try EpollPoller.current().add(storage, number)
+    // First: this is what may be refused, and it changes nothing about the descriptor.
+    try poller.add(storage, number)
+    let result = coroutine_io_adopt(number)
+    guard result >= 0 else {
+      poller.remove(number)
+      throw IOError(operation: "adopt", code: -result, subject: name)
+    }
     return storage
   }
 

@@ -107,12 +107,14 @@ final class EpollPoller: EventQueue, @unchecked Sendable {
     // The system call is made under the lock: an event that comes at once finds the entry, and a refused one leaves the
     // entry to the descriptor that has the number already.
     let (result, former): (CInt, DescriptorStorage?) = lock.withLock {
+      let generation = entries.indices.contains(Int(number)) ? entries[Int(number)].generation &+ 1 : 1
+      let data = UInt64(generation) << 32 | UInt64(UInt32(bitPattern: number))
+      let result = coroutine_io_epoll_add(set, number, data)
+      // Only now: what is no descriptor may be any number.
+      guard result >= 0 else { return (result, nil) }
       if entries.count <= Int(number) {
         entries.append(contentsOf: repeatElement(Entry(), count: Int(number) + 1 - entries.count))
       }
-      let generation = entries[Int(number)].generation &+ 1
-      let result = coroutine_io_epoll_add(set, number, UInt64(generation) << 32 | UInt64(number))
-      guard result >= 0 else { return (result, nil) }
       let former = entries[Int(number)].storage
       entries[Int(number)] = Entry(generation: generation, storage: storage)
       return (result, former)

@@ -15,7 +15,7 @@ public struct PipeReader: ReadableByteStream {
   /// `standardInput()`, which opens it once more. Callable from any thread.
   ///
   /// - Throws: `IOError`: EPERM for a regular file, which never makes its reader wait; EBADF. Then the caller keeps the
-  ///   descriptor.
+  ///   descriptor, as it was.
   public init(adopting fileDescriptor: Int32, name: String = "") throws {
     endpoint = StreamEndpoint(
       try Descriptor(adopting: fileDescriptor, name: name.isEmpty ? "pipe \(fileDescriptor)" : name))
@@ -57,7 +57,7 @@ public struct PipeWriter: WritableByteStream {
   /// `standardOutput()`, which opens it once more. Callable from any thread.
   ///
   /// - Throws: `IOError`: EPERM for a regular file, which never makes its writer wait; EBADF. Then the caller keeps the
-  ///   descriptor.
+  ///   descriptor, as it was.
   public init(adopting fileDescriptor: Int32, name: String = "") throws {
     endpoint = StreamEndpoint(
       try Descriptor(adopting: fileDescriptor, name: name.isEmpty ? "pipe \(fileDescriptor)" : name))

@@ -135,6 +135,29 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
     #expect(try writer.getBlocking() == reader.getBlocking())
   }
 
+  @Test(arguments: ["/dev/null", "/", "/proc/self/exe"]) func oneThatIsRefusedIsLeftAsItWas(_ path: String) throws {
+    let number = open(path, O_RDONLY)
+    defer { close(number) }
+    let error = #expect(throws: IOError.self) { try Descriptor(adopting: number) }
+    #expect(error?.code == EPERM && error?.description.contains("is always ready") == true)
+    #expect(fcntl(number, F_GETFL) & O_NONBLOCK == 0)
+    #expect(fcntl(number, F_GETFD) & FD_CLOEXEC == 0)
+  }
+
+  @Test(arguments: [-1, Int32.min, Int32.max]) func aNumberOfNoDescriptorIsRefused(_ number: Int32) {
+    let error = #expect(throws: IOError.self) { try Descriptor(adopting: number) }
+    #expect(error?.code == EBADF)
+  }
+
+  @Test func aFileOfTheKernelThatHasEventsIsTaken() throws {
+    let number = open("/proc/self/mounts", O_RDONLY)
+    let mounts = try PipeReader(adopting: number)
+    let text = try runUntilComplete { try mounts.readToEnd(limit: 1 << 20) }
+    #expect(String(decoding: text, as: UTF8.self).contains("/proc"))
+    #expect(fcntl(number, F_GETFL) & O_NONBLOCK != 0)
+    #expect(fcntl(number, F_GETFD) & FD_CLOEXEC != 0)
+  }
+
   @Test func aCloseEndsAllWaitsAndWhatComesLater() throws {
     let (left, right) = try makePair()
     let reader = Coroutine(on: .pool) { try left.waitUntilReadable() }

@@ -24,8 +24,8 @@
 /// A new epoll set, closed on exec.
 int coroutine_io_epoll_create(void);
 
-/// Enters a descriptor, with `data`: the set reports all its events, each once when it comes (EPOLLET). Or takes one
-/// out.
+/// Enters a descriptor, with `data`: the set reports all its events, each once when it comes (EPOLLET). -EPERM for one
+/// whose readiness the kernel does not report: a file of a disk, a folder, `/dev/null`. Or takes one out.
 int coroutine_io_epoll_add(int set, int descriptor, uint64_t data);
 int coroutine_io_epoll_remove(int set, int descriptor);
 
@@ -52,8 +52,7 @@ int coroutine_io_eventfd(void);
 int coroutine_io_eventfd_add(int descriptor);
 int coroutine_io_eventfd_clear(int descriptor);
 
-/// Prepares a descriptor: not blocking, closed on exec. -EPERM for a regular file or a directory, whose readiness the
-/// kernel does not report.
+/// Prepares a descriptor: not blocking, closed on exec. Where this fails it is as before.
 int coroutine_io_adopt(int descriptor);
 
 // A descriptor of the process's standard input or output (`number`) that does not block, where the others that share it go on to.
