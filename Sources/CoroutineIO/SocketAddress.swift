@@ -75,11 +75,9 @@ public struct SocketAddress: Hashable, Sendable, LosslessStringConvertible {
 
   /// Reads what `description` writes: "127.0.0.1:80", "[::1]:80", "unix:/tmp/socket", "unix:@abstract".
   public init?(_ text: String) {
-    if text.hasPrefix("unix:") {
-      let name = String(text.dropFirst(5))
-      let address =
-        name.hasPrefix("@") ? try? Self.unix(abstractName: String(name.dropFirst())) : try? Self.unix(path: name)
-      guard let address else { return nil }
+    // By bytes: to a `Character` also belongs what combines with it.
+    if text.utf8.starts(with: "unix:".utf8) {
+      guard let address = Self.parse(unixName: text.utf8.dropFirst(5)) else { return nil }
       self = address
       return
     }
@@ -143,17 +141,36 @@ public struct SocketAddress: Hashable, Sendable, LosslessStringConvertible {
     }
   }
 
-  /// Its text: "127.0.0.1:80", "[::1]:80", "unix:/tmp/socket", "unix:@abstract", or "unix:(unnamed)".
+  /// Its text: "127.0.0.1:80", "[::1]:80", "unix:/tmp/socket", "unix:@abstract", or "unix:(unnamed)". A path that looks like
+  /// one of the last two has "./" before it: "unix:./@name".
   public var description: String {
     switch form {
     case .ipv4(_, let port): return "\(ip ?? ""):\(port)"
     case .ipv6(_, _, let port, _, _): return "[\(ip ?? "")]:\(port)"
     case .unix(let bytes):
-      guard let first = bytes.first else { return "unix:(unnamed)" }
-      return first == 0
-        ? "unix:@" + String(decoding: bytes.dropFirst(), as: UTF8.self)
-        : "unix:" + String(decoding: bytes, as: UTF8.self)
+      guard let first = bytes.first else { return "unix:\(Self.unnamed)" }
+      if first == 0 { return "unix:@" + String(decoding: bytes.dropFirst(), as: UTF8.self) }
+      return (Self.looksLikeNoPath(bytes) ? "unix:./" : "unix:") + String(decoding: bytes, as: UTF8.self)
     }
+  }
+
+  private static var unnamed: String { "(unnamed)" }
+
+  /// Whether a path has to be told from an abstract name, and from none; also one that has "./" before it already.
+  private static func looksLikeNoPath(_ path: some Collection<UInt8>) -> Bool {
+    var rest = path[...]
+    while rest.starts(with: "./".utf8) { rest = rest.dropFirst(2) }
+    return rest.first == UInt8(ascii: "@") || rest.elementsEqual(unnamed.utf8)
+  }
+
+  private static func parse(unixName name: Substring.UTF8View) -> SocketAddress? {
+    if name.elementsEqual(unnamed.utf8) { return SocketAddress(.unix([])) }
+    if name.first == UInt8(ascii: "@") {
+      return try? unix(abstractName: String(decoding: name.dropFirst(), as: UTF8.self))
+    }
+    // Then the first "./" is the description's.
+    let path = looksLikeNoPath(name) ? name.dropFirst(2) : name
+    return try? unix(path: String(decoding: path, as: UTF8.self))
   }
 
   private static func parse(ip: String, port: UInt16) -> Form? {

@@ -19,6 +19,22 @@ struct SocketAddressTests {
   }
 
   @Test(arguments: [
+    "@foo", "./@foo", "././@foo", "./foo", "(unnamed)", "./(unnamed)", "@", "./", "foo/@bar", "unix:@foo",
+  ])
+  func aPathIsTakenForNothingElse(_ path: String) throws {
+    let address = try SocketAddress.unix(path: path)
+    #expect(SocketAddress(address.description) == address)
+    #expect(try SocketAddress.unix(abstractName: path).description != address.description)
+  }
+
+  @Test func anAddressWithoutANameComesBack() throws {
+    let (one, _) = try UnixConnection.pair()
+    let unnamed = try one.localAddress
+    #expect(SocketAddress(unnamed.description) == unnamed)
+    #expect(try SocketAddress.unix(path: "(unnamed)").description != unnamed.description)
+  }
+
+  @Test(arguments: [
     "", ":80", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1", "256.0.0.1:1", "::1:80", "[::1]",
     "[::1]80",
     "[127.0.0.1]:80", "localhost:80", "unix:", "[::1%no-such-interface]:80", "127.0.0.1:+80", "[fe80::1%+1]:80",
