@@ -75,3 +75,19 @@ final class ListenerStorage: Sendable {
     CoroutineErrors.unhandled(AcceptSuspended(cause: error), descriptor.name)
   }
 }
+
+/// A listener of this module: its descriptor tells of its close.
+protocol DescriptorListener {
+  var descriptor: Descriptor { get }
+}
+
+extension DescriptorListener {
+  /// A case of a `select`: chosen when it is closed. A socket that listens has never room for bytes; so it is chosen also
+  /// when that was shut down, and then throws what an `accept` would.
+  var onEnded: Select.Case<Select.DescriptorReadiness, Bool> {
+    descriptor.onWritable {
+      guard descriptor.isClosed else { throw IOError(operation: "accept", code: EINVAL, subject: descriptor.name) }
+      return false
+    }
+  }
+}

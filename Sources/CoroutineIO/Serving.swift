@@ -21,8 +21,11 @@ extension StreamListener {
   /// has returned or thrown. An error of one never ends the others.
   ///
   /// When it is cancelled, or the listener is closed, it accepts nothing more. It waits for the connections that run,
-  /// no longer than `grace`, then cancels them, and waits for their ends. The listener itself stays open; clients wait
-  /// in its queue.
+  /// no longer than `grace`, then cancels them, and waits for their ends. A listener that was not closed stays open; clients
+  /// wait in its queue.
+  ///
+  /// So there are two ways to stop: by a cancel, whose grace nothing ends before its time, and by a close, which a cancel may
+  /// follow: that ends the grace, and the connections with it.
   ///
   /// - Parameters:
   ///   - limit: how many connections run at a time, at least 1; more wait to be accepted. `nil`: any number.
@@ -32,8 +35,8 @@ extension StreamListener {
   ///     cancelled at the end. `nil`: `CoroutineErrors.unhandled` gets the first error of each kind, and at the end,
   ///     the number of the others.
   ///   - handler: serves a connection. May suspend, throw, and write and read in any order.
-  /// - Throws: `CancellationError` when it was cancelled; `IOError` if nothing can be accepted any more. Nothing if the
-  ///   listener was closed: a cancel during the grace that follows changes nothing.
+  /// - Throws: `CancellationError` when it was cancelled, also in the grace after a close; `IOError` if nothing can be accepted
+  ///   any more. Nothing if the listener was closed.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @available(*, noasync, message: "call it in a coroutine")
   public func serve(
@@ -46,11 +49,11 @@ extension StreamListener {
     let connections = RunningConnections(limit: limit, name: "connections at \(address)")
     let errors = ServingErrors<SocketAddress>(origin: "serving \(address)", onError: onError)
     defer { errors.reportRest() }
-    let listener = (self as? any DescriptorListener)?.descriptor
+    let ended = (self as? any DescriptorListener)?.onEnded
     var failure: (any Error)?
     do {
       while true {
-        try connections.waitForRoom(atListener: listener)
+        guard try connections.waitForRoom(or: ended) else { break }
         do {
           let connection = try accept(timeout: nil)
           connections.start(name: connection.name, stackSize: stackSize) { isCancelled in
@@ -68,14 +71,9 @@ extension StreamListener {
     } catch {
       failure = error
     }
-    withCancellationShield { connections.end(after: grace) }
+    try connections.end(after: grace, isCancelled: failure is CancellationError)
     if let failure { throw failure }
   }
-}
-
-/// A listener of this module: its descriptor tells of its close.
-protocol DescriptorListener {
-  var descriptor: Descriptor { get }
 }
 
 /// The coroutines of the connections that are served.
@@ -99,30 +97,19 @@ package final class RunningConnections: @unchecked Sendable {
 
   /// Suspends the calling coroutine while there are as many as may be.
   ///
-  /// - Parameter listener: ends the wait when it is closed; `nil`: nothing does but room, and a cancel.
-  /// - Throws: `DescriptorClosed`, `CancellationError`.
-  package func waitForRoom(atListener listener: Descriptor? = nil) throws {
-    guard let room, !room.tryAcquire() else { return }
-    guard let listener else { return try room.acquire() }
-    try select {
-      room.onAcquire {}
-      // A socket that listens has never room for bytes. So this one is chosen when it is closed, or has been shut down: then
-      // the next `accept` says so.
-      listener.onWritable {
-        try listener.withFileDescriptor { _ in }
-        try room.acquire()
-      }
-    }
-  }
-
-  /// The same where what is served ends by the close of a channel.
-  ///
-  /// - Returns: whether there is room; `false`: it has ended before.
-  package func waitForRoom(untilClosed ended: Channel<Void>) throws -> Bool {
+  /// - Parameter ended: gives `false` when nothing more will come, which ends the wait; `nil`: nothing does but room, and a
+  ///   cancel.
+  /// - Returns: whether there is room.
+  /// - Throws: `CancellationError`; what `ended` throws.
+  package func waitForRoom<Operation: SelectOperation>(or ended: Select.Case<Operation, Bool>?) throws -> Bool {
     guard let room, !room.tryAcquire() else { return true }
+    guard let ended else {
+      try room.acquire()
+      return true
+    }
     return try select {
       room.onAcquire { true }
-      ended.onNext { _ in false }
+      ended
     }
   }
 
@@ -155,17 +142,27 @@ package final class RunningConnections: @unchecked Sendable {
   /// Waits until all that run have ended.
   package func waitForAll() throws { try all.wait() }
 
-  /// Waits until all have ended, and cancels them when the time is up.
-  package func end(after grace: Duration) {
+  /// Waits until all have ended, and cancels them when the time is up, or the caller is cancelled.
+  ///
+  /// - Parameter isCancelled: whether the caller is already, so that its cancel has begun the time, and does not end it.
+  /// - Throws: `CancellationError` if it is cancelled now. All have ended then, too.
+  package func end(after grace: Duration, isCancelled wasCancelled: Bool) throws {
     do {
-      try all.wait(timeout: grace)
+      if wasCancelled {
+        try withCancellationShield { try all.wait(timeout: grace) }
+      } else {
+        try all.wait(timeout: grace)
+      }
     } catch {
       let rest = lock.withLock {
         isCancelled = true
         return running.values.compactMap { $0 }
       }
       for coroutine in rest { coroutine.cancel() }
-      do { try all.wait() } catch { fatalError("a shielded wait for connections ended early: \(error)") }
+      do { try withCancellationShield { try all.wait() } } catch {
+        fatalError("a shielded wait for connections ended early: \(error)")
+      }
+      if error is CancellationError { throw error }
     }
   }
 

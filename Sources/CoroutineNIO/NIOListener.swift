@@ -128,8 +128,8 @@
     ///
     /// When it is cancelled, or the listener closed, it takes no more connections. The pipelines of those that run get a
     /// `ChannelShouldQuiesceEvent`: NIO's handlers for HTTP then close those that are between two requests, and the others
-    /// after the request. It waits for their ends, for as long as `grace` at most, then cancels them, and waits again. The
-    /// listener itself stays open.
+    /// after the request. It waits for their ends, for as long as `grace` at most, then cancels them, and waits again. A
+    /// listener that was not closed stays open. The grace after a close is ended by a cancel; that after a cancel by nothing.
     ///
     /// - Parameters:
     ///   - limit: how many connections are handled at a time, at least 1; a few more may be accepted, and wait. `nil`: any
@@ -141,7 +141,7 @@
     ///     which was cancelled at the end. `nil`: `CoroutineErrors.unhandled` receives the first error of each kind,
     ///     and at the end, how many there were.
     ///   - handler: what is done with a connection. Runs on the loop's thread: may suspend and throw, must not block.
-    /// - Throws: `CancellationError` when it was cancelled. Nothing if the listener was closed.
+    /// - Throws: `CancellationError` when it was cancelled, also in the grace after a close. Nothing if the listener was closed.
     /// - Precondition: called inside a coroutine: traps elsewhere.
     @available(*, noasync, message: "call it in a coroutine")
     public func serve(

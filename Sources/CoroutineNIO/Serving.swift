@@ -36,25 +36,23 @@
       defer { errors.reportRest() }
       var failure: (any Error)?
       do { try startAll(running, errors) } catch { failure = error }
+      var isCancelled = failure is CancellationError
       if waitsForRest {
         // Throws at once if the caller is cancelled.
-        do { try running.waitForAll() } catch { failure = failure ?? error }
+        do { try running.waitForAll() } catch {
+          failure = failure ?? error
+          isCancelled = true
+        }
       }
-      withCancellationShield {
-        quiesce()
-        running.end(after: grace)
-      }
+      quiesce()
+      try running.end(after: grace, isCancelled: isCancelled)
       if let failure { throw failure }
     }
 
     @available(*, noasync)
     private func startAll(_ running: RunningConnections, _ errors: ServingErrors<Connection>) throws {
       while true {
-        if let ended {
-          guard try running.waitForRoom(untilClosed: ended) else { break }
-        } else {
-          try running.waitForRoom()
-        }
+        guard try running.waitForRoom(or: ended?.onNext { _ in false }) else { break }
         do {
           guard let (connection, name) = try next() else { break }
           running.start(on: .eventLoop(connection.eventLoop), name: name, stackSize: stackSize) {

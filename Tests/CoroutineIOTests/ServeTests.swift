@@ -187,6 +187,28 @@ struct ServeTests {
     }
   }
 
+  @Test func aCancelAfterTheCloseEndsTheGrace() throws {
+    try runUntilComplete {
+      let listener = try TCPListener()
+      let begun = Channel<Int>()
+      let server = Coroutine {
+        try listener.serve(grace: .seconds(3600), onError: { _, _ in Issue.record("a cancel was told") }) {
+          connection in
+          try begun.send(1)
+          _ = try connection.read()
+        }
+      }
+      let client = try TCPConnection(to: listener.address)
+      _ = try begun.receive()
+      listener.close()
+      // It is in its grace, and not at the listener any more.
+      while server.suspension?.reason != .group { Coroutine.yield() }
+      server.cancel()
+      #expect(throws: CancellationError.self) { try server.get() }
+      #expect(try client.read() == nil)
+    }
+  }
+
   @Test func aConnectionWithoutAStackIsClosedAndDisturbsNoOther() async {
     await #expect(processExitsWith: .success) {
       let told = Channel<Bool>(capacity: .unbounded)

@@ -109,6 +109,20 @@ let serverChecks = [
     try expectError(CancellationError.self) { try server.get() }
   },
 
+  Check("aCancelAfterTheCloseEndsTheGrace") {
+    let listener = try listen()
+    let server = Coroutine(on: .pool) { try listener.serve(grace: .seconds(3600), echo) }
+    let client = try connect(listener)
+    try client.write(text("one"))
+    try expect("echo", try client.readText(3), "one")
+    listener.close()
+    // It is in its grace, and not at the listener any more.
+    try wait { server.suspension?.reason == .group }
+    server.cancel()
+    try expectError(CancellationError.self) { try server.get() }
+    try expect("end", try client.read() == nil)
+  },
+
   Check("aServerWithoutGraceCancelsItsConnections") {
     let listener = try listen()
     let log = Log()
