@@ -66,7 +66,7 @@ final class ChildFile {
     }
   }
 
-  deinit { if childEnd > 2 { CoroutineLibc.close(childEnd) } }
+  deinit { if childEnd > 2 { DescriptorShortage.close(childEnd) } }
 
   private static func open(_ path: String, _ flags: Int32) throws -> Int32 {
     try FilePool.requireNoZero(in: path, "open")

@@ -51,7 +51,7 @@ final class DescriptorNumber: Sendable {
     else { return }
     // The poller exists: the descriptor was entered there. Not so in a child of fork, which has just its copy to close.
     if isPolled { try? EpollPoller.current().remove(number) }
-    coroutine_io_close(number)
+    DescriptorShortage.close(number)
   }
 
   /// Whether an operation need not wait. A closed one is ready: to be refused.

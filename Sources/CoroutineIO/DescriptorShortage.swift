@@ -1,34 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import CCoroutineIO
 import Coroutine
 import Synchronization
 
 /// Where the process, or the system, has no descriptor or memory left for another connection: how a listener waits until
 /// it has.
 ///
-/// The kernel does not report that. So the listener tries again ten times a second, and as soon as a stream of this
-/// module is closed.
+/// The kernel does not report that. So the listener tries again ten times a second, and as soon as this module has closed a
+/// descriptor.
 enum DescriptorShortage {
   /// How many listeners wait.
   private static let waiters = Atomic<Int>(0)
-  private static let closed = Channel<Void>(capacity: .conflated, name: "a closed stream")
+  /// Has an element once one of the module's descriptors was closed for a listener that waits.
+  static let closed = Channel<Void>(capacity: .conflated, name: "a closed descriptor")
 
-  /// Told of each stream that is closed. One load where no listener waits.
-  static func descriptorWasClosed() {
+  /// Closes a descriptor, and tells a listener that waits for one. One load where none does.
+  static func close(_ number: Int32) {
+    coroutine_io_close(number)
+    noteClose()
+  }
+
+  /// A descriptor of this module was closed.
+  static func noteClose() {
+    // The kernel's lock of the table stands between a listener's refusal and the close that it has to hear of.
     if waiters.load(ordering: .relaxed) > 0 { _ = closed.trySend(()) }
   }
 
-  /// Suspends the calling coroutine until it is worth another try.
-  ///
-  /// - Throws: `TimeoutError` when the deadline has passed; `CancellationError`.
-  static func wait(_ limit: WaitLimit) throws {
-    guard WaitDeadline.after(.nanoseconds(1)) < limit.deadline else { throw TimeoutError(after: limit.timeout) }
-    waiters.add(1, ordering: .relaxed)
-    defer { waiters.subtract(1, ordering: .relaxed) }
-    do {
-      try closed.receive(timeout: .milliseconds(100))
-    } catch is TimeoutError {
-      return
+  /// A listener that was refused, until it is not any more.
+  struct Waiter: ~Copyable {
+    private var isCounted = false
+
+    deinit { if isCounted { waiters.subtract(1, ordering: .relaxed) } }
+
+    /// Suspends the calling coroutine until it is worth another try. Not the first time, which only lets it be told of closes
+    /// from here on: one that has come between the refusal and this would go unnoticed.
+    ///
+    /// - Throws: `TimeoutError` when the deadline has passed; `CancellationError`.
+    mutating func wait(_ limit: WaitLimit) throws {
+      guard isCounted else {
+        isCounted = true
+        _ = waiters.add(1, ordering: .relaxed)
+        return
+      }
+      guard WaitDeadline.after(.nanoseconds(1)) < limit.deadline else { throw TimeoutError(after: limit.timeout) }
+      do {
+        try closed.receive(timeout: .milliseconds(100))
+      } catch is TimeoutError {
+        return
+      }
+    }
+
+    /// It was not refused this time.
+    mutating func end() {
+      guard isCounted else { return }
+      isCounted = false
+      waiters.subtract(1, ordering: .relaxed)
     }
   }
 }

@@ -231,7 +231,7 @@ final class FileNumber: Sendable {
 
   init(_ value: CInt) { self.value = value }
 
-  deinit { coroutine_io_close(value) }
+  deinit { DescriptorShortage.close(value) }
 }
 
 extension File.Access {

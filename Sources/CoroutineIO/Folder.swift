@@ -69,7 +69,10 @@ private final class FolderReader: @unchecked Sendable {
     self.path = path
   }
 
-  deinit { coroutine_io_folder_close(folder) }
+  deinit {
+    coroutine_io_folder_close(folder)
+    DescriptorShortage.noteClose()
+  }
 
   /// The next entries; none: the end.
   func next() throws -> [Folder.Entry] {

@@ -35,6 +35,7 @@ final class ListenerStorage: Sendable {
 
   /// Suspends the calling coroutine until there is a connection. `name` gets the peer's address.
   func accept(_ limit: WaitLimit, name: (SocketAddress) -> String) throws -> (Descriptor, SocketAddress) {
+    var shortage = DescriptorShortage.Waiter()
     while true {
       // Also where connections are always waiting, so that nothing else would see a cancel.
       try Coroutine.checkCancellation()
@@ -42,6 +43,8 @@ final class ListenerStorage: Sendable {
         var peer: SocketAddress?
         let number = try descriptor.perform(.accept, limit) { listener in
           let (result, address) = SocketAddress.filled { Int(coroutine_io_accept(listener, $0, $1)) }
+          // It waits for a peer now. (A connection may still be refused by the poller.)
+          if result < 0, coroutine_io_errno() == EAGAIN { shortage.end() }
           peer = address
           return result
         }
@@ -58,7 +61,7 @@ final class ListenerStorage: Sendable {
           continue
         case EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC:
           tell(error)
-          try DescriptorShortage.wait(limit)
+          try shortage.wait(limit)
         default: throw error
         }
       }

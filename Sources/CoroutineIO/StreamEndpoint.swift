@@ -59,10 +59,7 @@ public final class StreamEndpoint: @unchecked Sendable {
 
   deinit { close() }
 
-  func close() {
-    descriptor.close()
-    DescriptorShortage.descriptorWasClosed()
-  }
+  func close() { descriptor.close() }
 
   // MARK: Reading
 

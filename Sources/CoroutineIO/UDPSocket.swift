@@ -136,10 +136,7 @@ public struct UDPSocket: Sendable {
   }
 
   /// Closes it: operations that wait throw `DescriptorClosed`, as all do that come later. Callable from any thread.
-  public func close() {
-    descriptor.close()
-    DescriptorShortage.descriptorWasClosed()
-  }
+  public func close() { descriptor.close() }
 }
 
 /// What a `UDPSocket` has received.

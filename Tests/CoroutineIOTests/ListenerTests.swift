@@ -213,4 +213,42 @@ struct ListenerTests {
       exit(0)
     }
   }
+
+  /// Whatever the descriptor is of: the next look would come later.
+  @Test func aShortageIsToldOfEachClose() async {
+    await #expect(processExitsWith: .success) {
+      try runInExitTest {
+        let file = try File(opening: "/proc/self/exe")
+        let socket = try UDPSocket()
+        let listener = try TCPListener()
+        let (one, other) = try makePair()
+        let folder = try TemporaryFolder()
+        let closes: [() throws -> Void] = [
+          { file.close() }, { socket.close() }, { listener.close() }, { one.close() },
+          { try File.replace(folder.path + "/file", with: []) },
+          { _ = try File.contents(of: folder.path + "/file") },
+          {
+            let entries = Folder.entries(of: folder.path)
+            while try entries.next() != nil {}
+          },
+          {
+            // Until its last use ends it is not closed.
+            try other.withFileDescriptor { _ in
+              other.close()
+              if case .received = DescriptorShortage.closed.tryReceive() { exit(3) }
+            }
+          },
+        ]
+        for (number, close) in closes.enumerated() {
+          // That of no one is not told.
+          if case .received = DescriptorShortage.closed.tryReceive() { exit(2) }
+          var waiter = DescriptorShortage.Waiter()
+          try waiter.wait(WaitLimit(nil))
+          try close()
+          guard case .received = DescriptorShortage.closed.tryReceive() else { exit(Int32(10 + number)) }
+        }
+      }
+      exit(0)
+    }
+  }
 }
