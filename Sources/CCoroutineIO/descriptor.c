@@ -33,7 +33,20 @@ int coroutine_io_open_standard(int number, int mode) {
   } else {
     char path[sizeof "/proc/self/fd/" + 11];
     snprintf(path, sizeof path, "/proc/self/fd/%d", number);
-    copy = open(path, mode | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    int flags = O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
+    copy = open(path, mode | flags);
+    // To the kernel a FIFO that was opened when its writers had gone is one whose writers are still to come: it never reports the
+    // end. It does where there is a writer at the moment of the open.
+    struct pollfd look = {.fd = number};
+    if (copy >= 0 && mode == O_RDONLY && S_ISFIFO(status.st_mode) && poll(&look, 1, 0) > 0 && look.revents & POLLHUP) {
+      int writer = open(path, O_WRONLY | flags);
+      int again = writer < 0 ? -1 : open(path, mode | flags);
+      if (again >= 0) {
+        close(copy);
+        copy = again;
+      }
+      if (writer >= 0) close(writer);
+    }
   }
   return copy < 0 ? -errno : copy;
 }

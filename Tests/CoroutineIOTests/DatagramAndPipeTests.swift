@@ -181,6 +181,23 @@ struct PipeTests {
     }
   }
 
+  @Test func theEndOfAFIFOWhoseWritersHaveGoneIsReported() async {
+    await #expect(processExitsWith: .success) {
+      let folder = try TemporaryFolder()
+      let path = folder.path + "/fifo"
+      guard mkfifo(path, 0o600) == 0, dup2(open(path, O_RDONLY | O_NONBLOCK), 0) == 0 else { exit(2) }
+      let writer = open(path, O_WRONLY)
+      guard write(writer, "x", 1) == 1, close(writer) == 0 else { exit(3) }
+      try runInExitTest {
+        let input = try PipeReader.standardInput()
+        guard try input.readExactly(1) == [120] else { exit(4) }
+        try input.descriptor.waitUntilReadable(timeout: .zero)
+        guard try input.read() == nil else { exit(5) }
+      }
+      exit(0)
+    }
+  }
+
   /// Other processes that share the standard input still see it as blocking.
   @Test func theStandardInputIsOpenedOnceMore() async {
     await #expect(processExitsWith: .success) {
