@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CCoroutineIO
+import Context
 import Coroutine
 import Synchronization
 
@@ -10,6 +11,8 @@ import Synchronization
 /// The kernel does not report that. So the listener tries again ten times a second, and as soon as this module has closed a
 /// descriptor.
 enum DescriptorShortage {
+  /// `Fork.count` of the process whose listeners wait. Known before the first of them does.
+  private static let madeIn = Fork.count
   /// How many listeners wait.
   private static let waiters = Atomic<Int>(0)
   /// Has an element once one of the module's descriptors was closed for a listener that waits.
@@ -24,7 +27,7 @@ enum DescriptorShortage {
   /// A descriptor of this module was closed.
   static func noteClose() {
     // The kernel's lock of the table stands between a listener's refusal and the close that it has to hear of.
-    if waiters.load(ordering: .relaxed) > 0 { _ = closed.trySend(()) }
+    if waiters.load(ordering: .relaxed) > 0, madeIn == Fork.count { _ = closed.trySend(()) }
   }
 
   /// A listener that was refused, until it is not any more.
@@ -40,6 +43,7 @@ enum DescriptorShortage {
     mutating func wait(_ limit: WaitLimit) throws {
       guard isCounted else {
         isCounted = true
+        _ = madeIn
         _ = waiters.add(1, ordering: .relaxed)
         return
       }

@@ -135,6 +135,21 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
     #expect(try writer.getBlocking() == reader.getBlocking())
   }
 
+  @Test(.disabled(if: StackSupply.sanitizersActive, "a sanitizer's locks are not free in a child"))
+  func aChildClosesItsCopyAndWakesNoWaiterOfItsParent() throws {
+    let (left, right) = try makePair()
+    let waiter = Coroutine(on: .pool) { try left.waitUntilReadable() }
+    _ = waitReason(of: waiter)
+    let end = Child.end {
+      left.close()
+      return left.isClosed ? 0 : 1
+    }
+    #expect(end == .exited(0))
+    #expect(!left.isClosed)
+    try right.put([1])
+    try waiter.getBlocking()
+  }
+
   @Test(arguments: ["/dev/null", "/", "/proc/self/exe"]) func oneThatIsRefusedIsLeftAsItWas(_ path: String) throws {
     let number = open(path, O_RDONLY)
     defer { close(number) }

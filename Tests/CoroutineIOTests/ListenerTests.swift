@@ -251,4 +251,18 @@ struct ListenerTests {
       exit(0)
     }
   }
+
+  @Test(.disabled(if: StackSupply.sanitizersActive, "a sanitizer's locks are not free in a child"))
+  func aCloseInAChildTellsNoListenerOfItsParent() throws {
+    let file = try File(opening: "/proc/self/exe")
+    var waiter = DescriptorShortage.Waiter()
+    try waiter.wait(WaitLimit(nil))
+    let end = Child.end {
+      while case .received = DescriptorShortage.closed.tryReceive() {}
+      file.close()
+      guard case .empty = DescriptorShortage.closed.tryReceive() else { return 1 }
+      return 0
+    }
+    #expect(end == .exited(0))
+  }
 }

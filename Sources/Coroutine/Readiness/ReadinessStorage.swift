@@ -64,7 +64,8 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
     publish()
     lock.unlock()
     guard let woken else { return false }
-    woken.wakeAll()
+    // In a child of `fork` the waiters are the parent's, where they go on waiting.
+    if !isParents { woken.wakeAll() }
     return true
   }
 
