@@ -440,12 +440,25 @@ import Testing
     let fromCode = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       ThreadPool.sharedThreadCount = 0
     }
-    #expect(text(fromCode).contains("at least 1"))
+    #expect(text(fromCode).contains("must be from 1 to 4194304, not 0"))
     let fromOutside = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       setenv("COROUTINE_THREADS", "many", 1)
       _ = ThreadPool.shared
     }
     #expect(text(fromOutside).contains("not \"many\""))
+    let tooLarge = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      setenv("COROUTINE_THREADS", "\(Int.max)", 1)
+      _ = ThreadPool.shared
+    }
+    #expect(text(tooLarge).contains("from 1 to 4194304, not \"\(Int.max)\""))
+  }
+
+  /// Swift makes an array of so many workers too short, and writes behind it.
+  @Test func moreThreadsThanLinuxCanHaveTrapByName() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      _ = ThreadPool(threads: .max)
+    }
+    #expect(text(result).contains("4194304 threads at most, not \(Int.max)"))
   }
 
   /// `StackPool.trim()` frees stacks that are not in use. A pool may sleep for hours.

@@ -48,9 +48,10 @@ public final class ThreadPool: Scheduler {
 
   /// A pool of its own, in addition to the shared one.
   ///
-  /// - Parameter threads: at least 1. With 1 the pool is serial.
+  /// - Parameter threads: at least 1, and no more than 2²², as many as Linux can have: traps otherwise. With 1 the pool is serial.
   public init(threads: Int) {
     require(threads > 0, "a ThreadPool needs at least one thread, not \(threads)")
+    require(threads <= Self.mostThreads, "a ThreadPool can have \(Self.mostThreads) threads at most, not \(threads)")
     core = PoolCore(count: threads)
   }
 
@@ -58,6 +59,10 @@ public final class ThreadPool: Scheduler {
   init(callingThreadOfMainQueue isMain: Bool) {
     core = PoolCore(count: 1, on: .callingThread(then: isMain ? .main : .global(), isMain: isMain))
   }
+
+  /// The largest number of a thread in Linux (PID_MAX_LIMIT). Each thread has a place in the pool before it is started, and an array
+  /// of very many more places is made too short by Swift 6.3, without a word.
+  static var mostThreads: Int { 1 << 22 }
 
   deinit {
     core.end()
@@ -83,7 +88,7 @@ extension ThreadPool {
   ///
   /// To be set at the program's start, by any thread.
   ///
-  /// - Precondition: at least 1, and set before the shared pool is used for the first time: traps otherwise. So does a value
+  /// - Precondition: from 1 to 2²², and set before the shared pool is used for the first time: traps otherwise. So does a value
   ///   of `COROUTINE_THREADS` that is not a number of threads.
   public static var sharedThreadCount: Int {
     get { SharedPoolSize.current }
@@ -108,7 +113,9 @@ private enum SharedPoolSize {
   }
 
   static func set(_ count: Int) {
-    require(count > 0, "ThreadPool.sharedThreadCount must be at least 1, not \(count)")
+    require(
+      1...ThreadPool.mostThreads ~= count,
+      "ThreadPool.sharedThreadCount must be from 1 to \(ThreadPool.mostThreads), not \(count)")
     let isTooLate = lock.withLock {
       if !isFixed { chosen = count }
       return isFixed
@@ -130,8 +137,10 @@ private enum SharedPoolSize {
   private static let initial: Int = {
     guard let value = getenv("COROUTINE_THREADS") else { return ThreadPool.processorCount }
     let text = String(cString: value)
-    guard let count = Int(text), count > 0 else {
-      fatalError("the environment variable COROUTINE_THREADS must be a number of threads, at least 1, not \"\(text)\"")
+    guard let count = Int(text), 1...ThreadPool.mostThreads ~= count else {
+      fatalError(
+        "the environment variable COROUTINE_THREADS must be a number of threads, from 1 to \(ThreadPool.mostThreads), not "
+          + "\"\(text)\"")
     }
     return count
   }()
