@@ -14,3 +14,15 @@ import Testing
   let failed: Coroutine<Int, any Error> = Coroutine(stackSize: .max) { 1 }
   await #expect(throws: StackError.self) { try await failed.get() }
 }
+
+/// Nor does the element's size make a size of it, or the smallest number stand for the default.
+@Test(.ownThreads) func noSizeBelowOneIsAStack() async throws {
+  for size in [0, -1, .min + 1, .min] {
+    let coroutine = Coroutine(stackSize: size) { 1 }
+    await #expect(throws: StackError.self) { try await coroutine.get() }
+    let generator = ThrowingGenerator<InlineArray<1000, Int>>(stackSize: size) { yield in
+      try yield(.init(repeating: 1))
+    }
+    #expect(throws: StackError.self) { try generator.next() }
+  }
+}

@@ -132,9 +132,10 @@ extension ControlBlock {
     if stackSize == nil, slot <= largeSlot, let (stack, pool) = PoolWorker.takeSpareStack() {
       return make(on: stack, of: pool, owner: owner, slot: slot, annotated: false, entry: entry)
     }
-    // A large element must not take the place of the frames.
-    let (enlarged, isTooLarge) = (stackSize ?? StackPool.defaultStackSize).addingReportingOverflow(slot)
-    let pool = try StackSupply.pool(slot > largeSlot ? (isTooLarge ? .max : enlarged) : stackSize)
+    // A large element must not take the place of the frames. (Nor make a size of what is none.)
+    let size = stackSize ?? StackPool.defaultStackSize
+    let (enlarged, isTooLarge) = size.addingReportingOverflow(slot)
+    let pool = try StackSupply.pool(slot > largeSlot && size > 0 ? (isTooLarge ? .max : enlarged) : stackSize)
     let stack = try pool._withUnsafeGuaranteedRef { pool in
       Result { () throws(StackError) in try pool.allocate() }
     }.get()

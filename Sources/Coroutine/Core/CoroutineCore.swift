@@ -124,7 +124,8 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   ) {
     self.home = consume scheduler
     self.name = consume name
-    self.stackSize = stackSize ?? Self.defaultStackSize
+    // What stands for the default is no size that is asked for: as impossible as the next one.
+    self.stackSize = stackSize.map { max($0, Self.defaultStackSize + 1) } ?? Self.defaultStackSize
     self.inherited = coroutine_thread_state_capture()
     self.body = consume body
     let creator = CoroutineCore.currentUncounted?._withUnsafeGuaranteedRef { ($0.id, $0.rawPriority) }
