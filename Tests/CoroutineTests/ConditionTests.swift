@@ -216,6 +216,92 @@ import Testing
     )
   }
 
+  /// Their own variables are passed where they lie, and so another one is told apart.
+  @Test func noTupleOrOptionalTakesThePlaceOfTheMutexs() async throws {
+    let tuple = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      try await Coroutine {
+        let mutex = CoroutineMutex(([1], 2), name: "m")
+        try mutex.withLock { pair in
+          var copy = pair
+          try Condition(of: mutex).wait(&copy, timeout: .zero)
+        }
+      }.get()
+    }
+    #expect(standardError(of: tuple).contains("was given another value than that of mutex \"m\""))
+    let optional = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      try await Coroutine {
+        let mutex = CoroutineMutex([1] as [Int]?, name: "m")
+        try mutex.withLock { value in
+          var copy = value
+          try Condition(of: mutex).wait(&copy, timeout: .zero)
+        }
+      }.get()
+    }
+    #expect(standardError(of: optional).contains("was given another value than that of mutex \"m\""))
+  }
+
+  @Test func tuplesAndOptionalsAreGivenBackMeanwhile() async throws {
+    try await serially {
+      do {
+        let mutex = CoroutineMutex<([Int], Int)>(([1], 2))
+        let condition = Condition(of: mutex)
+        let waiter = Coroutine {
+          try mutex.withLock { value in
+            try condition.wait(&value)
+            return value.0[0] + value.1
+          }
+        }
+        Coroutine.yield()
+        try mutex.withLock { $0 = ([3], 4) }
+        condition.signal()
+        #expect(try waiter.get() == 7)
+      }
+      do {
+        let mutex = CoroutineMutex<[Int]?>(nil)
+        let condition = Condition(of: mutex)
+        let waiter = Coroutine {
+          try mutex.withLock { value in
+            try condition.wait(&value)
+            return value?.first
+          }
+        }
+        Coroutine.yield()
+        try mutex.withLock { $0 = [5] }
+        condition.signal()
+        #expect(try waiter.get() == 5)
+      }
+      // With functions in them they are passed by a temporary copy.
+      do {
+        let mutex = CoroutineMutex<(@Sendable () -> Int, Int)>(({ 1 }, 2))
+        let condition = Condition(of: mutex)
+        let waiter = Coroutine {
+          try mutex.withLock { value in
+            try condition.wait(&value)
+            return value.0() + value.1
+          }
+        }
+        Coroutine.yield()
+        try mutex.withLock { $0 = ({ 3 }, 4) }
+        condition.signal()
+        #expect(try waiter.get() == 7)
+      }
+      do {
+        let mutex = CoroutineMutex<(@Sendable () -> Int)?>({ 1 })
+        let condition = Condition(of: mutex)
+        let waiter = Coroutine {
+          try mutex.withLock { value in
+            try condition.wait(&value)
+            return value?()
+          }
+        }
+        Coroutine.yield()
+        try mutex.withLock { $0 = { 2 } }
+        condition.signal()
+        #expect(try waiter.get() == 2)
+      }
+    }
+  }
+
   @Test func withoutAValueItWaitsForWhatIsTrueElsewhere() async throws {
     let mutex = CoroutineMutex(name: "m")
     let condition = Condition(of: mutex, name: "c")

@@ -20,8 +20,9 @@
 /// ```
 ///
 /// `wait` is given the value, since others change it meanwhile: parts of it that the closure has read before belong to
-/// them. The compiler rejects keeping a part beyond the closure, but not a use in the closure itself. Another value
-/// than the mutex's traps.
+/// them. The compiler rejects keeping a part beyond the closure (but for a returned one), and not a use in the closure itself.
+/// Another value than the mutex's traps. (Not where it is a function, or a tuple or an optional with one in it: the compiler
+/// passes copies of these.)
 ///
 /// A signal wakes the longest waiter, with the mutex held or without; where there is no waiter it has no effect. None
 /// is lost. A waiter counts as waiting before it gives the mutex back. If it is cancelled at the very moment in which
@@ -171,11 +172,25 @@ extension Condition where Value == Void {
   }
 }
 
-/// Whether the compiler passes a variable of the type, `inout` and generic, by a temporary copy: a function, or a type
-/// without a name of its own that may contain functions, such as a tuple. All else is passed where it lies.
+/// Whether the compiler passes a variable of the type, `inout` and generic, by a temporary copy: a function, and a tuple or an
+/// optional of one. All else is passed where it lies.
 private func mayBeCopiedForACall<Value: ~Copyable>(_ type: Value.Type) -> Bool {
-  // Metadata begin with their kind: a structure's and an enumeration's are 0x200 and 0x201, a class's is 0, as on Linux it
-  // has no other. An existential's is 0x303.
-  let kind = unsafeBitCast(type, to: UnsafePointer<UInt>.self).pointee
-  return kind != 0x200 && kind != 0x201 && kind != 0 && kind != 0x303
+  // A type is the address of its metadata.
+  mayBeCopiedForACall(metadata: unsafeBitCast(type, to: UnsafePointer<UInt>.self))
+}
+
+private func mayBeCopiedForACall(metadata: UnsafePointer<UInt>) -> Bool {
+  func mayBeCopied(at word: Int) -> Bool {
+    UnsafePointer(bitPattern: metadata[word]).map { mayBeCopiedForACall(metadata: $0) } ?? true
+  }
+  // Metadata begin with their kind.
+  switch metadata[0] {
+  // A class (on Linux it has no other word), a structure, an enumeration, an existential.
+  case 0, 0x200, 0x201, 0x303: return false
+  // An optional: behind its descriptor is what it wraps.
+  case 0x202: return mayBeCopied(at: 2)
+  // A tuple: behind the count and the labels are the elements, each with its offset.
+  case 0x301: return (0..<Int(metadata[1])).contains { mayBeCopied(at: 3 + 2 * $0) }
+  default: return true
+  }
 }
