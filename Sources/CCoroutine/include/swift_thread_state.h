@@ -396,6 +396,10 @@ extern bool coroutine_initialises_variable(const void *frame, const void *low, c
 // statically, or was loaded after this library.
 extern bool coroutine_tracks_properties(const void *low, const void *high);
 
+// Whether the thread's calls of `queue.sync` and `concurrentPerform` include one on the stack [low, high). False where Dispatch is
+// linked statically.
+extern bool coroutine_is_inside_dispatch_block(const void *low, const void *high);
+
 // The bindings in force in the code that runs here: the task that keeps them, or else the thread's storage, and the
 // newest of them. All zero without any, and where they are not known.
 struct coroutine_bindings {

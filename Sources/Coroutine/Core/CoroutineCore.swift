@@ -336,7 +336,7 @@ extension CoroutineCore {
     _ block: UnsafeMutablePointer<ControlBlock>, isNested: Bool
   ) -> UnsafeMutablePointer<ControlBlock>? {
     reportOpenAccess(block)
-    requireNoInitialiser(block)
+    requireNoThreadBoundCode(block)
     if coroutine_turn_end_is_watched() { endWatchedTurn(block) }
 
     // The context is saved. As soon as the coroutine may be woken it runs elsewhere: this thread touches nothing of it
@@ -469,19 +469,19 @@ extension CoroutineCore {
 
     private static let hasReportedOpenAccess = Atomic<Bool>(false)
 
-    /// A variable's initialiser that waits keeps the Swift runtime's lock of that variable, which is the thread's.
-    private final func requireNoInitialiser(_ block: UnsafeMutablePointer<ControlBlock>) {
+    /// A thread that is pinned stays, with all that belongs to it.
+    private final func requireNoThreadBoundCode(_ block: UnsafeMutablePointer<ControlBlock>) {
       if case .finish = block.pointee.afterSwitch { return }
-      guard ControlBlock.isInsideInitialiser(block) else { return }
-      fatalError(
-        "\(description) suspends inside the initialiser of a static or global variable. Other code that uses that meanwhile "
-          + "blocks its thread for ever. Wait before its first use. (Debug builds tell.)")
+      guard let code = ThreadBoundCode.around(block), restraint.pins == 0 || code != .dispatchBlock else { return }
+      let advice =
+        code == .initialiser ? "Wait before its first use." : "Wait outside of it, or inside withThreadPinned."
+      fatalError("\(description) suspends inside \(code.text). \(code.consequence) \(advice) (Debug builds tell.)")
     }
   #else
     @inline(__always)
     private final func reportOpenAccess(_ block: UnsafeMutablePointer<ControlBlock>) {}
     @inline(__always)
-    private final func requireNoInitialiser(_ block: UnsafeMutablePointer<ControlBlock>) {}
+    private final func requireNoThreadBoundCode(_ block: UnsafeMutablePointer<ControlBlock>) {}
   #endif
 
   @inline(__always)

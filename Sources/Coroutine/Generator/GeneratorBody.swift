@@ -142,10 +142,9 @@ func generatorEntry(_ word: UInt) {
 #if DEBUG
   /// A body has come to a `yield`. On the consumer's side.
   @usableFromInline
-  func generatorRequireNoInitialiser(_ block: UnsafeMutablePointer<ControlBlock>) {
-    guard ControlBlock.isInsideInitialiser(block) else { return }
+  func generatorRequireNoThreadBoundCode(_ block: UnsafeMutablePointer<ControlBlock>) {
+    guard let code = ThreadBoundCode.around(block) else { return }
     fatalError(
-      "a Generator's body yields inside the initialiser of a static or global variable. Other code that uses that meanwhile "
-        + "blocks its thread for ever. Yield outside of it. (Debug builds tell.)")
+      "a Generator's body yields inside \(code.text). \(code.consequence) Yield outside of it. (Debug builds tell.)")
   }
 #endif

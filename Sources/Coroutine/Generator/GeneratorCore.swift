@@ -187,7 +187,7 @@ class GeneratorCore {
     // Not 0: the body looks what is the matter, and the entry function needs the address.
     let word = ControlBlock.resume(block, passing: UInt(bitPattern: block))
     #if DEBUG
-      generatorRequireNoInitialiser(block)
+      generatorRequireNoThreadBoundCode(block)
     #endif
     return word
   }

@@ -110,7 +110,7 @@ class GeneratorStorage<Element>: GeneratorCore {
     let (word, left, mark) = SelectedBackend.resumeReturningLink(link, passing: 0)
     let same = UnsafeMutableRawPointer(left).assumingMemoryBound(to: ControlBlock.self)
     #if DEBUG
-      generatorRequireNoInitialiser(same)
+      generatorRequireNoThreadBoundCode(same)
     #endif
     // A body that left in the plain way has no mode, and no mark.
     guard coroutine_flow_is_plain(bindingsOffset, mark ?? same.pointee.mode.rawValue) else { return settled(word) }
