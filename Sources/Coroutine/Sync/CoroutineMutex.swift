@@ -41,7 +41,8 @@ public struct CoroutineMutex<Value: ~Copyable>: Sendable {
   ///   - timeout: how long to wait for the mutex at most; zero or less: not at all; `nil`: for ever. The body's
   ///     own time does not count.
   ///   - body: runs at once, on the calling coroutine. May suspend.
-  /// - Returns: what `body` returned.
+  /// - Returns: what `body` returned. If that is not `Sendable`, no part of it may stay in the value, which Swift 6.3 does not
+  ///   check.
   /// - Throws: `CancellationError` if the caller is cancelled before it has the mutex, also if it is free; `TimeoutError`
   ///   if the time was up before; what `body` throws. Afterwards the mutex is free in any case.
   /// - Precondition: called inside a coroutine, which does not hold the mutex already (it would wait for itself): traps.
