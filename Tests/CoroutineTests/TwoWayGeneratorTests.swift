@@ -164,4 +164,168 @@ import Testing
     }
     #expect(result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) }?.contains("no input") == true)
   }
+
+  // MARK: - The first input
+
+  @Test func aBodyWithASecondParameterGetsTheFirstInput() throws {
+    let generator = TwoWayGenerator<Int, Int, String> { yield, first in
+      let second = try yield(2 * first)
+      return "\(first) \(second)"
+    }
+    #expect(try generator.next(21) == .yielded(42))
+    #expect(try generator.next(5) == .returned("21 5"))
+    #expect(try generator.next(6) == .returned("21 5"))
+    let needsNone = TwoWayGenerator<Void, Int, Void> { yield, _ in try yield(1) }
+    #expect(try needsNone.next().element == 1)
+  }
+
+  @Test func aFirstInputIsReleasedWithItsBody() throws {
+    final class Witness {}
+    weak var first: Witness?
+    weak var unwanted: Witness?
+    let generator = TwoWayGenerator<Witness, Bool, Void> { yield, first in
+      var current = first
+      while true { current = try yield(current === first) }
+    }
+    let cancelled = TwoWayGenerator<Witness, Bool, Void> { _, _ in }
+    do {
+      let (one, other) = (Witness(), Witness())
+      (first, unwanted) = (one, other)
+      #expect(try generator.next(one).element == true)
+      #expect(try generator.next(Witness()).element == false)
+      cancelled.cancel()
+      #expect(throws: GeneratorCancelled.self) { try cancelled.next(other) }
+    }
+    #expect(unwanted == nil)
+    #expect(first != nil)
+    generator.cancel()
+    #expect(first == nil)
+  }
+
+  @Test func delegatingToOneThatTakesTheFirstInputTraps() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let inner = TwoWayGenerator<Int, Int, Void> { yield, first in try yield(first) }
+      let outer = TwoWayGenerator<Int, Int, Void> { yield in try yield(from: inner) }
+      _ = try outer.next(1)
+    }
+    let words = result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) }
+    #expect(words?.contains("takes the first input") == true)
+  }
+
+  // MARK: - Errors that are thrown in
+
+  @Test func anErrorThatIsThrownInComesOutOfThePendingYield() throws {
+    let log = Log()
+    let generator = TwoWayGenerator<Int, Int, String> { yield in
+      while true {
+        do { log.add("got \(try yield(log.all.count))") } catch is Problem { log.add("caught") }
+        if log.all.count == 4 { return "end" }
+      }
+    }
+    #expect(try generator.next(0) == .yielded(0))
+    #expect(try generator.next(throwing: Problem()) == .yielded(1))
+    #expect(try generator.next(7) == .yielded(2))
+    #expect(try generator.next(throwing: Problem()) == .yielded(3))
+    #expect(try generator.next(throwing: Problem()) == .returned("end"))
+    #expect(log.all == ["caught", "got 7", "caught", "caught"])
+    // It has ended: the error comes back, and changes nothing.
+    #expect(throws: Problem()) { try generator.next(throwing: Problem()) }
+    #expect(try generator.next(0) == .returned("end"))
+  }
+
+  @Test func anErrorThatTheBodyDoesNotCatchEndsIt() throws {
+    let log = Log()
+    let generator = TwoWayGenerator<Int, Int, Void> { yield in
+      defer { log.add("unwound") }
+      try yield(1)
+    }
+    _ = try generator.next(0)
+    #expect(throws: Problem()) { try generator.next(throwing: Problem()) }
+    #expect(log.all == ["unwound"])
+    #expect(throws: Problem()) { try generator.next(0) }
+    let throwing = ThrowingGenerator<Int> { yield in
+      do { try yield(1) } catch is Problem { try yield(2) }
+      try yield(3)
+    }
+    #expect(try throwing.next() == 1)
+    #expect(try throwing.next(throwing: Problem()) == 2)
+    #expect(throws: Problem()) { try throwing.next(throwing: Problem()) }
+    #expect(try throwing.next() == nil)
+    #expect(throws: Problem()) { try throwing.next(throwing: Problem()) }
+  }
+
+  @Test func anErrorBeforeTheBeginningEndsItWithoutTheBody() throws {
+    final class Witness {}
+    weak var captured: Witness?
+    let generator: TwoWayGenerator<Int, Int, Void>
+    do {
+      let witness = Witness()
+      captured = witness
+      generator = TwoWayGenerator { yield in
+        Issue.record("the body runs")
+        withExtendedLifetime(witness) {}
+      }
+    }
+    #expect(throws: Problem()) { try generator.next(throwing: Problem()) }
+    #expect(captured == nil)
+    #expect(throws: Problem()) { try generator.next(0) }
+    let throwing = ThrowingGenerator<Int> { yield in try yield(1) }
+    #expect(throws: Problem()) { try throwing.next(throwing: Problem()) }
+    #expect(try throwing.next() == nil)
+  }
+
+  @Test func anErrorGoesToTheInnermostBody() throws {
+    let log = Log()
+    func inner() -> TwoWayGenerator<Int, Int, Int> {
+      TwoWayGenerator { yield in
+        do { return try yield(1) } catch is Problem { log.add("inner") }
+        return try yield(2)
+      }
+    }
+    let outer = TwoWayGenerator<Int, Int, Int> { yield in
+      let first = try yield(from: inner())
+      do { return first + (try yield(from: inner())) } catch is CancellationError { log.add("outer") }
+      return try yield(3)
+    }
+    #expect(try outer.next(0) == .yielded(1))
+    #expect(try outer.next(throwing: Problem()) == .yielded(2))
+    #expect(try outer.next(10) == .yielded(1))
+    #expect(try outer.next(throwing: CancellationError()) == .yielded(3))
+    #expect(try outer.next(5) == .returned(5))
+    #expect(log.all == ["inner", "outer"])
+  }
+
+  @Test func anErrorGoesToABodyInsideAnOpenAccess() throws {
+    let log = Log()
+    let inner = TwoWayGenerator<Int, Int, Int> { yield in
+      do { return try yield(1) } catch is Problem { log.add("inner") }
+      return try yield(2)
+    }
+    var numbers = [2, 1]
+    let outer = TwoWayGenerator<Int, Int, Int> { yield in
+      var result = 0
+      try numbers.sort {
+        result = try yield(from: inner)
+        return $0 < $1
+      }
+      return result
+    }
+    #expect(try outer.next(0) == .yielded(1))
+    #expect(try outer.next(throwing: Problem()) == .yielded(2))
+    #expect(try outer.next(9) == .returned(9))
+    #expect(log.all == ["inner"])
+  }
+
+  /// The one that it yields from is cancelled elsewhere: its `yield(from:)` throws.
+  @Test func anErrorForADelegateThatIsGoneComesOutOfYieldFrom() throws {
+    let inner = ThrowingGenerator<Int> { yield in try yield(1) }
+    let outer = ThrowingGenerator<Int> { yield in
+      do { try yield(from: inner) } catch is Problem { try yield(2) }
+      try yield(3)
+    }
+    #expect(try outer.next() == 1)
+    inner.cancel()
+    #expect(try outer.next(throwing: Problem()) == 2)
+    #expect(try outer.next() == 3)
+  }
 }

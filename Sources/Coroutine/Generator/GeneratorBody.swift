@@ -108,10 +108,11 @@ func generatorWillYield(_ body: GeneratorBody) throws {
   guard GeneratorCore.willYield(body) else { throw GeneratorCancelled() }
 }
 
-/// `GeneratorCore.didArrive`, for the storages: throws where the consumer wants no other element.
+/// `GeneratorCore.didArrive`, for the storages: throws where the consumer wants no other element, or wants it to throw.
 @usableFromInline
 func generatorDidArrive(_ body: GeneratorBody) throws {
   guard GeneratorCore.didArrive(body.block) else { throw GeneratorCancelled() }
+  if let error = GeneratorCore.owner(of: body.block, { $0.takeThrownIn() }) { throw error }
 }
 
 /// The generator whose stack it is, alive while its body runs.

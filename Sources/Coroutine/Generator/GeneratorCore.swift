@@ -39,6 +39,8 @@ class GeneratorCore {
   @exclusivity(unchecked) final var throwsSinceCancel = 0
   /// Whether the body may be code of the main actor: code of that has made it, and it did not begin elsewhere.
   @exclusivity(unchecked) private final var isMainActors = false
+  /// What the pending `yield` throws when the body goes on: see `resume(throwing:)`.
+  @exclusivity(unchecked) private final var thrownIn: (any Error)?
   /// Whether a sanitizer knows that it may be released.
   @exclusivity(unchecked) private final var isWatched = false
   private let stackSize: Int?
@@ -127,6 +129,26 @@ class GeneratorCore {
       delegator == nil, "a Generator's next() was called while another Generator yields from it: ask that one instead")
     return settle(resumeInnermost())
   }
+
+  /// As `resumeSlowly`, and the pending `yield` throws `error`. A body that has not begun ends with it.
+  ///
+  /// - Throws: `error`, where it has ended: no `yield` is pending.
+  @usableFromInline
+  final func resume(throwing error: any Error) throws -> UInt? {
+    if let receiver = suspendedInnermost {
+      receiver.thrownIn = error
+      return resumeSlowly()
+    }
+    guard isFresh else { throw error }
+    isFresh = false
+    fail(error)
+    // Last: as in `begin`.
+    dropBody()
+    return nil
+  }
+
+  /// What the `yield` throws that a resume has continued; `nil` if it returns.
+  final func takeThrownIn() -> (any Error)? { thrownIn.take() }
 
   /// What a resume has come to that was not the plain case, or did not end so: the word of an element; `nil` for the end.
   @usableFromInline

@@ -43,6 +43,8 @@ extension GeneratorCore {
       block.pointee.mode.insert(.delegating)
       _ = ControlBlock.suspend(block, passing: 0)
       guard didArrive(block) else { return false }
+      // For the other one, which was cancelled before it could get it.
+      if let error = owner(of: block, { $0.takeThrownIn() }) { throw error }
     }
     if let failure = other.takeFailure() { throw failure }
     return true

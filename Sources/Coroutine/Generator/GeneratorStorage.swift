@@ -132,6 +132,20 @@ class GeneratorStorage<Element>: GeneratorCore {
     resumeSlowly().map(Self.element)
   }
 
+  /// The pending `yield` throws.
+  @inlinable
+  final func next(throwing error: any Error) throws -> Element? {
+    try resume(throwing: error).map(Self.element)
+  }
+
+  /// Where this one runs inside of the body that yields from it, and whose `yield` has thrown: what was thrown into that is
+  /// meant for this one, unless it says that no more elements are wanted.
+  @inlinable
+  final func next(afterYieldThrew error: any Error) throws -> Element? {
+    guard !(error is GeneratorCancelled) else { throw error }
+    return try next(throwing: error)
+  }
+
   /// An element, or the end, or where another generator's elements begin.
   @inlinable @inline(__always)
   final func settled(_ word: UInt) -> Element? {
@@ -196,7 +210,14 @@ class GeneratorStorage<Element>: GeneratorCore {
   @inlinable
   static func yield(from other: GeneratorStorage<Element>, _ handle: Generator<Element>.Yield) throws {
     let isWanted = try generatorDelegate(handle.body, to: other) {
-      while let element = other.next() { try yield(element, handle) }
+      var element = other.next()
+      while let yielded = element {
+        do { try yield(yielded, handle) } catch {
+          element = try other.next(afterYieldThrew: error)
+          continue
+        }
+        element = other.next()
+      }
     }
     guard isWanted else { throw GeneratorCancelled() }
   }

@@ -46,6 +46,22 @@ public struct ThrowingGenerator<Element> {
     return nil
   }
 
+  /// Lets the pending `yield` throw `error`, and runs the body to its next one, whose element it returns, or to its end.
+  ///
+  /// While it yields from another generator, that one's `yield` throws. A body that has not begun never does, and the
+  /// generator has ended with the error.
+  ///
+  /// - Returns: the element; `nil` if the body caught the error and ended.
+  /// - Throws: what the body throws then, which is `error` if it does not catch it: once; `error` where the generator had
+  ///   ended already.
+  /// - Precondition: not called from inside the body, which runs already: traps.
+  @inlinable
+  public func next(throwing error: any Error) throws -> Element? {
+    if let element = try storage.next(throwing: error) { return element }
+    if let failure = storage.takeFailure() { throw failure }
+    return nil
+  }
+
   /// The next elements, `count` of them or as many as there are. The generator can go on behind them.
   ///
   /// - Parameter count: not negative: traps.

@@ -17,8 +17,17 @@
 /// print(try robot.next("bye"))       // returned(1), and so again and again
 /// ```
 ///
-/// What `yield` returns is the input of the `next` that resumes it. With `Void` for an input, `next()` does without, and a
-/// `Generator` can yield from it. In everything else it is a `Generator`, whose documentation says what a body may do.
+/// What `yield` returns is the input of the `next` that resumes it. A body with a second parameter gets the first input by it:
+///
+/// ```swift
+/// let doubler = TwoWayGenerator<Int, Int, Never> { yield, first in
+///   var number = first
+///   while true { number = try yield(2 * number) }
+/// }
+/// print(try doubler.next(21))        // yielded(42)
+/// ```
+///
+/// With `Void` for an input, `next()` does without, and a `Generator` can yield from it. In everything else it is a `Generator`, whose documentation says what a body may do.
 public struct TwoWayGenerator<Input, Element, Return> {
   @usableFromInline let storage: ReturningStorage<Input, Element, Return>
 
@@ -33,6 +42,17 @@ public struct TwoWayGenerator<Input, Element, Return> {
   @inlinable
   public init(
     stackSize: Int? = nil, isolation: (any Actor)? = #isolation, _ body: @escaping (Yield) throws -> Return
+  ) {
+    storage = ReturningStorage(stackSize: stackSize, body: body)
+    if let isolation { storage.belongs(to: isolation) }
+  }
+
+  /// A generator whose body is given the first input. Otherwise as `init(stackSize:isolation:_:)`.
+  ///
+  /// - Parameter body: yields, and returns. Its second argument is what the first `next(_:)` hands over, which begins it.
+  @inlinable
+  public init(
+    stackSize: Int? = nil, isolation: (any Actor)? = #isolation, _ body: @escaping (Yield, Input) throws -> Return
   ) {
     storage = ReturningStorage(stackSize: stackSize, body: body)
     if let isolation { storage.belongs(to: isolation) }
@@ -59,7 +79,7 @@ public struct TwoWayGenerator<Input, Element, Return> {
   }
 
   /// Hands `input` to the pending `yield`, which returns it, and runs the body to the next one or its end. The first input
-  /// is ignored. Constant time.
+  /// goes to the body, if that has a parameter for it, and is ignored otherwise. Constant time.
   ///
   /// - Returns: the element; at the end what the body returned, again and again.
   /// - Throws: at the end what the body threw, or `StackError` without memory for its stack, again and again;
@@ -68,6 +88,30 @@ public struct TwoWayGenerator<Input, Element, Return> {
   @inlinable @inline(__always)
   public func next(_ input: consuming Input) throws -> Step {
     if let element = storage.next(input) { return .yielded(element) }
+    return .returned(try storage.outcome())
+  }
+
+  /// Lets the pending `yield` throw `error`, and runs the body to the next one or its end: Python's `throw`, Ruby's `raise`.
+  ///
+  /// ```swift
+  /// let numbers = TwoWayGenerator<Int, String, Void> { yield in
+  ///   var answer = "a number?"
+  ///   while true {
+  ///     do { answer = "twice that is \(2 * (try yield(answer)))" } catch is NotANumber { answer = "a number, please" }
+  ///   }
+  /// }
+  /// ```
+  ///
+  /// While it yields from another generator, that one's `yield` throws. A body that has not begun never does, and the
+  /// generator has ended with the error.
+  ///
+  /// - Returns: the element; what the body returned, if it caught the error and returned.
+  /// - Throws: what the body throws then, which is `error` if it does not catch it, again and again; `error` where the
+  ///   generator had ended already.
+  /// - Precondition: not called from inside the body, which runs already: traps.
+  @inlinable
+  public func next(throwing error: any Error) throws -> Step {
+    if let element = try storage.next(throwing: error) { return .yielded(element) }
     return .returned(try storage.outcome())
   }
 
@@ -99,8 +143,8 @@ public struct TwoWayGenerator<Input, Element, Return> {
     ///
     /// - Throws: what the other's body throws; `GeneratorCancelled` as a single `yield` does, and where the other one was
     ///   cancelled, so that there is nothing to return.
-    /// - Precondition: the other one has not begun, or takes no input: there is none for its pending `yield`. No other
-    ///   consumer takes elements from it meanwhile, nor does it consume this one. Traps.
+    /// - Precondition: the other one has not begun, or takes no input: there is none for its pending `yield`, nor for a body
+    ///   that is given the first one. No other consumer takes elements from it meanwhile, nor does it consume this one. Traps.
     @inlinable @discardableResult
     public func callAsFunction<Result>(from other: TwoWayGenerator<Input, Element, Result>) throws -> Result {
       try TwoWayStorage<Input, Element>.yield(from: other.storage, oneWay)

@@ -3,8 +3,10 @@
 /// How an input gets to the body: it lies in the generator while the switch is made.
 @usableFromInline
 class TwoWayStorage<Input, Element>: GeneratorStorage<Element> {
-  /// Written before a resume by the consumer, taken after it by the pending `yield`.
+  /// Written before a resume by the consumer, taken after it by the pending `yield`, or by the body.
   @exclusivity(unchecked) @usableFromInline final var input: Input?
+  /// Whether the body is given the first input, for which no `yield` is pending.
+  @exclusivity(unchecked) @usableFromInline final var takesFirstInput = false
 
   /// Whether there is nothing to hand over. A constant in specialised code.
   @inlinable @inline(__always)
@@ -14,13 +16,17 @@ class TwoWayStorage<Input, Element>: GeneratorStorage<Element> {
   @inlinable @inline(__always)
   final func next(_ input: consuming Input) -> Element? {
     // All that it yields from have this type: see the face's `yield(from:)`.
-    if !Self.needsNoInput, let receiver = suspendedInnermost {
-      unsafeDowncast(receiver, to: TwoWayStorage.self).input = input
+    if !Self.needsNoInput {
+      if let receiver = suspendedInnermost {
+        unsafeDowncast(receiver, to: TwoWayStorage.self).input = input
+      } else if takesFirstInput, body != nil {
+        self.input = input
+      }
     }
     return next()
   }
 
-  /// What the `next` brought that has just resumed the body on `block`'s stack.
+  /// What the `next` brought that has just resumed the body on `block`'s stack, or begun it.
   @inlinable
   static func input(_ block: UnsafeMutablePointer<ControlBlock>) -> Input {
     // Nothing but `()` has this type.
@@ -40,10 +46,17 @@ class TwoWayStorage<Input, Element>: GeneratorStorage<Element> {
       needsNoInput || !other.hasBegun,
       "yield(from:) with a TwoWayGenerator that has begun: there is no input for its pending yield. Consume it yourself."
     )
+    require(
+      needsNoInput || !other.takesFirstInput,
+      "yield(from:) with a TwoWayGenerator whose body takes the first input: there is none for it. Consume it yourself."
+    )
     let isWanted = try generatorDelegate(handle.body, to: other) {
       var element = other.next()
       while let yielded = element {
-        try yield(yielded, handle)
+        do { try yield(yielded, handle) } catch {
+          element = try other.next(afterYieldThrew: error)
+          continue
+        }
         element = other.next(input(handle.body.block))
       }
     }
@@ -64,6 +77,16 @@ final class ReturningStorage<Input, Element, Return>: TwoWayStorage<Input, Eleme
         unsafeDowncast($0, to: ReturningStorage.self).result = result
       }
     }
+  }
+
+  @inlinable
+  convenience init(
+    stackSize: Int?, body: @escaping (TwoWayGenerator<Input, Element, Return>.Yield, Input) throws -> Return
+  ) {
+    self.init(stackSize: stackSize) { yield in
+      try body(yield, TwoWayStorage<Input, Element>.input(yield.oneWay.body.block))
+    }
+    takesFirstInput = true
   }
 
   /// After the end: what the body returned or threw.
