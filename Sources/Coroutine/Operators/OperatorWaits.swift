@@ -53,13 +53,16 @@ struct OperatorDeadline {
 
   init(after duration: Duration) { deadline = TimerService.shared.deadline(after: duration) }
 
+  /// Whether it has passed.
+  var isOver: Bool { deadline <= TimerService.shared.now }
+
   /// A case of the operator's wait.
   ///
   /// What the operand has at once goes before it, since a limit of zero stands for that. If other operands of an operator around
   /// this one are always ready, it must have its turn all the same: from its second wait behind the deadline on it is as ready
   /// as they are.
   mutating func makeCase<Event>(_ event: Event) -> Select.Case<Select.Due, Event> {
-    let isDue = deadline <= TimerService.shared.now
+    let isDue = isOver
     defer { wasDue = isDue }
     return Select.Case((deadline, isDue && wasDue)) { event }
   }
