@@ -11,9 +11,14 @@ extension Channel where Element: ~Copyable {
   /// for url in urls {
   ///   Coroutine { try sender.send(try fetch(url)) }
   /// }
+  /// _ = consume sender
   /// // … and when the last of them has ended, no sender is left: so does the loop.
   /// for page in receiver.received { show(page) }
   /// ```
+  ///
+  /// Without the `consume` the variable would keep a copy: in a debug build up to the end of the function, so that the loop would
+  /// never end. It has to stand in the function, or the closure, in which the variable was made: elsewhere it consumes a copy. A
+  /// copy that belongs to an object, or is captured, goes with that.
   ///
   /// When the last copy of `sender` is gone the channel is closed, as by `close()`. The same happens when the last copy
   /// of the receiver is gone, so that senders stop.
