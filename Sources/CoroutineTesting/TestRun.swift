@@ -51,6 +51,9 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   private var decisions = 0
   /// Those that were not the first possibility.
   private var choices: [Int: Int] = [:]
+  /// Which case a select looks at first, unless the schedule has it otherwise: by chance, as outside of runs, but the same in each
+  /// run. If it were always the first one, that could keep the others from ever being chosen.
+  private var usualCases = SplitMix(seed: 0)
   private var turns = 0
   private var problem: ScheduleProblem?
   /// The run is over, as far as it counts: what is left is cancelled.
@@ -401,7 +404,9 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   func reachOperation(_ core: CoroutineCore) { decide(whether: core) }
 
   func chooseCase(of count: Int, _ core: CoroutineCore) -> Int {
-    isCurrent ? choose(.selectCase, of: count) { [] } : 0
+    // What runs elsewhere for a while is no part of the schedule.
+    guard isCurrent else { return Int.random(in: 0..<count) }
+    return (usualCases.next(below: count) + choose(.selectCase, of: count) { [] }) % count
   }
 
   func willBegin(_ core: CoroutineCore) {
