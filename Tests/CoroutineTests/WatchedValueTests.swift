@@ -85,4 +85,18 @@ import Testing
     for await value in slow { seen.append(value) }
     #expect(seen == [])
   }
+
+  @Test func itTellsWhetherItIsClosedAndHowManyWatch() throws {
+    let value = WatchedValue(0)
+    #expect(!value.isClosed && value.subscriptionCount == 0)
+    do {
+      let changes = value.changes()
+      #expect(value.subscriptionCount == 1)
+      withExtendedLifetime(changes) {}
+    }
+    #expect(value.subscriptionCount == 0)
+    value.close()
+    value.value = 1
+    #expect(value.isClosed && value.value == 0)
+  }
 }

@@ -38,6 +38,12 @@ public struct WatchedValue<Value: Sendable>: Sendable {
     nonmutating set { _ = storage.sendNow(newValue) }
   }
 
+  /// Whether it was closed: the value stays as it is.
+  public var isClosed: Bool { storage.isClosed }
+
+  /// How many subscriptions to its changes there are, at this moment: that of each waiter too. From any thread.
+  public var subscriptionCount: Int { storage.readerCount }
+
   /// Changes the value by what it is now, so that no change of another is lost.
   ///
   /// - Parameter change: runs at once, without a lock, and again on the newer value if another was faster meanwhile. So
