@@ -328,4 +328,48 @@ import Testing
     #expect(try outer.next(throwing: Problem()) == 2)
     #expect(try outer.next() == 3)
   }
+
+  // MARK: - The state
+
+  @Test func theStateTellsWhatTheBodyDoes() throws {
+    let seen = Log()
+    var inside: (() -> CoroutineState)?
+    let generator = TwoWayGenerator<Void, Int, Void> { yield in
+      seen.add("\(inside!())")
+      try yield(1)
+    }
+    inside = { generator.state }
+    #expect(generator.state == .ready)
+    _ = try generator.next()
+    #expect(generator.state == .suspended)
+    _ = try generator.next()
+    #expect(generator.state == .finished)
+    #expect(seen.all == ["running"])
+    let cancelled = Generator<Int> { yield in try yield(1) }
+    let unbegun = ThrowingGenerator<Int> { yield in try yield(1) }
+    _ = cancelled.next()
+    cancelled.cancel()
+    unbegun.cancel()
+    #expect(cancelled.state == .finished && unbegun.state == .finished)
+  }
+
+  /// Each of three that yield from one another does what the innermost one does.
+  @Test func theStateIsThatOfTheInnermostBody() throws {
+    let seen = Log()
+    var all: [Generator<Int>] = []
+    for depth in 0..<3 {
+      let inner = all.last
+      all.append(
+        Generator { yield in
+          if let inner { try yield(from: inner) } else { seen.add("\(all.map(\.state))") }
+          try yield(depth)
+        })
+    }
+    _ = all[2].next()
+    #expect(seen.all == ["\([CoroutineState](repeating: .running, count: 3))"])
+    #expect(all.allSatisfy { $0.state == .suspended })
+    #expect(Array(all[2]) == [1, 2])
+    #expect(all.allSatisfy { $0.state == .finished })
+    all = []
+  }
 }

@@ -86,6 +86,11 @@ public struct Generator<Element>: Sequence, IteratorProtocol {
   /// Called from inside the body it only marks the end: the body's next `yield` throws.
   public func cancel() { storage.cancel() }
 
+  /// What its body is doing: `.ready` before the first element, `.suspended` at a `yield`, `.running` where the body itself asks,
+  /// or other code while the body waits, `.finished` behind its end. (A body that has yielded its last element is suspended,
+  /// until the next call lets it end.) For the code that uses the generator, on its thread.
+  public var state: CoroutineState { storage.state }
+
   /// The error that ended the body: what it threw, or `StackError` if there was no memory for its stack.
   public var failure: (any Error)? { storage.failure }
 

@@ -116,6 +116,14 @@ class GeneratorCore {
     innermost._withUnsafeGuaranteedRef { $0.block == nil ? nil : $0 }
   }
 
+  /// What its body is doing. Where that yields from another one, it does what the other's body does.
+  final var state: CoroutineState {
+    guard let block else { return isFresh ? .ready : .finished }
+    var core = self
+    while let delegate = core.delegate { core = delegate }
+    return isRunning(block) || core.block.map(isRunning) == true ? .running : .suspended
+  }
+
   /// Whether the body of the last of its delegates runs, or its own if it has none.
   final var isConsumed: Bool { innermost._withUnsafeGuaranteedRef { $0.block.map(isRunning) ?? false } }
 

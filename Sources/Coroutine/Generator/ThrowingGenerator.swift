@@ -74,6 +74,9 @@ public struct ThrowingGenerator<Element> {
     return elements
   }
 
+  /// What its body is doing: see `Generator.state`.
+  public var state: CoroutineState { storage.state }
+
   /// Ends it. A body that has begun is unwound now, on the calling thread. See `Generator.cancel()`.
   public func cancel() { storage.cancel() }
 }

@@ -115,6 +115,9 @@ public struct TwoWayGenerator<Input, Element, Return> {
     return .returned(try storage.outcome())
   }
 
+  /// What its body is doing: see `Generator.state`.
+  public var state: CoroutineState { storage.state }
+
   /// Ends it. A body that has begun is unwound now, on the calling thread. See `Generator.cancel()`.
   public func cancel() { storage.cancel() }
 
