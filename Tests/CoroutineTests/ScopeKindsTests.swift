@@ -477,4 +477,58 @@ import Testing
     }
     #expect(standardError(of: exit).contains("is a child of scope \"s\", and would wait for its own end"))
   }
+
+  // MARK: The children
+
+  @Test func itTellsWhichChildrenHaveNotEnded() async throws {
+    let log = Log()
+    try await serially {
+      let never = Channel<Int>()
+      try withScope(limit: 2) { scope in
+        for name in ["a", "b", "c"] {
+          scope.launch(name: name) {
+            defer { log.add("\(name) ends") }
+            _ = try never.receive()
+          }
+        }
+        let done = scope.launch(name: "d") {}
+        Coroutine.yield()
+        log.add("\(scope.children.map(\.name)) \(scope.children.map(\.state))")
+        // The last one waits for a slot: it begins when two have ended.
+        for child in scope.children.prefix(2) { child.cancel() }
+        try done.get()
+        log.add("\(scope.children.map(\.name))")
+        // It goes on, and may launch more.
+        scope.launch(name: "e") { log.add("e runs") }
+        try scope.children.last?.join()
+        for child in scope.children { child.cancel() }
+        for child in scope.children { try child.join() }
+        log.add("\(scope.children.count)")
+      }
+    }
+    #expect(
+      log.all == [
+        #"["a", "b", "c", "d"] \#([CoroutineState.suspended, .suspended, .ready, .ready])"#,
+        "a ends", "b ends", #"["c"]"#, "e runs", "c ends", "0",
+      ])
+  }
+
+  @Test func childrenAreToldOfWhileTheyEnd() async throws {
+    let scope = CoroutineScope()
+    let count = amount(2000, sanitized: 200)
+    let watcher = Coroutine(on: .pool) {
+      var most = 0
+      while !Coroutine.isCancelled {
+        most = max(most, scope.children.count)
+        for child in scope.children.prefix(1) { child.cancel() }
+        Coroutine.yield()
+      }
+      return most
+    }
+    for _ in 0..<count { scope.launch(on: .pool) { Coroutine.yield() } }
+    try await scope.join()
+    watcher.cancel()
+    #expect(try await watcher.get() <= count)
+    #expect(scope.children.isEmpty)
+  }
 }

@@ -26,6 +26,12 @@ public struct AnyCoroutine: Sendable {
     owner = core.owner
   }
 
+  /// One that is no actor's.
+  package init(_ core: CoroutineCore) {
+    self.core = core
+    owner = nil
+  }
+
   /// A number that no other coroutine of the process has.
   public var id: UInt64 { core.id }
 

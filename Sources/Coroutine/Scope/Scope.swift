@@ -196,6 +196,15 @@ public struct CoroutineScope: Sendable {
   public func cancel(reason: (any Error)? = nil) {
     storage.cancel(reason: reason ?? CancellationError())
   }
+
+  /// The children that have not ended, at this moment, in the order of their launches: also those that wait for a slot.
+  ///
+  /// ```swift
+  /// for child in scope.children { child.cancel() }          // the scope itself goes on, and may launch more
+  /// ```
+  ///
+  /// Callable from any thread. Takes time proportional to their number, and to its logarithm.
+  public var children: [AnyCoroutine] { storage.liveChildren.map { AnyCoroutine($0) } }
 }
 
 extension CoroutineScope {

@@ -155,6 +155,9 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     region?.cancel(reason: reason)
   }
 
+  /// Those that have not ended, in the order of their launches.
+  var liveChildren: [CoroutineCore] { lock.withLock { children.all } }
+
   /// Whether children were cancelled that had not ended: they may not have done their work.
   var childrenWereCancelled: Bool { lock.withLock { isCutShort } }
 
