@@ -47,9 +47,12 @@ public struct TwoWayGenerator<Input, Element, Return> {
     if let isolation { storage.belongs(to: isolation) }
   }
 
-  /// A generator whose body is given the first input. Otherwise as `init(stackSize:isolation:_:)`.
+  /// A generator whose body is given the first input, by its second parameter. Otherwise as with a body that has one parameter.
   ///
-  /// - Parameter body: yields, and returns. Its second argument is what the first `next(_:)` hands over, which begins it.
+  /// - Parameters:
+  ///   - stackSize: usable bytes, rounded up to pages and to 64 KiB; `nil` for the default (256 KiB).
+  ///   - isolation: the actor of the calling code, which the body belongs to if it begins there; `nil` for a body that does not.
+  ///   - body: yields, and returns. Its second argument is what the first `next(_:)` hands over, which begins it.
   @inlinable
   public init(
     stackSize: Int? = nil, isolation: (any Actor)? = #isolation, _ body: @escaping (Yield, Input) throws -> Return
