@@ -2,7 +2,7 @@
 # they need is installed, or named, by scripts/bootstrap.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo examples clients load test dumps trace docs sanitize bench bench-full bench-check lint cmake assembly litmus interleavings soak faults fuzz
+.PHONY: help demo examples clients load test dumps trace docs sanitize bench bench-full bench-check bench-io lint cmake assembly litmus interleavings soak faults fuzz
 
 # A directory for the demo to index, the runs of `make test` and `make sanitize`, see scripts/test.sh, and how long
 # `make soak` takes on each backend, and `make fuzz` for each kind of input.
@@ -31,6 +31,7 @@ help:
 	@echo "make bench      run the benchmarks, beside Boost, Go, and Swift's own concurrency"
 	@echo "make bench-full   the same with more and longer rounds, and what takes too long for the quick form"
 	@echo "make bench-check  hold the runtime's ratios to its peers against Benchmarks/thresholds.json"
+	@echo "make bench-io   compare servers by coroutines with an epoll loop in C, SwiftNIO, and Go: CPU time per request"
 	@echo "make lint       check the format of the sources, and which folders refer to which"
 	@echo "make cmake      build with CMake and run the tests by ctest, on all backends; install, and use that from outside"
 	@echo "make assembly   test the assembly in C, for x86-64 and, emulated, for aarch64"
@@ -95,6 +96,11 @@ bench-full:
 	@scripts/bootstrap.sh bench
 	@scripts/bootstrap.sh peers || true
 	@scripts/bench.sh --full
+
+bench-io:
+	@scripts/bootstrap.sh bench
+	@scripts/bootstrap.sh peers || true
+	@scripts/bench-io.sh
 
 bench-check:
 	@scripts/bootstrap.sh bench

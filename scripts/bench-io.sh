@@ -33,7 +33,10 @@ swift build --package-path Benchmarks/IO --scratch-path .build-bench/IO -c relea
 swift_programs=$(swift build --package-path Benchmarks/IO --scratch-path .build-bench/IO -c release --show-bin-path)
 clang -O2 -Wall -Werror Benchmarks/Peers/c/epoll_server.c -o "$programs/epoll-server"
 clang -O2 -Wall -Werror Benchmarks/Peers/c/load.c -o "$programs/load"
-if command -v go > /dev/null; then (cd Benchmarks/Peers/go-net && go build -o "$programs/go-net" .); fi
+rm -f "$programs/go-net"
+if command -v go > /dev/null; then
+  (cd Benchmarks/Peers/go-net && go build -o "$programs/go-net" .) || printf 'bench-io: Go is missing in what follows.\n' >&2
+fi
 
 # The processors that this process may use: one for the server, one for the load.
 allowed=$(taskset -cp $$ | sed 's/.*: //')

@@ -8,8 +8,8 @@
 #
 # Also checks that the folder Core stays small and names no primitive (scripts/check-core.sh), that each context backend
 # is named where it must be (scripts/backends.sh), that the code which litmus tests model is there (scripts/litmus.sh),
-# that each suite of tests runs on threads that it may block (Tests/CoroutineTestSupport/OwnThreads.swift), and that no
-# name of a test is longer than 60 letters.
+# that state machines are changed by their own methods, that each suite of tests runs on threads that it may block
+# (Tests/CoroutineTestSupport/OwnThreads.swift), and that no name of a test is longer than 60 letters.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -35,6 +35,14 @@ without=$(find Sources Benchmarks Tools scripts -name '.?*' -prune -o \
   -print0 | xargs -0 grep -L -m 1 -E '^(//|#) SPDX-License-Identifier: Apache-2.0$' || true)
 if [[ -n $without ]]; then
   printf 'lint: these files need a line "SPDX-License-Identifier: Apache-2.0", as a comment, at the top\n%s\n' "$without" >&2
+  exit 1
+fi
+
+# What a primitive has is changed by the methods of its state machine alone.
+doors=$(grep -rn -E 'machine\.[a-zA-Z]+\.(append|remove|pop|claim|insert|take)[A-Za-z]*\(|&machine\.' Sources/Coroutine --include='*.swift' |
+  grep -v 'StateMachine\.swift:' || true)
+if [[ -n $doors ]]; then
+  printf 'lint: this changes a state machine from outside; it needs a method there\n%s\n' "$doors" >&2
   exit 1
 fi
 

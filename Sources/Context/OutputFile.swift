@@ -3,8 +3,8 @@
 import CoroutineLibc
 
 /// Opens the files that debuggers and traces write. They tell about a program's data, often in a folder where others
-/// may write as well. A new file belongs to its owner alone. What another user has put in its place does not redirect
-/// the write to another file, and does not block it.
+/// may write as well. A new file belongs to its owner alone; one that is there already keeps its mode. What another user has put
+/// in its place does not redirect the write to another file, nor get it, and does not block it.
 package enum OutputFile {
   /// Why a file was not opened.
   package struct Refusal: Error {
@@ -28,6 +28,13 @@ package enum OutputFile {
     var status = stat()
     guard fstat(descriptor, &status) == 0 else { throw refuse(descriptor, "look at \(path)", errno) }
     if status.st_mode & S_IFMT == S_IFREG {
+      // Others could read what is written, or choose which file of the caller's is overwritten.
+      guard status.st_uid == geteuid() else {
+        throw refuse(descriptor, "open \(path), which is another user's file", EPERM)
+      }
+      guard status.st_nlink == 1 else {
+        throw refuse(descriptor, "open \(path), a file that has other names, or none any more", EMLINK)
+      }
       guard appends || ftruncate(descriptor, 0) == 0 else { throw refuse(descriptor, "truncate \(path)", errno) }
     } else if status.st_mode & S_IFMT != S_IFCHR || !sinks.contains(status.st_rdev) {
       throw refuse(descriptor, "open \(path), which is no regular file", EINVAL)

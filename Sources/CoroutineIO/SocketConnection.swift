@@ -117,7 +117,7 @@ enum SocketSetup {
     }
   }
 
-  /// Whether a port of this machine at which nobody listens is the one that the kernel has given to this very socket. TCP makes
+  /// Whether a port of this machine at which no socket listens is the one that the kernel has given to this very socket. TCP makes
   /// a connection of that, which gives back what is written to it.
   private static func isConnectedToItself(_ number: Int32, at address: SocketAddress) -> Bool {
     guard let port = address.port else { return false }

@@ -27,9 +27,9 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   private let end: UInt64?
 
   /// The coroutines and tasks that could go on, in the order in which they became ready.
-  private var ready: [Ready] = []
+  private var ready: [Runnable] = []
   /// The one that has the next turn, where that is decided already.
-  private var next: Ready?
+  private var next: Runnable?
   /// Those that have not ended, by their numbers in the process, and how many there have been.
   private var members: [UInt64: Member] = [:]
   private var memberCount = 0
@@ -64,7 +64,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   private var waitedInVain: UInt64 = 0
 
   private let lock = Lock()
-  private var inbox: [Arrival] = []  // guarded by the lock
+  private var inbox: [Incoming] = []  // guarded by the lock
   /// No turns are given any more. Written under the lock, by the thread of the run.
   private var hasEnded = false
   /// The coroutines that have not ended by then, by their numbers in the process. Guarded by the lock.
@@ -103,7 +103,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   }
 
   /// A coroutine or task that could go on.
-  private enum Ready {
+  private enum Runnable {
     case coroutine(Member)
     case task(UnownedJob)
 
@@ -116,7 +116,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     }
   }
 
-  private enum Arrival: Sendable {
+  private enum Incoming: Sendable {
     case coroutine(Unmanaged<CoroutineCore>)
     case task(UnownedJob)
     /// One that no caller has got, and where it comes from.
@@ -219,7 +219,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     return problem == nil
   }
 
-  private func run(_ ready: Ready) {
+  private func run(_ ready: Runnable) {
     switch ready {
     case .coroutine(let member):
       running = member
@@ -264,7 +264,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     }
     // Without the lock: whatever goes with them may launch others.
     withExtendedLifetime(unwatched) {}
-    for newcomer in late where !isLeftOver(newcomer) { runElsewhere(newcomer) }
+    for incoming in late where !isLeftOver(incoming) { runElsewhere(incoming) }
     // Some ignore it, or wait shielded, for ever: they stay suspended, and what they refer to has to stay, too.
     if !members.isEmpty { Self.abandoned.withLock { $0.append(self) } }
   }
@@ -347,7 +347,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   // MARK: Decisions
 
   /// Takes one out of those that are ready; `nil`: none is, or it is the time's turn.
-  private func chooseNext(_ due: UInt64?) -> Ready? {
+  private func chooseNext(_ due: UInt64?) -> Runnable? {
     if let next {
       self.next = nil
       return next
@@ -436,14 +436,14 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
 
   // MARK: Other threads
 
-  private func arrive(_ newcomer: Arrival) {
-    if !putInLine(newcomer), !isLeftOver(newcomer) { runElsewhere(newcomer) }
+  private func arrive(_ incoming: Incoming) {
+    if !putInLine(incoming), !isLeftOver(incoming) { runElsewhere(incoming) }
   }
 
   /// Whether the run, which has not ended, will look at it.
-  private func putInLine(_ newcomer: Arrival) -> Bool {
+  private func putInLine(_ incoming: Incoming) -> Bool {
     let isLate = lock.withLock {
-      if !hasEnded { inbox.append(newcomer) }
+      if !hasEnded { inbox.append(incoming) }
       return hasEnded
     }
     if !isLate { arrival.signal() }
@@ -451,18 +451,18 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   }
 
   /// Whether it has ignored its cancel at the end of the run. It stays suspended: the test goes on with what it refers to.
-  private func isLeftOver(_ latecomer: Arrival) -> Bool {
-    guard case .coroutine(let core) = latecomer else { return false }
+  private func isLeftOver(_ late: Incoming) -> Bool {
+    guard case .coroutine(let core) = late else { return false }
     let id = core._withUnsafeGuaranteedRef(\.id)
     return lock.withLock { leftOver.contains(id) }
   }
 
   /// A task may outlive the run that it was created in. What it launches then, and what that wakes, goes on without: others may
   /// wait for it. Its time stands still.
-  private func runElsewhere(_ latecomer: Arrival) {
-    if case .lostError(let error, let origin) = latecomer { return CoroutineErrors.unhandled(error, origin) }
+  private func runElsewhere(_ late: Incoming) {
+    if case .lostError(let error, let origin) = late { return CoroutineErrors.unhandled(error, origin) }
     DispatchQueue.global().async { [self] in
-      switch latecomer {
+      switch late {
       case .coroutine(let core): CoroutineJob(core).run()
       case .task(let job): job.runSynchronously(on: asUnownedTaskExecutor())
       case .lostError: break
@@ -475,9 +475,9 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
       defer { inbox = [] }
       return inbox
     }
-    for newcomer in arrived {
+    for incoming in arrived {
       hadHelp = true
-      switch newcomer {
+      switch incoming {
       case .coroutine(let core): ready.append(.coroutine(member(core.takeUnretainedValue())))
       case .task(let job): ready.append(.task(job))
       case .lostError(let error, let origin):

@@ -66,6 +66,31 @@ import Testing
     }
   }
 
+  /// As a symbolic link it may lead to a file that only the caller may write.
+  @Test(arguments: [true, false]) func aFileWithAnotherNameIsRefused(appends: Bool) throws {
+    try inFolder { path in
+      let target = folder + "/target"
+      try "precious".write(toFile: target, atomically: false, encoding: .utf8)
+      #expect(link(target, path) == 0)
+      let refusal = refusal(of: path, appends: appends)
+      #expect(refusal?.operation == "open \(path), a file that has other names, or none any more")
+      #expect(refusal?.code == EMLINK)
+      #expect(try String(contentsOfFile: target, encoding: .utf8) == "precious")
+    }
+  }
+
+  /// It could be read by the other user, whatever the mode.
+  @Test(.enabled(if: geteuid() == 0, "only root may give a file away"), arguments: [true, false])
+  func aFileOfAnotherUserIsRefused(appends: Bool) throws {
+    try inFolder { path in
+      try "theirs".write(toFile: path, atomically: false, encoding: .utf8)
+      #expect(chown(path, 65534, 65534) == 0)
+      let refusal = refusal(of: path, appends: appends)
+      #expect(refusal?.operation == "open \(path), which is another user's file" && refusal?.code == EPERM)
+      #expect(try String(contentsOfFile: path, encoding: .utf8) == "theirs")
+    }
+  }
+
   @Test(arguments: [true, false]) func aFIFOMakesNoCallerWait(appends: Bool) throws {
     try inFolder { path in
       #expect(mkfifo(path, 0o600) == 0)

@@ -67,8 +67,8 @@ import Testing
       case (3, .busy):
         // It leaves something to the watcher.
         let isRare = machine.watchesRarely
-        let index = machine.rouseWatcher()
-        #expect((index != nil) == isRare && !machine.watchesRarely, "who looks rarely is roused")
+        let index = machine.unparkWatcher()
+        #expect((index != nil) == isRare && !machine.watchesRarely, "who looks rarely is unparked")
         woken(index)
       case (4, .watching):
         guard case .search = machine.watched(worker, thereIsMore: true) else {

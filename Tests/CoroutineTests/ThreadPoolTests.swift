@@ -172,10 +172,10 @@ import Testing
   }
 
   /// A watcher looks rarely while all that it watches stand still. What a worker wakes when it goes on does not wait for that.
-  @Test func aWatcherThatLooksRarelyIsRousedByWhatBecomesReady() async throws {
+  @Test func aWatcherThatLooksRarelyIsUnparkedByWhatBecomesReady() async throws {
     let pool = ThreadPool(threads: 2)
     // If the watcher has seen that the worker goes on, before that wakes another one, there was no need.
-    for _ in 0..<100 where pool.core.rouses.load(ordering: .relaxed) == 0 {
+    for _ in 0..<100 where pool.core.watcherUnparks.load(ordering: .relaxed) == 0 {
       let (gate, isBlocked, hasRun) = (Gate(), Holder(Atomic<Bool>(false)), Holder(Atomic<Bool>(false)))
       let blocked = Coroutine(on: pool) {
         let wake = Channel<Void>()
@@ -195,7 +195,7 @@ import Testing
       gate.open()
       try await blocked.get()
     }
-    #expect(pool.core.rouses.load(ordering: .relaxed) > 0)
+    #expect(pool.core.watcherUnparks.load(ordering: .relaxed) > 0)
   }
 
   /// Turns of a view of the pool, and jobs of tasks, come in a burst while one worker is busy and another one watches. Each of

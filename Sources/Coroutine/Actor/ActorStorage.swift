@@ -133,7 +133,7 @@ extension ActorStorage {
         continue
       }
       if !isBounded {
-        if inbox.count == 0 { swap(&inbox, &machine.envelopes) }
+        if inbox.count == 0 { machine.exchange(with: &inbox) }
         leave(coroutine)
         envelope.initialize(to: inbox.removeFirst())
       } else if case .admitted(let sender) = machine.take(&envelope.pointee) {
@@ -229,7 +229,7 @@ extension ActorStorage {
           unsent = Envelope(consume message, consume end)
           return refuse(&unsent)
         }
-        machine.envelopes.append(Envelope(consume message, consume end))
+        machine.keep(consume message, consume end)
         lock.unlock()
         return .delivered
       }
@@ -251,7 +251,7 @@ extension ActorStorage {
   func enterIfRoom() -> Bool {
     guard !isIdle, lock.tryLock() else { return false }
     // It may have begun to wait meanwhile. From here on it can't.
-    guard !isIdle, machine.hasRoom, machine.envelopes.hasRoom else {
+    guard !isIdle, machine.hasRoomAtHand else {
       lock.unlock()
       return false
     }
@@ -261,7 +261,7 @@ extension ActorStorage {
   /// After `enterIfRoom`.
   @inlinable @inline(__always)
   func keep(_ message: consuming Message) {
-    machine.envelopes.appendIntoRoom(Envelope(consume message, nil))
+    machine.keepAtHand(consume message)
     lock.unlock()
   }
 

@@ -63,6 +63,26 @@ struct MailboxStateMachine<Message>: ~Copyable {
   @inlinable @inline(__always)
   var hasRoom: Bool { !isClosed && envelopes.count < capacity }
 
+  /// Whether it takes a message into the memory that it has.
+  @inlinable @inline(__always)
+  var hasRoomAtHand: Bool { hasRoom && envelopes.hasRoom }
+
+  /// A message comes in, in registers. There must be room.
+  @inlinable @inline(__always)
+  mutating func keep(_ message: consuming Message, _ end: consuming ReplyEnd?) {
+    envelopes.append(Envelope(consume message, consume end))
+  }
+
+  /// The same where `hasRoomAtHand` has just been true.
+  @inlinable @inline(__always)
+  mutating func keepAtHand(_ message: consuming Message) {
+    envelopes.appendIntoRoom(Envelope(consume message, nil))
+  }
+
+  /// The actor takes all at once: `inbox`, which is empty, changes places with what is here.
+  @inlinable @inline(__always)
+  mutating func exchange(with inbox: inout ElementRing<Envelope<Message>>) { swap(&inbox, &envelopes) }
+
   /// A sender sends what is in `envelope`. `isUrgent`: even if there is no room.
   @inlinable
   mutating func post(_ envelope: inout Envelope<Message>?, isUrgent: Bool = false) -> Post {

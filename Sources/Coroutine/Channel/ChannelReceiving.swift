@@ -35,7 +35,7 @@ extension ChannelStorage where Element: ~Copyable {
     _ core: Unmanaged<CoroutineCore>, until deadline: UInt64, _ timeout: Duration?, _ onCancel: () -> Void
   ) throws -> sending Element {
     var element: Element?
-    let isCountedSlot = machine.limit > 0 && machine.buffer.countsAtRemoval
+    let isCountedSlot = machine.countsReceive
     let cause = core._withUnsafeGuaranteedRef {
       receiveEntered($0, &element, until: deadline, isCountedSlot: isCountedSlot)
     }
@@ -66,7 +66,7 @@ extension ChannelStorage where Element: ~Copyable {
   @inlinable @inline(never)
   func nextEntered(_ core: Unmanaged<CoroutineCore>) -> sending Element? {
     var element: Element?
-    let isCountedSlot = machine.limit > 0 && machine.buffer.countsAtRemoval
+    let isCountedSlot = machine.countsReceive
     _ = core._withUnsafeGuaranteedRef {
       receiveEntered($0, &element, until: WaitDeadline.never, isCountedSlot: isCountedSlot)
     }

@@ -39,7 +39,7 @@ extension ChannelStorage where Element: Sendable {
     _ core: CoroutineCore, _ element: Element, until deadline: UInt64, _ timeout: Duration?, _ onCancel: () -> Void
   ) throws {
     var unsent: Element? = element
-    let isCountedSlot = machine.limit > 0 && machine.buffer.countsAtAppend
+    let isCountedSlot = machine.countsSend
     let cause = sendEntered(core, &unsent, until: deadline, isCountedSlot: isCountedSlot)
     if cause == .event, unsent == nil { return }
     try fail(cause, unsent, timeout, onCancel)

@@ -122,6 +122,12 @@ extension ChannelStateMachine where Element: ~Copyable {
     guard buffer.count > 0, senders.isEmpty, !buffer.isReleasedByNext, !buffer.countsAtRemoval else { return nil }
     return buffer.removeNext()
   }
+
+  /// Whether a send, or a receive, has come to one of the buffer's slots at which it counts for many: see `OperationBudget`.
+  @inlinable @inline(__always)
+  var countsSend: Bool { limit > 0 && buffer.countsAtAppend }
+  @inlinable @inline(__always)
+  var countsReceive: Bool { limit > 0 && buffer.countsAtRemoval }
 }
 
 extension ChannelStateMachine {

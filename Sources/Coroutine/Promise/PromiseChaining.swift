@@ -26,8 +26,8 @@ extension Promise {
   ///
   /// - Returns: a promise of the result; rejected with what `transform` throws.
   @discardableResult
-  public func then<NewValue: Sendable, Place: Scheduler>(
-    on scheduler: Place = .inherited, _ transform: sending ((Value) throws -> NewValue)?
+  public func then<NewValue: Sendable, Target: Scheduler>(
+    on scheduler: Target = .inherited, _ transform: sending ((Value) throws -> NewValue)?
   ) -> Promise<NewValue> {
     guard let transform else { missingFunction() }
     return derive(on: scheduler) { outcome in
@@ -43,8 +43,8 @@ extension Promise {
   ///
   /// - Returns: a promise that becomes what the returned one becomes; rejected with what `transform` throws.
   @discardableResult
-  public func then<NewValue: Sendable, Place: Scheduler>(
-    on scheduler: Place = .inherited, _ transform: sending ((Value) throws -> Promise<NewValue>)?
+  public func then<NewValue: Sendable, Target: Scheduler>(
+    on scheduler: Target = .inherited, _ transform: sending ((Value) throws -> Promise<NewValue>)?
   ) -> Promise<NewValue> {
     guard let transform else { missingFunction() }
     return derive(on: scheduler) { outcome in
@@ -60,8 +60,8 @@ extension Promise {
   ///
   /// - Returns: a promise that is fulfilled when there is nothing left to do; rejected with what `handle` throws.
   @discardableResult
-  public func `catch`<Place: Scheduler>(
-    on scheduler: Place = .inherited, _ handle: sending ((any Error) throws -> Void)?
+  public func `catch`<Target: Scheduler>(
+    on scheduler: Target = .inherited, _ handle: sending ((any Error) throws -> Void)?
   ) -> Promise<Void> {
     guard let handle else { missingFunction() }
     return derive(on: scheduler) { outcome in
@@ -73,8 +73,8 @@ extension Promise {
   ///
   /// - Returns: a promise that is settled as this one, after `cleanup`; rejected with what `cleanup` throws.
   @discardableResult
-  public func finally<Place: Scheduler>(
-    on scheduler: Place = .inherited, _ cleanup: sending (() throws -> Void)?
+  public func finally<Target: Scheduler>(
+    on scheduler: Target = .inherited, _ cleanup: sending (() throws -> Void)?
   ) -> Promise {
     guard let cleanup else { missingFunction() }
     return derive(on: scheduler) { outcome in
@@ -124,8 +124,8 @@ extension PromiseProtocol {
   ///
   /// - Returns: a promise of the value, this one's or the other; rejected with what `recover` throws.
   @discardableResult
-  public func `catch`<Place: Scheduler>(
-    on scheduler: Place = .inherited, _ recover: sending ((any Error) throws -> Value)?
+  public func `catch`<Target: Scheduler>(
+    on scheduler: Target = .inherited, _ recover: sending ((any Error) throws -> Value)?
   ) -> Promise<Value> {
     guard let recover else { missingFunction() }
     return promise.derive(on: scheduler) { outcome in
@@ -137,8 +137,8 @@ extension PromiseProtocol {
   ///
   /// - Returns: a promise that becomes what the returned one becomes; rejected with what `recover` throws.
   @discardableResult
-  public func `catch`<Place: Scheduler, Other: PromiseProtocol<Value>>(
-    on scheduler: Place = .inherited, _ recover: sending ((any Error) throws -> Other)?
+  public func `catch`<Target: Scheduler, Other: PromiseProtocol<Value>>(
+    on scheduler: Target = .inherited, _ recover: sending ((any Error) throws -> Other)?
   ) -> Promise<Value> {
     guard let recover else { missingFunction() }
     return promise.derive(on: scheduler) { outcome in

@@ -37,7 +37,7 @@ import Synchronization
 /// workers. It takes what lies in a ring, and what lies in the slot of a worker that has picked nothing since the last
 /// look. So a ready coroutine waits for an idle processor for one or two ticks at most. A tick is 50 to 500
 /// microseconds, longer the longer nothing happens. While all that are awake stand still, blocked by a system call, it grows
-/// to a tenth of a second: a worker that goes on after that, and leaves something to the watcher, rouses it (`WatchPace`).
+/// to a tenth of a second: a worker that goes on after that, and leaves something to the watcher, watcherUnparks it (`WatchPace`).
 /// When all have fallen asleep the watcher does too: an idle pool costs nothing.
 ///
 /// And what if helping is not worth it? Where turns are very short, two processors may get less done than one. A worker
@@ -93,9 +93,9 @@ final class PoolCore: @unchecked Sendable {
   private let globalCount = Atomic<Int>(0)
   private let hasJobs = Atomic<Bool>(false)
   private let wantsWork = Atomic<Bool>(true)
-  /// How often a watcher has looked at the workers, and how often it was roused because it looked rarely; for tests.
+  /// How often a watcher has looked at the workers, and how often it was unparked because it looked rarely; for tests.
   let looks = Atomic<Int>(0)
-  let rouses = Atomic<Int>(0)
+  let watcherUnparks = Atomic<Int>(0)
   /// Until then no worker gets a thread, because the system has refused one.
   private let startsAgain = Atomic<UInt64>(0)
   /// What the `PoolWatch` has seen. For its thread alone.
@@ -208,12 +208,12 @@ extension PoolCore {
 
   /// A worker has made something ready which it leaves to the watcher, and that looks rarely.
   @inline(never)
-  func rouseWatcher() {
+  func unparkWatcher() {
     lock.lock()
-    let watcher = machine.rouseWatcher()
+    let watcher = machine.unparkWatcher()
     publish()
     lock.unlock()
-    if watcher != nil { rouses.wrappingAdd(1, ordering: .relaxed) }
+    if watcher != nil { watcherUnparks.wrappingAdd(1, ordering: .relaxed) }
     unpark(watcher)
   }
 
@@ -445,7 +445,7 @@ extension PoolCore {
         isStolen = surplusOwner.map { $0 != worker.index } ?? false
         let helper = isSearching ? searchEnds() : nil
         // The rest of the share lies in its ring.
-        let watcher = worker.holdsOthers ? machine.rouseWatcher() : nil
+        let watcher = worker.holdsOthers ? machine.unparkWatcher() : nil
         publish()
         lock.unlock()
         unpark(helper)

@@ -11,7 +11,7 @@ struct PoolStateMachine {
   private(set) var searching = 0
   /// The worker that watches the others, if there is one.
   private(set) var watcher: Int?
-  /// Whether the watcher looks rarely, since all workers stand still: what becomes ready rouses it.
+  /// Whether the watcher looks rarely, since all workers stand still: what becomes ready watcherUnparks it.
   private(set) var watchesRarely = false
   /// Whether workers do not help each other until the watcher's next look: the last helper had too little to do.
   private(set) var sharingPauses = false
@@ -46,7 +46,7 @@ struct PoolStateMachine {
 
   /// Something is ready that no worker was woken for, since the watcher would see it soon. Returns that, to be woken, if it looks
   /// rarely: it searches, and then watches as at the beginning.
-  mutating func rouseWatcher() -> Int? {
+  mutating func unparkWatcher() -> Int? {
     guard watchesRarely else { return nil }
     searching += 1
     return takeWatcher()

@@ -4,7 +4,7 @@
 ///
 /// While they work it looks often: a coroutine that is ready behind one that computes shall not wait for long. Where all of
 /// them stand still, in calls that block their threads, there is nothing to see for it, and a thousand looks a second would be
-/// for nothing. Then it looks more and more rarely. A worker that goes on after that and makes something ready rouses it.
+/// for nothing. Then it looks more and more rarely. A worker that goes on after that and makes something ready watcherUnparks it.
 ///
 ///     brisk ──all stand still──> announced ──all stand still──> rare, rarer …
 ///       ^                            │                            │
@@ -32,7 +32,7 @@ struct WatchPace {
   }
 
   /// It has looked, and found nothing to take over. Returns whether all workers stand still: then something that becomes ready
-  /// has to rouse the watcher.
+  /// has to unpark the watcher.
   ///
   /// - Parameters:
   ///   - pickCounts: for each worker a number that changes when it picks something to run.

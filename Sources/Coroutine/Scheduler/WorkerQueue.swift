@@ -40,7 +40,7 @@ class WorkerQueue: @unchecked Sendable {
   /// How often the owner has picked something to run; written by it alone. Two looks at it tell whether the owner has been
   /// busy with one coroutine in between.
   private final let picks = Atomic<UInt32>(0)
-  /// Whether the pool's watcher looks rarely, so that the owner has to rouse it for what it leaves here. Written under the
+  /// Whether the pool's watcher looks rarely, so that the owner has to unpark it for what it leaves here. Written under the
   /// pool's lock. In this object, and not the pool's, whose words change with everything that comes from outside.
   final let isWatchedRarely = Atomic<Bool>(false)
 
@@ -75,12 +75,12 @@ extension WorkerQueue {
     guard !isSerial, slot.load(ordering: .relaxed) == nil else { return append(job, isNew: true) }
     // No worker is woken: the owner is about to run it, and if it does not, the watcher sees that.
     slot.store(job.take(), ordering: .releasing)
-    rouseRareWatcher()
+    unparkRareWatcher()
   }
 
   @inline(__always)
-  private func rouseRareWatcher() {
-    if isWatchedRarely.load(ordering: .relaxed) { core._withUnsafeGuaranteedRef { $0.rouseWatcher() } }
+  private func unparkRareWatcher() {
+    if isWatchedRarely.load(ordering: .relaxed) { core._withUnsafeGuaranteedRef { $0.unparkWatcher() } }
   }
 
   /// Takes a coroutine behind those that are ready. `isNew`: it adds to the work that there is.
@@ -96,7 +96,7 @@ extension WorkerQueue {
     let isMore = isNew && (!ring.isEmpty || slot.load(ordering: .relaxed) != nil)
     let element = job.take()
     if !ring.push(element) { overflow(CoroutineJob(element)) }
-    if isMore { core._withUnsafeGuaranteedRef { $0.workArrived() } } else { rouseRareWatcher() }
+    if isMore { core._withUnsafeGuaranteedRef { $0.workArrived() } } else { unparkRareWatcher() }
   }
 
   @inline(never)
