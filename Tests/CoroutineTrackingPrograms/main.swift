@@ -13,7 +13,10 @@ case "yield": try ForbiddenTracking.yields()
 case "body": try ForbiddenTracking.waitsInABody()
 case "element": ForbiddenTracking.yieldsAnElement()
 case "outer": ForbiddenTracking.yieldsThroughAnotherBody()
-case "healthy": exit(try AllowedTracking.isRight() ? 0 : 1)
+case "healthy":
+  guard try AllowedTracking.isRight() else { exit(1) }
+  // Not in silence: the test reads the output by Foundation, which leaks a page where a file is empty.
+  print("all is as it should be")
 default:
   print("usage: CoroutineTrackingPrograms wait | yield | body | element | outer | healthy")
   exit(2)
