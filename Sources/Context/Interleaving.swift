@@ -161,9 +161,11 @@
     private static func bits(of value: consuming Value) -> UInt64 {
       let representation = Value.encodeAtomicRepresentation(value)
       return switch MemoryLayout<Value.AtomicRepresentation>.size {
-      // These casts are right: what is cast has the size of the word.
+      // These casts are right: a representation is plain bits, and has the size of the word.
       case 1: UInt64(unsafeBitCast(representation, to: UInt8.self))
+      // As above.
       case 4: UInt64(unsafeBitCast(representation, to: UInt32.self))
+      // As above.
       default: unsafeBitCast(representation, to: UInt64.self)
       }
     }
@@ -173,7 +175,9 @@
         switch MemoryLayout<Value.AtomicRepresentation>.size {
         // The same, backwards.
         case 1: unsafeBitCast(UInt8(bits), to: Value.AtomicRepresentation.self)
+        // As above.
         case 4: unsafeBitCast(UInt32(bits), to: Value.AtomicRepresentation.self)
+        // As above.
         default: unsafeBitCast(bits, to: Value.AtomicRepresentation.self)
         }
       return Value.decodeAtomicRepresentation(representation)

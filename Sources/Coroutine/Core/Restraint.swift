@@ -21,9 +21,9 @@ extension CoroutineCore {
     if CoroutineCore.current !== self { reportEndElsewhere(of: function, description) }
   }
 
-  /// If this coroutine runs on top of another (which has handed its thread off to it), it yields first. Else pinning would hold the other one's
-  /// thread: that one could not go on, though it may be the waker that ends this one's wait. (One that was begun at once
-  /// on top of another has no pool yet: the other one waits with it.)
+  /// If this coroutine runs on top of another, which has handed its thread off to it, it yields first. Else pinning would hold
+  /// the other one's thread: that one could not go on, though it may be the waker that ends this one's wait. (One that was begun
+  /// at once on top of another has no pool yet: the other one waits with it.)
   final func leaveBorrowedTurn() {
     guard pool != nil, let block, block.pointee.mode.contains(.onTop), isUnrestrained, !coroutine_is_inside_task()
     else { return }
