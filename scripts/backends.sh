@@ -38,7 +38,7 @@ selected_backend() {
   local name all=() branch="#if" first
   mapfile -t all < <(names)
   first=${all[0]}
-  printf '// SPDX-License-Identifier: Apache-2.0\n\n'
+  printf '// SPDX-License-%s\n\n' 'Identifier: Apache-2.0'
   note
   printf '\n// Traits add up across a package graph: an explicit choice wins over the default, and of two the later one in the list.\n\n'
   while read -r name; do
@@ -100,7 +100,7 @@ tested_backends() {
 }
 
 measured_backends() {
-  printf '// SPDX-License-Identifier: Apache-2.0\n\n'
+  printf '// SPDX-License-%s\n\n' 'Identifier: Apache-2.0'
   note
   printf '\nextension Programs {\n  /// The backends in the order of the tables. The first one'"'"'s build also runs what does not use the runtime: the bare\n'
   printf '  /// backends, and other code in Swift.\n  static let backends = ['

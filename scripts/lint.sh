@@ -28,13 +28,14 @@ done
 find "${roots[@]}" -name '.?*' -prune -o -name '*.swift' -type f -print0 |
   xargs -0 swift format lint --strict --parallel
 
-# Each file of sources names its license. (Tests, whose lines are known to tests, and examples, which are for copying, do not
-# have to.)
+# Each file of sources names its license. (REUSE.toml does so for all others, such as tests, whose lines are known to tests,
+# and examples, which are for copying.)
 without=$(find Sources Benchmarks Tools scripts -name '.?*' -prune -o \
   -type f \( -name '*.swift' -o -name '*.[chS]' -o -name '*.cpp' -o -name '*.go' -o -name '*.sh' -o -name '*.awk' -o -name '*.py' \) \
-  -print0 | xargs -0 grep -L -m 1 -E '^(//|#) SPDX-License-Identifier: Apache-2.0$' || true)
+  -print0 | xargs -0 grep -L -m 1 -E '^(//|#) SPDX-License-Identifier[:] Apache-2.0$' || true)
 if [[ -n $without ]]; then
-  printf 'lint: these files need a line "SPDX-License-Identifier: Apache-2.0", as a comment, at the top\n%s\n' "$without" >&2
+  printf 'lint: these files need a line "SPDX-License-%s", as a comment, at the top\n%s\n' \
+    'Identifier: Apache-2.0' "$without" >&2
   exit 1
 fi
 
