@@ -4,7 +4,7 @@
 #   CONTEXT_BACKEND_DEFINITION  what selects it in Swift's sources (as in Package.swift); empty for the default
 #   CONTEXT_BACKENDS_BUILT      the suffixes of all backends that can be compiled here
 #   CONTEXT_BACKENDS_LINKED     those of them that can be linked, too: all but those whose library is not chosen
-#   BOOST_CONTEXT_LIBRARY       where Boost is chosen
+#   CONTEXT_BACKEND_LIBRARY     the path of the library that it needs, if it needs one
 
 # The list of backends is in Package.swift. Here their names are in small letters, as options of CMake are.
 set(backends)
@@ -12,24 +12,23 @@ set(choices)
 set(with_library)
 file(STRINGS ${PROJECT_SOURCE_DIR}/Package.swift lines REGEX "name: \"[A-Za-z]+\", purpose: | library: \"")
 foreach(line IN LISTS lines)
-  if(line MATCHES " library: \"")
-    # Perhaps on a line of its own: the name is on this line, or was on the last one.
-    if(line MATCHES "name: \"([A-Za-z]+)\", purpose: ")
-      list(APPEND with_library ${CMAKE_MATCH_1})
-    else()
-      list(APPEND with_library ${name})
-      continue()
-    endif()
+  if(line MATCHES "name: \"([A-Za-z]+)\", purpose: ")
+    set(name ${CMAKE_MATCH_1})
+    string(TOLOWER ${name} choice)
+    list(APPEND backends ${name})
+    list(APPEND choices ${choice})
   endif()
-  string(REGEX REPLACE ".*name: \"([A-Za-z]+)\", purpose: .*" "\\1" name "${line}")
-  string(TOLOWER ${name} choice)
-  list(APPEND backends ${name})
-  list(APPEND choices ${choice})
+  # On the same line, or on one of its own.
+  if(line MATCHES " library: \"([^\"]*)\"")
+    list(APPEND with_library ${name})
+    set(library_of_${name} ${CMAKE_MATCH_1})
+  endif()
 endforeach()
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/Package.swift)
 list(JOIN choices ", " choices_in_words)
+list(GET choices 0 default)
 
-set(CONTEXT_BACKEND asm CACHE STRING "The context backend: ${choices_in_words}")
+set(CONTEXT_BACKEND ${default} CACHE STRING "The context backend: ${choices_in_words}")
 set_property(CACHE CONTEXT_BACKEND PROPERTY STRINGS ${choices})
 
 list(FIND choices "${CONTEXT_BACKEND}" chosen)
@@ -55,14 +54,17 @@ else()
   message(STATUS "ContextASM is left out: there is no assembly for '${CMAKE_SYSTEM_PROCESSOR}'")
 endif()
 
-if(CONTEXT_BACKEND STREQUAL "boost")
-  find_library(BOOST_CONTEXT_LIBRARY boost_context)
-  if(NOT BOOST_CONTEXT_LIBRARY)
-    message(FATAL_ERROR "The Boost backend is chosen, but libboost_context is not installed. "
-      "Install it (Debian, Ubuntu: apt-get install libboost-context-dev; Fedora: dnf install boost-devel), "
-      "or choose another backend: -DCONTEXT_BACKEND=asm. "
-      "A library in another place: -DBOOST_CONTEXT_LIBRARY=<its path>.")
+if(library_of_${CONTEXT_BACKEND_TARGET})
+  set(library ${library_of_${CONTEXT_BACKEND_TARGET}})
+  string(TOUPPER ${library}_LIBRARY library_path)  # BOOST_CONTEXT_LIBRARY, for example
+  find_library(${library_path} ${library})
+  if(NOT ${library_path})
+    string(REPLACE _ - package lib${library}-dev)
+    message(FATAL_ERROR "The ${CONTEXT_BACKEND_TARGET} backend is chosen, but lib${library} is not installed. "
+      "Install it (Debian, Ubuntu: apt-get install ${package}), or choose another backend: -DCONTEXT_BACKEND=${default}. "
+      "A library in another place: -D${library_path}=<its path>.")
   endif()
+  set(CONTEXT_BACKEND_LIBRARY ${${library_path}})
 endif()
 
 set(CONTEXT_BACKENDS_LINKED ${CONTEXT_BACKENDS_BUILT})
