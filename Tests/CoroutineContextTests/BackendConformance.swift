@@ -103,24 +103,46 @@ struct BackendConformance<B: TestedBackend> {
     }
   }
 
-  /// Or else backtraces would show it. (That the prefixes are right is tested with the selected backend: `BacktraceTests`.)
+  /// Or else backtraces would show it. A context that never ran stands in that code.
   func itsCodeIsNamed() throws {
     #expect(B.code.module == String(reflecting: B.self).prefix { $0 != "." })
     #expect(!B.code.symbolPrefixes.isEmpty && !B.code.symbolPrefixes.contains(""))
+    try withContexts { here, there in
+      B.initialize(there.context, stack: there.stack, resumer: here) { _ in fatalError("it is never run") }
+      let top = UInt(bitPattern: there.stack.baseAddress! + there.stack.count)
+      let name = try innermostFunction(#require(B.registers(of: there.context)), top: top)
+      #expect(B.code.symbolPrefixes.contains { name.hasPrefix($0) }, "a new context stands in \(name)")
+    }
+  }
+
+  /// The function that these registers stand in, as the linker knows it. It is not inlined.
+  private func innermostFunction(_ registers: ContextRegisters, top: UInt) throws -> String {
+    let words = [registers.programCounter, registers.stackPointer, registers.framePointer, registers.baseRegister]
+    let unwinder = try #require(coroutine_unwinder_create())
+    defer { coroutine_unwinder_destroy(unwinder) }
+    var address: UInt = 0
+    #expect(coroutine_unwinder_walk(unwinder, words, top, &address, 1) == 1)
+    let symbols = try #require(coroutine_symbols_open())
+    defer { coroutine_symbols_close(symbols) }
+    var image = symbol_image()
+    return withUnsafeTemporaryAllocation(of: symbol.self, capacity: Int(symbols_most)) { found in
+      let count = coroutine_symbols_find(symbols, address, &image, found.baseAddress!)
+      return found[count - 1].function.map { String(cString: $0) } ?? "a function without a name"
+    }
   }
 
   private typealias Contexts = UnsafeMutablePointer<B.Context>
 
   /// Gives `body` two contexts, of which the second has a stack, and destroys the second one afterwards.
   private func withContexts(
-    _ body: (_ here: Contexts, _ there: (context: Contexts, stack: UnsafeMutableRawBufferPointer)) -> Void
+    _ body: (_ here: Contexts, _ there: (context: Contexts, stack: UnsafeMutableRawBufferPointer)) throws -> Void
   ) throws {
     let contexts = Contexts.allocate(capacity: 2)
+    defer { contexts.deallocate() }
     let stack = try StackPool.default.allocate()
-    body(contexts, (contexts + 1, UnsafeMutableRawBufferPointer(start: stack.limit, count: stack.size)))
-    B.destroy(contexts + 1)
-    StackPool.default.release(stack)
-    contexts.deallocate()
+    defer { StackPool.default.release(stack) }
+    defer { B.destroy(contexts + 1) }
+    try body(contexts, (contexts + 1, UnsafeMutableRawBufferPointer(start: stack.limit, count: stack.size)))
   }
 
   /// Looks at the frame of a C function: a Swift function with over-aligned variables would align its stack itself.

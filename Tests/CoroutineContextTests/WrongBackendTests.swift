@@ -46,6 +46,10 @@
       await #expect(processExitsWith: .failure) { checkToy(toy_names_another_module) }
     }
 
+    @Test func symbolsOfAnotherNameAreFound() async {
+      await #expect(processExitsWith: .failure) { checkToy(toy_names_other_symbols) }
+    }
+
     @Test func theToyTrapsIfItsEntryReturns() async {
       await #expect(processExitsWith: .trap) {
         BackendConformance<DefectiveContext>.letTheEntryReturn()
@@ -117,7 +121,8 @@
 
     static var code: ContextCode {
       let module = toy_context_has(toy_names_another_module) ? "ContextToy" : "CoroutineContextTests"
-      return ContextCode(module: module, symbolPrefixes: ["toy_context_"])
+      let prefix = toy_context_has(toy_names_other_symbols) ? "context_toy_" : "toy_context_"
+      return ContextCode(module: module, symbolPrefixes: [prefix])
     }
 
     static func destroy(_ context: UnsafeMutablePointer<toy_context>) { toy_context_destroy(context) }

@@ -19,6 +19,7 @@ enum toy_defect {
   toy_has_no_layout,
   toy_lets_the_entry_return,
   toy_names_another_module,
+  toy_names_other_symbols,
 };
 // To be called before the first context is made.
 void toy_context_break(enum toy_defect defect);
