@@ -31,7 +31,7 @@ struct CoroutineReader {
   /// What was said of the things that coroutines wait at.
   private var descriptions: [Waited: String] = [:]
   private var schedulers: [UInt64: String] = [:]
-  private let kinds: [UInt64: WaitKind]
+  private let waitables: WaitableReader
 
   private struct Waited: Hashable {
     let object: UInt64
@@ -88,13 +88,7 @@ struct CoroutineReader {
     var time = timespec()
     clock_gettime(CLOCK_MONOTONIC, &time)
     now = knowsTime ? UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec) : nil
-    var kinds: [UInt64: WaitKind] = [:]
-    for kind in WaitKind.allCases { kinds[Self.kind(kind, in: layout).descriptor] = kind }
-    self.kinds = kinds
-  }
-
-  private static func kind(_ kind: WaitKind, in layout: coroutine_debug_layout) -> coroutine_debug_kind {
-    withUnsafeBytes(of: layout.kinds) { $0.bindMemory(to: coroutine_debug_kind.self)[kind.rawValue] }
+    waitables = WaitableReader(memory, layout)
   }
 
   /// Passes each coroutine to `body`, in no order, then the suspended generators.
@@ -474,67 +468,9 @@ struct CoroutineReader {
   private mutating func description(of object: UInt64, _ operation: WaitReason.Operation) -> String {
     let waited = Waited(object: object, operation: operation.rawValue)
     if let known = descriptions[waited] { return known }
-    let description = (try? describeWaitable(object, operation)) ?? "\(operation)"
+    let description = (try? waitables.text(operation, at: object)) ?? "\(operation)"
     descriptions[waited] = description
     return description
-  }
-
-  /// The text of what a coroutine with `operation` waits for at this object, as the object itself would say it.
-  private func describeWaitable(_ object: UInt64, _ operation: WaitReason.Operation) throws(Unreadable) -> String {
-    var known: WaitKind?
-    for descriptor in try memory.descriptors(of: object) where known == nil { known = kinds[descriptor] }
-    guard let kind = known else { return "\(operation)" }
-    let offsets = Self.kind(kind, in: layout).fields
-    let fields = [offsets.0, offsets.1, offsets.2, offsets.3, offsets.4, offsets.5].map { object &+ $0 }
-    let name = offsets.0 == WaitKind.noField ? "" : try memory.string(fields[0])
-    switch kind {
-    case .coroutine: return WaitText.end(ofCoroutine: try memory.word(object &+ layout.core_id), name, operation)
-    case .channel:
-      return WaitText.channel(
-        name, limit: try memory.int(fields[2]), isConflated: try memory.byte(fields[1]) & 1 == 1,
-        count: try memory.int(fields[3]), senders: try memory.int(fields[4]), receivers: try memory.int(fields[5]),
-        operation)
-    case .promise: return WaitText.promise(name, operation)
-    case .batch: return WaitText.ends(try memory.arrayCount(fields[1]))
-    case .generator: return WaitText.generator(name, operation)
-    case .scope: return WaitText.children(ofScope: name)
-    case .suspension: return WaitText.suspension(operation, awaitsThread: try memory.byte(fields[1]) & 1 == 1)
-    case .barrier: return WaitText.barrier(name)
-    case .group: return WaitText.group(name, count: try memory.int(fields[1]))
-    case .mutex: return WaitText.mutex(name, holder: try holder(fields[1], at: fields[2]))
-    case .readWriteLock:
-      return WaitText.readWriteLock(
-        name, writer: try holder(fields[1], at: fields[2]), readers: try memory.int(fields[3]))
-    case .once: return WaitText.once(name, maker: try holder(fields[1], at: fields[2]))
-    case .semaphore: return WaitText.permit(ofSemaphore: name)
-    case .condition:
-      let mutex = try memory.word(fields[1]) &+ Self.kind(.mutex, in: layout).fields.0
-      return WaitText.condition(name, ofMutex: try memory.string(mutex))
-    case .readiness: return WaitText.readiness(name, operation)
-    case .broadcast:
-      return WaitText.broadcast(
-        name, isValue: try memory.byte(fields[1]) & 1 == 1, limit: try memory.int(fields[2]),
-        behind: try memory.int(fields[3]), readers: try memory.int(fields[4]), operation)
-    case .actor: return WaitText.message(forActor: name, operation)
-    case .reply:
-      let actor = try memory.word(fields[1])
-      let name = actor == 0 ? "" : try memory.string(actor &+ Self.kind(.actor, in: layout).fields.0)
-      return WaitText.answer(ofActor: name)
-    }
-  }
-
-  /// The holder of a lock, in words: `nil` if there is none. As `HolderBlock.name(of:)`, the name of one that does not
-  /// run.
-  private func holder(_ word: UInt64, at address: UInt64) throws(Unreadable) -> String? {
-    let holder = LockHolder(word: try memory.word(word) & ~1)
-    let block = try memory.word(address)
-    return holder.description { id in
-      guard block != 0, let state = try? memory.word(block &+ layout.block_state),
-        state == layout.state_ready || state == layout.state_suspended,
-        let core = try? memory.word(block &+ layout.block_owner), (try? memory.word(core &+ layout.core_id)) == id
-      else { return nil }
-      return try? memory.string(core &+ layout.core_name)
-    }
   }
 
   /// What schedules it, in words.

@@ -17,9 +17,9 @@
 #include <stdint.h>
 
 #define COROUTINE_DEBUG_MAGIC "corolay"
-enum { coroutine_debug_version = 11, coroutine_debug_note_type = 1 };
+enum { coroutine_debug_version = 12, coroutine_debug_note_type = 1 };
 
-// The classes that a coroutine can wait at: the order of Swift's `WaitKind`.
+// The classes that a coroutine can wait at: the order of Swift's `WaitableClasses`.
 enum { coroutine_debug_kinds = 18, coroutine_debug_kind_fields = 6 };
 
 // One of these classes. An object is of it if its class, or one of that class's ancestors, has this type descriptor.

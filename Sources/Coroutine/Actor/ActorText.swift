@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What debuggers show of actors, and of askers that wait for an answer: the asked actor.
+// What debuggers show of actors, and of askers that wait for an answer.
 
 extension WaitText {
   package static func message(forActor name: String, _ operation: WaitOperation) -> String {
@@ -11,11 +11,15 @@ extension WaitText {
 }
 
 extension ActorCore: ShownWaitable {
-  package static var waitKind: WaitKind { .actor }
   package static var waitFields: [UInt64]? { fieldOffsets("name") }
+  package static func waitText(_ operation: WaitOperation, at object: some ForeignWaitable) throws -> String {
+    try WaitText.message(forActor: object.string(0), operation)
+  }
 }
 
 extension ReplyCore: ShownWaitable {
-  package static var waitKind: WaitKind { .reply }
-  package static var waitFields: [UInt64]? { fieldOffsets(nil, "recipient") }
+  package static var waitFields: [UInt64]? { fieldOffsets("recipient") }
+  package static func waitText(_ operation: WaitOperation, at object: some ForeignWaitable) throws -> String {
+    try WaitText.answer(ofActor: object.name(ofObjectIn: 0))
+  }
 }

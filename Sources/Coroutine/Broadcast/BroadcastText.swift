@@ -2,8 +2,7 @@
 
 import Context
 
-// What debuggers show of coroutines that wait at a broadcast or at a watched value. Behind the name: which of the two it is,
-// the capacity, how far the slowest subscription is behind, the subscriptions.
+// What debuggers show of coroutines that wait at a broadcast or at a watched value.
 
 extension WaitText {
   package static func broadcast(
@@ -23,7 +22,6 @@ extension WaitText {
 }
 
 extension BroadcastStorage: ShownWaitable {
-  static var waitKind: WaitKind { .broadcast }
   static var waitFields: [UInt64]? {
     guard let own = fieldOffsets("name", "isValue"), let machine = fieldOffset("machine", in: Self.self),
       let limit = fieldOffset("limit", in: BroadcastStateMachine<Element>.self),
@@ -31,5 +29,10 @@ extension BroadcastStorage: ShownWaitable {
       let readers = fieldOffset("readerCount", in: BroadcastStateMachine<Element>.self)
     else { return nil }
     return own + [limit, behind, readers].map { UInt64(machine + $0) }
+  }
+  static func waitText(_ operation: WaitOperation, at object: some ForeignWaitable) throws -> String {
+    try WaitText.broadcast(
+      object.string(0), isValue: object.bool(1), limit: object.int(2), behind: object.int(3), readers: object.int(4),
+      operation)
   }
 }

@@ -2,8 +2,7 @@
 
 import Context
 
-// What debuggers show of coroutines that wait at a channel. Behind the name: whether it is conflated, its limit, how many
-// elements there are, the senders' and the receivers' queues' counts.
+// What debuggers show of coroutines that wait at a channel.
 
 extension WaitText {
   /// - Parameter limit: of the buffer; 0 for a rendezvous, `.max` for no limit.
@@ -36,12 +35,16 @@ extension WaitText {
 }
 
 extension ChannelStorage: ShownWaitable where Element: ~Copyable {
-  static var waitKind: WaitKind { .channel }
   static var waitFields: [UInt64]? {
     guard let name = fieldOffsets("name"), let machine = fieldOffset("machine", in: Self.self),
       let fields = ChannelStateMachine<Element>.shownFields
     else { return nil }
     return name + fields.map { UInt64(machine + $0) }
+  }
+  static func waitText(_ operation: WaitOperation, at object: some ForeignWaitable) throws -> String {
+    try WaitText.channel(
+      object.string(0), limit: object.int(2), isConflated: object.bool(1), count: object.int(3), senders: object.int(4),
+      receivers: object.int(5), operation)
   }
 }
 

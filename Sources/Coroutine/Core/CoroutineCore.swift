@@ -222,8 +222,10 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
 }
 
 extension CoroutineCore: ShownWaitable {
-  package static var waitKind: WaitKind { .coroutine }
-  package static var waitFields: [UInt64]? { fieldOffsets("name") }
+  package static var waitFields: [UInt64]? { fieldOffsets("name", "id") }
+  package static func waitText(_ operation: WaitOperation, at object: some ForeignWaitable) throws -> String {
+    try WaitText.end(ofCoroutine: UInt64(truncatingIfNeeded: object.int(1)), object.string(0), operation)
+  }
 }
 
 // MARK: - Before its turn

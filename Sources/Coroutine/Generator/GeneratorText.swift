@@ -10,6 +10,8 @@ extension WaitText {
 }
 
 extension AsyncGeneratorStorage: ShownWaitable {
-  package static var waitKind: WaitKind { .generator }
   package static var waitFields: [UInt64]? { fieldOffsets("name") }
+  package static func waitText(_ operation: WaitOperation, at object: some ForeignWaitable) throws -> String {
+    try WaitText.generator(object.string(0), operation)
+  }
 }

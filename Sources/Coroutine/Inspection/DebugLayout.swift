@@ -207,29 +207,18 @@ enum DebugLayout {
 
   // MARK: What is waited at
 
-  /// All classes that coroutines wait at, in any order: each describes its own fields.
-  private static var waitables: [any ShownWaitable.Type] {
-    [
-      CoroutineCore.self, ChannelStorage<Int>.self, PromiseCore.self, BatchStorage.self,
-      AsyncGeneratorStorage<Int>.self,
-      ScopeStorage.self, SuspensionStorage<Int>.self, BarrierStorage.self, WaitGroupStorage.self, MutexCore.self,
-      ReadWriteLockCore.self, OnceCore.self, SemaphoreStorage.self, ConditionStorage.self, ActorCore.self,
-      ReplyCore.self, ReadinessStorage.self, BroadcastStorage<Int>.self,
-    ]
-  }
-
   private static func fillKinds(_ layout: inout coroutine_debug_layout) -> Bool {
     withUnsafeMutableBytes(of: &layout.kinds) { bytes in
       let kinds = bytes.bindMemory(to: coroutine_debug_kind.self)
-      guard kinds.count == WaitKind.allCases.count else { return false }
-      for waitable in waitables {
+      let waitables = WaitableClasses.all
+      require(kinds.count == waitables.count, "coroutine_debug_kinds must be the number of WaitableClasses")
+      for (number, waitable) in waitables.enumerated() {
         guard let known = waitable.waitFields else { return false }
-        let fields = known + Array(repeating: WaitKind.noField, count: 6 - known.count)
-        kinds[waitable.waitKind.rawValue].descriptor = UInt64(SwiftClass.descriptor(of: waitable))
-        kinds[waitable.waitKind.rawValue].fields = (fields[0], fields[1], fields[2], fields[3], fields[4], fields[5])
+        let fields = known + Array(repeating: .max, count: 6 - known.count)
+        kinds[number].descriptor = UInt64(SwiftClass.descriptor(of: waitable))
+        kinds[number].fields = (fields[0], fields[1], fields[2], fields[3], fields[4], fields[5])
       }
-      // Two of one kind would leave another one out.
-      return kinds.allSatisfy { $0.descriptor != 0 }
+      return true
     }
   }
 }

@@ -12,11 +12,15 @@ extension WaitText {
 }
 
 extension PromiseCore: ShownWaitable {
-  package static var waitKind: WaitKind { .promise }
   package static var waitFields: [UInt64]? { fieldOffsets("name") }
+  package static func waitText(_ operation: WaitOperation, at object: some ForeignWaitable) throws -> String {
+    try WaitText.promise(object.string(0), operation)
+  }
 }
 
 extension BatchStorage: ShownWaitable {
-  package static var waitKind: WaitKind { .batch }
-  package static var waitFields: [UInt64]? { fieldOffsets(nil, "sources") }
+  package static var waitFields: [UInt64]? { fieldOffsets("sources") }
+  package static func waitText(_ operation: WaitOperation, at object: some ForeignWaitable) throws -> String {
+    try WaitText.ends(object.arrayCount(0))
+  }
 }

@@ -13,6 +13,8 @@ extension WaitText {
 }
 
 extension ReadinessStorage: ShownWaitable {
-  package static var waitKind: WaitKind { .readiness }
   package static var waitFields: [UInt64]? { fieldOffsets("name") }
+  package static func waitText(_ operation: WaitOperation, at object: some ForeignWaitable) throws -> String {
+    try WaitText.readiness(object.string(0), operation)
+  }
 }

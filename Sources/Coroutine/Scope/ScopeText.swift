@@ -8,6 +8,8 @@ extension WaitText {
 }
 
 extension ScopeStorage: ShownWaitable {
-  package static var waitKind: WaitKind { .scope }
   package static var waitFields: [UInt64]? { fieldOffsets("name") }
+  package static func waitText(_ operation: WaitOperation, at object: some ForeignWaitable) throws -> String {
+    try WaitText.children(ofScope: object.string(0))
+  }
 }

@@ -15,6 +15,8 @@ extension WaitText {
 }
 
 extension SuspensionStorage: ShownWaitable {
-  package static var waitKind: WaitKind { .suspension }
-  package static var waitFields: [UInt64]? { fieldOffsets(nil, "awaitsThread") }
+  package static var waitFields: [UInt64]? { fieldOffsets("awaitsThread") }
+  package static func waitText(_ operation: WaitOperation, at object: some ForeignWaitable) throws -> String {
+    try WaitText.suspension(operation, awaitsThread: object.bool(0))
+  }
 }

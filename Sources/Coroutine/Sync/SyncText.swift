@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What debuggers show of coroutines that wait for one another. Fields behind the name: the count (group); the holder's
-// word and the address of its block (mutex, once); the same of the writer, and the number of readers; the mutex
-// (condition).
+// What debuggers show of coroutines that wait for one another.
 
 extension WaitText {
   package static func barrier(_ name: String) -> String { named("barrier", name) }
@@ -36,36 +34,50 @@ extension WaitText {
 }
 
 extension BarrierStorage: ShownWaitable {
-  package static var waitKind: WaitKind { .barrier }
   package static var waitFields: [UInt64]? { fieldOffsets("name") }
+  package static func waitText(_ operation: WaitOperation, at object: some ForeignWaitable) throws -> String {
+    try WaitText.barrier(object.string(0))
+  }
 }
 
 extension WaitGroupStorage: ShownWaitable {
-  package static var waitKind: WaitKind { .group }
   package static var waitFields: [UInt64]? { fieldOffsets("name", "published") }
+  package static func waitText(_ operation: WaitOperation, at object: some ForeignWaitable) throws -> String {
+    try WaitText.group(object.string(0), count: object.int(1))
+  }
 }
 
 extension MutexCore: ShownWaitable {
-  package static var waitKind: WaitKind { .mutex }
   package static var waitFields: [UInt64]? { fieldOffsets("name", "word", "holderBlock") }
+  package static func waitText(_ operation: WaitOperation, at object: some ForeignWaitable) throws -> String {
+    try WaitText.mutex(object.string(0), holder: object.holder(1))
+  }
 }
 
 extension ReadWriteLockCore: ShownWaitable {
-  package static var waitKind: WaitKind { .readWriteLock }
   package static var waitFields: [UInt64]? { fieldOffsets("name", "writer", "writerBlock", "readers") }
+  package static func waitText(_ operation: WaitOperation, at object: some ForeignWaitable) throws -> String {
+    try WaitText.readWriteLock(object.string(0), writer: object.holder(1), readers: object.int(3))
+  }
 }
 
 extension OnceCore: ShownWaitable {
-  package static var waitKind: WaitKind { .once }
   package static var waitFields: [UInt64]? { fieldOffsets("name", "maker", "makerBlock") }
+  package static func waitText(_ operation: WaitOperation, at object: some ForeignWaitable) throws -> String {
+    try WaitText.once(object.string(0), maker: object.holder(1))
+  }
 }
 
 extension SemaphoreStorage: ShownWaitable {
-  package static var waitKind: WaitKind { .semaphore }
   package static var waitFields: [UInt64]? { fieldOffsets("name") }
+  package static func waitText(_ operation: WaitOperation, at object: some ForeignWaitable) throws -> String {
+    try WaitText.permit(ofSemaphore: object.string(0))
+  }
 }
 
 extension ConditionStorage: ShownWaitable {
-  package static var waitKind: WaitKind { .condition }
   package static var waitFields: [UInt64]? { fieldOffsets("name", "mutex") }
+  package static func waitText(_ operation: WaitOperation, at object: some ForeignWaitable) throws -> String {
+    try WaitText.condition(object.string(0), ofMutex: object.name(ofObjectIn: 1))
+  }
 }
