@@ -60,7 +60,9 @@ final class EpollPoller: EventQueue, @unchecked Sendable {
   /// By number. Guarded by the lock. An entry keeps its descriptor's storage alive until it is closed.
   @exclusivity(unchecked) private var entries: [Entry] = []
 
-  private static var eventLimit: Int { 256 }
+  /// Events per look. With their deliveries, each list takes at most 1 KiB: above that Swift takes temporary memory from the
+  /// heap.
+  private static var eventLimit: Int { 64 }
   // No descriptor has these numbers.
   private static var workerWakeData: UInt64 { .max }
   private static var threadWakeData: UInt64 { .max - 1 }
