@@ -135,6 +135,28 @@ import Testing
     #expect(rest == [3, 4, 5])
   }
 
+  /// The types say so: the general form would run a task for each of them.
+  @Test func elementsOfTheRuntimesOwnSequencesTakeNoTask() async throws {
+    let (channel, news) = (Channel<Int>(capacity: .buffered(3)), BroadcastChannel<Int>(capacity: 3))
+    let (sender, receiver) = Channel<Int>.makeEnds(capacity: .buffered(3))
+    let (subscription, promise) = (news.subscribe(), ProgressPromise<Int, Void> { $0.report(4) })
+    _ = channel.trySend(1)
+    channel.close()
+    _ = news.trySend(2)
+    news.close()
+    _ = sender.trySend(3)
+    sender.close()
+    promise.cancel()
+    let received = try await Coroutine { () -> [[Int]] in
+      let all: (ReceivedElements<Int>, BroadcastSubscription<Int>.Elements, ChannelReceiver<Int>.Elements) = (
+        channel.elements, subscription.elements, receiver.elements
+      )
+      let reports: ProgressPromise<Int, Void>.Reports = promise.elements
+      return [Array(all.0), Array(all.1), Array(all.2), Array(reports)]
+    }.get()
+    #expect(received == [[1], [2], [3], [4]])
+  }
+
   @Test func anErrorOfASequenceEndsItsIteration() async throws {
     let failing = AsyncThrowingStream<Int, any Error> { continuation in
       continuation.yield(1)

@@ -93,6 +93,10 @@ extension BroadcastSubscription: AsyncSequence {
   }
 
   public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(subscription: self) }
+
+  /// `received`, by the name that any asynchronous sequence has in a coroutine. (The general form would run a task.)
+  @available(*, noasync, message: "use 'for await element in subscription' in async code")
+  public var elements: Elements { received }
 }
 
 extension BroadcastSubscription: CustomStringConvertible {

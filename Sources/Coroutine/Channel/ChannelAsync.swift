@@ -106,4 +106,8 @@ extension Channel: AsyncSequence where Element: Copyable {
   public func makeAsyncIterator() -> AsyncIterator {
     AsyncIterator(storage: storage)
   }
+
+  /// `received`, by the name that any asynchronous sequence has in a coroutine. (The general form would run a task.)
+  @available(*, noasync, message: "use 'for await element in channel' in async code")
+  public var elements: ReceivedElements<Element> { received }
 }

@@ -230,6 +230,10 @@ extension ChannelReceiver: AsyncSequence where Element: Copyable {
   public func makeAsyncIterator() -> AsyncIterator {
     AsyncIterator(receiver: self, iterator: end.channel.makeAsyncIterator())
   }
+
+  /// `received`, by the name that any asynchronous sequence has in a coroutine: `Channel.elements`.
+  @available(*, noasync, message: "use 'for await element in receiver' in async code")
+  public var elements: Elements { received }
 }
 
 // MARK: - As values

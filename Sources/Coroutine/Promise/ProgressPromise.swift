@@ -241,6 +241,10 @@ extension ProgressPromise {
 extension ProgressPromise: AsyncSequence {
   public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(storage: storage) }
 
+  /// `progress`, by the name that any asynchronous sequence has in a coroutine. (The general form would run a task.)
+  @available(*, noasync, message: "iterate over the promise itself, with 'for await', in async code")
+  public var elements: Reports { progress }
+
   /// The reports, for `for await`. It ends when the promise is settled, and when the task is cancelled.
   public struct AsyncIterator: AsyncIteratorProtocol {
     let storage: ProgressPromiseStorage<Progress, Value>
