@@ -66,7 +66,8 @@ struct WaitableReader {
     func name(ofObjectIn field: Int) throws -> String {
       let object = try reader.memory.word(fields[field])
       guard object != 0, let number = try reader.number(of: object) else { return "" }
-      return try Object(address: object, number: number, reader: reader).string(0)
+      let name = reader.fields(ofClass: number)[0]
+      return name == CoroutineCore.noField ? "" : try reader.memory.string(object &+ name)
     }
   }
 

@@ -23,7 +23,7 @@ import unicodedata
 import gdb
 import gdb.unwinder
 
-VERSION = 11
+VERSION = 12
 NO_WORD = (1 << 64) - 1
 
 FIELDS = """
@@ -40,7 +40,7 @@ worker_slot worker_starting worker_line_first worker_ring_head worker_ring_tail 
 select_targets select_count target_stride target_operation target_tag target_waitable target_timeout target_deadline
 """.split()
 
-# The numbers of Swift's `WaitOperation` and `WaitKind`.
+# The numbers of Swift's `WaitOperation`, and of the classes in `WaitableClasses`.
 OPERATIONS = """send receive join suspension sleep promise select lock async permit condition barrier group
 once read write accept connect blocking""".split()
 KINDS = [

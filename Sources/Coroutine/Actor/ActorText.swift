@@ -18,8 +18,8 @@ extension ActorCore: ShownWaitable {
 }
 
 extension ReplyCore: ShownWaitable {
-  package static var waitFields: [UInt64]? { fieldOffsets("recipient") }
+  package static var waitFields: [UInt64]? { fieldOffsets(nil, "recipient") }
   package static func waitText(_ operation: WaitOperation, at object: some ForeignWaitable) throws -> String {
-    try WaitText.answer(ofActor: object.name(ofObjectIn: 0))
+    try WaitText.answer(ofActor: object.name(ofObjectIn: 1))
   }
 }

@@ -214,7 +214,7 @@ enum DebugLayout {
       require(kinds.count == waitables.count, "coroutine_debug_kinds must be the number of WaitableClasses")
       for (number, waitable) in waitables.enumerated() {
         guard let known = waitable.waitFields else { return false }
-        let fields = known + Array(repeating: .max, count: 6 - known.count)
+        let fields = known + Array(repeating: CoroutineCore.noField, count: 6 - known.count)
         kinds[number].descriptor = UInt64(SwiftClass.descriptor(of: waitable))
         kinds[number].fields = (fields[0], fields[1], fields[2], fields[3], fields[4], fields[5])
       }

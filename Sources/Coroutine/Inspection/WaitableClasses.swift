@@ -2,8 +2,8 @@
 
 /// The classes that coroutines wait at. A new one stands here once: all else it says itself, as `ShownWaitable`.
 ///
-/// Readers of another process know a class by its number in this list. Where a number comes to mean another class,
-/// `coroutine_debug_version` is raised; `coroutine_debug_kinds` counts them.
+/// Readers of another process know a class by its number in this list (`Tools/gdb/coroutines.py` has a word for each). Where
+/// a number comes to mean another class, `coroutine_debug_version` is raised; `coroutine_debug_kinds` counts them.
 package enum WaitableClasses {
   package static var all: [any ShownWaitable.Type] {
     [

@@ -10,8 +10,8 @@ import Context
 /// Any specialisation of a generic class may answer: the fields lie at the same place in all of them, in front of
 /// everything whose size depends on a parameter.
 package protocol ShownWaitable: AnyObject {
-  /// Where the fields lie that its text needs, its name first if it has one; at most `coroutine_debug_kind_fields`. `nil`
-  /// without reflection metadata.
+  /// Where its name lies, and behind it the other fields that its text needs; `noField` for a name that it does not have.
+  /// At most `coroutine_debug_kind_fields`. `nil` without reflection metadata.
   static var waitFields: [UInt64]? { get }
   /// What a coroutine waits for that does `operation` at an object of this class: as `Waitable.describe` of that object.
   static func waitText(_ operation: WaitOperation, at object: some ForeignWaitable) throws -> String
@@ -28,15 +28,22 @@ package protocol ForeignWaitable {
   /// The holder of a lock, in words; `nil` if there is none. Its `LockHolder` lies in this field, its block's address in the
   /// next one.
   func holder(_ field: Int) throws -> String?
-  /// The name of the object that a field refers to: the first field of one of these classes. Empty if there is none.
+  /// The name of the object that a field refers to, which is of one of these classes. Empty if there is none.
   func name(ofObjectIn field: Int) throws -> String
 }
 
 extension ShownWaitable {
+  /// Stands for a field that a class does not have.
+  package static var noField: UInt64 { .max }
+
   /// Where its stored properties of these names lie.
-  package static func fieldOffsets(_ names: String...) -> [UInt64]? {
+  package static func fieldOffsets(_ names: String?...) -> [UInt64]? {
     var offsets: [UInt64] = []
     for name in names {
+      guard let name else {
+        offsets.append(noField)
+        continue
+      }
       guard let offset = fieldOffset(name, in: Self.self) else { return nil }
       offsets.append(UInt64(offset))
     }

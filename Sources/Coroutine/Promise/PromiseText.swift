@@ -19,8 +19,8 @@ extension PromiseCore: ShownWaitable {
 }
 
 extension BatchStorage: ShownWaitable {
-  package static var waitFields: [UInt64]? { fieldOffsets("sources") }
+  package static var waitFields: [UInt64]? { fieldOffsets(nil, "sources") }
   package static func waitText(_ operation: WaitOperation, at object: some ForeignWaitable) throws -> String {
-    try WaitText.ends(object.arrayCount(0))
+    try WaitText.ends(object.arrayCount(1))
   }
 }

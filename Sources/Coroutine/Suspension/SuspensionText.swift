@@ -15,8 +15,8 @@ extension WaitText {
 }
 
 extension SuspensionStorage: ShownWaitable {
-  package static var waitFields: [UInt64]? { fieldOffsets("awaitsThread") }
+  package static var waitFields: [UInt64]? { fieldOffsets(nil, "awaitsThread") }
   package static func waitText(_ operation: WaitOperation, at object: some ForeignWaitable) throws -> String {
-    try WaitText.suspension(operation, awaitsThread: object.bool(0))
+    try WaitText.suspension(operation, awaitsThread: object.bool(1))
   }
 }
