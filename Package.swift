@@ -160,6 +160,12 @@ let package = Package(
       dependencies: ["CCoroutineFaults", "CoroutineDebug", "CoroutineIO", "Coroutine"],
       path: "Tests/CoroutineFaultPrograms", swiftSettings: swiftSettings),
 
+    // How often operations ask for memory.
+    .target(name: "CCoroutineAllocations", path: "Tests/CCoroutineAllocations"),
+    .executableTarget(
+      name: "CoroutineAllocations", dependencies: ["CCoroutineAllocations", "CoroutineIO", "Coroutine"],
+      path: "Tests/CoroutineAllocations", swiftSettings: swiftSettings),
+
     // What the tests of `withObservationTracking` run.
     .executableTarget(
       name: "CoroutineTrackingPrograms", dependencies: ["Coroutine", "Context"],
