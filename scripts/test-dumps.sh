@@ -3,7 +3,8 @@
 #
 # Compares the dumps of one program, Tests/CoroutineDumpedProgram. On each backend: those that it makes of itself, on
 # request and at a signal, and those that the command coroutine-dump makes of the running program, of the core file
-# that the kernel writes, and of a stripped copy. Then compares the backends with each other. Dumps differ in times.
+# that the kernel writes, and of stripped copies: one without debug information (docs/platforms.md says what is left), and
+# one without symbols. Then compares the backends with each other. Dumps differ in times.
 # Those of different programs differ in addresses, and in how much of a stack is in use.
 #
 #   scripts/test-dumps.sh [debug|release]...     how the program is built; without arguments both
@@ -43,7 +44,11 @@ without_process() { sed -E '1s/.*"coroutines":/"coroutines":/'; }
 
 without_addresses() { sed -E 's/0x[0-9a-f]+/0x…/; s/[0-9.]+ of 256 KiB/… of 256 KiB/'; }
 
-# The stripped program's frames have no names, so the runtime's frames can't be recognised.
+# Frames by their names alone: without debug information there are no files and lines, nor the numbers of those that
+# were inlined.
+names_of_frames() { sed -E '/^ *[0-9]+  0x/ { s/^ *[0-9]+  0x[0-9a-f]+ /    /; s/ (at [^ ]+:[0-9]+|in [^ ]+)$//; }'; }
+
+# Without symbols frames have no names, so the runtime's frames can't be recognised.
 without_frames() { grep -v '^ *[0-9]*  0x'; }
 
 # Starts a program with its output in the file `said`, and a folder of its own for a core file.
@@ -99,6 +104,14 @@ may_look() {  # may_look <process>
   return 1
 }
 
+# Whether the kernel has written a core file. On other systems it passes them to a program.
+has_core() {  # has_core <folder>
+  local core=("$1"/core/*)
+  if [[ -e ${core[0]} ]]; then return 0; fi
+  printf 'no core file: /proc/sys/kernel/core_pattern is %s\n' "$(< /proc/sys/kernel/core_pattern)"
+  return 1
+}
+
 check_backend() {  # check_backend <backend> <debug|release>
   local folder=$results/$1-$2 program dump said kind
   program=$(program "$1" "$2")
@@ -117,32 +130,59 @@ check_backend() {  # check_backend <backend> <debug|release>
     "$dump" --json "$program_id" > "$folder/live.json"
     kinds+=(live)
   fi
-  # Only if the kernel writes core files here. On other systems it passes them to a program.
   end SYS
-  local core=("$folder"/core/*)
-  if [[ -e ${core[0]} ]]; then
+  if has_core "$folder"; then
+    local core=("$folder"/core/*)
     "$dump" --tree "${core[0]}" "$program" > "$folder/core.text"
     "$dump" --json "${core[0]}" "$program" > "$folder/core.json"
     kinds+=(core)
-  else
-    printf 'no core file: /proc/sys/kernel/core_pattern is %s\n' "$(< /proc/sys/kernel/core_pattern)"
   fi
   for kind in "${kinds[@]}"; do
     same "$folder/own.text" "$folder/$kind.text"
     same "$folder/own.json" "$folder/$kind.json"
   done
 
-  strip -o "$results/stripped" "$program"
-  start "$results/stripped" "$folder/stripped"
+  check_without_debug_information "$program" "$folder" "$2"
+  check_without_symbols "$program" "$folder"
+}
+
+# The same frames in debug. In release those that were inlined are missing, and nothing else is.
+check_without_debug_information() {  # check_without_debug_information <program> <its folder> <debug|release>
+  local copy=$results/without-debug folder=$2/without-debug kind kinds=() missing='^<     '
+  if [[ $3 == debug ]]; then missing='none'; fi
+  strip --strip-debug -o "$copy" "$1"
+  start "$copy" "$folder"
+  if may_look "$program_id"; then
+    "$(command_path)" --tree "$program_id" > "$folder/live.text"
+    kinds+=(live)
+  fi
+  end SYS
+  if has_core "$folder"; then
+    local core=("$folder"/core/*)
+    "$(command_path)" --tree "${core[0]}" "$copy" > "$folder/core.text"
+    kinds+=(core)
+  fi
+  for kind in "${kinds[@]}"; do
+    if grep '^ *[0-9]*  0x.*\(???\| at [^ ]*:[0-9]*$\)' "$folder/$kind.text"; then return 1; fi
+    diff <(names_of_frames < "$2/own.text" | without_times | without_addresses) \
+      <(names_of_frames < "$folder/$kind.text" | without_times | without_addresses) > "$folder/difference" || true
+    if grep '^[<>]' "$folder/difference" | grep -v "$missing"; then return 1; fi
+  done
+}
+
+check_without_symbols() {  # check_without_symbols <program> <its folder>
+  local copy=$results/stripped folder=$2/stripped
+  strip -o "$copy" "$1"
+  start "$copy" "$folder"
   if ! may_look "$program_id"; then
     end KILL
     return
   fi
-  "$dump" --tree "$program_id" > "$folder/stripped.text"
+  "$(command_path)" --tree "$program_id" > "$folder.text"
   end KILL
-  grep -q '^    0  0x[0-9a-f]* ??? in stripped+0x' "$folder/stripped.text"
-  diff <(without_frames < "$folder/own.text" | without_times | without_addresses) \
-    <(without_frames < "$folder/stripped.text" | without_times | without_addresses)
+  grep -q '^    0  0x[0-9a-f]* ??? in stripped+0x' "$folder.text"
+  diff <(without_frames < "$2/own.text" | without_times | without_addresses) \
+    <(without_frames < "$folder.text" | without_times | without_addresses)
 }
 
 check_backends() {  # check_backends <debug|release>
