@@ -1,17 +1,20 @@
 // The packages that servers use, in one program with this one: a web server of Hummingbird whose handlers call coroutines,
-// these a database of GRDB, and coroutines that ask the server by AsyncHTTPClient. scripts/test-dependent.sh runs it, with
-// each backend.
+// these a database of GRDB, and coroutines that ask the server by AsyncHTTPClient; and a child process of Subprocess's beside
+// one of this package. scripts/test-dependent.sh runs it, with each backend.
 //
 // With a port, it is a client of the HTTPS server on it instead, that of Examples/NIO.
 import AsyncHTTPClient
+import Configuration
 import Coroutine
 import CoroutineDebug
+import CoroutineIO
 import CoroutineNIO
 import GRDB
 import Hummingbird
 import Logging
 import NIOCore
 import NIOPosix
+import Subprocess
 import SystemPackage
 
 struct Unexpected: Error, CustomStringConvertible {
@@ -114,6 +117,21 @@ func askHTTPS(port: Int) async throws {
   }.get()
 }
 
+/// Each library is told by the system of the ends of its own children, and of no other's.
+func runChildren() throws {
+  let words = ConfigReader(provider: InMemoryProvider(values: ["words": "a word"]))
+  let text = try words.requiredString(forKey: "words")
+  let children = (0..<20).map { number in
+    Coroutine(on: .pool, name: "child \(number)") {
+      number.isMultiple(of: 2)
+        ? try Coroutine.await {
+          try await Subprocess.run(.path("/bin/echo"), arguments: [text], output: .string(limit: 100)).standardOutput
+        } : String(decoding: try ChildProcess.run("/bin/echo", [text]).output, as: UTF8.self)
+    }
+  }
+  for child in children { try expect("what a child says", try child.get(), "\(text)\n") }
+}
+
 func run() async throws {
   let isOther = (any NIOCore::Channel).self != Coroutine::Channel<Int>.self
   try expect("names that several have", isOther && FilePath("a").appending("b") == "a/b", true)
@@ -121,6 +139,7 @@ func run() async throws {
   if CommandLine.arguments.count > 1, let port = Int(CommandLine.arguments[1]) {
     try await askHTTPS(port: port)
   } else {
+    try await Coroutine(on: .pool) { try runChildren() }.get()
     try await serveAndAsk()
   }
   print(Coroutine.backendName, "all as expected")
