@@ -302,6 +302,23 @@ export -f build_everybody run_everybody
 write_everybody '"NIO"'
 step "everybody's packages, built" bash -c 'build_everybody "$@"' bash "$everybody"
 step "on event loops" bash -c 'run_everybody "$@"' bash "$everybody" Dependent "all as expected"
+
+# A future's `wait()` in a coroutine: at run time told once. In `async` code refused, as NIO's own is.
+is_told() {  # is_told <package>
+  [[ $(grep -c 'EventLoopFuture.wait() at Dependent/FutureChecks.swift:[0-9]*, in coroutine .* get()' "$1/errors") == 1 ]] ||
+    { cat "$1/errors"; return 1; }
+}
+
+refuses_wait() {  # refuses_wait <package>
+  printf 'import CoroutineNIO\nimport NIOCore\n\nfunc %s -> Int { try future.wait() }\n' \
+    'awaitedWait(_ future: EventLoopFuture<Int>) async throws' > "$1/Checks/Refused.swift"
+  if build_everybody "$1" --product Dependent > "$1/refusal"; then printf 'error: not refused\n'; return 1; fi
+  rm "$1/Checks/Refused.swift"
+  grep "error: .*'wait' is unavailable from asynchronous contexts.* get()" "$1/refusal" || { cat "$1/refusal"; return 1; }
+}
+export -f is_told refuses_wait
+step "wait() in a coroutine is told" bash -c 'is_told "$@"' bash "$everybody"
+step "wait() in async code is refused" bash -c 'refuses_wait "$@"' bash "$everybody"
 step "a gRPC service" bash -c 'run_everybody "$@"' bash "$everybody" grpc-words "100 right answers to 100 calls"
 
 # Sets `server` and `port`.

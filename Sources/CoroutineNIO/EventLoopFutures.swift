@@ -14,8 +14,7 @@
     /// let channel = try bootstrap.connect(host: "example.org", port: 80).get(timeout: .seconds(5))
     /// ```
     ///
-    /// `wait()` in a coroutine would block the thread of all the others: on an event loop NIO ends the program there, on a
-    /// pool it takes a thread of it, or all of them. This is what to say instead.
+    /// This is what to say in a coroutine instead of `wait()`.
     ///
     /// (Where a `main.swift` imports this, `try await future.get()` at its top level is taken for this one, by Swift 6.3, and
     /// refused: it has to be in a function.)
@@ -39,6 +38,44 @@
       return try wait.value(core, as: .promise, until: deadline, timeout: timeout)
     }
   }
+
+  // MARK: - wait()
+
+  /// `future.wait()`, for code that may run in a coroutine.
+  public struct EventLoopFutureWait<Value: Sendable>: Sendable {
+    fileprivate let future: EventLoopFuture<Value>
+
+    /// Waits for the future and returns its value: see `EventLoopFuture.wait`.
+    ///
+    /// - Parameters:
+    ///   - file: where it is called; for the report.
+    ///   - line: likewise.
+    /// - Throws: the future's error; in a coroutine `CancellationError`, `TimeoutError` of an enclosing timeout.
+    @available(*, noasync, message: "it blocks where no coroutine runs; prefer 'await' and get()")
+    public func callAsFunction(file: StaticString = #fileID, line: UInt = #line) throws -> Value {
+      guard let core = CoroutineCore.current else { return try future.wait(file:line:)(file, line) }  // NIO's
+      BlockingCall("EventLoopFuture.wait()", file, line).tellThatItSuspends(core, "Say get() in a coroutine.")
+      return try future.get(until: WaitDeadline.never, timeout: nil)
+    }
+  }
+
+  extension EventLoopFuture where Value: Sendable {
+    /// Waits for the future and returns its value. In a coroutine it suspends, as `get()` does, and says once in the
+    /// process that `get()` is to be said there. Elsewhere it is NIO's, and blocks the calling thread.
+    ///
+    /// ```swift
+    /// let channel = try bootstrap.bind(host: "127.0.0.1", port: 0).wait()     // in main.swift, or in a test
+    /// ```
+    ///
+    /// In a coroutine NIO's would block the thread of all the others: on an event loop it ends the program, on a pool it
+    /// takes a thread of it, or all of them. What other modules call that do not import this one is NIO's still. As it
+    /// suspends, no lock of the system's may be held around it.
+    // A property, since Swift prefers those to methods of the same name.
+    @available(*, noasync, message: "it blocks where no coroutine runs; prefer 'await' and get()")
+    public var wait: EventLoopFutureWait<Value> { EventLoopFutureWait(future: self) }
+  }
+
+  // MARK: - Waiting for the first of several
 
   extension EventLoopFuture where Value: Sendable {
     /// A case of a `select`: waits until the future is complete, and gets its value. If it has failed, `select` throws its

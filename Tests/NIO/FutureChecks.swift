@@ -47,6 +47,45 @@ let futureChecks = [
     try expect("value", try promise.futureResult.get(timeout: .seconds(30)), 1)
   },
 
+  // The script looks for what they say on the standard error: once, with the place.
+  Check("waitSuspendsACoroutine") {
+    let loop = group.next()
+    // On the loop NIO's ends the program. On the pool it has the only thread.
+    for scheduler in [EventLoopScheduler.of(loop) as any Scheduler, ThreadPool(threads: 1)] {
+      let promise = makePromise(loop)
+      let waiters = (0..<10).map { _ in Coroutine(on: scheduler) { try promise.futureResult.wait() } }
+      try wait { waiters.allSatisfy { $0.suspension?.waitsFor == "a future" } }
+      Coroutine(on: scheduler) { promise.succeed(7) }
+      for waiter in waiters { try expect("value", try waiter.get(), 7) }
+      let failed: EventLoopFuture<Int> = loop.makeFailedFuture(Failure())
+      try expectError(Failure.self) { _ = try failed.wait() }
+    }
+    let never = makePromise()
+    let waiter = Coroutine { try never.futureResult.wait() }
+    waiter.cancel()
+    try expectError(CancellationError.self) { _ = try waiter.get() }
+    never.succeed(0)
+  },
+
+  Check("waitWhereNoCoroutineRunsIsThatOfNIO") {
+    let promise = makePromise()
+    let waiter = Coroutine { try blocking { try promise.futureResult.wait() } }
+    try wait { waiter.suspension != nil }
+    promise.succeed(7)
+    try expect("value", try waiter.get(), 7)
+    let failed: EventLoopFuture<Int> = group.next().makeFailedFuture(Failure())
+    try expectError(Failure.self) { _ = try blocking { try failed.wait(file: #filePath, line: #line) } }
+    // Which of the two it is does not depend on what is done with the value.
+    let void: EventLoopFuture<Void> = group.next().makeSucceededVoidFuture()
+    let text: EventLoopFuture<String?> = group.next().makeSucceededFuture("a")
+    func waitGenerically<Value: Sendable>(_ future: EventLoopFuture<Value>) throws -> Value { try future.wait() }
+    try void.wait()
+    _ = try? void.wait()
+    if let text = try text.wait() { try expect("value", text, "a") }
+    try expect("values", try [text, text].map { try $0.wait() }, ["a", "a"])
+    try expect("sum", try promise.futureResult.wait() + waitGenerically(promise.futureResult) * 2, 21)
+  },
+
   Check("aWaitRacesWithItsFutureAndWithACancel") {
     for number in 0..<500 {
       let promise = makePromise()

@@ -3,7 +3,7 @@
 import CCoroutine
 import Synchronization
 
-/// Which operation blocks a plain thread, and where the source calls it.
+/// Which operation blocks its thread, and where the source calls it.
 @usableFromInline
 package struct BlockingCall: Sendable {
   private let operation: StaticString
@@ -29,6 +29,19 @@ package struct BlockingCall: Sendable {
   }
 
   private static let cooperativeIsTold = Atomic<Bool>(false)
+
+  /// Says, once in the process, that an operation of another library was made to suspend the calling coroutine, as it would
+  /// block its thread.
+  ///
+  /// - Parameter advice: what to write in its place.
+  package func tellThatItSuspends(_ coroutine: CoroutineCore, _ advice: String) {
+    guard !Self.suspendingIsTold.exchange(true, ordering: .relaxed) else { return }
+    CoroutineErrors.print(
+      "\(description), in \(coroutine.description), would block the thread, and with it all coroutines that wait for the thread: it "
+        + "suspends its own coroutine instead. \(advice)")
+  }
+
+  private static let suspendingIsTold = Atomic<Bool>(false)
 
   // MARK: - The main thread
 
