@@ -6,6 +6,10 @@
 # say.
 #
 #   scripts/check-docs.sh [FILE.md...]
+#   scripts/check-docs.sh --source FILE.md     prints the source file that the document becomes
+#
+# The pages of CoroutineNIO and CoroutineObservability need their traits and other packages: scripts/test-dependent.sh, which
+# has these, compiles them.
 #
 # A document becomes one source file, and a block becomes a function in it: an async one if the block has an `await`.
 # What a block needs and a reader does not see is written in hidden comments before the block:
@@ -20,21 +24,6 @@
 #   <!-- docs: skip, because … -->
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-
-if (($# == 0)); then
-  mapfile -t documents < <(find README.md docs Sources/*/*.docc -name '*.md' | sort | xargs grep --files-with-matches '^```swift')
-  set -- "${documents[@]}"
-fi
-
-# The same flags as the tests have, so that their build is used again.
-options=(--scratch-path .build-ASM-debug --traits ASM -Xswiftc -warnings-as-errors -Xcc -Wall -Xcc -Werror)
-for target in CoroutineInspection CoroutineTesting CoroutineTracing CoroutineIO; do
-  if ! log=$(swift build "${options[@]}" --target "$target" 2>&1); then
-    printf '%s\n' "$log" >&2
-    exit 1
-  fi
-done
-built=$(swift build "${options[@]}" --show-bin-path)
 
 sources=$(mktemp -d)
 trap 'rm -rf "$sources"' EXIT
@@ -79,6 +68,28 @@ extract() {
       printf "%s", text
     }' "$1"
 }
+
+if [[ ${1:-} == --source ]]; then
+  extract "$2"
+  exit
+fi
+
+if (($# == 0)); then
+  mapfile -t documents < <(find README.md docs Sources/*/*.docc -name '*.md' |
+    grep --invert-match --extended-regexp '/(CoroutineNIO|CoroutineObservability)\.docc/' | sort |
+    xargs grep --files-with-matches '^```swift')
+  set -- "${documents[@]}"
+fi
+
+# The same flags as the tests have, so that their build is used again.
+options=(--scratch-path .build-ASM-debug --traits ASM -Xswiftc -warnings-as-errors -Xcc -Wall -Xcc -Werror)
+for target in CoroutineInspection CoroutineTesting CoroutineTracing CoroutineIO; do
+  if ! log=$(swift build "${options[@]}" --target "$target" 2>&1); then
+    printf '%s\n' "$log" >&2
+    exit 1
+  fi
+done
+built=$(swift build "${options[@]}" --show-bin-path)
 
 touch "$sources/runs"
 for document; do extract "$document" > "$sources/$(tr -c 'A-Za-z0-9\n' _ <<< "$document").swift"; done

@@ -186,9 +186,27 @@ run_in_c() {  # run_in_c <package>
 export -f run_in_c
 step "in a shared library of a program in C" bash -c 'run_in_c "$@"' bash "$package"
 
+# The articles that need other packages than this one, as a target.
+write_pages() {  # write_pages <folder> <catalog>
+  local page
+  mkdir "$1"
+  for page in "Sources/$2/$2.docc"/*.md; do scripts/check-docs.sh --source "$page" > "$1/$(basename "$page" .md).swift"; done
+}
+
 cat > "$package/Package.swift" << END
 // swift-tools-version: 6.3
 import PackageDescription
+
+let dependencies: [Target.Dependency] = [
+  .product(name: "CoroutineObservability", package: "Coroutine"),
+  .product(name: "CoroutineIO", package: "Coroutine"),
+  .product(name: "Coroutine", package: "Coroutine"),
+  .product(name: "Logging", package: "swift-log"),
+  .product(name: "MetricsTestKit", package: "swift-metrics"),
+  .product(name: "Tracing", package: "swift-distributed-tracing"),
+  .product(name: "InMemoryTracing", package: "swift-distributed-tracing"),
+  .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+]
 
 let package = Package(
   name: "Dependent",
@@ -200,23 +218,20 @@ let package = Package(
     .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
   ],
   targets: [
-    .executableTarget(
-      name: "Dependent",
-      dependencies: [
-        .product(name: "CoroutineObservability", package: "Coroutine"),
-        .product(name: "CoroutineIO", package: "Coroutine"),
-        .product(name: "Coroutine", package: "Coroutine"),
-        .product(name: "Logging", package: "swift-log"),
-        .product(name: "MetricsTestKit", package: "swift-metrics"),
-        .product(name: "Tracing", package: "swift-distributed-tracing"),
-        .product(name: "InMemoryTracing", package: "swift-distributed-tracing"),
-        .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-      ], path: "Sources")
+    .executableTarget(name: "Dependent", dependencies: dependencies, path: "Sources"),
+    .target(
+      name: "Pages", dependencies: dependencies + [.product(name: "CoroutineDebug", package: "Coroutine")], path: "Pages"),
   ]
 )
 END
 cp Tests/Observability/*.swift "$package/Sources/"
+write_pages "$package/Pages" CoroutineObservability
+compile_pages() {  # compile_pages <package>
+  swift build --package-path "$1" --target Pages > "$1/errors" 2>&1 || { cat "$1/errors"; return 1; }
+}
+export -f compile_pages
 step "traits: [Observability]" bash -c 'expect_output "$@"' bash "$package" "all as expected"
+step "its articles" bash -c 'compile_pages "$@"' bash "$package"
 
 # In one graph with what servers use. In a folder of its own, since these are built without debug information, which takes
 # less time.
@@ -226,6 +241,7 @@ cp -r Tests/NIO "$everybody/Checks"
 cp -r Tests/Everybody "$everybody/Everybody"
 cp -r Examples/NIO/Sources/http-server "$everybody/Server"
 cp -r Examples/NIO/Sources/grpc-words "$everybody/Words"
+write_pages "$everybody/Pages" CoroutineNIO
 
 write_everybody() {  # write_everybody <traits>
   cat > "$everybody/Package.swift" << END
@@ -236,7 +252,9 @@ let coroutine: [Target.Dependency] = ["Coroutine", "CoroutineDebug", "CoroutineI
   .product(name: \$0, package: "Coroutine")
 }
 let nio: [Target.Dependency] = ["NIOCore", "NIOHTTP1", "NIOPosix"].map { .product(name: \$0, package: "swift-nio") }
-let http2 = Target.Dependency.product(name: "NIOHTTP2", package: "swift-nio-http2")
+let http2: [Target.Dependency] = [
+  .product(name: "NIOHTTP2", package: "swift-nio-http2"), .product(name: "NIOSSL", package: "swift-nio-ssl"),
+]
 
 let package = Package(
   name: "Everybody",
@@ -256,10 +274,9 @@ let package = Package(
     .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2", traits: []),
   ],
   targets: [
-    .executableTarget(name: "Dependent", dependencies: coroutine + nio + [http2], path: "Checks"),
-    .executableTarget(
-      name: "http-server", dependencies: coroutine + nio + [http2, .product(name: "NIOSSL", package: "swift-nio-ssl")],
-      path: "Server"),
+    .target(name: "Pages", dependencies: coroutine + nio + http2, path: "Pages"),
+    .executableTarget(name: "Dependent", dependencies: coroutine + nio + http2, path: "Checks"),
+    .executableTarget(name: "http-server", dependencies: coroutine + nio + http2, path: "Server"),
     .executableTarget(
       name: "grpc-words",
       dependencies: coroutine + [
@@ -300,7 +317,7 @@ run_everybody() {  # run_everybody <package> <program> <expected>
 export -f build_everybody run_everybody
 
 write_everybody '"NIO"'
-step "everybody's packages, built" bash -c 'build_everybody "$@"' bash "$everybody"
+step "everybody's packages, and the articles" bash -c 'build_everybody "$@"' bash "$everybody"
 step "on event loops" bash -c 'run_everybody "$@"' bash "$everybody" Dependent "all as expected"
 
 # A future's `wait()` in a coroutine: at run time told once. In `async` code refused, as NIO's own is.
