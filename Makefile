@@ -28,7 +28,7 @@ help:
 	@echo "make soak       five minutes of load on each backend: sums are checked, and memory stays flat (make soak MINUTES=1)"
 	@echo "make fuzz       five minutes each of random programs, forged core files and libraries (make fuzz MINUTES=60)"
 	@echo "make faults     refuse each system call in turn to small programs: it is survived, or told"
-	@echo "make bench      run the benchmarks, beside Boost, Go, and Swift's own concurrency"
+	@echo "make bench      run the benchmarks, beside Boost, Go, and Swift's own concurrency; then those of servers, shortly"
 	@echo "make bench-full   the same with more and longer rounds, and what takes too long for the quick form"
 	@echo "make bench-check  hold the runtime's ratios to its peers against Benchmarks/thresholds.json"
 	@echo "make bench-io   compare servers by coroutines with an epoll loop in C, SwiftNIO, and Go: CPU time per request"
@@ -91,11 +91,13 @@ bench:
 	@scripts/bootstrap.sh bench
 	@scripts/bootstrap.sh peers || true
 	@scripts/bench.sh
+	@scripts/bench-io.sh --if-possible 3 1
 
 bench-full:
 	@scripts/bootstrap.sh bench
 	@scripts/bootstrap.sh peers || true
 	@scripts/bench.sh --full
+	@scripts/bench-io.sh --if-possible
 
 bench-io:
 	@scripts/bootstrap.sh bench

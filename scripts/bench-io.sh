@@ -6,45 +6,55 @@
 # The result is the server's CPU time per request, the median of interleaved rounds. `coroutines-2` is the same server
 # on both processors.
 #
-#   scripts/bench-io.sh [rounds] [seconds a round] [server...]
+#   scripts/bench-io.sh [--if-possible] [rounds] [seconds a round] [server...]
+#
+# Where something that it needs is missing it fails. With --if-possible it says so in one line, and succeeds: `make bench` has
+# it as its last part.
 #
 # The servers are epoll-in-C, coroutines, nio-coroutines (on SwiftNIO's event loop), nio-handlers, nio-async (its
 # NIOAsyncChannel), go-net; all of them if none is named. The report is printed, and written to .build-bench/io.txt.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+failure=1
+if [[ ${1:-} == --if-possible ]]; then
+  failure=0
+  shift
+fi
 rounds=${1:-5} seconds=${2:-4}
 programs=$PWD/.build-bench/programs
 mkdir -p "$programs"
 readonly first_port=18080
 
-if ! command -v wrk > /dev/null; then
-  printf 'bench-io: wrk makes the load; install it (Debian: apt-get install wrk).\n' >&2
-  exit 1
-fi
+# cannot <reason>: ends without a comparison.
+cannot() {
+  printf 'bench-io: the servers are not compared: %s.\n' "$1" >&2
+  exit "$failure"
+}
+
+if ! command -v wrk > /dev/null; then cannot "there is no wrk, which makes the load (Debian: apt-get install wrk)"; fi
+
+# The processors that this process may use: one for the server, one for the load.
+allowed=$(taskset -cp $$ | sed 's/.*: //')
+mapfile -t processors < <(tr ',' '\n' <<< "$allowed" | awk -F- '{ for (i = $1; i <= ($2 == "" ? $1 : $2); i++) print i }')
+if ((${#processors[@]} < 2)); then cannot "two processors are needed, one for the server and one for the load"; fi
 
 server=
 trap '[[ -z $server ]] || kill "$server" 2> /dev/null || true' EXIT
 
+printf 'Building the servers ...\n'
 swift build --package-path Benchmarks/IO --scratch-path .build-bench/IO -c release > .build-bench/io-build.log 2>&1 || {
   tail -n 20 .build-bench/io-build.log >&2
-  exit 1
+  cannot "those in Swift, which need swift-nio, could not be built"
 }
 swift_programs=$(swift build --package-path Benchmarks/IO --scratch-path .build-bench/IO -c release --show-bin-path)
 clang -O2 -Wall -Werror Benchmarks/Peers/c/epoll_server.c -o "$programs/epoll-server"
 clang -O2 -Wall -Werror Benchmarks/Peers/c/load.c -o "$programs/load"
 rm -f "$programs/go-net"
 if command -v go > /dev/null; then
-  (cd Benchmarks/Peers/go-net && go build -o "$programs/go-net" .) || printf 'bench-io: Go is missing in what follows.\n' >&2
+  (cd Benchmarks/Peers/go-net && go build -o "$programs/go-net" .) || true
 fi
-
-# The processors that this process may use: one for the server, one for the load.
-allowed=$(taskset -cp $$ | sed 's/.*: //')
-mapfile -t processors < <(tr ',' '\n' <<< "$allowed" | awk -F- '{ for (i = $1; i <= ($2 == "" ? $1 : $2); i++) print i }')
-if ((${#processors[@]} < 2)); then
-  printf 'bench-io: needs two processors, one for the server and one for the load.\n' >&2
-  exit 1
-fi
+if [[ ! -x $programs/go-net ]]; then printf 'bench-io: Go is missing in what follows.\n' >&2; fi
 
 ticks=$(getconf CLK_TCK)
 declare -A samples=() latencies=()
