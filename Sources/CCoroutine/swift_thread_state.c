@@ -45,13 +45,23 @@ static bool knows_bindings(const struct swift_thread_state_offsets *at) {
   return COROUTINE_KNOWS_WORD(at, task) && COROUTINE_KNOWS_WORD(at, locals);
 }
 
-// Not where the program has switched Swift's checks off, and there are no accesses.
+// True where the program has switched Swift's checks off, so that there are no accesses.
+extern bool _swift_disableExclusivityChecking __attribute__((weak));
+
 static void report_missing(uint32_t found) {
-  uint32_t needed = COROUTINE_THREAD_STATE_TASK | COROUTINE_THREAD_STATE_LOCALS;
-  if ((found & needed) == needed) return;
-  fputs("Coroutine: where this process's Swift runtime keeps a thread's task and its task-local values was not found. "
-        "Coroutines inherit no task-local values, and must not suspend inside of TaskLocal.withValue, which ends the program.\n",
-        stderr);
+  uint32_t bindings = COROUTINE_THREAD_STATE_TASK | COROUTINE_THREAD_STATE_LOCALS;
+  if ((found & bindings) != bindings) {
+    fputs("Coroutine: where this process's Swift runtime keeps a thread's task and its task-local values was not found. "
+          "Coroutines inherit no task-local values, and must not suspend inside of TaskLocal.withValue, which ends the program.\n",
+          stderr);
+  }
+  uint32_t accesses = COROUTINE_THREAD_STATE_ACCESS | COROUTINE_THREAD_STATE_ACCESS_LIST;
+  bool are_checked = &_swift_disableExclusivityChecking == NULL || !_swift_disableExclusivityChecking;
+  if ((found & accesses) != accesses && are_checked) {
+    fputs("Coroutine: how this process's Swift runtime keeps a thread's accesses to variables was not found. Overlaps between a "
+          "coroutine and the code that runs it may go unseen.\n",
+          stderr);
+  }
 }
 
 static void probe_once(void) {
@@ -77,13 +87,22 @@ static struct swift_thread_state_offsets *probed(void) {
   return &coroutine_thread_state_at;
 }
 
-void coroutine_thread_state_forget(bool keeps_indices) {
+void coroutine_thread_state_forget_offsets(void) {
   struct swift_thread_state_offsets *at = probed();
   at->access = at->task = at->locals = at->bindings = 0;
-  if (keeps_indices) return;
-  at->access_index.module = at->task_index.module = at->locals_index.module = 0;
-  at->task_head = -1;
-  at->found &= COROUTINE_THREAD_STATE_ACCESS | COROUTINE_THREAD_STATE_ACCESS_LIST | COROUTINE_THREAD_STATE_EXCEPTIONS;
+}
+
+void coroutine_thread_state_forget(uint32_t words) {
+  struct swift_thread_state_offsets *at = probed();
+  if (words & COROUTINE_THREAD_STATE_ACCESS) at->access = 0, at->access_index.module = 0;
+  if (words & COROUTINE_THREAD_STATE_TASK) at->task = 0, at->task_index.module = 0, at->task_head = -1;
+  if (words & COROUTINE_THREAD_STATE_LOCALS) at->locals = 0, at->locals_index.module = 0;
+  if (words & (COROUTINE_THREAD_STATE_TASK | COROUTINE_THREAD_STATE_LOCALS)) {
+    at->bindings = 0;
+    words |= COROUTINE_THREAD_STATE_BINDINGS;
+  }
+  // Accesses stay with their coroutine all the same: the runtime exchanges them.
+  at->found &= ~words | COROUTINE_THREAD_STATE_ACCESS;
   report_missing(at->found);
 }
 
@@ -344,7 +363,8 @@ static uintptr_t *task_head(struct swift_thread_state_offsets *at, uintptr_t tas
 struct coroutine_bindings coroutine_bindings_load_slowly(void) {
   struct coroutine_bindings bindings = {0, 0, 0};
   struct swift_thread_state_offsets *at = probed();
-  if (!knows_bindings(at)) return bindings;
+  // They can't be changed then, only compared.
+  if (!knows_bindings(at)) return (struct coroutine_bindings){0, 0, latest_binding_by_runtime()};
   uintptr_t task = LOAD(at, task);
   if (task != 0) {
     const uintptr_t *head = task_head(at, task);
@@ -358,7 +378,13 @@ struct coroutine_bindings coroutine_bindings_load_slowly(void) {
 
 void coroutine_bindings_store(struct coroutine_bindings bindings) {
   struct swift_thread_state_offsets *at = probed();
-  if (!knows_bindings(at)) return;
+  if (!knows_bindings(at)) {
+    if (bindings.head == latest_binding_by_runtime()) return;
+    fputs("Fatal error: a generator yields inside of TaskLocal.withValue, and where this process's Swift runtime keeps a "
+          "thread's task-local values was not found: the generator's consumer would have the value\n",
+          stderr);
+    abort();
+  }
   uintptr_t task = LOAD(at, task);
   if (task != 0) {
     uintptr_t *head = task_head(at, task);

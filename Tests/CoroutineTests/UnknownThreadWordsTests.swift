@@ -13,6 +13,11 @@ import Testing
     @TaskLocal static var number = 0
   }
 
+  private static var bindingWords: [UInt32] { [task, locals, task | locals] }
+  private static let task = UInt32(COROUTINE_THREAD_STATE_TASK.rawValue)
+  private static let locals = UInt32(COROUTINE_THREAD_STATE_LOCALS.rawValue)
+  private static let allWords = task | locals | UInt32(COROUTINE_THREAD_STATE_ACCESS.rawValue)
+
   /// Coroutines with different values, on several threads.
   private static func bindingsStayWithTheirCoroutines() throws {
     let pool = ThreadPool(threads: 3)
@@ -36,7 +41,7 @@ import Testing
 
   @Test func wordsThatEachThreadHasElsewhereAreExchanged() async {
     await #expect(processExitsWith: .success) {
-      coroutine_thread_state_forget(true)
+      coroutine_thread_state_forget_offsets()
       try Self.bindingsStayWithTheirCoroutines()
 
       // A task's value is inherited. The task itself is hidden, and comes back.
@@ -67,11 +72,11 @@ import Testing
 
   @Test func anAccessThatBeginsOnOneThreadEndsOnAnother() async {
     await #expect(processExitsWith: .success) {
-      coroutine_thread_state_forget(true)
+      coroutine_thread_state_forget_offsets()
       try Self.accessesStayWithTheirCoroutines()
     }
     await #expect(processExitsWith: .success) {
-      coroutine_thread_state_forget(false)
+      coroutine_thread_state_forget(Self.allWords)
       try Self.accessesStayWithTheirCoroutines()
     }
   }
@@ -97,7 +102,7 @@ import Testing
 
   @Test func whereTheyAreNotKnownThatIsSaidOnceAndOthersWork() async {
     let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
-      coroutine_thread_state_forget(false)
+      coroutine_thread_state_forget(Self.allWords)
       let pool = ThreadPool(threads: 2)
       let channel = Channel<Int>()
       let receiver = Coroutine(on: pool) { Array(channel.received) }
@@ -116,13 +121,71 @@ import Testing
     #expect(standardError(of: result).components(separatedBy: "was not found").count == 2)
   }
 
-  @Test func whereTheyAreNotKnownASuspensionInsideOfABindingTraps() async {
-    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
-      coroutine_thread_state_forget(false)
+  @Test(arguments: [locals, task | locals])
+  func whereBindingsAreNotKnownASuspensionInsideOfOneTraps(_ words: UInt32) async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) { [words] in
+      coroutine_thread_state_forget(words)
       try await Coroutine(on: ThreadPool(threads: 1)) {
         Local.$number.withValue(1) { Coroutine.yield() }
       }.get()
     }
     #expect(standardError(of: result).contains("a coroutine suspends inside of TaskLocal.withValue"))
+  }
+
+  /// Outside of tasks the task's word says nothing.
+  @Test func whereOnlyTheTaskIsNotKnownBindingsStayWithTheirCoroutines() async {
+    await #expect(processExitsWith: .success) {
+      coroutine_thread_state_forget(Self.task)
+      let pool = ThreadPool(threads: 3)
+      let coroutines = (1...20).map { number in
+        Coroutine(on: pool) {
+          guard Local.number == 0 else { return false }
+          return Local.$number.withValue(number) {
+            (0..<50).allSatisfy { _ in
+              Coroutine.yield()
+              return Local.number == number
+            }
+          }
+        }
+      }
+      for coroutine in coroutines {
+        let isRight = try await coroutine.get()
+        #expect(isRight)
+      }
+    }
+  }
+
+  @Test(arguments: bindingWords)
+  func whereOneIsNotKnownAYieldInsideOfABindingTraps(_ words: UInt32) async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) { [words] in
+      coroutine_thread_state_forget(words)
+      let generator = Generator<Int> { yield in
+        try Local.$number.withValue(3) { try yield(1) }
+      }
+      Local.$number.withValue(1) { _ = generator.next() }
+    }
+    #expect(standardError(of: result).contains("a generator yields inside of TaskLocal.withValue"))
+  }
+
+  @Test(arguments: bindingWords)
+  func whereOneIsNotKnownOtherElementsTravel(_ words: UInt32) async {
+    await #expect(processExitsWith: .success) { [words] in
+      coroutine_thread_state_forget(words)
+      let generator = Generator<Int> { yield in
+        for number in 1...3 { try yield(Local.$number.withValue(number) { Local.number } + Local.number) }
+      }
+      // A consumer's value is the body's, too.
+      let elements = Local.$number.withValue(10) { [generator.next(), generator.next()] }
+      #expect(elements == [11, 12] && generator.next() == 3 && generator.next() == nil && Local.number == 0)
+    }
+  }
+
+  @Test func accessesOfAnUnknownFormAreToldOf() async {
+    let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
+      coroutine_thread_state_forget(UInt32(COROUTINE_THREAD_STATE_ACCESS_LIST.rawValue))
+      let answer = try await Coroutine { 1 }.get()
+      #expect(answer == 1)
+    }
+    #expect(standardError(of: result).contains("a thread's accesses to variables was not found"))
   }
 }

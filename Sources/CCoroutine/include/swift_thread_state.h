@@ -182,8 +182,10 @@ extern uint32_t coroutine_thread_state_found(void);
 // The offset `bindings` of `coroutine_thread_state_at`; waits as above. It does not change any more.
 extern ptrdiff_t coroutine_bindings_offset(void);
 
-// For tests, before the first coroutine: from here on no word has a common offset; nor, unless `keeps_indices`, is any known.
-extern void coroutine_thread_state_forget(bool keeps_indices);
+// For tests, before the first coroutine: from here on no word has a common offset; or these words, a union of
+// `coroutine_thread_state_found`, are not known at all.
+extern void coroutine_thread_state_forget_offsets(void);
+extern void coroutine_thread_state_forget(uint32_t words);
 
 // Looks for everything anew and leaves what it found in `result`: what `coroutine_thread_state_at` is filled with at the first
 // use. Takes two short-lived threads and changes nothing on the caller's. From any thread.
