@@ -12,7 +12,7 @@ import Testing
 
   /// Operations that are always ready.
   enum Operation: CaseIterable {
-    case channel, received, unbounded, sendOrReturn, timed, select, semaphore, promise, readLock, broadcast
+    case channel, received, unbounded, sendOrReturn, timed, select, semaphore, promise, readLock, broadcast, mutex, ended
   }
 
   @Test(arguments: Operation.allCases) func readyOperationsLetTheOthersRun(_ operation: Operation) throws {
@@ -150,6 +150,12 @@ import Testing
     case .readLock:
       let lock = ReadWriteLock(0)
       return { _ = try lock.withReadLock { $0 } }
+    case .mutex:
+      let mutex = CoroutineMutex(0)
+      return { try mutex.withLock { _ in } }
+    case .ended:
+      let ended = Coroutine { 1 }
+      return { _ = try ended.get() }
     case .broadcast:
       let broadcast = BroadcastChannel<Int>(capacity: 4)
       let subscription = broadcast.subscribe()

@@ -68,6 +68,7 @@ extension CoroutineCore {
   @usableFromInline
   final func waitForEnd(until deadline: UInt64 = WaitDeadline.never) -> WakeCause {
     let core = CoroutineCore.runningUncounted(for: "Coroutine.get()")
+    if isFinished { core._withUnsafeGuaranteedRef { $0.countOperation() } }
     if deadline == WaitDeadline.never, !isFinished { core._withUnsafeGuaranteedRef { runAhead(of: $0) } }
     // Without the lock, and without a node, as there is no waiter to wake.
     if isFinished, !core._withUnsafeGuaranteedRef({ $0.isHeldUp }) {

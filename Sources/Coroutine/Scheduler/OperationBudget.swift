@@ -8,8 +8,7 @@ import CCoroutine
 /// its thread would not get a turn. So each operation that may wait counts, and after a fixed number of them the
 /// coroutine yields once, if others are ready there. It counts before it has claimed or locked anything.
 ///
-/// A channel's buffer has no time for that: every n-th slot of it counts for many (`ElementRing.countsAtAppend`). And a
-/// free mutex is like computation, which nothing interrupts either.
+/// A channel's buffer has no time for that: every n-th slot of it counts for many (`ElementRing.countsAtAppend`).
 extension CoroutineCore {
   /// As many as with tokio: no other coroutine waits long for the thread, and a yield costs little in comparison.
   @inlinable static var operationsPerTurn: UInt8 { 128 }

@@ -29,6 +29,7 @@ class MutexCore: Waitable, @unchecked Sendable {
   @usableFromInline
   final func lock(timeout: Duration? = nil) throws -> LockHolder {
     return try CoroutineCore.runningUncounted(for: "CoroutineMutex.withLock(_:)")._withUnsafeGuaranteedRef { core in
+      core.countOperation()
       let holder = LockHolder(core)
       guard !core.isHeldUp, tryLock(holder, HolderBlock(core)) else {
         try lockSlowly(core, holder, timeout)
