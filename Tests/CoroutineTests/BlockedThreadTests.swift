@@ -46,6 +46,19 @@ import Testing
     #expect(standardError(of: result).contains("receiveBlocking(timeout:) at CoroutineTests/BlockedThreadTests.swift:"))
   }
 
+  @Test func aThreadOfTheCooperativePoolThatSleepsInRunUntilCompleteIsTold() async {
+    let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
+      await Task.detached {
+        @Sendable func run(_ body: () throws -> Void) { try? runUntilComplete { try body() } }
+        run { Coroutine.yield() }  // sleeps never
+        run { try Coroutine.sleep(for: .milliseconds(1)) }
+        run { try Coroutine.sleep(for: .milliseconds(1)) }
+      }.value
+    }
+    #expect(Self.count("blocks a thread of Swift's cooperative pool", in: result) == 1)
+    #expect(standardError(of: result).contains("runUntilComplete at CoroutineTests/BlockedThreadTests.swift:"))
+  }
+
   @Test func otherBlockedThreadsAreNotTold() async {
     let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
       let blocked = PlainThread { _ = try? Channel<Int>().receiveBlocking(timeout: .milliseconds(1)) }

@@ -24,13 +24,16 @@ import Dispatch
 /// - Parameters:
 ///   - name: for backtraces and messages.
 ///   - stackSize: usable bytes; `nil` for the default.
+///   - file: where it is called; for a report.
+///   - line: likewise.
 ///   - body: what it does. Runs on this thread only, and may use what belongs to it.
 /// - Returns: what the body returned.
 /// - Throws: what the body threw; `StackError` if there is no stack.
 /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
 @available(*, noasync, message: "in async code use 'try await Coroutine { … }.get()'")
 public func runUntilComplete<Success: Sendable>(
-  name: String = "", stackSize: Int? = nil, _ body: () throws -> Success
+  name: String = "", stackSize: Int? = nil, file: StaticString = #fileID, line: UInt = #line,
+  _ body: () throws -> Success
 ) throws -> Success {
   require(
     CoroutineCore.current == nil,
@@ -42,6 +45,7 @@ public func runUntilComplete<Success: Sendable>(
   // After `dispatchMain()`, and so in a program with an `async` main, the main queue's blocks run on any thread.
   let isMain = coroutine_is_main_thread() || DispatchQueue.main.isCurrent
   let pool = ThreadPool(callingThreadOfMainQueue: isMain)
+  let call = BlockingCall("runUntilComplete", file, line)
   return try withoutActuallyEscaping(body) { body in
     // Called on this thread only, and gone when the coroutine has ended.
     nonisolated(unsafe) let body = body
@@ -55,8 +59,10 @@ public func runUntilComplete<Success: Sendable>(
     } until: {
       // Without a stack the body never begins.
       run.isOver || storage.failure != nil
+    } beforeSleep: {
+      call.tellIfThreadIsCooperative()
     }
-    return try storage.getBlocking(at: BlockingCall("runUntilComplete", #fileID, #line))  // has ended
+    return try storage.getBlocking(at: call)  // has ended
   }
 }
 

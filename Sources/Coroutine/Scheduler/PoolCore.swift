@@ -387,7 +387,7 @@ extension PoolCore {
 
   /// Runs the only worker on the calling thread until `isOver`, beginning with the coroutines that `begin` makes ready.
   /// Those that are left then go on on the queue.
-  func runInline(_ begin: () -> Void, until isOver: () -> Bool) {
+  func runInline(_ begin: () -> Void, until isOver: () -> Bool, beforeSleep: () -> Void = {}) {
     lock.lock()
     let isOnlyOne = machine.workArrived(isOwn: false) == 0 && machine.endSearch(moreIsLeft: false) == nil
     publish()
@@ -403,9 +403,10 @@ extension PoolCore {
         accesses?.lend()
         if let job = worker.next() {
           CoroutineCore.run(job)
-        } else if let job = find(for: worker, isSearching: false) {
-          CoroutineCore.run(job)
+          continue
         }
+        beforeSleep()
+        if let job = find(for: worker, isSearching: false) { CoroutineCore.run(job) }
       }
     }
     accesses?.end()
