@@ -5,7 +5,7 @@ struct Operation {
   /// So often it is done before the count begins, and then again while it is counted.
   static let repeats = 1000
   /// So often other threads of the process may ask for memory meanwhile.
-  static let spare = 5
+  static let spare = 50
 
   let name: String
   /// So often in `repeats` times.
