@@ -6,12 +6,14 @@
 #
 #   scripts/interleavings.sh [preemptions] [runs]   those with at most so many preemptions (1), and so many by chance (1000), of
 #                                                   each scene
-#   scripts/interleavings.sh defects                puts each of the kept defects into a copy of the sources: each must be found
+#   scripts/interleavings.sh defects                puts the kept defects into a copy of the sources: each must be found
+#   scripts/interleavings.sh both                   as without arguments, and `defects`, by one build: of the copy, where none of
+#                                                   the defects is on, and then one after another
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/steps.sh
 
-scratch=$PWD/.build-interleavings
+readonly scratch=$PWD/.build-interleavings defects=Tests/CoroutineInterleavings/Defects
 
 build() {  # build <folder of the package> <scratch folder>: sets `program`
   local flags=(--package-path "$1" --product CoroutineInterleavings --traits ASM --scratch-path "$2"
@@ -21,28 +23,49 @@ build() {  # build <folder of the package> <scratch folder>: sets `program`
   swift build "${flags[@]}"
 }
 
-# A run finds the defect if it fails: by a scene that says so, or by a trap of the runtime's own checks.
-find_defect() {  # find_defect <patch>
-  local copy=$scratch/copy output status=0
+# All defects in one copy, each of which has to be turned on: SeededDefect.swift.
+build_with_defects() {
+  local copy=$scratch/copy patch module
   rm -rf "$copy"
   mkdir -p "$copy"
   cp -r Sources Tests Package.swift "$copy"
-  patch --quiet --directory "$copy" --strip 1 < "$1"
+  for module in Context Coroutine/Core; do cp "$defects/SeededDefect.swift" "$copy/Sources/$module"; done
+  for patch in "$defects"/*.patch; do patch --quiet --directory "$copy" --strip 1 < "$patch"; done
   build "$copy" "$scratch/defects"
-  output=$("$program" 1 2000 2>&1) || status=$?
+}
+
+# A run finds the defect if it fails: by a scene that says so, or by a trap of the runtime's own checks.
+find_defect() {  # find_defect <program> <patch>
+  local name scene output status=0
+  name=$(basename "$2" .patch)
+  scene=$(sed -n '1s/^Found by: //p' "$2")
+  output=$(COROUTINE_SEEDED_DEFECT=$name "$1" 1 2000 "$scene" 2>&1) || status=$?
   printf '%s\n' "$output"
   ((status != 0)) && grep -qE '^FAILED: |Fatal error: ' <<< "$output"
 }
-export -f build find_defect
-export scratch
+export -f find_defect
 
-if [[ ${1:-} == defects ]]; then
-  for patch in Tests/CoroutineInterleavings/Defects/*.patch; do
+find_defects() {
+  local patch name
+  for patch in "$defects"/*.patch; do
     name=$(basename "$patch" .patch)
-    step "${name//-/ }" bash -euo pipefail -c "find_defect '$patch'"
+    step "${name//-/ }" bash -euo pipefail -c "find_defect '$program' '$patch'"
   done
-else
-  build . "$scratch"
-  step "interleavings" "$program" "${1:-1}" "${2:-1000}"
-fi
+}
+
+case ${1:-} in
+  defects)
+    build_with_defects
+    find_defects
+    ;;
+  both)
+    build_with_defects
+    step "interleavings" "$program" 1 1000
+    find_defects
+    ;;
+  *)
+    build . "$scratch"
+    step "interleavings" "$program" "${1:-1}" "${2:-1000}"
+    ;;
+esac
 steps_summary

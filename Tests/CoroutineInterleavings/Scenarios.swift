@@ -24,6 +24,50 @@
     let reply: Reply<Int>
   }
 
+  /// A pipe as the kernel has it, and a reader's calls, as CoroutineIO makes them.
+  private final class Pipe: Sendable {
+    private final class Bytes: Sendable {
+      let count = InterleavedAtomic<Int>(0)
+    }
+
+    private let bytes: Bytes
+    let waits: ReadinessStorage
+
+    init() {
+      let bytes = Bytes()
+      self.bytes = bytes
+      waits = ReadinessStorage(name: "a pipe") { _ in bytes.count.load(ordering: .acquiring) > 0 }
+    }
+
+    var byteCount: Int { bytes.count.load(ordering: .acquiring) }
+
+    /// A byte is there, and then the kernel reports the change, once.
+    func receive() {
+      bytes.count.wrappingAdd(1, ordering: .acquiringAndReleasing)
+      waits.becomeReady(.readable)
+    }
+
+    /// The count, the call, which is refused where there is nothing, and the wait. False: it is closed. One reader at a time.
+    func read() throws -> Bool {
+      let core = CoroutineCore.running(for: "read")
+      while !waits.isClosed {
+        let seen = waits.events(for: .readable)
+        if byteCount > 0 {
+          bytes.count.wrappingSubtract(1, ordering: .acquiringAndReleasing)
+          return true
+        }
+        try waits.wait(core, .read, seen: seen, until: WaitDeadline.never).check()
+      }
+      return false
+    }
+
+    /// A look, and the wait.
+    func waitUntilReadable() throws {
+      let core = CoroutineCore.running(for: "waitUntilReadable")
+      try waits.wait(core, .read, seen: nil, until: WaitDeadline.never).check()
+    }
+  }
+
   let scenarios: [Scenario] = [
     Scenario("a lock, taken twice by each of two threads") { begin in
       final class Guarded: Sendable {
@@ -446,6 +490,63 @@
       ]) {
         notes.failures.isEmpty && [[1], [-1]].contains(notes.values) && semaphore.tryAcquire()
           ? nil : "\(notes.values), \(notes.failures)"
+      }
+    },
+
+    Scenario("a descriptor becomes ready while one is refused by it, and another looks at it") { begin in
+      let (pipe, notes) = (Pipe(), Notes())
+      return .init(bodies: [
+        {
+          coroutine(notes) {
+            begin()
+            for _ in 0..<2 where try pipe.read() { notes.add(1) }
+          }
+        },
+        {
+          coroutine(notes) {
+            begin()
+            try pipe.waitUntilReadable()
+            notes.add(10)
+          }
+        },
+        {
+          begin()
+          // One more than are read: it stays readable.
+          for _ in 0..<3 { pipe.receive() }
+        },
+      ]) { notes.failures.isEmpty && notes.values.sorted() == [1, 1, 10] ? nil : "\(notes.values), \(notes.failures)" }
+    },
+
+    Scenario("an event, a close and a cancel end the same wait for a descriptor") { begin in
+      let (pipe, notes) = (Pipe(), Notes())
+      let handle = Slot<Coroutine<Bool, any Error>>()
+      return .init(bodies: [
+        {
+          coroutine(notes) {
+            let reader = Coroutine { try pipe.read() }
+            handle.value = reader
+            begin()
+            do { notes.add(try reader.get() ? 1 : -2) } catch is CancellationError { notes.add(-1) }
+          }
+        },
+        {
+          begin()
+          pipe.receive()
+        },
+        {
+          begin()
+          if !pipe.waits.closeWaits() { notes.failures.append("closed twice") }
+        },
+        {
+          begin()
+          handle.value?.cancel()
+        },
+      ]) {
+        // The byte was read, or is there. It has no waiter any more, and lets nobody wait.
+        pipe.waits.becomeReady(.readable)
+        coroutine(notes) { notes.add(try pipe.read() ? 1 : -20) }
+        return notes.failures.isEmpty && [[-20, -2], [-20, -1], [-20, 1]].contains(notes.values.sorted())
+          && pipe.byteCount == (notes.values.contains(1) ? 0 : 1) ? nil : "\(notes.values), \(notes.failures)"
       }
     },
 
