@@ -1,10 +1,12 @@
 import Coroutine
+import CoroutineIO
 import CoroutineTestSupport
 import CoroutineTesting
+import Glibc
 import Testing
 
 /// Random programs of operations, each run by many schedules. Some order of the operations must explain what they
-/// return.
+/// return, and, when none can go on, that those wait which have not returned.
 @Suite(.ownThreads) struct LinearizabilityTests {
   private static let programs = 0..<10
   private static let schedules = 0..<60
@@ -15,14 +17,14 @@ import Testing
     _ seed: Int, of specification: Specification, operations: Int = 3,
     _ makeOperation: @escaping @Sendable (inout ProgramRandom) -> Specification.Operation,
     body:
-      @escaping () -> (
+      @escaping () throws -> (
         perform: @Sendable (Specification.Operation) -> Specification.Outcome?,
         final: () -> [(Specification.Operation, Specification.Outcome)]
       )
   ) throws {
     try explore(seeds: Self.schedules, options: ExplorationOptions { $0 is SettledTwice }) {
       var random = ProgramRandom(seed)
-      let (perform, final) = body()
+      let (perform, final) = try body()
       let history = History<Specification>()
       let workers = (0..<3).map { _ in
         let program = random.list(of: operations, makeOperation)
@@ -33,6 +35,11 @@ import Testing
       if random.below(2) == 0 { workers[random.below(3)].cancel() }
       // When no coroutine can go on any more.
       try Coroutine.sleep(for: .seconds(1))
+      try history.checkRest(from: specification) {
+        // In real time, which the poller's thread takes.
+        usleep(10_000)
+        try Coroutine.sleep(for: .seconds(1))
+      }
       for worker in workers { worker.cancel() }
       for worker in workers { try? worker.join() }
       for (operation, outcome) in final() { history.note(operation) { outcome } }
@@ -182,6 +189,67 @@ import Testing
       )
     }
   }
+
+  enum Streams: CaseIterable, Sendable {
+    case pipe, sockets
+  }
+
+  @Test(arguments: programs, Streams.allCases) func aByteStreamIsAQueueOfBytes(program: Int, streams: Streams) throws {
+    let capacity = streams == .pipe ? Int(getpagesize()) : .max
+    try run(program, of: PipeModel(capacity: capacity), operations: 4) { random in
+      let value = UInt8(random.below(250))
+      // The last one fills the pipe. All are written at once, or not.
+      let (more, most) = ([1, 1500, 4096][random.below(3)], [1, 2000, 10_000][random.below(3)])
+      switch random.below(20) {
+      case 0: return .closeReader
+      case 1: return .closeWriter
+      case 2: return .waitUntilWritable
+      case 3...4: return .waitUntilReadable
+      case 5: return .tryWrite(value, more)
+      case 6: return .tryRead(most)
+      case 7...13: return .write(value, more)
+      default: return .read(most)
+      }
+    } body: {
+      let ends = try streams == .pipe ? ByteEnds(pipeOf: capacity) : ByteEnds(UnixConnection.pair())
+      return ({ ends.perform($0) }, { ends.drain() })
+    }
+  }
+
+  @Test func aHistoryOfAPipeThatIsWrongIsRefused() {
+    /// Operations one after another, beside one that waits.
+    func isRight(_ waiting: PipeModel.Operation?, _ rest: [(PipeModel.Operation, PipeModel.Outcome)]) -> Bool {
+      let (history, model) = (History<PipeModel>(), PipeModel(capacity: 4096))
+      var isRight = false
+      func perform() {
+        for (operation, outcome) in rest { history.note(operation) { outcome } }
+        isRight = history.isAtRest(from: model) && history.isLinearizable(from: model)
+      }
+      guard let waiting else {
+        perform()
+        return isRight
+      }
+      history.note(waiting) {
+        perform()
+        return .cancelled
+      }
+      return isRight
+    }
+    func bytes(_ value: UInt8, _ count: Int) -> PipeModel.Outcome { .bytes([.init(value: value, count: count)]) }
+    let write = (PipeModel.Operation.write(7, 10), PipeModel.Outcome.done)
+    #expect(isRight(nil, [write, (.read(4), bytes(7, 4)), (.read(9), bytes(7, 6))]))
+    #expect(!isRight(nil, [write, (.read(4), bytes(7, 3))]), "fewer bytes than there are")
+    #expect(!isRight(nil, [write, (.read(4), bytes(7, 4)), (.tryRead(9), .refused)]), "lost bytes")
+    #expect(!isRight(nil, [write, (.read(20), bytes(7, 10)), (.read(20), bytes(7, 10))]), "read twice")
+    #expect(!isRight(nil, [write, (.closeWriter, .done), (.read(4), .end)]), "an end before the bytes")
+    #expect(!isRight(nil, [(.closeReader, .done), (.read(4), .closed), (.tryRead(4), .refused)]), "read after a close")
+    #expect(!isRight(nil, [(.closeReader, .done), (.write(8, 1), .broken), write]), "written to one that has gone")
+    #expect(isRight(.read(4), [write, (.read(20), bytes(7, 10))]))
+    #expect(!isRight(.read(4), [write]), "a reader that was not woken")
+    #expect(!isRight(.waitUntilReadable, [(.closeWriter, .done)]), "a waiter that did not hear of the end")
+    #expect(isRight(.write(8, 4096), [write]))
+    #expect(!isRight(.write(8, 4096), [write, (.read(20), bytes(7, 10))]), "a writer that was not woken")
+  }
 }
 
 private struct Add: Sendable {
@@ -221,6 +289,93 @@ extension Channel<Int> {
       let outcome = perform(.tryReceive)
       operations.append((.tryReceive, outcome))
       guard case .value = outcome else { return operations }
+    }
+  }
+}
+
+/// The ends of a stream: bytes go from the writer to the reader.
+// Unchecked: a run has one thread.
+private final class ByteEnds: @unchecked Sendable {
+  private let reader: any ReadableByteStream
+  private let writer: any WritableByteStream
+  /// How many are at it now.
+  private var (readers, writers) = (0, 0)
+
+  init(_ ends: (some ReadableByteStream, some WritableByteStream)) {
+    (reader, writer) = (ends.0, ends.1)
+  }
+
+  /// - Parameter capacity: of one page.
+  convenience init(pipeOf capacity: Int) throws {
+    let (reader, writer) = try makePipe()
+    let setSize: Int32 = 1031  // F_SETPIPE_SZ, which Swift does not import
+    let size = try writer.descriptor.withFileDescriptor { fcntl($0, setSize, Int32(capacity)) }
+    guard size == capacity else { throw Broken(line: #line) }
+    self.init((reader, writer))
+  }
+
+  func perform(_ operation: PipeModel.Operation) -> PipeModel.Outcome {
+    switch operation {
+    case .read(let most): return read(most, nil)
+    case .tryRead(let most): return read(most, .zero)
+    case .write(let value, let count): return write(value, count, nil)
+    case .tryWrite(let value, let count): return write(value, count, .zero)
+    case .waitUntilReadable:
+      return outcome(beside: 0) {
+        try reader.descriptor.waitUntilReadable()
+        return .done
+      }
+    case .waitUntilWritable:
+      return outcome(beside: 0) {
+        try writer.descriptor.waitUntilWritable()
+        return .done
+      }
+    case .closeReader:
+      reader.close()
+      return .done
+    case .closeWriter:
+      writer.close()
+      return .done
+    }
+  }
+
+  private func read(_ most: Int, _ timeout: Duration?) -> PipeModel.Outcome {
+    readers += 1
+    defer { readers -= 1 }
+    return outcome(beside: readers - 1) {
+      try reader.read(upTo: most, timeout: timeout).map { .bytes(PipeModel.runs($0)) } ?? .end
+    }
+  }
+
+  private func write(_ value: UInt8, _ count: Int, _ timeout: Duration?) -> PipeModel.Outcome {
+    writers += 1
+    defer { writers -= 1 }
+    return outcome(beside: writers - 1) {
+      try writer.write([UInt8](repeating: value, count: count), timeout: timeout)
+      return .done
+    }
+  }
+
+  private func outcome(beside others: Int, _ body: () throws -> PipeModel.Outcome) -> PipeModel.Outcome {
+    do { return try body() } catch {
+      switch error {
+      case is CancellationError: return .cancelled
+      case is TimeoutError: return .refused
+      case is DescriptorClosed: return .closed
+      case is StreamInUse where others > 0: return .inUse
+      case let error as IOError where error.code == EPIPE: return .broken
+      default: return .unexpected("\(error)")
+      }
+    }
+  }
+
+  /// Reads what is left, and then finds nothing.
+  func drain() -> [(PipeModel.Operation, PipeModel.Outcome)] {
+    var operations: [(PipeModel.Operation, PipeModel.Outcome)] = []
+    while true {
+      let outcome = perform(.tryRead(100_000))
+      operations.append((.tryRead(100_000), outcome))
+      guard case .bytes = outcome else { return operations }
     }
   }
 }

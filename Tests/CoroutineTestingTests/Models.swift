@@ -43,6 +43,13 @@ struct QueueModel: SequentialSpecification {
     default: return false
     }
   }
+
+  func mayWait(_ operations: [Operation]) -> Bool {
+    let receivers = operations.count { $0 == .receive }
+    let senders = operations.count - receivers
+    guard !isClosed else { return operations.isEmpty }
+    return (receivers == 0 || senders == 0 && elements.isEmpty) && (senders == 0 || elements.count >= capacity)
+  }
 }
 
 /// Two channels, and selects on both.
@@ -101,6 +108,8 @@ struct PromiseModel: SequentialSpecification {
     }
   }
 
+  func mayWait(_ operations: [Operation]) -> Bool { outcome == nil || operations.isEmpty }
+
   private mutating func settle(_ outcome: Outcome, _ isFirst: Bool) -> Bool {
     defer { self.outcome = self.outcome ?? outcome }
     return isFirst == (self.outcome == nil)
@@ -120,6 +129,8 @@ struct CounterModel: SequentialSpecification {
   }
 
   mutating func applyUnseen(_ number: Int) { total += number }
+
+  func mayWait(_ operations: [Int]) -> Bool { operations.isEmpty }
 }
 
 struct SemaphoreModel: SequentialSpecification {
@@ -142,5 +153,122 @@ struct SemaphoreModel: SequentialSpecification {
     case .tryAcquire: break
     }
     return true
+  }
+
+  func mayWait(_ operations: [Operation]) -> Bool { permits == 0 || operations.isEmpty }
+}
+
+/// The two ends of a pipe, or of a pair of sockets that is used in one direction. Each end has one operation at a time, and
+/// may be closed.
+struct PipeModel: SequentialSpecification {
+  enum Operation: Hashable, Sendable {
+    /// So many bytes of this value.
+    case write(UInt8, Int)
+    case tryWrite(UInt8, Int)
+    case read(Int)
+    case tryRead(Int)
+    case waitUntilReadable, waitUntilWritable
+    case closeReader, closeWriter
+  }
+
+  enum Outcome: Hashable, Sendable {
+    case done
+    case bytes([Run])
+    /// There is nothing to read, or no room to write.
+    case refused
+    /// The other end is closed.
+    case end, broken
+    case closed, cancelled
+    /// Another coroutine is at it, in the same direction.
+    case inUse
+    case unexpected(String)
+  }
+
+  /// Bytes of the same value, one behind the other.
+  struct Run: Hashable, Sendable {
+    let value: UInt8
+    var count: Int
+  }
+
+  /// How many bytes it holds at most. It may hold less: a page that is read in part has no room.
+  let capacity: Int
+  private var bytes: [Run] = []
+  private var isReaderClosed = false
+  private var isWriterClosed = false
+  /// Whether the other end has heard of it. The kernel does when a close has woken those that wait at its own end.
+  private var isReaderGone = false
+  private var isWriterGone = false
+  private var wasReadable = false
+
+  init(capacity: Int) { self.capacity = capacity }
+
+  private var count: Int { bytes.reduce(0) { $0 + $1.count } }
+
+  static func runs(_ bytes: [UInt8]) -> [Run] {
+    var runs: [Run] = []
+    for byte in bytes { append(Run(value: byte, count: 1), to: &runs) }
+    return runs
+  }
+
+  mutating func apply(_ operation: Operation, _ outcome: Outcome) -> Bool {
+    switch (operation, outcome) {
+    case (.write, .cancelled), (.read, .cancelled), (.waitUntilReadable, .cancelled), (.waitUntilWritable, .cancelled),
+      (.tryWrite, .cancelled), (.tryRead, .cancelled):
+      return true
+    case (.write, .inUse), (.tryWrite, .inUse), (.read, .inUse), (.tryRead, .inUse): return true
+    case (.write(let value, let more), .done), (.tryWrite(let value, let more), .done):
+      guard !isReaderGone, !isWriterClosed, count + more <= capacity else { return false }
+      Self.append(Run(value: value, count: more), to: &bytes)
+      wasReadable = true
+      return true
+    case (.tryWrite, .refused): return !bytes.isEmpty && !isReaderGone && !isWriterClosed
+    case (.write, .broken), (.tryWrite, .broken):
+      isReaderGone = isReaderClosed
+      return isReaderGone && !isWriterClosed
+    case (.write, .closed), (.tryWrite, .closed), (.waitUntilWritable, .closed): return isWriterClosed
+    case (.read(let most), .bytes(let some)), (.tryRead(let most), .bytes(let some)):
+      return !isReaderClosed && !some.isEmpty && take(min(most, count)) == some
+    case (.tryRead, .refused): return bytes.isEmpty && !isReaderClosed && !isWriterGone
+    case (.read, .end), (.tryRead, .end):
+      isWriterGone = isWriterClosed
+      return bytes.isEmpty && !isReaderClosed && isWriterGone
+    case (.read, .closed), (.tryRead, .closed), (.waitUntilReadable, .closed): return isReaderClosed
+    // An event wakes all that wait. When one of them goes on, another may have read the bytes.
+    case (.waitUntilReadable, .done): return wasReadable
+    case (.waitUntilWritable, .done): return true
+    case (.closeReader, .done):
+      isReaderClosed = true
+      return true
+    case (.closeWriter, .done):
+      (isWriterClosed, wasReadable) = (true, true)
+      return true
+    default: return false
+    }
+  }
+
+  func mayWait(_ operations: [Operation]) -> Bool {
+    operations.allSatisfy { operation in
+      switch operation {
+      case .read, .waitUntilReadable: bytes.isEmpty && !isReaderClosed && !isWriterClosed
+      case .write, .waitUntilWritable: !bytes.isEmpty && !isReaderClosed && !isWriterClosed
+      default: false
+      }
+    }
+  }
+
+  private static func append(_ run: Run, to runs: inout [Run]) {
+    if runs.last?.value == run.value { runs[runs.count - 1].count += run.count } else { runs.append(run) }
+  }
+
+  private mutating func take(_ count: Int) -> [Run] {
+    var (taken, rest) = ([Run](), count)
+    while rest > 0 {
+      let some = min(rest, bytes[0].count)
+      taken.append(Run(value: bytes[0].value, count: some))
+      bytes[0].count -= some
+      if bytes[0].count == 0 { bytes.removeFirst() }
+      rest -= some
+    }
+    return taken
   }
 }
