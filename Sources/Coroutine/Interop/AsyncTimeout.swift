@@ -12,16 +12,19 @@ import Synchronization
 /// - Parameters:
 ///   - duration: zero or less: `body` is cancelled from its beginning.
 ///   - name: the error's, `TimeoutError.name`.
+///   - ownError: thrown in place of the `TimeoutError` of this timeout, and of no other. Made only then, where the caller runs.
 ///   - body: runs at once.
-/// - Throws: `TimeoutError` when the time was up and `body` ended with `CancellationError`; else what `body` throws.
+/// - Throws: `TimeoutError`, or `ownError`, when the time was up and `body` ended with `CancellationError`; else what `body`
+///   throws.
 @discardableResult
 nonisolated(nonsending) public func withTimeout<Result: Sendable>(
   _ duration: Duration, name: String = "",
+  throwing ownError: @autoclosure () -> (any Error)? = nil,
   @_inheritActorContext @_implicitSelfCapture _ body: sending @escaping @isolated(any) () async throws -> Result
 ) async throws -> Result {
   let timeout = TaskTimeout(allowed: duration, name: name)
   timeout.begin(at: WaitDeadline.after(duration))
-  return try await timeout.result(of: makeTask(body))
+  return try await timeout.result(of: makeTask(body), orThrow: ownError())
 }
 
 /// Runs `body` with its deadline, which it may move, and cancels it when it takes longer than until that. In `async` code.
@@ -30,12 +33,13 @@ nonisolated(nonsending) public func withTimeout<Result: Sendable>(
 @discardableResult
 nonisolated(nonsending) public func withTimeout<Result: Sendable>(
   _ duration: Duration, name: String = "",
+  throwing ownError: @autoclosure () -> (any Error)? = nil,
   @_inheritActorContext @_implicitSelfCapture _ body:
     sending @escaping @isolated(any) (borrowing Deadline) async throws -> Result
 ) async throws -> Result {
   let timeout = TaskTimeout(allowed: duration, name: name)
   timeout.begin(at: WaitDeadline.after(duration))
-  return try await timeout.result(of: makeTask(body, timeout))
+  return try await timeout.result(of: makeTask(body, timeout), orThrow: ownError())
 }
 
 /// Runs `body`, and cancels it when it takes longer than `duration`: then the result is `nil`. In `async` code.
@@ -74,15 +78,17 @@ nonisolated(nonsending) public func withTimeoutOrNil<Result: Sendable>(
 /// As the synchronous form. `body` runs in a task of its own, on the actor of the code around it, as a `Task`'s does, or on
 /// the executor that the calling task prefers; this returns when that has ended.
 ///
-/// - Throws: `TimeoutError` when the time was up and `body` ended with `CancellationError`; else what `body` throws.
+/// - Throws: `TimeoutError`, or `ownError`, when the time was up and `body` ended with `CancellationError`; else what `body`
+///   throws.
 @discardableResult
 nonisolated(nonsending) public func withTimeout<C: Clock, Result: Sendable>(
   until instant: C.Instant, clock: C, name: String = "",
+  throwing ownError: @autoclosure () -> (any Error)? = nil,
   @_inheritActorContext @_implicitSelfCapture _ body: sending @escaping @isolated(any) () async throws -> Result
 ) async throws -> Result where C.Duration == Duration {
   let timeout = TaskTimeout(allowed: nil, name: name)
   timeout.begin(at: instant, of: clock)
-  return try await timeout.result(of: makeTask(body))
+  return try await timeout.result(of: makeTask(body), orThrow: ownError())
 }
 
 /// Runs `body` with its deadline, an instant of a clock which it may move, and cancels it when it takes longer than until
@@ -92,18 +98,19 @@ nonisolated(nonsending) public func withTimeout<C: Clock, Result: Sendable>(
 @discardableResult
 nonisolated(nonsending) public func withTimeout<C: Clock, Result: Sendable>(
   until instant: C.Instant, clock: C, name: String = "",
+  throwing ownError: @autoclosure () -> (any Error)? = nil,
   @_inheritActorContext @_implicitSelfCapture _ body:
     sending @escaping @isolated(any) (borrowing Deadline) async throws -> Result
 ) async throws -> Result where C.Duration == Duration {
   let timeout = TaskTimeout(allowed: nil, name: name)
   timeout.begin(at: instant, of: clock)
-  return try await timeout.result(of: makeTask(body, timeout))
+  return try await timeout.result(of: makeTask(body, timeout), orThrow: ownError())
 }
 
 /// Runs `body`, and cancels it when it takes longer than until an instant of a clock: then the result is `nil`. In `async`
 /// code.
 ///
-/// As `withTimeoutOrNil(_:_:)`, with a deadline as that of `withTimeout(until:clock:name:_:)`.
+/// As `withTimeoutOrNil(_:_:)`, with a deadline as that of `withTimeout(until:clock:name:throwing:_:)`.
 ///
 /// - Returns: what `body` returned; `nil` when the time was up and `body` ended with `CancellationError`.
 /// - Throws: what `body` throws otherwise.
@@ -167,9 +174,9 @@ final class TaskTimeout: DeadlineTimer, @unchecked Sendable {
 
   /// The value of the task; throws if the time was up.
   fileprivate nonisolated(nonsending) func result<Value: Sendable>(
-    of task: Task<Value, any Error>
+    of task: Task<Value, any Error>, orThrow ownError: @autoclosure () -> (any Error)?
   ) async throws -> Value {
-    guard let value = try await value(of: task) else { throw error }
+    guard let value = try await value(of: task) else { throw ownError() ?? error }
     return value
   }
 

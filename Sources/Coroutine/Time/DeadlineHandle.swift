@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The deadline of a timeout, in the hands of its body, which asks for it and moves it: `withTimeout(_:name:_:)`.
+/// The deadline of a timeout, in the hands of its body, which asks for it and moves it: `withTimeout(_:name:throwing:_:)`.
 ///
 /// ```swift
 /// /// Everything that comes, as long as no two parts are more than five seconds apart.

@@ -14,20 +14,31 @@
 /// Cancellation is cooperative: a body that ignores it goes on, and its result is not thrown away. A deadline comes by
 /// the timers' thread, and may be seen late.
 ///
+/// An error of one's own says what took too long, in the words of the caller's own types:
+///
+/// ```swift
+/// try withTimeout(.seconds(5), throwing: LoginError.serverIsSlow) { try connection.logIn(as: user) }
+/// ```
+///
 /// - Parameters:
 ///   - duration: zero or less: as if the time were up before `body` begins. Operations that may suspend throw, even
 ///     where they could be done at once; others, such as `tryReceive()`, are not affected. (An operation's own
 ///     `timeout: .zero` is done if it can be at once.)
 ///   - name: the error's, `TimeoutError.name`.
+///   - ownError: thrown in place of the `TimeoutError` of this timeout, and of no other: one around this, or one inside of
+///     `body`, throws its own. Made only then, on the calling coroutine, which is not cancelled any more; `nil`: the
+///     `TimeoutError`. (That has a `cause`, such as how far a write has come: who needs it catches it instead.)
 ///   - body: runs at once, on the calling coroutine.
-/// - Throws: `TimeoutError` when the time was up and `body` ended with `CancellationError`; else what `body` throws.
+/// - Throws: `TimeoutError`, or `ownError`, when the time was up and `body` ended with `CancellationError`; else what `body`
+///   throws.
 /// - Precondition: called inside a coroutine: traps elsewhere.
 @discardableResult
 @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
 public func withTimeout<Result>(
-  _ duration: Duration, name: String = "", _ body: () throws -> Result
+  _ duration: Duration, name: String = "", throwing ownError: @autoclosure () -> (any Error)? = nil,
+  _ body: () throws -> Result
 ) throws -> Result {
-  try withTimeout(duration, name: name) { (_: borrowing Deadline) in try body() }
+  try withTimeout(duration, name: name, throwing: ownError()) { (_: borrowing Deadline) in try body() }
 }
 
 /// Runs `body` with its deadline, which it may move, and cancels it when it takes longer than until that.
@@ -40,16 +51,17 @@ public func withTimeout<Result>(
 /// }
 /// ```
 ///
-/// Otherwise as `withTimeout(_:name:_:)`. `TimeoutError.duration` is what was allowed all in all, if the deadline was only
-/// extended, and `nil` if it was moved.
+/// Otherwise as `withTimeout(_:name:throwing:_:)`. `TimeoutError.duration` is what was allowed all in all, if the deadline was
+/// only extended, and `nil` if it was moved.
 @discardableResult
 @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
 public func withTimeout<Result>(
-  _ duration: Duration, name: String = "", _ body: (borrowing Deadline) throws -> Result
+  _ duration: Duration, name: String = "", throwing ownError: @autoclosure () -> (any Error)? = nil,
+  _ body: (borrowing Deadline) throws -> Result
 ) throws -> Result {
   let timeout = RegionTimeout(around: CoroutineCore.running(for: "withTimeout"), allowed: duration, name: name)
   timeout.begin(at: WaitDeadline.after(duration))
-  return try timeout.run(body) { throw $0 }
+  return try timeout.run(body) { throw ownError() ?? $0 }
 }
 
 /// Runs `body`, and cancels it when it takes longer than `duration`: then the result is `nil`.
@@ -61,7 +73,7 @@ public func withTimeout<Result>(
 /// `nil` stands for this timeout alone. The errors of other timeouts go through: of one around this, of one inside of
 /// `body`, of an operation (`receive(timeout:)`), also if their duration is the same.
 ///
-/// Otherwise as `withTimeout(_:name:_:)`.
+/// Otherwise as `withTimeout(_:name:throwing:_:)`.
 ///
 /// - Returns: what `body` returned; `nil` when the time was up and `body` ended with `CancellationError`.
 /// - Throws: what `body` throws otherwise.
@@ -75,7 +87,7 @@ public func withTimeoutOrNil<Result>(_ duration: Duration, _ body: () throws -> 
 /// Runs `body` with its deadline, which it may move, and cancels it when it takes longer than until that: then the result is
 /// `nil`.
 ///
-/// As `withTimeoutOrNil(_:_:)`, with a `Deadline` as that of `withTimeout(_:name:_:)`.
+/// As `withTimeoutOrNil(_:_:)`, with a `Deadline` as that of `withTimeout(_:name:throwing:_:)`.
 @discardableResult
 @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
 public func withTimeoutOrNil<Result>(
@@ -100,37 +112,42 @@ public func withTimeoutOrNil<Result>(
 /// its waiter has left the queue, and the next waiter is served. (Its `onCancel` runs, too; and `send(orReturn:)` gives its
 /// element back as `.cancelled`. Around `withLock` it limits the body as well.) On a plain thread the duration is `max(.zero, clock.now.duration(to: instant))`.
 ///
-/// As `withTimeout(_:_:)`. `SuspendingClock` and `ContinuousClock` use the runtime's timers. Another clock, such as one
+/// As `withTimeout(_:name:throwing:_:)`. `SuspendingClock` and `ContinuousClock` use the runtime's timers. Another clock, such as one
 /// for tests, sleeps in a task; one that throws lets the body take its time.
 ///
-/// - Throws: `TimeoutError` when the time was up and `body` ended with `CancellationError`; else what `body` throws.
+/// - Throws: `TimeoutError`, or `ownError`, when the time was up and `body` ended with `CancellationError`; else what `body`
+///   throws.
 /// - Precondition: called inside a coroutine: traps elsewhere.
 @discardableResult
 @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
 public func withTimeout<C: Clock, Result>(
-  until instant: C.Instant, clock: C, name: String = "", _ body: () throws -> Result
+  until instant: C.Instant, clock: C, name: String = "", throwing ownError: @autoclosure () -> (any Error)? = nil,
+  _ body: () throws -> Result
 ) throws -> Result where C.Duration == Duration {
-  try withTimeout(until: instant, clock: clock, name: name) { (_: borrowing Deadline) in try body() }
+  try withTimeout(until: instant, clock: clock, name: name, throwing: ownError()) { (_: borrowing Deadline) in
+    try body()
+  }
 }
 
 /// Runs `body` with its deadline, an instant of a clock which it may move, and cancels it when it takes longer than until
 /// that.
 ///
-/// As `withTimeout(until:clock:name:_:)`, with a `Deadline` as that of `withTimeout(_:name:_:)`.
+/// As `withTimeout(until:clock:name:throwing:_:)`, with a `Deadline` as that of `withTimeout(_:name:throwing:_:)`.
 @discardableResult
 @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
 public func withTimeout<C: Clock, Result>(
-  until instant: C.Instant, clock: C, name: String = "", _ body: (borrowing Deadline) throws -> Result
+  until instant: C.Instant, clock: C, name: String = "", throwing ownError: @autoclosure () -> (any Error)? = nil,
+  _ body: (borrowing Deadline) throws -> Result
 ) throws -> Result where C.Duration == Duration {
   let core = CoroutineCore.running(for: "withTimeout(until:clock:)")
   let timeout = RegionTimeout(around: core, allowed: nil, name: name)
   timeout.begin(at: instant, of: clock)
-  return try timeout.run(body) { throw $0 }
+  return try timeout.run(body) { throw ownError() ?? $0 }
 }
 
 /// Runs `body`, and cancels it when it takes longer than until an instant of a clock: then the result is `nil`.
 ///
-/// As `withTimeoutOrNil(_:_:)`, with a deadline as that of `withTimeout(until:clock:name:_:)`.
+/// As `withTimeoutOrNil(_:_:)`, with a deadline as that of `withTimeout(until:clock:name:throwing:_:)`.
 ///
 /// - Returns: what `body` returned; `nil` when the time was up and `body` ended with `CancellationError`.
 /// - Throws: what `body` throws otherwise.
@@ -146,7 +163,7 @@ public func withTimeoutOrNil<C: Clock, Result>(
 /// Runs `body` with its deadline, an instant of a clock which it may move, and cancels it when it takes longer than until
 /// that: then the result is `nil`.
 ///
-/// As `withTimeoutOrNil(_:_:)`, with a `Deadline` as that of `withTimeout(_:name:_:)`.
+/// As `withTimeoutOrNil(_:_:)`, with a `Deadline` as that of `withTimeout(_:name:throwing:_:)`.
 @discardableResult
 @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
 public func withTimeoutOrNil<C: Clock, Result>(

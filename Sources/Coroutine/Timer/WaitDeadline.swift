@@ -4,7 +4,7 @@
 public struct TimeoutError: Error, Equatable, CustomStringConvertible {
   /// What was allowed, if it was given as a duration.
   public let duration: Duration?
-  /// Which timeout it was, where that was given a name: `withTimeout(_:name:_:)`. Empty otherwise.
+  /// Which timeout it was, where that was given a name: `withTimeout(_:name:throwing:_:)`. Empty otherwise.
   public let name: String
   /// What `async` code threw instead of `CancellationError` when the time was up: an error of its library's for the same.
   public internal(set) var cause: (any Error)?
