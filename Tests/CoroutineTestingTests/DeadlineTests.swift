@@ -64,6 +64,60 @@ import Testing
     #expect(log.all == ["timed out after 3.0 seconds at 3.0 seconds", "nil at 8.0 seconds"])
   }
 
+  @Test func anotherCoroutineMovesADeadline() throws {
+    let log = Log<String>()
+    try runTest {
+      let (never, handles) = (Channel<Int>(), Channel<DeadlineHandle>())
+      let mover = Coroutine {
+        let handle = try handles.receive()
+        func left() -> String { handle.timeRemaining.map { "\($0)" } ?? "none" }
+        try Coroutine.sleep(for: .seconds(4))
+        log.add("\(handle.extend(by: .seconds(5))) \(left())")
+        try Coroutine.sleep(for: .seconds(10))
+        log.add("\(handle.move(after: .seconds(3))) \(left())")
+        let later = TestClock().now.advanced(by: .seconds(2))
+        log.add("\(handle.move(to: later, clock: .test)) \(left())")
+        try Coroutine.sleep(for: .seconds(2))
+        log.add("\(handle.extend(by: .seconds(100))) \(left())")
+      }
+      log.add(
+        Self.ending {
+          try withTimeout(.seconds(10), name: "moved") { deadline in
+            try handles.send(deadline.handle)
+            _ = try never.receive()
+          }
+        })
+      try mover.get()
+    }
+    #expect(
+      log.all == [
+        "true 11.0 seconds", "true 3.0 seconds", "true 2.0 seconds", "\"moved\" timed out at 16.0 seconds",
+        "false none",
+      ])
+  }
+
+  /// A time that has come counts, also where the mover runs before the body. One that is moved in time never cancels.
+  @Test func aMoveAndTheTimeInAllOrders() throws {
+    for lead in [0, 1] {
+      try explore(seeds: 0..<100) {
+        let (go, handles) = (Channel<Int>(capacity: .buffered(1)), Channel<DeadlineHandle>())
+        let mover = Coroutine { () -> Bool in
+          let handle = try handles.receive()
+          try Coroutine.sleep(for: .seconds(1) - .nanoseconds(lead))
+          let isMoved = handle.move(after: .seconds(1))
+          if isMoved { try go.send(1) }
+          return isMoved
+        }
+        let ended = try withTimeoutOrNil(.seconds(1)) { deadline in
+          try handles.send(deadline.handle)
+          return try go.receive()
+        }
+        let isMoved = try mover.get()
+        guard isMoved == (lead == 1), isMoved == (ended != nil) else { throw LostUpdate() }
+      }
+    }
+  }
+
   @Test func aDeadlineThatHasPassedStaysSo() throws {
     let log = Log<String>()
     try runTest {

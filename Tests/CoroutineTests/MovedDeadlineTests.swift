@@ -120,19 +120,17 @@ import Testing
       override func expire() {}
     }
     let timer = IgnoredDeadline(allowed: nil, name: "")
-    let (isSleeperGone, left) = (Holder(Atomic<Bool>(false)), Guarded<[Duration]>([]))
-    // The sleeping task alone keeps this one.
-    OwningInstant.$ofSleeper.withValue(AtItsEnd { isSleeperGone.value.store(true, ordering: .releasing) }) {
+    let left = Guarded<[Duration]>([])
+    do {
       let owned = AtItsEnd { left.withLock { $0.append(timer.timeRemaining) } }
-      let instant = OwningInstant(offset: .seconds(3000), owned: owned) {
-        while !isSleeperGone.value.load(ordering: .acquiring) { sched_yield() }
-      }
-      timer.begin(at: instant, of: OwningInstant.SleepingClock())
+      timer.begin(at: OwningInstant(offset: .seconds(3000), owned: owned), of: OwningInstant.SleepingClock())
     }
     #expect(left.withLock { $0 } == [])
     let isMoved = timer.move(by: .seconds(1000))
     timer.stop()
     #expect(isMoved)
+    // The mover lets go of it, or the sleeping task does, which was cancelled.
+    while left.withLock({ $0 }) == [] { await Task.yield() }
     #expect(left.withLock { $0 } == [.seconds(4000)])
   }
 }
@@ -148,17 +146,10 @@ private final class AtItsEnd: Sendable {
 private struct OwningInstant: InstantProtocol {
   typealias Duration = Swift.Duration
 
-  @TaskLocal static var ofSleeper: AtItsEnd?
-
   var offset: Duration
   var owned: AtItsEnd?
-  /// Runs before another one comes from it.
-  var beforeAdvance: @Sendable () -> Void = {}
 
-  func advanced(by duration: Duration) -> OwningInstant {
-    beforeAdvance()
-    return OwningInstant(offset: offset + duration)
-  }
+  func advanced(by duration: Duration) -> OwningInstant { OwningInstant(offset: offset + duration) }
   func duration(to other: OwningInstant) -> Duration { other.offset - offset }
   static func < (left: OwningInstant, right: OwningInstant) -> Bool { left.offset < right.offset }
   static func == (left: OwningInstant, right: OwningInstant) -> Bool { left.offset == right.offset }

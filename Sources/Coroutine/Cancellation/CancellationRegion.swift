@@ -71,7 +71,7 @@ package final class CancellationRegion: @unchecked Sendable {
   }
 
   /// Closes it: nothing reaches it any more, though a handler that has begun may still run. By the code that runs in it,
-  /// on whichever coroutine that does now.
+  /// on whichever coroutine that does now. A handle of its deadline may keep it after that, but none of those around it.
   ///
   /// - Returns: why it was cancelled itself, if it was.
   @discardableResult
@@ -83,6 +83,7 @@ package final class CancellationRegion: @unchecked Sendable {
       core.cancellationLock.lock()
       handler = takeHandler()
       core.regions = core.regions?.removing(self)
+      outer = nil
       core.refreshInterruption()
       moved(to: .none)
       core.cancellationLock.unlock()
@@ -90,6 +91,7 @@ package final class CancellationRegion: @unchecked Sendable {
       regions.lock.lock()
       handler = takeHandler()
       regions.innermost = regions.innermost?.removing(self)
+      outer = nil
       moved(to: .none)
       regions.lock.unlock()
     case .none:

@@ -189,7 +189,7 @@ final class TaskTimeout: DeadlineTimer, @unchecked Sendable {
     Self.pending.wrappingAdd(1, ordering: .relaxed)
     defer { Self.pending.wrappingSubtract(1, ordering: .relaxed) }
     cancels(task)
-    // The task has ended then: it moves nothing any more.
+    // The task has ended then. Nothing is moved any more, also by a handle.
     defer { stop() }
     return try await withTaskCancellationHandler {
       do {

@@ -12,8 +12,8 @@
 /// }
 /// ```
 ///
-/// It can't leave the body, and belongs to the coroutine or task that runs it. Constant time each. (trio's
-/// `cancel_scope.deadline`, Python's `Timeout.reschedule`.)
+/// It can't leave the body, and belongs to the coroutine or task that runs it: `handle` is for all others. Constant time each.
+/// (trio's `cancel_scope.deadline`, Python's `Timeout.reschedule`.)
 ///
 /// A deadline that has passed stays so: the body is being cancelled, and to move it has no effect.
 public struct Deadline: ~Copyable {
@@ -46,6 +46,63 @@ public struct Deadline: ~Copyable {
   /// - Returns: whether the time was not up: else nothing has changed.
   @discardableResult
   public borrowing func move<C: Clock>(to instant: C.Instant, clock: C) -> Bool where C.Duration == Duration {
+    timer.move(to: instant, of: clock)
+  }
+
+  /// What other coroutines, tasks and threads move the deadline by.
+  public var handle: DeadlineHandle { DeadlineHandle(timer) }
+}
+
+/// The deadline of a timeout, in the hands of others than its body: `Deadline.handle`.
+///
+/// ```swift
+/// /// As long as the peer gives a sign of life, the work may take what it takes.
+/// try withTimeout(.seconds(10)) { deadline in
+///   let deadline = deadline.handle
+///   try withScope { scope in
+///     scope.launch {
+///       while try signs.receive() == .alive { deadline.move(after: .seconds(10)) }
+///     }
+///     try work()
+///     scope.cancel()
+///   }
+/// }
+/// ```
+///
+/// Callable from any thread, any number of times, also when the body has ended: then nothing changes. Copies are the same
+/// deadline. Constant time each.
+///
+/// A move that races with the time's end is in time, or is not: it returns which. If it is, the body is not cancelled for the
+/// time of before. Two moves at once come one after the other: two that extend the deadline extend it by both.
+public struct DeadlineHandle: Sendable {
+  private let timer: DeadlineTimer
+
+  fileprivate init(_ timer: DeadlineTimer) {
+    self.timer = timer
+  }
+
+  /// What is left by the clock that the deadline is given by; zero when the time is up; `nil` when the body has ended.
+  public var timeRemaining: Duration? { timer.isStopped ? nil : timer.timeRemaining }
+
+  /// Moves the deadline to later; to earlier, if the duration is negative. One that is over by that cancels the body, and runs
+  /// the handlers of its cancellation, before this returns.
+  ///
+  /// - Returns: whether it was moved: neither was the time up, nor had the body ended.
+  @discardableResult
+  public func extend(by duration: Duration) -> Bool { timer.move(by: duration) }
+
+  /// Moves the deadline to so long from now; at once, if that is zero or less: as `extend(by:)`.
+  ///
+  /// - Returns: whether it was moved: neither was the time up, nor had the body ended.
+  @discardableResult
+  public func move(after duration: Duration) -> Bool { timer.move(after: duration) }
+
+  /// Moves the deadline to an instant of a clock, which need not be the one that it was given by. One that has passed: at
+  /// once, as `extend(by:)`.
+  ///
+  /// - Returns: whether it was moved: neither was the time up, nor had the body ended.
+  @discardableResult
+  public func move<C: Clock>(to instant: C.Instant, clock: C) -> Bool where C.Duration == Duration {
     timer.move(to: instant, of: clock)
   }
 }

@@ -3,20 +3,25 @@
 import Context
 import Synchronization
 
-/// A deadline that its owner may move, by any clock, as long as the time is not up.
+/// A deadline that may be moved, by any clock and from any thread, until the time is up or its owner needs it no more.
 ///
 /// The kernel's clocks, and the virtual time of a test, are the runtime's timers. By another clock a task sleeps.
-// Unchecked: the lock guards the moment, and all else belongs to the owner.
+///
+/// Whether a move comes in time is decided where the timer, or the sleeper, is taken back: if it is not there any more,
+/// the time was up. Movers, and the owner's end, take turns by the lock. No code of the user's runs under it: neither a
+/// clock's, nor what is done when the time is up.
+// Unchecked: the lock guards what changes.
 package class DeadlineTimer: TimerTarget, @unchecked Sendable {
   private let lock = Lock()
-  /// When the time is up, for others who ask. Written by the owner.
-  @exclusivity(unchecked) private var moment = Moment.timer(WaitDeadline.now)
-  /// What sleeps in place of a timer. The owner's.
+  @exclusivity(unchecked) private var machine = DeadlineStateMachine(Moment.timer(WaitDeadline.now))
+  /// What sleeps in place of a timer.
   @exclusivity(unchecked) private var sleeper: Sleeper?
   /// How long the body was allowed to take, for the error; `nil` where the deadline was given, or moved, to an instant. Written
-  /// by the owner, read when the time is up.
+  /// where no timer is armed, and read when the time is up: the timer orders the two.
   @exclusivity(unchecked) private var allowed: Duration?
   private let name: String
+  /// Whose time it goes by, if that is not the process's: that of the code which has begun it. A mover may have another one.
+  private let virtual = TimerService.virtual
 
   fileprivate enum Moment {
     /// Nanoseconds on the timers' clock.
@@ -33,17 +38,17 @@ package class DeadlineTimer: TimerTarget, @unchecked Sendable {
     super.init()
   }
 
-  /// What is thrown for it.
+  /// What is thrown for it. When the time is up.
   package final var error: TimeoutError { TimeoutError(after: allowed, name: name) }
 
-  /// The time is up: once, on whichever thread sees it. As `timerFired()`, to which this belongs.
+  /// The time is up: once, on whichever thread sees it, a mover's too. As `timerFired()`, to which this belongs.
   package func expire() {
     fatalError("\(type(of: self)) is a deadline, but does not say what happens then: override expire()")
   }
 
   override package final func timerFired() { expire() }
 
-  /// That of a task which sleeps in place of a timer; `nil`: that of the code that starts it. Asked by the owner.
+  /// That of a task which sleeps in place of a timer; `nil`: that of the code that starts it. Asked by who begins or moves it.
   package var sleeperPriority: TaskPriority? { nil }
 }
 
@@ -52,86 +57,140 @@ package class DeadlineTimer: TimerTarget, @unchecked Sendable {
 extension DeadlineTimer {
   /// Begins, before another thread knows of it. A deadline that is `WaitDeadline.now` expires at once, here.
   package final func begin(at deadline: UInt64) {
-    moment = .timer(deadline)
-    start(at: deadline)
+    machine.begin(at: .timer(deadline))
+    if deadline == WaitDeadline.now { expire() } else { TimerService.shared.arm(self, at: deadline) }
   }
 
   /// Begins, by a clock.
   package final func begin<C: Clock>(at instant: C.Instant, of clock: C) where C.Duration == Duration {
-    start(at: Self.moment(of: instant, clock)) { moment = $0 }
+    let moment = Self.moment(of: instant, clock)
+    machine.begin(at: moment)
+    lock.lock()
+    let start = arm(at: moment)
+    lock.unlock()
+    finish(start)
   }
 
-  /// Takes it back: nothing expires from here on. Whether the time was not up by then.
+  /// Takes it back: nothing expires from here on, and nothing moves it. Whether the time was not up by then.
   @discardableResult
   package final func stop() -> Bool {
-    guard let sleeper = sleeper.take() else { return TimerService.shared.disarm(self) }
-    return sleeper.stop()
+    lock.lock()
+    let (wasAhead, stopped) = machine.end() == .takeTimerBack ? disarm() : (false, nil)
+    lock.unlock()
+    stopped?.cancel()
+    return wasAhead
   }
+}
 
+// MARK: - By all
+
+extension DeadlineTimer {
   /// Moves it to so long from now. Whether the time was not up: else nothing has changed.
   package final func move(after duration: Duration) -> Bool {
-    move(allowed: nil) { _ in .timer(WaitDeadline.after(duration)) }
+    inItsTime { move(allowed: { _ in nil }, { _ in .timer(WaitDeadline.after(duration)) }) }
   }
 
   /// Moves it by so much; to an earlier time, if that is negative. Whether the time was not up.
   package final func move(by duration: Duration) -> Bool {
-    move(allowed: allowed.map { $0.addingSaturated(duration) }) { $0.moved(by: duration) }
+    inItsTime { move(allowed: { $0?.addingSaturated(duration) }, { $0.moved(by: duration) }) }
   }
 
   /// Moves it to an instant of a clock. Whether the time was not up.
   package final func move<C: Clock>(to instant: C.Instant, of clock: C) -> Bool where C.Duration == Duration {
-    move(allowed: nil) { _ in Self.moment(of: instant, clock) }
+    inItsTime { move(allowed: { _ in nil }, { _ in Self.moment(of: instant, clock) }) }
   }
 
-  private func move(allowed: Duration?, _ change: (Moment) -> Moment) -> Bool {
-    guard stop() else { return false }
-    self.allowed = allowed
-    start(at: change(moment)) { next in
-      // The old one goes after the unlock: it may be of a clock of the user's, whose code runs then.
-      var old = next
-      lock.withLock { swap(&moment, &old) }
-    }
-    return true
-  }
-
-  private func start(at moment: Moment, _ note: (Moment) -> Void) {
-    switch moment {
-    case .timer(let deadline):
-      note(moment)
-      start(at: deadline > TimerService.shared.now ? deadline : WaitDeadline.now)
-    case .clock(let instant):
-      note(moment)
-      let sleeper = Sleeper()
-      self.sleeper = sleeper
-      sleeper.task = Task(priority: sleeperPriority) {
-        // A clock that throws lets the body take its time.
-        guard (try? await instant.sleep()) != nil, sleeper.end() else { return }
-        self.expire()
+  /// What is left, by its own clock; zero when the time is up. Not under a lock.
+  package final var timeRemaining: Duration {
+    inItsTime {
+      switch lock.withLock({ machine.moment }) {
+      case .timer(let deadline):
+        let now = TimerService.shared.now
+        return deadline > now ? .nanoseconds(deadline - now) : .zero
+      case .clock(let instant): return max(.zero, instant.timeRemaining)
       }
     }
   }
 
-  private func start(at deadline: UInt64) {
-    if deadline == WaitDeadline.now { expire() } else { TimerService.shared.arm(self, at: deadline) }
+  /// Whether its owner needs it no more.
+  package final var isStopped: Bool { lock.withLock { machine.phase == .over } }
+
+  private func inItsTime<Result>(_ body: () -> Result) -> Result {
+    TimerService.withTime(of: virtual, body)
+  }
+
+  /// - Parameters:
+  ///   - allowed: how long the body may take then, from how long it might so far. Under the lock.
+  ///   - change: the new moment, from that of before. May be code of the user's.
+  private func move(allowed: (Duration?) -> Duration?, _ change: (Moment) -> Moment) -> Bool {
+    while let look = lock.withLock({ machine.look }) {
+      let next = change(look.moment)
+      lock.lock()
+      switch machine.move(since: look) {
+      case .lookAgain: lock.unlock()
+      case .tooLate:
+        lock.unlock()
+        return false
+      case .takeTimerBack:
+        let (wasAhead, stopped) = disarm()
+        guard wasAhead else {
+          machine.foundPassed()
+          lock.unlock()
+          return false
+        }
+        self.allowed = allowed(self.allowed)
+        // The old one goes after the unlock: it may be of a clock of the user's, whose code runs then.
+        let old = machine.moved(to: next)
+        let start = arm(at: next)
+        lock.unlock()
+        stopped?.cancel()
+        finish(start)
+        withExtendedLifetime(old) {}
+        return true
+      }
+    }
+    return false
+  }
+
+  private enum Start {
+    case armed
+    /// The time is up.
+    case passed
+    case sleeper(Sleeper, any ClockMoment)
+  }
+
+  /// Under the lock. The rest is `finish`, after it.
+  private func arm(at moment: Moment) -> Start {
+    switch moment {
+    case .timer(let deadline):
+      guard deadline > TimerService.shared.now else { return .passed }
+      TimerService.shared.arm(self, at: deadline)
+      return .armed
+    case .clock(let instant):
+      let sleeper = Sleeper()
+      self.sleeper = sleeper
+      return .sleeper(sleeper, instant)
+    }
+  }
+
+  private func finish(_ start: Start) {
+    switch start {
+    case .armed: break
+    case .passed: expire()
+    case .sleeper(let sleeper, let instant):
+      sleeper.start(priority: sleeperPriority, until: instant) { self.expire() }
+    }
+  }
+
+  /// Under the lock: whether the time was not up, so that nothing expires; what slept, which is to be cancelled after it.
+  private func disarm() -> (wasAhead: Bool, stopped: Sleeper?) {
+    guard let sleeper = sleeper.take() else { return (TimerService.shared.disarm(self), nil) }
+    return (sleeper.settle(), sleeper)
   }
 
   private static func moment<C: Clock>(of instant: C.Instant, _ clock: C) -> Moment where C.Duration == Duration {
     TimerService.shared.deadline(at: instant, of: clock).map { .timer($0) }
       ?? .clock(MomentOfClock(instant: instant, clock: clock))
-  }
-}
-
-// MARK: - For all
-
-extension DeadlineTimer {
-  /// What is left, by its own clock; zero when the time is up. From any thread, not under a lock.
-  package final var timeRemaining: Duration {
-    switch lock.withLock({ moment }) {
-    case .timer(let deadline):
-      let now = TimerService.shared.now
-      return deadline > now ? .nanoseconds(deadline - now) : .zero
-    case .clock(let instant): return max(.zero, instant.timeRemaining)
-    }
   }
 }
 
@@ -167,20 +226,28 @@ private struct MomentOfClock<C: Clock>: ClockMoment where C.Duration == Duration
   func sleep() async throws { try await clock.sleep(until: instant, tolerance: nil) }
 }
 
-/// A task that sleeps in place of a timer. It ends by itself, or its owner stops it: the first of the two counts.
-// Unchecked: the task is its owner's.
+/// A task that sleeps in place of a timer. It ends by itself, or is taken back: the first of the two counts.
+// Unchecked: the lock guards the task.
 private final class Sleeper: @unchecked Sendable {
   private let isSettled = Atomic<Bool>(false)
-  @exclusivity(unchecked) var task: Task<Void, Never>?
+  private let lock = Lock()
+  @exclusivity(unchecked) private var task: Task<Void, Never>?
 
-  /// By the task. Whether it was not stopped.
-  func end() -> Bool { settle() }
-
-  /// By its owner. Whether the time was not up.
-  func stop() -> Bool {
-    task?.cancel()
-    return settle()
+  /// By the code that has made it, not under a lock. It may have been taken back by then.
+  func start(priority: TaskPriority?, until instant: any ClockMoment, _ expire: @escaping @Sendable () -> Void) {
+    let task = Task(priority: priority) {
+      // A clock that throws lets the body take its time.
+      guard (try? await instant.sleep()) != nil, self.settle() else { return }
+      expire()
+    }
+    lock.withLock { self.task = task }
+    // After the lock: whoever has settled it before has found no task to cancel.
+    if isSettled.load(ordering: .acquiring) { task.cancel() }
   }
 
-  private func settle() -> Bool { !isSettled.exchange(true, ordering: .acquiringAndReleasing) }
+  /// By the task, whose time is up, or to take it back. Whether this is the first.
+  func settle() -> Bool { !isSettled.exchange(true, ordering: .acquiringAndReleasing) }
+
+  /// It was taken back, and need not go on to sleep. Not under a lock: a clock of the user's is told.
+  func cancel() { lock.withLock { task }?.cancel() }
 }

@@ -69,6 +69,13 @@ extension TimerService {
     return try Self.$substitute.withValue(self, operation: body)
   }
 
+  /// Runs `body` as code for which a service stands for `shared`; `nil`: `shared` itself. For what began there, and is now
+  /// asked from elsewhere.
+  package static func withTime<Result>(of virtual: TimerService?, _ body: () throws -> Result) rethrows -> Result {
+    guard shared.isUnusual.load(ordering: .relaxed), substitute !== virtual else { return try body() }
+    return try $substitute.withValue(virtual, operation: body)
+  }
+
   /// The service that stands for `shared` in the code that runs here; `nil`: itself.
   package static var virtual: TimerService? {
     shared.isUnusual.load(ordering: .relaxed) ? substitute : nil
