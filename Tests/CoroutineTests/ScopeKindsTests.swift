@@ -229,6 +229,53 @@ import Testing
     }
   }
 
+  @Test func everySequenceWithChildrenThatAreHeldKeepsTheInvariants() {
+    // 0: launch, 1: launch one that is held, 2: a held one is started, 3: one that runs ends, 4: join, 5: close
+    everySequence(of: 6, length: amount(7, sanitized: 5)) { events in
+      var machine = ScopeStateMachine()
+      let node = UnsafeMutablePointer<WaitNode>.allocate(capacity: 1)
+      defer { node.deallocate() }
+      var model: ModelWaiter?
+      var (running, held, isClosed) = (0, 0, false)
+      for event in events {
+        switch event {
+        case 0:
+          #expect(machine.launch() == (isClosed ? .refuse : .start))
+          if !isClosed { running += 1 }
+        case 1:
+          #expect(machine.launchHeld() == !isClosed)
+          if !isClosed { held += 1 }
+        case 2 where held > 0:
+          machine.heldStarts()
+          (running, held) = (running + 1, held - 1)
+        case 3 where running > 0:
+          running -= 1
+          let waits = model != nil
+          let woken = machine.childEnded(nil).woken
+          // Those that are held keep no joiner.
+          #expect(woken.nodes == (running == 0 && waits ? [node] : []))
+          if running == 0 { model = nil }
+        case 4 where model == nil:
+          model = ModelWaiter()
+          node.initialize(to: WaitNode(model!.waiter))
+          if case .wait = machine.join(node) {
+            #expect(running > 0)
+          } else {
+            #expect(running == 0)
+            model = nil
+          }
+        case 5 where !isClosed:
+          #expect(machine.onlyHeldLive == (held > 0 && running == 0))
+          isClosed = machine.close()
+          #expect(isClosed == (held == 0 && running == 0))
+        default: break
+        }
+        #expect(machine.checkInvariants())
+        #expect(machine.liveCount == running + held && machine.heldCount == held)
+      }
+    }
+  }
+
   // MARK: As an object
 
   @Test func aScopeAsAnObjectIsJoinedAndCancelledByItsOwner() async throws {

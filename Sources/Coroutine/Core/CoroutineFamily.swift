@@ -10,6 +10,12 @@ package class CoroutineFamily: Waitable {
       "\(type(of: self)) takes in coroutines but does not say what happens at their end: override childEnded(_:)")
   }
 
+  /// A coroutine that it has taken in was held on demand, and its start has been claimed. On the thread that has claimed it,
+  /// not under a lock.
+  ///
+  /// - Returns: whether the caller schedules it; if not, the family will.
+  func childStarts(_ child: CoroutineCore) -> Bool { true }
+
   /// The deadlines around all coroutines that it has taken in. To be called by one of them.
   package var deadlines: [DeadlineTimer] { [] }
 }

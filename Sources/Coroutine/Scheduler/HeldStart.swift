@@ -27,7 +27,9 @@ extension CoroutineCore {
   final var isHeldOnDemand: Bool { startMode.load(ordering: .relaxed) & 3 == 3 }
 
   /// Claims the start of one that is held: the first caller to do so schedules it, when it holds no lock.
-  final func claimStart(_ how: StartMode = []) -> Bool {
+  ///
+  /// - Returns: how it was to begin until now; `nil`: it was not held.
+  final func claimStart(_ how: StartMode = []) -> StartMode? {
     var mode = StartMode(rawValue: startMode.load(ordering: .relaxed))
     while mode.contains(.held) {
       let next = mode.subtracting(.held).union(how)
@@ -36,17 +38,23 @@ extension CoroutineCore {
       if exchanged {
         // From here on it keeps itself alive, as others do from their creation.
         if mode.contains(.onDemand) { _ = Unmanaged.passRetained(self) }
-        return true
+        return mode
       }
       mode = StartMode(rawValue: now)
     }
-    return false
+    return nil
   }
 
   /// Schedules it, if it is held. Returns whether it was.
   @usableFromInline @discardableResult
   final func startHeld(_ how: StartMode = []) -> Bool {
-    guard claimStart(how) else { return false }
+    guard let mode = claimStart(how) else { return false }
+    // Its family lives until it has ended, which it can't before it is scheduled.
+    if mode.contains(.onDemand), let family,
+      !family._withUnsafeGuaranteedRef({ $0.childStarts(self) })
+    {
+      return true
+    }
     schedule()
     return true
   }
@@ -71,6 +79,20 @@ extension CoroutineCore {
   final func holdInQueue() {
     begins(.held)
     unstartedSlot = UnstartedCoroutines.add(self)
+  }
+
+  /// It was held on demand, its start is claimed, and its family has no place for it yet: the family claims its start once more.
+  /// Under the family's lock. As it may be cancelled at this moment, the family looks for that after its unlock.
+  final func holdInQueueOnceMore() {
+    unstartedSlot = UnstartedCoroutines.add(self)
+    var mode = StartMode(rawValue: startMode.load(ordering: .relaxed))
+    while true {
+      let next = mode.subtracting(.onDemand).union(.held)
+      let (exchanged, now) = startMode.compareExchange(
+        expected: mode.rawValue, desired: next.rawValue, ordering: .acquiringAndReleasing)
+      if exchanged { return }
+      mode = StartMode(rawValue: now)
+    }
   }
 
   /// It was held on demand, and goes without having been started. Those that wait for its result would have started it: what

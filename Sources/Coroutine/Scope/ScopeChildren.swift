@@ -3,7 +3,8 @@
 /// A scope's children that have not ended: those that have a slot among the running ones, and those that wait for one.
 /// Guarded by the scope's lock.
 ///
-/// None is counted: a child keeps itself alive until the scope has learned of its end. So no child goes under the lock.
+/// None is counted: a child keeps itself alive until the scope has learned of its end, and one that nobody has started yet is
+/// kept by its scope. So no child goes under the lock.
 ///
 /// In arrays, and not linked through themselves: a child that ends would then write to its neighbours, which are in
 /// other processors' caches.

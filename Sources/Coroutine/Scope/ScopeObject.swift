@@ -33,7 +33,8 @@ extension CoroutineScope {
     self.init(storage, owner: ScopeOwner(storage))
   }
 
-  /// Suspends the calling coroutine until no child lives. More may be launched after that.
+  /// Suspends the calling coroutine until no child lives. More may be launched after that. Lazy children that were not started
+  /// are not waited for.
   ///
   /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: without a limit.
   /// - Throws: the first failure of a child, `ScopeError` if there were others beside it; `CancellationError`, `TimeoutError`
@@ -45,7 +46,8 @@ extension CoroutineScope {
     if let failure = storage.outcome { throw failure }
   }
 
-  /// Suspends the calling task until no child lives. More may be launched after that.
+  /// Suspends the calling task until no child lives. More may be launched after that. Lazy children that were not started are
+  /// not waited for.
   ///
   /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: without a limit.
   /// - Throws: the first failure of a child, `ScopeError` if there were others beside it; `CancellationError`, `TimeoutError`

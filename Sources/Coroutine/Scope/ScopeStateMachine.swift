@@ -3,13 +3,18 @@
 /// How many children a scope has, how many of them may run, what failed in it, and the joiners. Pure: no lock, no
 /// switch.
 ///
-/// Invariants: there are joiners only while children live; a scope that has closed has none; no more than `limit`
-/// children have a slot, and one is free only while none is queued.
+/// Children that are held until they are started live, too, but no joiner waits for them: when there are no others, it has to
+/// end them, or leaves them.
+///
+/// Invariants: there are joiners only while children live that are not held; a scope that has closed has no child; no more
+/// than `limit` children have a slot, and one is free only while none is queued.
 struct ScopeStateMachine {
   /// How many children may run at once.
   let limit: Int
   /// How many children have not ended.
   private(set) var liveCount = 0
+  /// How many of them are held until they are started.
+  private(set) var heldCount = 0
   /// How many children have a slot among those that run. Not counted where there is no limit.
   private(set) var slotsTaken = 0
   /// What children threw, in the order in which they ended.
@@ -33,7 +38,21 @@ struct ScopeStateMachine {
     return takeSlot() ? .start : .queue
   }
 
-  /// A queued child wants to start. Returns whether there is a slot for it, which it has now.
+  /// A child is being launched that begins when it is started. Returns whether it is taken in, or comes too late.
+  mutating func launchHeld() -> Bool {
+    guard !isClosed else { return false }
+    liveCount += 1
+    heldCount += 1
+    return true
+  }
+
+  /// A child that was held is being started. Whether it has a slot is another question.
+  mutating func heldStarts() { heldCount -= 1 }
+
+  /// Whether all that keeps the scope from its end are children that were never started.
+  var onlyHeldLive: Bool { heldCount > 0 && liveCount == heldCount }
+
+  /// A child wants to start that was queued, or held. Returns whether there is a slot for it, which it has now.
   mutating func takeSlot() -> Bool {
     guard slotsTaken < limit else { return false }
     slotsTaken += 1
@@ -55,7 +74,7 @@ struct ScopeStateMachine {
       isFirst = childFailures.isEmpty && bodyFailure == nil
       childFailures.append(failure)
     }
-    return (isFirst, liveCount == 0 ? joiners.claimAll() : ClaimedWaiters())
+    return (isFirst, liveCount == heldCount ? joiners.claimAll() : ClaimedWaiters())
   }
 
   /// The body threw.
@@ -63,9 +82,9 @@ struct ScopeStateMachine {
     bodyFailure = (error, childFailures.isEmpty)
   }
 
-  /// A joiner waits for the children that still live.
+  /// A joiner waits for the children that still live, and are not held.
   mutating func join(_ node: UnsafeMutablePointer<WaitNode>) -> Attempt {
-    guard liveCount > 0 else { return .done }
+    guard liveCount > heldCount else { return .done }
     joiners.append(node)
     return .wait
   }
@@ -84,7 +103,7 @@ struct ScopeStateMachine {
 
   /// Whether the invariants hold; for tests.
   func checkInvariants() -> Bool {
-    liveCount >= 0 && 0...limit ~= slotsTaken && slotsTaken <= liveCount && (joiners.isEmpty || liveCount > 0)
-      && (!isClosed || liveCount == 0)
+    0...liveCount ~= heldCount && 0...limit ~= slotsTaken && slotsTaken <= liveCount - heldCount
+      && (joiners.isEmpty || liveCount > heldCount) && (!isClosed || liveCount == 0)
   }
 }

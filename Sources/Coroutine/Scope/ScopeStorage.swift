@@ -9,6 +9,8 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
   // Guarded by the lock, all of them.
   @exclusivity(unchecked) private var machine: ScopeStateMachine
   @exclusivity(unchecked) private var children = ScopeChildren()
+  /// Those of them that are held until they are started, by number. Kept alive: the program may have dropped its handles.
+  @exclusivity(unchecked) private var held: [UInt64: CoroutineCore] = [:]
   /// Why the children are cancelled, if they are: later children are cancelled from the start.
   private var reason: (any Error)?
   /// Whether one of them was cancelled so that had not ended.
@@ -50,9 +52,7 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     child.willEnd(in: self)
     lock.lock()
     let action = machine.launch()
-    require(
-      action != .refuse,
-      "\(child.description) was launched in \(description), which has ended. Launch before it ends.")
+    requireOpen(action != .refuse, for: child)
     if action == .queue {
       child.holdInQueue()
       children.enqueue(child)
@@ -65,6 +65,43 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     if outlivesOwner { _ = Unmanaged.passRetained(self) }
     if let reason { child.cancel(reason: reason) }
     return action == .start
+  }
+
+  private func requireOpen(_ isOpen: Bool, for child: CoroutineCore) {
+    require(isOpen, "\(child.description) was launched in \(description), which has ended. Launch before it ends.")
+  }
+
+  /// Takes in a coroutine that is held on demand: the caller does not schedule it.
+  func adoptHeld(_ child: CoroutineCore) {
+    child.willEnd(in: self)
+    lock.lock()
+    requireOpen(machine.launchHeld(), for: child)
+    children.append(child)
+    held[child.id] = child
+    let reason = self.reason
+    if reason != nil { isCutShort = true }
+    lock.unlock()
+    if outlivesOwner { _ = Unmanaged.passRetained(self) }
+    if let reason { child.cancel(reason: reason) }
+  }
+
+  /// It is started by its handle, a waiter or a canceller: now it needs a slot, unless it is only to end.
+  override func childStarts(_ child: CoroutineCore) -> Bool {
+    lock.lock()
+    // Without it, the scope's end has counted it already.
+    let kept = held.removeValue(forKey: child.id)
+    if kept != nil { machine.heldStarts() }
+    guard machine.limit != .max, !child.wasStartedOutOfTurn, !machine.takeSlot() else {
+      lock.unlock()
+      return true
+    }
+    children.remove(child)
+    child.holdInQueueOnceMore()
+    children.enqueue(child)
+    lock.unlock()
+    // Its canceller has found it neither held nor begun.
+    if child.isCancelled { child.startHeld(.outOfTurn) }
+    return false
   }
 
   /// A child has ended, and has left its stack. With the last of them the scope may go.
@@ -119,7 +156,7 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     machine.giveSlotBack()
     while let next = children.popQueued() {
       // One that was cancelled in the queue has been started by that, and is about to end.
-      guard next.claimStart() else { continue }
+      guard next.claimStart() != nil else { continue }
       guard machine.takeSlot() else { fatalError("a slot was given back, and there is none") }
       return next
     }
@@ -161,11 +198,33 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
   /// Whether children were cancelled that had not ended: they may not have done their work.
   var childrenWereCancelled: Bool { lock.withLock { isCutShort } }
 
-  /// Suspends the running coroutine until no child lives, cancelled or not.
+  /// Ends the scope, if no child lives. Whether it has ended: then it takes no more.
+  ///
+  /// If none live but those that were never started, nothing may ever start them: they are cancelled, and end soon. One that is
+  /// being started at this moment goes on.
+  private func close() -> Bool {
+    lock.lock()
+    guard machine.onlyHeldLive else {
+      defer { lock.unlock() }
+      return machine.close()
+    }
+    let all = held
+    held = [:]
+    for _ in all { machine.heldStarts() }
+    lock.unlock()
+    for child in all.values.sorted(by: { $0.id < $1.id }) where child.claimStart(.outOfTurn) != nil {
+      child.cancel(reason: CancellationError())
+      child.schedule()
+    }
+    return false
+  }
+
+  /// Suspends the running coroutine until no child lives, cancelled or not. Those that were never started are cancelled when
+  /// all others have ended.
   ///
   /// The coroutine may be another one than the scope's opener: a generator's body can be moved.
   func joinChildren() {
-    guard !lock.withLock({ machine.close() }) else { return }
+    guard !close() else { return }
     guard let core = CoroutineCore.current else {
       fatalError(
         "\(description) ends outside of coroutines, before its children: the generator whose body is inside was resumed "
@@ -175,7 +234,7 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     defer { shield?.close() }
     var node = WaitNode(.coroutine(.passUnretained(core)))
     withUnsafeMutablePointer(to: &node) { node in
-      while !lock.withLock({ machine.close() }) {
+      while !close() {
         // The canceller has cancelled the children too: they end soon, and are waited for all the same.
         if join(core, node) == .cancelled { shield = CancellationRegion(of: core, isShield: true) }
       }
@@ -184,10 +243,11 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
 
   /// The same for a task, which is never cancelled.
   nonisolated(nonsending) func joinChildren() async {
-    while !lock.withLock({ machine.close() }) { _ = await join() }
+    while !close() { _ = await join() }
   }
 
-  /// Suspends the running coroutine until no child lives, or it is cancelled. More may be launched after that.
+  /// Suspends the running coroutine until no child lives but those that are held, or it is cancelled. More may be launched
+  /// after that.
   func join(until deadline: UInt64) -> WakeCause {
     let core = CoroutineCore.running(for: "CoroutineScope.join()")
     require(
