@@ -150,6 +150,71 @@ extension ReadableByteStream {
     return ByteStreamLines(endpoint: endpoint, limit: limit, timeout: timeout)
   }
 
+  /// Reads the bytes up to a delimiter; suspends until it is there. Bytes behind the last delimiter are a part, too, if the
+  /// stream ends there.
+  ///
+  /// ```swift
+  /// let head = try connection.read(until: "\r\n\r\n".utf8, limit: 8192, timeout: .seconds(10))
+  /// ```
+  ///
+  /// - Parameters:
+  ///   - delimiter: one byte or more: traps.
+  ///   - strippingDelimiter: whether the result is without it. With `false` the last part shows by that whether the stream was cut
+  ///     off in it.
+  ///   - limit: how many bytes there may be before the delimiter. Not negative: traps.
+  ///   - timeout: how long all of it may take; zero or less: only bytes that are there; `nil`: for ever.
+  /// - Returns: the bytes before the delimiter, none if it comes at once; `nil`: the stream has ended.
+  /// - Throws: `LineTooLong`, and has read nothing; `TimeoutError`, `CancellationError`: bytes that had come are not
+  ///   lost, the next read begins with them; `DescriptorClosed`; `StreamInUse`; `IOError`.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @available(*, noasync, message: "call it in a coroutine")
+  public func read(
+    until delimiter: some Collection<UInt8>, strippingDelimiter: Bool = true, limit: Int = 65_536,
+    timeout: Duration? = nil
+  ) throws -> [UInt8]? {
+    try parts(until: delimiter, strippingDelimiter: strippingDelimiter, limit: limit, timeout: timeout).next()
+  }
+
+  /// Reads the bytes up to a byte; suspends until it is there. As the form with several.
+  ///
+  /// ```swift
+  /// while let name = try pipe.read(until: 0) { names.append(name) }       // of `find -print0`
+  /// ```
+  ///
+  /// - Throws: as the form with several.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @available(*, noasync, message: "call it in a coroutine")
+  public func read(
+    until delimiter: UInt8, strippingDelimiter: Bool = true, limit: Int = 65_536, timeout: Duration? = nil
+  ) throws -> [UInt8]? {
+    requireLineLimit(limit)
+    return try withUnsafeBytes(of: delimiter) {
+      try endpoint.read(until: $0, strippingDelimiter: strippingDelimiter, limit: limit, timeout: timeout)
+    }
+  }
+
+  /// The parts that are still to come, each with a delimiter at its end, one at a time.
+  ///
+  /// ```swift
+  /// let events = connection.parts(until: "\n\n".utf8, limit: 1 << 20)
+  /// while let event = try events.next() { handle(event) }
+  /// ```
+  ///
+  /// - Parameters:
+  ///   - delimiter: one byte or more: traps.
+  ///   - strippingDelimiter: whether they are without it.
+  ///   - limit: how many bytes a part may have before its delimiter. Not negative: traps.
+  ///   - timeout: how long each may take; `nil`: for ever.
+  public func parts(
+    until delimiter: some Collection<UInt8>, strippingDelimiter: Bool = true, limit: Int = 65_536,
+    timeout: Duration? = nil
+  ) -> ByteStreamParts {
+    requireLineLimit(limit)
+    return ByteStreamParts(
+      endpoint: endpoint, delimiter: Array(delimiter), strippingDelimiter: strippingDelimiter, limit: limit,
+      timeout: timeout)
+  }
+
   /// The bytes that are still to come, in chunks of this size; the last one has the rest.
   ///
   /// ```swift
@@ -180,6 +245,26 @@ public struct ByteStreamLines: Sendable {
   @available(*, noasync, message: "call it in a coroutine")
   public func next() throws -> String? {
     try endpoint.readLine(limit: limit, timeout: timeout)
+  }
+}
+
+/// The parts of a stream that end with a delimiter, as they come. Keeps no bytes of the stream: other reads may come between two.
+public struct ByteStreamParts: Sendable {
+  let endpoint: StreamEndpoint
+  let delimiter: [UInt8]
+  let strippingDelimiter: Bool
+  let limit: Int
+  let timeout: Duration?
+
+  /// The next part; suspends until it is there. `nil`: the stream has ended.
+  ///
+  /// - Throws: as `ReadableByteStream.read(until:strippingDelimiter:limit:timeout:)`.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @available(*, noasync, message: "call it in a coroutine")
+  public func next() throws -> [UInt8]? {
+    try delimiter.withUnsafeBytes {
+      try endpoint.read(until: $0, strippingDelimiter: strippingDelimiter, limit: limit, timeout: timeout)
+    }
   }
 }
 

@@ -128,31 +128,68 @@ public final class StreamEndpoint: @unchecked Sendable {
   }
 
   func readLine(limit: Int, timeout: Duration?) throws -> String? {
+    try withUnsafeBytes(of: UInt8(ascii: "\n")) { newline in
+      try readPart(until: newline, limit: limit, timeout: timeout) {
+        $0.droppingCarriageReturn
+      } result: { line, _ in
+        String(decoding: line, as: UTF8.self)
+      }
+    }
+  }
+
+  func read(
+    until delimiter: UnsafeRawBufferPointer, strippingDelimiter: Bool, limit: Int, timeout: Duration?
+  ) throws -> [UInt8]? {
+    require(!delimiter.isEmpty, "read(until:) on \(descriptor.name): a delimiter has one byte or more")
+    return try readPart(until: delimiter, limit: limit, timeout: timeout) {
+      $0
+    } result: { part, whole in
+      [UInt8](strippingDelimiter ? part : whole)
+    }
+  }
+
+  /// Reads up to a delimiter, or to the end of the stream; `nil` at the end. If it throws, the bytes that have come stay in the
+  /// buffer.
+  ///
+  /// - Parameters:
+  ///   - limit: how many bytes the content may have.
+  ///   - content: what counts of the bytes before the delimiter.
+  ///   - result: made of the content, and of all with the delimiter; of what is left where the stream ends.
+  @inline(__always)
+  private func readPart<Result>(
+    until delimiter: UnsafeRawBufferPointer, limit: Int, timeout: Duration?,
+    content: (UnsafeRawBufferPointer) -> UnsafeRawBufferPointer,
+    result: (_ content: UnsafeRawBufferPointer, _ whole: UnsafeRawBufferPointer) -> Result
+  ) throws -> Result? {
     try reading {
       let waitLimit = WaitLimit(timeout)
+      // Before this no delimiter begins.
       var looked = 0
       while true {
         let bytes = buffer.bytes
-        if looked < bytes.count, let base = bytes.baseAddress,
-          let newline = memchr(base + looked, 10, bytes.count - looked)
-        {
-          let length = UnsafeRawPointer(newline) - base
-          let text = UnsafeRawBufferPointer(rebasing: bytes[..<length]).droppingCarriageReturn
-          guard text.count <= limit else { throw LineTooLong(limit: limit, subject: descriptor.name) }
-          let line = String(decoding: text, as: UTF8.self)
-          buffer.drop(length + 1)
-          return line
+        if let start = bytes.firstOffset(of: delimiter, from: looked) {
+          let content = content(UnsafeRawBufferPointer(rebasing: bytes[..<start]))
+          guard content.count <= limit else { throw LineTooLong(limit: limit, subject: descriptor.name) }
+          let length = start + delimiter.count
+          let value = result(content, UnsafeRawBufferPointer(rebasing: bytes[..<length]))
+          buffer.drop(length)
+          return value
         }
-        guard bytes.droppingCarriageReturn.count <= limit else {
+        // The last bytes may be the first ones of a delimiter.
+        let held = delimiter.count - 1
+        guard content(bytes).count - held <= limit else {
           throw LineTooLong(limit: limit, subject: descriptor.name)
         }
-        looked = bytes.count
+        looked = max(looked, bytes.count - held)
         guard try fill(1, waitLimit) else {
-          // The last line need not have an end.
+          // The last part need not have an end.
           guard !buffer.isEmpty else { return nil }
-          let line = String(decoding: buffer.bytes, as: UTF8.self)
+          guard content(buffer.bytes).count <= limit else {
+            throw LineTooLong(limit: limit, subject: descriptor.name)
+          }
+          let value = result(buffer.bytes, buffer.bytes)
           buffer.drop(buffer.count)
-          return line
+          return value
         }
       }
     }
@@ -315,6 +352,20 @@ public final class StreamEndpoint: @unchecked Sendable {
 }
 
 extension UnsafeRawBufferPointer {
+  /// Where these bytes begin first, at this offset or behind it.
+  @inline(__always)
+  fileprivate func firstOffset(of bytes: UnsafeRawBufferPointer, from offset: Int) -> Int? {
+    guard let base = baseAddress, let wanted = bytes.baseAddress, let first = bytes.first else { return nil }
+    var offset = offset
+    while offset <= count - bytes.count {
+      guard let found = memchr(base + offset, Int32(first), count - bytes.count + 1 - offset) else { return nil }
+      offset = UnsafeRawPointer(found) - base
+      if bytes.count == 1 || memcmp(base + offset, wanted, bytes.count) == 0 { return offset }
+      offset += 1
+    }
+    return nil
+  }
+
   /// Without a carriage return at its end.
   fileprivate var droppingCarriageReturn: UnsafeRawBufferPointer {
     last == 13 ? UnsafeRawBufferPointer(rebasing: dropLast()) : self

@@ -233,6 +233,138 @@ struct StreamReadTests {
   }
 
   @Test(arguments: StreamKind.allCases)
+  func partsEndByAnyDelimiter(_ kind: StreamKind) throws {
+    try runUntilComplete {
+      let (writer, reader) = try kind.make()
+      try writer.write("a\u{0}\u{0}b--c-d--e\r\n\r\nf---g")
+      writer.close()
+      #expect(try reader.read(until: 0) == bytes("a"))
+      #expect(try reader.read(until: 0, strippingDelimiter: false) == [0])
+      #expect(try reader.read(until: [45, 45]) == bytes("b"))
+      #expect(try reader.read(until: "--".utf8, strippingDelimiter: false) == bytes("c-d--"))
+      #expect(try reader.read(until: "\r\n\r\n".utf8) == bytes("e"))
+      // The first place counts, and what is left is a part.
+      let parts = reader.parts(until: "--".utf8, strippingDelimiter: false)
+      #expect(try parts.next() == bytes("f--"))
+      #expect(try parts.next() == bytes("-g"))
+      #expect(try parts.next() == nil)
+      #expect(try reader.read(until: 0) == nil)
+    }
+  }
+
+  @Test(arguments: StreamKind.allCases)
+  func aDelimiterMayComeInPieces(_ kind: StreamKind) throws {
+    try runUntilComplete {
+      let (writer, reader) = try kind.make()
+      let text = "aab" + "xaaab" + "aaaa" + "aab" + "end"
+      Coroutine {
+        for byte in bytes(text) {
+          try writer.write([byte])
+          Coroutine.yield()
+        }
+        writer.close()
+      }
+      let parts = reader.parts(until: "aab".utf8)
+      var all: [[UInt8]] = []
+      while let part = try parts.next() { all.append(part) }
+      #expect(all == [bytes(""), bytes("xa"), bytes("aaaa"), bytes("end")])
+    }
+  }
+
+  /// Every text of a few letters, in every two pieces, against a plain search.
+  @Test func everyShortTextIsCutAtTheFirstPlaces() throws {
+    try runUntilComplete {
+      for delimiter in ["a", "ab", "aa", "aba"].map(bytes) {
+        for length in 0...5 {
+          for code in 0..<(1 << length) {
+            let text = (0..<length).map { code >> $0 & 1 == 0 ? UInt8(ascii: "a") : UInt8(ascii: "b") }
+            for cut in 0...length {
+              let (reader, writer) = try makePipe()
+              let writing = Coroutine {
+                try writer.write(text[..<cut])
+                Coroutine.yield()
+                try writer.write(text[cut...])
+                writer.close()
+              }
+              let parts = reader.parts(until: delimiter, strippingDelimiter: false, limit: length)
+              var all: [[UInt8]] = []
+              while let part = try parts.next() { all.append(part) }
+              try writing.get()
+              #expect(all.flatMap { $0 } == text && all == split(text, after: delimiter))
+            }
+          }
+        }
+      }
+    }
+  }
+
+  private func split(_ text: [UInt8], after delimiter: [UInt8]) -> [[UInt8]] {
+    var parts: [[UInt8]] = []
+    var part: [UInt8] = []
+    for byte in text {
+      part.append(byte)
+      guard part.suffix(delimiter.count) == delimiter[...] else { continue }
+      parts.append(part)
+      part = []
+    }
+    return part.isEmpty ? parts : parts + [part]
+  }
+
+  @Test func aPartHasALimit() throws {
+    try runUntilComplete {
+      let (reader, writer) = try makePipe()
+      try writer.write("1234;;12345;;x")
+      #expect(try reader.read(until: ";;".utf8, limit: 4) == bytes("1234"))
+      for _ in 0..<2 {
+        #expect(throws: LineTooLong(limit: 4, subject: reader.name)) { try reader.read(until: ";;".utf8, limit: 4) }
+      }
+      #expect(try reader.read(until: ";;".utf8, limit: 5) == bytes("12345"))
+      // Where no end is in sight the read does not wait for one; half of a delimiter is in sight.
+      try writer.write("yyyy;")
+      #expect(throws: TimeoutError.self) { try reader.read(until: ";;".utf8, limit: 5, timeout: .zero) }
+      try writer.write("z")
+      #expect(throws: LineTooLong.self) { try reader.read(until: ";;".utf8, limit: 5) }
+      #expect(throws: LineTooLong.self) { try reader.read(until: 0, limit: 6) }
+      // What is left at the end has the same limit.
+      writer.close()
+      #expect(throws: LineTooLong.self) { try reader.read(until: "no such".utf8, limit: 6) }
+      #expect(try reader.read(until: "no such".utf8, limit: 7) == bytes("xyyyy;z"))
+      #expect(try reader.read(until: 0, limit: .max) == nil)
+    }
+  }
+
+  @Test(arguments: StreamKind.allCases)
+  func whatEndsAReadUntilADelimiterLosesNothing(_ kind: StreamKind) throws {
+    try runUntilComplete {
+      let (writer, reader) = try kind.make()
+      try writer.write("abc;")
+      #expect(throws: TimeoutError.self) { try reader.read(until: ";;".utf8, timeout: .milliseconds(1)) }
+      #expect(throws: TimeoutError.self) {
+        try withTimeout(.milliseconds(1)) { try reader.read(until: ";;".utf8) }
+      }
+      let first = Coroutine { try reader.read(until: ";;".utf8) }
+      Coroutine.yield()
+      first.cancel()
+      #expect(throws: CancellationError.self) { try first.get() }
+      try writer.write(";d;;rest")
+      #expect(try reader.read(until: ";;".utf8) == bytes("abc"))
+      #expect(try reader.parts(until: [59]).next() == bytes("d"))
+      #expect(try reader.readExactly(5) == bytes(";rest"))
+    }
+  }
+
+  @Test func aDelimiterOfNoBytesTraps() async {
+    let exit = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      try await Coroutine {
+        let (reader, _) = try makePipe()
+        _ = try reader.read(until: [UInt8]())
+      }.get()
+    }
+    let text = exit.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
+    #expect(text.contains("a delimiter has one byte or more"))
+  }
+
+  @Test(arguments: StreamKind.allCases)
   func longLinesAndLargeBlocksComeWhole(_ kind: StreamKind) throws {
     try runUntilComplete {
       let (writer, reader) = try kind.make()

@@ -85,13 +85,14 @@ import Testing
 
   /// A way to read, and the bytes that its caller has got.
   enum Reading: CaseIterable, Sendable {
-    case some, exactly, line, intoBuffer
+    case some, exactly, line, part, intoBuffer
 
     func read(_ stream: some ReadableByteStream, _ timeout: Duration?) throws -> [UInt8]? {
       switch self {
       case .some: return try stream.read(upTo: 3, timeout: timeout)
       case .exactly: return try stream.readExactly(4, timeout: timeout)
       case .line: return try stream.readLine(timeout: timeout).map { Array("\($0)\n".utf8) }
+      case .part: return try stream.read(until: "f\ng".utf8, strippingDelimiter: false, timeout: timeout)
       case .intoBuffer:
         return try withUnsafeTemporaryAllocation(byteCount: 3, alignment: 1) { buffer in
           let count = try stream.read(into: buffer, timeout: timeout)
