@@ -31,6 +31,72 @@ import Testing
     #expect(try block(.zero) == 9)
   }
 
+  @Test func aShieldedWaitIsCutShortByNothing() async throws {
+    let (log, go) = (Log(), Channel<Int>())
+    try await serially {
+      let worker = Coroutine { () -> Int in
+        let number = (try? withCancellationShield { try go.receive() }) ?? 0
+        log.add("works")
+        return number
+      }
+      let waiter = Coroutine { () -> Int? in
+        try? withTimeout(.zero) { () -> Int? in
+          let number = worker.getShielded()
+          log.add("still cancelled: \(Coroutine.isCancelled)")
+          return number
+        }
+      }
+      Coroutine.yield()
+      waiter.cancel()
+      Coroutine.yield()
+      log.add("\(waiter.isFinished)")
+      try go.send(7)
+      log.add("\(waiter.getShielded() as Any) \(worker.getShielded() as Any)")
+    }
+    #expect(log.all == ["false", "works", "still cancelled: true", "Optional(Optional(7)) Optional(7)"])
+  }
+
+  @Test func aShieldedWaitOfATaskIsCutShortByNothing() async throws {
+    let go = Channel<Int>()
+    let worker = Coroutine { () -> Int in (try? withCancellationShield { try go.receive() }) ?? 0 }
+    let task = Task { await worker.getShielded() }
+    task.cancel()
+    for _ in 0..<10 { await Task.yield() }
+    try await go.send(7)
+    #expect(await task.value == 7)
+    #expect(await worker.getShielded() == 7)
+  }
+
+  @Test func aCoroutineThatNeverRanHasNoValue() async throws {
+    let values = try await serially { () -> [Int?] in
+      let (never, atomic) = (Coroutine { 1 }, Coroutine(start: .atomic) { 2 })
+      never.cancel()
+      atomic.cancel()
+      return [never.getShielded(), atomic.getShielded()]
+    }
+    #expect(values == [nil, 2])
+    let lazy = Coroutine(start: .lazy) { 3 }
+    lazy.cancel()
+    #expect(await lazy.getShielded() == nil)
+  }
+
+  /// What the compiler makes of it: that it compiles is the test.
+  @Test func aShieldedWaitNeedsNoTryAnywhere() async {
+    let worker = Coroutine { 7 }
+    let optional = Coroutine { () -> Int? in nil }
+    let synchronous = Coroutine { () -> Int in worker.getShielded() ?? 0 }
+    let function: @Sendable (Coroutine<Int, Never>) -> Int? = { $0.getShielded() }
+    let called = Coroutine { function(worker) }
+    async let concurrently = worker.getShielded()
+    #expect(await concurrently == 7)
+    #expect(await synchronous.getShielded() == 7)
+    #expect(await called.getShielded() == .some(7))
+    #expect(await optional.getShielded() == .some(nil))
+    let void = Coroutine {}
+    await void.getShielded()
+    await Coroutine { void.getShielded() }.getShielded()
+  }
+
   @Test func theErrorOfADeadlineSaysHowLongItWas() async throws {
     let time = Duration.milliseconds(1)
     let stopped = Channel<Int>()

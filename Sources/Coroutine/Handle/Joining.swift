@@ -6,6 +6,7 @@ extension Coroutine {
   /// Any number of coroutines, tasks and threads may wait. Constant time.
   ///
   /// It throws also where the body can't: the caller may be cancelled while it waits, and then there is no value to return.
+  /// `getShielded()` is for those that can't: it never throws.
   ///
   /// - Throws: what the body threw; `StackError` if it never got a stack; `CancellationError` if it was cancelled before
   ///   it began, or the caller is cancelled while it waits.
@@ -44,7 +45,8 @@ extension Coroutine {
     try await storage.get(timeout: timeout)
   }
 
-  /// The result, as `Task` has it: the same as `await get()`.
+  /// The result, as `Task` has it: the same as `await get()`. It throws also where the body can't, other than that of a `Task`:
+  /// see `getShielded()`.
   ///
   /// For the top level of `main.swift` too, where Swift 6.3 picks the synchronous `get()` even behind `await`.
   ///
@@ -171,5 +173,37 @@ extension Coroutine {
   nonisolated(nonsending) public func cancelAndJoin(reason: (any Error)? = nil, timeout: Duration) async throws {
     cancel(reason: reason)
     try await join(timeout: timeout)
+  }
+}
+
+extension Coroutine where Failure == Never {
+  /// Waits for the end, and returns what the body returned, without `try`: no cancel of the caller, and no deadline around it, cuts
+  /// the wait short. Suspends the calling coroutine.
+  ///
+  /// ```swift
+  /// let counter = Coroutine { count(text) }
+  /// let words = counter.getShielded() ?? 0
+  /// ```
+  ///
+  /// As the `value` of a `Task` that can't fail; but a `Task` begins in any case, and a coroutine that is cancelled before it begins
+  /// has no value, unless it is `atomic`. (`get()` throws then, and so it does where the caller is cancelled.) It waits as long
+  /// as the body takes: cancel the coroutine, too, where that matters.
+  ///
+  /// - Returns: the value; `nil` if it never ran: it was cancelled before it began, or got no stack.
+  /// - Precondition: called inside a coroutine, but not inside this one (it would wait for ever): traps.
+  @discardableResult
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  public func getShielded() -> Success? {
+    withCancellationShield { try? storage.get() }
+  }
+
+  /// Waits for the end, and returns what the body returned, without `try`: no cancel of the calling task cuts the wait short. In
+  /// `async` code. As in a coroutine.
+  ///
+  /// - Returns: the value; `nil` if it never ran: it was cancelled before it began, or got no stack.
+  @discardableResult
+  nonisolated(nonsending) public func getShielded() async -> Success? {
+    // In a task of its own, which is never cancelled.
+    await Task { try? await storage.get() }.value
   }
 }
