@@ -72,25 +72,26 @@ import Testing
     #expect(failure.kind == .unhandledError)
   }
 
-  /// When the run has failed already, and cancels what is left. It has not cancelled this one.
-  @Test func anErrorAtTheEndGoesToTheHandlerOfAll() throws {
-    struct LateError: Error {}
-    let told = Flag()
-    let others = CoroutineErrors.unhandled
-    CoroutineErrors.unhandled = { error, origin in if error is LateError { told.set() } else { others(error, origin) } }
-    defer { CoroutineErrors.unhandled = others }
-    let failure = try #require(throws: ScheduleFailure.self) {
-      try runTest {
-        let scheduler = HeldScheduler()
-        Coroutine(on: scheduler) { if !told.isSet { throw LateError() } }
-        Coroutine {
-          defer { scheduler.runOnAnotherThread() }
-          _ = try Channel<Int>().receive()
+  /// When the run has failed already, and cancels what is left. It has not cancelled this one. In a process of its own, since
+  /// the handler is the process's: other tests share it.
+  @Test func anErrorAtTheEndGoesToTheHandlerOfAll() async {
+    await #expect(processExitsWith: .success) {
+      struct LateError: Error {}
+      let told = Flag()
+      CoroutineErrors.unhandled = { error, _ in if error is LateError { told.set() } }
+      let failure = try #require(throws: ScheduleFailure.self) {
+        try runTest {
+          let scheduler = HeldScheduler()
+          Coroutine(on: scheduler) { if !told.isSet { throw LateError() } }
+          Coroutine {
+            defer { scheduler.runOnAnotherThread() }
+            _ = try Channel<Int>().receive()
+          }
         }
       }
+      #expect(failure.kind == .leftOver)
+      #expect(told.isSet)
     }
-    #expect(failure.kind == .leftOver)
-    #expect(told.isSet)
   }
 
   /// The run holds the last reference to its result.
