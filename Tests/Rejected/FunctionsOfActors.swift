@@ -14,6 +14,12 @@ import Coroutine
   func take(_ number: Int) { count = number }
   func mend(_ problem: any Error) -> Int { count }
   func settle(_ resolver: Promise<Int>.Resolver) {}
+  func report(_ resolver: ProgressPromise<Int, Int>.Resolver) {}
+  func derive(_ number: Int) -> Promise<Int> { Promise(value: count) }
+  func fill(_ yield: AsyncGenerator<Int>.Yield) {}
+  func serve(_ mailbox: Mailbox<Int>) {}
+  func handle(_ state: inout Int, _ message: Int) {}
+  func begin(_ ready: ReadySignal<Int>) {}
 }
 
 @Other final class Store {
@@ -23,6 +29,8 @@ import Coroutine
   func fill(_ yield: AsyncGenerator<Int>.Yield) {}
   func serve(_ mailbox: Mailbox<Int>) {}
   func handle(_ state: inout Int, _ message: Int) {}
+  func derive(_ number: Int) -> Promise<Int> { Promise(value: count) }
+  func begin(_ ready: ReadySignal<Int>) {}
 }
 
 // MARK: - Where a scheduler is named
@@ -54,6 +62,34 @@ import Coroutine
   promise.finally(on: .pool, model.bump)
   // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
   _ = Promise(on: .pool, model.settle)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
+  _ = ProgressPromise(on: .pool, model.report)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
+  promise.then(on: .pool, model.derive)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
+  Coroutine(on: .pool, priority: .high, model.bump)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
+  scope.launch(on: .pool, priority: .high, model.bump)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
+  _ = try scope.start(on: .pool, model.begin)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
+  _ = AsyncGenerator(on: .pool, model.fill)
+}
+
+@MainActor func namesASchedulerOfActors(_ model: Model, _ supervisor: Supervisor, _ mailbox: Mailbox<Int>) {
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
+  _ = MessageActor(on: .pool, model.serve)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
+  _ = MessageActor(on: .pool, state: { 0 }, handle: model.handle)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
+  _ = supervisor.launch(on: .pool, model.serve)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
+  _ = mailbox.launch(on: .pool, model.serve)
+}
+
+@MainActor func namesASchedulerInAsyncCode(_ model: Model, _ scope: CoroutineScope) async throws {
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
+  _ = try await scope.start(on: .pool, model.begin)
 }
 
 // MARK: - Functions of other global actors
@@ -83,6 +119,26 @@ import Coroutine
   _ = MessageActor(store.serve)
   // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing global actor 'Other'-isolated value}}
   _ = MessageActor(state: { 0 }, handle: store.handle)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing global actor 'Other'-isolated value}}
+  promise.then(store.derive)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing global actor 'Other'-isolated value}}
+  _ = try scope.start(store.begin)
+}
+
+@Other func ofOtherActorsInActors(_ store: Store, _ supervisor: Supervisor, _ mailbox: Mailbox<Int>) {
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing global actor 'Other'-isolated value}}
+  _ = supervisor.launch(store.serve)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing global actor 'Other'-isolated value}}
+  _ = supervisor.launch(state: { 0 }, handle: store.handle)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing global actor 'Other'-isolated value}}
+  _ = mailbox.launch(store.serve)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing global actor 'Other'-isolated value}}
+  _ = mailbox.launch(state: { 0 }, handle: store.handle)
+}
+
+@Other func ofOtherActorsInAsyncCode(_ store: Store, _ scope: CoroutineScope) async throws {
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing global actor 'Other'-isolated value}}
+  _ = try await scope.start(store.begin)
 }
 
 // MARK: - Accepted

@@ -1,4 +1,4 @@
-// A coroutine does not take a function of an actor along to another scheduler.
+// A coroutine does not take a function of an actor along to another scheduler, nor does a task to a thread for what blocks.
 
 import Coroutine
 
@@ -33,6 +33,16 @@ func movesFromOutside(_ model: Model) {
   on(.pool) { @MainActor in model.bump() }
 }
 
+@MainActor func blocksWithTheMainActor(_ model: Model) async throws {
+  // expected-error@+1 {{converting function value of type '@MainActor @Sendable () -> ()' to '() throws -> ()' loses}}
+  try await blocking(model.bump)
+}
+
+@Other func blocksWithAnotherActor(_ store: Store) async throws {
+  // expected-error@+1 {{converting function value of type '@Other @Sendable () throws -> ()' to '() throws -> ()' loses}}
+  try await blocking(store.bump)
+}
+
 func movesOthers() throws -> Int {
   var count = 0
   on(.pool) { count += 1 }
@@ -40,6 +50,10 @@ func movesOthers() throws -> Int {
     if count == 0 { throw CancellationError() }
     return on(.pool, operation: free) + count
   }
+}
+
+func blocksWithOthers() async throws -> Int {
+  try await blocking(free)
 }
 
 func free() -> Int { 3 }
