@@ -56,6 +56,12 @@ func awaitsElsewhere(_ promise: Promise<Int>) throws {
   _ = Generator<Int> { _ in print(try await fetch()) }
   // expected-error@+1 {{a generator's body is not async}}
   _ = ThrowingGenerator<Int> { _ in print(try await fetch()) }
+  // expected-error@+1 {{a generator's body is not async}}
+  _ = TwoWayGenerator<Int, Int, Void> { _ in print(try await fetch()) }
+  // expected-error@+1 {{a generator's body is not async}}
+  _ = TwoWayGenerator<Int, Int, Int> { _, first in try await fetch() + first }
+  // expected-error@+1 {{a coroutine's cleanup is one too and not async: wait in it by 'try Coroutine.await}}
+  Coroutine { 3 }.finally { print(try await fetch()) }
   // expected-error@+1 {{an actor's body is a coroutine and not async}}
   _ = MessageActor<Int> { _ in print(try await fetch()) }
   // expected-error@+1 {{what runs on another scheduler is not async}}
@@ -78,6 +84,11 @@ func doesNot(_ scope: CoroutineScope, _ promise: Promise<Int>) async throws {
   scope.launch { try Coroutine.sleep(for: .seconds(1)) }
   scope.launch(on: .pool, priority: .high) { try Coroutine.sleep(for: .seconds(1)) }
   promise.then { try Coroutine.await { try await fetch() } + $0 }.finally { print("done") }
+  first.finally { print("done") }.finally { try Coroutine.sleep(for: .seconds(1)) }
+  second.finally { @MainActor in print("done") }
   _ = Generator<Int> { yield in try yield(1) }
+  _ = TwoWayGenerator<Int, Int, Int> { yield in try yield(1) }
+  _ = TwoWayGenerator<Int, Int, Int> { yield, first in try yield(first) }
+  _ = TwoWayGenerator<Int, Int, Never>(stackSize: 1 << 20) { yield in while true { try yield(1) } }
   _ = try await first.get() + second.get() + third.get()
 }

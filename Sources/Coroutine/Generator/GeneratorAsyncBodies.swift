@@ -34,3 +34,21 @@ extension ThrowingGenerator {
     fatalError("unavailable")
   }
 }
+
+extension TwoWayGenerator {
+  @available(
+    *, unavailable,
+    message: "a generator's body is not async: inside a coroutine wait in it by 'try Coroutine.await { try await … }'"
+  )
+  public init(stackSize: Int? = nil, _ body: @escaping (Yield) async throws -> Return) {
+    fatalError("unavailable")
+  }
+
+  @available(
+    *, unavailable,
+    message: "a generator's body is not async: inside a coroutine wait in it by 'try Coroutine.await { try await … }'"
+  )
+  public init(stackSize: Int? = nil, _ body: @escaping (Yield, Input) async throws -> Return) {
+    fatalError("unavailable")
+  }
+}

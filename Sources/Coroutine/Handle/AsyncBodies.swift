@@ -45,6 +45,19 @@ extension Coroutine {
   }
 }
 
+extension Coroutine {
+  @available(
+    *, unavailable,
+    message: "a coroutine's cleanup is one too and not async: wait in it by 'try Coroutine.await { try await … }'"
+  )
+  @discardableResult
+  public func finally(
+    @_inheritActorContext @_implicitSelfCapture _ cleanup: @Sendable @escaping @isolated(any) () async throws -> Void
+  ) -> Coroutine {
+    fatalError("unavailable")
+  }
+}
+
 extension Coroutine where Success == Never, Failure == Never {
   @available(
     *, unavailable,
