@@ -326,16 +326,21 @@ is_told() {  # is_told <package>
     { cat "$1/errors"; return 1; }
 }
 
-refuses_wait() {  # refuses_wait <package>
-  printf 'import CoroutineNIO\nimport NIOCore\n\nfunc %s -> Int { try future.wait() }\n' \
-    'awaitedWait(_ future: EventLoopFuture<Int>) async throws' > "$1/Checks/Refused.swift"
+refuses() {  # refuses <package> <code> <pattern of the error>
+  printf 'import CoroutineNIO\nimport NIOCore\n\n%s\n' "$2" > "$1/Checks/Refused.swift"
   if build_everybody "$1" --product Dependent > "$1/refusal"; then printf 'error: not refused\n'; return 1; fi
   rm "$1/Checks/Refused.swift"
-  grep "error: .*'wait' is unavailable from asynchronous contexts.* get()" "$1/refusal" || { cat "$1/refusal"; return 1; }
+  grep "error: .*$3" "$1/refusal" || { cat "$1/refusal"; return 1; }
 }
-export -f is_told refuses_wait
+export -f is_told refuses
 step "wait() in a coroutine is told" bash -c 'is_told "$@"' bash "$everybody"
-step "wait() in async code is refused" bash -c 'refuses_wait "$@"' bash "$everybody"
+step "wait() in async code is refused" bash -c 'refuses "$@"' bash "$everybody" \
+  'func awaitedWait(_ future: EventLoopFuture<Int>) async throws -> Int { try future.wait() }' \
+  "'wait' is unavailable from asynchronous contexts.* get()"
+# It would run beside its actor.
+step "a coroutine of the main actor's on a loop is refused" bash -c 'refuses "$@"' bash "$everybody" \
+  '@MainActor func leaves(_ loop: any EventLoop) { _ = loop.makeFutureWithCoroutine { @MainActor in 3 } }' \
+  'risks causing data races'
 step "a gRPC service" bash -c 'run_everybody "$@"' bash "$everybody" grpc-words "100 right answers to 100 calls"
 
 # Sets `server` and `port`.

@@ -147,11 +147,15 @@
     /// }
     /// ```
     ///
+    /// As with `Coroutine(on:name:stackSize:_:)`, the compiler refuses a function of the main actor, or of another global
+    /// actor: it would run beside its actor.
+    ///
     /// - Parameters:
     ///   - name: for backtraces and dumps.
     ///   - body: runs soon, on the loop's thread. May suspend and throw; must not block.
+    // An optional, which goes on as one, so that functions of actors are refused: see `missingFunction`.
     public func makeFutureWithCoroutine<Value: Sendable>(
-      name: String = "", _ body: sending @escaping () throws -> Value
+      name: String = "", _ body: sending (() throws -> Value)?
     ) -> EventLoopFuture<Value> {
       Coroutine(on: .eventLoop(self), name: name, body).future(on: self)
     }
