@@ -47,12 +47,32 @@ if [[ -n $doors ]]; then
   exit 1
 fi
 
-# A suite without the trait may block Swift's cooperative pool, and then the whole run, on a machine with two
-# processors.
+# A test without the trait may block Swift's cooperative pool, and then the whole run, on a machine with two processors. It
+# has the trait if it names it, or a type around it does. An extension has it as the type has, which is above it.
 without=$(find Tests -name '*.swift' -exec awk '
-  /^@Test|@Suite/ { begins = FILENAME ":" FNR ": " $0; text = "" }
-  begins != "" { text = text $0 }
-  begins != "" && / (func|struct|class|enum|actor) / { if (text !~ /\.ownThreads/) print begins; begins = "" }' {} \;)
+  FNR == 1 { header = ""; split("", owns); split("", types) }
+  { match($0, /^ */); indent = RLENGTH }
+  /^ *}/ { delete owns[indent] }
+  header == "" && /^ *(@Test|@Suite|([a-z]+ )*(struct|class|enum|actor|extension) [A-Z`])/ {
+    place = FILENAME ":" FNR ": " $0
+    level = indent
+    header = " "
+  }
+  header != "" { header = header $0 " " }
+  header ~ / func / || (header !~ /@Test/ && header ~ / (struct|class|enum|actor|extension) /) {
+    own = header ~ /\.ownThreads/
+    for (outer in owns) if (outer + 0 < level && owns[outer]) own = 1
+    if (header ~ /@Test/) {
+      if (!own) print place
+    } else if (match(header, / (struct|class|enum|actor|extension) (`[^`]+`|[A-Za-z0-9_.]+)/)) {
+      name = substr(header, RSTART, RLENGTH)
+      is_extension = name ~ /^ extension/
+      sub(/^ [a-z]+ /, "", name)
+      if (!is_extension) types[name] = own
+      owns[level] = own || types[name]
+    }
+    header = ""
+  }' {} +)
 if [[ -n $without ]]; then
   printf 'lint: these tests may block the cooperative pool: they need the trait .ownThreads\n%s\n' "$without" >&2
   exit 1

@@ -3,13 +3,14 @@ import CCoroutineInspection
 import CCoroutineUnwind
 import Coroutine
 import CoroutineInspection
+import CoroutineTestSupport
 import Foundation
 import Testing
 
 @testable import CoroutineDebug
 
 /// Core files that lie. They come from strangers, and must not make the tool read other files of its user.
-struct ForgedCoreTests {
+@Suite(.ownThreads) struct ForgedCoreTests {
   private let folder = Folder()
   private static let executable = ForgedImage(build: 1)
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import CoroutineTestSupport
 import Testing
 
 /// `withObservationTracking` has a thread-local, which points into the stack of its caller. `CoroutineTrackingPrograms` does what
 /// must not be done there, in processes of their own, and what may.
-struct PropertyTrackingTests {
+@Suite(.ownThreads) struct PropertyTrackingTests {
   @Test(arguments: [
     ("wait", "\"reader\" suspends"), ("yield", "\"reader\" suspends"), ("body", "\"reader\" suspends"),
     ("element", "a Generator's body yields"), ("outer", "a Generator's body yields"),

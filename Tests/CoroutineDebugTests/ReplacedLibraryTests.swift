@@ -2,6 +2,7 @@ import CCoroutine
 import CCoroutineUnwind
 import Coroutine
 import CoroutineInspection
+import CoroutineTestSupport
 import Foundation
 import Testing
 
@@ -9,7 +10,7 @@ import Testing
 
 /// A library whose file was replaced or removed since it was loaded. The new file's unwind information must not be
 /// used.
-struct ReplacedLibraryTests {
+@Suite(.ownThreads) struct ReplacedLibraryTests {
   @Test func aDumpDoesNotNameFunctionsByTheOtherFile() throws {
     let library = try LoadedLibrary()
     let channel = Channel<Int>()

@@ -163,6 +163,27 @@ import Testing
     }
   }
 
+  /// A yield is no point of cancellation: what ends such a loop is a look at the cancel, or a sleep of no time.
+  @Test func aLoopOfYieldsOutlivesItsTimeout() async throws {
+    let log = Log()
+    try await serially {
+      log.add(
+        outcome {
+          try withTimeout(.zero) {
+            for _ in 0..<100 { Coroutine.yield() }
+            log.add("yields")
+            try Coroutine.checkCancellation()
+            log.add("is not cancelled")
+          }
+        })
+      log.add(
+        outcome {
+          try withTimeout(.milliseconds(1)) { while true { try Coroutine.sleep(for: .zero) } }
+        })
+    }
+    #expect(log.all == ["yields", "timed out", "timed out"])
+  }
+
   // MARK: What belongs to each coroutine
 
   @Test func bindingsStayWithTheirCoroutine() async {
@@ -398,25 +419,4 @@ private final class Counter: Sendable {
   var value: Int { count.load(ordering: .relaxed) }
 
   func add() { count.add(1, ordering: .relaxed) }
-
-  /// A yield is no point of cancellation: what ends such a loop is a look at the cancel, or a sleep of no time.
-  @Test func aLoopOfYieldsOutlivesItsTimeout() async throws {
-    let log = Log()
-    try await serially {
-      log.add(
-        outcome {
-          try withTimeout(.zero) {
-            for _ in 0..<100 { Coroutine.yield() }
-            log.add("yields")
-            try Coroutine.checkCancellation()
-            log.add("is not cancelled")
-          }
-        })
-      log.add(
-        outcome {
-          try withTimeout(.milliseconds(1)) { while true { try Coroutine.sleep(for: .zero) } }
-        })
-    }
-    #expect(log.all == ["yields", "timed out", "timed out"])
-  }
 }
