@@ -12,3 +12,10 @@ func sends(_ numbers: Generator<Int>, _ others: ThrowingGenerator<Int>, _ asked:
   // expected-error@+1 {{or send an AsyncGenerator}}
   sends(asked)
 }
+
+/// Here it has words of its own, which the page on generators quotes.
+func captures(_ numbers: Generator<Int>, _ elements: AsyncGenerator<Int>) {
+  // expected-error@+1 {{capture of 'numbers' with non-Sendable type 'Generator<Int>' in a '@Sendable' closure}}
+  Coroutine { numbers.next() }
+  Coroutine { try elements.next() }
+}
