@@ -291,16 +291,25 @@ import Testing
     }
   }
 
-  @Test func anotherActorTrapsByName() async {
-    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+  /// It traps where the coroutine is made: none of these ever begins.
+  @Test(arguments: ["plain", "start", "priority", "finally"])
+  func anotherActorTrapsByName(_ form: String) async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) { [form] in
       actor Other {
         var count = 0
-        func launch() { Coroutine { self.count += 1 } }
+        func launch(_ form: String, after gate: Coroutine<Void, any Error>) {
+          switch form {
+          case "plain": Coroutine { self.count += 1 }
+          case "start": _ = Coroutine(start: .lazy) { self.count += 1 }
+          case "priority": Coroutine(priority: .high) { self.count += 1 }
+          default: gate.finally { self.count += 1 }
+          }
+        }
       }
-      await Other().launch()
+      let never = Channel<Void>()
+      await Other().launch(form, after: Coroutine { try never.receive() })
     }
-    let text = result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
-    #expect(text.contains("it can run on the main actor only"))
+    #expect(standardError(of: result).contains("it can run on the main actor only"))
   }
 
   @Test func blockingTheMainThreadForItsOwnQueueTrapsByName() async {
