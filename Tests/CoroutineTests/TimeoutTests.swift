@@ -203,7 +203,9 @@ import Testing
       child.cancel()
       return (timed!, error { try child.get() }!)
     }.get()
-    #expect(after.0 as? TimeoutError == TimeoutError(after: .milliseconds(2)))
+    let timeout = try #require(after.0 as? TimeoutError)
+    #expect(timeout == TimeoutError(after: .milliseconds(2)))
+    #expect(timeout.cause is Mine, "what the library said is not lost")
     #expect(after.1 is CancellationError)
   }
 
