@@ -12,7 +12,8 @@ import Testing
 
   /// Operations that are always ready.
   enum Operation: CaseIterable {
-    case channel, received, unbounded, sendOrReturn, timed, select, semaphore, promise, readLock, broadcast, mutex, ended
+    case channel, received, unbounded, sendOrReturn, timed, select, semaphore, promise, readLock, broadcast, mutex,
+      ended
   }
 
   @Test(arguments: Operation.allCases) func readyOperationsLetTheOthersRun(_ operation: Operation) throws {
