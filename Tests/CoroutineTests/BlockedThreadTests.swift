@@ -46,7 +46,7 @@ import Testing
     #expect(standardError(of: result).contains("receiveBlocking(timeout:) at CoroutineTests/BlockedThreadTests.swift:"))
   }
 
-  @Test func aThreadOfTheCooperativePoolThatSleepsInRunUntilCompleteIsTold() async {
+  @Test func aCooperativeThreadThatSleepsInRunUntilCompleteIsTold() async {
     let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
       await Task.detached {
         @Sendable func run(_ body: () throws -> Void) { try? runUntilComplete { try body() } }
