@@ -376,7 +376,7 @@ struct CoroutineReader {
     let block = try memory.word(core &+ layout.core_block)
     let blockState = block == 0 ? 0 : try memory.word(block &+ layout.block_state)
     guard blockState == 0,
-      try memory.byte(core &+ layout.core_state) == UInt8(layout.core_state_ready), seen.insert(core).inserted
+      UInt64(try memory.byte(core &+ layout.core_state)) == layout.core_state_ready, seen.insert(core).inserted
     else { return nil }
     var backtrace = try describe(core, .new)
     backtrace.stackNumber = stacks.number(of: UnsafeBufferPointer(start: nil, count: 0))
