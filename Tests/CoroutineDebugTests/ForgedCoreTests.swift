@@ -135,6 +135,35 @@ import Testing
     }
   }
 
+  /// What the process says of itself is not trusted either: each word of it in turn is one that fits nowhere.
+  @Test(.enabled(if: ForkedProcess.canBeInspected, "no process may look at another one here"))
+  func anyWordOfTheLayoutMayBeWrong() async {
+    await #expect(processExitsWith: .success) {
+      let queue = DispatchQueue(label: "held")
+      queue.suspend()
+      let (gate, generator) = (Channel<Int>(), Generator<Int> { yield in try yield(1) })
+      let unstarted = Coroutine(on: queue) { 1 }
+      let waiting = Coroutine(on: ThreadPool(threads: 1)) { try gate.receive() }
+      _ = generator.next()
+      while waiting.suspension == nil { sched_yield() }
+      let head = MemoryLayout<coroutine_debug_layout>.offset(of: \.is_complete)!
+      let end = MemoryLayout<coroutine_debug_layout>.offset(of: \.kinds)!
+      for offset in stride(from: head, to: end, by: 8) {
+        for wrong in [256, .max] as [UInt64] {
+          let copy = ForkedProcess {
+            UnsafeMutableRawPointer(coroutine_debug_layout_address()!).storeBytes(
+              of: wrong, toByteOffset: offset, as: UInt64.self)
+          }
+          _ = copy.problem
+        }
+      }
+      gate.close()
+      generator.cancel()
+      queue.resume()
+      _ = (try await unstarted.get(), try? await waiting.get())
+    }
+  }
+
   @Test func anyAddressHasAFrame() async {
     await #expect(processExitsWith: .success) {
       for namesFunctions in [false, true] {
