@@ -136,7 +136,9 @@ import Testing
   }
 
   /// What the process says of itself is not trusted either: each word of it in turn is one that fits nowhere.
-  @Test(.enabled(if: ForkedProcess.canBeInspected, "no process may look at another one here"))
+  @Test(
+    .enabled(if: ForkedProcess.canBeInspected, "no process may look at another one here"),
+    .disabled(if: coroutine_sanitizers_active(), "some two hundred dumps, each of which takes long there"))
   func anyWordOfTheLayoutMayBeWrong() async {
     await #expect(processExitsWith: .success) {
       let queue = DispatchQueue(label: "held")
