@@ -1,6 +1,8 @@
-// Takes the place of the C library's functions in the program that it is linked into, and counts their calls.
+// Takes the place of the C library's functions in the program that it is linked into, and counts their calls. (The
+// benchmarks, a package of their own, have the same for their figures.)
 #include "CCoroutineAllocations.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
 
@@ -53,7 +55,7 @@ void *aligned_alloc(size_t alignment, size_t size) {
 int posix_memalign(void **memory, size_t alignment, size_t size) {
   count();
   *memory = __libc_memalign(alignment, size);
-  return *memory == NULL ? 12 : 0;  // ENOMEM
+  return *memory == NULL ? ENOMEM : 0;
 }
 
 #endif
