@@ -25,7 +25,7 @@ condition() { printf 'CONTEXT_BACKEND_%s' "${1^^}"; }
 # A choice by name is possible in Swift's sources only where each name is written: an import takes no parameter, nor does a
 # function for C. A manifest can't read another one. So these places are written from the list.
 places=(
-  Sources/Coroutine/Core/SelectedBackend.swift
+  Sources/Coroutine/Backend/SelectedBackend.swift
   Tests/CoroutineContextTests/TestedBackends.swift
   Examples/Package.swift
   Benchmarks/Package.swift
