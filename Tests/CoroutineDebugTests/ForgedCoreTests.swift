@@ -71,18 +71,45 @@ import Testing
     let paths = [
       try folder.write("one.so", image.file(filledWith: 1)), try folder.write("two.so", image.file(filledWith: 2)),
     ]
-    var core = Self.core(ofExecutable: try executable())
-    let count: UInt64 = 40_000
-    for index in 0..<count {
-      let start = 0x100_0000 + index * 4096
-      let page: UInt64 = index < 2 ? 0 : 1
-      core.mappings.append(.init(start: start, end: start + 4096, page: page, path: paths[Int(index % 2)]))
-      if index < 2 { core.parts.append(.init(address: start, bytes: image.page, memory: 4096)) }
-    }
+    let core = Self.core(ofExecutable: try executable(), mappings: Self.manyMappings, of: paths, image)
+    let watch = inotify_init1(CInt(IN_NONBLOCK))
+    defer { close(watch) }
+    for path in paths { #expect(inotify_add_watch(watch, path, UInt32(IN_OPEN)) >= 0) }
     let target = try open(core)
     defer { coroutine_target_close(target) }
-    for index in [2, 3, count - 2, count - 1] {
+    for index in [2, 3, Self.manyMappings - 2, Self.manyMappings - 1] {
       #expect(read(target, at: 0x100_0000 + index * 4096) == UInt8(index % 2 + 1))
+    }
+    // The events of opens that alternate are not taken together.
+    var events = [UInt8](repeating: 0, count: 1 << 20)
+    let size = max(0, Glibc.read(watch, &events, events.count))
+    #expect(size / MemoryLayout<inotify_event>.size <= 2 * paths.count, "each once to compare it, and once to read it")
+  }
+
+  @Test(.disabled(if: coroutine_sanitizers_active(), "they need address space of their own"))
+  func aCoreTakesMemoryAsItsFileIsLarge() async {
+    await #expect(processExitsWith: .success) {
+      let tests = ForgedCoreTests()
+      let paths = ["one", "two"].map { "/nowhere/\($0).so" }
+      let image = ForgedImage(build: 2)
+      let executable = try tests.executable()
+      var core = Self.core(ofExecutable: executable, mappings: Self.manyMappings, of: paths, image)
+      let once = try tests.folder.write("once", core.data)
+      core.noteHeaders = 500
+      let repeated = try tests.folder.write("repeated", core.data)
+      let size = try FileManager.default.attributesOfItem(atPath: once)[.size] as! Int
+      let pages = try String(contentsOfFile: "/proc/self/statm", encoding: .utf8).split(separator: " ")[0]
+      // Twenty times the file: as much as an array of mappings takes that doubles. The notes, read for each header, are 500 times.
+      let most = rlim_t(Int(pages)! * 4096 + 20 * size)
+      var limit = rlimit(rlim_cur: most, rlim_max: most)
+      #expect(setrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit) == 0)
+      var failure = target_failure(0)
+      var (has, wants): (UInt64, UInt64) = (0, 0)
+      let target = coroutine_target_open_core(once, executable, &failure, &has, &wants)
+      #expect(target != nil, "failure \(failure.rawValue)")
+      coroutine_target_close(target)
+      #expect(coroutine_target_open_core(repeated, executable, &failure, &has, &wants) == nil)
+      #expect(failure == target_failed_contradiction)
     }
   }
 
@@ -201,6 +228,23 @@ import Testing
     return ForgedCore(
       mappings: [.init(start: place, end: place + size, path: path)],
       parts: [.init(address: place, bytes: executable.page, memory: size)], programHeaders: place + 64)
+  }
+
+  private static let manyMappings: UInt64 = 40_000
+
+  /// Mappings of a page each, of the files in turn: first of their first page, which the core has, then of their second.
+  private static func core(
+    ofExecutable path: String, mappings count: UInt64, of paths: [String], _ image: ForgedImage
+  ) -> ForgedCore {
+    var core = core(ofExecutable: path)
+    for index in 0..<count {
+      let start = 0x100_0000 + index * 4096
+      let isFirst = index < paths.count
+      core.mappings.append(
+        .init(start: start, end: start + 4096, page: isFirst ? 0 : 1, path: paths[Int(index) % paths.count]))
+      if isFirst { core.parts.append(.init(address: start, bytes: image.page, memory: 4096)) }
+    }
+    return core
   }
 
   private func open(_ core: ForgedCore) throws -> OpaquePointer {
