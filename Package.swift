@@ -173,7 +173,8 @@ let package = Package(
 
     // A load for minutes, whose short form is a test.
     .executableTarget(
-      name: "CoroutineSoak", dependencies: ["Coroutine"], path: "Tests/CoroutineSoak", swiftSettings: swiftSettings),
+      name: "CoroutineSoak", dependencies: ["CoroutineTesting", "Coroutine"], path: "Tests/CoroutineSoak",
+      swiftSettings: swiftSettings),
 
     // Random programs of operations, compared with a model; their short form is a test.
     .executableTarget(
@@ -204,7 +205,8 @@ let package = Package(
     .testTarget(
       name: "CoroutineTests",
       dependencies: [
-        "CoroutineTestSupport", "CoroutineTracing", "Coroutine", "Context", "CCoroutine", "CCoroutineSystem",
+        "CoroutineTestSupport", "CoroutineTesting", "CoroutineTracing", "Coroutine", "Context", "CCoroutine",
+        "CCoroutineSystem",
       ],
       swiftSettings: swiftSettings),
     .testTarget(

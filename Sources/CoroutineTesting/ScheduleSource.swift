@@ -139,7 +139,7 @@ package final class ExhaustiveSource: ScheduleSource {
 }
 
 /// Vigna's SplitMix64: every seed is as good as any other.
-package struct SplitMix: Sendable {
+package struct SplitMix: RandomNumberGenerator, Sendable {
   private var state: UInt64
 
   package init(seed: UInt64) { state = seed }

@@ -1,4 +1,5 @@
 import Coroutine
+import CoroutineTesting
 
 /// One coroutine's random operations at channels that many others use, and the sums of what it has sent and received.
 struct ChannelUser: Sendable {

@@ -1,4 +1,5 @@
 import Coroutine
+import CoroutineTesting
 
 /// Coroutines that begin and end in all ways: by themselves, by a cancel at any moment, by a timeout; asleep, in a scope,
 /// in blocking work, with a generator half consumed.

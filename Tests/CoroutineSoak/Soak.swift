@@ -1,4 +1,5 @@
 import Coroutine
+import CoroutineTesting
 import Glibc
 
 /// Rounds of load, until the time is up.

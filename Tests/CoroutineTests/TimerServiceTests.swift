@@ -1,5 +1,6 @@
 import Context
 import CoroutineTestSupport
+import CoroutineTesting
 import Dispatch
 import Glibc
 import Synchronization
@@ -388,7 +389,7 @@ private final class Sleep: Waitable {
     let service = TimerService.shared
     let (fired, disarmed) = (Tally(), Tally())
     DispatchQueue.concurrentPerform(iterations: 4) { thread in
-      var random = SplitMix64(state: UInt64(thread))
+      var random = SplitMix(seed: UInt64(thread))
       for _ in 0..<500 {
         let delay = random.next() % 40_000
         let timer = LoggingTimer { _ in fired.add() }

@@ -1,4 +1,5 @@
 import CoroutineTestSupport
+import CoroutineTesting
 import Testing
 
 @testable import Coroutine
@@ -10,7 +11,7 @@ import Testing
 
   @Test(arguments: 0..<24 as Range<UInt64>)
   func handsOutWhatAListSortedByDeadlineDoes(seed: UInt64) {
-    var random = SplitMix64(state: seed)
+    var random = SplitMix(seed: seed)
     // Near the beginning, at an ordinary time, and where sums overflow.
     let start = [0, 11_479_688_786_333, UInt64.max - (1 << 26)][Int(seed % 3)]
     let model = TimerModel(from: start)
@@ -32,12 +33,12 @@ import Testing
   }
 
   /// Later by a nanosecond, by a minute, or anything between.
-  private func later(than now: UInt64, _ random: inout SplitMix64) -> UInt64 {
+  private func later(than now: UInt64, _ random: inout SplitMix) -> UInt64 {
     now.addingSaturated(random.next() >> (28 + random.next() % 36))
   }
 
   /// Close together, at a border of some level, before now, or anywhere.
-  private func randomInstant(near now: UInt64, _ random: inout SplitMix64) -> UInt64 {
+  private func randomInstant(near now: UInt64, _ random: inout SplitMix) -> UInt64 {
     let border = Self.borders[Int(random.next() % UInt64(Self.borders.count))]
     let offset = random.next() % 3
     switch random.next() % 16 {
@@ -259,7 +260,7 @@ private final class TimerModel {
     remove(at: 0)
   }
 
-  func removeAny(_ random: inout SplitMix64) {
+  func removeAny(_ random: inout SplitMix) {
     guard !expected.isEmpty else { return }
     remove(at: Int(random.next() % UInt64(expected.count)))
   }
@@ -312,17 +313,5 @@ private final class TimerModel {
     let next = wheel.nextDeadline
     #expect((next == nil) == (earliest == nil))
     if let next, let earliest { #expect(next <= earliest, "a bound from below") }
-  }
-}
-
-struct SplitMix64: RandomNumberGenerator {
-  var state: UInt64
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9e37_79b9_7f4a_7c15
-    var mixed = state
-    mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
-    mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
-    return mixed ^ (mixed >> 31)
   }
 }
