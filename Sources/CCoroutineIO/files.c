@@ -49,7 +49,9 @@ int64_t coroutine_io_file_write(int file, const void *bytes, size_t count, int64
   while (done < count) {
     const char *rest = (const char *)bytes + done;
     ssize_t some = offset < 0 ? write(file, rest, count - done) : pwrite(file, rest, count - done, offset + (off_t)done);
-    if (some >= 0) done += (size_t)some;
+    if (some > 0) done += (size_t)some;
+    // A device or a file system that takes nothing and says no reason: again and again that would never end.
+    else if (some == 0) return done > 0 ? (int64_t)done : -EIO;
     else if (errno != EINTR) return done > 0 ? (int64_t)done : -errno;
   }
   return (int64_t)done;

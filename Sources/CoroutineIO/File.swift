@@ -134,17 +134,7 @@ public final class File: Sendable {
   private func writeAll(_ bytes: [UInt8], at offset: Int64) throws {
     try run("write") { number in
       try bytes.withUnsafeBytes { bytes in
-        guard let base = bytes.baseAddress, bytes.count > 0 else { return }
-        var done = 0
-        while done < bytes.count {
-          let result = coroutine_io_file_write(
-            number, base + done, bytes.count - done, offset < 0 ? offset : offset + Int64(done))
-          if result < 0, done > 0 {
-            let cause = IOError(operation: "write", code: CInt(-result), subject: self.name)
-            throw PartialWrite(bytesWritten: done, bytesAsked: bytes.count, cause: cause)
-          }
-          done += try FilePool.check(result, "write", self.name)
-        }
+        try FilePool.writeAll(bytes, to: number, at: offset, self.name)
       }
     }
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import CCoroutineIO
 import Coroutine
 import CoroutineLibc
 
@@ -25,5 +26,22 @@ enum FilePool {
   static func check(_ result: Int64, _ operation: String, _ path: String) throws(IOError) -> Int {
     guard result >= 0 else { throw IOError(operation: operation, code: CInt(-result), subject: path) }
     return Int(result)
+  }
+
+  /// Writes all of the bytes; behind what the file has where `offset` is negative, and the file is one for appending.
+  ///
+  /// - Throws: `PartialWrite` where the error comes behind some of them; else `IOError`.
+  static func writeAll(_ bytes: UnsafeRawBufferPointer, to file: CInt, at offset: Int64, _ path: String) throws {
+    guard let base = bytes.baseAddress, bytes.count > 0 else { return }
+    var done = 0
+    while done < bytes.count {
+      let result = coroutine_io_file_write(
+        file, base + done, bytes.count - done, offset < 0 ? offset : offset + Int64(done))
+      if result < 0, done > 0 {
+        let cause = IOError(operation: "write", code: CInt(-result), subject: path)
+        throw PartialWrite(bytesWritten: done, bytesAsked: bytes.count, cause: cause)
+      }
+      done += try check(result, "write", path)
+    }
   }
 }

@@ -7,7 +7,6 @@ import CoroutineLibc
 import Synchronization
 
 /// What the copies of a listener share. The socket is closed with the last one.
-// Unchecked: constant, but for what is atomic.
 final class ListenerStorage: Sendable {
   let descriptor: Descriptor
   let address: SocketAddress

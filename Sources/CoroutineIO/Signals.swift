@@ -24,6 +24,8 @@ public enum Signals {
   /// and the signal has its former effect again at once, unless another channel subscribes to it. One that has come, and
   /// that no channel has got by then, is raised anew.
   ///
+  /// A channel that is dropped and not closed stays subscribed: then no code hears of the signal.
+  ///
   /// Callable from any thread.
   ///
   /// - Parameter numbers: not SIGKILL and SIGSTOP, which can't be caught, nor those after which the program can't go on

@@ -69,13 +69,14 @@ extension File {
       do {
         try withExtendedLifetime(number) {
           try FilePool.check(coroutine_io_file_copy_rights(number.value, target), "fchmod", name)
-          try bytes.withUnsafeBytes { try writeAll($0, to: number.value, name) }
+          try bytes.withUnsafeBytes { try FilePool.writeAll($0, to: number.value, at: 0, name) }
           if synchronizes { try FilePool.check(coroutine_io_file_synchronize(number.value), "fsync", name) }
         }
         try FilePool.check(coroutine_io_file_replace(name, target, synchronizes), "rename", target)
       } catch {
         unlink(name)
-        throw error
+        // What was written of it has gone with the file.
+        throw (error as? PartialWrite)?.cause ?? error
       }
     }
   }
@@ -97,13 +98,5 @@ extension File {
       path = link.hasPrefix("/") ? link : folder + link
     }
     throw IOError(operation: "open", code: ELOOP, subject: path)
-  }
-
-  private static func writeAll(_ bytes: UnsafeRawBufferPointer, to number: CInt, _ path: String) throws {
-    var done = 0
-    while done < bytes.count {
-      done += try FilePool.check(
-        coroutine_io_file_write(number, bytes.baseAddress! + done, bytes.count - done, Int64(done)), "write", path)
-    }
   }
 }

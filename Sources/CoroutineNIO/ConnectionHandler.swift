@@ -26,6 +26,8 @@
     @exclusivity(unchecked) private var isListed = false
     @exclusivity(unchecked) var nextUnflushed: ConnectionHandler?
     @exclusivity(unchecked) private var isClosing = false
+    /// Closes it, when its time is up.
+    @exclusivity(unchecked) private var cutOff: Scheduled<Void>?
     /// Of a stream: how many writes are not with the system yet.
     @exclusivity(unchecked) private var unsentCount = 0
     /// What a handler has reported, first.
@@ -97,6 +99,8 @@
 
     private func end() {
       onActive = nil
+      cutOff?.cancel()
+      cutOff = nil
       inbound.close()
       _ = writability.closeWaits()
     }
@@ -111,6 +115,12 @@
     // MARK: Outbound
 
     func read(context: ChannelHandlerContext) { inbound.read(context) }
+
+    /// Throws where there is no promise to fail.
+    func write(_ message: ErasedMessage) throws {
+      guard context != nil, !writability.isClosed else { throw closedError }
+      write(message, promise: nil)
+    }
 
     func write(_ message: ErasedMessage, promise: EventLoopPromise<Void>?) {
       guard let context else { return refuse(promise) }
@@ -143,9 +153,15 @@
       context.close(mode: .output, promise: promise)
     }
 
-    /// It is closed.
-    private func refuse(_ promise: EventLoopPromise<Void>?) {
-      promise?.fail(failure ?? ChannelError.ioOnClosedChannel)
+    private var closedError: any Error { failure ?? ChannelError.ioOnClosedChannel }
+
+    private func refuse(_ promise: EventLoopPromise<Void>?) { promise?.fail(closedError) }
+
+    /// Closes it as `close` does, for an owner that has gone: no other could cut off a peer that takes nothing.
+    func close(within limit: TimeAmount) {
+      close()
+      guard let context, cutOff == nil else { return }
+      cutOff = context.eventLoop.assumeIsolated().scheduleTask(in: limit) { self.context?.close(promise: nil) }
     }
 
     func close() {

@@ -29,7 +29,7 @@
     }
 
     deinit {
-      if !writability.isClosed { onLoopSoon { $0.close() } }
+      if !writability.isClosed { onLoopSoon { $0.close(within: .seconds(30)) } }
     }
 
     /// Does something with the handler, right now or as soon as the loop comes to it. From any thread.
@@ -59,11 +59,11 @@
     @usableFromInline
     func write(_ message: ErasedMessage, _ timeout: Duration?) throws {
       try waitUntilWritable(timeout)
-      if eventLoop.inEventLoop { return handler.write(message, promise: nil) }
+      if eventLoop.inEventLoop { return try handler.write(message) }
       // Suspended until it is there: so a coroutine that runs elsewhere can't have more on the way than the loop has seen. A
       // cancel would only hide whether it was done.
       try withCancellationShield {
-        try eventLoop.submit { [handler] in handler.write(message, promise: nil) }.get()
+        try eventLoop.submit { [handler] in try handler.write(message) }.get()
       }
     }
 

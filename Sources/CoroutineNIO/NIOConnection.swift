@@ -164,7 +164,8 @@
 
     /// Closes the channel when what was written is sent, and returns at once. Callable from any thread; again: without effect.
     ///
-    /// A peer that does not read what was written keeps the channel open. `channel.close(promise: nil)` is not so patient.
+    /// A peer that does not read what was written keeps the channel open. `channel.close(promise: nil)` is not so patient. A
+    /// connection that goes without having been closed is closed in this way, and cuts such a peer off after 30 seconds.
     public func close() { storage.onLoopSoon { $0.close() } }
 
     /// Whether the channel is closed.

@@ -140,7 +140,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     self.source = source
     self.options = options
     self.patience = patience
-    end = patience.runLimit.map { TimerService.shared.realTime.addingSaturated($0.nanosecondsRoundedUp) }
+    end = patience.runLimit.map { TimerService.shared.kernelTime.addingSaturated($0.nanosecondsRoundedUp) }
     let thread = coroutine_system_own_thread()
     self.thread = thread
     // A task's timer: then the time has somewhere to go.
@@ -214,7 +214,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   private func countTurn(isStepOfTime: Bool = false) -> Bool {
     turns += 1
     // Each step may have waited in real time before.
-    let isLate = (isStepOfTime || turns.isMultiple(of: 4096)) && end.map { TimerService.shared.realTime > $0 } == true
+    let isLate = (isStepOfTime || turns.isMultiple(of: 4096)) && end.map { TimerService.shared.kernelTime > $0 } == true
     if turns > options.turnLimit || isLate { fail(.endless) }
     return problem == nil
   }
@@ -271,7 +271,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
 
   /// Until when it waits at its end: as long as the rest of its patience, or for a moment.
   private var endOfReturns: UInt64 {
-    let now = TimerService.shared.realTime
+    let now = TimerService.shared.kernelTime
     let moment = now.addingSaturated(min(patience.limit, Self.moment).nanosecondsRoundedUp)
     let limit = patience.limit.nanosecondsRoundedUp
     let rest = now.addingSaturated(limit - min(limit, waitedInVain))
@@ -280,9 +280,9 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
 
   /// Waits for members that run on other schedulers, where the cancel has reached them. Whether something came from there.
   private func waitForReturns(until end: UInt64) -> Bool {
-    let begin = TimerService.shared.realTime
+    let begin = TimerService.shared.kernelTime
     while true {
-      let now = TimerService.shared.realTime
+      let now = TimerService.shared.kernelTime
       // One that is still suspended there ignores the cancel.
       let isExpected = away.contains { id in
         guard let core = members[id]?.core else { return false }
@@ -490,12 +490,12 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   /// No coroutine in the run can go on. Whether there is something to look at: one was woken from outside, for which this
   /// waits if a coroutine waits for that.
   private func waitOutside(_ outlook: Outlook) -> Bool {
-    let begin = TimerService.shared.realTime
+    let begin = TimerService.shared.kernelTime
     while true {
       let end = min(endOfPatience(since: begin, outlook), self.end ?? .max)
       // An event that was there has woken one, on this thread; or an outsider's error was lost.
       if !ready.isEmpty || problem != nil { return true }
-      let now = TimerService.shared.realTime
+      let now = TimerService.shared.kernelTime
       guard now < end else {
         // One that was looked at may have woken another just before that.
         if arrival.wait(until: begin) { return true }
@@ -584,7 +584,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
 
   private func releaseEndedOutsiders() {
     let (ended, someHaveEnded) = lock.withLock { (outsiders.removeEnded(), outsiders.haveSomeEnded()) }
-    if someHaveEnded { latestEnd = TimerService.shared.realTime }
+    if someHaveEnded { latestEnd = TimerService.shared.kernelTime }
     for core in ended { busy[core.id] = nil }
   }
 

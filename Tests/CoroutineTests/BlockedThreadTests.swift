@@ -1,5 +1,6 @@
 import CoroutineTestSupport
 import Glibc
+import Synchronization
 import Testing
 
 @testable import Coroutine
@@ -23,6 +24,23 @@ import Testing
         written += String(decoding: bytes[..<count], as: UTF8.self)
         if !wasTold, written.contains(text) { told() }
       }
+    }
+  }
+
+  /// It sleeps by the kernel's clock, and so not until a time of another clock.
+  @Test func aThreadWaitsAsLongInATestWithATimeOfItsOwn() throws {
+    let service = TimerService(startingAt: 0)
+    let channel = Channel<Int>()
+    let hasEnded = Holder(Atomic<Bool>(false))
+    let waiter = PlainThread {
+      defer { hasEnded.value.store(true, ordering: .relaxed) }
+      return service.withVirtualTime { try? channel.receiveBlocking(timeout: .seconds(600)) }
+    }
+    while !hasEnded.value.load(ordering: .relaxed), channel.waitingReceiverCount == 0 { sched_yield() }
+    #expect(channel.trySend(7).isSent)
+    #expect(waiter.join() == 7)
+    #expect(throws: TimeoutError.self) {
+      try service.withVirtualTime { try channel.receiveBlocking(timeout: .milliseconds(1)) }
     }
   }
 

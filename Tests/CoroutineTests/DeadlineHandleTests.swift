@@ -45,6 +45,17 @@ import Testing
     #expect(timer.stop())
   }
 
+  @Test func noDurationIsTooShortToExtendBy() async throws {
+    let cancelled = try await Coroutine {
+      try withTimeoutOrNil(.seconds(1000)) { deadline in
+        deadline.extend(by: Duration(attoseconds: .min))
+        try Coroutine.sleep(for: .seconds(1000))
+        return 7
+      }
+    }.get()
+    #expect(cancelled == nil)
+  }
+
   /// The owner's end is the last word: no timer is armed behind it, which would keep the object.
   @Test func aMoveRacesWithTheEndOfTheBody() throws {
     for round in 0..<amount(200, sanitized: 50) {

@@ -207,6 +207,33 @@ import Testing
     #expect(Set(log.all) == ["begins", "cancelled", "elsewhere"])
   }
 
+  /// A cancel ends what is queued out of turn. One that begins all the same needs its turn.
+  @Test func aCancelledScopeKeepsItsLimitForAtomicChildren() async throws {
+    let (running, most) = (Holder(Atomic<Int>(0)), Holder(Atomic<Int>(0)))
+    let ended = try await Coroutine(on: ThreadPool(threads: 2)) { () -> Int in
+      var children: [Coroutine<Void, any Error>] = []
+      let wasCancelled = outcome {
+        try withScope(limit: 1) { scope in
+          for _ in 0..<10 {
+            children.append(
+              scope.launch(start: .atomic) {
+                most.value.max(running.value.add(1, ordering: .relaxed).newValue, ordering: .relaxed)
+                withCancellationShield { try? Coroutine.sleep(for: .microseconds(100)) }
+                running.value.subtract(1, ordering: .relaxed)
+                try Coroutine.checkCancellation()
+              })
+          }
+          scope.cancel()
+          try Coroutine.checkCancellation()
+        }
+      }
+      #expect(wasCancelled != "")
+      return children.count { $0.isFinished }
+    }.get()
+    #expect(ended == 10)
+    #expect(most.value.load(ordering: .relaxed) == 1)
+  }
+
   /// Whoever is first: a child that was started runs, and the scope waits for it; any other never runs.
   @Test func aStartFromOutsideRacesWithTheEndOfTheScope() async throws {
     for round in 0..<amount(1000, sanitized: 150) {

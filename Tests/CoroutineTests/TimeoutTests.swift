@@ -1,6 +1,8 @@
 import Coroutine
 import CoroutineTestSupport
 import Dispatch
+import Glibc
+import Synchronization
 import Testing
 
 @Suite(.ownThreads) struct TimeoutTests {
@@ -104,7 +106,13 @@ import Testing
       Task { try await withTimeout(longest) { try await promise.get() } },
     ]
     let sleeper = Coroutine(on: queue) { try Coroutine.sleep(until: distant, clock: .continuous) }
+    let byClocks = [
+      Coroutine(on: queue) { try Coroutine.sleep(for: longest, clock: .continuous) },
+      Coroutine(on: queue) { try Coroutine.sleep(for: longest, clock: .suspending) },
+    ]
     try await Coroutine(on: queue) {}.get()
+    #expect(byClocks.allSatisfy { !$0.isFinished })
+    for sleeper in byClocks { sleeper.cancel() }
     #expect(!sleeper.isFinished && waiters.allSatisfy { !$0.isFinished })
     resolver.fulfill(3)
     for waiter in waiters { #expect(try await waiter.get() == 3) }
@@ -349,6 +357,33 @@ import Testing
         return sleepers.count
       }.get()
       #expect(all == count)
+    }
+  }
+
+  /// Also where all threads of the global queues are blocked, perhaps until it has ended something.
+  @Test func aTimeoutNeedsNoThreadOfAGlobalQueue() async {
+    await #expect(processExitsWith: .success) {
+      let (ends, begun) = (DispatchSemaphore(value: 0), Holder(Atomic<Int>(0)))
+      for _ in 0..<1000 {
+        DispatchQueue.global(qos: .userInitiated).async {
+          begun.value.add(1, ordering: .relaxed)
+          ends.wait()
+        }
+      }
+      // None comes any more.
+      var seen = -1
+      while seen != begun.value.load(ordering: .relaxed) {
+        seen = begun.value.load(ordering: .relaxed)
+        usleep(200_000)
+      }
+      #expect(seen < 1000)
+      let timedOut = Coroutine(on: ThreadPool(threads: 1)) {
+        do {
+          try withTimeout(.milliseconds(1)) { try withScope { _ in try Coroutine.sleep(for: .seconds(600)) } }
+          return false
+        } catch { return error is TimeoutError }
+      }
+      #expect(PlainThread { try? timedOut.getBlocking() }.join() == true)
     }
   }
 

@@ -126,35 +126,51 @@ import Testing
   }
 }
 
+/// A thread that sleeps until its timer fires.
+final class TimedThread: TimedWaiter, Sendable {
+  let parking = Parking()
+  let woken = ThreadSemaphore()
+
+  static func isSuspending(_ waiter: UnsafeRawPointer) -> Bool { false }
+
+  static func claimTimedOut(_ waiter: UnsafeRawPointer) -> Bool {
+    Unmanaged<TimedThread>.fromOpaque(waiter).takeUnretainedValue().parking.claim(.timedOut)
+  }
+
+  static func wakeTimedOut(_ waiter: UnsafeRawPointer) {
+    Unmanaged<TimedThread>.fromOpaque(waiter).takeUnretainedValue().woken.signal()
+  }
+}
+
 /// The timers of waiters. The claim decides, and the node is in the waiter's frame.
 @Suite(.ownThreads) struct TimerWaiterTests {
   @Test func aDeadlineThatWinsWakesTheWaiterOnce() {
     let service = TimerService(startingAt: 0)
-    let thread = BlockedThread(at: BlockingCall("a test", #fileID, #line))
+    let thread = TimedThread()
     var node = TimerNode(.wait(TimedWait(.passUnretained(thread))), deadline: 10)
     withUnsafeMutablePointer(to: &node) { node in
       thread.parking.park()
       service.arm(node)
       service.advance(to: 10)
-      #expect(thread.block(until: .max) == .timedOut)
+      thread.woken.wait()
+      #expect(thread.parking.cause == .timedOut)
       #expect(!service.disarm(node))
     }
   }
 
   @Test func aDeadlineThatLosesWakesNoWaiter() {
     let service = TimerService(startingAt: 0)
-    let thread = BlockedThread(at: BlockingCall("a test", #fileID, #line))
-    let waiter = Waiter.thread(.passUnretained(thread))
+    let thread = TimedThread()
     var node = TimerNode(.wait(TimedWait(.passUnretained(thread))), deadline: 10)
     withUnsafeMutablePointer(to: &node) { node in
       thread.parking.park()
       service.arm(node)
-      #expect(waiter.claim(.event))
+      let isClaimed = thread.parking.claim(.event)
+      #expect(isClaimed)
       service.advance(to: 10)
       #expect(thread.parking.cause == .event)
       #expect(!service.disarm(node), "it was taken out all the same")
-      waiter.wake()
-      #expect(thread.block(until: .max) == .event)
+      #expect(!thread.woken.wait(until: 0), "it was woken")
     }
   }
 
@@ -183,6 +199,24 @@ import Testing
     #expect((try? sleeper.getBlocking()) == .timedOut)
     advanced.wait()
     #expect(service.count == 0)
+  }
+
+  /// The same for a task's select, whose wait begins under several locks.
+  @Test func aSelectOfATaskThatSuspendsHoldsUpNoTimer() {
+    let service = TimerService(startingAt: 0)
+    let (task, log) = (WaitingTask(), Log())
+    var node = TimerNode(.wait(TimedWait(.passUnretained(task))), deadline: 10)
+    withUnsafeMutablePointer(to: &node) { node in
+      let begins = task.parking.prepareUnlessClaimed()
+      #expect(begins)
+      service.arm(node)
+      service.arm(LoggingTimer { _ in log.add("fired") }, at: 11)
+      let driver = PlainThread { service.advance(to: 20) }
+      // It looks again and again whether the task has parked, with no lock in between, and fires the others.
+      while log.all.isEmpty { sched_yield() }
+      #expect(service.disarm(node))
+      _ = driver.join()
+    }
   }
 
   @Test func coroutinesSleepOnTheirOwnStacksAndWakeNotTooEarly() {

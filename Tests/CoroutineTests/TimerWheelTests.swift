@@ -222,7 +222,7 @@ import Testing
 private final class TimerModel {
   /// Never woken: the wheel does not look at a timer's target.
   static var noTarget: TimerNode.Target { .wait(TimedWait(.passUnretained(thread))) }
-  private static let thread = BlockedThread(at: BlockingCall("a test", #fileID, #line))
+  private static let thread = TimedThread()
 
   var wheel = TimerWheel()
   /// The time up to which the wheel was advanced.

@@ -1,5 +1,6 @@
 import Coroutine
-import CoroutineNIO
+@testable import CoroutineNIO
+import Dispatch
 import NIOCore
 import NIOPosix
 import Synchronization
@@ -12,6 +13,18 @@ private final class FlushCounter: ChannelOutboundHandler, Sendable {
   func flush(context: ChannelHandlerContext) {
     count.add(1, ordering: .relaxed)
     context.flush()
+  }
+}
+
+/// Keeps the loop's thread where the end of the channel is about to be told.
+private final class HeldEnd: ChannelInboundHandler, Sendable {
+  typealias InboundIn = ByteBuffer
+  let (reached, goesOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+
+  func channelInactive(context: ChannelHandlerContext) {
+    reached.signal()
+    goesOn.wait()
+    context.fireChannelInactive()
   }
 }
 
@@ -59,6 +72,27 @@ let connectionChecks = [
     client.close()
     try expect("bytes", try sum.get(), 1000)
     try expect("nothing after the end", try server.read() == nil)
+  },
+
+  Check("aWriteThatTheLoopFindsBehindTheEndThrows") {
+    let end = HeldEnd()
+    let (client, server) = try makePair { try $0.pipeline.syncOperations.addHandler(end) }
+    client.close()
+    end.reached.wait()
+    let writer = Coroutine(on: .pool) { try server.write(text("too late")) }
+    // It waits for the loop.
+    while writer.suspension == nil { try Coroutine.sleep(for: .milliseconds(1)) }
+    end.goesOn.signal()
+    try expectError(ChannelError.self) { try writer.get() }
+  },
+
+  Check("aConnectionWithoutAnOwnerCutsOffAPeerThatTakesNothing") {
+    let (client, server) = try makePair(highWatermark: 1)
+    let piece = ByteBuffer(repeating: 7, count: 1 << 20)
+    try expectError(TimeoutError.self) { while true { try client.write(piece, timeout: .milliseconds(10)) } }
+    client.storage.onLoopSoon { $0.close(within: .milliseconds(1)) }
+    try wait(until: { client.isClosed })
+    _ = server
   },
 
   Check("aSlowReaderHoldsUpAWriterOfTheLoop") {

@@ -210,9 +210,7 @@ public final class BlockingPool: Sendable {
 
   private func perform(_ action: BlockingStateMachine<BlockingThread, BlockingThread.Work>.SubmitAction) {
     switch action {
-    case .give(let thread, let work):
-      thread.work = work
-      thread.parker.unpark()
+    case .give(let thread, let work): thread.begin(work)
     case .start(let work): start(work)
     case .wait: break
     }
@@ -230,9 +228,7 @@ public final class BlockingPool: Sendable {
 
   private func goOnWithout(_ work: @escaping BlockingThread.Work, _ code: CInt) {
     switch lock.withLock({ machine.startRefused(work) }) {
-    case .give(let thread, let work):
-      thread.work = work
-      thread.parker.unpark()
+    case .give(let thread, let work): thread.begin(work)
     case .wait:
       tellRefusal(of: "another thread of \(name)", code, "Its work waits for the threads that it has.")
     case .fail(let all):
@@ -256,12 +252,12 @@ public final class BlockingPool: Sendable {
       while true {
         let left = deadline - .now
         if left > .zero {
-          if thread.parker.park(for: left) { return thread.work.take() }
+          if thread.parker.park(for: left) { return thread.takeWork() }
         } else if lock.withLock({ machine.timedOut(thread) }) {
           return nil
         } else {
           thread.parker.park()  // it was given something, and the wake is on its way
-          return thread.work.take()
+          return thread.takeWork()
         }
       }
     }
@@ -275,14 +271,23 @@ private final class BlockingThread: Equatable, @unchecked Sendable {
 
   let pool: BlockingPool
   let parker = Parker()
-  var work: Work?
+  private var work: Work?
 
   init(of pool: BlockingPool, _ work: @escaping Work) {
     self.pool = pool
     self.work = work
   }
 
+  /// For itself.
+  func takeWork() -> Work? { work.take() }
+
   static func == (one: BlockingThread, other: BlockingThread) -> Bool { one === other }
+
+  /// For the thread that gives it more work.
+  func begin(_ work: @escaping Work) {
+    self.work = work
+    parker.unpark()
+  }
 
   func run() {
     coroutine_system_name_thread("coroutine-block")

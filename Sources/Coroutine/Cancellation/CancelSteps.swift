@@ -18,7 +18,13 @@ struct CancelReach: Sendable {
   /// The same on a thread of Dispatch's, if there are handlers.
   func tellElsewhere(_ reason: any Error) {
     guard !handlers.isEmpty else { return wake() }
-    DispatchQueue.global(qos: .userInitiated).async { tell(reason) }
+    Self.runElsewhere { tell(reason) }
+  }
+
+  /// Runs users' code that the timers' thread must not wait for. On a queue of its own: Dispatch gives such a queue a thread
+  /// also where the program blocks all those of the global queues, perhaps until this very code has run.
+  static func runElsewhere(_ body: @escaping @Sendable () -> Void) {
+    DispatchQueue(label: "coroutine-cancel", qos: .userInitiated).async(execute: body)
   }
 
   fileprivate func wake() {

@@ -205,7 +205,8 @@ extension CoroutineCore {
   }
 
   /// The same up to what its caller is to tell; `nil`: no more is to be done. A coroutine that no caller has started would
-  /// never end, and is started here: it has no handlers, and waits for nothing.
+  /// never end, and is started here: it has no handlers, and waits for nothing. One that begins all the same keeps its place
+  /// in its family's queue.
   final func reach(by reason: any Error) -> CancelReach? {
     guard !isFinished else { return nil }
     cancellationLock.lock()
@@ -215,7 +216,7 @@ extension CoroutineCore {
     }
     cancellationReason = reason
     let reach = interrupt(downTo: nil)
-    startHeld(.outOfTurn)
+    if !startsAtomically { startHeld(.outOfTurn) }
     return reach
   }
 

@@ -39,7 +39,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) final var hasJoined = false
   /// How often it has handed its thread off to another one; at 0 again, it lets others run. Its own.
   @exclusivity(unchecked) final var handOffs: UInt8 = 0
-  /// How many operations with a system call each it has made since it last let others run. Its own.
+  /// How many operations with a system call each it has made, of the last 256. Its own.
   @exclusivity(unchecked) final var systemCalls: UInt8 = 0
   /// How many operations that may wait it may still make before it lets others run. Its own.
   @exclusivity(unchecked) @usableFromInline final var operationsLeft = CoroutineCore.operationsPerTurn

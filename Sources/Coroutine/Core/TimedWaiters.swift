@@ -17,8 +17,13 @@ extension CoroutineCore: TimedWaiter {
 }
 
 extension WaitingTask: TimedWaiter {
-  /// Its deadline runs before it is parked, and a claim succeeds then too.
-  @usableFromInline package static func isSuspending(_ waiter: UnsafeRawPointer) -> Bool { false }
+  /// The deadline of a wait for one thing runs while the word says "awake", when it can be claimed early; that of a joint
+  /// wait, which has several locks, while it says "suspending".
+  @usableFromInline package static func isSuspending(_ waiter: UnsafeRawPointer) -> Bool {
+    Unmanaged<WaitingTask>.fromOpaque(waiter)._withUnsafeGuaranteedRef {
+      $0.parking.word.load(ordering: .relaxed) == Parking.suspending
+    }
+  }
 
   @usableFromInline package static func claimTimedOut(_ waiter: UnsafeRawPointer) -> Bool {
     Unmanaged<WaitingTask>.fromOpaque(waiter)._withUnsafeGuaranteedRef { $0.parking.claimEarly(.timedOut).mustWake }

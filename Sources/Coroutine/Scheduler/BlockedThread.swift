@@ -19,13 +19,14 @@ package final class BlockedThread: Sendable {
     self.call = call
   }
 
-  /// Waits until a waker has claimed the wait and unblocks the thread, or until the deadline, if no waker has by then.
+  /// Waits until a waker has claimed the wait and unblocks the thread, or until the deadline, if no waker has by then. In a
+  /// test with a time of its own as long by the kernel's: a thread sleeps by that.
   @usableFromInline
   func block(until deadline: UInt64) -> WakeCause {
     if deadline != WaitDeadline.now { call.tellIfThreadIsCooperative() }
     if deadline == WaitDeadline.never {
       if !call.isOnMainQueue || !waitOnMainThread() { semaphore.wait() }
-    } else if !semaphore.wait(until: deadline), !parking.claim(.timedOut) {
+    } else if !semaphore.wait(until: TimerService.shared.kernelTime(of: deadline)), !parking.claim(.timedOut) {
       semaphore.wait()
     }
     _ = wasUnblocked.load(ordering: .acquiring)
@@ -35,7 +36,7 @@ package final class BlockedThread: Sendable {
   /// Waits a second, and looks then whether others wait for the main thread. Whether the wait is over.
   private func waitOnMainThread() -> Bool {
     call.requireAnotherThread()
-    if semaphore.wait(until: WaitDeadline.after(.seconds(1))) { return true }
+    if semaphore.wait(until: TimerService.shared.kernelTime.addingSaturated(1_000_000_000)) { return true }
     call.tellIfMainQueueWaits()
     return false
   }
@@ -45,17 +46,5 @@ package final class BlockedThread: Sendable {
   func unblock() {
     wasUnblocked.store(true, ordering: .releasing)
     semaphore.signal()
-  }
-}
-
-extension BlockedThread: TimedWaiter {
-  @usableFromInline package static func isSuspending(_ waiter: UnsafeRawPointer) -> Bool { false }
-
-  @usableFromInline package static func claimTimedOut(_ waiter: UnsafeRawPointer) -> Bool {
-    Unmanaged<BlockedThread>.fromOpaque(waiter)._withUnsafeGuaranteedRef { $0.parking.claim(.timedOut) }
-  }
-
-  @usableFromInline package static func wakeTimedOut(_ waiter: UnsafeRawPointer) {
-    Unmanaged<BlockedThread>.fromOpaque(waiter)._withUnsafeGuaranteedRef { $0.unblock() }
   }
 }

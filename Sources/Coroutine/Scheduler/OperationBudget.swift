@@ -45,6 +45,16 @@ extension CoroutineCore {
     if mayYieldUnasked, othersAreReady { yieldTurn() }
   }
 
+  /// Counts an operation that might have waited, and costs a system call. Each sixty-fourth lets the others run: a connection
+  /// whose peer always has something to say must not keep its thread for ever. Those that it waited for count, too: beside them
+  /// one turn in sixty-four is little.
+  package final func countReadyOperation() {
+    systemCalls &+= 1
+    if systemCalls.isMultiple(of: Self.systemCallsPerTurn), mayYieldUnasked { yieldTurn() }
+  }
+
+  private static var systemCallsPerTurn: UInt8 { 64 }
+
   /// Whether the runtime may suspend it where its code does not wait.
   final var mayYieldUnasked: Bool {
     guard isUnrestrained, !coroutine_is_inside_task(), let block else { return false }

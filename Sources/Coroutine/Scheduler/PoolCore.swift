@@ -37,7 +37,7 @@ import Synchronization
 /// workers. It takes what lies in a ring, and what lies in the slot of a worker that has picked nothing since the last
 /// look. So a ready coroutine waits for an idle processor for one or two ticks at most. A tick is 50 to 500
 /// microseconds, longer the longer nothing happens. While all that are awake stand still, blocked by a system call, it grows
-/// to a tenth of a second: a worker that goes on after that, and leaves something to the watcher, watcherUnparks it (`WatchPace`).
+/// to a tenth of a second: a worker that goes on after that, and leaves something to the watcher, unparks it (`WatchPace`).
 /// When all have fallen asleep the watcher does too: an idle pool costs nothing.
 ///
 /// And what if helping is not worth it? Where turns are very short, two processors may get less done than one. A worker

@@ -11,7 +11,7 @@ struct PoolStateMachine {
   private(set) var searching = 0
   /// The worker that watches the others, if there is one.
   private(set) var watcher: Int?
-  /// Whether the watcher looks rarely, since all workers stand still: what becomes ready watcherUnparks it.
+  /// Whether the watcher looks rarely, since all workers stand still: what becomes ready unparks it.
   private(set) var watchesRarely = false
   /// Whether workers do not help each other until the watcher's next look: the last helper had too little to do.
   private(set) var sharingPauses = false

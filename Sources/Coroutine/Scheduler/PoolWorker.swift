@@ -254,23 +254,20 @@ extension PoolWorker {
 }
 
 private func runWorker(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
-  coroutine_pool_thread_begins(reportLostThread)
-  #if COROUTINE_INTERLEAVINGS
-    Interleaving.explorer?.adoptThread()
-    defer { Interleaving.explorer?.dismissThread() }
-  #endif
-  Unmanaged<PoolWorker>.fromOpaque(argument!)._withUnsafeGuaranteedRef { $0.run(isSearching: true) }
-  coroutine_pool_thread_returns()
-  return nil
+  runThread(argument, isSearching: true)
 }
 
 private func runReplacement(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+  runThread(argument, isSearching: false)
+}
+
+private func runThread(_ worker: UnsafeMutableRawPointer?, isSearching: Bool) -> UnsafeMutableRawPointer? {
   coroutine_pool_thread_begins(reportLostThread)
   #if COROUTINE_INTERLEAVINGS
     Interleaving.explorer?.adoptThread()
     defer { Interleaving.explorer?.dismissThread() }
   #endif
-  Unmanaged<PoolWorker>.fromOpaque(argument!)._withUnsafeGuaranteedRef { $0.run(isSearching: false) }
+  Unmanaged<PoolWorker>.fromOpaque(worker!)._withUnsafeGuaranteedRef { $0.run(isSearching: isSearching) }
   coroutine_pool_thread_returns()
   return nil
 }

@@ -4,7 +4,7 @@
 ///
 /// While they work it looks often: a coroutine that is ready behind one that computes shall not wait for long. Where all of
 /// them stand still, in calls that block their threads, there is nothing to see for it, and a thousand looks a second would be
-/// for nothing. Then it looks more and more rarely. A worker that goes on after that and makes something ready watcherUnparks it.
+/// for nothing. Then it looks more and more rarely. A worker that goes on after that and makes something ready unparks it.
 ///
 ///     brisk ──all stand still──> announced ──all stand still──> rare, rarer …
 ///       ^                            │                            │

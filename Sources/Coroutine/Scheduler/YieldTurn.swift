@@ -27,15 +27,6 @@ extension CoroutineCore {
   @inline(__always)
   final func yieldTurn() { Self.yieldTurn(.passUnretained(self)) }
 
-  /// Counts an operation that might have waited, and costs a system call. After a fixed number of them lets the others
-  /// run: a connection whose peer always has something to say must not keep its thread for ever.
-  package final func countReadyOperation() {
-    systemCalls &+= 1
-    if systemCalls.isMultiple(of: Self.systemCallsPerTurn), mayYieldUnasked { yieldTurn() }
-  }
-
-  private static var systemCallsPerTurn: UInt8 { 64 }
-
   /// The same for the running coroutine.
   ///
   /// Not inlined: the coroutine that suspends here returns from the same calls as the resumed one. Inlined it would be a
@@ -62,6 +53,7 @@ extension CoroutineCore {
       return next._withUnsafeGuaranteedRef { core in
         guard let target = core.beginPassedTurn(after: block) else { return false }
         state.store(.ready, ordering: .relaxed)
+        operationsLeft = Self.operationsPerTurn
         _ = worker.exchange(CoroutineJob(.passUnretained(self)), for: next).take()
         coroutine_set_current(next.toOpaque())
         ControlBlock.pass(from: block, to: target)

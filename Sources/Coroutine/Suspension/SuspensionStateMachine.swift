@@ -46,7 +46,7 @@ struct SuspensionStateMachine<Value> {
       state = .settled(outcome)
       return .none
     case .waiting(let node):
-      // Cancelled otherwise: it is on its way to `take`.
+      // Its wait was claimed otherwise: it is on its way to `withdraw`.
       guard node.pointee.waiter.claim(node.pointee.cause) else {
         return .tooLate(isWorthReporting: false)
       }
@@ -58,6 +58,13 @@ struct SuspensionStateMachine<Value> {
     case .taken(hadOutcome: false):
       return .tooLate(isWorthReporting: false)
     }
+  }
+
+  /// The wait has ended otherwise. From here on a resumer finds no node.
+  @inlinable
+  mutating func withdraw() -> Attempt {
+    if case .waiting = state { state = .taken(hadOutcome: false) }
+    return .done
   }
 
   /// The wait is over. Takes the outcome; `nil` if it ended without one.

@@ -42,7 +42,7 @@ final class SuspensionStorage<Value: Sendable>: Waitable, @unchecked Sendable {
       wait(core, operation, until: deadline) {
         machine.wait(node)
       } withdraw: {
-        .done
+        machine.withdraw()
       }
     }
     // Again under the lock: a late second resume may be looking.
@@ -58,12 +58,9 @@ final class SuspensionStorage<Value: Sendable>: Waitable, @unchecked Sendable {
     _ = await wait(task) {
       machine.wait(node)
     } withdraw: {
-      .done
+      machine.withdraw()
     }
-    let outcome = lock.withLock { machine.take() }
-    // Until then a resume may find it in the machine, and claim it.
-    withExtendedLifetime(task) {}
-    return outcome
+    return lock.withLock { machine.take() }
   }
 
   /// The callback's side. Whether it was the first, and a waiter gets the outcome.

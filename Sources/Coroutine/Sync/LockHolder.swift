@@ -37,6 +37,13 @@ package struct LockHolder: Equatable, Sendable {
     return LockHolder(word: UInt64(coroutine_system_own_thread()) << 3 | Self.thread)
   }
 
+  /// The same, and where the block of a coroutine lies. A task that runs on a coroutine's stack holds for itself.
+  static var currentWithBlock: (holder: LockHolder, block: HolderBlock) {
+    let holder = current
+    guard holder.coroutineID != nil, let core = CoroutineCore.current else { return (holder, .none) }
+    return (holder, HolderBlock(core))
+  }
+
   /// The number of the coroutine, if it is one.
   var coroutineID: UInt64? { word & Self.kinds == Self.coroutine ? word >> 3 : nil }
 

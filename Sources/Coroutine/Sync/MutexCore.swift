@@ -79,9 +79,8 @@ class MutexCore: Waitable, @unchecked Sendable {
   /// Takes the mutex if it is free, on whichever thread.
   @usableFromInline
   final func lockIfAvailable() -> LockHolder? {
-    let holder = LockHolder.current
-    let block = holder.coroutineID == nil ? nil : CoroutineCore.current.map { HolderBlock($0) }
-    return tryLock(holder, block ?? .none) ? holder : nil
+    let (holder, block) = LockHolder.currentWithBlock
+    return tryLock(holder, block) ? holder : nil
   }
 
   @inline(__always)

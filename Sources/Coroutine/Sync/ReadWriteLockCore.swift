@@ -68,7 +68,7 @@ class ReadWriteLockCore: Waitable, @unchecked Sendable {
 
   @usableFromInline
   final func lockForWritingIfAvailable() -> Bool {
-    let (holder, block) = (LockHolder.current, CoroutineCore.current.map { HolderBlock($0) } ?? .none)
+    let (holder, block) = LockHolder.currentWithBlock
     return lock.withLock {
       defer { publish() }
       return machine.tryWrite(holder, block)

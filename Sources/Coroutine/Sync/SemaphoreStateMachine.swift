@@ -31,7 +31,8 @@ struct SemaphoreStateMachine {
   /// There are more permits, or fewer. Returns the waiters that have got theirs.
   mutating func changePermits(by difference: Int) -> ClaimedWaiters {
     let (sum, isTooMuch) = available.addingReportingOverflow(difference)
-    require(!isTooMuch, "a Semaphore can't have more than Int.max permits")
+    require(
+      !isTooMuch, "a Semaphore can't have \(difference > 0 ? "more than Int.max" : "fewer than Int.min") permits")
     available = sum
     return grant()
   }

@@ -200,7 +200,7 @@ extension DeadlineTimer.Moment {
     case .timer(.max): self
     case .timer(let deadline) where duration >= .zero: .timer(deadline.addingSaturated(duration.nanosecondsRoundedUp))
     case .timer(let deadline):
-      .timer(deadline - min(deadline, (.zero - duration).nanosecondsRoundedUp))
+      .timer(deadline - min(deadline, duration.withoutSign.nanosecondsRoundedUp))
     case .clock(let instant): .clock(instant.moved(by: duration))
     }
   }

@@ -171,7 +171,14 @@ extension TimerService {
   }
 
   /// The kernel's time, whatever stands for `shared`.
-  package var realTime: UInt64 { MonotonicClock.now }
+  package var kernelTime: UInt64 { MonotonicClock.now }
+
+  /// When the kernel's time will be as far away as a deadline of `shared` is.
+  package func kernelTime(of deadline: UInt64) -> UInt64 {
+    guard let virtual = Self.virtual else { return deadline }
+    let now = virtual.now
+    return deadline <= now ? 0 : kernelTime.addingSaturated(deadline - now)
+  }
 
   /// The deadline of a wait that begins now. So long that it doesn't fit: never. Now if it is negative.
   @usableFromInline
