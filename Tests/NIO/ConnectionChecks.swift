@@ -1,9 +1,10 @@
 import Coroutine
-@testable import CoroutineNIO
 import Dispatch
 import NIOCore
 import NIOPosix
 import Synchronization
+
+@testable import CoroutineNIO
 
 /// Counts the flushes that pass through it.
 private final class FlushCounter: ChannelOutboundHandler, Sendable {
