@@ -127,6 +127,13 @@ package struct WaitQueue<Node: WaitingNode & ~Copyable> {
     return UnsafeMutablePointer(at: waitNode)
   }
 
+  /// Takes out a waiter of the queue, and ends its wait: it is to be woken. False: that has ended otherwise before.
+  @inlinable @inline(__always)
+  package mutating func claim(_ node: UnsafeMutablePointer<Node>) -> Bool {
+    list.remove(node.waitNode)
+    return node.pointee.wait.waiter.claim(node.pointee.wait.cause)
+  }
+
   /// Ends all waits. Returns the waiters to wake, in their order; the queue is empty afterwards.
   @inlinable @inline(__always)
   package mutating func claimAll() -> ClaimedWaiters { list.claimAll() }

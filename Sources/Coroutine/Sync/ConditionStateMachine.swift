@@ -24,13 +24,12 @@ struct ConditionStateMachine {
   /// Lets the longest waiter go on. Returns the waiter to wake; `nil` if that one has not arrived, or there is none.
   mutating func signal() -> Waiter? {
     while let node = waiters.first {
-      waiters.remove(node)
       guard node.pointee.hasArrived else {
+        waiters.remove(node)
         node.pointee.isSignalled = true
         return nil
       }
-      let wait = node.pointee.wait
-      if wait.waiter.claim(wait.cause) { return wait.waiter }
+      if waiters.claim(node) { return node.pointee.wait.waiter }
     }
     return nil
   }
@@ -39,10 +38,10 @@ struct ConditionStateMachine {
   mutating func broadcast() -> ClaimedWaiters {
     var woken = ClaimedWaiters()
     while let node = waiters.first {
-      waiters.remove(node)
       if !node.pointee.hasArrived {
+        waiters.remove(node)
         node.pointee.isSignalled = true
-      } else if node.pointee.wait.waiter.claim(node.pointee.wait.cause) {
+      } else if waiters.claim(node) {
         woken.append(node)
       }
     }

@@ -64,9 +64,7 @@ struct ReadWriteLockStateMachine {
   private mutating func grant() -> ClaimedWaiters {
     var granted = ClaimedWaiters()
     while let node = waiters.first, admits(node.pointee.kind) {
-      waiters.remove(node)
-      // One that has given up meanwhile is only taken out.
-      guard node.pointee.wait.waiter.claim(node.pointee.wait.cause) else { continue }
+      guard waiters.claim(node) else { continue }
       enter(node.pointee)
       granted.append(node)
     }

@@ -52,9 +52,7 @@ struct SemaphoreStateMachine {
   private mutating func grant() -> ClaimedWaiters {
     var granted = ClaimedWaiters()
     while let node = waiters.first, node.pointee.count <= available {
-      waiters.remove(node)
-      // One that has given up meanwhile is only taken out.
-      guard node.pointee.wait.waiter.claim(node.pointee.wait.cause) else { continue }
+      guard waiters.claim(node) else { continue }
       available -= node.pointee.count
       granted.append(node)
     }
