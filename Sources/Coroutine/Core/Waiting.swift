@@ -65,13 +65,17 @@ extension Waitable {
       return .timedOut
     }
     let cause = core.park(operation, at: self, until: deadline)
-    if cause != .event {
-      lock.lock()
-      let result = withdraw()
-      lock.unlock()
-      result.wakeOthers()
-    }
+    if cause != .event { leaveQueue(by: withdraw) }
     return cause
+  }
+
+  /// After a wait that ended otherwise than by a waker here.
+  @inlinable @inline(__always)
+  final func leaveQueue(by withdraw: () -> Attempt) {
+    lock.lock()
+    let result = withdraw()
+    lock.unlock()
+    result.wakeOthers()
   }
 
   /// Takes the lock for an operation that may wait; false, and not locked, if the coroutine was cancelled.
@@ -177,12 +181,7 @@ extension Waitable {
     if let decided { return decided }
     task.disarm()
     let cause = task.cause
-    if cause != .event {
-      lock.lock()
-      let result = withdraw()
-      lock.unlock()
-      result.wakeOthers()
-    }
+    if cause != .event { leaveQueue(by: withdraw) }
     return cause
   }
 
@@ -202,12 +201,7 @@ extension Waitable {
     thread.parking.park()
     lock.unlock()
     let cause = thread.block(until: deadline)
-    if cause != .event {
-      lock.lock()
-      let result = withdraw()
-      lock.unlock()
-      result.wakeOthers()
-    }
+    if cause != .event { leaveQueue(by: withdraw) }
     return cause
   }
 }
