@@ -332,17 +332,15 @@ extension ActorStorage {
   nonisolated(nonsending) func waitForRoom(
     _ envelope: inout Envelope<Message>?, until deadline: UInt64
   ) async -> WakeCause {
-    let task = WaitingTask()
-    let node = UnsafeMutablePointer<MailboxNode<Message>>.allocate(capacity: 1)
-    node.initialize(to: MailboxNode(.task(.passUnretained(task)), envelope.take()))
-    defer { node.deinitialize(count: 1).deallocate() }
-    let cause = await wait(task, until: deadline) {
-      postOrWait(node)
+    await wait(until: deadline) {
+      MailboxNode($0, envelope.take())
+    } attempt: {
+      postOrWait($0)
     } withdraw: {
-      machine.withdrawSender(node)
+      machine.withdrawSender($0)
+    } afterwards: {
+      envelope = $0.envelope.take()
     }
-    envelope = node.pointee.envelope.take()
-    return cause
   }
 
   @inlinable @inline(never)

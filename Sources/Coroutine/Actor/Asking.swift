@@ -136,13 +136,11 @@ extension ActorStorage {
     case .full: try check(await waitForRoom(&envelope, until: deadline), envelope == nil, timeout)
     case .refused(let error): throw error
     }
-    let task = WaitingTask()
-    let node = UnsafeMutablePointer<WaitNode>.allocate(capacity: 1)
-    node.initialize(to: WaitNode(.task(.passUnretained(task))))
-    defer { node.deallocate() }
-    let cause = await storage.wait(task, until: deadline) {
-      storage.wait(node)
-    } withdraw: {
+    let cause = await storage.wait(until: deadline) {
+      WaitNode($0)
+    } attempt: {
+      storage.wait($0)
+    } withdraw: { _ in
       storage.withdraw()
     }
     return try storage.outcome(after: cause, timeout)

@@ -147,40 +147,35 @@ extension BroadcastStorage {
 
 // MARK: - In async code
 
-// The node lies on the heap, since a task has no stack to wait on.
 extension BroadcastStorage {
   /// As in a coroutine.
   nonisolated(nonsending) func send(_ element: inout Element?, until deadline: UInt64) async -> WakeCause {
-    let task = WaitingTask()
-    let node = UnsafeMutablePointer<BroadcastNode<Element>>.allocate(capacity: 1)
-    node.initialize(to: BroadcastNode(.task(.passUnretained(task)), element: element.take()))
-    let cause = await wait(task, until: deadline) {
-      machine.send(node)
+    await wait(until: deadline) {
+      BroadcastNode($0, element: element.take())
+    } attempt: {
+      machine.send($0)
     } withdraw: {
-      machine.withdrawSender(node)
+      machine.withdrawSender($0)
       return .done
+    } afterwards: {
+      element = $0.element.take()
     }
-    element = node.pointee.element
-    node.deinitialize(count: 1).deallocate()
-    return cause
   }
 
   /// As in a coroutine.
   nonisolated(nonsending) func receive(
     _ element: inout Element?, for reader: BroadcastReader<Element>, until deadline: UInt64
   ) async -> WakeCause {
-    let task = WaitingTask()
-    let node = UnsafeMutablePointer<BroadcastNode<Element>>.allocate(capacity: 1)
-    node.initialize(to: BroadcastNode(.task(.passUnretained(task)), element: nil))
-    let cause = await wait(task, until: deadline) {
-      machine.receive(node, for: reader)
+    await wait(until: deadline) {
+      BroadcastNode<Element>($0, element: nil)
+    } attempt: {
+      machine.receive($0, for: reader)
     } withdraw: {
-      machine.withdrawReceiver(node, of: reader)
+      machine.withdrawReceiver($0, of: reader)
       return .done
+    } afterwards: {
+      element = $0.element.take()
     }
-    element = node.pointee.element
-    node.deinitialize(count: 1).deallocate()
-    return cause
   }
 }
 

@@ -108,7 +108,6 @@ extension ChannelStorage where Element: ~Copyable {
 
 // MARK: - In async code
 
-// The node lies on the heap, since a task has no stack to wait on.
 extension ChannelStorage where Element: ~Copyable {
   /// Takes the element, or leaves it there: `.event` with the element still there means that the channel is closed.
   @inlinable
@@ -127,17 +126,15 @@ extension ChannelStorage where Element: ~Copyable {
       return .event
     case .full: break
     }
-    let task = WaitingTask()
-    let node = UnsafeMutablePointer<ChannelNode<Element>>.allocate(capacity: 1)
-    node.initialize(to: ChannelNode(.task(.passUnretained(task)), element: element.take()))
-    let cause = await wait(task, until: deadline) {
-      machine.send(node)
+    return await wait(until: deadline) {
+      ChannelNode($0, element: element.take())
+    } attempt: {
+      machine.send($0)
     } withdraw: {
-      machine.withdrawSender(node)
+      machine.withdrawSender($0)
+    } afterwards: {
+      element = $0.element.take()
     }
-    element = node.pointee.element.take()
-    node.deinitialize(count: 1).deallocate()
-    return cause
   }
 
   /// Fills in the element, which is `nil` before: `.event` without one means that the channel is closed.
@@ -154,17 +151,15 @@ extension ChannelStorage where Element: ~Copyable {
       return .event
     case .empty: break
     }
-    let task = WaitingTask()
-    let node = UnsafeMutablePointer<ChannelNode<Element>>.allocate(capacity: 1)
-    node.initialize(to: ChannelNode(.task(.passUnretained(task)), element: nil))
-    let cause = await wait(task, until: deadline) {
-      machine.receive(node)
+    return await wait(until: deadline) {
+      ChannelNode<Element>($0, element: nil)
+    } attempt: {
+      machine.receive($0)
     } withdraw: {
-      machine.withdrawReceiver(node)
+      machine.withdrawReceiver($0)
+    } afterwards: {
+      element = $0.element.take()
     }
-    element = node.pointee.element.take()
-    node.deinitialize(count: 1).deallocate()
-    return cause
   }
 }
 

@@ -68,18 +68,19 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
   @inlinable
   nonisolated(nonsending) func next() async throws -> Element? {
     ask(nil)
-    let task = WaitingTask()
-    let node = UnsafeMutablePointer<ChannelNode<Element>>.allocate(capacity: 1)
-    node.initialize(to: ChannelNode(.task(.passUnretained(task)), element: nil))
-    defer { node.deinitialize(count: 1).deallocate() }
     var isAsking = true
-    let cause = await wait(task) {
+    var element: Element?
+    let cause = await wait {
+      ChannelNode<Element>($0, element: nil)
+    } attempt: {
       isAsking = false
-      return machine.receive(node)
+      return machine.receive($0)
     } withdraw: {
-      machine.withdraw(node)
+      machine.withdraw($0)
+    } afterwards: {
+      element = $0.element.take()
     }
-    if let element = node.pointee.element { return element }
+    if let element { return element }
     try await endWaiting(cause, isAsking)
     return nil
   }

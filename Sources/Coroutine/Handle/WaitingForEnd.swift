@@ -103,14 +103,12 @@ extension CoroutineCore {
       return .event
     }
     startOnDemand()
-    let task = WaitingTask()
-    let node = UnsafeMutablePointer<WaitNode>.allocate(capacity: 1)
-    node.initialize(to: WaitNode(.task(.passUnretained(task))))
-    defer { node.deallocate() }
-    return await wait(task, until: deadline) {
-      join(node)
+    return await wait(until: deadline) {
+      WaitNode($0)
+    } attempt: {
+      join($0)
     } withdraw: {
-      completion.leave(node)
+      completion.leave($0)
       return .done
     }
   }

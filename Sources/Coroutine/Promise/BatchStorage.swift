@@ -61,14 +61,12 @@ final class BatchStorage: Waitable, @unchecked Sendable {
   nonisolated(nonsending) func run() async throws(CancellationError) -> Int? {
     begin()
     defer { end() }
-    let task = WaitingTask()
-    let node = UnsafeMutablePointer<WaitNode>.allocate(capacity: 1)
-    node.initialize(to: WaitNode(.task(.passUnretained(task))))
-    defer { node.deallocate() }
-    let cause = await wait(task) {
-      machine.wait(node)
+    let cause = await wait {
+      WaitNode($0)
+    } attempt: {
+      machine.wait($0)
     } withdraw: {
-      machine.withdraw(node)
+      machine.withdraw($0)
     }
     if cause != .event { try keepWhatHasCome() }
     return decisive

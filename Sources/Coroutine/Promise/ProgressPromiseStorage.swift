@@ -42,15 +42,13 @@ final class ProgressPromiseStorage<Progress: Sendable, Value: Sendable>: Promise
 
   /// The same for the calling task.
   nonisolated(nonsending) func next(_ cursor: inout ProgressCursor) async -> Progress? {
-    let task = WaitingTask()
-    let node = UnsafeMutablePointer<WaitNode>.allocate(capacity: 1)
-    node.initialize(to: WaitNode(.task(.passUnretained(task))))
-    defer { node.deallocate() }
     let position = cursor
-    let cause = await wait(task) {
-      reports.wait(node, behind: position)
+    let cause = await wait {
+      WaitNode($0)
+    } attempt: {
+      reports.wait($0, behind: position)
     } withdraw: {
-      reports.withdraw(node)
+      reports.withdraw($0)
       return .done
     }
     return cause == .event ? read(&cursor) : nil

@@ -122,14 +122,12 @@ extension PromiseCore {
   /// Suspends the calling task until it is settled, the time is up, or the caller is cancelled.
   @usableFromInline
   nonisolated(nonsending) final func wait(until deadline: UInt64 = WaitDeadline.never) async -> WakeCause {
-    let task = WaitingTask()
-    let node = UnsafeMutablePointer<WaitNode>.allocate(capacity: 1)
-    node.initialize(to: WaitNode(.task(.passUnretained(task))))
-    defer { node.deallocate() }
-    return await wait(task, until: deadline) {
-      machine.wait(node)
+    await wait(until: deadline) {
+      WaitNode($0)
+    } attempt: {
+      machine.wait($0)
     } withdraw: {
-      machine.withdraw(node)
+      machine.withdraw($0)
       return .done
     }
   }

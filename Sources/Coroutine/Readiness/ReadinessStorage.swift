@@ -96,7 +96,7 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
   /// The same for the calling task.
   nonisolated(nonsending) package func wait(_ operation: WaitOperation, timeout: Duration?) async throws {
     let readiness = Readiness(for: operation)
-    _ = try await wait(timeout: timeout) {
+    try await wait(timeout: timeout) {
       WaitNode($0)
     } attempt: {
       attempt($0, readiness, seen: nil)

@@ -259,14 +259,12 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
 
   /// The same for the calling task.
   nonisolated(nonsending) func join(until deadline: UInt64 = WaitDeadline.never) async -> WakeCause {
-    let task = WaitingTask()
-    let node = UnsafeMutablePointer<WaitNode>.allocate(capacity: 1)
-    node.initialize(to: WaitNode(.task(.passUnretained(task))))
-    defer { node.deallocate() }
-    return await wait(task, until: deadline) {
-      machine.join(node)
+    await wait(until: deadline) {
+      WaitNode($0)
+    } attempt: {
+      machine.join($0)
     } withdraw: {
-      machine.stopJoining(node)
+      machine.stopJoining($0)
     }
   }
 

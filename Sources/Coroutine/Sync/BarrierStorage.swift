@@ -26,6 +26,7 @@ final class BarrierStorage: Waitable, @unchecked Sendable {
   }
 
   nonisolated(nonsending) func wait(timeout: Duration?) async throws -> Bool {
+    var isLast = false
     try await wait(timeout: timeout) {
       BarrierNode(wait: WaitNode($0))
     } attempt: {
@@ -33,7 +34,10 @@ final class BarrierStorage: Waitable, @unchecked Sendable {
     } withdraw: {
       machine.withdraw($0)
       return .done
-    }.isLast
+    } afterwards: {
+      isLast = $0.isLast
+    }
+    return isLast
   }
 
   override func describe(_ operation: WaitReason.Operation) -> String {

@@ -43,6 +43,7 @@ final class ConditionStorage: Waitable, @unchecked Sendable {
     let holder = LockHolder.current
     requireHeld(by: holder)
     guard !Task.isCancelled else { return .cancelled }
+    // The node by hand: it is in the queue before the wait begins.
     let task = WaitingTask()
     let node = UnsafeMutablePointer<ConditionNode>.allocate(capacity: 1)
     node.initialize(to: ConditionNode(wait: WaitNode(.task(.passUnretained(task)))))

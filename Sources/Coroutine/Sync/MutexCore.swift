@@ -66,7 +66,7 @@ class MutexCore: Waitable, @unchecked Sendable {
   }
 
   nonisolated(nonsending) private final func lockSlowly(_ holder: LockHolder, _ timeout: Duration?) async throws {
-    _ = try await wait(timeout: timeout) {
+    try await wait(timeout: timeout) {
       MutexNode(wait: WaitNode($0), holder: holder, block: .none)
     } attempt: {
       attempt($0)

@@ -43,13 +43,17 @@ class OnceCore: Waitable, @unchecked Sendable {
   nonisolated(nonsending) final func begin(timeout: Duration?) async throws -> Bool {
     let holder = LockHolder.current
     requireNotMaker(holder)
-    return try await wait(timeout: timeout) {
+    var mustMake = false
+    try await wait(timeout: timeout) {
       OnceNode(wait: WaitNode($0), holder: holder, block: .none)
     } attempt: {
       attempt($0)
     } withdraw: {
       machine.withdraw($0)
-    }.mustMake
+    } afterwards: {
+      mustMake = $0.mustMake
+    }
+    return mustMake
   }
 
   private final func attempt(_ node: OnceStateMachine.Node) -> Attempt {

@@ -108,7 +108,7 @@ class ReadWriteLockCore: Waitable, @unchecked Sendable {
   ) async throws -> LockHolder {
     let holder = LockHolder.current
     requireNotWriter(holder)
-    _ = try await wait(timeout: timeout) {
+    try await wait(timeout: timeout) {
       ReadWriteLockNode(wait: WaitNode($0), kind: kind, holder: holder, block: .none)
     } attempt: {
       attempt($0)

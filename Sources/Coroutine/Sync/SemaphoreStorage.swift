@@ -27,7 +27,7 @@ final class SemaphoreStorage: Waitable, @unchecked Sendable {
 
   nonisolated(nonsending) func acquire(_ count: Int, timeout: Duration?) async throws {
     requireNotNegative(count)
-    _ = try await wait(timeout: timeout) {
+    try await wait(timeout: timeout) {
       SemaphoreNode(wait: WaitNode($0), count: count)
     } attempt: {
       machine.acquire($0)

@@ -32,25 +32,18 @@ extension Waitable {
 
   /// Suspends the calling task until the operation is over.
   ///
+  /// - Parameter afterwards: gets what the node is at the end.
   /// - Throws: `CancellationError`, `TimeoutError`: then the node has been withdrawn.
   @inline(__always)
   nonisolated(nonsending) final func wait<Node>(
     timeout: Duration?, node makeNode: (Waiter) -> Node,
-    attempt: (UnsafeMutablePointer<Node>) -> Attempt, withdraw: (UnsafeMutablePointer<Node>) -> Attempt
-  ) async throws -> Node {
+    attempt: (UnsafeMutablePointer<Node>) -> Attempt, withdraw: (UnsafeMutablePointer<Node>) -> Attempt,
+    afterwards: (inout Node) -> Void = { _ in }
+  ) async throws {
     let deadline = WaitDeadline.after(timeout)
-    let task = WaitingTask()
-    // On the heap, since a task has no stack to wait on.
-    let node = UnsafeMutablePointer<Node>.allocate(capacity: 1)
-    node.initialize(to: makeNode(.task(.passUnretained(task))))
-    defer { node.deinitialize(count: 1).deallocate() }
-    let cause = await wait(task, until: deadline) {
-      attempt(node)
-    } withdraw: {
-      withdraw(node)
-    }
+    let cause = await wait(
+      until: deadline, node: makeNode, attempt: attempt, withdraw: withdraw, afterwards: afterwards)
     try cause.check(timeout)
-    return node.pointee
   }
 }
 

@@ -41,7 +41,7 @@ final class WaitGroupStorage: Waitable, @unchecked Sendable {
   }
 
   nonisolated(nonsending) func wait(timeout: Duration?) async throws {
-    _ = try await wait(timeout: timeout) {
+    try await wait(timeout: timeout) {
       WaitNode($0)
     } attempt: {
       machine.wait($0)
