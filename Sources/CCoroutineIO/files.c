@@ -85,7 +85,14 @@ int coroutine_io_file_may_be_replaced(const char *path) {
 int coroutine_io_file_copy_rights(int file, const char *path) {
   struct stat status;
   if (stat(path, &status) != 0) return errno == ENOENT ? 0 : -errno;
-  return result(fchmod(file, status.st_mode & 07777));
+  // Its owner and group, where the process may give them away: "set user id" must not become that of another user.
+  bool is_same = fchown(file, status.st_uid, status.st_gid) == 0;
+  return result(fchmod(file, status.st_mode & (is_same ? 07777 : 0777)));
+}
+
+bool coroutine_io_file_exists(const char *path) {
+  struct stat status;
+  return stat(path, &status) == 0;
 }
 
 int coroutine_io_file_replace(const char *from, const char *to, bool synchronizes) {

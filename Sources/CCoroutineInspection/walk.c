@@ -19,7 +19,13 @@ struct walker {
 struct walk {
   struct target *target;
   struct frame_registers regs;
+  // How many words it has read for one step.
+  uint32_t reads;
 };
+
+// libunwind takes memory for each state that call frame information remembers, by one byte of that: without a limit a
+// stranger's dump could make it take all. Real steps read some hundreds of words.
+enum { most_reads = 1 << 16 };
 
 #if defined(__x86_64__)
 enum { pointer_register = UNW_X86_64_RBP, base_register = UNW_X86_64_RBX };
@@ -74,8 +80,9 @@ static int find_dynamic_list(unw_addr_space_t space, unw_word_t *list, void *con
 
 static int access_memory(unw_addr_space_t space, unw_word_t address, unw_word_t *value, int writes, void *context) {
   (void)space;
-  if (writes) return -UNW_EINVAL;
-  return coroutine_target_read(((struct walk *)context)->target, address, value, sizeof *value) ? 0 : -UNW_EINVAL;
+  struct walk *walk = context;
+  if (writes || walk->reads++ >= most_reads) return -UNW_EINVAL;
+  return coroutine_target_read(walk->target, address, value, sizeof *value) ? 0 : -UNW_EINVAL;
 }
 
 // Registers that are not known are 0, as in this process's own walks.
@@ -144,7 +151,7 @@ static uintptr_t register_of(unw_cursor_t *cursor, unw_regnum_t number) {
 // `is_interrupted`: it does not stand at a return address either, about which more would be known.
 static bool step(struct target *target, struct frame_registers *regs, uintptr_t top, bool is_suspended, bool is_interrupted) {
   const struct frame_registers here = *regs;
-  struct walk walk = {target, here};
+  struct walk walk = {.target = target, .regs = here};
   // libunwind takes the registers for those of a frame that stands in front of an instruction. The call that a return
   // address stands for lies before it.
   if (!is_suspended) walk.regs.pc--;
@@ -173,7 +180,7 @@ static bool is_walkable(struct target *target, uintptr_t pc, bool *is_cut) {
 
 // Whether a context stands at a function's first instruction: it never ran.
 static bool is_start_of_function(struct target *target, const struct frame_registers *regs) {
-  struct walk walk = {target, *regs};
+  struct walk walk = {.target = target, .regs = *regs};
   unw_cursor_t cursor;
   unw_proc_info_t function;
   return unw_init_remote(&cursor, target->walker->space, &walk) == 0 && unw_get_proc_info(&cursor, &function) == 0 &&

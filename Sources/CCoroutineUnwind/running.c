@@ -34,6 +34,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct entry *first;
 static pthread_key_t key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static void forget_question(void);
 
 // A thread ends. Its variables are there still.
 static void leave(void *value) {
@@ -56,7 +57,27 @@ static uintptr_t own_top(void) {
   return top;
 }
 
-static void make_key(void) { pthread_key_create(&key, leave); }
+static void before_fork(void) { pthread_mutex_lock(&lock); }
+
+static void after_fork(void) { pthread_mutex_unlock(&lock); }
+
+// Of the threads there is only the one that has forked. What the entries of the others point to is their threads' memory,
+// which the C library may give back.
+static void after_fork_in_child(void) {
+  struct entry *own = pthread_getspecific(key);
+  first = own;
+  if (own) {
+    own->previous = own->next = NULL;
+    own->id = gettid();
+  }
+  forget_question();
+  pthread_mutex_unlock(&lock);
+}
+
+static void make_key(void) {
+  pthread_key_create(&key, leave);
+  pthread_atfork(before_fork, after_fork, after_fork_in_child);
+}
 
 void coroutine_running_enter_thread(void) {
   // Threads of Dispatch block all signals, and so do those that they make. As long as there is no handler for this one
@@ -114,6 +135,9 @@ static struct {
   bool is_restarted;
   struct coroutine_blocked_call call;
 } question;
+
+// In a child by fork, where the thread that asks and the one that was asked may be missing.
+static void forget_question(void) { atomic_store(&question.state, idle); }
 
 static struct sigaction previous;
 

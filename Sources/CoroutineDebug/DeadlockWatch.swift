@@ -20,6 +20,8 @@ final class DeadlockWatch: Sendable {
   // Guarded by the lock, both. No settings: it is to end.
   nonisolated(unsafe) private var settings: Settings?
   nonisolated(unsafe) private var hasThread = false
+  /// `Fork.count` when the thread began: in a child it is not there. Guarded by the lock.
+  nonisolated(unsafe) private var startedIn: UInt32 = 0
   /// 1: the settings have changed. What the thread sleeps on.
   private let rung = Atomic<UInt32>(0)
 
@@ -30,8 +32,8 @@ final class DeadlockWatch: Sendable {
     let old = exchange(Settings(interval: interval, handler: handler))
     defer { withExtendedLifetime(old) {} }
     let mustStart = lock.withLock {
-      defer { hasThread = true }
-      return !hasThread
+      defer { (hasThread, startedIn) = (true, Fork.count) }
+      return !hasThread || startedIn != Fork.count
     }
     guard mustStart else { return }
     let code = coroutine_system_start_thread({ _ in DeadlockWatch.shared.run() }, nil)

@@ -92,7 +92,7 @@ struct ScopeTree {
 
     private func text(of entry: Entry) -> String {
       switch entry {
-      case .scope(let scope): scope.name.isEmpty ? "a scope" : "scope \"\(scope.name)\""
+      case .scope(let scope): scope.name.isEmpty ? "a scope" : "scope \"\(scope.name.onOneLine)\""
       case .coroutine(let id): "coroutine \(nodes[id]?.label ?? ""): \(nodes[id]?.text ?? "")"
       case .several(let ids):
         "\(DumpStyle.number(ids.count)) coroutines: \(nodes[ids[0]]?.text ?? ""): "

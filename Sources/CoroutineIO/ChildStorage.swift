@@ -53,7 +53,7 @@ final class ChildStorage: @unchecked Sendable {
       // Only one that runs and has not been reaped: there is no pidfd yet, and the number may be another's by now.
       if waitpid(process, nil, WNOHANG) == 0 {
         CoroutineLibc.kill(ownsGroup ? -process : process, SIGKILL)
-        waitpid(process, nil, 0)
+        while waitpid(process, nil, 0) < 0, coroutine_io_errno() == EINTR {}
       }
       throw error
     }

@@ -47,9 +47,11 @@ enum DescriptorShortage {
         _ = waiters.add(1, ordering: .relaxed)
         return
       }
-      guard WaitDeadline.after(.nanoseconds(1)) < limit.deadline else { throw TimeoutError(after: limit.timeout) }
+      let next = WaitDeadline.after(.milliseconds(100))
+      let now = WaitDeadline.after(.nanoseconds(1))
+      guard now < limit.deadline else { throw TimeoutError(after: limit.timeout) }
       do {
-        try closed.receive(timeout: .milliseconds(100))
+        try closed.receive(timeout: .nanoseconds(min(next, limit.deadline) - now))
       } catch is TimeoutError {
         return
       }

@@ -55,10 +55,10 @@ final class ListenerStorage: Sendable {
       } catch let error as IOError {
         switch error.code {
         // The peer has gone before its turn, or its network has: accept(2) has the list.
-        case ECONNABORTED, EPROTO, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH,
-          EPERM:
+        case ECONNABORTED, EPROTO, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH:
           continue
-        case EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC:
+        // EPERM: a firewall has refused this one. Or a policy refuses each, and leaves it in the queue.
+        case EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC, EPERM:
           tell(error)
           try shortage.wait(limit)
         default: throw error

@@ -30,7 +30,8 @@ public enum Signals {
   ///
   /// - Parameter numbers: not SIGKILL and SIGSTOP, which can't be caught, nor those after which the program can't go on
   ///   where it is (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS): traps.
-  /// - Throws: `IOError`: EINVAL if a number is no signal's; EMFILE if there is no descriptor left.
+  /// - Throws: `IOError`: EINVAL if a number is no signal's; EMFILE if there is no descriptor left; ECHILD in a child by `fork`
+  ///   of a process that has received signals in this way.
   public static func received(_ numbers: Int32...) throws -> Channel<Int32> {
     for number in numbers {
       require(!uncatchable.contains(number), "signal \(number) can't be received as a value")
@@ -60,12 +61,17 @@ private final class SignalReceivers: @unchecked Sendable {
   static func current() throws -> SignalReceivers {
     try making.withLock {
       let receivers = try made ?? make()
+      guard receivers.madeIn == Fork.count else {
+        throw IOError(operation: "receive", code: ECHILD, subject: "signals in a child of fork, whose parent receives them")
+      }
       made = receivers
       receivers.beginTelling()
       return receivers
     }
   }
 
+  /// `Fork.count` of the process whose signals these are.
+  private let madeIn = Fork.count
   private let lock = Lock()
   private var channels: [Int32: [Channel<Int32>]] = [:]
   /// Whether there is a coroutine that tells of signals.

@@ -194,7 +194,7 @@ public struct SocketAddress: Hashable, Sendable, LosslessStringConvertible {
 extension FixedWidthInteger {
   /// A number without a sign, which the usual form takes as well.
   fileprivate init?(digits: Substring) {
-    guard digits.utf8.first != UInt8(ascii: "+") else { return nil }
+    guard digits.utf8.allSatisfy({ UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 }) else { return nil }
     self.init(digits)
   }
 }

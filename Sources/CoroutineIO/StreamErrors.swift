@@ -41,14 +41,14 @@ public struct LineTooLong: Error, Equatable, CustomStringConvertible {
   public var description: String { "\(subject) sent a line of more than \(limit) bytes" }
 }
 
-/// A stream has more bytes than allowed before its end. The stream is as before: its bytes can still be read in another way.
+/// A stream, or a file, has more bytes than allowed before its end. It is as before: its bytes can still be read in another way.
 public struct StreamTooLong: Error, Equatable, CustomStringConvertible {
   /// How many bytes were allowed.
   public let limit: Int
-  /// The stream's name.
+  /// The stream's name, or the file's path.
   public let subject: String
 
-  public var description: String { "\(subject) sent more than \(limit) bytes before its end" }
+  public var description: String { "\(subject) has more than \(limit) bytes before its end" }
 }
 
 /// A write ended after a part of its bytes: the time was up, the stream was closed, the peer has gone.

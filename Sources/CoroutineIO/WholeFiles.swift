@@ -11,14 +11,22 @@ extension File {
   /// let text = String(decoding: try File.contents(of: "/etc/hostname"), as: UTF8.self)
   /// ```
   ///
-  /// - Parameter path: absolute, or from the process's current folder.
-  /// - Throws: `IOError`, as `init(opening:)`; `CancellationError`.
+  /// - Parameters:
+  ///   - path: absolute, or from the process's current folder.
+  ///   - limit: how many bytes it may have. A file of strangers needs one: a file with holes has as many as its maker likes. Not
+  ///     negative: traps.
+  /// - Throws: `StreamTooLong`; `IOError`, as `init(opening:)`; `CancellationError`.
   @available(*, noasync, message: "in async code use 'try await blocking { … }'")
-  public static func contents(of path: String) throws -> [UInt8] {
+  public static func contents(of path: String, limit: Int = .max) throws -> [UInt8] {
+    require(limit >= 0, "a file can't have \(limit) bytes at most: give zero or more")
     try FilePool.requireNoZero(in: path, "open")
     return try blocking(on: FilePool.shared) {
       let number = FileNumber(try FilePool.check(coroutine_io_file_open(path, O_RDONLY, 0), "open", path))
-      return try withExtendedLifetime(number) { try readAll(number.value, path, from: 0, upTo: .max) }
+      let bytes = try withExtendedLifetime(number) {
+        try readAll(number.value, path, from: 0, upTo: limit < .max ? limit + 1 : limit)
+      }
+      guard bytes.count <= limit else { throw StreamTooLong(limit: limit, subject: path) }
+      return bytes
     }
   }
 
@@ -28,7 +36,8 @@ extension File {
     let size = try FilePool.check(coroutine_io_file_size(number), "fstat", path)
     // One more than there should be: so the end is seen by the same read.
     let rest = size - min(size, Int(offset))
-    var next = min(limit, max(4096, rest < .max ? rest + 1 : rest))
+    // A file may claim more than there is memory for: beyond this it is believed as it is read.
+    var next = min(limit, max(4096, rest < .max ? rest + 1 : rest), 64 << 20)
     while true {
       let part = try [UInt8](unsafeUninitializedCapacity: next) { buffer, count in
         count = try FilePool.check(
@@ -36,14 +45,15 @@ extension File {
       }
       if bytes.isEmpty { bytes = part } else { bytes += part }
       guard part.count == next, bytes.count < limit else { return bytes }
-      next = min(limit - bytes.count, max(next, 65_536))
+      next = min(limit - bytes.count, max(bytes.count, 65_536))
     }
   }
 
   /// Puts a file with these bytes in the place of the one at a path: a reader finds all of the old bytes or all of the
   /// new ones, also after a crash of the program.
   ///
-  /// The bytes are written to a new file in the same folder, which then gets the name. It has the rights of the old file. If
+  /// The bytes are written to a new file in the same folder, which then gets the name. It has the rights of the old file, and its
+  /// owner, where the process may give it away. If
   /// the path is a symbolic link, the file that it leads to is replaced.
   ///
   /// - Parameters:
@@ -51,7 +61,8 @@ extension File {
   ///   - bytes: what the file has afterwards.
   ///   - synchronizes: whether this returns only when all is on the disk, so that it outlives a crash of the system.
   ///   - permissions: where there was no file, less the process's `umask`.
-  /// - Throws: `IOError`: then the old file is untouched; with `ESPIPE` if what is there is a device, a FIFO or a socket, which
+  /// - Throws: `IOError`: then the old file is untouched, unless that is of `fsync` at the folder, after the new one has taken
+  ///   its place; with `ESPIPE` if what is there is a device, a FIFO or a socket, which
   ///   a file would take the place of. `CancellationError`: then it may have been replaced or not.
   @available(*, noasync, message: "in async code use 'try await blocking { … }'")
   public static func replace(
@@ -65,7 +76,9 @@ extension File {
       let folder = target.lastIndex(of: "/").map { target[...$0] } ?? ""
       let name = "\(folder).coroutine-\(String(UInt64.random(in: .min ... .max), radix: 16))"
       let flags = O_WRONLY | O_CREAT | O_EXCL
-      let number = FileNumber(try FilePool.check(coroutine_io_file_open(name, flags, permissions), "open", name))
+      // Until it has the rights of the old one it is its owner's alone: who opens it before that could read it ever after.
+      let first = coroutine_io_file_exists(target) ? 0o600 : permissions
+      let number = FileNumber(try FilePool.check(coroutine_io_file_open(name, flags, first), "open", name))
       do {
         try withExtendedLifetime(number) {
           try FilePool.check(coroutine_io_file_copy_rights(number.value, target), "fchmod", name)

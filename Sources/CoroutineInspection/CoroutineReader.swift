@@ -444,7 +444,14 @@ struct CoroutineReader {
   private mutating func cases(of wait: UInt64) throws(Unreadable) -> String {
     let (first, count) = (try memory.word(wait &+ layout.select_targets), try memory.int(wait &+ layout.select_count))
     var texts: [String] = []
+    var length = 0
     for index in 0..<max(0, min(count, 10_000)) {
+      // A stranger's dump may have the same long name ten thousand times, which costs it no memory.
+      if let last = texts.last { length += last.utf8.count }
+      guard length < 16_384 else {
+        texts.append("\(count - index) more")
+        break
+      }
       let target = first &+ UInt64(index) &* layout.target_stride
       let tag = UInt64(try memory.byte(target &+ layout.target_tag))
       if tag == layout.target_waitable,

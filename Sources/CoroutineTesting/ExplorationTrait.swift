@@ -26,8 +26,7 @@
     ) async throws {
       let issues = IssueHandlingTrait.compactMapIssues { issue in
         guard issue.isFailure, let run = TestRun.current else { return issue }
-        run.noteFailure("\(issue)")
-        return nil
+        return run.noteFailure("\(issue)") ? nil : issue
       }
       // A suite has no test case, and its tests have the trait, too.
       try await ExplorationPlan.$current.withValue(plan) {

@@ -34,7 +34,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   private var members: [UInt64: Member] = [:]
   private var memberCount = 0
   /// Those that began at once, on top of another's turn, and may end there.
-  private var beginners: Set<UInt64> = []
+  private var beginners: [UInt64] = []
   /// Those that run on another scheduler, by their numbers in the process.
   private var away: Set<UInt64> = []
   /// Those that were launched in the run on other schedulers. Guarded by the lock.
@@ -121,6 +121,8 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     case task(UnownedJob)
     /// One that no caller has got, and where it comes from.
     case lostError(any Error, String)
+    /// Of code of the run's that runs elsewhere.
+    case failedExpectation(String)
   }
 
   struct Result {
@@ -184,9 +186,12 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   /// The run that the calling code is a part of.
   @TaskLocal static var current: TestRun?
 
-  /// Other code has found out that the run has failed: a test's expectation. From any of the run's coroutines.
-  func noteFailure(_ text: String) {
-    if isCurrent, problem == nil, !isOver { problem = ScheduleProblem(kind: .expectation, text: text, waiting: []) }
+  /// Other code has found out that the run has failed: a test's expectation. From any thread. Whether the run has not ended, so
+  /// that it is the run's affair.
+  func noteFailure(_ text: String) -> Bool {
+    guard isCurrent else { return putInLine(.failedExpectation(text)) }
+    if problem == nil, !isOver { problem = ScheduleProblem(kind: .expectation, text: text, waiting: []) }
+    return true
   }
 
   /// Whether a coroutine or task had a turn, or time went on.
@@ -225,20 +230,27 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
       running = member
       CoroutineJob(.passUnretained(member.core)).run()
       running = nil
-      if member.core.isFinished { members[member.core.id] = nil }
+      if member.core.isFinished { forget(member.core.id) }
     case .task(let job):
       job.runSynchronously(on: asUnownedTaskExecutor())
     }
-    for id in beginners where members[id]?.core.isFinished ?? true {
-      beginners.remove(id)
-      members[id] = nil
-    }
+    // In their order, as each may wake others where it goes.
+    for id in beginners where members[id]?.core.isFinished ?? true { forget(id) }
+    beginners.removeAll { members[$0] == nil }
+  }
+
+  /// It has ended. As it goes, an error of its that no caller has got is this run's, which looks at the members then: so they are
+  /// not being changed at that moment.
+  private func forget(_ id: UInt64) {
+    let member = members.removeValue(forKey: id)
+    withExtendedLifetime(member) {}
   }
 
   /// Lets go of the coroutines that have not ended: each is cancelled, and goes on for a while as in an ordinary run.
   private func endRemaining() {
-    // Their errors count.
+    // Their errors count, and what they have found.
     releaseEndedOutsiders()
+    emptyInbox()
     isOver = true
     next = nil
     for member in sortedMembers { AnyCoroutine(current: member.core).cancel() }
@@ -411,7 +423,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
 
   func willBegin(_ core: CoroutineCore) {
     guard isCurrent else { return }
-    beginners.insert(member(core).core.id)
+    beginners.append(member(core).core.id)
   }
 
   func willMoveAway(_ core: CoroutineCore) {
@@ -465,7 +477,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
       switch late {
       case .coroutine(let core): CoroutineJob(core).run()
       case .task(let job): job.runSynchronously(on: asUnownedTaskExecutor())
-      case .lostError: break
+      case .lostError, .failedExpectation: break
       }
     }
   }
@@ -483,6 +495,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
       case .lostError(let error, let origin):
         // Late, of one that the run has not cancelled.
         if isOver { CoroutineErrors.unhandled(error, origin) } else { fail(.unhandledError, error, origin) }
+      case .failedExpectation(let text): _ = noteFailure(text)
       }
     }
   }

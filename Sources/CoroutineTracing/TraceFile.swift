@@ -38,7 +38,13 @@ struct TraceFile: ~Copyable {
     let count = text.count
     text.append("\n],\"otherData\":{\"dropped events\":\"\(dropped)\",\"monotonic clock at 0\":\"\(start)\"}}\n")
     failure = text.bytes.withUnsafeBytes { Self.write($0, to: descriptor, at: length) }
-    length += off_t(count)
+    if failure == nil {
+      length += off_t(count)
+    } else {
+      // Some of it may have gone over the end of what was there. That was as long, so there is room for it.
+      _ = text.bytes[count...].withUnsafeBytes { Self.write($0, to: descriptor, at: length) }
+      _ = ftruncate(descriptor, length + off_t(text.count - count))
+    }
     text.bytes.removeAll(keepingCapacity: true)
   }
 

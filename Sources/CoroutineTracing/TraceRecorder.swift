@@ -24,6 +24,8 @@ final class TraceRecorder: CoroutineObserver, @unchecked Sendable {
   /// What the writer sleeps on: 1: it is to come.
   private let call = Atomic<UInt32>(0)
   private let isOver = Atomic<Bool>(false)
+  /// `Fork.count` of the process that is traced.
+  private let madeIn = Fork.count
 
   /// One in a process: a thread has one buffer.
   private static let isBusy = Atomic<Bool>(false)
@@ -142,6 +144,8 @@ final class TraceRecorder: CoroutineObserver, @unchecked Sendable {
     ending.lock()
     defer { ending.unlock() }
     if let outcome { return try outcome.get() }
+    // The writer and the file are the parent's, which goes on.
+    guard madeIn == Fork.count else { throw CoroutineTraceError(operation: "stop in a child of fork", code: ECHILD) }
     isOver.store(true, ordering: .releasing)
     wakeWriter()
     coroutine_system_join_thread(writer.load(ordering: .relaxed))

@@ -215,6 +215,16 @@ import Testing
     #expect(text.split(separator: "\n").count == 2, "\(text)")
   }
 
+  @Test func theNameOfAScopeStaysOnItsLineOfTheTree() {
+    var tree = ScopeTree()
+    var coroutine = CoroutineBacktrace(id: 1, name: "child", state: .suspended)
+    coroutine.scope = .init(id: 1, name: "two\nlines \u{1b}[31m", ownerID: nil)
+    tree.insert(coroutine)
+    var text = ""
+    tree.write(to: &text)
+    #expect(text.split(separator: "\n").count == 2 && !text.contains("\u{1b}"), "\(text)")
+  }
+
   // MARK: Making and opening them
 
   private static let place: UInt64 = 0x40_0000

@@ -194,6 +194,31 @@ import Testing
     }
   }
 
+  @Test func aFileMayHaveAsManyBytesAsAllowed() throws {
+    try withFolder { folder in
+      try File.replace(folder + "/a", with: [1, 2, 3])
+      #expect(try File.contents(of: folder + "/a", limit: 3) == [1, 2, 3])
+      #expect(throws: StreamTooLong(limit: 2, subject: folder + "/a")) {
+        try File.contents(of: folder + "/a", limit: 2)
+      }
+      // It claims more than any machine has memory for.
+      #expect(truncate(folder + "/a", 1 << 43) == 0)
+      #expect(throws: StreamTooLong.self) { try File.contents(of: folder + "/a", limit: 1 << 20) }
+    }
+  }
+
+  @Test(.enabled(if: getuid() == 0, "only root may give files away"))
+  func aFileOfAnotherUserStaysThatUsers() throws {
+    try withFolder { folder in
+      try File.replace(folder + "/a", with: [1])
+      #expect(chown(folder + "/a", 1234, 1235) == 0 && chmod(folder + "/a", 0o4755) == 0)
+      try File.replace(folder + "/a", with: [2])
+      var status = stat()
+      #expect(stat(folder + "/a", &status) == 0)
+      #expect(status.st_uid == 1234 && status.st_gid == 1235 && status.st_mode & 0o7777 == 0o4755)
+    }
+  }
+
   @Test func aFileThatCanNotBeReplacedLeavesNothingBehind() throws {
     try withFolder { folder in
       #expect(mkfifo(folder + "/fifo", 0o600) == 0)

@@ -167,6 +167,17 @@ import Testing
     #expect("\(failure)".contains("careless"))
   }
 
+  @Test func coroutinesThatBeganAtOnceGoInTheirOrder() throws {
+    for _ in 0..<20 {
+      let failure = try #require(throws: ScheduleFailure.self) {
+        try explore(seeds: 0..<1) {
+          for number in 0..<8 { _ = Coroutine.immediate(name: "number \(number)") { throw LostUpdate() } }
+        }
+      }
+      #expect("\(failure)".contains("number 0"))
+    }
+  }
+
   @Test func aRunWithoutAnEndIsAFailure() throws {
     let ends = Log<String>()
     let failure = try #require(throws: ScheduleFailure.self) {

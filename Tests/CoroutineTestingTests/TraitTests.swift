@@ -45,6 +45,17 @@ import Testing
     #expect(failure.schedule.split(separator: " ").count == 1)
   }
 
+  @Test(.exploringSchedules(seeds: 0..<3)) func anExpectationThatFailsElsewhereIsOne() throws {
+    let failure = try #require(throws: ScheduleFailure.self) {
+      try runTest {
+        let sum = 2
+        try Coroutine(on: .pool) { #expect(sum == 3) }.get()
+      }
+    }
+    #expect(failure.kind == .expectation)
+    #expect("\(failure)".contains("== 3"))
+  }
+
   @Test(.replaying("0:1")) func aTestIsRunByOneSchedule() throws {
     let order = Log<Int>()
     try runTest {

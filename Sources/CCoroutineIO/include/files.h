@@ -30,13 +30,15 @@ int coroutine_io_file_synchronize(int file);
 // -ESPIPE or -EISDIR if there is something other than a regular file at `path`.
 int coroutine_io_file_may_be_replaced(const char *_Nonnull path);
 
-// Gives `file` the rights of the file at `path`, if there is one.
+bool coroutine_io_file_exists(const char *_Nonnull path);
+
+// Gives `file` the rights of the file at `path`, if there is one, and its owner, as far as the process may.
 int coroutine_io_file_copy_rights(int file, const char *_Nonnull path);
 
 // rename, and then the folder's new entry is brought to its disk if `synchronizes`.
 int coroutine_io_file_replace(const char *_Nonnull from, const char *_Nonnull to, bool synchronizes);
 
-enum { coroutine_io_name_size = 256 };
+enum { coroutine_io_name_size = 1024 };
 
 struct coroutine_io_entry {
   char name[coroutine_io_name_size];

@@ -51,13 +51,11 @@ final class SuspensionStorage<Value: Sendable>: Waitable, @unchecked Sendable {
 
   /// The task's side, in place of the coroutine's.
   nonisolated(nonsending) func wait() async -> Result<Value, any Error>? {
-    let task = WaitingTask()
-    let node = UnsafeMutablePointer<WaitNode>.allocate(capacity: 1)
-    node.initialize(to: WaitNode(.task(.passUnretained(task))))
-    defer { node.deallocate() }
-    _ = await wait(task) {
-      machine.wait(node)
-    } withdraw: {
+    _ = await wait {
+      WaitNode($0)
+    } attempt: {
+      machine.wait($0)
+    } withdraw: { _ in
       machine.withdraw()
     }
     return lock.withLock { machine.take() }
