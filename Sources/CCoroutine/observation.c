@@ -2,6 +2,7 @@
 
 #include "observation.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <stddef.h>
 
@@ -16,6 +17,14 @@ static uint32_t next_slot;
 // Of the thread that runs: an observer must not suspend, so a call ends on the thread that it began on.
 static __thread uint32_t own_slot;  // counted from 1; 0: not chosen yet
 static __thread bool is_inside;
+
+// In a child by fork, where the calls of other threads never end.
+static void forget_others(void) {
+  for (int index = 0; index < slots; index++) __atomic_store_n(&calls_in_progress[index].calls, 0, __ATOMIC_RELAXED);
+  if (is_inside) __atomic_store_n(&calls_in_progress[own_slot - 1].calls, 1, __ATOMIC_RELAXED);
+}
+
+__attribute__((constructor)) static void handle_forks(void) { (void)pthread_atfork(NULL, NULL, forget_others); }
 
 void *coroutine_observation_enter(void) {
   if (is_inside) return NULL;

@@ -62,7 +62,8 @@ private final class SignalReceivers: @unchecked Sendable {
     try making.withLock {
       let receivers = try made ?? make()
       guard receivers.madeIn == Fork.count else {
-        throw IOError(operation: "receive", code: ECHILD, subject: "signals in a child of fork, whose parent receives them")
+        throw IOError(
+          operation: "receive", code: ECHILD, subject: "signals in a child of fork, whose parent receives them")
       }
       made = receivers
       receivers.beginTelling()

@@ -37,7 +37,8 @@ struct SocketAddressTests {
   @Test(arguments: [
     "", ":80", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1", "256.0.0.1:1", "::1:80", "[::1]",
     "[::1]80",
-    "[127.0.0.1]:80", "localhost:80", "unix:", "[::1%no-such-interface]:80", "127.0.0.1:+80", "[fe80::1%+1]:80", "127.0.0.1:-0",
+    "[127.0.0.1]:80", "localhost:80", "unix:", "[::1%no-such-interface]:80", "127.0.0.1:+80", "[fe80::1%+1]:80",
+    "127.0.0.1:-0",
   ])
   func whatIsNoAddressIsRefused(_ text: String) {
     #expect(SocketAddress(text) == nil)

@@ -588,6 +588,40 @@ import Testing
 
   // MARK: The state machine
 
+  /// Each escalated error is the actor's end, or is reported.
+  @Test func ofTwoErrorsThatAreEscalatedTheSecondIsNotLost() {
+    struct Second: Error {}
+    var machine = ActorStateMachine()
+    let begins = machine.begin()
+    #expect(begins)
+    let (first, second) = (machine.request(.fail(Failure())), machine.request(.fail(Second())))
+    #expect(first.interrupts && first.outdone == nil && !second.interrupts)
+    if case .fail(let error)? = second.outdone { #expect(error is Second) } else { Issue.record("it is lost") }
+    if case .fail(let error)? = machine.request(.stop).outdone { #expect(error is Failure) } else {
+      Issue.record("it is lost")
+    }
+  }
+
+  /// What the supervisor says of an error with which the body does not end is no word on the one with which it does.
+  @Test func aDecisionIsForItsOwnError() async throws {
+    let log = Log()
+    let supervisor = Supervisor(
+      Supervision { error in
+        log.add("\(error)")
+        return error is Failure ? .stop : .restart
+      })
+    let actor = supervisor.launch { (mailbox: Mailbox<Int>) in
+      log.add("begin")
+      do { try mailbox.handleEach { if $0 == 1 { throw Failure() } } } catch { log.add("swallowed") }
+      try mailbox.handleEach { if $0 == 2 { throw Worse() } }
+    }
+    try await Coroutine {
+      for message in [1, 2, 3] { try actor.tell(message) }
+    }.get()
+    await supervisor.stop()
+    #expect(log.all == ["begin", "Failure()", "swallowed", "Worse()", "begin"])
+  }
+
   @Test func theStrongestRequestCounts() {
     // 0: restart, 1: fail, 2: stop, 3: begin, 4: the body returns, 5: it throws
     everySequence(of: 6, length: 6) { events in
@@ -599,7 +633,7 @@ import Testing
         case 0, 1, 2:
           let request: ActorStateMachine.Request = event == 0 ? .restart : event == 1 ? .fail(Failure()) : .stop
           let isFirst = wanted == 0
-          #expect(machine.request(request) == (isRunning && isFirst))
+          #expect(machine.request(request).interrupts == (isRunning && isFirst))
           wanted = max(wanted, event + 1)
         case 3 where !isRunning:
           isRunning = machine.begin()
@@ -617,7 +651,7 @@ import Testing
           if wanted == 2 { wanted = 0 }
           if wanted == 3 {
             machine.finish(.cancelled)
-            let interrupts = machine.request(.stop)
+            let interrupts = machine.request(.stop).interrupts
             #expect(!interrupts)
             return
           }

@@ -14,6 +14,23 @@ import Testing
 
   private struct Failure: Error, Equatable {}
 
+  /// The last handle goes while the actor makes another one.
+  @Test func anActorThatHasAHandleOfItsOwnGoesOn() async throws {
+    for _ in 0..<amount(1000, sanitized: 200) {
+      let told = Channel<Bool>(capacity: .buffered(1))
+      do {
+        let actor = MessageActor<Int> { mailbox in
+          for message in mailbox where message == 1 {
+            let me = mailbox.actor
+            Coroutine { told.trySend((try? me.tell(2)) != nil) }
+          }
+        }
+        try await actor.tell(1)
+      }
+      #expect(try await told.receive())
+    }
+  }
+
   private func counter(on queue: DispatchQueue, _ log: Log) -> MessageActor<Counting> {
     MessageActor<Counting>(on: queue, name: "counter") { mailbox in
       var count = 0

@@ -30,6 +30,26 @@ import Testing
     }
   }
 
+  @Test func inTheCodeOfATaskItIsTheTasks() async throws {
+    /// What coroutines and tasks both call.
+    @Sendable func isStopped() -> Bool {
+      do { try Coroutine.checkCancellation() } catch { return Coroutine.isCancelled }
+      return Coroutine.isCancelled || Coroutine.cancellationReason != nil
+    }
+    let task = Task {
+      while !Task.isCancelled { await Task.yield() }
+      return (isStopped(), Coroutine.cancellationReason is CancellationError)
+    }
+    #expect(!isStopped())
+    task.cancel()
+    #expect(await task.value == (true, true))
+    let inside = try await Coroutine {
+      Coroutine.current?.cancel()
+      return try withCancellationShield { try Coroutine.await { isStopped() } }
+    }.get()
+    #expect(!inside, "the task that a shielded coroutine waits for is not cancelled")
+  }
+
   @Test func aBlockedReceiveIsWokenAndThrows() async throws {
     let log = Log()
     let channel = Channel<Int>()

@@ -62,6 +62,25 @@ import Testing
     #expect(log.all == ["Broken()", "[1]", "Broken()", "[1]"])
   }
 
+  /// A cancel of what the body waits for is an error of the body's, and no cancel of the consumer.
+  @Test func aCancelThatTheBodyMeetsIsReported() async throws {
+    let log = Log()
+    try await serially {
+      CoroutineErrors.withTaker({ error, _ in
+        log.add("\(error)")
+        return true
+      }) {
+        let promise = Promise<Int>(error: CancellationError())
+        let generator = AsyncGenerator { yield in
+          try yield(1)
+          try yield(promise.get())
+        }
+        log.add("\(Array(generator.elements))")
+      }
+    }
+    #expect(log.all == ["CancellationError()", "[1]"])
+  }
+
   @Test func zippedElementsComeInPairs() async throws {
     let pairs = try await Coroutine {
       zip(filled([1, 2, 3]).received, filled(["a", "b"]).received).map { "\($0)\($1)" }

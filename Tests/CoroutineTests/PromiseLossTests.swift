@@ -137,6 +137,33 @@ import Testing
     #expect(returned == 1)
   }
 
+  /// Who gives up waiting has not read the error.
+  @Test func aWaitThatEndedOtherwiseIsNoReader() async {
+    #expect(
+      await reports { error in
+        let (promise, resolver) = Promise.makePromise(of: Int.self)
+        _ = try? await promise.get(timeout: .milliseconds(1))
+        resolver.reject(error)
+      } == 1)
+    #expect(
+      await reports { error in
+        let gate = Channel<Void>()
+        let job = Coroutine {
+          try gate.receive()
+          throw error
+        }
+        _ = try? await Coroutine { try job.get(timeout: .zero) }.get()
+        _ = try? await job.get(timeout: .milliseconds(1))
+        try await gate.send(())
+        while !job.isFinished { await Task.yield() }
+      } == 1)
+    #expect(
+      await reports { error in
+        let job = Coroutine { throw error }
+        try await job.get()
+      } == 0)
+  }
+
   @Test func errorsThatABatchPassesOverAreNotLost() async {
     #expect(await reports { _ = try await values(of: Promise<Int>(error: $0), Promise<Int>(error: $0)) } == 0)
     #expect(await reports { _ = try await firstValue(of: [Promise<Int>(error: $0), Promise<Int>(error: $0)]) } == 0)

@@ -215,6 +215,11 @@ extension ActorCore {
     return false
   }
 
+  /// The body handles messages, perhaps once more: it has done without an error that it was to end with, and what was decided
+  /// about that decides about no later one.
+  @usableFromInline
+  final func beginHandling() { (verdict, isFailureKnown) = (nil, false) }
+
   /// The body takes its first message since it was started.
   @usableFromInline @inline(never)
   final func noteFirstMessage() {
@@ -252,7 +257,7 @@ extension ActorCore {
   /// Lets it stop, start again, or fail. Callable from any thread.
   final func request(_ request: ActorStateMachine.Request) {
     lock.lock()
-    let interrupts = life.request(request)
+    let (interrupts, outdone) = life.request(request)
     let region = interrupts ? self.region : nil
     var senders: ClaimedWaiters?
     var wasIdle = false
@@ -265,15 +270,17 @@ extension ActorCore {
     senders?.wakeAll()
     region?.cancel(reason: CancellationError())
     if wasIdle { CoroutineCore.wake(core) }
+    // The child that has escalated it leaves it to this actor, which ends for another reason.
+    if case .fail(let error) = outdone { CoroutineErrors.report(error, of: describeActor(name)) }
   }
 
   /// A handle has gone: it may have been the last one that could send.
   @usableFromInline
   final func handleDropped() {
     guard handles.wrappingSubtract(1, ordering: .acquiringAndReleasing).newValue == 0 else { return }
-    // It looks at the count under the lock, before it waits.
+    // It looks at the count under the lock, before it waits. Meanwhile it may have made another handle of its mailbox.
     lock.lock()
-    let isWaiting = claimIdle()
+    let isWaiting = handles.load(ordering: .acquiring) == 0 && claimIdle()
     lock.unlock()
     if isWaiting { CoroutineCore.wake(core) }
   }

@@ -51,11 +51,15 @@ struct ActorStateMachine {
   /// Whether a stop was requested before it had ended.
   var isStopped: Bool { if case .stop = request { true } else { false } }
 
-  /// A request comes. Returns whether to interrupt the body: it runs, and no request came before.
-  mutating func request(_ new: Request) -> Bool {
-    guard end == nil, new.strength > request?.strength ?? 0 else { return false }
-    defer { request = new }
-    return isRunning && request == nil
+  /// A request comes.
+  ///
+  /// - Returns: whether to interrupt the body: it runs, and no request came before; and the request that does not count, this one
+  ///   or the one before. Its error may be the last copy, so it is let go of without a lock.
+  mutating func request(_ new: Request) -> (interrupts: Bool, outdone: Request?) {
+    guard end == nil, new.strength > request?.strength ?? 0 else { return (false, new) }
+    let old = request
+    request = new
+    return (isRunning && old == nil, old)
   }
 
   /// The body is about to be run. Returns whether it may: not if the actor has to end first.

@@ -100,9 +100,11 @@ extension ActorStorage {
   /// Takes a message that is the actor's already. None if it has to look at other things first.
   @inlinable @inline(never)
   func takeFromInbox() -> Message? {
-    guard !runsOnHandOff, !coroutine.isInterrupted else { return nil }
+    guard !runsOnHandOff else { return nil }
     endCurrent()
     coroutine.countOperation()
+    // Behind that, which may have let others run.
+    guard !coroutine.isInterrupted else { return nil }
     return begin(inbox.removeFirst())
   }
 

@@ -17,7 +17,7 @@ public struct DeadLetter: Sendable {
     case overflow
   }
 
-  /// The message; `nil` if it failed in a `for` loop, and its asker has got the error.
+  /// The message; `nil` if it failed and its sender had asked for an answer (`ask`, `send`), which is the error.
   public let message: (any Sendable)?
   /// The actor's name; empty without one.
   public let actor: String

@@ -35,6 +35,7 @@ public struct Mailbox<Message: Sendable>: Sequence, IteratorProtocol {
   @inlinable
   @available(*, noasync, message: "an actor's body is not async code")
   public func handleEach(_ handle: (Message) throws -> Void) throws {
+    storage.beginHandling()
     while let message = storage.next() {
       do {
         try handle(message)
@@ -87,7 +88,8 @@ extension Mailbox {
   /// mailbox.watch(worker) { end in .workerEnded(end) }
   /// ```
   ///
-  /// It watches until its body ends; a body that is run again watches again.
+  /// It watches until its body ends; a body that is run again watches again. Two actors that watch each other keep each other from
+  /// ending for want of a sender: cancel one of them.
   public func watch<Other>(
     _ other: MessageActor<Other>, _ message: @escaping @Sendable (ActorEnd) -> Message
   ) {

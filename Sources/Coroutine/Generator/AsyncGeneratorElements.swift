@@ -20,8 +20,10 @@ extension AsyncGenerator {
     /// - Precondition: called inside a coroutine, and not inside the body: traps elsewhere.
     @available(*, noasync, message: "use 'next()' of the generator here")
     public func next() -> Element? {
-      do { return try generator.next() } catch is CancellationError { return nil } catch {
-        generator.report(error)
+      do { return try generator.next() } catch {
+        // The caller's own cancel is no error of the body.
+        let isOwn = error is CancellationError && Coroutine<Never, Never>.isCancelled
+        if !isOwn { generator.report(error) }
         return nil
       }
     }

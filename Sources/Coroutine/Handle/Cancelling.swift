@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import CCoroutine
+
 extension Coroutine {
   /// Asks the coroutine to stop.
   ///
@@ -21,16 +23,25 @@ extension Coroutine {
 }
 
 extension Coroutine where Success == Never, Failure == Never {
-  /// Whether the calling code is asked to stop: its coroutine was cancelled, or a timeout or scope around it. False inside
-  /// a shield, and outside of coroutines.
-  public static var isCancelled: Bool { CoroutineCore.current?.isInterrupted ?? false }
+  /// Whether the calling code is asked to stop: its coroutine was cancelled, or a timeout or scope around it. In `async` code, and
+  /// in what that calls, whether its task was. False inside a shield, and on plain threads.
+  public static var isCancelled: Bool {
+    guard let core = coreOfCode else { return _Concurrency.Task.isCancelled }
+    return core.isInterrupted
+  }
 
   /// Why the calling code is asked to stop: what `cancel(reason:)` was given, `TimeoutError`, the error of a sibling in a
-  /// scope; `nil` if it isn't.
-  public static var cancellationReason: (any Error)? { CoroutineCore.current?.currentReason }
+  /// scope; `CancellationError` in the code of a task; `nil` if it isn't.
+  public static var cancellationReason: (any Error)? {
+    guard let core = coreOfCode else { return _Concurrency.Task.isCancelled ? CancellationError() : nil }
+    return core.currentReason
+  }
 
   /// Throws `CancellationError` if the calling code is asked to stop.
   public static func checkCancellation() throws(CancellationError) {
     if isCancelled { throw CancellationError() }
   }
+
+  /// The coroutine that the calling code is a part of; `nil`: it may be that of a task, which may run on a coroutine's stack.
+  private static var coreOfCode: CoroutineCore? { coroutine_is_inside_task() ? nil : CoroutineCore.current }
 }

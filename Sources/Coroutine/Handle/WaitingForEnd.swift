@@ -5,12 +5,6 @@ import Context
 
 /// Waiting for a coroutine's end, behind `Joining.swift`.
 extension CoroutineCore {
-  /// `completion.join` for a joiner that wants the result. Under the lock.
-  private final func join(_ node: UnsafeMutablePointer<WaitNode>) -> Attempt {
-    resultIsTaken()
-    return completion.join(node)
-  }
-
   /// A waiter wants the result: now it has to begin, if it is held until then. Returns whether it was.
   @usableFromInline @discardableResult
   final func startOnDemand() -> Bool { isHeldOnDemand && startHeld() }
@@ -85,14 +79,21 @@ extension CoroutineCore {
     startOnDemand()
     defer { core.hasJoined = true }
     var node = WaitNode(.coroutine(.passUnretained(core)))
-    return withUnsafeMutablePointer(to: &node) { node in
-      wait(core, .join, until: deadline) {
-        join(node)
-      } withdraw: {
-        completion.leave(node)
-        return .done
-      }
-    }
+    return taking(
+      withUnsafeMutablePointer(to: &node) { node in
+        wait(core, .join, until: deadline) {
+          completion.join(node)
+        } withdraw: {
+          completion.leave(node)
+          return .done
+        }
+      })
+  }
+
+  /// A wait for the result is over. Where it has ended otherwise, an error is still there for another caller, or is reported.
+  private final func taking(_ cause: WakeCause) -> WakeCause {
+    if cause == .event { resultIsTaken() }
+    return cause
   }
 
   /// Suspends the calling task until this coroutine has ended, the time is up, or the caller is cancelled.
@@ -103,14 +104,15 @@ extension CoroutineCore {
       return .event
     }
     startOnDemand()
-    return await wait(until: deadline) {
-      WaitNode($0)
-    } attempt: {
-      join($0)
-    } withdraw: {
-      completion.leave($0)
-      return .done
-    }
+    return taking(
+      await wait(until: deadline) {
+        WaitNode($0)
+      } attempt: {
+        completion.join($0)
+      } withdraw: {
+        completion.leave($0)
+        return .done
+      })
   }
 
   /// Blocks the calling thread until this coroutine has ended, or the time is up.
@@ -128,13 +130,14 @@ extension CoroutineCore {
     startOnDemand()
     let thread = BlockedThread(at: call)
     var node = WaitNode(.thread(.passUnretained(thread)))
-    return withUnsafeMutablePointer(to: &node) { node in
-      wait(thread, until: deadline) {
-        join(node)
-      } withdraw: {
-        completion.leave(node)
-        return .done
-      }
-    }
+    return taking(
+      withUnsafeMutablePointer(to: &node) { node in
+        wait(thread, until: deadline) {
+          completion.join(node)
+        } withdraw: {
+          completion.leave(node)
+          return .done
+        }
+      })
   }
 }

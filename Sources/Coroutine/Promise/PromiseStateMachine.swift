@@ -21,17 +21,19 @@ struct PromiseStateMachine {
   private var isTurnTaken = false
   private var cancelHandlers: [@Sendable () -> Void] = []
   private var isLateSettlementKnown = false
-  /// Whether the outcome was ever read.
+  /// Whether a reader has got the outcome, or an observer will. A wait that ended otherwise does not count.
   private(set) var wasObserved = false
 
   var isSettled: Bool { phase != .pending }
 
   /// A waiter wants the outcome: `done` if it is there.
   mutating func wait(_ node: UnsafeMutablePointer<WaitNode>) -> Attempt {
+    guard isSettled else {
+      enqueue(node)
+      return .wait
+    }
     wasObserved = true
-    if isSettled { return .done }
-    enqueue(node)
-    return .wait
+    return .done
   }
 
   /// A waiter waits for the settlement, among other things: the outcome is observed if that is chosen in the end.
@@ -66,7 +68,9 @@ struct PromiseStateMachine {
     self.phase = phase
     var handlers: [@Sendable () -> Void] = []
     swap(&handlers, &cancelHandlers)
-    return .settled(waiters.claimAll(), nextTurn(), cancelHandlers: handlers)
+    let claimed = waiters.claimAll()
+    if !claimed.isEmpty { wasObserved = true }
+    return .settled(claimed, nextTurn(), cancelHandlers: handlers)
   }
 
   enum CancelHandlerAction {
