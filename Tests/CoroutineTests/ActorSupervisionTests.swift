@@ -597,7 +597,9 @@ import Testing
     let (first, second) = (machine.request(.fail(Failure())), machine.request(.fail(Second())))
     #expect(first.interrupts && first.outdone == nil && !second.interrupts)
     if case .fail(let error)? = second.outdone { #expect(error is Second) } else { Issue.record("it is lost") }
-    if case .fail(let error)? = machine.request(.stop).outdone { #expect(error is Failure) } else {
+    if case .fail(let error)? = machine.request(.stop).outdone {
+      #expect(error is Failure)
+    } else {
       Issue.record("it is lost")
     }
   }
