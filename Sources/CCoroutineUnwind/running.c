@@ -33,6 +33,7 @@ struct entry {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct entry *first;
 static pthread_key_t key;
+static bool has_key;  // the process may have none left
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static void forget_question(void);
 
@@ -64,7 +65,7 @@ static void after_fork(void) { pthread_mutex_unlock(&lock); }
 // Of the threads there is only the one that has forked. What the entries of the others point to is their threads' memory,
 // which the C library may give back.
 static void after_fork_in_child(void) {
-  struct entry *own = pthread_getspecific(key);
+  struct entry *own = has_key ? pthread_getspecific(key) : NULL;
   first = own;
   if (own) {
     own->previous = own->next = NULL;
@@ -75,7 +76,7 @@ static void after_fork_in_child(void) {
 }
 
 static void make_key(void) {
-  pthread_key_create(&key, leave);
+  has_key = pthread_key_create(&key, leave) == 0;
   pthread_atfork(before_fork, after_fork, after_fork_in_child);
 }
 
@@ -87,7 +88,7 @@ void coroutine_running_enter_thread(void) {
   sigaddset(&signals, SIGURG);
   pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
   pthread_once(&key_once, make_key);
-  struct entry *entry = calloc(1, sizeof *entry);
+  struct entry *entry = has_key ? calloc(1, sizeof *entry) : NULL;
   if (!entry || pthread_setspecific(key, entry) != 0) {
     free(entry);
     return;

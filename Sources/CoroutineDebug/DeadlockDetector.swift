@@ -61,7 +61,7 @@ extension DeadlockDetector {
   public static func findLeaks(
     timeout: Duration = .seconds(2), ignoring isIgnored: (CoroutineBacktrace) -> Bool = { _ in false }
   ) throws -> DeadlockReport? {
-    let deadline = ContinuousClock.now + timeout
+    let deadline = ContinuousClock.now + min(timeout, .seconds(1 << 32))
     let caller = Coroutine.currentID
     var before: [UInt64]?
     var standing = Standstill()

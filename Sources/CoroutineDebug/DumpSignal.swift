@@ -32,7 +32,8 @@ extension CoroutineDump {
   /// return early. A program whose main ends with a `sleep` ends with it, before the dump is written: let it wait in a
   /// call that keeps waiting, such as `runUntilComplete`, `dispatchMain()`, `while true { pause() }`.
   ///
-  /// - Throws: `CoroutineDumpError` if the system refuses: a signal that can't be handled, no thread.
+  /// - Throws: `CoroutineDumpError` if the system refuses: a signal that can't be handled, no thread; ECHILD in a child by `fork`
+  ///   of a process that dumps at signals.
   public static func onSignal(
     _ signal: CInt = SIGQUIT, to destination: Destination = .standardError, options: Options = Options()
   ) throws(CoroutineDumpError) {
@@ -52,12 +53,19 @@ private enum DumpSignals {
   // Guarded by the lock. A signal's index is that in `coroutine_signals_notify`.
   nonisolated(unsafe) private static var requests: [Request] = []
   nonisolated(unsafe) private static var hasThread = false
+  /// Of the process that has asked first. Guarded by the lock.
+  nonisolated(unsafe) private static var madeIn: UInt32?
 
   static func add(
     _ signal: CInt, _ destination: CoroutineDump.Destination, _ options: CoroutineDump.Options
   ) throws(CoroutineDumpError) {
     lock.lock()
     defer { lock.unlock() }
+    // The pipe to its thread would be the parent's.
+    guard madeIn ?? Fork.count == Fork.count else {
+      throw CoroutineDumpError(operation: "signals in a child of fork, whose parent dumps at them", code: ECHILD)
+    }
+    madeIn = Fork.count
     if let known = requests.firstIndex(where: { $0.signal == signal }) {
       requests[known].destination = destination
       requests[known].options = options

@@ -181,6 +181,8 @@ extension RunningStacks {
     let start = ContextRegisters(
       programCounter: words[0], stackPointer: words[1], framePointer: words[2], baseRegister: words[3])
     let count = Inspection.followResumers(from: start, into: segments)
+    // On no stack of a coroutine's: such as a signal's, above which there may be a guard.
+    guard count > 0, segments[0].stack != nil else { return 0 }
     var used = 0
     for index in 0..<count {
       let top = segments[index].stack.map { UInt(bitPattern: $0.top) } ?? thread.top

@@ -136,7 +136,8 @@ public struct ChildProcess: Sendable {
     return stream
   }
 
-  /// Waits for the end; suspends the calling coroutine. Any number may wait.
+  /// Waits for the end; suspends the calling coroutine. Any number may wait. A cancel of the caller, also by a `withTimeout` around
+  /// this, kills the process; the end of this `timeout` does not.
   ///
   /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
   /// - Throws: `TimeoutError`: it goes on. `CancellationError` if the caller is cancelled: the process was killed then, if it had

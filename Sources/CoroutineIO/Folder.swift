@@ -39,6 +39,7 @@ public enum Folder {
   ///
   /// - Parameter path: absolute, or from the process's current folder.
   /// - Returns: a generator whose `next()` throws `IOError` for a folder that can't be read, and `CancellationError`.
+  @available(*, noasync, message: "in async code use 'try await blocking { … }'")
   public static func entries(of path: String) -> ThrowingGenerator<Entry> {
     ThrowingGenerator { yield in
       try FilePool.requireNoZero(in: path, "opendir")

@@ -31,7 +31,7 @@ public struct TCPConnection: SocketConnection {
   ///
   /// - Parameters:
   ///   - host: a name, or the text of an address of IPv4 or IPv6.
-  ///   - port: 1 to 65,535.
+  ///   - port: up to 65,535.
   ///   - noDelay: whether small writes leave at once (TCP_NODELAY).
   ///   - timeout: how long all of it may take; `nil`: as long as the system tries.
   /// - Throws: `ConnectionFailed`, which has the error of each address; `NameResolutionFailed`; `InvalidAddress` for a port

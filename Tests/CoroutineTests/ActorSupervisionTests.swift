@@ -612,13 +612,20 @@ import Testing
         log.add("\(error)")
         return error is Failure ? .stop : .restart
       })
+    let last = Channel<Void>(capacity: .buffered(1))
     let actor = supervisor.launch { (mailbox: Mailbox<Int>) in
       log.add("begin")
-      do { try mailbox.handleEach { if $0 == 1 { throw Failure() } } } catch { log.add("swallowed") }
+      do {
+        try mailbox.handleEach {
+          if $0 == 1 { throw Failure() }
+          if $0 == 3 { _ = last.trySend(()) }
+        }
+      } catch { log.add("swallowed") }
       try mailbox.handleEach { if $0 == 2 { throw Worse() } }
     }
     try await Coroutine {
       for message in [1, 2, 3] { try actor.tell(message) }
+      try last.receive(timeout: .seconds(60))
     }.get()
     await supervisor.stop()
     #expect(log.all == ["begin", "Failure()", "swallowed", "Worse()", "begin"])

@@ -81,6 +81,33 @@ import Testing
       })
   }
 
+  /// The coroutines that are left over run one after the other in one turn of the main queue.
+  @Test func whatIsLeftOverByRunUntilComplete() async {
+    expectOverlap(
+      await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+        @MainActor func run() throws -> [Coroutine<Void, any Error>] {
+          let model = Model()
+          let gate = Channel<Void>(capacity: .buffered(2))
+          return try runUntilComplete {
+            // They belong to the runtime's pool on this thread, and are ready when this ends.
+            let first = Coroutine { @MainActor in
+              try gate.receive()
+              model.waits { Coroutine.yield() }
+            }
+            let second = Coroutine { @MainActor in
+              try gate.receive()
+              model.items = []
+            }
+            while gate.waitingReceiverCount < 2 { Coroutine.yield() }
+            try gate.send(())
+            try gate.send(())
+            return [first, second]
+          }
+        }
+        for left in try await run() { try await left.get() }
+      })
+  }
+
   @Test func whatRunsInRunUntilComplete() async {
     expectOverlap(
       await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {

@@ -23,6 +23,19 @@ import Testing
     }
   }
 
+  @Test func aScopeSaysWhetherItIsCancelled() async throws {
+    let seen = try await Coroutine {
+      try withScope(name: "session") { scope in
+        let before = scope.isCancelled
+        scope.cancel()
+        let late = scope.launch { 1 }
+        let isNeverBegun = withCancellationShield { (try? late.get()) == nil }
+        return [scope.name == "session", !before, scope.isCancelled, isNeverBegun]
+      }
+    }.get()
+    #expect(seen == [true, true, true, true])
+  }
+
   @Test func childrenHaveEndedWhenTheScopeReturns() async throws {
     let log = Log()
     let value = try await run { () -> Int in

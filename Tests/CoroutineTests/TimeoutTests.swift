@@ -217,6 +217,24 @@ import Testing
     #expect(after.1 is CancellationError)
   }
 
+  @Test func soItIsInAsyncCode() async throws {
+    @Sendable func wait() async throws -> Int {
+      do { try await Task.sleep(for: .seconds(1_000)) } catch { throw Mine() }
+      return 1
+    }
+    do {
+      _ = try await withTimeout(.milliseconds(1)) { try await wait() }
+      Issue.record("it did not end")
+    } catch let error as TimeoutError {
+      #expect(error == TimeoutError(after: .milliseconds(1)) && error.cause is Mine)
+    }
+    let none = try await withTimeoutOrNil(.milliseconds(1)) { try await wait() }
+    #expect(none == nil)
+    let task = Task { try await withTimeout(.seconds(1_000)) { try await wait() } }
+    task.cancel()
+    await #expect(throws: Mine.self) { try await task.value }
+  }
+
   @Test func anErrorOfAsyncCodeThatIsNotCancelledIsItsOwn() async throws {
     let thrown = try await Coroutine { [self] in
       error { try withTimeout(.seconds(1_000)) { try Coroutine.await { throw Mine() } } } is Mine

@@ -5,6 +5,19 @@ import Testing
 @testable import Coroutine
 
 @Suite(.ownThreads) struct WatchedValueTests {
+  @Test func anUpdateReturnsWhatItsClosureDoes() {
+    let next = WatchedValue(0)
+    let numbers = (0..<3).map { _ in
+      next.update { value -> Int in
+        value += 1
+        return value
+      }
+    }
+    next.close()
+    next.update { $0 += 1 }
+    #expect(numbers == [1, 2, 3] && next.value == 3)
+  }
+
   @Test func aWatcherGetsThePresentValueAndThenTheNewest() async throws {
     let log = Log()
     try await serially {

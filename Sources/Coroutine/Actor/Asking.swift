@@ -196,9 +196,19 @@ extension ReplyStorage {
 extension ActorCore {
   @usableFromInline
   final func requireThread() {
+    requireNoCoroutine()
+    requireAnotherThread()
+  }
+
+  @usableFromInline
+  final func requireNoCoroutine() {
     require(
       CoroutineCore.current == nil,
       "askBlocking() and tellBlocking() inside a coroutine would block its whole thread: use ask() and tell()")
+  }
+
+  @usableFromInline
+  final func requireAnotherThread() {
     require(
       !coroutine.home.isThisThreadAlone,
       "askBlocking() and tellBlocking() block the only thread of \(coroutine.home.description), on which "

@@ -4,7 +4,7 @@
 public struct MailboxPolicy: Sendable {
   /// What happens when a message comes to a mailbox that is full.
   public enum Overflow: Sendable {
-    /// The sender waits until there is room: back-pressure.
+    /// The sender waits until there is room: back-pressure. (`MessageActor.send`, which never waits, fails with `MailboxFull`.)
     case suspend
     /// The message is thrown away, as a dead letter. Its sender gets no error, unless it asked: then `MailboxFull`.
     case dropNewest

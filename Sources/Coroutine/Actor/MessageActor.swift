@@ -150,18 +150,20 @@ extension MessageActor {
   /// Sends a message, on a plain thread, which it blocks where the mailbox is full and its policy is to suspend.
   ///
   /// - Throws: as `tell(_:timeout:)`.
-  /// - Precondition: not called inside a coroutine: traps.
+  /// - Precondition: not called inside a coroutine: traps; and does not have to wait on the only thread on which the actor runs,
+  ///   as the main thread is for an actor on the main queue: traps.
   @inlinable
   @available(*, noasync, message: "use 'await tell()' in async code")
   public func tellBlocking(
     _ message: consuming Message, timeout: Duration? = nil, file: StaticString = #fileID, line: UInt = #line
   ) throws {
-    storage.requireThread()
+    storage.requireNoCoroutine()
     var envelope: Envelope<Message>?
     switch storage.deliver(consume message, nil, &envelope) {
     case .delivered: return
     case .refused(let error): throw error
     case .full:
+      storage.requireAnotherThread()
       try storage.check(
         storage.waitForRoomBlocking(
           &envelope, until: WaitDeadline.after(timeout), at: BlockingCall("tellBlocking(_:timeout:)", file, line)),

@@ -7,7 +7,7 @@
 /// let supervisor = Supervisor(Supervision(.oneForAll, restarts: 3, within: .seconds(10)), name: "storage")
 /// let index: MessageActor<Lookup> = supervisor.launch(name: "index") { mailbox in try serve(mailbox) }
 /// …
-/// try await supervisor.stop()
+/// await supervisor.stop()
 /// ```
 ///
 /// Its actors do not end for want of a sender, as others do, before it is gone itself.

@@ -32,7 +32,8 @@ public struct WatchedValue<Value: Sendable>: Sendable {
   /// The name it was given; empty without one.
   public var name: String { storage.name }
 
-  /// The value now. Each assignment is a change, also that of an equal value; after `close()` it has no effect.
+  /// The value now. Each assignment is a change, also that of an equal value; after `close()` it has no effect. (`+=` is a look and
+  /// then an assignment, between which another may come: see `update(_:)`.)
   public var value: Value {
     get { newest.element }
     nonmutating set { _ = storage.sendNow(newValue) }
@@ -46,15 +47,23 @@ public struct WatchedValue<Value: Sendable>: Sendable {
 
   /// Changes the value by what it is now, so that no change of another is lost.
   ///
+  /// ```swift
+  /// let number = next.update { $0 += 1; return $0 }
+  /// ```
+  ///
   /// - Parameter change: runs at once, without a lock, and again on the newer value if another was faster meanwhile. So
-  ///   it should only compute.
+  ///   it should only compute. After `close()` it runs, and changes nothing.
+  /// - Returns: what `change` returns.
   /// - Throws: what `change` throws: the value is as it was.
-  public func update<Failure: Error>(_ change: (inout Value) throws(Failure) -> Void) throws(Failure) {
+  @discardableResult
+  public func update<Result, Failure: Error>(
+    _ change: (inout Value) throws(Failure) -> Result
+  ) throws(Failure) -> Result {
     while true {
       var (value, number) = newest
-      try change(&value)
+      let result = try change(&value)
       if case .full = storage.sendNow(value, ifNewest: number) { continue }
-      return
+      return result
     }
   }
 

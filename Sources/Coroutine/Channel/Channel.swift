@@ -142,7 +142,7 @@ extension Channel where Element: ~Copyable {
   ///
   /// A `Sequence` can't throw: it also ends when the caller is cancelled, and the next operation that may suspend throws.
   /// Several may be in use at once; each element goes to one of them. Leaving the loop early leaves the rest in the
-  /// channel.
+  /// channel. `filter` and `map` of a `Sequence` take all of it first: say `received.lazy.filter { … }`.
   @available(*, noasync, message: "use 'for await element in channel' in async code")
   public var received: ReceivedElements<Element> { ReceivedElements(storage: storage) }
 }

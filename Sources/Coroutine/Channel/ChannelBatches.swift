@@ -14,7 +14,7 @@ extension Channel {
   ///   - timeout: how long to wait for the first one at most; zero: not at all; `nil`: without a limit.
   ///   - onCancel: runs on the caller, before the error is thrown, if it was cancelled.
   /// - Returns: one element at least.
-  /// - Throws: `ChannelClosed` if the channel is closed, and everything that was sent has been received;
+  /// - Throws: `ChannelClosed`, or what the channel was closed with, if everything that was sent has been received;
   ///   `CancellationError` if the caller is cancelled; `TimeoutError` if time is up. In none of these cases has it
   ///   taken an element.
   /// - Precondition: called inside a coroutine: traps elsewhere.
@@ -53,7 +53,7 @@ extension Channel {
   ///   - timeout: how long to wait for all of them at most; zero: not at all; `nil`: without a limit.
   ///   - onCancel: runs on the caller if it was cancelled before all of them had come.
   /// - Returns: `count` elements, or fewer as described above, but at least one; none if `count` is zero.
-  /// - Throws: without having taken an element: `ChannelClosed` if the channel is closed, and everything that was sent has
+  /// - Throws: without having taken an element: `ChannelClosed`, or what the channel was closed with, if everything that was sent has
   ///   been received; `CancellationError` if the caller is cancelled; `TimeoutError` if time is up.
   /// - Precondition: called inside a coroutine, with no negative count: traps otherwise.
   @inlinable

@@ -106,7 +106,7 @@ extension Coroutine where Success == Never, Failure == Never {
   /// one, and in `async` code.
   ///
   /// ```swift
-  /// workers.withLock { $0.insert(Coroutine.current!) }
+  /// workers.withLock { _ = $0.insert(Coroutine.current!) }
   /// ```
   ///
   /// A generator's body belongs to the coroutine that calls `next()`.

@@ -171,7 +171,7 @@ extension Coroutine where Success == Never, Failure == Never {
   public static var isInside: Bool { coroutine_current() != nil && !coroutine_is_inside_task() }
 
   /// The number of the coroutine that runs the calling code; `nil` outside of one.
-  public static var currentID: UInt64? { CoroutineCore.current?.id }
+  public static var currentID: UInt64? { isInside ? CoroutineCore.current?.id : nil }
 
   /// The context backend that this build runs on, by the name of its trait: "ASM", for example.
   public static var backendName: String { SelectedBackend.name }

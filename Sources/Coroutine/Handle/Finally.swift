@@ -5,7 +5,7 @@ extension Coroutine {
   /// error, a cancel, even one before it began. Of a `.lazy` one that is never started, when its last handle is gone.
   ///
   /// ```swift
-  /// Coroutine(on: .main) {
+  /// Coroutine { @MainActor in
   ///   progress.show()
   ///   let user = try awaitCallback(login(account, password))
   ///   guard let image = try images.get(user) else { return }

@@ -74,7 +74,7 @@ extension Coroutine {
   /// Swift's cooperative pool, which runs `async` code, has only a few threads: that one of them is blocked is said on the
   /// standard error, once in the process, with `file` and `line`.
   ///
-  /// - Throws: what the body threw; `StackError` if it never got a stack.
+  /// - Throws: what the body threw; `StackError` if it never got a stack; `CancellationError` if it was cancelled before it began.
   /// - Precondition: not called inside a coroutine, whose whole thread it would block, nor on the only thread that could run
   ///   this one, as the main thread for a coroutine of the main queue: traps.
   @inlinable

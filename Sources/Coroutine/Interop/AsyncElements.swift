@@ -4,12 +4,12 @@ extension AsyncSequence where Self: Sendable, Element: Sendable {
   /// The elements of this asynchronous sequence, one by one, in a coroutine, which suspends until the next one is there.
   ///
   /// ```swift
-  /// var lines = handle.bytes.lines.elements
+  /// let lines = url.lines.elements
   /// while let line = try lines.next() { … }
   /// ```
   ///
   /// Each call of this property begins a new iteration. An element is only produced when the consumer asks for it. The
-  /// iteration runs in a task, which has the priority of the task that the coroutine was created in, and ends with the
+  /// iteration runs in a task, which has the coroutine's priority, and ends with the
   /// sequence, or when the iterator is dropped.
   public var elements: AsyncElements<Self> { AsyncElements(self) }
 }

@@ -167,6 +167,8 @@ final class TaskTimeout: DeadlineTimer, @unchecked Sendable {
   /// Cancels the task, once there is one.
   @exclusivity(unchecked) private var cancel: (@Sendable () -> Void)?
   @exclusivity(unchecked) private var isOver = false
+  /// What the task threw instead of `CancellationError` when the time was up.
+  @exclusivity(unchecked) private var cause: (any Error)?
   /// How many timeouts of tasks have not ended. For debuggers.
   static let pending = Atomic<Int>(0)
 
@@ -176,7 +178,11 @@ final class TaskTimeout: DeadlineTimer, @unchecked Sendable {
   fileprivate nonisolated(nonsending) func result<Value: Sendable>(
     of task: Task<Value, any Error>, orThrow ownError: @autoclosure () -> (any Error)?
   ) async throws -> Value {
-    guard let value = try await value(of: task) else { throw ownError() ?? error }
+    guard let value = try await value(of: task) else {
+      var error = error
+      error.cause = taskLock.withLock { cause }
+      throw ownError() ?? error
+    }
     return value
   }
 
@@ -195,7 +201,9 @@ final class TaskTimeout: DeadlineTimer, @unchecked Sendable {
       do {
         return try await task.value
       } catch {
-        guard error is CancellationError, hasFired, !Task.isCancelled else { throw error }
+        // Whatever the task threw after that: libraries have errors of their own for having been cancelled.
+        guard hasFired, !Task.isCancelled else { throw error }
+        if !(error is CancellationError) { taskLock.withLock { cause = error } }
         return nil
       }
     } onCancel: {

@@ -8,7 +8,7 @@ extension Coroutine where Success == Never, Failure == Never {
   /// ```
   ///
   /// The code runs in a task of its own, on the executor that the closure is isolated to, with the coroutine's task-local
-  /// values and the priority of the task that the coroutine was created in. When the coroutine is cancelled the task is
+  /// values and priority. When the coroutine is cancelled the task is
   /// too; it is waited for in any case, so that nothing of it is left when this returns. Allocates a task.
   ///
   /// - Returns: what `operation` returns.

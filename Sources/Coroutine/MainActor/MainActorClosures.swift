@@ -84,6 +84,17 @@ extension CoroutineScope {
       on: mainActorScheduler, priority: priority, name: name, stackSize: stackSize, withoutMainActor(body))
   }
 
+  /// Launches a child that is code of the main actor, on the main queue, and starts in another way than the others. Otherwise as
+  /// any `launch(start:)`.
+  public func launch<Value: Sendable, Failure: Error>(
+    start: CoroutineStart, priority: TaskPriority? = nil, name: String = "", stackSize: Int? = nil,
+    _ body: @escaping @MainActor @Sendable () throws(Failure) -> Value
+  ) -> Coroutine<Value, Failure> {
+    launch(
+      on: mainActorScheduler, start: start, priority: priority, name: name, stackSize: stackSize,
+      withoutMainActor(body))
+  }
+
   /// Starts a child that is code of the main actor, on the main queue, and suspends the calling coroutine until that says that
   /// it is ready. Otherwise as any `start`.
   @_disfavoredOverload @available(*, noasync, message: "start children that report when they are ready in coroutines")

@@ -84,6 +84,8 @@ final class PromiseStep<Input: Sendable, Output: Sendable>: PromiseObserver, @un
   }
 
   deinit {
+    // Those behind this one come first, also where it has not run.
+    endTurn()
     if let failure { output.settle(.failure(failure)) }
   }
 

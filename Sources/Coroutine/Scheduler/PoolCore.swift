@@ -365,8 +365,10 @@ extension PoolCore {
   /// to run. A thread may become another worker meanwhile. Or it hands its worker over and ends: when it is the turn of
   /// a coroutine that is pinned to another thread, that thread gets the worker.
   ///
-  /// - Parameter isSearching: as a woken worker does; else it takes over from another thread.
-  func work(_ first: PoolWorker, isSearching: Bool) {
+  /// - Parameters:
+  ///   - isSearching: as a woken worker does; else it takes over from another thread.
+  ///   - accesses: those of the main actor, if its coroutines run here.
+  func work(_ first: PoolWorker, isSearching: Bool, _ accesses: SharedAccesses?) {
     var worker = first
     var isSearching = isSearching
     var sleeps = true
@@ -374,12 +376,14 @@ extension PoolCore {
     while true {
       if !isSearching {
         while let job = worker.next() {
+          accesses?.lend()
           CoroutineCore.run(job, isInPool: true)
           guard worker.isCurrent || PoolWorker.change(&worker) else { return }
         }
       }
       guard let job = find(for: worker, isSearching: isSearching, sleeps: sleeps) else { return }
       isSearching = false
+      accesses?.lend()
       CoroutineCore.run(job, isInPool: true)
       guard worker.isCurrent || PoolWorker.change(&worker) else { return }
     }

@@ -178,8 +178,7 @@ extension PoolWorker {
     case .callingThread(let queue, let isMain):
       queue.async { [self] in
         let accesses = SharedAccesses.begin(forMainActor: isMain)
-        accesses?.lend()
-        run(isSearching: true)
+        run(isSearching: true, accesses)
         accesses?.end()
       }
       return 0
@@ -214,12 +213,12 @@ extension PoolWorker {
     return code
   }
 
-  /// On the thread or queue that it was started on.
-  fileprivate func run(isSearching: Bool) {
+  /// On the thread or queue that it was started on; there `accesses` are those of the main actor.
+  fileprivate func run(isSearching: Bool, _ accesses: SharedAccesses? = nil) {
     if hasThread { coroutine_system_name_thread("coroutine-pool") }
     let core = core
     core._withUnsafeGuaranteedRef { core in
-      makeCurrent { core.work(self, isSearching: isSearching) }
+      makeCurrent { core.work(self, isSearching: isSearching, accesses) }
     }
     core.release()  // the last one takes the workers with it
   }

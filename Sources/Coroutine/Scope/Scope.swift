@@ -135,7 +135,15 @@ public struct CoroutineScope: Sendable {
     self.owner = owner
   }
 
-  /// Starts a child: a coroutine that the scope waits for. On the scheduler of the calling coroutine, or on the pool.
+  /// The name it was given; empty without one.
+  public var name: String { storage.name }
+
+  /// Whether its children were cancelled: by `cancel()`, since one has failed, or since its time was up. What is launched from
+  /// then on never begins. From any thread.
+  public var isCancelled: Bool { storage.isCancelled }
+
+  /// Starts a child: a coroutine that the scope waits for. On the scheduler of the calling coroutine, or on the pool. In a scope
+  /// that is cancelled it never begins.
   ///
   /// The parameters are those of `Coroutine.init(name:stackSize:_:)`. Callable from any thread.
   @discardableResult @inlinable

@@ -9,7 +9,7 @@ extension CoroutineScope {
   /// ```swift
   /// let port = try scope.start(name: "server") { ready in
   ///   let listener = try TCPListener(host: "::", port: 0)
-  ///   ready(listener.port)
+  ///   ready(listener.address.port)
   ///   try listener.serve { connection in … }
   /// }
   /// ```

@@ -18,6 +18,9 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
   /// The part of the owner's run that a failure ends; none in `async` code.
   private var region: CancellationRegion?
 
+  /// Whether its children are cancelled, and those to come.
+  var isCancelled: Bool { lock.withLock { reason != nil } }
+
   let name: String
   /// The coroutine that it belongs to, by number; 0 in `async` code.
   let ownerID: UInt64

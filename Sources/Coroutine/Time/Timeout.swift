@@ -109,8 +109,8 @@ public func withTimeoutOrNil<Result>(
 ///
 /// It gives any operation a deadline by a clock, where the operation's own `timeout:` is a duration. (`send` and `receive` of a channel, and
 /// `onTimeout`, have forms with `until:`.) Around a single operation it does what that does: the operation has not happened,
-/// its waiter has left the queue, and the next waiter is served. (Its `onCancel` runs, too; and `send(orReturn:)` gives its
-/// element back as `.cancelled`. Around `withLock` it limits the body as well.) On a plain thread the duration is `max(.zero, clock.now.duration(to: instant))`.
+/// its waiter has left the queue, and the next waiter is served. (Its `onCancel` runs, too; `send(orReturn:)` gives its
+/// element back as `.cancelled`; and a child process that is waited for is killed. Around `withLock` it limits the body as well.) On a plain thread the duration is `max(.zero, clock.now.duration(to: instant))`.
 ///
 /// As `withTimeout(_:name:throwing:_:)`. `SuspendingClock` and `ContinuousClock` use the runtime's timers. Another clock, such as one
 /// for tests, sleeps in a task; one that throws lets the body take its time.
