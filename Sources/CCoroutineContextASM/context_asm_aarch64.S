@@ -3,7 +3,7 @@
 // The entry trampoline for aarch64: the first code of every context. A suspended new context holds
 //
 //     fp = the address of the resumer's struct context_asm
-//     pc = context_asm_trampoline
+//     pc = context_asm_trampoline, behind its nop
 //     sp = two words below the stack's top
 //
 // and the switch arrives with the first word in x0. The stack then looks so, and stays so below the entry function:
