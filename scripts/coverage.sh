@@ -26,10 +26,12 @@ fi
 rm -rf "$folder/codecov"
 mkdir -p .build-coverage
 # Not the test that compares two dumps of a loop of one instruction, which has more where its lines are counted.
-swift test --disable-xctest --enable-code-coverage "${flags[@]}" --skip DumpAgreementTests > .build-coverage/tests.log 2>&1 || {
+# SwiftPM adds up the profiles, too, and fails where a process was killed that was writing one: the tests' own last line tells.
+swift test --disable-xctest --enable-code-coverage "${flags[@]}" --skip DumpAgreementTests > .build-coverage/tests.log 2>&1 || true
+if ! grep -q 'Test run with .* passed after' .build-coverage/tests.log; then
   tail -n 20 .build-coverage/tests.log >&2
   exit 1
-}
+fi
 # Those of the tests' own processes, too; one that was killed has left an incomplete one.
 find "$folder/codecov" -name '*.profraw' -size +1k > "$folder/profiles"
 "$tools/llvm-profdata" merge -sparse --failure-mode=all -f "$folder/profiles" -o "$profile"
