@@ -157,7 +157,7 @@ extension RunningStacks {
           let count = isHeld ? Self.copy(thread, words, segments, copies, room) : 0
           if isHeld { coroutine_running_release() }
           Self.question.unlock()
-          guard count > 0, segments[0].stack != nil else { return }
+          guard count > 0 else { return }
           var parts: [Part] = []
           for index in 0..<count {
             parts.append(
