@@ -79,23 +79,42 @@
 
   extension EventLoopFuture where Value: Sendable {
     /// A case of a `select`: waits until the future is complete, and gets its value. If it has failed, `select` throws its
-    /// error, should this case be chosen.
+    /// error, should this case be chosen; the error of a future that was not chosen is the future's own affair.
+    ///
+    /// In a loop make a promise once, and wait for that. A future keeps each callback until it is complete, also those of
+    /// selects that have chosen another case:
+    ///
+    /// ```swift
+    /// let closed = Promise(channel.closeFuture)
+    /// while try select({
+    ///   closed.onEnd { _ in false }
+    ///   lines.onReceive { try handle($0) }
+    /// }) {}
+    /// ```
     ///
     /// - Parameter handler: gets the value. Runs after the choice, on the calling coroutine; may suspend and throw.
     public func onValue<Output>(
       _ handler: @escaping (Value) throws -> Output
     ) -> Select.Case<Select.Settlement<Value>, Output> {
-      Promise(self).onValue(handler)
+      promiseForCase().onValue(handler)
     }
 
-    /// A case of a `select`: waits until the future is complete, however it is.
+    /// A case of a `select`: waits until the future is complete, however it is. In a loop make a promise once, as for
+    /// `onValue(_:)`.
     ///
     /// - Parameter handler: gets its value or its error. Runs after the choice, on the calling coroutine; may suspend and
     ///   throw.
     public func onEnd<Output>(
       _ handler: @escaping (Result<Value, any Error>) throws -> Output
     ) -> Select.Case<Select.Settlement<Value>, Output> {
-      Promise(self).onEnd(handler)
+      promiseForCase().onEnd(handler)
+    }
+
+    /// Its error is not reported where another case is chosen: the future has it, too.
+    private func promiseForCase() -> Promise<Value> {
+      let promise = Promise(self)
+      promise.ending.whenEnded { _ in }  // counts as a reader of the error
+      return promise
     }
   }
 

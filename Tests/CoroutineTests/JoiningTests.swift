@@ -134,6 +134,47 @@ import Testing
     try await Coroutine { try stubborn.join(timeout: .zero) }.get()
   }
 
+  @Test func aThreadJoinsWhateverTheEndIs() async throws {
+    let stop = Channel<Int>()
+    let failing = Coroutine { () throws -> Int in
+      if try stop.receive() == 1 { throw Mine() }
+      return 2
+    }
+    let thread = PlainThread { () -> [TimeoutError?] in
+      [Duration.zero, .milliseconds(1)].map { time in
+        do { try failing.joinBlocking(timeout: time) } catch { return error as? TimeoutError }
+        return nil
+      }
+    }
+    #expect(thread.join().map(\.?.duration) == [.zero, .milliseconds(1)])
+    let joiners = [
+      PlainThread { Result { try failing.joinBlocking() } },
+      PlainThread { Result { try AnyCoroutine(failing).joinBlocking(timeout: nil) } },
+    ]
+    try await stop.send(1)
+    for joiner in joiners { try joiner.join().get() }
+    let trap = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      @Sendable func join(_ job: AnyCoroutine) throws { try job.joinBlocking() }
+      try await Coroutine { try join(AnyCoroutine(Coroutine {})) }.get()
+    }
+    #expect(standardError(of: trap).contains("would block its whole thread: use join()"))
+  }
+
+  @Test func aWaitWithoutALimitIsSaidByNil() async throws {
+    let (promise, resolver) = Promise<Int>.makePromise()
+    let limit: Duration? = nil
+    let waiter = Coroutine { try promise.get(timeout: limit) + 1 }
+    let joiner = Coroutine { () throws -> Int in
+      try waiter.join(timeout: limit)
+      return try waiter.get(timeout: limit)
+    }
+    resolver.fulfill(1)
+    #expect(try await joiner.get(timeout: limit) == 2)
+    try await waiter.cancelAndJoin(timeout: limit)
+    #expect(try await promise.get(timeout: limit) == 1)
+    #expect(PlainThread { try? waiter.getBlocking(timeout: limit) }.join() == 2)
+  }
+
   @Test func aJoinSeesTheEndWhateverItIs() async throws {
     let failing = Coroutine { throw Mine() }
     try await failing.join()

@@ -303,6 +303,22 @@ import Testing
       ])
   }
 
+  @Test func aThreadJoinsAScopeAndGetsTheFailure() async throws {
+    let go = Channel<Int>()
+    let scope = CoroutineScope(name: "session")
+    scope.launch { if try go.receive() == 1 { throw Broken() } }
+    let early = PlainThread { Result { try scope.joinBlocking(timeout: .milliseconds(1)) } }
+    #expect(throws: TimeoutError.self) { try early.join().get() }
+    let joiner = PlainThread { Result { try scope.joinBlocking() } }
+    try await go.send(1)
+    #expect(throws: Broken.self) { try joiner.join().get() }
+    let trap = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      @Sendable func join(_ scope: CoroutineScope) throws { try scope.joinBlocking() }
+      try await Coroutine { try join(CoroutineScope()) }.get()
+    }
+    #expect(standardError(of: trap).contains("would block its whole thread: use join()"))
+  }
+
   @Test func theChildrenAreCancelledWithTheLastHandle() async throws {
     let log = Log()
     let never = Channel<Int>()

@@ -134,6 +134,26 @@ let futureChecks = [
     never.succeed(0)
   },
 
+  Check("theErrorOfAFutureThatWasNotChosenIsNotReported") {
+    let reports = Log()
+    let reportBefore = CoroutineErrors.unhandled
+    CoroutineErrors.unhandled = { _, origin in reports.add(origin) }
+    defer { CoroutineErrors.unhandled = reportBefore }
+    let promise = makePromise()
+    let numbers = Coroutine::Channel<Int>(.buffered(2))
+    for number in 0..<2 {
+      try numbers.send(number)
+      try selectBiased {
+        numbers.onReceive { _ in }
+        if number == 0 { promise.futureResult.onValue { _ in } } else { promise.futureResult.onEnd { _ in } }
+      }
+    }
+    promise.fail(Failure())
+    try expectError(Failure.self) { _ = try promise.futureResult.get() }
+    try promise.futureResult.eventLoop.submit {}.get()  // the turn that ran the callbacks of the selects has ended
+    try expect("reports", reports.all, [])
+  },
+
   Check("aPromiseAndACoroutineBecomeFuturesOfALoop") {
     let loop = group.next()
     let (promise, resolver) = Promise.makePromise(of: Int.self)

@@ -276,10 +276,10 @@ extension MessageActor {
 
   /// Waits for the end of the actor and of its children, but no longer than `timeout`. Otherwise as `join()`.
   ///
-  /// - Parameter timeout: zero or less: does not wait.
+  /// - Parameter timeout: zero or less: does not wait; `nil`: for ever.
   /// - Throws: `TimeoutError`, and what `join()` throws.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
-  public func join(timeout: Duration) throws {
+  public func join(timeout: Duration?) throws {
     _ = CoroutineCore.running(for: "MessageActor.join(timeout:)")
     try storage.coroutine.waitForEnd(until: WaitDeadline.after(timeout)).check(timeout)
     try storage.throwFailure()
@@ -287,9 +287,9 @@ extension MessageActor {
 
   /// Waits for the end of the actor and of its children, but no longer than `timeout`. In `async` code.
   ///
-  /// - Parameter timeout: zero or less: does not wait.
+  /// - Parameter timeout: zero or less: does not wait; `nil`: for ever.
   /// - Throws: `TimeoutError`, and what `join()` throws.
-  nonisolated(nonsending) public func join(timeout: Duration) async throws {
+  nonisolated(nonsending) public func join(timeout: Duration?) async throws {
     try await storage.coroutine.waitForEnd(until: WaitDeadline.after(timeout)).check(timeout)
     try storage.throwFailure()
   }
@@ -297,12 +297,12 @@ extension MessageActor {
   /// Waits for the end of the actor and of its children, but no longer than `timeout`. Blocks the calling thread.
   ///
   /// - Parameters:
-  ///   - timeout: zero or less: does not wait.
+  ///   - timeout: zero or less: does not wait; `nil`: for ever.
   ///   - file: the caller's, for messages.
   ///   - line: the caller's, for messages.
   /// - Throws: `TimeoutError`, and what `joinBlocking()` throws.
   @available(*, noasync, message: "use 'await join(timeout:)' in async code")
-  public func joinBlocking(timeout: Duration, file: StaticString = #fileID, line: UInt = #line) throws {
+  public func joinBlocking(timeout: Duration?, file: StaticString = #fileID, line: UInt = #line) throws {
     let call = BlockingCall("joinBlocking(timeout:)", file, line)
     try storage.coroutine.blockUntilEnd(until: WaitDeadline.after(timeout), at: call).check(timeout)
     try storage.throwFailure()

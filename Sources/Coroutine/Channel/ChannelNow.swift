@@ -57,10 +57,9 @@ extension Channel where Element: ~Copyable {
   public func receiveBlocking(
     timeout: Duration? = nil, file: StaticString = #fileID, line: UInt = #line
   ) throws -> sending Element {
-    require(
-      CoroutineCore.current == nil, "receiveBlocking() in a coroutine would block its whole thread: use receive()")
-    var element: Element?
     let call = BlockingCall("receiveBlocking(timeout:)", file, line)
+    call.requireNoCoroutine(insteadUse: "receive()")
+    var element: Element?
     let cause = storage.receiveBlocking(&element, until: WaitDeadline.after(timeout), at: call)
     guard let element = element.take() else { throw storage.failure(cause, timeout) }
     return element
@@ -85,9 +84,9 @@ extension Channel where Element: Sendable {
   public func sendBlocking(
     _ element: Element, timeout: Duration? = nil, file: StaticString = #fileID, line: UInt = #line
   ) throws {
-    require(CoroutineCore.current == nil, "sendBlocking(_:) in a coroutine would block its whole thread: use send(_:)")
-    var unsent: Element? = element
     let call = BlockingCall("sendBlocking(_:timeout:)", file, line)
+    call.requireNoCoroutine(insteadUse: "send(_:)")
+    var unsent: Element? = element
     let cause = storage.sendBlocking(&unsent, until: WaitDeadline.after(timeout), at: call)
     if cause == .event, unsent == nil { return }
     try storage.fail(cause, unsent, timeout)
@@ -109,10 +108,9 @@ extension Channel where Element: ~Copyable {
     orReturn element: consuming sending Element, timeout: Duration? = nil, file: StaticString = #fileID,
     line: UInt = #line
   ) -> sending SendOutcome<Element> {
-    require(
-      CoroutineCore.current == nil, "sendBlocking in a coroutine would block its whole thread: use send(orReturn:)")
-    var unsent: Element? = consume element
     let call = BlockingCall("sendBlocking(orReturn:timeout:)", file, line)
+    call.requireNoCoroutine(insteadUse: "send(orReturn:)")
+    var unsent: Element? = consume element
     let cause = storage.sendBlocking(&unsent, until: WaitDeadline.after(timeout), at: call)
     return storage.outcome(cause, unsent)
   }

@@ -85,19 +85,34 @@ extension AnyCoroutine {
 
   /// Waits for the end, but no longer than `timeout`. Otherwise as `join()`.
   ///
-  /// - Parameter timeout: zero or less: does not wait.
+  /// - Parameter timeout: zero or less: does not wait; `nil`: for ever.
   /// - Throws: `TimeoutError`, and what `join()` throws.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
-  public func join(timeout: Duration) throws {
+  public func join(timeout: Duration?) throws {
     try core.waitForEnd(until: WaitDeadline.after(timeout)).check(timeout)
   }
 
   /// Waits for the end, but no longer than `timeout`. In `async` code.
   ///
-  /// - Parameter timeout: zero or less: does not wait.
+  /// - Parameter timeout: zero or less: does not wait; `nil`: for ever.
   /// - Throws: `TimeoutError`, and what `join()` throws.
-  nonisolated(nonsending) public func join(timeout: Duration) async throws {
+  nonisolated(nonsending) public func join(timeout: Duration?) async throws {
     try await core.waitForEnd(until: WaitDeadline.after(timeout)).check(timeout)
+  }
+
+  /// Waits for the end, whatever it is. Blocks the calling thread: for plain threads and `main`. An error counts as seen.
+  ///
+  /// - Parameters:
+  ///   - timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+  ///   - file: the caller's, for messages.
+  ///   - line: the caller's, for messages.
+  /// - Throws: `TimeoutError` if the time was up before.
+  /// - Precondition: not called inside a coroutine, nor on the only thread that could run this one: traps.
+  @available(*, noasync, message: "use 'await join()' in async code")
+  public func joinBlocking(
+    timeout: Duration? = nil, file: StaticString = #fileID, line: UInt = #line
+  ) throws {
+    try core.joinBlocking(timeout: timeout, file, line)
   }
 }
 

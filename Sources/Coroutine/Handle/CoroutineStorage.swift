@@ -74,7 +74,7 @@ final class CoroutineStorage<Success: Sendable, Failure: Error>: CoroutineCore, 
 
   @inlinable
   func getBlocking(timeout: Duration? = nil, at call: BlockingCall) throws -> Success {
-    try blockUntilEnd(until: WaitDeadline.after(timeout), at: call).check(timeout)
+    try blockUntilEnd(until: WaitDeadline.after(timeout), at: call, insteadUse: "get()").check(timeout)
     return try outcome()
   }
 

@@ -28,20 +28,20 @@ extension Coroutine {
 
   /// Waits for the end, but no longer than `timeout`. Otherwise as `get()`.
   ///
-  /// - Parameter timeout: zero or less: the result if it is there.
+  /// - Parameter timeout: zero or less: the result if it is there; `nil`: for ever.
   /// - Throws: `TimeoutError`, and what `get()` throws.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
-  public func get(timeout: Duration) throws -> Success {
+  public func get(timeout: Duration?) throws -> Success {
     try storage.get(timeout: timeout)
   }
 
   /// Waits for the end, but no longer than `timeout`. In `async` code.
   ///
-  /// - Parameter timeout: zero or less: the result if it is there.
+  /// - Parameter timeout: zero or less: the result if it is there; `nil`: for ever.
   /// - Throws: `TimeoutError`, and what `get()` throws.
   @inlinable
-  nonisolated(nonsending) public func get(timeout: Duration) async throws -> Success {
+  nonisolated(nonsending) public func get(timeout: Duration?) async throws -> Success {
     try await storage.get(timeout: timeout)
   }
 
@@ -86,14 +86,14 @@ extension Coroutine {
   /// Waits for the end, but no longer than `timeout`. Blocks the calling thread. Otherwise as `getBlocking()`.
   ///
   /// - Parameters:
-  ///   - timeout: zero or less: the result if it is there.
+  ///   - timeout: zero or less: the result if it is there; `nil`: for ever.
   ///   - file: the caller's, for messages.
   ///   - line: the caller's, for messages.
   /// - Throws: `TimeoutError`, and what `getBlocking()` throws.
   @inlinable
   @available(*, noasync, message: "use 'await get(timeout:)' in async code")
   public func getBlocking(
-    timeout: Duration, file: StaticString = #fileID, line: UInt = #line
+    timeout: Duration?, file: StaticString = #fileID, line: UInt = #line
   ) throws -> Success {
     try storage.getBlocking(timeout: timeout, at: BlockingCall("getBlocking(timeout:)", file, line))
   }
@@ -118,21 +118,36 @@ extension Coroutine {
 
   /// Waits for the end, whatever it is, but no longer than `timeout`. Otherwise as `join()`.
   ///
-  /// - Parameter timeout: zero or less: does not wait.
+  /// - Parameter timeout: zero or less: does not wait; `nil`: for ever.
   /// - Throws: `TimeoutError`, and what `join()` throws.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
-  public func join(timeout: Duration) throws {
+  public func join(timeout: Duration?) throws {
     try storage.waitForEnd(until: WaitDeadline.after(timeout)).check(timeout)
   }
 
   /// Waits for the end, whatever it is, but no longer than `timeout`. In `async` code.
   ///
-  /// - Parameter timeout: zero or less: does not wait.
+  /// - Parameter timeout: zero or less: does not wait; `nil`: for ever.
   /// - Throws: `TimeoutError`, and what `join()` throws.
   @inlinable
-  nonisolated(nonsending) public func join(timeout: Duration) async throws {
+  nonisolated(nonsending) public func join(timeout: Duration?) async throws {
     try await storage.waitForEnd(until: WaitDeadline.after(timeout)).check(timeout)
+  }
+
+  /// Waits for the end, whatever it is. Blocks the calling thread: for plain threads and `main`. An error counts as seen.
+  ///
+  /// - Parameters:
+  ///   - timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+  ///   - file: the caller's, for messages.
+  ///   - line: the caller's, for messages.
+  /// - Throws: `TimeoutError` if the time was up before.
+  /// - Precondition: as for `getBlocking()`.
+  @available(*, noasync, message: "use 'await join()' in async code")
+  public func joinBlocking(
+    timeout: Duration? = nil, file: StaticString = #fileID, line: UInt = #line
+  ) throws {
+    try storage.joinBlocking(timeout: timeout, file, line)
   }
 
   /// Asks the coroutine to stop and waits until it has. Suspends the calling coroutine.
@@ -156,10 +171,10 @@ extension Coroutine {
   ///
   /// - Parameters:
   ///   - reason: as in `cancel(reason:)`.
-  ///   - timeout: zero or less: does not wait.
+  ///   - timeout: zero or less: does not wait; `nil`: for ever.
   /// - Throws: `TimeoutError` if it has not stopped by then: it goes on as before. `CancellationError` as `join()`.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
-  public func cancelAndJoin(reason: (any Error)? = nil, timeout: Duration) throws {
+  public func cancelAndJoin(reason: (any Error)? = nil, timeout: Duration?) throws {
     cancel(reason: reason)
     try join(timeout: timeout)
   }
@@ -168,9 +183,9 @@ extension Coroutine {
   ///
   /// - Parameters:
   ///   - reason: as in `cancel(reason:)`.
-  ///   - timeout: zero or less: does not wait.
+  ///   - timeout: zero or less: does not wait; `nil`: for ever.
   /// - Throws: `TimeoutError` if it has not stopped by then: it goes on as before. `CancellationError` as `join()`.
-  nonisolated(nonsending) public func cancelAndJoin(reason: (any Error)? = nil, timeout: Duration) async throws {
+  nonisolated(nonsending) public func cancelAndJoin(reason: (any Error)? = nil, timeout: Duration?) async throws {
     cancel(reason: reason)
     try await join(timeout: timeout)
   }

@@ -117,12 +117,14 @@ extension CoroutineCore {
 
   /// Blocks the calling thread until this coroutine has ended, or the time is up.
   @usableFromInline
-  final func blockUntilEnd(until deadline: UInt64 = WaitDeadline.never, at call: BlockingCall) -> WakeCause {
-    require(CoroutineCore.current == nil, "getBlocking() inside a coroutine would block its whole thread: use get()")
+  final func blockUntilEnd(
+    until deadline: UInt64 = WaitDeadline.never, at call: BlockingCall, insteadUse instead: StaticString = "join()"
+  ) -> WakeCause {
+    call.requireNoCoroutine(insteadUse: instead)
     require(
       isFinished || !home.isThisThreadAlone,
-      "getBlocking() blocks the only thread of \(home.description), on which \(description) runs: it would wait for ever. "
-        + "Use 'try await value', or start the coroutine elsewhere: Coroutine(on: .pool) { … }")
+      "\(call.description) blocks the only thread of \(home.description), on which \(description) runs: it would wait for ever. "
+        + "Use 'await', or start the coroutine elsewhere: Coroutine(on: .pool) { … }")
     if isFinished {
       resultIsTaken()
       return .event
@@ -139,5 +141,11 @@ extension CoroutineCore {
           return .done
         }
       })
+  }
+
+  /// The same, for the faces.
+  final func joinBlocking(timeout: Duration?, _ file: StaticString, _ line: UInt) throws {
+    let call = BlockingCall("joinBlocking(timeout:)", file, line)
+    try blockUntilEnd(until: WaitDeadline.after(timeout), at: call).check(timeout)
   }
 }

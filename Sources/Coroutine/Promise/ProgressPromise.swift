@@ -121,12 +121,12 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
   /// - Throws: `TimeoutError`, and what `get()` throws.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
-  public func get(timeout: Duration) throws -> Value { try promise.get(timeout: timeout) }
+  public func get(timeout: Duration?) throws -> Value { try promise.get(timeout: timeout) }
 
   /// Waits for the value, but not longer than `timeout`, in `async` code: see `Promise.get(timeout:)`.
   ///
   /// - Throws: `TimeoutError`, and what `get()` throws.
-  nonisolated(nonsending) public func get(timeout: Duration) async throws -> Value {
+  nonisolated(nonsending) public func get(timeout: Duration?) async throws -> Value {
     try await promise.get(timeout: timeout)
   }
 
@@ -145,7 +145,7 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
   /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
   @available(*, noasync, message: "use 'await get(timeout:)' in async code")
   public func getBlocking(
-    timeout: Duration, file: StaticString = #fileID, line: UInt = #line
+    timeout: Duration?, file: StaticString = #fileID, line: UInt = #line
   ) throws -> Value {
     try promise.getBlocking(timeout: timeout, file: file, line: line)
   }

@@ -130,12 +130,12 @@ extension Promise {
 
   /// Waits for the settlement, but not longer than `timeout`, and returns the value. Suspends the calling coroutine.
   ///
-  /// - Parameter timeout: zero or less: does not wait.
+  /// - Parameter timeout: zero or less: does not wait; `nil`: for ever.
   /// - Throws: `TimeoutError` if it was still pending then, and stays as it is; else what `get()` throws.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
-  public func get(timeout: Duration) throws -> Value {
+  public func get(timeout: Duration?) throws -> Value {
     try storage.value(after: storage.wait(until: WaitDeadline.after(timeout)), timeout: timeout)
   }
 
@@ -152,10 +152,10 @@ extension Promise {
 
   /// Waits for the settlement, but not longer than `timeout`, and returns the value. In `async` code.
   ///
-  /// - Parameter timeout: zero or less: does not wait.
+  /// - Parameter timeout: zero or less: does not wait; `nil`: for ever.
   /// - Throws: `TimeoutError` if it was still pending then, and stays as it is; else what `get()` throws.
   @inlinable
-  nonisolated(nonsending) public func get(timeout: Duration) async throws -> Value {
+  nonisolated(nonsending) public func get(timeout: Duration?) async throws -> Value {
     try await storage.value(after: storage.wait(until: WaitDeadline.after(timeout)), timeout: timeout)
   }
 
@@ -181,7 +181,7 @@ extension Promise {
   /// Waits for the settlement, but not longer than `timeout`, and returns the value. Blocks the calling thread.
   ///
   /// - Parameters:
-  ///   - timeout: zero or less: does not wait.
+  ///   - timeout: zero or less: does not wait; `nil`: for ever.
   ///   - file: the caller's, for messages.
   ///   - line: the caller's, for messages.
   /// - Throws: `TimeoutError` if it was still pending then, and stays as it is; else what the promise is rejected with.
@@ -189,7 +189,7 @@ extension Promise {
   @inlinable
   @available(*, noasync, message: "use 'await get(timeout:)' in async code")
   public func getBlocking(
-    timeout: Duration, file: StaticString = #fileID, line: UInt = #line
+    timeout: Duration?, file: StaticString = #fileID, line: UInt = #line
   ) throws -> Value {
     let call = BlockingCall("getBlocking(timeout:)", file, line)
     return try storage.value(

@@ -135,7 +135,7 @@ extension PromiseCore {
   /// Blocks the calling thread until it is settled, or the time is up.
   @usableFromInline
   final func waitBlocking(until deadline: UInt64 = WaitDeadline.never, at call: BlockingCall) -> WakeCause {
-    require(CoroutineCore.current == nil, "getBlocking() inside a coroutine would block its whole thread: use get()")
+    call.requireNoCoroutine(insteadUse: "get()")
     let thread = BlockedThread(at: call)
     var node = WaitNode(.thread(.passUnretained(thread)))
     return withUnsafeMutablePointer(to: &node) { node in

@@ -17,7 +17,16 @@ package struct BlockingCall: Sendable {
     self.line = line
   }
 
-  private var description: String { "\(operation) at \(file):\(line)" }
+  var description: String { "\(operation) at \(file):\(line)" }
+
+  /// Ends the program inside a coroutine: the call would block the thread of all the others.
+  ///
+  /// - Parameter instead: what to call in a coroutine.
+  @usableFromInline
+  package func requireNoCoroutine(insteadUse instead: StaticString) {
+    require(
+      CoroutineCore.current == nil, "\(description), inside a coroutine, would block its whole thread: use \(instead)")
+  }
 
   /// Says, once in the process, that a thread is blocked of which there are only a few. On the thread that is about to
   /// block.

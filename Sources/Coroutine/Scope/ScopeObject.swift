@@ -56,6 +56,25 @@ extension CoroutineScope {
     try await storage.join(until: WaitDeadline.after(timeout)).check(timeout)
     if let failure = storage.outcome { throw failure }
   }
+
+  /// Blocks the calling thread until no child lives: for plain threads and `main`. More may be launched after that. Lazy children
+  /// that were not started are not waited for.
+  ///
+  /// - Parameters:
+  ///   - timeout: how long to wait at most; zero or less: not at all; `nil`: without a limit.
+  ///   - file: the caller's, for messages.
+  ///   - line: the caller's, for messages.
+  /// - Throws: the first failure of a child, `ScopeError` if there were others beside it; `TimeoutError` if time is up: the
+  ///   children go on.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
+  @available(*, noasync, message: "use 'await join()' in async code")
+  public func joinBlocking(
+    timeout: Duration? = nil, file: StaticString = #fileID, line: UInt = #line
+  ) throws {
+    let call = BlockingCall("joinBlocking(timeout:)", file, line)
+    try storage.joinBlocking(until: WaitDeadline.after(timeout), at: call).check(timeout)
+    if let failure = storage.outcome { throw failure }
+  }
 }
 
 /// Cancels the children of a scope when its last handle is gone.

@@ -271,6 +271,20 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     }
   }
 
+  /// The same for the calling thread, which is blocked.
+  func joinBlocking(until deadline: UInt64, at call: BlockingCall) -> WakeCause {
+    call.requireNoCoroutine(insteadUse: "join()")
+    let thread = BlockedThread(at: call)
+    var node = WaitNode(.thread(.passUnretained(thread)))
+    return withUnsafeMutablePointer(to: &node) { node in
+      wait(thread, until: deadline) {
+        machine.join(node)
+      } withdraw: {
+        machine.stopJoining(node)
+      }
+    }
+  }
+
   private func join(
     _ core: CoroutineCore, _ node: UnsafeMutablePointer<WaitNode>, until deadline: UInt64 = WaitDeadline.never
   ) -> WakeCause {

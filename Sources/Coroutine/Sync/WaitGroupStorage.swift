@@ -51,7 +51,7 @@ final class WaitGroupStorage: Waitable, @unchecked Sendable {
   }
 
   func waitBlocking(timeout: Duration?, at call: BlockingCall) throws {
-    require(CoroutineCore.current == nil, "waitBlocking() inside a coroutine would block its whole thread: use wait()")
+    call.requireNoCoroutine(insteadUse: "wait()")
     let deadline = WaitDeadline.after(timeout)
     let thread = BlockedThread(at: call)
     var node = WaitNode(.thread(.passUnretained(thread)))
