@@ -80,7 +80,7 @@ static bool add_part(struct target *target, const Elf64_Phdr *part, int file) {
   if (!coroutine_target_add_segment(target, part->p_vaddr, part->p_filesz, file, part->p_offset)) return false;
   uint64_t end;
   if (!(part->p_flags & PF_X) || __builtin_add_overflow(part->p_vaddr, part->p_memsz, &end)) return true;
-  if (!coroutine_target_make_room(&target->code, &target->code_capacity, target->code_count, sizeof *target->code)) return false;
+  if (!coroutine_make_room(&target->code, &target->code_capacity, target->code_count, sizeof *target->code)) return false;
   target->code[target->code_count++] = (struct code){part->p_vaddr, end};
   return true;
 }

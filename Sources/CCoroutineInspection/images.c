@@ -40,7 +40,7 @@ static size_t read_headers(struct target *target, uint64_t start, Elf64_Phdr hea
 
 // Adds an image with these names.
 static bool add_image(struct target *target, struct target_image image, const char *path, const char *file) {
-  if (!coroutine_target_make_room(&target->images, &target->image_capacity, target->image_count, sizeof *target->images))
+  if (!coroutine_make_room(&target->images, &target->image_capacity, target->image_count, sizeof *target->images))
     return false;
   image.path = strdup(path);
   image.file = strdup(file);

@@ -14,18 +14,6 @@
 // walk, if it is unlike all others, some hundred thousand. A forged file may name the same bytes for ever.
 enum { least_budget = 256 << 20, budget_per_byte = 64 };
 
-bool coroutine_target_make_room(void *array, size_t *capacity, size_t count, size_t element_size) {
-  if (count < *capacity) return true;
-  void *elements;
-  memcpy(&elements, array, sizeof elements);
-  size_t larger = *capacity ? *capacity * 2 : 16;
-  elements = realloc(elements, larger * element_size);
-  if (!elements) return false;
-  memcpy(array, &elements, sizeof elements);
-  *capacity = larger;
-  return true;
-}
-
 struct target *coroutine_target_create(void) {
   struct target *target = calloc(1, sizeof *target);
   if (!target) return NULL;
@@ -68,7 +56,7 @@ void coroutine_target_resume(struct target *target) {
 int coroutine_target_pid(const struct target *target) { return target->pid; }
 
 int coroutine_target_open_file(struct target *target, const char *path) {
-  if (!coroutine_target_make_room(&target->files, &target->file_capacity, target->file_count, sizeof *target->files)) return -1;
+  if (!coroutine_make_room(&target->files, &target->file_capacity, target->file_count, sizeof *target->files)) return -1;
   int file = coroutine_open_regular_file(path);
   if (file >= 0) target->files[target->file_count++] = file;
   return file;
@@ -77,7 +65,7 @@ int coroutine_target_open_file(struct target *target, const char *path) {
 bool coroutine_target_add_segment(struct target *target, uint64_t start, uint64_t size, int file, uint64_t offset) {
   uint64_t end;
   if (size == 0 || __builtin_add_overflow(start, size, &end)) return true;
-  if (!coroutine_target_make_room(&target->segments, &target->segment_capacity, target->segment_count, sizeof *target->segments))
+  if (!coroutine_make_room(&target->segments, &target->segment_capacity, target->segment_count, sizeof *target->segments))
     return false;
   target->segments[target->segment_count++] = (struct segment){start, end, file, offset};
   return true;

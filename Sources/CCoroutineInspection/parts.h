@@ -6,6 +6,7 @@
 #include "include/target.h"
 
 #include "image_build.h"
+#include "make_room.h"
 #include "regular_file.h"
 
 #include <elf.h>
@@ -73,9 +74,6 @@ struct target {
 // Sets the budget of a target from its size in bytes: those that a file takes on its disk, or that a process has
 // touched.
 void coroutine_target_set_budget(struct target *target, uint64_t size);
-
-// Makes room for one more element, as CCoroutineUnwind's `make_room` does for its own.
-bool coroutine_target_make_room(void *array, size_t *capacity, size_t count, size_t element_size);
 
 // An empty target; NULL without memory.
 struct target *coroutine_target_create(void);

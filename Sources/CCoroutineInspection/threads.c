@@ -98,7 +98,7 @@ static bool wait_for_stop(pid_t process, struct stopped_thread *thread) {
 // MARK: Stopping
 
 static bool make_room(struct target *target) {
-  return coroutine_target_make_room(&target->threads, &target->thread_capacity, target->thread_count, sizeof *target->threads);
+  return coroutine_make_room(&target->threads, &target->thread_capacity, target->thread_count, sizeof *target->threads);
 }
 
 bool coroutine_threads_add(struct target *target, struct stopped_thread thread) {

@@ -35,7 +35,7 @@ static void add_ranges(struct debug_ranges *ranges, Dwarf_Die *entry, uint64_t o
   Dwarf_Addr base, low, high;
   for (ptrdiff_t next = 0; (next = dwarf_ranges(entry, next, &base, &low, &high)) > 0;) {
     if (!is_code(low, high)) continue;
-    if (!make_room(&ranges->list, &ranges->capacity, ranges->count, sizeof(struct debug_range))) return;
+    if (!coroutine_make_room(&ranges->list, &ranges->capacity, ranges->count, sizeof(struct debug_range))) return;
     ranges->list[ranges->count++] = (struct debug_range){low, high, owner};
   }
 }
@@ -72,7 +72,7 @@ static void read_units(struct debug_info *info) {
   uint8_t kind;
   while (dwarf_get_units(info->dwarf, unit, &unit, NULL, &kind, &entry, NULL) == 0) {
     if (kind != DW_UT_compile && kind != DW_UT_partial) continue;
-    if (!make_room(&info->units, &info->unit_capacity, info->unit_count, sizeof(struct debug_unit))) break;
+    if (!coroutine_make_room(&info->units, &info->unit_capacity, info->unit_count, sizeof(struct debug_unit))) break;
     add_ranges(&info->code, &entry, info->unit_count);
     info->units[info->unit_count++] =
         (struct debug_unit){.entry = entry, .directory = string_of(&entry, DW_AT_comp_dir)};

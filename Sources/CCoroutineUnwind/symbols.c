@@ -37,7 +37,7 @@ static char *path_of_executable(void) {
 
 bool coroutine_symbols_add(struct symbols *symbols, uintptr_t start, uintptr_t end, uintptr_t shift, const char *path,
                  const char *file, struct coroutine_image_build build) {
-  if (!make_room(&symbols->list, &symbols->capacity, symbols->count, sizeof(struct image))) return false;
+  if (!coroutine_make_room(&symbols->list, &symbols->capacity, symbols->count, sizeof(struct image))) return false;
   symbols->is_sorted = false;
   symbols->list[symbols->count++] = (struct image){
       .start = start, .end = end, .shift = shift, .path = path ? strdup(path) : NULL, .file = file ? strdup(file) : NULL,

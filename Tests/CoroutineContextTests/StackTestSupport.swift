@@ -77,9 +77,3 @@ let hasGuardMarks: Bool = {
 
 /// The kinds of guards that this kernel has.
 let guardKinds: [StackPool.Guards] = hasGuardMarks ? [.madvise, .mprotect] : [.mprotect]
-
-/// Whether this process runs under AddressSanitizer or ThreadSanitizer.
-let isSanitized: Bool = {
-  let program = dlopen(nil, RTLD_NOW)
-  return dlsym(program, "__asan_init") != nil || dlsym(program, "__tsan_init") != nil
-}()

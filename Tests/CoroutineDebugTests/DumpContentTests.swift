@@ -175,7 +175,7 @@ private final class OwnScheduler: Scheduler {
         return sum
       }
     }
-    for _ in 0..<50 {
+    for _ in 0..<amount(50, sanitized: 10) {
       // Coroutines of other tests may be as deep as they like.
       let mine = try CoroutineDump.capture().coroutines.filter {
         $0.isGenerator && $0.frames.contains { $0.file == #filePath }

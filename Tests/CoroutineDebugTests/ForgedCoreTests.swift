@@ -139,7 +139,9 @@ import Testing
     #expect(read(target, at: Self.place) == 0x7f)
   }
 
-  @Test(.enabled(if: ForkedProcess.canBeInspected, "no process may look at another one here"))
+  @Test(
+    .enabled(if: ForkedProcess.canBeInspected, "no process may look at another one here"),
+    .disabled(if: isSanitized, "sixteen million bits, read one by one"))
   func countsThatNoMemoryHasRoomForAreRefused() async {
     await #expect(processExitsWith: .success) {
       let generator = Generator<Int> { yield in try yield(1) }

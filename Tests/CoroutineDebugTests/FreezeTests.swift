@@ -55,7 +55,7 @@ import Testing
     let waking = WakingCoroutines(name: "waking")
     let end = waking.start()
     var everSeen = 0
-    for _ in 0..<100 {
+    for _ in 0..<amount(100, sanitized: 50) {
       var seen: [(index: Int, steps: Int)] = []
       try Inspection.visitAll(
         // Checked once, since the counters only grow, and other tests may have a hundred thousand coroutines.
@@ -148,7 +148,7 @@ import Testing
 
   @Test func coroutinesThatStartAndEndMeanwhileDoNoHarm() throws {
     let dumping = Coroutine { for _ in 0..<20 { _ = try CoroutineDump.capture() } }
-    for _ in 0..<200 {
+    for _ in 0..<amount(200, sanitized: 40) {
       let short = (0..<20).map { index in
         Coroutine { () -> Int in
           let numbers = Generator<Int> { yield in for number in 0..<index { try yield(number) } }

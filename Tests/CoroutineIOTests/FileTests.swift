@@ -327,11 +327,12 @@ import Testing
   }
 
   @Test func aFolderLeftInTheMiddleIsClosed() throws {
+    let count = amount(5000, sanitized: 1100)
     try withFolder { folder in
       for number in 0..<200 { try File.replace("\(folder)/\(number)", with: []) }
-      // More folders than a process may have open.
-      for _ in 0..<5000 { #expect(try Folder.entries(of: folder).next() != nil) }
+      // More folders than most processes may have open.
+      for _ in 0..<count { #expect(try Folder.entries(of: folder).next() != nil) }
     }
-    #expect(try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count < 5000)
+    #expect(try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count < count)
   }
 }

@@ -19,7 +19,8 @@ enum Interruption: CaseIterable, Sendable {
     _ body: @escaping (_ victim: (@escaping @Sendable () throws -> Void) -> Coroutine<Bool, any Error>) throws -> Void
   ) throws {
     let options = ExplorationOptions(time: interruption == .timeout ? .anytime : .whenIdle)
-    let report = try CoroutineTesting.explore(exhaustively: .preemptions(atMost: 2), limit: 1500, options: options) {
+    let limit = amount(1500, sanitized: 100)
+    let report = try CoroutineTesting.explore(exhaustively: .preemptions(atMost: 2), limit: limit, options: options) {
       try body { operation in
         let victim = Coroutine(name: "victim") {
           do {

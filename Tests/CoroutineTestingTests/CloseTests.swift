@@ -42,12 +42,12 @@ import Testing
         guard own == own.sorted() else { throw Broken(line: #line) }
       }
     }
-    try explore(seeds: 0..<500, body)
-    try explore(exhaustively: .preemptions(atMost: 1), limit: 1000, body)
+    try explore(seeds: 0..<amount(500, sanitized: 50), body)
+    try explore(exhaustively: .preemptions(atMost: 1), limit: amount(1000, sanitized: 100), body)
   }
 
   @Test func theLastSendersEndClosesOnce() throws {
-    try explore(seeds: 0..<500) {
+    try explore(seeds: 0..<amount(500, sanitized: 50)) {
       let (sender, receiver) = Channel<Int>.makeEnds(capacity: .buffered(1))
       let received = Log<Int>()
       let senders = (0..<3).map { number in
@@ -63,7 +63,7 @@ import Testing
   }
 
   @Test func aPromiseWithoutAResolverIsRejectedOnce() throws {
-    try explore(seeds: 0..<300) {
+    try explore(seeds: 0..<amount(300, sanitized: 50)) {
       let (promise, resolver) = Promise<Int>.makePromise()
       let holders = (0..<2).map { _ in Coroutine { [resolver] in withExtendedLifetime(resolver) { schedulingPoint() } }
       }

@@ -37,7 +37,7 @@ import Testing
 
   /// Runs the body by many schedules, with the end at each moment of its steps.
   private func explore(
-    _ ending: Ending, moments: Range<Int>, seeds: Range<Int> = 0..<40,
+    _ ending: Ending, moments: Range<Int>, seeds: Range<Int> = 0..<amount(40, sanitized: 10),
     _ body: @escaping (Run, _ moment: Int) throws -> Void
   ) throws {
     let options = ExplorationOptions(time: ending == .cancel ? .whenIdle : .anytime)

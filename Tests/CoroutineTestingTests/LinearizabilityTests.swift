@@ -9,7 +9,7 @@ import Testing
 /// return, and, when none can go on, that those wait which have not returned.
 @Suite(.ownThreads) struct LinearizabilityTests {
   private static let programs = 0..<10
-  private static let schedules = 0..<60
+  private static let schedules = 0..<amount(60, sanitized: 10)
 
   /// Runs a list of operations in each of several coroutines, of which one may be cancelled. Coroutines that would
   /// wait for ever are cancelled in the end.

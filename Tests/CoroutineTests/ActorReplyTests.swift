@@ -436,7 +436,7 @@ import Testing
 
   @Test func anAnswerHasOneOutcome() {
     // 0: wait (once), 1: settle, 2: the wait ends for another reason and is given up, 3: given up without a wait
-    everySequence(of: 4, length: 6) { events in
+    everySequence(of: 4, length: amount(6, sanitized: 5)) { events in
       let reply = ReplyStorage<Int>()
       let model = ModelWaiter()
       var node = WaitNode(model.waiter)

@@ -633,7 +633,7 @@ import Testing
 
   @Test func theStrongestRequestCounts() {
     // 0: restart, 1: fail, 2: stop, 3: begin, 4: the body returns, 5: it throws
-    everySequence(of: 6, length: 6) { events in
+    everySequence(of: 6, length: amount(6, sanitized: 5)) { events in
       var machine = ActorStateMachine()
       var wanted = 0
       var isRunning = false

@@ -181,7 +181,7 @@ import Testing
 
   /// All sequences of what two movers, the timer and the owner do.
   @Test func theMachineKeepsTheLastMoveAndOneEnd() {
-    everySequence(of: 7, length: 6) { events in
+    everySequence(of: 7, length: amount(6, sanitized: 5)) { events in
       var machine = DeadlineStateMachine(0)
       machine.begin(at: 1)
       var looks: [DeadlineStateMachine<Int>.Look?] = [nil, nil]

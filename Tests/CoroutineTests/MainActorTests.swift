@@ -319,7 +319,7 @@ import Testing
         _ = try coroutine.getBlocking()
       }
     }
-    #expect(standardError(of: result).contains("\"later\" runs: it would wait for ever. Use 'try await value'"))
+    #expect(standardError(of: result).contains("\"later\" runs: it would wait for ever. Use 'await'"))
   }
 
   /// A label is no proof: any queue may have it.

@@ -22,15 +22,3 @@ func outcome(_ body: () throws -> Void) -> String {
     return "\(error)"
   }
 }
-
-/// How often tests repeat what is the same again and again. Under a sanitizer, which is ten times slower, less is
-/// enough to show a defect. A build without optimisation may also do less, so that the suite does not wait for one
-/// test.
-func amount(_ full: Int, debug: Int? = nil, sanitized: Int) -> Int {
-  if coroutine_sanitizers_active() { return sanitized }
-  #if DEBUG
-    return debug ?? full
-  #else
-    return full
-  #endif
-}

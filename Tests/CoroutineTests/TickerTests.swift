@@ -16,7 +16,7 @@ import Testing
 
   @Test func everySequenceOfLatenessKeepsToTheMultiples() {
     // How late each look is, in quarters of the period.
-    everySequence(of: 10, length: 5) { quarters in
+    everySequence(of: 10, length: amount(5, sanitized: 4)) { quarters in
       var schedule = TickSchedule(every: 40, from: 1_000)
       for late in quarters {
         let (before, now) = (schedule.due, schedule.due + UInt64(late) * 10)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Arrays that grow.
+// Arrays that grow, for the readers in C.
 #pragma once
 
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 
 // Makes room for one more element behind `count` of them. `array` is the address of a pointer, of whatever type: it is
 // read and written as bytes. Returns false, and changes nothing, without memory.
-static inline bool make_room(void *array, size_t *capacity, size_t count, size_t element_size) {
+static inline bool coroutine_make_room(void *array, size_t *capacity, size_t count, size_t element_size) {
   if (count < *capacity) return true;
   void *elements;
   memcpy(&elements, array, sizeof elements);
