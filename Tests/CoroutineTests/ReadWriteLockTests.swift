@@ -123,6 +123,14 @@ import Testing
     #expect(standardError(of: exit).contains("locks read-write lock \"routes\" for writing while it reads"))
   }
 
+  @Test func writingInsideATasksOwnReadTraps() async {
+    let exit = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let lock = ReadWriteLock(0, name: "routes")
+      try await lock.withReadLock { _ in try await lock.withWriteLock { $0 += 1 } }
+    }
+    #expect(standardError(of: exit).contains("async code locks read-write lock \"routes\" for writing while it reads"))
+  }
+
   @Test func aReaderThatOthersKeepFromWritingWaitsForThem() async throws {
     let log = Log()
     try await serially {

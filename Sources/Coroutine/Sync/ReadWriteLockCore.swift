@@ -94,9 +94,7 @@ class ReadWriteLockCore: Waitable, @unchecked Sendable {
     _ = try wait(core, .lock, timeout: timeout) {
       ReadWriteLockNode(wait: WaitNode($0), kind: kind, holder: holder, block: block)
     } attempt: {
-      let result = attempt($0)
-      if kind == .writer, case .wait = result { requireNotReader(holder) }
-      return result
+      attempt($0, kind, holder)
     } withdraw: {
       withdraw($0)
     }
@@ -111,16 +109,20 @@ class ReadWriteLockCore: Waitable, @unchecked Sendable {
     try await wait(timeout: timeout) {
       ReadWriteLockNode(wait: WaitNode($0), kind: kind, holder: holder, block: .none)
     } attempt: {
-      attempt($0)
+      attempt($0, kind, holder)
     } withdraw: {
       withdraw($0)
     }
     return holder
   }
 
-  private final func attempt(_ node: ReadWriteLockStateMachine.Node) -> Attempt {
+  private final func attempt(
+    _ node: ReadWriteLockStateMachine.Node, _ kind: ReadWriteLockNode.Kind, _ holder: LockHolder
+  ) -> Attempt {
     defer { publish() }
-    return machine.lock(node)
+    let result = machine.lock(node)
+    if kind == .writer, case .wait = result { requireNotReader(holder) }
+    return result
   }
 
   private final func withdraw(_ node: ReadWriteLockStateMachine.Node) -> Attempt {
