@@ -285,4 +285,60 @@ import Testing
     }.get()
     #expect(counts == Array(repeating: 45, count: 100))
   }
+
+  // MARK: - A generator in a task
+
+  /// A body that yields inside of an access to one variable, and not to another.
+  @MainActor private static func numbers(of model: Model) -> Generator<Int> {
+    Generator { yield in
+      try yield(0)
+      try model.waits {
+        try yield(1)
+        try yield(2)
+      }
+      try yield(3)
+    }
+  }
+
+  @Test func aTaskThatAwaitsBetweenElements() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      await Task { @MainActor in
+        let model = Model()
+        let numbers = Self.numbers(of: model)
+        while let number = numbers.next() {
+          if number == 1 { await Task { @MainActor in model.items = [] }.value }
+        }
+      }.value
+    }
+    #expect(standardError(of: result).contains("has awaited while the body of its Generator"))
+  }
+
+  @Test func aTaskThatAwaitsBeforeItDropsOne() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      await Task { @MainActor in
+        let model = Model()
+        var numbers: Generator? = Self.numbers(of: model)
+        while let number = numbers?.next(), number < 2 {}
+        await Task { @MainActor in model.items = [] }.value
+        numbers = nil
+      }.value
+    }
+    #expect(standardError(of: result).contains("has awaited while the body of its Generator"))
+  }
+
+  @Test func aTaskMayAwaitWhereNoAccessIsOpen() async {
+    for _ in 0..<100 {
+      let (all, value) = await Task { @MainActor in
+        let model = Model()
+        let numbers = Self.numbers(of: model)
+        var all: [Int] = []
+        while let number = numbers.next() {
+          all.append(number)
+          if number == 0 || number == 3 { await Task { @MainActor in model.items.append(number) }.value }
+        }
+        return (all, model.items)
+      }.value
+      #expect(all == [0, 1, 2, 3] && value == [1, 3, 3, 0, 3])
+    }
+  }
 }

@@ -21,8 +21,9 @@
 /// Single pass, with reference semantics: copies share one position. Not for two threads at a time, but one generator may
 /// be moved to another thread between two elements, unless the body yields with an access to a variable open
 /// (`array.sort { … try yield($0) … }`) or a task-local binding (`$local.withValue(1) { try yield(2) }`): then `next()`
-/// elsewhere traps. The consumer does not see such a binding. In a task, which frees its bindings in the reverse order, one
-/// generator at a time may yield with one open: of two the Swift runtime ends the program. In a coroutine any may.
+/// elsewhere traps. With such an access open an `await` between two elements traps in a task of the main actor; in that of
+/// another actor nothing tells. The consumer does not see such a binding. In a task, which frees its bindings in the reverse
+/// order, one generator at a time may yield with one open: of two the Swift runtime ends the program. In a coroutine any may.
 ///
 /// Nor does a timeout, a shield, a scope or a cancellation handler inside of which the body yields concern the consumer.
 /// It goes on, though the body does not run: the deadline counts the time that the consumer takes, and one that passes

@@ -91,14 +91,12 @@ class GeneratorCore {
   /// generator, but the last reference to an object that keeps it may go anywhere.
   @inline(never)
   private final func requireMainActor() {
-    guard !isOnMainActor else { return }
+    guard !MainActorTurns.isOnMainActor else { return }
     fatalError(
       "a Generator of the main actor's was dropped elsewhere while its body is under way: what is left of it, such as a "
         + "`defer`, would run beside the main actor's other code. Let go of it, or of the object that has it, on the main "
         + "actor, or call cancel() there before. (If the body is no code of the main actor: isolation: nil.)")
   }
-
-  private final var isOnMainActor: Bool { coroutine_is_main_thread() || QueueScheduler.main.isCurrent }
 
   /// Not counted: it is this one, or one of its delegates, which it keeps alive.
   final var innermost: Unmanaged<GeneratorCore> {
@@ -237,7 +235,7 @@ class GeneratorCore {
     isFresh = false
     coroutine_prepare_thread()
     // The compiler lets code of the main actor run nowhere else: this body is none.
-    if isMainActors { isMainActors = isOnMainActor }
+    if isMainActors { isMainActors = MainActorTurns.isOnMainActor }
     do throws(StackError) {
       let block = try ControlBlock.create(stackSize: stackSize, owner: self, slot: slot, entry: generatorEntry)
       block.pointee.state.store(.nested, ordering: .releasing)

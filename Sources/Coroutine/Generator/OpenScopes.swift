@@ -22,6 +22,8 @@ import CoroutineLibc
 struct OpenScopes {
   /// The flow whose list the body's accesses are in, while there are some.
   private var accessOwner: FlowIdentity?
+  /// In a task, on the main actor: the turn in which the body has left with them; else 0.
+  private var accessTurn: UInt32 = 0
   /// The consumer's bindings while the body runs: below whatever it adds. None where it was resumed without any.
   private var consumers = coroutine_bindings()
   /// The body's bindings, taken off at its `yield`, and the flow whose bindings they were on top of.
@@ -44,7 +46,9 @@ struct OpenScopes {
           + "a variable open (it yields inside a mutating call such as sort, or inside withUnsafeMutable…). Consume such "
           + "a generator where it began, or collect the elements first.")
     }
+    if accessTurn != 0, accessTurn != MainActorTurns.now { Self.reportAwait() }
     accessOwner = nil
+    accessTurn = 0
     guard let detached else { return }
     guard detached.owner == .current, detached.below == coroutine_bindings_load() else {
       fatalError(
@@ -107,7 +111,20 @@ struct OpenScopes {
   mutating func noteAccesses(
     _ block: UnsafeMutablePointer<ControlBlock>, _ bodies: @autoclosure () -> RunningBodies
   ) {
-    if Self.hasAccess(block, bodies()) { accessOwner = .current }
+    guard Self.hasAccess(block, bodies()) else { return }
+    let owner = FlowIdentity.current
+    accessOwner = owner
+    // Swift keeps the access in the task while that awaits: what other code does to the variable meanwhile goes unseen. Here
+    // it is not too late, for the body.
+    if case .task = owner, MainActorTurns.isOnMainActor { accessTurn = MainActorTurns.beginCounting() }
+  }
+
+  @inline(never)
+  private static func reportAwait() -> Never {
+    fatalError(
+      "A task of the main actor has awaited while the body of its Generator has an access to a variable open (it yields inside "
+        + "a mutating call such as sort, or inside withUnsafeMutable…). Other code of the main actor could use the variable "
+        + "meanwhile. Collect the elements first, or await where none of its yields lies inside of an access.")
   }
 
   /// The scopes of the bodies that the body on `block`'s stack runs, and of those that they run in turn: mostly none.
