@@ -19,6 +19,10 @@
 /// The longest waiter is served first, and gets the mutex handed over: no other thread overtakes it. Uncontended, lock
 /// and unlock are one atomic exchange each. Coroutines, tasks, and, by `withLockIfAvailable`, plain threads share it.
 /// Copies are the same mutex.
+///
+/// > Warning: Swift 6.3 does not refuse a closure of `withLock` that returns a reference which stays in the value, as `{ $0 }`
+/// > and `{ $0[0] }` where that is not `Sendable`; nor for `Mutex`. Without the lock it would be used beside the other
+/// > holders. Put another value in its place, or return what you need of it.
 public struct CoroutineMutex<Value: ~Copyable>: Sendable {
   @usableFromInline let storage: MutexStorage<Value>
 
