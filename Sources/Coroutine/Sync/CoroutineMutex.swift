@@ -20,9 +20,17 @@
 /// and unlock are one atomic exchange each. Coroutines, tasks, and, by `withLockIfAvailable`, plain threads share it.
 /// Copies are the same mutex.
 ///
-/// > Warning: Swift 6.3 does not refuse a closure of `withLock` that returns a reference which stays in the value, as `{ $0 }`
-/// > and `{ $0[0] }` where that is not `Sendable`; nor for `Mutex`. Without the lock it would be used beside the other
-/// > holders. Put another value in its place, or return what you need of it.
+/// A result that is not `Sendable` must not be a part of the value: without the lock it would be used beside the other holders.
+/// The compiler refuses `{ $0 }` and `{ $0.popLast() }` for such a value. (For `Mutex` Swift 6.3 does not.) Take the value as a whole,
+/// and leave another one in its place:
+///
+/// ```swift
+/// let parsers = try spare.withLock { all in
+///   let taken = all
+///   all = []
+///   return taken
+/// }
+/// ```
 public struct CoroutineMutex<Value: ~Copyable>: Sendable {
   @usableFromInline let storage: MutexStorage<Value>
 
@@ -45,16 +53,15 @@ public struct CoroutineMutex<Value: ~Copyable>: Sendable {
   ///   - timeout: how long to wait for the mutex at most; zero or less: not at all; `nil`: for ever. The body's
   ///     own time does not count.
   ///   - body: runs at once, on the calling coroutine. May suspend.
-  /// - Returns: what `body` returned. If that is not `Sendable`, no part of it may stay in the value, which Swift 6.3 does not
-  ///   check.
+  /// - Returns: what `body` returned.
   /// - Throws: `CancellationError` if the caller is cancelled before it has the mutex, also if it is free; `TimeoutError`
   ///   if the time was up before; what `body` throws. Afterwards the mutex is free in any case.
   /// - Precondition: called inside a coroutine, which does not hold the mutex already (it would wait for itself): traps.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func withLock<Result: ~Copyable>(
-    timeout: Duration? = nil, _ body: (inout sending Value) throws -> sending Result
-  ) throws -> sending Result {
+    timeout: Duration? = nil, _ body: (inout sending Value) throws -> Result
+  ) throws -> Result {
     let holder = try storage.lock(timeout: timeout)
     defer { storage.unlock(holder) }
     return try body(&storage.value.pointee)
@@ -73,8 +80,8 @@ public struct CoroutineMutex<Value: ~Copyable>: Sendable {
   @inlinable
   nonisolated(nonsending) public func withLock<Result: ~Copyable>(
     timeout: Duration? = nil,
-    _ body: nonisolated(nonsending) (inout sending Value) async throws -> sending Result
-  ) async throws -> sending Result {
+    _ body: nonisolated(nonsending) (inout sending Value) async throws -> Result
+  ) async throws -> Result {
     let holder = try await storage.lock(timeout: timeout)
     defer { storage.unlock(holder) }
     return try await body(&storage.value.pointee)
@@ -86,8 +93,8 @@ public struct CoroutineMutex<Value: ~Copyable>: Sendable {
   /// - Throws: what `body` throws.
   @inlinable
   public func withLockIfAvailable<Result: ~Copyable, Failure: Error>(
-    _ body: (inout sending Value) throws(Failure) -> sending Result
-  ) throws(Failure) -> sending Result? {
+    _ body: (inout sending Value) throws(Failure) -> Result
+  ) throws(Failure) -> Result? {
     guard let holder = storage.lockIfAvailable() else { return nil }
     defer { storage.unlock(holder) }
     return try body(&storage.value.pointee)
@@ -107,8 +114,8 @@ extension CoroutineMutex where Value == Void {
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func withLock<Result: ~Copyable>(
-    timeout: Duration? = nil, _ body: () throws -> sending Result
-  ) throws -> sending Result {
+    timeout: Duration? = nil, _ body: () throws -> Result
+  ) throws -> Result {
     let holder = try storage.lock(timeout: timeout)
     defer { storage.unlock(holder) }
     return try body()
@@ -117,8 +124,8 @@ extension CoroutineMutex where Value == Void {
   /// Runs `body` with the mutex held, in `async` code. As `withLock` with a value.
   @inlinable
   nonisolated(nonsending) public func withLock<Result: ~Copyable>(
-    timeout: Duration? = nil, _ body: nonisolated(nonsending) () async throws -> sending Result
-  ) async throws -> sending Result {
+    timeout: Duration? = nil, _ body: nonisolated(nonsending) () async throws -> Result
+  ) async throws -> Result {
     let holder = try await storage.lock(timeout: timeout)
     defer { storage.unlock(holder) }
     return try await body()
@@ -127,8 +134,8 @@ extension CoroutineMutex where Value == Void {
   /// Runs `body` with the mutex held, if it is free. As `withLockIfAvailable` with a value.
   @inlinable
   public func withLockIfAvailable<Result: ~Copyable, Failure: Error>(
-    _ body: () throws(Failure) -> sending Result
-  ) throws(Failure) -> sending Result? {
+    _ body: () throws(Failure) -> Result
+  ) throws(Failure) -> Result? {
     guard let holder = storage.lockIfAvailable() else { return nil }
     defer { storage.unlock(holder) }
     return try body()
