@@ -2,7 +2,8 @@
 
 /// A sequence in a coroutine whose next element can be waited for together with others: `Channel.received`, and those
 /// of a `ChannelReceiver` and of a `BroadcastSubscription`; `AsyncGenerator.elements`. `merge`, `zip`, `combineLatest`,
-/// `debounce`, `throttle` and `chunks` work on it, and make another one of it; there is nothing to conform to.
+/// `debounce`, `throttle` and `chunks` work on it, and make another one of it, as do `map` and `filter` behind `lazy`; there is
+/// nothing to conform to.
 ///
 /// It waits in steps: `makeNextWait()` lists what it waits for now, a select does one of these, and `advance(by:)` says what
 /// that has come to. What has not been chosen has had no effect, so an operator between two waits holds no more than the elements
