@@ -115,6 +115,36 @@ extension ReadableByteStream {
     return try endpoint.readToEnd(limit: limit, timeout: timeout)
   }
 
+  /// Writes all bytes to another stream as they come, up to the end of this one; suspends until then.
+  ///
+  /// ```swift
+  /// try withScope { scope in
+  ///   scope.launch {
+  ///     try client.copy(to: server)
+  ///     try server.finishWriting()            // the copy tells no end: who calls it decides
+  ///   }
+  ///   try server.copy(to: client)
+  ///   try client.finishWriting()
+  /// }
+  /// ```
+  ///
+  /// It reads no more before the other one has taken what has come. No byte is lost or doubled: those that have come, and that
+  /// the other one has not taken when it throws, are what the next read begins with.
+  ///
+  /// - Parameters:
+  ///   - writer: where they go; this stream itself, for an echo.
+  ///   - timeout: how long all of it may take; zero or less: only bytes that are there, and for which there is room; `nil`: for
+  ///     ever.
+  /// - Returns: how many bytes.
+  /// - Throws: `TimeoutError`, `CancellationError`; `DescriptorClosed`, `StreamInUse`, `IOError` of either stream. No
+  ///   `PartialWrite`: the writer's `bytesWritten` says how many were written.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @discardableResult
+  @available(*, noasync, message: "call it in a coroutine")
+  public func copy(to writer: some WritableByteStream, timeout: Duration? = nil) throws -> Int {
+    try endpoint.copy(to: writer.endpoint, timeout: timeout)
+  }
+
   /// Reads a line, without its end ("\n" or "\r\n"); suspends until it is there. Bytes behind the last line end are a
   /// line, too, if the stream ends there.
   ///

@@ -195,6 +195,26 @@ public final class StreamEndpoint: @unchecked Sendable {
     }
   }
 
+  /// Writes what comes to the other one, up to the end. The reader for all of that time, also while it writes: if it throws,
+  /// the bytes that the other one has not taken stay in the buffer.
+  ///
+  /// - Returns: how many bytes.
+  func copy(to other: StreamEndpoint, timeout: Duration?) throws -> Int {
+    try reading {
+      let limit = WaitLimit(timeout)
+      var copied = 0
+      while try !buffer.isEmpty || fill(1, limit) {
+        var written = 0
+        defer {
+          buffer.drop(written)
+          copied += written
+        }
+        try other.writing { try other.write(buffer.bytes, limit, &written) }
+      }
+      return copied
+    }
+  }
+
   /// Reads until this many bytes are in the buffer; false if the stream ends before. If it throws, the bytes that have
   /// come stay there: the next read begins with them.
   private func gather(_ count: Int, _ limit: WaitLimit) throws -> Bool {
@@ -253,22 +273,24 @@ public final class StreamEndpoint: @unchecked Sendable {
 
   func write(_ bytes: UnsafeRawBufferPointer, timeout: Duration?) throws {
     try writing {
-      let limit = WaitLimit(timeout)
       var written = 0
-      while written < bytes.count {
-        let rest = UnsafeRawBufferPointer(rebasing: bytes[written...])
-        do {
-          let some = try descriptor.perform(.write, limit, asked: whole(rest.count)) { number in
-            if isSocket { return send(number, rest.baseAddress, rest.count, Int32(MSG_NOSIGNAL)) }
-            var piece = iovec(rest)
-            return coroutine_io_write_quietly(number, &piece, 1)
-          }
-          written += some
-          count(some)
-        } catch {
-          throw reason(error, toStopAfter: written, of: bytes.count)
-        }
+      do { try write(bytes, WaitLimit(timeout), &written) } catch {
+        throw reason(error, toStopAfter: written, of: bytes.count)
       }
+    }
+  }
+
+  /// By the writer. `written` counts the bytes that the kernel has taken, also if it throws.
+  private func write(_ bytes: UnsafeRawBufferPointer, _ limit: WaitLimit, _ written: inout Int) throws {
+    while written < bytes.count {
+      let rest = UnsafeRawBufferPointer(rebasing: bytes[written...])
+      let some = try descriptor.perform(.write, limit, asked: whole(rest.count)) { number in
+        if isSocket { return send(number, rest.baseAddress, rest.count, Int32(MSG_NOSIGNAL)) }
+        var piece = iovec(rest)
+        return coroutine_io_write_quietly(number, &piece, 1)
+      }
+      written += some
+      count(some)
     }
   }
 

@@ -37,6 +37,82 @@ struct StreamWriteTests {
     }
   }
 
+  @Test(arguments: StreamKind.allCases)
+  func copiesUpToTheEnd(_ kind: StreamKind) throws {
+    let sent = pattern(1_000_000)
+    try runUntilComplete {
+      let (writer, reader) = try kind.make()
+      let (copyReader, copyWriter) = try makePipe()
+      Coroutine(on: .pool) {
+        try writer.write(sent)
+        writer.close()
+      }
+      // What was read ahead is a part of it.
+      let copy = Coroutine(on: .pool) { () -> Int in
+        let head = try reader.readExactly(3)
+        try copyWriter.write(head)
+        let count = try reader.copy(to: copyWriter)
+        copyWriter.close()
+        return count
+      }
+      #expect(try readAll(copyReader) == sent)
+      #expect(try copy.get() == sent.count - 3)
+    }
+  }
+
+  @Test func aCopyThatEndsEarlyLosesNoByte() throws {
+    let sent = pattern(500_000)
+    try runUntilComplete {
+      let (source, copyFrom) = try UnixConnection.pair()
+      let (target, copyTo) = try UnixConnection.pair()
+      let sender = Coroutine {
+        try source.write(sent)
+        source.close()
+      }
+      // Nobody reads the target: the copy waits to write.
+      let late = Coroutine { try copyFrom.copy(to: copyTo, timeout: .milliseconds(20)) }
+      #expect(throws: TimeoutError.self) { try late.get() }
+      let cancelled = Coroutine { try copyFrom.copy(to: copyTo) }
+      while cancelled.state != .suspended { Coroutine.yield() }
+      cancelled.cancel()
+      #expect(throws: CancellationError.self) { try cancelled.get() }
+      #expect(copyTo.bytesWritten > 0)
+      copyTo.close()
+      let first = try readAll(target)
+      let rest = try readAll(copyFrom)
+      #expect(first + rest == sent)
+      try sender.get()
+    }
+  }
+
+  @Test func aCopyToAPeerThatHasGoneKeepsTheBytes() throws {
+    try runUntilComplete {
+      let (source, copyFrom) = try UnixConnection.pair()
+      let (target, copyTo) = try UnixConnection.pair()
+      target.close()
+      try source.write("bytes")
+      source.close()
+      let error = #expect(throws: IOError.self) { try copyFrom.copy(to: copyTo) }
+      #expect(error?.code == EPIPE)
+      #expect(try readAll(copyFrom) == bytes("bytes"))
+    }
+  }
+
+  @Test func aConnectionIsCopiedToItself() throws {
+    try runUntilComplete {
+      let (client, server) = try UnixConnection.pair()
+      let echo = Coroutine {
+        defer { server.close() }
+        return try server.copy(to: server)
+      }
+      try client.write("echo\n")
+      #expect(try client.readLine() == "echo")
+      try client.finishWriting()
+      #expect(try readAll(client).isEmpty)
+      #expect(try echo.get() == 5)
+    }
+  }
+
   @Test func writesAllKindsOfBytes() throws {
     try runUntilComplete {
       let (reader, writer) = try makePipe()
