@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CCoroutineIO
-import Coroutine
+public import Coroutine
 import CoroutineLibc
 
 /// Another program, which runs as a child of this one, with its standard input, output and error as streams.
@@ -148,6 +148,26 @@ public struct ChildProcess: Sendable {
   @available(*, noasync, message: "call it in a coroutine")
   public func wait(timeout: Duration? = nil) throws -> End {
     try handle.storage.wait(timeout: timeout)
+  }
+
+  /// A case of a `select`: chosen when it has ended.
+  ///
+  /// ```swift
+  /// try select {
+  ///   server.onEnd { end in throw ServerEnded(end) }
+  ///   stop.onReceive { _ in try server.terminate(grace: .seconds(10)) }
+  /// }
+  /// ```
+  ///
+  /// A select that is cancelled leaves the process alone, other than `wait(timeout:)`. The chosen case throws `IOError`
+  /// (ECHILD) where that does.
+  ///
+  /// - Parameter handler: runs after the choice, on the calling coroutine; may suspend and throw.
+  public func onEnd<Output>(
+    _ handler: @escaping (End) throws -> Output
+  ) -> Select.Case<Select.DescriptorReadiness, Output> {
+    // The handle, too: a process whose last one is gone is killed.
+    storage.onEnd { [self] end in try withExtendedLifetime(self) { try handler(end) } }
   }
 
   /// Sends a signal; has no effect once all that it would reach has ended. Callable from any thread.

@@ -86,6 +86,13 @@ final class ChildStorage: @unchecked Sendable {
     }
   }
 
+  /// For a select; what `handler` is given is known when it is chosen.
+  func onEnd<Output>(
+    _ handler: @escaping (ChildProcess.End) throws -> Output
+  ) -> Select.Case<Select.DescriptorReadiness, Output> {
+    descriptor.onReadable { try handler(self.wait(WaitLimit(nil))) }
+  }
+
   /// How it has ended; `nil` while it runs.
   private func learnEnd() throws -> ChildProcess.End? {
     try lock.withLock {

@@ -156,4 +156,45 @@ struct ChildProcessTests {
   @Test func aStreamThatIsNoPipeTraps() async {
     await #expect(processExitsWith: .failure) { _ = try ChildProcess("true", output: .null).standardOutput }
   }
+
+  @Test func aSelectWaitsForTheEnd() throws {
+    try runUntilComplete {
+      let child = try ChildProcess("/bin/cat", output: .null)
+      let stop = Channel<Void>()
+      let first = try select {
+        child.onEnd { "\($0)" }
+        stop.onNext { _ in "told to stop" }
+        otherwise { "runs" }
+      }
+      #expect(first == "runs")
+      let closer = Coroutine { child.standardInput.close() }
+      for _ in 1...2 {
+        let end = try select {
+          child.onEnd { $0 }
+          stop.onNext { _ in ChildProcess.End.exited(-1) }
+        }
+        #expect(end == .exited(0))
+      }
+      try closer.get()
+    }
+  }
+
+  @Test func aSelectHoldsTheChild() throws {
+    try runUntilComplete {
+      let end = try select { try ChildProcess("/bin/sh", ["-c", "exit 3"], group: .new).onEnd { $0 } }
+      #expect(end == .exited(3))
+    }
+  }
+
+  @Test func aCancelledSelectLeavesTheChildAlone() throws {
+    try runUntilComplete {
+      let child = try ChildProcess("/bin/sleep", ["1000"])
+      let waiter = Coroutine { try select { child.onEnd { $0 } } }
+      while waiter.state != .suspended { Coroutine.yield() }
+      waiter.cancel()
+      #expect(throws: CancellationError.self) { try waiter.get() }
+      try child.send(signal: SIGTERM)
+      #expect(try child.wait() == .signalled(SIGTERM))
+    }
+  }
 }
