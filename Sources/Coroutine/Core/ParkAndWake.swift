@@ -166,5 +166,5 @@ extension CoroutineCore {
 func reportNoCoroutine(for operation: StaticString) -> Never {
   fatalError(
     "\(operation) suspends the running coroutine, but no coroutine runs here. Call it inside "
-      + "`Coroutine { … }`, use the `async` form with `await`, or a blocking one on a plain thread.")
+      + "`Coroutine { … }` or `runUntilComplete { … }`, use the `async` form with `await`, or a blocking one on a plain thread.")
 }
