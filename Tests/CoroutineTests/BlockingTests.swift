@@ -368,4 +368,23 @@ import Testing
     let told = "the only one has given out all of its threads (1), and none has become free for 0 s"
     #expect(text.components(separatedBy: told).count == 2, "\(text)")
   }
+
+  /// What waits may be all the work that there will ever be.
+  @Test func aPoolWhoseThreadsAreAllStuckNeedsNoMoreWorkToSaySo() async {
+    await #expect(processExitsWith: .success) {
+      // If nothing is said it ends here.
+      alarm(60)
+      var ends: [CInt] = [0, 0]
+      guard pipe(&ends) == 0, dup2(ends[1], STDERR_FILENO) == STDERR_FILENO else { exit(1) }
+      let threads = BlockingPool(
+        threadLimit: 1, idleTime: .zero, name: "the only one", standstillTime: .milliseconds(20))
+      let gate = Gate()
+      for _ in 0..<2 { threads.submit { _ in gate.pass() } }
+      var text = [UInt8](repeating: 0, count: 4096)
+      let count = read(ends[0], &text, text.count)
+      gate.open()
+      let told = "the only one has given out all of its threads (1), and none has become free for "
+      exit(String(decoding: text.prefix(max(0, count)), as: UTF8.self).hasPrefix(told) ? 0 : 1)
+    }
+  }
 }

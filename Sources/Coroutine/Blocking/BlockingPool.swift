@@ -125,6 +125,8 @@ public final class BlockingPool: Sendable {
   /// When a thread was last given work or became free.
   nonisolated(unsafe) private var lastChange = ContinuousClock.now
   nonisolated(unsafe) private var isStandstillTold = false
+  /// Whether a timer is armed that looks for it: what waits may be all the work that there will ever be.
+  nonisolated(unsafe) private var isWatched = false
 
   /// How long no thread must have become free before that is said.
   private let standstillTime: Duration
@@ -186,16 +188,51 @@ public final class BlockingPool: Sendable {
     if Fork.count != madeIn { reportLeftInParent("a BlockingPool gets work", "make another pool there") }
     let now = ContinuousClock.now
     var message: String?
+    var watch: ContinuousClock.Instant?
     lock.lock()
     let action = machine.submit(work)
     if case .wait = action {
       message = isStandstillTold ? nil : standstill(at: now)
+      if !isStandstillTold, !isWatched {
+        isWatched = true
+        watch = lastChange + standstillTime
+      }
     } else {
       lastChange = now
     }
     lock.unlock()
     perform(action)
     if let message { CoroutineErrors.print(message) }
+    if let watch { StandstillTimer(of: self).arm(for: watch - now) }
+  }
+
+  /// It may have stood still for long enough. How long until the next look; `nil`: there is none. On the timers' thread, where
+  /// nothing may wait.
+  fileprivate func lookForStandstill() -> Duration? {
+    let now = ContinuousClock.now
+    let (message, next): (String?, Duration?) = lock.withLock {
+      let message = isStandstillTold || machine.waiting.isEmpty ? nil : standstill(at: now)
+      isWatched = !isStandstillTold && !machine.waiting.isEmpty
+      return (message, isWatched ? lastChange + standstillTime - now : nil)
+    }
+    if let message { Self.printElsewhere(message) }
+    return next
+  }
+
+  /// The standard error may be a pipe that nobody reads.
+  private static func printElsewhere(_ message: String) {
+    let line = Unmanaged.passRetained(Line(message))
+    let code = coroutine_system_start_thread(
+      { line in
+        CoroutineErrors.print(Unmanaged<Line>.fromOpaque(line!).takeRetainedValue().text)
+        return nil
+      }, line.toOpaque())
+    if code != 0 { line.release() }
+  }
+
+  private final class Line: Sendable {
+    let text: String
+    init(_ text: String) { self.text = text }
   }
 
   /// The message if no thread has become free for too long. Once. Under the lock.
@@ -261,6 +298,26 @@ public final class BlockingPool: Sendable {
         }
       }
     }
+  }
+}
+
+/// Looks whether a pool stands still, as long as work waits there. It does not keep the pool.
+// Unchecked: only the timers' thread uses it once it is armed.
+private final class StandstillTimer: TimerTarget, @unchecked Sendable {
+  private weak var pool: BlockingPool?
+
+  init(of pool: BlockingPool) { self.pool = pool }
+
+  /// In real time, also in a test with a time of its own, which would go on to this.
+  func arm(for time: Duration) {
+    TimerService.withTime(of: nil) {
+      TimerService.shared.arm(
+        self, at: TimerService.shared.kernelTime.addingSaturated(max(.zero, time).nanosecondsRoundedUp))
+    }
+  }
+
+  override func timerFired() {
+    if let time = pool?.lookForStandstill() { arm(for: time) }
   }
 }
 
