@@ -78,6 +78,8 @@ enum DeadlockSearch {
     case .suspended:
       if coroutine.hasTimeout || coroutine.isTimed {
         "waits until a deadline"
+      } else if coroutine.waitsForTick {
+        "waits for a tick"
       } else if !coroutine.isParked {
         "was just woken"
       } else {

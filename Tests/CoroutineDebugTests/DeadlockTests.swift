@@ -246,6 +246,21 @@ import Testing
     try awaitWait([sleeping], "sleep")
     #expect(problem(beside: sleeping).hasSuffix(#"coroutine \#(sleeping.id) "sleeping" waits until a deadline"#))
     end([sleeping])
+    let ticking: Job = Coroutine(name: "ticking") { for _ in Ticker(every: .seconds(3600)) {} }
+    try awaitWait([ticking], "receive")
+    #expect(problem(beside: ticking).hasSuffix(#"coroutine \#(ticking.id) "ticking" waits for a tick"#))
+    end([ticking])
+    let news = Channel<Int>()
+    let choosing: Job = Coroutine(name: "choosing") {
+      let ticker = Ticker(every: .seconds(3600))
+      try select {
+        news.onReceive { _ in }
+        ticker.ticks.onReceive { _ in }
+      }
+    }
+    try awaitWait([choosing], "select")
+    #expect(problem(beside: choosing).hasSuffix(#"coroutine \#(choosing.id) "choosing" waits for a tick"#))
+    end([choosing])
     let kept = Channel<Resumption<Void>>(capacity: .buffered(1))
     let called: Job = Coroutine(name: "called") { try withSuspension { _ = kept.trySend($0) } }
     try awaitWait([called], "suspension")

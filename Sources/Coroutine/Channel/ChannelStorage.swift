@@ -12,6 +12,8 @@ final class ChannelStorage<Element: ~Copyable>: Waitable, @unchecked Sendable {
   let name: String
   /// As the caller gave it.
   let capacity: ChannelCapacity
+  /// A timer sends into it, again and again, until it is closed. Written before others know the channel.
+  @exclusivity(unchecked) var isTicking = false
   /// The error that it was closed with. Written under the lock before the machine is closed, and constant after that:
   /// callers that have learned that it is closed read it without the lock.
   @exclusivity(unchecked) @usableFromInline private(set) var closingError: (any Error)?
@@ -35,6 +37,8 @@ final class ChannelStorage<Element: ~Copyable>: Waitable, @unchecked Sendable {
       name, limit: machine.limit, isConflated: machine.isConflated, count: count, senders: senders,
       receivers: receivers, operation)
   }
+
+  override package func isTimed(_ operation: WaitReason.Operation) -> Bool { isTicking && operation == .receive }
 
   /// The channel in words, for users.
   var description: String {

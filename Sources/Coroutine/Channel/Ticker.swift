@@ -31,6 +31,7 @@ public struct Ticker: Sendable {
     require(period > .zero, "a ticker can't tick every \(period): give it more than zero")
     let name = name.isEmpty ? "ticks every \(period)" : name
     let channel = Channel<SuspendingClock.Instant>(capacity: .buffered(1), name: name)
+    channel.storage.isTicking = true
     ticks = ChannelReceiver(end: ChannelEnd(channel))
     TickerTimer(every: period, into: channel, by: timers).start()
   }

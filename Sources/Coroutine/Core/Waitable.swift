@@ -31,6 +31,9 @@ package class Waitable {
 
   /// Which wakers can end such a wait here. As `describe`, for debuggers, without the lock.
   package func wakers(_ operation: WaitReason.Operation) -> Wakers { .anybody }
+
+  /// Whether a timer ends such a wait here, though the wait has no deadline. As `describe`.
+  package func isTimed(_ operation: WaitReason.Operation) -> Bool { false }
 }
 
 /// What a suspended coroutine waits for, unless it is its turn: three words, written by the coroutine itself before it
@@ -89,6 +92,14 @@ extension WaitReason {
     switch subject {
     case .object(let object): object._withUnsafeGuaranteedRef { $0.wakers(operation) }
     case .cases(let wait): wait.pointee.wakers
+    }
+  }
+
+  /// Whether a timer ends the wait, though it has no deadline. For debuggers, while the coroutine can't run.
+  var isTimed: Bool {
+    switch subject {
+    case .object(let object): object._withUnsafeGuaranteedRef { $0.isTimed(operation) }
+    case .cases(let wait): wait.pointee.isTimed
     }
   }
 }

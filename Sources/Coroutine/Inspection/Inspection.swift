@@ -396,6 +396,9 @@ extension InspectedCoroutine {
     return core.parking.isParked
   }
 
+  /// Whether it waits for a tick, which has no deadline and comes all the same.
+  package var waitsForTick: Bool { state == .suspended && core?.waitReason?.isTimed == true }
+
   /// Whether its wait ends by itself in time.
   package var hasTimeout: Bool { deadline != nil }
 
