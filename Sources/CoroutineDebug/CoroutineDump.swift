@@ -49,7 +49,7 @@ public struct CoroutineDump: Sendable {
     require(frameLimit > 0, "a dump of at most \(frameLimit) frames a coroutine shows nothing")
     return try explaining {
       var capture = try StackCapture(
-        frameLimit: frameLimit, interruptsThreads: interruptsThreads, stackPeaks: stackPeaks)
+        frameLimit: frameLimit, asking: interruptsThreads ? .all : .none, stackPeaks: stackPeaks)
       return try capture.dump()
     }
   }
@@ -105,7 +105,7 @@ extension CoroutineDump {
       options.frameLimit > 0, "a dump of at most \(options.frameLimit) frames a coroutine shows nothing")
     do {
       var capture = try StackCapture(
-        frameLimit: options.frameLimit, interruptsThreads: options.interruptsThreads,
+        frameLimit: options.frameLimit, asking: options.interruptsThreads ? .all : .none,
         stackPeaks: options.stackPeaks)
       try write(from: &capture, options: options, isColored: isColored, sink)
     } catch let problem as Inspection.Unavailable {

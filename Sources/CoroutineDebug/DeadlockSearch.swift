@@ -93,15 +93,22 @@ enum DeadlockSearch {
     }
   }
 
-  /// All coroutines but those that `isLeftOut` picks.
+  /// All coroutines but those that `isLeftOut` picks; of those that block a thread, where they do it. That asks the threads.
   static func everybody(except isLeftOut: (UInt64) -> Bool) throws -> [CoroutineBacktrace] {
-    try backtraces { all in all.filter { !isLeftOut($0.id) } }.sorted { $0.id < $1.id }
+    try backtraces(asking: .unnoticed) { all in all.filter { !isLeftOut($0.id) } }.sorted { $0.id < $1.id }
+  }
+
+  /// Their numbers alone.
+  static func everybodysIDs(except isLeftOut: (UInt64) -> Bool) throws -> Set<UInt64> {
+    var ids: Set<UInt64> = []
+    try Inspection.visitAll(last: {}, { if !$0.isGenerator, !isLeftOut($0.id) { ids.insert($0.id) } })
+    return ids
   }
 
   private static func backtraces(
-    _ choose: ([InspectedCoroutine]) -> [InspectedCoroutine]
+    asking: RunningStacks.Asking = .none, _ choose: ([InspectedCoroutine]) -> [InspectedCoroutine]
   ) throws -> [CoroutineBacktrace] {
-    var capture = try StackCapture(frameLimit: 1000)
+    var capture = try StackCapture(frameLimit: 1000, asking: asking)
     var backtraces = try capture.readSome(choose)
     var symbolicator = Symbolicator()
     for index in backtraces.indices {

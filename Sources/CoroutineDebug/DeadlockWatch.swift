@@ -125,13 +125,15 @@ final class DeadlockWatch: Sendable {
     }
 
     private mutating func newStandstill(_ isStill: Bool) -> [DeadlockReport] {
-      guard isStill, let left = try? DeadlockSearch.everybody(except: stuck.contains) else {
+      guard isStill, let ids = try? DeadlockSearch.everybodysIDs(except: stuck.contains) else {
         standstill = []
         return []
       }
-      let ids = Set(left.map(\.id))
       defer { standstill = ids }
-      return ids.isSubset(of: standstill) ? [] : [DeadlockReport(kind: .standstill, coroutines: left)]
+      guard !ids.isSubset(of: standstill), let left = try? DeadlockSearch.everybody(except: stuck.contains) else {
+        return []
+      }
+      return [DeadlockReport(kind: .standstill, coroutines: left)]
     }
   }
 }

@@ -26,12 +26,12 @@ struct StackCapture: ~Copyable, DumpSource {
 
   /// - Parameters:
   ///   - frameLimit: frames of a coroutine at most, innermost first.
-  ///   - interruptsThreads: whether those that run coroutines are asked where they stand.
+  ///   - asking: which of the threads that run coroutines are asked where they stand.
   ///   - stackPeaks: whether to look how deep stacks have been.
-  init(frameLimit: Int, interruptsThreads: Bool = false, stackPeaks: Bool = false) throws {
+  init(frameLimit: Int, asking: RunningStacks.Asking = .none, stackPeaks: Bool = false) throws {
     readsPeaks = stackPeaks
     unwinder = try Unwinder()
-    running = RunningStacks(asking: interruptsThreads ? .all : .none, frameLimit: frameLimit)
+    running = RunningStacks(asking: asking, frameLimit: frameLimit)
     self.frameLimit = frameLimit
     // One more, to see whether there are more.
     buffer = .allocate(capacity: frameLimit + 1)
