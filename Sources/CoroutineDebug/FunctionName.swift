@@ -93,7 +93,8 @@ extension FunctionName {
 
   /// All but the backend's.
   private static let runtimeModules = [
-    "Coroutine", "CoroutineDebug", "CoroutineTracing", "CoroutineObservability", "Context",
+    "Coroutine", "CoroutineIO", "CoroutineDebug", "CoroutineTracing", "CoroutineObservability", "CoroutineTesting",
+    "CoroutineNIO", "Context",
   ]
 
   /// A sanitizer's own forms of functions of the C library, which have two names, and where its threads begin.

@@ -1,5 +1,6 @@
 import Coroutine
 import CoroutineDebug
+import CoroutineIO
 import CoroutineTestSupport
 import Dispatch
 import Foundation
@@ -36,6 +37,17 @@ private final class OwnScheduler: Scheduler {
 }
 
 @Suite(.ownThreads) struct DumpContentTests {
+  /// The functions of this package's other modules are no more the program's than those of the runtime.
+  @Test func aWaitAtADescriptorShowsTheProgramsFunctionsOnly() throws {
+    let (reader, writer) = try makePipe()
+    let job = Coroutine(name: "reader") { try reader.readLine() }
+    try look { try CoroutineDump.capture()[job.id]?.operation == "read" }
+    let frames = try backtrace(of: job).visibleFrames
+    #expect(!frames.isEmpty && frames.allSatisfy { $0.file?.hasSuffix("DumpContentTests.swift") == true }, "\(frames)")
+    writer.close()
+    #expect(try job.getBlocking() == nil)
+  }
+
   /// Keeps the threads of a pool busy until it is told to stop.
   private final class BusyThreads: Sendable {
     private let gate = DispatchSemaphore(value: 0)
