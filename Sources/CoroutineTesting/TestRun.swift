@@ -33,6 +33,8 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   /// Those that have not ended, by their numbers in the process, and how many there have been.
   private var members: [UInt64: Member] = [:]
   private var memberCount = 0
+  /// Their numbers in the run, by those in the process, also of those that have ended: an error may be lost later.
+  private var numbers: [UInt64: Int] = [:]
   /// Those that began at once, on top of another's turn, and may end there.
   private var beginners: [UInt64] = []
   /// Those that run on another scheduler, by their numbers in the process.
@@ -201,7 +203,11 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     // When the body has ended its time stands still: a coroutine that waits for it then was left over.
     let due = isBodyOver ? nil : timers.nextDeadline
     if let ready = chooseNext(due) {
-      if countTurn() {
+      // Meanwhile it is one that could go on.
+      next = ready
+      let isCounted = countTurn()
+      next = nil
+      if isCounted {
         run(ready)
       } else {
         // Not lost: it goes on once it is cancelled.
@@ -318,7 +324,18 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
 
   private func fail(_ kind: ScheduleFailure.Kind, _ error: (any Error)? = nil, _ text: String = "") {
     guard problem == nil, !isOver else { return }
-    problem = ScheduleProblem(kind: kind, error: error, text: text, waiting: sortedMembers.map(describe))
+    var waiting = sortedMembers.map(describe)
+    // Those that it waits for in vain may be elsewhere.
+    if kind == .deadlock || kind == .leftOver || kind == .endless {
+      waiting += lock.withLock { outsiders.cores }.sorted { $0.id < $1.id }.compactMap(describeOutsider)
+    }
+    problem = ScheduleProblem(kind: kind, error: error, text: text, waiting: waiting)
+  }
+
+  /// What one waits for that another scheduler runs; `nil` if it is not suspended.
+  private func describeOutsider(_ core: CoroutineCore) -> String? {
+    guard let suspension = Inspection.suspension(of: core) else { return nil }
+    return "\(core.description), on another scheduler: \(withNumbersOfRun(suspension.waitsFor))"
   }
 
   private func describe(_ member: Member) -> String {
@@ -326,7 +343,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     let text: String =
       if running?.number == member.number {
         "runs"
-      } else if ready.contains(where: { $0.number == member.number }) {
+      } else if next?.number == member.number || ready.contains(where: { $0.number == member.number }) {
         "could go on"
       } else if away.contains(member.core.id) {
         // Others run it: nothing of it can be looked at.
@@ -342,8 +359,8 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   /// The coroutines that a text names by their numbers in the process have those of the run instead.
   private func withNumbersOfRun(_ text: String) -> String {
     text.replacing(/coroutine (\d+)/) { match in
-      guard let id = UInt64(match.1), let member = members[id] else { return String(match.0) }
-      return "coroutine \(member.number)"
+      guard let id = UInt64(match.1), let number = numbers[id] else { return String(match.0) }
+      return "coroutine \(number)"
     }
   }
 
@@ -352,7 +369,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     guard !options.isExpected(error) else { return true }
     guard isCurrent else { return putInLine(.lostError(error, origin)) }
     // Those that were cancelled at the end may end as they like.
-    fail(.unhandledError, error, origin)
+    fail(.unhandledError, error, withNumbersOfRun(origin))
     return true
   }
 
@@ -442,6 +459,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     memberCount += 1
     let member = Member(core: core, number: memberCount)
     members[core.id] = member
+    numbers[core.id] = member.number
     core.beExplored()
     return member
   }

@@ -1,3 +1,4 @@
+import CoroutineIO
 import CoroutineTestSupport
 import CoroutineTesting
 import Testing
@@ -6,6 +7,42 @@ import Testing
 
 @Suite(.ownThreads) struct ExplorationTests {
   /// A counter that is read, and written after another operation.
+  /// The words of a failure have the numbers of the run, and say of each what it does.
+  @Test func aLostErrorAndAnEndlessLoopAreToldByTheRunsNumbers() throws {
+    let lost = try #require(throws: ScheduleFailure.self) {
+      try explore(seeds: 0..<1) {
+        Coroutine(name: "saver") { throw CancellationError() }
+        for _ in 0..<4 { Coroutine.yield() }
+      }
+    }
+    #expect(lost.description.hasPrefix(#"coroutine 2 "saver": no caller handled the error: "#), "\(lost)")
+    let endless = try #require(throws: ScheduleFailure.self) {
+      try explore(seeds: 0..<1, options: ExplorationOptions(turnLimit: 1000)) {
+        let poller = Coroutine(name: "poller") { while !Coroutine.isCancelled { Coroutine.yield() } }
+        try poller.get()
+      }
+    }
+    #expect(endless.waiting.last == #"coroutine 2 "poller": could go on"#, "\(endless)")
+  }
+
+  /// A write to a stream may wait, though it seldom does.
+  @Test func writesOfTwoCoroutinesAreInterleaved() throws {
+    let failure = try #require(throws: ScheduleFailure.self) {
+      try explore(seeds: 0..<100) {
+        let (one, other) = try UnixConnection.pair()
+        let writers = ["ab", "cd"].map { word in
+          Coroutine { for letter in word { try one.write(String(letter)) } }
+        }
+        for writer in writers { try writer.get() }
+        let text = try String(decoding: other.readExactly(4), as: UTF8.self)
+        guard text == "abcd" || text == "cdab" else { throw Interleaved() }
+      }
+    }
+    #expect(failure.kind == .thrown)
+  }
+
+  private struct Interleaved: Error {}
+
   @Test func exploringFindsALostUpdateAndReplaysIt() throws {
     let failure = try #require(throws: ScheduleFailure.self) { try explore(seeds: 0..<100, loseUpdate) }
     #expect(failure.kind == .thrown)

@@ -47,6 +47,26 @@ import Testing
     #expect(failure.kind == .endless)
   }
 
+  @Test func aDeadlockTellsWhatItWaitsFor() throws {
+    var worker: Coroutine<Int, any Error>?
+    let failure = try #require(throws: ScheduleFailure.self) {
+      try runTest(upTo: .milliseconds(1)) {
+        let jobs = Channel<Int>(name: "jobs")
+        let started = Coroutine(on: .pool, name: "worker") { try jobs.receive() }
+        worker = started
+        _ = try started.get()
+      }
+    }
+    let id = try #require(worker?.id)
+    worker?.cancel()
+    #expect(failure.kind == .deadlock)
+    #expect(
+      failure.waiting == [
+        #"coroutine 1 "body": the end of coroutine \#(id) "worker""#,
+        #"coroutine \#(id) "worker", on another scheduler: receive on channel "jobs" (1 receiver)"#,
+      ])
+  }
+
   /// The body does not wait for it either.
   @Test func itsLostErrorIsAFailure() throws {
     let failure = try #require(throws: ScheduleFailure.self) {

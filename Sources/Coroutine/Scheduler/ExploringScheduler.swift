@@ -91,6 +91,11 @@ extension CoroutineCore {
     return !isInterrupted
   }
 
+  /// An operation of another module begins, which may wait. On the coroutine itself, without a lock.
+  package final func reachOperation() {
+    if isHeldUp { _ = mayGoOn() }
+  }
+
   /// Whether it could let others run here, as far as its state goes: it is not in the middle of a wait's beginning, which
   /// others would have to wait for, and nothing keeps it on its thread. On the coroutine itself.
   package final var isInterruptible: Bool {
