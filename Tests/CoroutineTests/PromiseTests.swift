@@ -127,8 +127,9 @@ import Testing
     kept.withLock { $0 = nil }
     await #expect(throws: PromiseAbandoned.self) { try await waiter.get() }
     #expect(promise.isRejected && !promise.isCancelled)
-    let unused = Promise<Int> { _ in }
-    await #expect(throws: PromiseAbandoned.self) { try await unused.get() }
+    let unused = Promise<Int>(name: "answer") { _ in }
+    let error = await #expect(throws: PromiseAbandoned.self) { try await unused.get() }
+    #expect(error?.description.hasPrefix(#"promise "answer" was abandoned: "#) == true)
   }
 
   @Test func aConstructorOnASchedulerMayWaitAndIsCancelledWithThePromise() async throws {

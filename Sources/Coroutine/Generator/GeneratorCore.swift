@@ -203,7 +203,10 @@ class GeneratorCore {
   private final func resumeInnermost() -> UInt? {
     innermost._withUnsafeGuaranteedRef { core in
       guard let block = core.block ?? core.begin() else { return nil }
-      require(!isRunning(block), "a Generator's next() was called from inside its own body, or by two threads at once")
+      require(
+        !isRunning(block),
+        "a Generator's next() was called while its body was running or waiting: from inside of its own body, or by two "
+          + "coroutines or threads at once")
       return core.resume(block)
     }
   }

@@ -330,6 +330,6 @@ final class PromiseEnd<Value: Sendable>: Sendable {
 
   deinit {
     // Tested first: it is nearly always settled by now, and the rest looks up the types of a generic outcome.
-    if storage.phase == .pending { storage.settle(.failure(PromiseAbandoned())) }
+    if storage.phase == .pending { storage.settle(.failure(PromiseAbandoned(ofPromise: storage.name))) }
   }
 }
