@@ -104,16 +104,6 @@ extension JointWait {
   }
 }
 
-extension JointWait {
-  /// For debuggers: whether a timer ends the wait, though it has no deadline.
-  var isTimed: Bool {
-    targets.contains { target in
-      guard case .waitable(let waitable, let operation) = target else { return false }
-      return waitable._withUnsafeGuaranteedRef { $0.isTimed(operation) }
-    }
-  }
-}
-
 extension JointWait.Target {
   fileprivate var description: String {
     switch self {

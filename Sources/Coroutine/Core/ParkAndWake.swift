@@ -165,6 +165,6 @@ extension CoroutineCore {
 @usableFromInline @inline(never)
 func reportNoCoroutine(for operation: StaticString) -> Never {
   fatalError(
-    "\(operation) suspends the running coroutine, but no coroutine runs here. Call it inside "
-      + "`Coroutine { … }` or `runUntilComplete { … }`, use the `async` form with `await`, or a blocking one on a plain thread.")
+    "\(operation) suspends the running coroutine, but no coroutine runs here. Call it inside `Coroutine { … }` or "
+      + "`runUntilComplete { … }`, use the `async` form with `await`, or a blocking one on a plain thread.")
 }

@@ -94,12 +94,4 @@ extension WaitReason {
     case .cases(let wait): wait.pointee.wakers
     }
   }
-
-  /// Whether a timer ends the wait, though it has no deadline. For debuggers, while the coroutine can't run.
-  var isTimed: Bool {
-    switch subject {
-    case .object(let object): object._withUnsafeGuaranteedRef { $0.isTimed(operation) }
-    case .cases(let wait): wait.pointee.isTimed
-    }
-  }
 }

@@ -205,8 +205,8 @@ class GeneratorCore {
       guard let block = core.block ?? core.begin() else { return nil }
       require(
         !isRunning(block),
-        "a Generator's next() was called while its body was running or waiting: from inside of its own body, or by two "
-          + "coroutines or threads at once")
+        "a Generator's next() was called from inside its own body, or by two coroutines or threads at once: its body was "
+          + "still running, or waiting for something")
       return core.resume(block)
     }
   }

@@ -483,3 +483,18 @@ extension CoroutineCore {
     Inspection.unseen { block == nil } && state.load(ordering: .relaxed) == .ready
   }
 }
+
+extension WaitReason {
+  /// Whether a timer ends the wait, though it has no deadline. While the coroutine can't run.
+  fileprivate var isTimed: Bool {
+    switch subject {
+    case .object(let object):
+      return object._withUnsafeGuaranteedRef { $0.isTimed(operation) }
+    case .cases(let wait):
+      return wait.pointee.targets.contains { target in
+        guard case .waitable(let waitable, let operation) = target else { return false }
+        return waitable._withUnsafeGuaranteedRef { $0.isTimed(operation) }
+      }
+    }
+  }
+}
