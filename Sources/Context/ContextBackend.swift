@@ -29,7 +29,8 @@
 ///   for the first time.
 /// - **Unwinding.** A backtrace that begins in a context, running or suspended, ends at the function that called the entry:
 ///   call frame information says so, or nothing is known of that function. Or it goes on in the side that continued the
-///   context. It never shows what lies above `stack`.
+///   context. It never shows what lies above `stack`. No exception is caught across contexts: its search ends with the stack, or
+///   earlier, and the program with it.
 /// - **Sanitizers.** The caller of a switch tells AddressSanitizer and ThreadSanitizer, by their fibre interfaces.
 /// - **The end.** An entry function must never return: its last act is a switch from which it is never continued. Such a context, one
 ///   that never ran, and one that is suspended for good are `destroy`ed; their stacks may be reused then. Frames that
@@ -92,7 +93,8 @@ public struct ContextArrival<Context> {
   }
 }
 
-/// What an unwinder needs to start from a suspended context. Addresses, as integers.
+/// What an unwinder needs to start from a suspended context. Addresses, as integers. Of a switch that is a function, those that
+/// its caller has after the return.
 public struct ContextRegisters: Sendable, Hashable {
   /// Where it goes on.
   public var programCounter: UInt
