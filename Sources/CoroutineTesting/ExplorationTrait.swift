@@ -16,6 +16,8 @@
   ///
   /// An expectation that fails in the body is a failure of its schedule: the test then fails once, with the shortest schedule
   /// that fails, and not for each run. Without the trait, `explore` learns of what is thrown only (`try #require`).
+  ///
+  /// A test that explores nothing, since it does not call `runTest`, has a warning.
   public struct ExplorationTrait: TestTrait, SuiteTrait, TestScoping {
     public let isRecursive = true
 
@@ -28,9 +30,19 @@
         guard issue.isFailure, let run = TestRun.current else { return issue }
         return run.noteFailure("\(issue)") ? nil : issue
       }
-      // A suite has no test case, and its tests have the trait, too.
+      let use = ExplorationPlan.Use()
+      var plan = plan
+      plan.use = use
       try await ExplorationPlan.$current.withValue(plan) {
         try await issues.provideScope(for: test, testCase: testCase, performing: function)
+      }
+      // A suite has no test case, and its tests have the trait, too.
+      if testCase != nil, !use.isNoted {
+        Issue.record(
+          """
+          The trait explores nothing here: the test has called neither runTest nor explore. What is to be explored goes into the \
+          body of runTest.
+          """, severity: .warning, sourceLocation: test.sourceLocation)
       }
     }
   }

@@ -105,6 +105,7 @@ func explore(
   _ exploration: Exploration, _ options: ExplorationOptions, _ body: @escaping () throws -> Void
 ) throws -> ExplorationReport {
   requireOutside(of: "explore")
+  ExplorationPlan.current?.use?.note()
   var options = options
   switch exploration {
   case .seeds(let seeds, let strategy):

@@ -2,6 +2,7 @@
 
 import CCoroutine
 import Coroutine
+import Synchronization
 
 /// Runs a body in a coroutine with a virtual time: sleeps, timeouts and tickers take none.
 ///
@@ -107,6 +108,16 @@ private func run<Result>(upTo limit: Duration, _ body: @escaping () throws -> Re
 struct ExplorationPlan: Sendable {
   let exploration: Exploration
   let options: ExplorationOptions
+  /// That of one test; `nil` in the trait itself, which several tests may have.
+  var use: Use?
+
+  /// Whether a test has explored anything.
+  final class Use: Sendable {
+    private let hasExplored = Atomic<Bool>(false)
+
+    func note() { hasExplored.store(true, ordering: .relaxed) }
+    var isNoted: Bool { hasExplored.load(ordering: .relaxed) }
+  }
 
   @TaskLocal static var current: ExplorationPlan?
 }

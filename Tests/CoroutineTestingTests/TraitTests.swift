@@ -66,6 +66,18 @@ import Testing
     #expect(order.all == [1, 2])
   }
 
+  @Test(arguments: [false, true])
+  func aTestThatExploresNothingHasAWarning(explores: Bool) async throws {
+    let test = try #require(Test.current)
+    try await withKnownIssue(isIntermittent: explores) {
+      try await ExplorationTrait.exploringSchedules(seeds: 0..<2).provideScope(for: test, testCase: .current) {
+        if explores { try await runTest {} }
+      }
+    } matching: { issue in
+      issue.severity == .warning && !explores
+    }
+  }
+
   @Test func inAsyncCodeARunHasItsOwnThread() async throws {
     let report = try await explore(seeds: 0..<10) { try Coroutine.sleep(for: .seconds(1)) }
     #expect(report.schedules == 10)

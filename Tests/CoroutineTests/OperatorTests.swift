@@ -88,6 +88,39 @@ import Testing
     #expect(pairs == ["1a", "2b"])
   }
 
+  @Test func threeAreOperandsToo() async throws {
+    let merged = try await Coroutine {
+      Array(merge(filled([1, 4]).received, filled([2]).received, filled([Int]()).received)).sorted()
+    }.get()
+    #expect(merged == [1, 2, 4])
+    let zipped = try await Coroutine {
+      zip(filled([1, 2]).received, filled(["a", "b"]).received, filled([true]).received).map { "\($0)\($1)\($2)" }
+    }.get()
+    #expect(zipped == ["1atrue"])
+    let log = Log()
+    try await serially {
+      let (numbers, names, flags) = (Channel<Int>(), Channel<String>(), Channel<Bool>())
+      Coroutine {
+        try numbers.send(1)
+        try names.send("a")
+        try numbers.send(2)
+        try flags.send(true)
+        try numbers.send(3)
+        numbers.close()
+        try flags.send(false)
+        names.close()
+        flags.close()
+      }
+      for (number, name, flag) in combineLatest(numbers.received, names.received, flags.received) {
+        log.add("\(number)\(name)\(flag)")
+      }
+      let (ended, open) = (Channel<Int>(), Channel<Int>())
+      ended.close()
+      log.add("\(Array(combineLatest(open.received, ended.received, open.received)).count)")
+    }
+    #expect(log.all == ["2atrue", "3atrue", "3afalse", "0"])
+  }
+
   @Test func aMergeTakesNothingAhead() async throws {
     let log = Log()
     try await serially {
