@@ -46,7 +46,7 @@ extension DeadlockDetector {
   /// ```
   ///
   /// Waits until no coroutine runs or is ready, none waits until a deadline or inside `withTimeout`, and none waits for
-  /// a callback or for `async` code: then those that are left can only be woken from outside of all coroutines. By
+  /// a tick, a callback or `async` code: then those that are left can only be woken from outside of all coroutines. By
   /// calling this, the caller states that no thread, task or event loop is going to do so. (A callback that will never
   /// be called is taken for a leak when no thread of the process is left that could call it: see `Kind.standstill`.)
   ///

@@ -129,10 +129,13 @@ final class DeadlockWatch: Sendable {
         standstill = []
         return []
       }
-      defer { standstill = ids }
-      guard !ids.isSubset(of: standstill), let left = try? DeadlockSearch.everybody(except: stuck.contains) else {
+      if ids.isSubset(of: standstill) {
+        standstill = ids
         return []
       }
+      // Without the memory for it the next look tries again.
+      guard let left = try? DeadlockSearch.everybody(except: stuck.contains) else { return [] }
+      standstill = ids
       return [DeadlockReport(kind: .standstill, coroutines: left)]
     }
   }

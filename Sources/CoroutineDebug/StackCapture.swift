@@ -110,7 +110,7 @@ struct StackCapture: ~Copyable, DumpSource {
     backtrace.isGenerator = inspected.isGenerator
     backtrace.stackNumber = stacks.number(of: UnsafeBufferPointer(rebasing: buffer[..<min(count, frameLimit)]))
     backtrace.isTruncated = count > frameLimit
-    backtrace.isUnanswered = inspected.state == .running && running == nil && self.running.asking != .none
+    backtrace.isUnanswered = inspected.state == .running && running == nil && self.running.asking == .all
     if inspected.state == .suspended {
       if let operation = inspected.operation { backtrace.operation = name(of: operation) }
       backtrace.waitsFor = description(of: inspected)

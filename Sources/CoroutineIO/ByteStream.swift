@@ -131,6 +131,9 @@ extension ReadableByteStream {
   /// It reads no more before the other one has taken what has come. No byte is lost or doubled: those that have come, and that
   /// the other one has not taken when it throws, are what the next read begins with.
   ///
+  /// No other coroutine may read from this stream meanwhile, or write to the other one: what it writes comes between two pieces, or
+  /// either of them gets `StreamInUse`.
+  ///
   /// - Parameters:
   ///   - writer: where they go; this stream itself, for an echo.
   ///   - timeout: how long all of it may take; zero or less: only bytes that are there, and for which there is room; `nil`: for

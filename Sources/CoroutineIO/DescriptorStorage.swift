@@ -108,7 +108,7 @@ final class DescriptorStorage: Sendable {
   ) throws -> Int {
     let core = CoroutineCore.running(for: function)
     let readiness = Readiness(for: operation)
-    core.reachOperation()
+    core.beginOperation()
     while true {
       // Before the call: what changes from here on is another count.
       let seen = waits.events(for: readiness)

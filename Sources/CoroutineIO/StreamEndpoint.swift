@@ -207,6 +207,8 @@ public final class StreamEndpoint: @unchecked Sendable {
         var written = 0
         defer {
           buffer.drop(written)
+          // The next read may have to wait: a connection that waits for its peer uses no memory for bytes.
+          buffer.releaseIfEmpty()
           copied += written
         }
         try other.writing { try other.write(buffer.bytes, limit, &written) }

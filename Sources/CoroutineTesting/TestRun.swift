@@ -335,7 +335,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   /// What one waits for that another scheduler runs; `nil` if it is not suspended.
   private func describeOutsider(_ core: CoroutineCore) -> String? {
     guard let suspension = Inspection.suspension(of: core) else { return nil }
-    return "\(core.description), on another scheduler: \(withNumbersOfRun(suspension.waitsFor))"
+    return "\(core.description) of the process, on another scheduler: \(withNumbersOfRun(suspension.waitsFor))"
   }
 
   private func describe(_ member: Member) -> String {
@@ -512,7 +512,11 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
       case .task(let job): ready.append(.task(job))
       case .lostError(let error, let origin):
         // Late, of one that the run has not cancelled.
-        if isOver { CoroutineErrors.unhandled(error, origin) } else { fail(.unhandledError, error, origin) }
+        if isOver {
+          CoroutineErrors.unhandled(error, origin)
+        } else {
+          fail(.unhandledError, error, withNumbersOfRun(origin))
+        }
       case .failedExpectation(let text): _ = noteFailure(text)
       }
     }

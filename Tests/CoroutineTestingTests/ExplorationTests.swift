@@ -6,7 +6,6 @@ import Testing
 @testable import Coroutine
 
 @Suite(.ownThreads) struct ExplorationTests {
-  /// A counter that is read, and written after another operation.
   /// The words of a failure have the numbers of the run, and say of each what it does.
   @Test func aLostErrorAndAnEndlessLoopAreToldByTheRunsNumbers() throws {
     let lost = try #require(throws: ScheduleFailure.self) {
@@ -301,6 +300,7 @@ private func selectSecond() throws {
   if chosen.value == 1 { throw LostUpdate() }
 }
 
+/// A counter that is read, and written after another operation.
 private func loseUpdate() throws {
   let turns = Channel<Int>(capacity: .unbounded)
   let counter = Counter(0)

@@ -63,7 +63,7 @@ import Testing
     #expect(
       failure.waiting == [
         #"coroutine 1 "body": the end of coroutine \#(id) "worker""#,
-        #"coroutine \#(id) "worker", on another scheduler: receive on channel "jobs" (1 receiver)"#,
+        #"coroutine \#(id) "worker" of the process, on another scheduler: receive on channel "jobs" (1 receiver)"#,
       ])
   }
 

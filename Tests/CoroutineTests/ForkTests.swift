@@ -134,6 +134,21 @@ struct ForkTests {
     #expect(standardError(of: result).contains("a child of fork waits for a thread that only its parent has"))
   }
 
+  /// The thread of the timers is the parent's.
+  @Test func aChildsOwnBlockingPoolMayBeFull() async {
+    await #expect(processExitsWith: .success) {
+      try await Coroutine { try Coroutine.sleep(for: .microseconds(1)) }.get()
+      let end = Child.end {
+        let threads = BlockingPool(threadLimit: 1)
+        let done = DispatchSemaphore(value: 0)
+        for _ in 0..<2 { threads.submit { _ in done.signal() } }
+        for _ in 0..<2 { done.wait() }
+        return 0
+      }
+      #expect(end == .exited(0))
+    }
+  }
+
   @Test func whatNeedsTheParentsThreadsTraps() async {
     let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
       let pool = ThreadPool(threads: 2)

@@ -326,6 +326,19 @@ import Testing
     #expect(standardError(of: result).contains("has awaited while the body of its Generator"))
   }
 
+  @Test func aTaskMayAwaitBehindACancel() async {
+    let items = await Task { @MainActor in
+      let model = Model()
+      let numbers = Self.numbers(of: model)
+      while let number = numbers.next(), number < 2 {}
+      numbers.cancel()
+      await Task { @MainActor in model.items = [7] }.value
+      #expect(numbers.next() == nil)
+      return model.items
+    }.value
+    #expect(items == [7])
+  }
+
   @Test func aTaskMayAwaitWhereNoAccessIsOpen() async {
     for _ in 0..<100 {
       let (all, value) = await Task { @MainActor in

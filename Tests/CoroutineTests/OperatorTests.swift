@@ -213,6 +213,20 @@ import Testing
     #expect(try await late.get().first == [1])
   }
 
+  /// Without end there are elements that the filter leaves out.
+  @Test func whatIsLeftOutDoesNotKeepAChunkBack() async throws {
+    let numbers = Channel<Int>(capacity: .unbounded)
+    for number in [0, 1, 1] { _ = numbers.trySend(number) }
+    let chunk = try await Coroutine {
+      var chunks = numbers.received.lazy.filter { number in
+        if number == 1 { _ = numbers.trySend(1) }
+        return number == 0
+      }.chunks(ofCount: 2, within: .zero)
+      return chunks.next()
+    }.get()
+    #expect(chunk == [0])
+  }
+
   @Test func operatorsTakeSubscriptionsEndsAndTickers() async throws {
     let broadcast = BroadcastChannel<Int>()
     let (sender, receiver) = Channel<Int>.makeEnds(capacity: .unbounded)

@@ -317,6 +317,14 @@ import Testing
       try await Coroutine { try join(CoroutineScope()) }.get()
     }
     #expect(standardError(of: trap).contains("would block its whole thread: use join()"))
+    let onlyHere = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      try await MainActor.run {
+        let scope = CoroutineScope()
+        scope.launch(name: "here") { @MainActor in }
+        try scope.joinBlocking()
+      }
+    }
+    #expect(standardError(of: onlyHere).contains("\"here\" runs: it would wait for ever"))
   }
 
   @Test func theChildrenAreCancelledWithTheLastHandle() async throws {

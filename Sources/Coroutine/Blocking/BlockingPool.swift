@@ -125,7 +125,7 @@ public final class BlockingPool: Sendable {
   /// When a thread was last given work or became free.
   nonisolated(unsafe) private var lastChange = ContinuousClock.now
   nonisolated(unsafe) private var isStandstillTold = false
-  /// Whether a timer is armed that looks for it: what waits may be all the work that there will ever be.
+  /// Whether a thread looks for it: what waits may be all the work that there will ever be.
   nonisolated(unsafe) private var isWatched = false
 
   /// How long no thread must have become free before that is said.
@@ -158,7 +158,11 @@ public final class BlockingPool: Sendable {
     get { lock.withLock { machine.limit } }
     set {
       Self.check(newValue)
-      let actions = lock.withLock { machine.changeLimit(newValue) }
+      let actions = lock.withLock {
+        let actions = machine.changeLimit(newValue)
+        if !actions.isEmpty { lastChange = .now }
+        return actions
+      }
       for action in actions { perform(action) }
     }
   }
@@ -188,57 +192,54 @@ public final class BlockingPool: Sendable {
     if Fork.count != madeIn { reportLeftInParent("a BlockingPool gets work", "make another pool there") }
     let now = ContinuousClock.now
     var message: String?
-    var watch: ContinuousClock.Instant?
+    var isToBeWatched = false
     lock.lock()
     let action = machine.submit(work)
     if case .wait = action {
       message = isStandstillTold ? nil : standstill(at: now)
-      if !isStandstillTold, !isWatched {
-        isWatched = true
-        watch = lastChange + standstillTime
-      }
+      isToBeWatched = !isStandstillTold && !isWatched
+      if isToBeWatched { isWatched = true }
     } else {
       lastChange = now
     }
     lock.unlock()
     perform(action)
     if let message { CoroutineErrors.print(message) }
-    if let watch { StandstillTimer(of: self).arm(for: watch - now) }
+    if isToBeWatched { startWatch() }
   }
 
-  /// It may have stood still for long enough. How long until the next look; `nil`: there is none. On the timers' thread, where
-  /// nothing may wait.
+  /// Looks for a standstill as long as work waits: by a thread of its own, since the timers' must not wait for the reader of the
+  /// standard error. Where there can be no thread, the next work that comes looks.
+  private func startWatch() {
+    let watch = Unmanaged.passRetained(StandstillWatch(of: self))
+    let code = coroutine_system_start_thread(
+      { watch in
+        Unmanaged<StandstillWatch>.fromOpaque(watch!).takeRetainedValue().run()
+        return nil
+      }, watch.toOpaque())
+    guard code != 0 else { return }
+    watch.release()
+    lock.withLock { isWatched = false }
+  }
+
+  /// Tells of a standstill, if there is one. How long until the next look; `nil`: there is none.
   fileprivate func lookForStandstill() -> Duration? {
     let now = ContinuousClock.now
     let (message, next): (String?, Duration?) = lock.withLock {
       let message = isStandstillTold || machine.waiting.isEmpty ? nil : standstill(at: now)
       isWatched = !isStandstillTold && !machine.waiting.isEmpty
-      return (message, isWatched ? lastChange + standstillTime - now : nil)
+      let rest = lastChange + standstillTime - now
+      return (message, isWatched ? (rest > .zero ? rest : standstillTime) : nil)
     }
-    if let message { Self.printElsewhere(message) }
+    if let message { CoroutineErrors.print(message) }
     return next
-  }
-
-  /// The standard error may be a pipe that nobody reads.
-  private static func printElsewhere(_ message: String) {
-    let line = Unmanaged.passRetained(Line(message))
-    let code = coroutine_system_start_thread(
-      { line in
-        CoroutineErrors.print(Unmanaged<Line>.fromOpaque(line!).takeRetainedValue().text)
-        return nil
-      }, line.toOpaque())
-    if code != 0 { line.release() }
-  }
-
-  private final class Line: Sendable {
-    let text: String
-    init(_ text: String) { self.text = text }
   }
 
   /// The message if no thread has become free for too long. Once. Under the lock.
   private func standstill(at now: ContinuousClock.Instant) -> String? {
     let time = now - lastChange
-    guard time >= standstillTime else { return nil }
+    // With fewer threads there could be no more: that was told.
+    guard time >= standstillTime, machine.threads >= machine.limit else { return nil }
     isStandstillTold = true
     return "\(name) has given out all of its threads (\(machine.limit)), and none has become free for "
       + "\(time.components.seconds) s: more work waits. Give work that blocks for long a BlockingPool of its own, wait "
@@ -302,22 +303,18 @@ public final class BlockingPool: Sendable {
 }
 
 /// Looks whether a pool stands still, as long as work waits there. It does not keep the pool.
-// Unchecked: only the timers' thread uses it once it is armed.
-private final class StandstillTimer: TimerTarget, @unchecked Sendable {
+// Unchecked: only its own thread uses it.
+private final class StandstillWatch: @unchecked Sendable {
   private weak var pool: BlockingPool?
 
   init(of pool: BlockingPool) { self.pool = pool }
 
-  /// In real time, also in a test with a time of its own, which would go on to this.
-  func arm(for time: Duration) {
-    TimerService.withTime(of: nil) {
-      TimerService.shared.arm(
-        self, at: TimerService.shared.kernelTime.addingSaturated(max(.zero, time).nanosecondsRoundedUp))
+  func run() {
+    coroutine_system_name_thread("coroutine-stuck")
+    while let time = pool?.lookForStandstill() {
+      // In real time, also in a test with a time of its own.
+      _ = ThreadSemaphore().wait(until: MonotonicClock.now.addingSaturated(time.nanosecondsRoundedUp))
     }
-  }
-
-  override func timerFired() {
-    if let time = pool?.lookForStandstill() { arm(for: time) }
   }
 }
 

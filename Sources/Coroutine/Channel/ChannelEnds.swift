@@ -18,7 +18,8 @@ extension Channel where Element: ~Copyable {
   ///
   /// Without the `consume` the variable would keep a copy: in a debug build up to the end of the function, so that the loop would
   /// never end. It has to stand in the function, or the closure, in which the variable was made: elsewhere it consumes a copy. A
-  /// copy that belongs to an object, or is captured, goes with that. Two variables, as here: half of a pair can't be consumed.
+  /// copy that belongs to an object, or is captured, goes with that. (Of `let ends = …`, a
+  /// pair, no half can be consumed.)
   ///
   /// When the last copy of `sender` is gone the channel is closed, as by `close()`. The same happens when the last copy
   /// of the receiver is gone, so that senders stop.

@@ -114,8 +114,8 @@ struct OpenScopes {
     guard Self.hasAccess(block, bodies()) else { return }
     let owner = FlowIdentity.current
     accessOwner = owner
-    // Swift keeps the access in the task while that awaits: what other code does to the variable meanwhile goes unseen. Here
-    // it is not too late, for the body.
+    // Swift keeps the access in the task while that awaits: what other code does to the variable meanwhile goes unseen.
+    // The body has not gone on yet, and must not.
     if case .task = owner, MainActorTurns.isOnMainActor { accessTurn = MainActorTurns.beginCounting() }
   }
 
@@ -124,7 +124,8 @@ struct OpenScopes {
     fatalError(
       "A task of the main actor has awaited while the body of its Generator has an access to a variable open (it yields inside "
         + "a mutating call such as sort, or inside withUnsafeMutable…). Other code of the main actor could use the variable "
-        + "meanwhile. Collect the elements first, or await where none of its yields lies inside of an access.")
+        + "meanwhile. Collect the elements first, or call the generator's cancel() before the await, also where you only drop "
+        + "it.")
   }
 
   /// The scopes of the bodies that the body on `block`'s stack runs, and of those that they run in turn: mostly none.

@@ -121,10 +121,7 @@ extension CoroutineCore {
     until deadline: UInt64 = WaitDeadline.never, at call: BlockingCall, insteadUse instead: StaticString = "join()"
   ) -> WakeCause {
     call.requireNoCoroutine(insteadUse: instead)
-    require(
-      isFinished || !home.isThisThreadAlone,
-      "\(call.description) blocks the only thread of \(home.description), on which \(description) runs: it would wait for ever. "
-        + "Use 'await', or start the coroutine elsewhere: Coroutine(on: .pool) { … }")
+    requireNotOnlyHere(call)
     if isFinished {
       resultIsTaken()
       return .event
@@ -143,7 +140,16 @@ extension CoroutineCore {
       })
   }
 
-  /// The same, for the faces.
+  /// Ends the program where the calling thread, which is about to be blocked until this coroutine ends, is the only one that could
+  /// run it.
+  final func requireNotOnlyHere(_ call: BlockingCall) {
+    require(
+      isFinished || !home.isThisThreadAlone,
+      "\(call.description) blocks the only thread of \(home.description), on which \(description) runs: it would wait for ever. "
+        + "Use 'await', or start the coroutine elsewhere: Coroutine(on: .pool) { … }")
+  }
+
+  /// Blocks the calling thread until the end: what `joinBlocking` of each kind of handle does.
   final func joinBlocking(timeout: Duration?, _ file: StaticString, _ line: UInt) throws {
     let call = BlockingCall("joinBlocking(timeout:)", file, line)
     try blockUntilEnd(until: WaitDeadline.after(timeout), at: call).check(timeout)

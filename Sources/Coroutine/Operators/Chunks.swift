@@ -67,9 +67,9 @@ public struct ChunkedElements<Base: SelectableSequence>: SelectableSequence {
   public mutating func advance(by event: NextEvent) -> Select.Progress<[Base.Element]> {
     switch event {
     case .next(let event):
-      deadline?.giveWay()
       switch base.advance(by: event) {
       case .element(let element):
+        deadline?.giveWay()
         chunk.append(element)
         if chunk.count == count { return .element(takeChunk()) }
         if chunk.count == 1 { deadline = duration.map { OperatorDeadline(after: $0) } }

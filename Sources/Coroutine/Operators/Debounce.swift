@@ -67,9 +67,7 @@ public struct DebouncedElements<Base: SelectableSequence>: SelectableSequence {
       case .end:
         isEnded = true
         return takePending()
-      case .waiting:
-        deadline?.giveWay()
-        return .waiting
+      case .waiting: return .waiting
       }
     case .quiet: return takePending()
     case .end: return .end

@@ -9,8 +9,9 @@ extension SelectableSequence {
   /// for event in merge(keys, clicks) { handle(event) }
   /// ```
   ///
-  /// As those of any lazy sequence the closures run when an element is asked for, in the consumer's coroutine. (Without `lazy`
-  /// they are those of any `Sequence`: they make an array, and so wait for the end.)
+  /// As those of any lazy sequence the closures run when an element is asked for, in the consumer's coroutine. Without `lazy`
+  /// they are those of any `Sequence`: they make an array, and so wait for the end. So they are where the closure throws: let it
+  /// say `try?`, or do it in the loop.
   public var lazy: LazyElements<Self, Element> { LazyElements(self) { $0 } }
 }
 

@@ -48,7 +48,7 @@ extension Select.Builder {
 /// When an operator has to give what it has kept back.
 struct OperatorDeadline {
   private let deadline: UInt64
-  /// Whether a wait has begun behind it, in which the operand has got nothing since.
+  /// Whether a wait has begun behind it, since which the operand has made no element.
   private var wasDue = false
 
   init(after duration: Duration) { deadline = TimerService.shared.deadline(after: duration) }
@@ -67,6 +67,6 @@ struct OperatorDeadline {
     return Select.Case((deadline, isDue && wasDue)) { event }
   }
 
-  /// The operand has got something.
+  /// The operand has made an element. Not where it has only come further: one that leaves elements out may do that for ever.
   mutating func giveWay() { wasDue = false }
 }

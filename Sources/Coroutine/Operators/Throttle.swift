@@ -66,7 +66,6 @@ public struct ThrottledElements<Base: SelectableSequence>: SelectableSequence {
   public mutating func advance(by event: NextEvent) -> Select.Progress<Base.Element> {
     switch event {
     case .next(let event):
-      deadline?.giveWay()
       switch base.advance(by: event) {
       case .element(let element):
         if latest || pending == nil { pending = element }

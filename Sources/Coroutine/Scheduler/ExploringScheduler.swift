@@ -92,7 +92,7 @@ extension CoroutineCore {
   }
 
   /// An operation of another module begins, which may wait. On the coroutine itself, without a lock.
-  package final func reachOperation() {
+  package final func beginOperation() {
     if isHeldUp { _ = mayGoOn() }
   }
 

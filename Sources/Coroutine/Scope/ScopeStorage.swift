@@ -274,6 +274,9 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
   /// The same for the calling thread, which is blocked.
   func joinBlocking(until deadline: UInt64, at call: BlockingCall) -> WakeCause {
     call.requireNoCoroutine(insteadUse: "join()")
+    for child in lock.withLock({ children.all }) {
+      child.requireNotOnlyHere(call)
+    }
     let thread = BlockedThread(at: call)
     var node = WaitNode(.thread(.passUnretained(thread)))
     return withUnsafeMutablePointer(to: &node) { node in
