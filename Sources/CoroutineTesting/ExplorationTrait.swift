@@ -17,7 +17,7 @@
   /// An expectation that fails in the body is a failure of its schedule: the test then fails once, with the shortest schedule
   /// that fails, and not for each run. Without the trait, `explore` learns of what is thrown only (`try #require`).
   ///
-  /// A test that explores nothing, since it does not call `runTest`, has a warning.
+  /// A test that has the trait, or its suite, and explores nothing, since it does not call `runTest`, has a warning.
   public struct ExplorationTrait: TestTrait, SuiteTrait, TestScoping {
     public let isRecursive = true
 
@@ -30,14 +30,16 @@
         guard issue.isFailure, let run = TestRun.current else { return issue }
         return run.noteFailure("\(issue)") ? nil : issue
       }
-      let use = ExplorationPlan.Use()
+      // The trait of a suite is around that of a test, which takes its place.
+      let outer = ExplorationPlan.current?.use
+      let use = outer ?? ExplorationPlan.Use()
       var plan = plan
       plan.use = use
       try await ExplorationPlan.$current.withValue(plan) {
         try await issues.provideScope(for: test, testCase: testCase, performing: function)
       }
       // A suite has no test case, and its tests have the trait, too.
-      if testCase != nil, !use.isNoted {
+      if outer == nil, testCase != nil, !use.isNoted {
         Issue.record(
           """
           The trait explores nothing here: the test has called neither runTest nor explore. What is to be explored goes into the \

@@ -78,6 +78,15 @@ import Testing
     }
   }
 
+  @Test func theTraitOfATestTakesThePlaceOfItsSuites() async throws {
+    let test = try #require(Test.current)
+    let suites = ExplorationTrait.exploringSchedules(seeds: 0..<2)
+    try await suites.provideScope(for: test, testCase: .current) {
+      let own = ExplorationTrait.exploringSchedules(seeds: 0..<1)
+      try await own.provideScope(for: test, testCase: .current) { try await runTest {} }
+    }
+  }
+
   @Test func inAsyncCodeARunHasItsOwnThread() async throws {
     let report = try await explore(seeds: 0..<10) { try Coroutine.sleep(for: .seconds(1)) }
     #expect(report.schedules == 10)

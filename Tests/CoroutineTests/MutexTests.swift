@@ -54,6 +54,29 @@ import Testing
     #expect(log.all == ["nil", "waiter", "again"])
   }
 
+  @Test func anExchangeTakesTheValueOutAndPutsAnotherIn() async throws {
+    let log = Log()
+    let mutex = CoroutineMutex([1], name: "m")
+    try await serially {
+      log.add("\(try mutex.exchange(with: [2]))")
+      let waiter = try mutex.withLock { _ in
+        let waiter = Coroutine { try mutex.exchange(with: [3]) }
+        Coroutine.yield()
+        log.add("\(waiter.state)")
+        return waiter
+      }
+      log.add("\(try waiter.get())")
+      let go = Channel<Int>()
+      let holder = Coroutine { try mutex.withLock { _ in _ = try go.receive() } }
+      Coroutine.yield()
+      log.add(outcome { _ = try mutex.exchange(with: [4], timeout: .zero) })
+      try go.send(1)
+      try holder.get()
+    }
+    #expect(log.all == ["[1]", "suspended", "[2]", "timed out"])
+    #expect(try await mutex.exchange(with: []) == [3])
+  }
+
   @Test func manyCoroutinesTasksAndThreadsCountRight() async throws {
     let mutex = CoroutineMutex(0)
     let coroutines = (0..<8).map { _ in

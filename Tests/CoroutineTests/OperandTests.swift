@@ -70,6 +70,15 @@ import Testing
     #expect(log.all == ["1a", "true true"])
   }
 
+  /// Each element takes three steps.
+  @Test func aLimitOfZeroTakesTheWholesThatAreThere() async throws {
+    let counts = try await Coroutine {
+      let numbers = (0..<3).map { _ in filled(Array(0..<100)).received }
+      return zip(numbers[0], numbers[1], numbers[2]).chunks(ofCount: 1000, within: .zero).map(\.count)
+    }.get()
+    #expect(counts == [100])
+  }
+
   @Test func aChunkThatIsLateComesThoughAnotherIsAlwaysReady() async throws {
     let all = try await Coroutine { () -> [[Int]] in
       let numbers = Channel<Int>(capacity: .unbounded)

@@ -99,6 +99,8 @@ import Testing
     #expect(zipped == ["1atrue"])
     let log = Log()
     try await serially {
+      let all = zip(filled([1]).received, filled([2]).received, filled([3]).received).map { $0 + $1 + $2 }
+      log.add("\(all.count) \(all)")
       let (numbers, names, flags) = (Channel<Int>(), Channel<String>(), Channel<Bool>())
       Coroutine {
         try numbers.send(1)
@@ -118,7 +120,7 @@ import Testing
       ended.close()
       log.add("\(Array(combineLatest(open.received, ended.received, open.received)).count)")
     }
-    #expect(log.all == ["2atrue", "3atrue", "3afalse", "0"])
+    #expect(log.all == ["1 [6]", "2atrue", "3atrue", "3afalse", "0"])
   }
 
   @Test func aMergeTakesNothingAhead() async throws {

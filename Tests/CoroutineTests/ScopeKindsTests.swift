@@ -317,6 +317,12 @@ import Testing
       try await Coroutine { try join(CoroutineScope()) }.get()
     }
     #expect(standardError(of: trap).contains("would block its whole thread: use join()"))
+    // One that was never started is not waited for.
+    try await MainActor.run {
+      let scope = CoroutineScope()
+      _ = scope.launch(start: .lazy) { @MainActor in }
+      try scope.joinBlocking()
+    }
     let onlyHere = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       try await MainActor.run {
         let scope = CoroutineScope()

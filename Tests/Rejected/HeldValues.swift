@@ -33,6 +33,43 @@ func sendsWhatItKeeps(_ mutex: CoroutineMutex<Void>, _ parsers: Channel<Parser>)
   parser.position += 1  // expected-note {{access can happen concurrently}}
 }
 
+func takesAnOptionalOut(_ mutex: CoroutineMutex<Parser?>) throws {
+  // expected-error@+1 {{cannot be returned}} expected-note@+1 {{risks concurrent access}}
+  _ = try mutex.withLock { $0.take() }
+}
+
+func exchangesAndSends(_ mutex: CoroutineMutex<[Parser]>, _ all: Channel<[Parser]>) throws {
+  _ = all.trySend(try mutex.exchange(with: [Parser()]))
+  let parsers = [Parser()]
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{used after being passed}}
+  _ = try mutex.exchange(with: parsers)
+  parsers[0].position += 1  // expected-note {{access can happen concurrently}}
+}
+
+@MainActor
+func makesAnotherOnTheMainActor(_ mutex: CoroutineMutex<Parser>, _ parsers: Channel<Parser>) throws {
+  var count = 0
+  let own = Parser()
+  let parser = try mutex.withLock { parser in
+    count += parser.position + own.position
+    return Parser()
+  }
+  parser.position += count
+}
+
+struct Handle: ~Copyable {}
+
+func returnsWhatCannotBeCopied(_ mutex: CoroutineMutex<Int>) async throws {
+  let own = Parser()
+  let first = mutex.withLockIfAvailable { _ in Handle() }
+  let second = try await mutex.withLock { count in
+    count += own.position
+    return Handle()
+  }
+  _ = consume first
+  _ = consume second
+}
+
 func takesTheValueAndLeavesAnother(_ mutex: CoroutineMutex<[Parser]>, _ parsers: Channel<Parser>) throws {
   let all = try mutex.withLock { parsers in
     let taken = parsers

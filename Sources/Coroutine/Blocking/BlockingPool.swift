@@ -192,26 +192,28 @@ public final class BlockingPool: Sendable {
     if Fork.count != madeIn { reportLeftInParent("a BlockingPool gets work", "make another pool there") }
     let now = ContinuousClock.now
     var message: String?
-    var isToBeWatched = false
+    var timeOfLook: Duration?
     lock.lock()
     let action = machine.submit(work)
     if case .wait = action {
       message = isStandstillTold ? nil : standstill(at: now)
-      isToBeWatched = !isStandstillTold && !isWatched
-      if isToBeWatched { isWatched = true }
+      if !isStandstillTold, !isWatched {
+        isWatched = true
+        timeOfLook = timeUntilLook(from: now)
+      }
     } else {
       lastChange = now
     }
     lock.unlock()
     perform(action)
     if let message { CoroutineErrors.print(message) }
-    if isToBeWatched { startWatch() }
+    if let timeOfLook { startWatch(in: timeOfLook) }
   }
 
   /// Looks for a standstill as long as work waits: by a thread of its own, since the timers' must not wait for the reader of the
   /// standard error. Where there can be no thread, the next work that comes looks.
-  private func startWatch() {
-    let watch = Unmanaged.passRetained(StandstillWatch(of: self))
+  private func startWatch(in time: Duration) {
+    let watch = Unmanaged.passRetained(StandstillWatch(of: self, in: time))
     let code = coroutine_system_start_thread(
       { watch in
         Unmanaged<StandstillWatch>.fromOpaque(watch!).takeRetainedValue().run()
@@ -228,11 +230,16 @@ public final class BlockingPool: Sendable {
     let (message, next): (String?, Duration?) = lock.withLock {
       let message = isStandstillTold || machine.waiting.isEmpty ? nil : standstill(at: now)
       isWatched = !isStandstillTold && !machine.waiting.isEmpty
-      let rest = lastChange + standstillTime - now
-      return (message, isWatched ? (rest > .zero ? rest : standstillTime) : nil)
+      return (message, isWatched ? timeUntilLook(from: now) : nil)
     }
     if let message { CoroutineErrors.print(message) }
     return next
+  }
+
+  /// How long until it may have stood still for long enough. Under the lock.
+  private func timeUntilLook(from now: ContinuousClock.Instant) -> Duration {
+    let rest = lastChange + standstillTime - now
+    return rest > .zero ? rest : standstillTime
   }
 
   /// The message if no thread has become free for too long. Once. Under the lock.
@@ -306,15 +313,22 @@ public final class BlockingPool: Sendable {
 // Unchecked: only its own thread uses it.
 private final class StandstillWatch: @unchecked Sendable {
   private weak var pool: BlockingPool?
+  /// Of the first look. Not at once: a pool that is full for a moment, again and again, would start a thread each time.
+  private var time: Duration
+  private let never = Atomic<UInt32>(0)
 
-  init(of pool: BlockingPool) { self.pool = pool }
+  init(of pool: BlockingPool, in time: Duration) {
+    self.pool = pool
+    self.time = time
+  }
 
   func run() {
     coroutine_system_name_thread("coroutine-stuck")
-    while let time = pool?.lookForStandstill() {
-      // In real time, also in a test with a time of its own.
-      _ = ThreadSemaphore().wait(until: MonotonicClock.now.addingSaturated(time.nanosecondsRoundedUp))
-    }
+    repeat {
+      // In real time, also in a test with a time of its own. As one that is idle: the process may stand still meanwhile.
+      _ = Futex.wait(on: never, while: 0, for: time)
+      time = pool?.lookForStandstill() ?? .zero
+    } while time > .zero
   }
 }
 

@@ -77,7 +77,9 @@ public struct ChunkedElements<Base: SelectableSequence>: SelectableSequence {
       case .end:
         isEnded = true
         return chunk.isEmpty ? .end : .element(takeChunk())
-      case .waiting: return .waiting
+      case .waiting:
+        deadline?.giveWayForAStep()
+        return .waiting
       }
     case .late: return .element(takeChunk())
     case .end: return .end

@@ -67,7 +67,9 @@ public struct DebouncedElements<Base: SelectableSequence>: SelectableSequence {
       case .end:
         isEnded = true
         return takePending()
-      case .waiting: return .waiting
+      case .waiting:
+        deadline?.giveWayForAStep()
+        return .waiting
       }
     case .quiet: return takePending()
     case .end: return .end

@@ -48,8 +48,10 @@ extension Select.Builder {
 /// When an operator has to give what it has kept back.
 struct OperatorDeadline {
   private let deadline: UInt64
-  /// Whether a wait has begun behind it, since which the operand has made no element.
+  /// Whether a wait has begun behind it, in which the operand has got nothing since.
   private var wasDue = false
+  /// How far the operand has come since its last element.
+  private var steps: UInt8 = 0
 
   init(after duration: Duration) { deadline = TimerService.shared.deadline(after: duration) }
 
@@ -67,6 +69,16 @@ struct OperatorDeadline {
     return Select.Case((deadline, isDue && wasDue)) { event }
   }
 
-  /// The operand has made an element. Not where it has only come further: one that leaves elements out may do that for ever.
-  mutating func giveWay() { wasDue = false }
+  /// The operand has made an element.
+  mutating func giveWay() { (wasDue, steps) = (false, 0) }
+
+  /// The operand has come further, without an element: it has a half of a pair, or has left one out.
+  mutating func giveWayForAStep() {
+    guard steps < Self.stepLimit else { return }
+    steps += 1
+    wasDue = false
+  }
+
+  /// An operand that leaves elements out may come further for ever.
+  private static let stepLimit: UInt8 = 64
 }

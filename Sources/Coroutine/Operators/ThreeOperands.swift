@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The operators that take two sequences, for three: by two of those, whose pairs are taken apart.
+// The operators that take two sequences, for three: by two of those, whose pairs are taken apart. What they make is opaque: as
+// what those of two make, it has the `map` of any sequence.
 
 /// The elements of three sequences, in a coroutine, as they come: see `merge(_:_:)`.
 ///
@@ -25,9 +26,7 @@ where First.Element == Second.Element, Second.Element == Third.Element {
 /// Ends as soon as one of them has ended, and when the caller is cancelled.
 public func zip<First: SelectableSequence, Second: SelectableSequence, Third: SelectableSequence>(
   _ first: First, _ second: Second, _ third: Third
-) -> LazyElements<
-  ZippedElements<ZippedElements<First, Second>, Third>, (First.Element, Second.Element, Third.Element)
-> {
+) -> some SelectableSequence<(First.Element, Second.Element, Third.Element)> {
   zip(zip(first, second), third).lazy.map { ($0.0.0, $0.0.1, $0.1) }
 }
 
@@ -41,8 +40,6 @@ public func zip<First: SelectableSequence, Second: SelectableSequence, Third: Se
 /// caller is cancelled.
 public func combineLatest<First: SelectableSequence, Second: SelectableSequence, Third: SelectableSequence>(
   _ first: First, _ second: Second, _ third: Third
-) -> LazyElements<
-  LatestElements<LatestElements<First, Second>, Third>, (First.Element, Second.Element, Third.Element)
-> {
+) -> some SelectableSequence<(First.Element, Second.Element, Third.Element)> {
   combineLatest(combineLatest(first, second), third).lazy.map { ($0.0.0, $0.0.1, $0.1) }
 }

@@ -73,7 +73,9 @@ public struct ThrottledElements<Base: SelectableSequence>: SelectableSequence {
       case .end:
         isEnded = true
         return givePending()
-      case .waiting: return .waiting
+      case .waiting:
+        deadline?.giveWayForAStep()
+        return .waiting
       }
     case .due: return givePending()
     case .end: return .end

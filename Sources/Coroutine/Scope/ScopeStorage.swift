@@ -274,8 +274,10 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
   /// The same for the calling thread, which is blocked.
   func joinBlocking(until deadline: UInt64, at call: BlockingCall) -> WakeCause {
     call.requireNoCoroutine(insteadUse: "join()")
-    for child in lock.withLock({ children.all }) {
-      child.requireNotOnlyHere(call)
+    if deadline != WaitDeadline.now {
+      // Those that are held until they are started are not waited for.
+      let awaited = lock.withLock { children.all.filter { held[$0.id] == nil } }
+      for child in awaited { child.requireNotOnlyHere(call) }
     }
     let thread = BlockedThread(at: call)
     var node = WaitNode(.thread(.passUnretained(thread)))

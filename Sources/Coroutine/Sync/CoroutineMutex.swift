@@ -21,16 +21,14 @@
 /// Copies are the same mutex.
 ///
 /// A result that is not `Sendable` must not be a part of the value: without the lock it would be used beside the other holders.
-/// The compiler refuses `{ $0 }` and `{ $0.popLast() }` for such a value. (For `Mutex` Swift 6.3 does not.) Take the value as a whole,
-/// and leave another one in its place:
+/// The compiler refuses `{ $0 }` and `{ $0.popLast() }` for such a value. (For `Mutex` Swift 6.3 does not.) `exchange(with:)` takes
+/// the value as a whole:
 ///
 /// ```swift
-/// let parsers = try spare.withLock { all in
-///   let taken = all
-///   all = []
-///   return taken
-/// }
+/// let parsers = try spare.exchange(with: [])
 /// ```
+///
+/// A pool of such things, of which one at a time is taken and given back, is a `Channel`: that hands elements over.
 public struct CoroutineMutex<Value: ~Copyable>: Sendable {
   @usableFromInline let storage: MutexStorage<Value>
 
@@ -99,6 +97,34 @@ public struct CoroutineMutex<Value: ~Copyable>: Sendable {
     defer { storage.unlock(holder) }
     return try body(&storage.value.pointee)
   }
+
+  /// Puts another value in the place of the one that it guards; suspends the calling coroutine as long as another holder has it.
+  ///
+  /// - Parameters:
+  ///   - newValue: given away. Dropped if it throws.
+  ///   - timeout: how long to wait for the mutex at most; zero or less: not at all; `nil`: for ever.
+  /// - Returns: the former value, which is the caller's alone.
+  /// - Throws: `CancellationError` if the caller is cancelled before it has the mutex, also if it is free; `TimeoutError`
+  ///   if the time was up before.
+  /// - Precondition: as for `withLock`.
+  @inlinable
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  public func exchange(with newValue: consuming sending Value, timeout: Duration? = nil) throws -> sending Value {
+    let holder = try storage.lock(timeout: timeout)
+    defer { storage.unlock(holder) }
+    return storage.exchange(newValue)
+  }
+
+  /// Puts another value in the place of the one that it guards, in `async` code; suspends the calling task as long as another
+  /// holder has it. Otherwise as the form for coroutines.
+  @inlinable
+  nonisolated(nonsending) public func exchange(
+    with newValue: consuming sending Value, timeout: Duration? = nil
+  ) async throws -> sending Value {
+    let holder = try await storage.lock(timeout: timeout)
+    defer { storage.unlock(holder) }
+    return storage.exchange(newValue)
+  }
 }
 
 extension CoroutineMutex where Value == Void {
@@ -160,5 +186,14 @@ final class MutexStorage<Value: ~Copyable>: MutexCore, @unchecked Sendable {
   deinit {
     value.deinitialize(count: 1)
     value.deallocate()
+  }
+
+  /// By the holder.
+  @inlinable
+  func exchange(_ newValue: consuming sending Value) -> sending Value {
+    // Only this object had it: no part of it goes out by `withLock`.
+    nonisolated(unsafe) let former = value.move()
+    value.initialize(to: newValue)
+    return former
   }
 }
