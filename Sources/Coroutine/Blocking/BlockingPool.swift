@@ -309,10 +309,11 @@ public final class BlockingPool: Sendable {
   }
 }
 
-/// Looks whether a pool stands still, as long as work waits there. It does not keep the pool.
+/// Looks whether a pool stands still, as long as work waits there. It keeps the pool, up to its last look: a weak reference would
+/// leave memory behind that LeakSanitizer takes for a leak.
 // Unchecked: only its own thread uses it.
 private final class StandstillWatch: @unchecked Sendable {
-  private weak var pool: BlockingPool?
+  private let pool: BlockingPool
   /// Of the first look. Not at once: a pool that is full for a moment, again and again, would start a thread each time.
   private var time: Duration
   private let never = Atomic<UInt32>(0)
@@ -327,7 +328,7 @@ private final class StandstillWatch: @unchecked Sendable {
     repeat {
       // In real time, also in a test with a time of its own. As one that is idle: the process may stand still meanwhile.
       _ = Futex.wait(on: never, while: 0, for: time)
-      time = pool?.lookForStandstill() ?? .zero
+      time = pool.lookForStandstill() ?? .zero
     } while time > .zero
   }
 }
