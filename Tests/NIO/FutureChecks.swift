@@ -140,7 +140,7 @@ let futureChecks = [
     CoroutineErrors.unhandled = { _, origin in reports.add(origin) }
     defer { CoroutineErrors.unhandled = reportBefore }
     let promise = makePromise()
-    let numbers = Coroutine::Channel<Int>(.buffered(2))
+    let numbers = Coroutine::Channel<Int>(capacity: .buffered(2))
     for number in 0..<2 {
       try numbers.send(number)
       try selectBiased {
