@@ -320,6 +320,7 @@ import Testing
         var numbers: Generator? = Self.numbers(of: model)
         while let number = numbers?.next(), number < 2 {}
         await Task { @MainActor in model.items = [] }.value
+        withExtendedLifetime(numbers) {}  // an optimised build lets go of it at its last use
         numbers = nil
       }.value
     }
