@@ -113,7 +113,8 @@ struct ExplorationPlan: Sendable {
 
   /// Whether a test has explored anything.
   final class Use: Sendable {
-    private let hasExplored = Atomic<Bool>(false)
+    // With its module: a build for interleavings has another `Atomic`, for the runtime's own words.
+    private let hasExplored = Synchronization.Atomic<Bool>(false)
 
     func note() { hasExplored.store(true, ordering: .relaxed) }
     var isNoted: Bool { hasExplored.load(ordering: .relaxed) }
