@@ -332,10 +332,17 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     problem = ScheduleProblem(kind: kind, error: error, text: text, waiting: waiting)
   }
 
-  /// What one waits for that another scheduler runs; `nil` if it is not suspended.
+  /// What one does that another scheduler runs; `nil` if it has ended.
   private func describeOutsider(_ core: CoroutineCore) -> String? {
-    guard let suspension = Inspection.suspension(of: core) else { return nil }
-    return "\(core.description) of the process, on another scheduler: \(withNumbersOfRun(suspension.waitsFor))"
+    let text: String
+    if let suspension = Inspection.suspension(of: core) {
+      text = withNumbersOfRun(suspension.waitsFor)
+    } else if core.isFinished {
+      return nil
+    } else {
+      text = core.isReady ? "could go on" : "runs"
+    }
+    return "\(core.description) of the process, on another scheduler: \(text)"
   }
 
   private func describe(_ member: Member) -> String {

@@ -1,5 +1,6 @@
 import Coroutine
 import Dispatch
+import Glibc
 
 @inline(never)
 private func descend(_ depth: Int, _ channel: Channel<Int>) throws -> Int {
@@ -108,12 +109,14 @@ final class DumpFixture {
   /// Adds a broadcast, a watched value, and a child that waits for room in its scope.
   private func addListeners() throws {
     let (news, weather) = (BroadcastChannel<Int>(capacity: 1, name: "news"), WatchedValue("sun", name: "weather"))
-    Coroutine.immediate(name: "listener") { [stories = news.subscribe()] in
+    let listener = Coroutine.immediate(name: "listener") { [stories = news.subscribe()] in
       while true { _ = try stories.receive() }
     }
     Coroutine.immediate(name: "crier") { [stories = news.subscribe()] in
       try withExtendedLifetime(stories) { for story in 0..<2 { try news.send(story) } }
     }
+    // The first story has woken it, on the pool.
+    while listener.state != .suspended { sched_yield() }
     Coroutine.immediate(name: "watcher") { try weather.wait { $0 == "rain" } }
     let launched = DispatchSemaphore(value: 0)
     Coroutine(on: serial, name: "cashier") { [food] in

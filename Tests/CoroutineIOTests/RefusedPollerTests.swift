@@ -42,6 +42,9 @@ import Testing
       guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0 else { exit(2) }
       // The test library keeps a backtrace of each error, and what does that has descriptors of its own from the first on.
       #expect(throws: IOError.self) { throw IOError(operation: "test", code: EBADF, subject: "") }
+      // Dispatch makes its own set and timers at the first sleep by each clock, and ends a process that is refused them.
+      try await ContinuousClock().sleep(for: .milliseconds(1))
+      try await SuspendingClock().sleep(for: .milliseconds(1))
       var limit = rlimit()
       getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
       limit.rlim_cur = 128

@@ -49,22 +49,42 @@ import Testing
 
   @Test func aDeadlockTellsWhatItWaitsFor() throws {
     var worker: Coroutine<Int, any Error>?
+    let scheduler = HeldScheduler()
     let failure = try #require(throws: ScheduleFailure.self) {
       try runTest(upTo: .milliseconds(1)) {
         let jobs = Channel<Int>(name: "jobs")
-        let started = Coroutine(on: .pool, name: "worker") { try jobs.receive() }
+        let started = Coroutine(on: scheduler, name: "worker") { try jobs.receive() }
         worker = started
+        scheduler.runOnAnotherThread()  // until it waits; within no time of the run's
         _ = try started.get()
       }
     }
     let id = try #require(worker?.id)
     worker?.cancel()
+    scheduler.run()
     #expect(failure.kind == .deadlock)
     #expect(
       failure.waiting == [
         #"coroutine 1 "body": the end of coroutine \#(id) "worker""#,
         #"coroutine \#(id) "worker" of the process, on another scheduler: receive on channel "jobs" (1 receiver)"#,
       ])
+  }
+
+  /// It is not waiting itself: its scheduler does not come to it.
+  @Test func aDeadlockTellsOfOneThatCouldGoOn() throws {
+    let scheduler = HeldScheduler()
+    var worker: Coroutine<Void, Never>?
+    let failure = try #require(throws: ScheduleFailure.self) {
+      try runTest(upTo: .milliseconds(1)) {
+        let started = Coroutine(on: scheduler, name: "worker") {}
+        worker = started
+        try started.join()
+      }
+    }
+    let id = try #require(worker?.id)
+    scheduler.run()
+    #expect(failure.kind == .deadlock)
+    #expect(failure.waiting.last == #"coroutine \#(id) "worker" of the process, on another scheduler: could go on"#)
   }
 
   /// The body does not wait for it either.
