@@ -24,6 +24,7 @@
 #   <!-- docs: skip, because … -->
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source scripts/build-options.sh
 
 sources=$(mktemp -d)
 trap 'rm -rf "$sources"' EXIT
@@ -81,15 +82,14 @@ if (($# == 0)); then
   set -- "${documents[@]}"
 fi
 
-# The same flags as the tests have, so that their build is used again.
-options=(--scratch-path .build-ASM-debug --traits ASM -Xswiftc -warnings-as-errors -Xcc -Wall -Xcc -Werror)
+set_build_options ASM debug
 for target in CoroutineInspection CoroutineTesting CoroutineTracing CoroutineIO; do
-  if ! log=$(swift build "${options[@]}" --target "$target" 2>&1); then
+  if ! log=$(swift build "${build_options[@]}" --target "$target" 2>&1); then
     printf '%s\n' "$log" >&2
     exit 1
   fi
 done
-built=$(swift build "${options[@]}" --show-bin-path)
+built=$(swift build "${build_options[@]}" --show-bin-path)
 
 touch "$sources/runs"
 for document; do extract "$document" > "$sources/$(tr -c 'A-Za-z0-9\n' _ <<< "$document").swift"; done

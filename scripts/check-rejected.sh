@@ -5,16 +5,16 @@
 # must refuse it where the comments say `expected-error`, with that message, and nowhere else.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source scripts/build-options.sh
 
-# The same flags as the tests have, so that their build is used again.
-options=(--scratch-path .build-ASM-debug --traits ASM -Xswiftc -warnings-as-errors -Xcc -Wall -Xcc -Werror)
+set_build_options ASM debug
 built=${1:-}
 if [[ -z $built ]]; then
-  if ! log=$(swift build "${options[@]}" --target Coroutine 2>&1); then
+  if ! log=$(swift build "${build_options[@]}" --target Coroutine 2>&1); then
     printf '%s\n' "$log" >&2
     exit 1
   fi
-  built=$(swift build "${options[@]}" --show-bin-path)
+  built=$(swift build "${build_options[@]}" --show-bin-path)
 fi
 
 modules=()

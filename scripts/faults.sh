@@ -7,10 +7,10 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/steps.sh
+source scripts/build-options.sh
 
-# As scripts/test.sh builds it, so that its build is used again.
-build=(swift build --product CoroutineFaultPrograms --traits ASM --scratch-path .build-ASM-debug
-  -Xswiftc -warnings-as-errors -Xcc -Wall -Xcc -Werror)
+set_build_options ASM debug
+build=(swift build --product CoroutineFaultPrograms "${build_options[@]}")
 step "build" "${build[@]}"
 step "each call in turn" "$("${build[@]}" --show-bin-path)/CoroutineFaultPrograms" all "$@"
 steps_summary

@@ -11,6 +11,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/steps.sh
+source scripts/build-options.sh
 
 minutes=${1:-5}
 if ! [[ $minutes =~ ^([1-9][0-9]*|kept)$ ]]; then
@@ -79,12 +80,11 @@ steps_limit=$((seconds + 1800))
 fuzz_reader "core files, $minutes min" core 14000 -max_total_time=$seconds
 fuzz_reader "debug information, $minutes min" elf 8000 -max_total_time=$seconds
 
-# Both as scripts/test.sh builds them, so that its builds are used again.
-flags=(-Xswiftc -warnings-as-errors -Xcc -Wall -Xcc -Werror)
-step "core files with other words, $minutes min" env COROUTINE_FUZZ_SECONDS=$seconds swift test --disable-xctest --traits ASM \
-  --scratch-path .build-ASM-debug "${flags[@]}" --filter MutatedCoreTests
-build=(swift build --product CoroutineRandomPrograms --configuration release --traits ASM --scratch-path .build-ASM-release
-  "${flags[@]}" -Xswiftc -enable-testing)
+set_build_options ASM debug
+step "core files with other words, $minutes min" env COROUTINE_FUZZ_SECONDS=$seconds swift test --disable-xctest \
+  "${build_options[@]}" --filter MutatedCoreTests
+set_build_options ASM release
+build=(swift build --product CoroutineRandomPrograms "${build_options[@]}")
 step "random programs, build" "${build[@]}"
 step "random programs, $minutes min" "$("${build[@]}" --show-bin-path)/CoroutineRandomPrograms" new $seconds
 steps_summary

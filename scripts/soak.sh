@@ -8,6 +8,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/steps.sh
+source scripts/build-options.sh
 
 minutes=${1:-5}
 shift || true
@@ -21,9 +22,8 @@ if (($# == 0)); then
 fi
 steps_limit=$((60 * minutes + 1200))
 for backend; do
-  # As scripts/test.sh builds it, so that its build is used again.
-  build=(swift build --product CoroutineSoak --configuration release --traits "$backend"
-    --scratch-path ".build-$backend-release" -Xswiftc -warnings-as-errors -Xcc -Wall -Xcc -Werror -Xswiftc -enable-testing)
+  set_build_options "$backend" release
+  build=(swift build --product CoroutineSoak "${build_options[@]}")
   step "$backend, build" "${build[@]}"
   step "$backend, $minutes min" "$("${build[@]}" --show-bin-path)/CoroutineSoak" "$((60 * minutes))"
 done

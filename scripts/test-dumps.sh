@@ -14,6 +14,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/steps.sh
+source scripts/build-options.sh
 
 # Each step is a call of this script, which shares the first call's folder.
 if [[ -z ${DUMPS_FOLDER:-} ]]; then
@@ -26,12 +27,9 @@ fi
 results=$DUMPS_FOLDER
 program_id=
 
-# Built as scripts/test.sh builds it, so that its build is used again.
 build() {  # build <backend> <debug|release>
-  local flags=()
-  if [[ $2 == release ]]; then flags=(-Xswiftc -enable-testing); fi
-  swift build --product CoroutineDumpedProgram --configuration "$2" --traits "$1" --scratch-path ".build-$1-$2" \
-    -Xswiftc -warnings-as-errors -Xcc -Wall -Xcc -Werror "${flags[@]}"
+  set_build_options "$1" "$2"
+  swift build --product CoroutineDumpedProgram "${build_options[@]}"
 }
 
 program() { printf '%s/CoroutineDumpedProgram' "$PWD/.build-$1-$2/$2"; }

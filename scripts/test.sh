@@ -8,11 +8,10 @@
 #
 #   scripts/test.sh
 #   scripts/test.sh Boost-thread ASM-address
-#
-# Every run has its own build folder, so that one does not rebuild another. A warning is an error.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/steps.sh
+source scripts/build-options.sh
 steps_need_tests=yes
 steps_signal=INT  # at any other signal, SwiftPM leaves its test program running
 
@@ -35,15 +34,12 @@ allowed_processors() {
 }
 
 run_tests() {  # run_tests <backend> <mode> [one|two]
-  local backend=$1 mode=$2 processors=${3:-} flags=() confined=()
+  local backend=$1 mode=$2 processors=${3:-} one_by_one=() confined=()
+  set_build_options "$backend" "$mode"
   case $mode in
-    debug) ;;
-    release) flags=(--configuration release -Xswiftc -enable-testing) ;;
-    # gold warns about the sanitizer's own symbols, lld does not. One test at a time: under ThreadSanitizer the Swift
-    # runtime takes a lock for each look at generic metadata, and parallel tests would mostly wait for it. Under
-    # AddressSanitizer parallel tests need more memory than many machines have.
-    thread | address) flags=(--sanitize "$mode" -Xswiftc -use-ld=lld --no-parallel) ;;
-    *) printf 'unknown mode "%s": debug, release, thread or address\n' "$mode" >&2; exit 2 ;;
+    # One test at a time: under ThreadSanitizer the Swift runtime takes a lock for each look at generic metadata, and parallel
+    # tests would mostly wait for it. Under AddressSanitizer parallel tests need more memory than many machines have.
+    thread | address) one_by_one=(--no-parallel) ;;
   esac
   if ! scripts/backends.sh | grep -qx "$backend"; then
     printf 'unknown backend "%s": one of %s\n' "$backend" "$(scripts/backends.sh | xargs)" >&2
@@ -56,8 +52,8 @@ run_tests() {  # run_tests <backend> <mode> [one|two]
     *) printf 'unknown number of processors "%s": one or two\n' "$processors" >&2; exit 2 ;;
   esac
   # Line by line, so that the log of a run that hangs shows the test. XCTest would only report that it ran none.
-  step "$backend, $mode${processors:+, on $processors}" "${confined[@]}" stdbuf -oL swift test --disable-xctest --traits "$backend" \
-    --scratch-path ".build-$backend-$mode" -Xswiftc -warnings-as-errors -Xcc -Wall -Xcc -Werror "${flags[@]}"
+  step "$backend, $mode${processors:+, on $processors}" "${confined[@]}" \
+    stdbuf -oL swift test --disable-xctest "${build_options[@]}" "${one_by_one[@]}"
 }
 
 if (($# == 0)); then

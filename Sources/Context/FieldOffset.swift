@@ -7,7 +7,7 @@
 ///
 /// Uses the metadata that `Mirror` uses too; key paths support neither classes nor what can't be copied.
 package func fieldOffset(_ name: String, in type: any ~Copyable.Type) -> UInt? {
-  // Only looked at as what it describes: a metatype is a pointer to the same metadata, whatever may be copied.
+  // This cast is right: a metatype is a pointer to the metadata, whether its values may be copied or not. No value is touched.
   let type = unsafeBitCast(type, to: Any.Type.self)
   var found: UInt?
   let options = type is AnyObject.Type ? _EachFieldOptions(rawValue: 1) : []  // `.classType` is a global variable

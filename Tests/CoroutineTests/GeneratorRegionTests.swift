@@ -517,8 +517,12 @@ import Testing
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       nonisolated(unsafe) let numbers = Generator<Int> { yield in
         try withScope(name: "pages") { scope in
-          let gate = Channel<Void>()
-          scope.launch { withCancellationShield { try? gate.receive() } }
+          let (begun, gate) = (Channel<Void>(), Channel<Void>())
+          scope.launch {
+            try begun.send(())
+            withCancellationShield { try? gate.receive() }
+          }
+          try begun.receive()  // one that is cancelled before does not run at all
           try yield(1)
         }
       }

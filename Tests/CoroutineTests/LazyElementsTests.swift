@@ -5,13 +5,6 @@ import Testing
 
 /// `map`, `filter` and `compactMap` of what is received, as operands of operators.
 @Suite(.ownThreads) struct LazyElementsTests {
-  private func filled<Element: Sendable>(_ elements: [Element]) -> Channel<Element> {
-    let channel = Channel<Element>(capacity: .unbounded)
-    for element in elements { _ = channel.trySend(element) }
-    channel.close()
-    return channel
-  }
-
   private enum Event: Equatable {
     case key(Int)
     case click(String)

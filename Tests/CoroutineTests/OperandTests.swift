@@ -6,13 +6,6 @@ import Testing
 
 /// What operators make, as the operand of another operator.
 @Suite(.ownThreads) struct OperandTests {
-  private func filled<Element: Sendable>(_ elements: [Element]) -> Channel<Element> {
-    let channel = Channel<Element>(capacity: .unbounded)
-    for element in elements { _ = channel.trySend(element) }
-    channel.close()
-    return channel
-  }
-
   @Test func whatAnOperatorMakesIsAnOperandOfEach() async throws {
     let log = Log()
     try await serially {

@@ -5,13 +5,6 @@ import Testing
 @testable import Coroutine
 
 @Suite(.ownThreads) struct OperatorTests {
-  private func filled<Element: Sendable>(_ elements: [Element]) -> Channel<Element> {
-    let channel = Channel<Element>(capacity: .unbounded)
-    for element in elements { _ = channel.trySend(element) }
-    channel.close()
-    return channel
-  }
-
   @Test func mergedElementsComeFromAllInTheOrderOfEach() async throws {
     let (odd, even) = (filled([1, 3, 5]), filled([2, 4, 6, 8]))
     let merged = try await Coroutine { Array(merge(odd.received, even.received)) }.get()

@@ -349,17 +349,15 @@ extension ActorStorage {
   func waitForRoomBlocking(
     _ envelope: inout Envelope<Message>?, until deadline: UInt64, at call: BlockingCall
   ) -> WakeCause {
-    let thread = BlockedThread(at: call)
-    var node = MailboxNode(.thread(.passUnretained(thread)), envelope.take())
-    let cause = withUnsafeMutablePointer(to: &node) { node in
-      wait(thread, until: deadline) {
-        postOrWait(node)
-      } withdraw: {
-        machine.withdrawSender(node)
-      }
+    block(until: deadline, at: call) {
+      MailboxNode($0, envelope.take())
+    } attempt: {
+      postOrWait($0)
+    } withdraw: {
+      machine.withdrawSender($0)
+    } afterwards: {
+      envelope = $0.envelope.take()
     }
-    envelope = node.envelope.take()
-    return cause
   }
 
   /// Under the lock.

@@ -159,14 +159,12 @@ extension ActorStorage {
     case .full: try check(waitForRoomBlocking(&envelope, until: deadline, at: call), envelope == nil, timeout)
     case .refused(let error): throw error
     }
-    let thread = BlockedThread(at: call)
-    var node = WaitNode(.thread(.passUnretained(thread)))
-    let cause = withUnsafeMutablePointer(to: &node) { node in
-      storage.wait(thread, until: deadline) {
-        storage.wait(node)
-      } withdraw: {
-        storage.withdraw()
-      }
+    let cause = storage.block(until: deadline, at: call) {
+      WaitNode($0)
+    } attempt: {
+      storage.wait($0)
+    } withdraw: { _ in
+      storage.withdraw()
     }
     return try storage.outcome(after: cause, timeout)
   }

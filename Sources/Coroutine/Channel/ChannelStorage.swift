@@ -173,32 +173,28 @@ extension ChannelStorage where Element: ~Copyable {
   /// As in `async` code.
   @inlinable
   func sendBlocking(_ element: inout Element?, until deadline: UInt64, at call: BlockingCall) -> WakeCause {
-    let thread = BlockedThread(at: call)
-    var node = ChannelNode(.thread(.passUnretained(thread)), element: element.take())
-    let cause = withUnsafeMutablePointer(to: &node) { node in
-      wait(thread, until: deadline) {
-        machine.send(node)
-      } withdraw: {
-        machine.withdrawSender(node)
-      }
+    block(until: deadline, at: call) {
+      ChannelNode($0, element: element.take())
+    } attempt: {
+      machine.send($0)
+    } withdraw: {
+      machine.withdrawSender($0)
+    } afterwards: {
+      element = $0.element.take()
     }
-    element = node.element.take()
-    return cause
   }
 
   /// As in `async` code.
   @inlinable
   func receiveBlocking(_ element: inout Element?, until deadline: UInt64, at call: BlockingCall) -> WakeCause {
-    let thread = BlockedThread(at: call)
-    var node = ChannelNode<Element>(.thread(.passUnretained(thread)), element: nil)
-    let cause = withUnsafeMutablePointer(to: &node) { node in
-      wait(thread, until: deadline) {
-        machine.receive(node)
-      } withdraw: {
-        machine.withdrawReceiver(node)
-      }
+    block(until: deadline, at: call) {
+      ChannelNode<Element>($0, element: nil)
+    } attempt: {
+      machine.receive($0)
+    } withdraw: {
+      machine.withdrawReceiver($0)
+    } afterwards: {
+      element = $0.element.take()
     }
-    element = node.element.take()
-    return cause
   }
 }

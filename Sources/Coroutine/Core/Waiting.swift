@@ -184,26 +184,6 @@ extension Waitable {
     if cause != .event { leaveQueue(by: withdraw) }
     return cause
   }
-
-  /// Blocks the calling thread if it has to wait.
-  @inlinable
-  package final func wait(
-    _ thread: BlockedThread, until deadline: UInt64 = WaitDeadline.never,
-    attempt: () -> Attempt, withdraw: () -> Attempt
-  ) -> WakeCause {
-    lock.lock()
-    let result = attempt()
-    guard case .wait = result else {
-      lock.unlock()
-      result.wakeOthers()
-      return .event
-    }
-    thread.parking.park()
-    lock.unlock()
-    let cause = thread.block(until: deadline)
-    if cause != .event { leaveQueue(by: withdraw) }
-    return cause
-  }
 }
 
 /// `async` code that waits, once.

@@ -127,17 +127,15 @@ extension CoroutineCore {
       return .event
     }
     startOnDemand()
-    let thread = BlockedThread(at: call)
-    var node = WaitNode(.thread(.passUnretained(thread)))
-    return taking(
-      withUnsafeMutablePointer(to: &node) { node in
-        wait(thread, until: deadline) {
-          completion.join(node)
-        } withdraw: {
-          completion.leave(node)
-          return .done
-        }
-      })
+    let cause = block(until: deadline, at: call) {
+      WaitNode($0)
+    } attempt: {
+      completion.join($0)
+    } withdraw: {
+      completion.leave($0)
+      return .done
+    }
+    return taking(cause)
   }
 
   /// Ends the program where the calling thread, which is about to be blocked until this coroutine ends, is the only one that could

@@ -136,15 +136,13 @@ extension PromiseCore {
   @usableFromInline
   final func waitBlocking(until deadline: UInt64 = WaitDeadline.never, at call: BlockingCall) -> WakeCause {
     call.requireNoCoroutine(insteadUse: "get()")
-    let thread = BlockedThread(at: call)
-    var node = WaitNode(.thread(.passUnretained(thread)))
-    return withUnsafeMutablePointer(to: &node) { node in
-      wait(thread, until: deadline) {
-        machine.wait(node)
-      } withdraw: {
-        machine.withdraw(node)
-        return .done
-      }
+    return block(until: deadline, at: call) {
+      WaitNode($0)
+    } attempt: {
+      machine.wait($0)
+    } withdraw: {
+      machine.withdraw($0)
+      return .done
     }
   }
 }

@@ -48,3 +48,34 @@ package final class BlockedThread: Sendable {
     semaphore.signal()
   }
 }
+
+extension Waitable {
+  /// Blocks the calling thread if it has to wait, with a node on its stack.
+  ///
+  /// - Parameter afterwards: gets what the node is at the end. It is in no queue any more.
+  @inlinable @inline(__always)
+  package final func block<Node: ~Copyable>(
+    until deadline: UInt64, at call: BlockingCall, node makeNode: (Waiter) -> Node,
+    attempt: (UnsafeMutablePointer<Node>) -> Attempt, withdraw: (UnsafeMutablePointer<Node>) -> Attempt,
+    afterwards: (inout Node) -> Void = { _ in }
+  ) -> WakeCause {
+    let thread = BlockedThread(at: call)
+    var node = makeNode(.thread(.passUnretained(thread)))
+    let cause = withUnsafeMutablePointer(to: &node) { node in
+      lock.lock()
+      let result = attempt(node)
+      guard case .wait = result else {
+        lock.unlock()
+        result.wakeOthers()
+        return WakeCause.event
+      }
+      thread.parking.park()
+      lock.unlock()
+      let cause = thread.block(until: deadline)
+      if cause != .event { leaveQueue { withdraw(node) } }
+      return cause
+    }
+    afterwards(&node)
+    return cause
+  }
+}

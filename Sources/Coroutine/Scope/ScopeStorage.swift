@@ -279,14 +279,12 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
       let awaited = lock.withLock { children.all.filter { held[$0.id] == nil } }
       for child in awaited { child.requireNotOnlyHere(call) }
     }
-    let thread = BlockedThread(at: call)
-    var node = WaitNode(.thread(.passUnretained(thread)))
-    return withUnsafeMutablePointer(to: &node) { node in
-      wait(thread, until: deadline) {
-        machine.join(node)
-      } withdraw: {
-        machine.stopJoining(node)
-      }
+    return block(until: deadline, at: call) {
+      WaitNode($0)
+    } attempt: {
+      machine.join($0)
+    } withdraw: {
+      machine.stopJoining($0)
     }
   }
 

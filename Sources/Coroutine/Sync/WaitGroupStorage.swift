@@ -52,15 +52,12 @@ final class WaitGroupStorage: Waitable, @unchecked Sendable {
 
   func waitBlocking(timeout: Duration?, at call: BlockingCall) throws {
     call.requireNoCoroutine(insteadUse: "wait()")
-    let deadline = WaitDeadline.after(timeout)
-    let thread = BlockedThread(at: call)
-    var node = WaitNode(.thread(.passUnretained(thread)))
-    let cause = withUnsafeMutablePointer(to: &node) { node in
-      wait(thread, until: deadline) {
-        machine.wait(node)
-      } withdraw: {
-        machine.withdraw(node)
-      }
+    let cause = block(until: WaitDeadline.after(timeout), at: call) {
+      WaitNode($0)
+    } attempt: {
+      machine.wait($0)
+    } withdraw: {
+      machine.withdraw($0)
     }
     try cause.check(timeout)
   }
