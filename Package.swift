@@ -1,4 +1,5 @@
 // swift-tools-version: 6.3
+// SPDX-License-Identifier: Apache-2.0
 // A runtime for stackful coroutines. Choose the context backend by a trait:
 //
 //     swift build                       # ASM, the default: hand-written assembly, needs nothing

@@ -3,8 +3,9 @@
 // The benchmarks: the backends against each other in one process, and the runtime beside its alternatives.
 // `scripts/bench.sh` (or `make bench`) builds and runs them; see README.md.
 //
-// The traits in `backends` choose the runtime's own backend, and are passed on to the package above. The trait `BoostLibrary` says that libboost_context can be linked: the yardstick, `jump_fcontext`, comes from it, and
-// so does the Boost backend in the comparison of the three. Without it both are reported as missing.
+// The traits in `backends` choose the runtime's own backend, and are passed on to the package above. The trait `BoostLibrary`
+// says that libboost_context can be linked: the yardstick, `jump_fcontext`, comes from it, and so does the Boost backend in the
+// comparison of the three. Without it both are reported as missing.
 
 import PackageDescription
 

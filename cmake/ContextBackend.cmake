@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # CONTEXT_BACKEND: which context backend the runtime runs on, what it needs, and what to do where that is missing.
 # Sets
 #   CONTEXT_BACKEND_TARGET      the suffix of its targets: a name of Package.swift's list

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # What `cmake --install` puts where, so that other projects find it:
 #
 #   lib/libCoroutine.a, …             or .so, with -DBUILD_SHARED_LIBS=ON

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # One library for each folder in Sources, as SwiftPM would make it of the same folder.
 
 set(CMAKE_Swift_MODULE_DIRECTORY ${PROJECT_BINARY_DIR}/modules)

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # The tests, by Swift Testing: one program for each folder in Tests, which ctest runs.
 
 # The toolchain's testing macros lie in a folder of their own in some toolchains, among the other plugins in others.

@@ -5,9 +5,9 @@
 # one script has built serves the others.
 
 # set_build_options <backend> <debug|release|thread|address>: sets the array `build_options`, of `swift build` and `swift test`.
-# A build folder for each, so that one does not rebuild another. Warnings are errors. An index is for editors.
+# A build folder for each, so that one does not rebuild another. Warnings are errors.
 set_build_options() {
-  build_options=(--traits "$1" --scratch-path ".build-$1-$2" --disable-index-store -Xswiftc -warnings-as-errors -Xcc -Wall
+  build_options=(--traits "$1" --scratch-path ".build-$1-$2" -Xswiftc -warnings-as-errors -Xcc -Wall
     -Xcc -Werror)
   case $2 in
     debug) ;;

@@ -6,7 +6,8 @@
 #
 #   swift format --in-place --recursive Sources Tests
 #
-# Also checks that the folder Core stays small and names no primitive (scripts/check-core.sh), that each context backend
+# Also checks that the folder Core stays small and names no primitive (scripts/check-core.sh), that the ways through the code are
+# as docs/ARCHITECTURE.md says (scripts/check-ways.sh), that each context backend
 # is named where it must be (scripts/backends.sh), that the code which litmus tests model is there (scripts/litmus.sh),
 # that state machines are changed by their own methods, that each suite of tests runs on threads that it may block
 # (Tests/CoroutineTestSupport/OwnThreads.swift), and that no name of a test is longer than 60 letters.
@@ -16,6 +17,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/arrows.sh
 scripts/test-arrows.sh
 scripts/check-core.sh
+scripts/check-ways.sh
 scripts/backends.sh --check
 scripts/litmus.sh --names
 
@@ -30,9 +32,9 @@ find "${roots[@]}" -name '.?*' -prune -o -name '*.swift' -type f -print0 |
 
 # Each file of sources names its license. (REUSE.toml does so for all others, such as tests, whose lines are known to tests,
 # and examples, which are for copying.)
-without=$(find Sources Benchmarks Tools scripts -name '.?*' -prune -o \
-  -type f \( -name '*.swift' -o -name '*.[chS]' -o -name '*.cpp' -o -name '*.go' -o -name '*.sh' -o -name '*.awk' -o -name '*.py' \) \
-  -print0 | xargs -0 grep -L -m 1 -E '^(//|#) SPDX-License-Identifier[:] Apache-2.0$' || true)
+without=$(find Package.swift CMakeLists.txt cmake Sources Benchmarks Tools scripts -name '.?*' -prune -o \
+  -type f \( -name '*.swift' -o -name '*.[chS]' -o -name '*.cpp' -o -name '*.go' -o -name '*.sh' -o -name '*.awk' -o -name '*.py' \
+  -o -name '*.js' -o -name '*.cmake' -o -name CMakeLists.txt \) -print0 | xargs -0 grep -L -m 1 -E '^(//|#) SPDX-License-Identifier[:] Apache-2.0$' || true)
 if [[ -n $without ]]; then
   printf 'lint: these files need a line "SPDX-License-%s", as a comment, at the top\n%s\n' \
     'Identifier: Apache-2.0' "$without" >&2

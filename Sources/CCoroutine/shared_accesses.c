@@ -74,7 +74,7 @@ NOT_INSTRUMENTED void coroutine_shared_accesses_attach(void) {
   coroutine_access_word_store((uintptr_t)&first);
 }
 
-NOT_INSTRUMENTED void coroutine_shared_accesses_lend(struct swift_thread_state *words) {
+NOT_INSTRUMENTED void coroutine_shared_accesses_attach_behind(struct swift_thread_state *words) {
   if (is_attached) return;
   is_attached = true;
   uintptr_t bits = words->access & COROUTINE_EXCEPTIONS_SAVED;

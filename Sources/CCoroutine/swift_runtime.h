@@ -17,8 +17,8 @@
 #define SWIFT_CC
 #endif
 
-// For functions that use memory whose owner no sanitizer knows, and for those that may change a sanitizer's own thread-locals: these
-// must not call into it.
+// For functions that use memory whose owner no sanitizer knows, and for those that may change a sanitizer's own thread-locals:
+// these must not call into it.
 #if defined(__has_attribute) && __has_attribute(disable_sanitizer_instrumentation)
 #define NOT_INSTRUMENTED __attribute__((disable_sanitizer_instrumentation, noinline))
 #else

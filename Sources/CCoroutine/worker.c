@@ -26,20 +26,20 @@ void coroutine_pool_thread_returns(void) {
   if (has_key) (void)pthread_setspecific(lost_key, NULL);
 }
 
-static pthread_key_t lender_key;
-static bool has_lender_key;
+static pthread_key_t inside_key;
+static bool has_inside_key;
 
 static void call_inside(void *lost) {
   if (coroutine_current() != NULL) call(lost);
 }
 
-static void make_lender_key(void) { has_lender_key = pthread_key_create(&lender_key, call_inside) == 0; }
+static void make_inside_key(void) { has_inside_key = pthread_key_create(&inside_key, call_inside) == 0; }
 
-void coroutine_thread_lends_itself(void (*lost)(void)) {
+void coroutine_thread_runs_coroutines(void (*lost)(void)) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   static __thread bool is_known;
   if (is_known) return;
   is_known = true;
-  pthread_once(&once, make_lender_key);
-  if (has_lender_key) (void)pthread_setspecific(lender_key, (void *)lost);
+  pthread_once(&once, make_inside_key);
+  if (has_inside_key) (void)pthread_setspecific(inside_key, (void *)lost);
 }

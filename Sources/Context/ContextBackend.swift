@@ -32,9 +32,9 @@
 ///   context. It never shows what lies above `stack`. No exception is caught across contexts: its search ends with the stack, or
 ///   earlier, and the program with it.
 /// - **Sanitizers.** The caller of a switch tells AddressSanitizer and ThreadSanitizer, by their fibre interfaces.
-/// - **The end.** An entry function must never return: its last act is a switch from which it is never continued. Such a context, one
-///   that never ran, and one that is suspended for good are `destroy`ed; their stacks may be reused then. Frames that
-///   still lie there are *not* unwound (to unwind them, continue the context and throw in it first).
+/// - **The end.** An entry function must never return: its last act is a switch from which it is never continued. Such a
+///   context, one that never ran, and one that is suspended for good are `destroy`ed; their stacks may be reused then. Frames
+///   that still lie there are *not* unwound (to unwind them, continue the context and throw in it first).
 /// - **The link.** `resumer` is the record in which the side that continues this context will be saved. It is what makes
 ///   a running context's backtrace go on into its resumer. `resume` keeps it right, and destroyed while the
 ///   context is suspended.

@@ -19,7 +19,8 @@ extension StackPool {
     guards: .automatic)
 
   /// The shared pool of stacks of `stackSize` bytes, rounded up to whole pages, with the default guard: 64 KiB, or what the
-  /// environment variable `COROUTINE_STACK_GUARD` says (`256K`, `1M`). The same pool for sizes that round to the same. Takes a lock where that pool is not among those that `known(stackSize:)` finds.
+  /// environment variable `COROUTINE_STACK_GUARD` says (`256K`, `1M`). The same pool for sizes that round to the same. Takes a
+  /// lock where that pool is not among those that `known(stackSize:)` finds.
   ///
   /// - Throws: `StackError.impossibleSize`.
   public static func shared(stackSize: Int) throws(StackError) -> StackPool {

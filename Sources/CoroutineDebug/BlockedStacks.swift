@@ -5,9 +5,9 @@ import Coroutine
 
 /// Where the coroutines stand that block all workers of a pool, for the runtime's report of that.
 ///
-/// The program has not asked for it, so it must not change what the program does: a thread is asked only where it does not notice, which
-/// leaves out those whose system call would return early. And nothing is kept from running but such a thread, while its
-/// stack is copied: a walk takes the loader's lock, which a blocked thread may hold.
+/// The program has not asked for it, so it must not change what the program does: a thread is asked only where it does not
+/// notice, which leaves out those whose system call would return early. And nothing is kept from running but such a thread,
+/// while its stack is copied: a walk takes the loader's lock, which a blocked thread may hold.
 enum BlockedStacks {
   /// From now on reports have backtraces.
   static func addToReports() { BlockedPoolReport.use(backtraces) }

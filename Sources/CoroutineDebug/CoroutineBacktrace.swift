@@ -11,6 +11,9 @@ public struct CoroutineBacktrace: Sendable, Identifiable {
   /// Whether it is a generator that is suspended in a `yield`. One whose body runs, or waits for something, is a part of
   /// the coroutine that called `next()`.
   public package(set) var isGenerator = false
+  /// Whether it was cancelled, as by `Coroutine.cancel()`, and has not ended: it has not run since, waits inside
+  /// `withCancellationShield` or for the children of a scope, or has caught the error and goes on.
+  public package(set) var isCancelled = false
   /// What a suspended one does there where it waits: `receive`, `send`, `join`, `sleep`. Empty for others.
   public package(set) var operation = ""
   /// What a suspended one waits for, in words: `receive on channel "jobs" (buffered 0/64, 3 receivers)`. Empty for others.

@@ -94,12 +94,12 @@ enum DeadlockSearch {
   }
 
   /// All coroutines but those that `isLeftOut` picks; of those that block a thread, where they do it. That asks the threads.
-  static func everybody(except isLeftOut: (UInt64) -> Bool) throws -> [CoroutineBacktrace] {
+  static func all(except isLeftOut: (UInt64) -> Bool) throws -> [CoroutineBacktrace] {
     try backtraces(asking: .unnoticed) { all in all.filter { !isLeftOut($0.id) } }.sorted { $0.id < $1.id }
   }
 
   /// Their numbers alone.
-  static func everybodysIDs(except isLeftOut: (UInt64) -> Bool) throws -> Set<UInt64> {
+  static func allIDs(except isLeftOut: (UInt64) -> Bool) throws -> Set<UInt64> {
     var ids: Set<UInt64> = []
     try Inspection.visitAll(last: {}, { if !$0.isGenerator, !isLeftOut($0.id) { ids.insert($0.id) } })
     return ids
@@ -132,7 +132,7 @@ enum DeadlockSearch {
     let nodes = all.compactMap { coroutine -> WaitGraph.Node? in
       // Most wait for what any code can do.
       let wakers = coroutine.wakers
-      guard wakers != .anybody, !coroutine.hasTimeout, !isTimed(coroutine, in: byID) else { return nil }
+      guard wakers != .unknown, !coroutine.hasTimeout, !isTimed(coroutine, in: byID) else { return nil }
       return WaitGraph.Node(id: coroutine.id, resource: coroutine.waitsAt, wakers: wakers)
     }
     var graph = WaitGraph(nodes, children: children)

@@ -125,7 +125,7 @@ final class DeadlockWatch: Sendable {
     }
 
     private mutating func newStandstill(_ isStill: Bool) -> [DeadlockReport] {
-      guard isStill, let ids = try? DeadlockSearch.everybodysIDs(except: stuck.contains) else {
+      guard isStill, let ids = try? DeadlockSearch.allIDs(except: stuck.contains) else {
         standstill = []
         return []
       }
@@ -134,7 +134,7 @@ final class DeadlockWatch: Sendable {
         return []
       }
       // Without the memory for it the next look tries again.
-      guard let left = try? DeadlockSearch.everybody(except: stuck.contains) else { return [] }
+      guard let left = try? DeadlockSearch.all(except: stuck.contains) else { return [] }
       standstill = ids
       return [DeadlockReport(kind: .standstill, coroutines: left)]
     }

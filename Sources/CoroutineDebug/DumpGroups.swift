@@ -86,6 +86,7 @@ struct DumpGroups {
   private struct Key: Hashable {
     let state: CoroutineBacktrace.State
     let isGenerator: Bool
+    let isCancelled: Bool
     let stack: Int
     let creators: Int?
   }
@@ -97,8 +98,8 @@ struct DumpGroups {
   mutating func insert(_ coroutine: CoroutineBacktrace) {
     if coroutine.isGenerator { generators += 1 } else { counts[coroutine.state, default: 0] += 1 }
     let key = Key(
-      state: coroutine.state, isGenerator: coroutine.isGenerator, stack: coroutine.stackNumber,
-      creators: coroutine.creatorsNumber)
+      state: coroutine.state, isGenerator: coroutine.isGenerator, isCancelled: coroutine.isCancelled,
+      stack: coroutine.stackNumber, creators: coroutine.creatorsNumber)
     // In place: a copy for each member would be one for each of a hundred thousand.
     if groups[key]?.insert(coroutine) == nil { groups[key] = DumpGroup(coroutine) }
   }

@@ -24,6 +24,7 @@ struct DumpJSON {
     count += 1
     line += "{\"id\":\(coroutine.id),\"kind\":\"\(coroutine.isGenerator ? "generator" : "coroutine")\","
     line += "\"name\":\(Self.string(coroutine.name)),\"state\":\"\(coroutine.state.rawValue)\""
+    if coroutine.isCancelled { line += ",\"cancelled\":true" }
     if coroutine.state == .suspended {
       line += ",\"waitsFor\":{\"operation\":\(Self.string(coroutine.operation.isEmpty ? "next" : coroutine.operation)),"
       line += "\"text\":\(Self.string(coroutine.waitsFor))"

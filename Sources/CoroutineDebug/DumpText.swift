@@ -41,6 +41,7 @@ struct DumpStyle {
     let kind = sample.isGenerator ? "generator" : "coroutine"
     let heading = group.count == 1 ? "\(kind) \(sample.label)" : "\(Self.number(group.count)) \(kind)s"
     stream.write("\(paint(heading, .bold)): \(paint(sample.state))\(time(of: group))")
+    if sample.isCancelled { stream.write(", \(paint("cancelled", .yellow))") }
     if group.count == 1 {
       stream.write("\(reason(sample.waitsFor))\(timeLeft(of: group))\n")
     } else {

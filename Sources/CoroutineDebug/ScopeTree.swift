@@ -29,7 +29,8 @@ struct ScopeTree {
     guard !coroutine.isGenerator, nodes[coroutine.id] == nil else { return }
     let reason = coroutine.waitsFor.isEmpty ? "" : ", \(coroutine.waitsFor)"
     let state = coroutine.state == .new ? "not begun" : coroutine.state.rawValue
-    nodes[coroutine.id] = Node(label: coroutine.label, text: "\(state)\(reason.onOneLine)")
+    let cancelled = coroutine.isCancelled ? ", cancelled" : ""
+    nodes[coroutine.id] = Node(label: coroutine.label, text: "\(state)\(cancelled)\(reason.onOneLine)")
     members.append((coroutine.id, coroutine.parentID, coroutine.scope))
   }
 

@@ -108,6 +108,7 @@ struct StackCapture: ~Copyable, DumpSource {
     guard inspected.isStillThere else { return nil }
     var backtrace = CoroutineBacktrace(id: inspected.id, name: inspected.name, state: .init(inspected.state))
     backtrace.isGenerator = inspected.isGenerator
+    backtrace.isCancelled = inspected.isCancelled
     backtrace.stackNumber = stacks.number(of: UnsafeBufferPointer(rebasing: buffer[..<min(count, frameLimit)]))
     backtrace.isTruncated = count > frameLimit
     backtrace.isUnanswered = inspected.state == .running && running == nil && self.running.asking == .all

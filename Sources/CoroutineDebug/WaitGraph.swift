@@ -29,7 +29,7 @@ struct WaitGraph {
     self.nodes = Dictionary(nodes.map { ($0.id, $0) }) { first, _ in first }
     self.children = children
     waiting = Dictionary(grouping: nodes, by: \.resource).mapValues { $0.map(\.id) }
-    stuck = Set(nodes.lazy.filter { $0.wakers != .anybody }.map(\.id))
+    stuck = Set(nodes.lazy.filter { $0.wakers != .unknown }.map(\.id))
     free(stuck.filter { !isStuck($0) })
   }
 
@@ -63,7 +63,7 @@ struct WaitGraph {
 
   private func isStuck(_ wakers: Wakers, at resource: UInt) -> Bool {
     switch wakers {
-    case .anybody: return false
+    case .unknown: return false
     case .coroutine(let id): return stuck.contains(id)
     case .all(let ids): return ids.contains { stuck.contains($0) }
     case .scope(let scope): return children[scope, default: []].contains { stuck.contains($0) }
@@ -82,7 +82,7 @@ struct WaitGraph {
 
   private func others(in wakers: Wakers, at resource: UInt) -> [UInt64] {
     switch wakers {
-    case .anybody: []
+    case .unknown: []
     case .coroutine(let id): [id]
     case .all(let ids): ids
     case .scope(let scope): children[scope, default: []]

@@ -178,8 +178,8 @@ public struct ChildProcess: Sendable {
   /// - Parameters:
   ///   - number: such as SIGTERM.
   ///   - toGroup: to all processes of the child's group, also those that have outlived the child.
-  /// - Throws: `IOError`, such as EPERM, EINVAL. To a group also ECHILD: if other code of the program has reaped the child, and in a
-  ///   copy of this process that was made by `fork`.
+  /// - Throws: `IOError`, such as EPERM, EINVAL. To a group also ECHILD: if other code of the program has reaped the child, and
+  ///   in a copy of this process that was made by `fork`.
   /// - Precondition: with `toGroup`, it was started with `group: .new` or `.newSession`: traps otherwise.
   public func send(signal number: Int32, toGroup: Bool = false) throws {
     try toGroup ? storage.sendToGroup(signal: number) : storage.send(signal: number)

@@ -16,11 +16,11 @@ final class ChildHandle: Sendable {
 
 /// A child process, until it is reaped.
 ///
-/// One that leads a group of its own stays a zombie until its last handle is gone, so that its number, by which the group is signalled, is
-/// not given to another process before. (A pidfd can stand for a group since Linux 6.9 only.)
+/// One that leads a group of its own stays a zombie until its last handle is gone, so that its number, by which the group is
+/// signalled, is not given to another process before. (A pidfd can stand for a group since Linux 6.9 only.)
 ///
-/// Whether it has been reaped is asked of the kernel each time, by the pidfd: other code of the program may do that as well, such as
-/// a library that waits for any child, and so does the kernel where SIGCHLD is ignored.
+/// Whether it has been reaped is asked of the kernel each time, by the pidfd: other code of the program may do that as well,
+/// such as a library that waits for any child, and so does the kernel where SIGCHLD is ignored.
 // Unchecked: the lock guards the end.
 final class ChildStorage: @unchecked Sendable {
   let processID: pid_t

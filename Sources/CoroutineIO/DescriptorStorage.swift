@@ -61,7 +61,7 @@ final class DescriptorStorage: Sendable {
 
   /// The number, which stays the descriptor's until `endUse`.
   func beginUse() throws(DescriptorClosed) -> CInt {
-    // The waits end first: who begins after one of them has heard of the close must not find the number still there.
+    // The waits end first: code that begins a use after one of them has heard of the close must not find the number still there.
     guard !isClosed, let number = number.beginUse() else { throw DescriptorClosed(name) }
     return number
   }

@@ -31,7 +31,8 @@ public struct UnexpectedEndOfStream: Error, Equatable, CustomStringConvertible {
   public var description: String { "\(subject) ended after \(bytes.count) of \(expected) bytes" }
 }
 
-/// A line, or a part that ends with another delimiter, is longer than allowed. The stream is as before: its bytes can still be read in another way.
+/// A line, or a part that ends with another delimiter, is longer than allowed. The stream is as before: its bytes can still be
+/// read in another way.
 public struct LineTooLong: Error, Equatable, CustomStringConvertible {
   /// How many bytes were allowed.
   public let limit: Int

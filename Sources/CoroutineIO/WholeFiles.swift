@@ -76,7 +76,8 @@ extension File {
       let folder = target.lastIndex(of: "/").map { target[...$0] } ?? ""
       let name = "\(folder).coroutine-\(String(UInt64.random(in: .min ... .max), radix: 16))"
       let flags = O_WRONLY | O_CREAT | O_EXCL
-      // Until it has the rights of the old one it is its owner's alone: who opens it before that could read it ever after.
+      // Until it has the rights of the old one it is its owner's alone: a process that opened it before that could read it ever
+      // after.
       let first = coroutine_io_file_exists(target) ? 0o600 : permissions
       let number = FileNumber(try FilePool.check(coroutine_io_file_open(name, flags, first), "open", name))
       do {

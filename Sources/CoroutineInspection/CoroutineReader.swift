@@ -395,6 +395,8 @@ struct CoroutineReader {
     let since = try memory.word(core &+ layout.core_since)
     if let now, since != 0 { backtrace.duration = .nanoseconds(now > since ? Int64(now - since) : 0) }
     backtrace.scheduler = (try? scheduler(of: core, state)) ?? ""
+    let extras = try memory.word(core &+ layout.core_extras)
+    backtrace.isCancelled = extras == 0 ? false : try memory.word(extras &+ layout.extras_cancelled) != 0
     let parent = try memory.word(core &+ layout.core_parent)
     backtrace.parentID = parent == 0 ? nil : parent
     let scope = try memory.word(core &+ layout.core_scope)

@@ -275,6 +275,22 @@ nonisolated(unsafe) private var pendingComparison: (() -> Void)?
     try coroutine.getBlocking()
   }
 
+  @Test func aCancelledOneThatGoesOnToWaitIsToldApart() throws {
+    let both = (0..<2).map { [channel] _ in
+      Coroutine.immediate { withCancellationShield { try? descend(0, channel) } }
+    }
+    let (cancelled, other) = (both[0], both[1])
+    cancelled.cancel()
+    #expect(try backtrace(of: cancelled).isCancelled)
+    #expect(try !backtrace(of: other).isCancelled)
+    // They have equal stacks, and are no group.
+    let text = try CoroutineDump.capture().text()
+    #expect(text.contains("coroutine \(cancelled.id): suspended, cancelled, receive on channel"))
+    #expect(!text.contains("coroutine \(other.id): suspended, cancelled"))
+    for _ in 0..<2 { try Coroutine { [channel] in try channel.send(1) }.getBlocking() }
+    _ = try (cancelled.getBlocking(), other.getBlocking())
+  }
+
   @Test func aJoinNamesTheCoroutineThatItWaitsFor() throws {
     let first = Coroutine.immediate(name: "first") { try descend(0, channel) }
     let second = Coroutine.immediate { try first.get() }

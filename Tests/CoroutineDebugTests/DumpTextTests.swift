@@ -46,6 +46,14 @@ import Testing
         """)
   }
 
+  @Test func oneThatWasCancelledIsSaidToBe() {
+    var reader = coroutine(12, "reader", waitsFor: "a callback")
+    reader.isCancelled = true
+    let dump = CoroutineDump(coroutines: [reader])
+    #expect(dump.description == "coroutine 12 \"reader\": suspended, cancelled, a callback\n")
+    #expect(dump.tree == "coroutine 12 \"reader\": suspended, cancelled, a callback\n")
+  }
+
   /// Names as a hostile process may have them.
   @Test func namesDoNotBreakLinesOrReachTheTerminal() {
     let odd = coroutine(3, "a\nb\u{1b}[2J\u{9b}é\u{202e}\u{2028}👩‍🚀", waitsFor: "receive on channel \"\u{7f}\r\"")

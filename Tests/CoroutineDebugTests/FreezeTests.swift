@@ -125,7 +125,7 @@ import Testing
   }
 
   /// In a process of its own, since from then on each coroutine keeps its creator.
-  @Test func theCreatorsOfNewcomersAreSeenWholeOrNotAtAll() async {
+  @Test func theCreatorsOfUnstartedOnesAreSeenWholeOrNotAtAll() async {
     await #expect(processExitsWith: .success) {
       CoroutineDump.recordsCreation = true
       let launcher = Coroutine(on: ThreadPool(threads: 1)) {

@@ -72,7 +72,7 @@ final class MutatedCore {
       let place = pages[random.next(below: pages.count)] + off_t(8 * random.next(below: Self.pageSize / 8))
       var word: UInt64 = 0
       pread(file, &word, 8, place)
-      // Most words are zeros that nobody reads.
+      // Most words are zeros that no reader looks at.
       if word == 0, random.next(below: 8) > 0 { continue }
       before.append((place, word))
       write(mutated(word, &random), at: place)

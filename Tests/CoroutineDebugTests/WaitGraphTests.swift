@@ -13,7 +13,7 @@ import Testing
   /// Whether a waiter with these wakers waits for ever, if exactly the coroutines `stuck` never wake it.
   private func lasts(_ wakers: Wakers, _ stuck: Set<UInt64>) -> Bool {
     switch wakers {
-    case .anybody: false
+    case .unknown: false
     case .coroutine(let id): stuck.contains(id)
     case .all(let ids): !stuck.isDisjoint(with: ids)
     case .any(let choices): choices.allSatisfy { lasts($0, stuck) }
@@ -22,7 +22,7 @@ import Testing
   }
 
   @Test func ofEverySmallGraphTheLargestStuckSetIsFound() {
-    var choices: [Wakers] = [.anybody]
+    var choices: [Wakers] = [.unknown]
     choices += (0..<4).map { .coroutine(UInt64($0)) }
     for (left, right) in [(0, 1), (1, 2), (2, 0), (0, 9)] as [(UInt64, UInt64)] {
       choices += [.all([left, right]), .any([.coroutine(left), .coroutine(right)])]
@@ -75,8 +75,8 @@ import Testing
 
   @Test func aScopeLastsAsLongAsOneChildDoes() {
     let children: [UInt: [UInt64]] = [7: [1, 2], 8: [2]]
-    #expect(graph([.scope(7), .coroutine(0), .anybody], children: children).stuck == [0, 1])
-    #expect(graph([.scope(8), .coroutine(0), .anybody], children: children).stuck == [])
+    #expect(graph([.scope(7), .coroutine(0), .unknown], children: children).stuck == [0, 1])
+    #expect(graph([.scope(8), .coroutine(0), .unknown], children: children).stuck == [])
   }
 
   @Test func aReadersLockCountsOnlyIfNoWaiterCanGiveUp() {

@@ -94,6 +94,7 @@ final class DumpFixture {
       _ = steps.next()
     }
     Coroutine.immediate(name: "sleeper") { try Coroutine.sleep(for: .seconds(5000)) }
+    Coroutine.immediate(name: "stubborn") { withCancellationShield { _ = try? food.receive() } }.cancel()
     Coroutine.immediate(name: "caller") { try withSuspension { _ = calls.trySend($0) } }
     Coroutine.immediate(name: "awaiting") { try Coroutine.await { try await Task.sleep(for: .seconds(5000)) } }
     _ = steps.next()

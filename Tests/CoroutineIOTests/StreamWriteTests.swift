@@ -69,7 +69,7 @@ struct StreamWriteTests {
         try source.write(sent)
         source.close()
       }
-      // Nobody reads the target: the copy waits to write.
+      // No reader takes from the target: the copy waits to write.
       let late = Coroutine { try copyFrom.copy(to: copyTo, timeout: .milliseconds(20)) }
       #expect(throws: TimeoutError.self) { try late.get() }
       let cancelled = Coroutine { try copyFrom.copy(to: copyTo) }

@@ -205,8 +205,8 @@
       }
     }
 
-    /// Of those whose sleep has a limit, the one that has slept longest goes on. (By choice, one could look again for ever at a lock
-    /// whose holder sleeps.)
+    /// Of those whose sleep has a limit, the one that has slept longest goes on. (By choice, one could look again for ever at a
+    /// lock whose holder sleeps.)
     private func timeOut() -> Player? {
       lock.withLock {
         let timed = players.filter { if case .asleep(_, true) = $0.state { true } else { false } }

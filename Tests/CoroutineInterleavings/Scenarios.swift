@@ -542,7 +542,7 @@
           handle.value?.cancel()
         },
       ]) {
-        // The byte was read, or is there. It has no waiter any more, and lets nobody wait.
+        // The byte was read, or is there. It has no waiter any more, and lets no reader wait.
         pipe.waits.becomeReady(.readable)
         coroutine(notes) { notes.add(try pipe.read() ? 1 : -20) }
         return notes.failures.isEmpty && [[-20, -2], [-20, -1], [-20, 1]].contains(notes.values.sorted())

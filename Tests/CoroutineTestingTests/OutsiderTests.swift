@@ -163,7 +163,7 @@ import Testing
     #expect(failure.kind == .leftOver)
   }
 
-  /// A callback may settle it: the body would be waited for, but nobody waits for this one.
+  /// A callback may settle it: the body would be waited for, but no waiter waits for this one.
   @Test func oneThatWaitsForAPromiseAfterTheBodyIsLeftOver() throws {
     let (promise, resolver) = Promise<Int>.makePromise()
     let failure = try #require(throws: ScheduleFailure.self) {

@@ -352,7 +352,7 @@ import Testing
           if isLeft { lost.append(Self.number(&node.pointee.envelope)) }
         }
         var rest: [Int] = []
-        while machine.envelopes.count > 0 { rest.append(machine.envelopes.removeFirst().message) }
+        for index in 0..<machine.envelopes.count { rest.append(machine.envelopes.slot(index).pointee.message) }
         #expect((received + rest + lost).sorted() == Array(0..<sent))
         #expect(received == received.sorted())
       }

@@ -51,6 +51,22 @@ import Testing
     #expect(log.all == ["waits: 1 1 0", "held: true", "told, error: false", "back: 1", "closed(2)"])
   }
 
+  @Test func aReceiverTakesSeveralElementsInOneStep() async throws {
+    let log = Log()
+    try await serially {
+      let (sender, receiver) = Channel<Int>.makeEnds(capacity: .buffered(4), name: "numbers")
+      for number in 1...4 { try sender.send(number) }
+      log.add("\(sender.name) \(receiver.name) \(sender.isFull) \(sender.count) \(receiver.count) \(receiver.isEmpty)")
+      log.add("\(try receiver.receive(count: 3)) \(try receiver.receiveAll()) \(receiver.isEmpty)")
+      log.add("\(sender.capacity == receiver.capacity)")
+    }
+    #expect(log.all == ["numbers numbers true 4 4 false", "[1, 2, 3] [4] true", "true"])
+    let (sender, receiver) = Channel<Int>.makeEnds(capacity: .buffered(4))
+    for number in 1...3 { try await sender.send(number) }
+    #expect(try await receiver.receive(count: 2) == [1, 2])
+    #expect(try await receiver.receiveAll() == [3])
+  }
+
   @Test func aReceiverIsToldOfTheErrorThatEndsItsLoop() async throws {
     struct Broken: Error {}
     let log = Log()

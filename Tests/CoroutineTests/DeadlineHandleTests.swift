@@ -11,7 +11,7 @@ import Testing
 @Suite(.ownThreads) struct DeadlineHandleTests {
   private let never = Channel<Int>(name: "never")
 
-  /// Whoever was in time has the word: a deadline that was moved does not cancel for the time of before.
+  /// The one that was in time counts: a deadline that was moved does not cancel for the time of before.
   @Test func aMoveFromAnotherThreadRacesWithTheTime() async throws {
     let pool = ThreadPool(threads: 1)
     for _ in 0..<amount(500, sanitized: 100) {
@@ -138,7 +138,7 @@ import Testing
     #expect(error?.name == "moved")
   }
 
-  /// What began in virtual time stays there, whoever moves it; and what did not stays outside.
+  /// What began in virtual time stays there, whichever code moves it; and what did not stays outside.
   @Test func aMoverFromAnotherTimeDoesNotChangeTheTime() throws {
     let (service, outside) = (TimerService(startingAt: 1_000_000_000), IgnoredDeadline(allowed: nil, name: ""))
     outside.begin(at: TimerService.shared.deadline(after: .seconds(1000)))

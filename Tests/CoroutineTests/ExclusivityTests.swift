@@ -200,8 +200,8 @@ func blockingWait(_ semaphore: DispatchSemaphore) { semaphore.wait() }
     }
   }
 
-  /// Its frames never end, and so the variable may be half changed for ever: whoever is next would not be told, since the
-  /// access is in the list of the coroutine that dropped it.
+  /// Its frames never end, and so the variable may be half changed for ever: the next one that accesses it would not be told,
+  /// since the access is in the list of the coroutine that dropped it.
   @Test(.disabled(if: coroutine_sanitizers_active(), "a million errors take a minute there"))
   func givingABodyUpInsideAnAccessTrapsByName() async {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {

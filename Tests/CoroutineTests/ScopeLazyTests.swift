@@ -7,7 +7,7 @@ import Testing
 
 @testable import Coroutine
 
-/// Children that begin when they are started, and what becomes of those that nobody starts.
+/// Children that begin when they are started, and what becomes of those that are never started.
 @Suite(.ownThreads) struct ScopeLazyTests {
   @Test func aLazyChildBeginsWhenItIsStartedOrWaitedFor() async throws {
     let log = Log()
@@ -20,14 +20,14 @@ import Testing
         }
         let third = scope.launch(on: DispatchQueue(label: "other"), start: .lazy) { 3 }
         Coroutine.yield()
-        log.add("nobody has begun")
+        log.add("none has begun")
         #expect(scope.children.map(\.name) == ["", "second", ""])
         log.add("\(first.start()) \(first.start())")
         log.add("\(try second.get() + third.get())")
         #expect(!second.start())
       }
     }
-    #expect(log.all == ["nobody has begun", "true false", "first", "second", "5"])
+    #expect(log.all == ["none has begun", "true false", "first", "second", "5"])
   }
 
   @Test func oneThatNobodyStartsIsCancelledAtTheEnd() async throws {
@@ -234,7 +234,7 @@ import Testing
     #expect(most.value.load(ordering: .relaxed) == 1)
   }
 
-  /// Whoever is first: a child that was started runs, and the scope waits for it; any other never runs.
+  /// The first one decides: a child that was started runs, and the scope waits for it; any other never runs.
   @Test func aStartFromOutsideRacesWithTheEndOfTheScope() async throws {
     for round in 0..<amount(1000, sanitized: 150) {
       let ran = Holder(Atomic<Bool>(false))

@@ -104,6 +104,36 @@ import Testing
     #expect(try await waiting.get() == nil)
   }
 
+  /// No task that sleeps tells that: the body would have begun by then, and gone on.
+  @Test func anInstantOfOnesOwnClockThatHasPassedIsAtOnce() async throws {
+    let clock = ManualClock()
+    let full = Channel<Int>(capacity: .buffered(1))
+    _ = full.trySend(1)
+    let passed = ManualClock.Instant(offset: .seconds(-1))
+    let late = try await Coroutine {
+      try withTimeoutOrNil(until: passed, clock: clock) { try full.receive() }
+    }.get()
+    #expect(late == nil && full.count == 1)
+    let moved = try await Coroutine {
+      try withTimeoutOrNil(.seconds(1000)) { deadline in
+        let isMoved = deadline.move(to: passed, clock: clock)
+        let isOver = Coroutine.isCancelled
+        return [isMoved, isOver, deadline.extend(by: .seconds(1000)), Coroutine.isCancelled]
+      }
+    }.get()
+    #expect(moved == [true, true, false, true])
+  }
+
+  /// An inner one's time may be up when the outer one's is: that is no `nil` of the outer one's.
+  @Test func theErrorOfAnotherTimeoutGoesThroughInAsyncCode() async throws {
+    await #expect(throws: TimeoutError(after: .seconds(7))) {
+      try await withTimeoutOrNil(.milliseconds(1)) { () async throws -> Int in
+        do { try await Task.sleep(for: .seconds(1000)) } catch { throw TimeoutError(after: .seconds(7)) }
+        return 1
+      }
+    }
+  }
+
   @Test func theEndOfTheTimeRacesWithACancel() async throws {
     let never = never
     for _ in 0..<amount(500, sanitized: 100) {

@@ -86,7 +86,7 @@ import Testing
     let sleeper = Coroutine { try Coroutine.sleep(for: .seconds(1000), clock: Broken()) }
     await #expect(throws: Mine.self) { try await sleeper.get() }
     let numbers = Channel<Int>()
-    let waiting = Coroutine { try withTimeout(until: .now, clock: Broken()) { try numbers.receive() } }
+    let waiting = Coroutine { try withTimeout(until: .now + .seconds(1000), clock: Broken()) { try numbers.receive() } }
     try await numbers.send(1)
     #expect(try await waiting.get() == 1)
   }

@@ -138,7 +138,7 @@ import Testing
   }
 
   /// One slot may hold all timers. The lock must be free in between, before all are moved.
-  @Test func drainingASlotIsInterruptedAndKeepsTheOrderOfNewcomers() {
+  @Test func drainingASlotIsInterruptedAndKeepsTheOrderOfNewTimers() {
     let model = TimerModel(from: 0)
     let deadline: UInt64 = 10_000_000
     for number in 0..<1000 { model.insert(deadline + UInt64(number % 7)) }

@@ -16,7 +16,7 @@ struct forged {
 
 enum { image_start = 0x400000, image_size = 0x3000, library_start = 0x500000, stack_start = 0x700000, stack_size = 0x1000 };
 
-// The library has this name in the core file: whoever opens it keeps the file at that descriptor.
+// The library has this name in the core file: a reader that opens it keeps the file at that descriptor.
 enum { library_descriptor = 200 };
 #define library_path "/proc/self/fd/200"
 

@@ -23,7 +23,7 @@ import unicodedata
 import gdb
 import gdb.unwinder
 
-VERSION = 12
+VERSION = 13
 NO_WORD = (1 << 64) - 1
 
 FIELDS = """
@@ -32,8 +32,7 @@ context_size context_is_known context_live context_indirect context_pc context_s
 block_color block_serial block_state block_owner state_generator state_ready state_running state_suspended
 pool_newest_arena arena_stack_size arena_gap arena_base arena_slots arena_older arena_live core_id core_name core_block
 core_parent core_scope core_state core_state_ready core_home core_next_ready core_since core_extras extras_visiting
-extras_creation
-core_operation core_subject core_subject_tag core_deadline subject_object subject_cases
+extras_creation extras_cancelled core_operation core_subject core_subject_tag core_deadline subject_object subject_cases
 scope_name scope_owner scheduler_mask scheduler_pool scheduler_queue scheduler_other scheduler_shared_pool scheduler_none
 thread_pool_core queue_label other_object threads_count threads_host threads_host_own threads_global_first threads_workers
 worker_slot worker_starting worker_line_first worker_ring_head worker_ring_tail worker_ring_slots worker_ring_capacity
@@ -203,9 +202,10 @@ class Registers:
 
 
 class Coroutine:
-    def __init__(self, id, name, state, waits_for="", stack=None, segments=(), is_generator=False):
+    def __init__(self, id, name, state, waits_for="", stack=None, segments=(), is_generator=False, is_cancelled=False):
         self.id, self.name, self.state, self.waits_for = id, name, state, waits_for
         self.stack, self.segments, self.is_generator = stack, segments, is_generator
+        self.is_cancelled = is_cancelled
 
     @property
     def label(self):
@@ -213,7 +213,9 @@ class Coroutine:
         return "%s %d%s" % (kind, self.id, ' "%s"' % plain(self.name) if self.name else "")
 
     def __str__(self):
-        return "%s: %s%s" % (self.label, self.state, ", " + plain(self.waits_for) if self.waits_for else "")
+        cancelled = ", cancelled" if self.is_cancelled else ""
+        waits_for = ", " + plain(self.waits_for) if self.waits_for else ""
+        return "%s: %s%s%s" % (self.label, self.state, cancelled, waits_for)
 
 
 class Process:
@@ -319,7 +321,12 @@ class Process:
             next = self.registers(self.block(current) + layout.context_size)
         waits_for = self.wait(core) if state == layout.state_suspended else ""
         return Coroutine(
-            word(core + layout.core_id), string(core + layout.core_name), states[state], waits_for, stack, parts)
+            word(core + layout.core_id), string(core + layout.core_name), states[state], waits_for, stack, parts,
+            is_cancelled=self.is_cancelled(core))
+
+    def is_cancelled(self, core):
+        extras = word(core + self.layout.core_extras)
+        return extras != 0 and word(extras + self.layout.extras_cancelled) != 0
 
     def wait(self, core):
         layout = self.layout
@@ -395,7 +402,9 @@ class Process:
         if core in seen or not is_new:
             return None
         seen.add(core)
-        return Coroutine(word(core + layout.core_id), string(core + layout.core_name), "not begun")
+        return Coroutine(
+            word(core + layout.core_id), string(core + layout.core_name), "not begun",
+            is_cancelled=self.is_cancelled(core))
 
     def find(self, text):
         if not text.isdigit():

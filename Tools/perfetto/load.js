@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Loads a trace into Perfetto's own engine, the trace processor that ui.perfetto.dev runs (WebAssembly). Compares
 // what has arrived there with the file.
 //

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define COROUTINE_DEBUG_MAGIC "corolay"
-enum { coroutine_debug_version = 12, coroutine_debug_note_type = 1 };
+enum { coroutine_debug_version = 13, coroutine_debug_note_type = 1 };
 
 // The classes that a coroutine can wait at: the order of Swift's `WaitableClasses`.
 enum { coroutine_debug_kinds = 18, coroutine_debug_kind_fields = 6 };
@@ -68,8 +68,8 @@ struct coroutine_debug_layout {
   // A coroutine.
   uint64_t core_id, core_name, core_block, core_parent, core_scope, core_state, core_state_ready;
   uint64_t core_home, core_next_ready, core_since;
-  // Where a coroutine keeps what few have; 0: it has nothing of that.
-  uint64_t core_extras, extras_visiting, extras_creation;
+  // Where a coroutine keeps what few have; 0: it has nothing of that. The word at `extras_cancelled` is 0 unless it was cancelled.
+  uint64_t core_extras, extras_visiting, extras_creation, extras_cancelled;
   // What it waits for. The byte at `core_subject_tag` tells what the word before it is; other values: it does not wait.
   uint64_t core_operation, core_subject, core_subject_tag, core_deadline;
   uint64_t subject_object, subject_cases;

@@ -34,7 +34,7 @@ extern void coroutine_shared_accesses_attach(void);
 
 // Puts the chain behind the own accesses of the running coroutine, whose words are `words`, if it is not a part of the list. It
 // stays attached, in front of the list, when that coroutine leaves.
-extern void coroutine_shared_accesses_lend(struct swift_thread_state *words);
+extern void coroutine_shared_accesses_attach_behind(struct swift_thread_state *words);
 
 // Takes the chain out of the thread's list, if it is a part of it. Where it was put in front, after those turns.
 extern void coroutine_shared_accesses_detach(void);

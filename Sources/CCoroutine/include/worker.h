@@ -20,4 +20,4 @@ void coroutine_pool_thread_returns(void);
 
 // A thread that is no pool's, such as a queue's or the program's own, calls this before it runs coroutines. It does so again and
 // again: all calls but the first do nothing. `lost` is called on the thread should it ever end inside of a coroutine.
-void coroutine_thread_lends_itself(void (*lost)(void));
+void coroutine_thread_runs_coroutines(void (*lost)(void));

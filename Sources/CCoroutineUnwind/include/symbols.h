@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which function, file and line an address of a process belongs to, this one or another: from the symbol tables and the debug information
-// of the executable and of the libraries that are loaded.
+// Which function, file and line an address of a process belongs to, this one or another: from the symbol tables and the debug
+// information of the executable and of the libraries that are loaded.
 //
 // Swift's own `Runtime` module can tell too. It runs all line programs of an executable for each address (0.8 ms a
 // frame in a program of 2 MB), and misorders or misses functions that were inlined into each other, so that in

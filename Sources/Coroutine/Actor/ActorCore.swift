@@ -111,7 +111,7 @@ class ActorCore: Waitable, @unchecked Sendable {
   }
 
   override package final func wakers(_ operation: WaitReason.Operation) -> Wakers {
-    operation == .send ? Wakers(holder: coroutine.id) : .anybody
+    operation == .send ? Wakers(holder: coroutine.id) : .unknown
   }
 
   /// The closure that the coroutine begins with. Released unused only where there was no stack to run on: then the

@@ -36,9 +36,9 @@ struct MailboxNode<Message>: ~Copyable, WaitingNode {
 struct MailboxStateMachine<Message>: ~Copyable {
   @usableFromInline typealias Node = UnsafeMutablePointer<MailboxNode<Message>>
 
-  @usableFromInline var envelopes = ElementRing<Envelope<Message>>()
-  @usableFromInline var senders = WaitQueue<MailboxNode<Message>>()
-  @usableFromInline var isClosed = false
+  @usableFromInline private(set) var envelopes = ElementRing<Envelope<Message>>()
+  @usableFromInline private(set) var senders = WaitQueue<MailboxNode<Message>>()
+  @usableFromInline private(set) var isClosed = false
   @usableFromInline let capacity: Int
   @usableFromInline let overflow: MailboxPolicy.Overflow
 

@@ -316,7 +316,7 @@ class ReplyCore: Waitable, @unchecked Sendable {
 
   /// The actor, as long as the message lies in its mailbox or is being handled, as in `AskGraph`.
   override package final func wakers(_ operation: WaitReason.Operation) -> Wakers {
-    isDue ? Wakers(holder: recipient?.coroutine.id) : .anybody
+    isDue ? Wakers(holder: recipient?.coroutine.id) : .unknown
   }
 }
 

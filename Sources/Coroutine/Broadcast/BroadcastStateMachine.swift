@@ -172,6 +172,7 @@ extension BroadcastStateMachine {
     let reader = BroadcastReader<Element>(position: end &- UInt64(count))
     for number in reader.position..<end { slot(number).pointee.unread += 1 }
     behind = max(behind, count)
+    reader.index = readers.count
     readers.append(reader)
     readerCount = readers.count
     return reader
@@ -182,7 +183,10 @@ extension BroadcastStateMachine {
     _ reader: BroadcastReader<Element>, _ released: inout ReleasedElements<Element>
   ) -> ClaimedWaiters {
     for number in reader.position..<end { slot(number).pointee.unread -= 1 }
-    readers.removeAll { $0 === reader }
+    // The last one takes its slot: they are in no order.
+    readers.swapAt(reader.index, readers.count - 1)
+    readers[reader.index].index = reader.index
+    readers.removeLast()
     readerCount = readers.count
     var woken = ClaimedWaiters()
     makeRoom(&woken, &released)
@@ -245,6 +249,7 @@ extension BroadcastStateMachine {
       // Each reader has read a part from the beginning.
       guard slot(number).pointee.unread == readers.count(where: { $0.position <= number }) else { return false }
     }
+    guard readers.enumerated().allSatisfy({ $0 == $1.index }) else { return false }
     return readers.allSatisfy { $0.position >= firstUnread && ($0.position == end || $0.waiters.isEmpty) }
   }
 }
@@ -259,6 +264,8 @@ final class BroadcastReader<Element: Sendable>: @unchecked Sendable {
   /// How many it had to skip, because it was too slow.
   @exclusivity(unchecked) private(set) var missedCount = 0
   @exclusivity(unchecked) var waiters = WaitQueue<BroadcastNode<Element>>()
+  /// Its slot among the readers.
+  @exclusivity(unchecked) fileprivate(set) var index = 0
 
   init(position: UInt64) {
     self.position = position

@@ -185,8 +185,8 @@ package final class CancellationRegion: @unchecked Sendable {
 /// What cancels a coroutine, or a part of it, and how it learns of that.
 ///
 /// One word, `interruption`, says whether an operation that may wait has to throw. It sums up the regions from the innermost
-/// outwards to the first shield. It is computed whenever their list changes, under `cancellationLock`. A wait is claimed under the same lock, so that a cancel never ends a wait in a region that it does
-/// not concern.
+/// outwards to the first shield. It is computed whenever their list changes, under `cancellationLock`. A wait is claimed under
+/// the same lock, so that a cancel never ends a wait in a region that it does not concern.
 extension CoroutineCore {
   /// The innermost one that it has open. Under `cancellationLock`; on the coroutine itself without it.
   final var regions: CancellationRegion? {
@@ -284,6 +284,6 @@ extension CoroutineCore {
   /// Whether the coroutine as a whole was cancelled before it ended.
   @usableFromInline
   final var isCancelled: Bool {
-    cancellationLock.withLock { cancellationReason != nil }
+    extras != nil && cancellationLock.withLock { cancellationReason != nil }
   }
 }

@@ -53,8 +53,8 @@ extension Channel {
   ///   - timeout: how long to wait for all of them at most; zero: not at all; `nil`: without a limit.
   ///   - onCancel: runs on the caller if it was cancelled before all of them had come.
   /// - Returns: `count` elements, or fewer as described above, but at least one; none if `count` is zero.
-  /// - Throws: without having taken an element: `ChannelClosed`, or what the channel was closed with, if everything that was sent has
-  ///   been received; `CancellationError` if the caller is cancelled; `TimeoutError` if time is up.
+  /// - Throws: without having taken an element: `ChannelClosed`, or what the channel was closed with, if everything that was
+  ///   sent has been received; `CancellationError` if the caller is cancelled; `TimeoutError` if time is up.
   /// - Precondition: called inside a coroutine, with no negative count: traps otherwise.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")

@@ -126,6 +126,18 @@ extension ChannelSender where Element: ~Copyable {
 
   /// How many wait to send: `Channel.waitingSenderCount`.
   public var waitingSenderCount: Int { end.channel.waitingSenderCount }
+
+  /// The channel's name; empty without one.
+  public var name: String { end.channel.name }
+
+  /// How many elements it keeps for receivers that have not come yet.
+  public var capacity: ChannelCapacity { end.channel.capacity }
+
+  /// How many elements are in the buffer: `Channel.count`.
+  public var count: Int { end.channel.count }
+
+  /// Whether there is no room in the buffer: `Channel.isFull`.
+  public var isFull: Bool { end.channel.isFull }
 }
 
 // MARK: - Receiving
@@ -135,6 +147,40 @@ extension ChannelSender where Element: ~Copyable {
 /// `Channel` documents its members, by the same names.
 public struct ChannelReceiver<Element: ~Copyable>: Sendable {
   @usableFromInline let end: ChannelEnd<Element>
+}
+
+extension ChannelReceiver {
+  /// Takes everything that is there, in one step: `Channel.receiveAll(timeout:onCancel:)`.
+  ///
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  @inlinable
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  public func receiveAll(timeout: Duration? = nil) throws -> sending [Element] {
+    try end.channel.receiveAll(timeout: timeout)
+  }
+
+  /// Takes everything that is there, in one step, in `async` code: `Channel.receiveAll(timeout:onCancel:)`.
+  @inlinable
+  nonisolated(nonsending) public func receiveAll(timeout: Duration? = nil) async throws -> sending [Element] {
+    try await end.channel.receiveAll(timeout: timeout)
+  }
+
+  /// Takes the next `count` elements: `Channel.receive(count:timeout:onCancel:)`.
+  ///
+  /// - Precondition: called inside a coroutine, with no negative count: traps otherwise.
+  @inlinable
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  public func receive(count: Int, timeout: Duration? = nil) throws -> sending [Element] {
+    try end.channel.receive(count: count, timeout: timeout)
+  }
+
+  /// Takes the next `count` elements, in `async` code: `Channel.receive(count:timeout:onCancel:)`.
+  @inlinable
+  nonisolated(nonsending) public func receive(
+    count: Int, timeout: Duration? = nil
+  ) async throws -> sending [Element] {
+    try await end.channel.receive(count: count, timeout: timeout)
+  }
 }
 
 extension ChannelReceiver where Element: ~Copyable {
@@ -189,6 +235,18 @@ extension ChannelReceiver where Element: ~Copyable {
 
   /// How many wait to send: `Channel.waitingSenderCount`.
   public var waitingSenderCount: Int { end.channel.waitingSenderCount }
+
+  /// The channel's name; empty without one.
+  public var name: String { end.channel.name }
+
+  /// How many elements it keeps for receivers that have not come yet.
+  public var capacity: ChannelCapacity { end.channel.capacity }
+
+  /// How many elements are in the buffer: `Channel.count`.
+  public var count: Int { end.channel.count }
+
+  /// Whether none are in the buffer: `Channel.isEmpty`.
+  public var isEmpty: Bool { end.channel.isEmpty }
 
   /// The synchronous view of a receiver: `ChannelReceiver.received`. Holds it as long as the loop runs.
   public struct Elements: Sendable {

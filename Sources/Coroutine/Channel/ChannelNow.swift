@@ -49,8 +49,8 @@ extension Channel where Element: ~Copyable {
   ///   - timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
   ///   - file: the caller's, for messages.
   ///   - line: the caller's, for messages.
-  /// - Throws: `ChannelClosed`, or what the channel was closed with, if everything that was sent has been received; `TimeoutError` if
-  ///   time is up.
+  /// - Throws: `ChannelClosed`, or what the channel was closed with, if everything that was sent has been received;
+  ///   `TimeoutError` if time is up.
   /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
   @inlinable
   @available(*, noasync, message: "use 'await receive()' in async code")

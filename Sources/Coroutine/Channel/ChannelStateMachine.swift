@@ -15,14 +15,14 @@
 struct ChannelStateMachine<Element: ~Copyable>: ~Copyable {
   @usableFromInline typealias Node = UnsafeMutablePointer<ChannelNode<Element>>
 
-  @usableFromInline var isClosed = false
+  @usableFromInline private(set) var isClosed = false
   /// Whether an element that finds the buffer full takes the place of the oldest one that is there.
   @usableFromInline let isConflated: Bool
   /// How many elements the buffer may have.
   @usableFromInline let limit: Int
-  @usableFromInline var buffer = ElementRing<Element>()
-  @usableFromInline var receivers = WaitQueue<ChannelNode<Element>>()
-  @usableFromInline var senders = WaitQueue<ChannelNode<Element>>()
+  @usableFromInline private(set) var buffer = ElementRing<Element>()
+  @usableFromInline private(set) var receivers = WaitQueue<ChannelNode<Element>>()
+  @usableFromInline private(set) var senders = WaitQueue<ChannelNode<Element>>()
 
   @inlinable
   init(capacity: ChannelCapacity = .rendezvous) {

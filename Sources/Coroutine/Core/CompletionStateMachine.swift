@@ -3,8 +3,8 @@
 /// When a coroutine has ended, and which waiters wait for that. Pure: no lock, no switch.
 @usableFromInline
 struct CompletionStateMachine {
-  @usableFromInline var waiters = WaitQueue<WaitNode>()
-  @usableFromInline var isFinished = false
+  @usableFromInline private(set) var waiters = WaitQueue<WaitNode>()
+  @usableFromInline private(set) var isFinished = false
 
   @inlinable
   init() {}

@@ -217,7 +217,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   }
 
   override package final func wakers(_ operation: WaitReason.Operation) -> Wakers {
-    operation == .join ? .coroutine(id) : .anybody
+    operation == .join ? .coroutine(id) : .unknown
   }
 }
 
@@ -557,11 +557,8 @@ extension CoroutineCore {
     inherited = 0
   }
 
-  /// A family waits for its end and takes its failure. Before it is scheduled, when no other caller asks for that.
-  final func willEnd(in family: CoroutineFamily) {
-    self.family = .passUnretained(family)
-    resultIsTaken()
-  }
+  /// A family waits for its end. Before it is scheduled.
+  final func willEnd(in family: CoroutineFamily) { self.family = .passUnretained(family) }
 
   /// Runs a new coroutine on the calling thread until it suspends for the first time.
   @usableFromInline
@@ -573,11 +570,11 @@ extension CoroutineCore {
     guard hidesTask || withUnsafeCurrentTask(body: { $0 == nil }) else { return schedule() }
     if case .other(let other) = home { other.explorer?.willBegin(self) }
     let accesses = SharedAccesses.begin(forMainActor: home.belongsToTheMainActor)
-    accesses?.lend()
+    accesses?.attach()
     // One call: with two of them the compiler inlines `run` nowhere, and a joiner that runs what it joins takes a fifth longer.
     run(isNested: true, isOnTop: true)
     guard let accesses else { return }
     accesses.end()
-    Self.current?.borrowSharedAccesses()
+    Self.current?.attachSharedAccesses()
   }
 }

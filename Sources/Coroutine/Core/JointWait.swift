@@ -98,7 +98,7 @@ extension JointWait {
   var wakers: Wakers {
     .any(
       targets.map { target in
-        guard case .waitable(let waitable, let operation) = target else { return .anybody }
+        guard case .waitable(let waitable, let operation) = target else { return .unknown }
         return waitable._withUnsafeGuaranteedRef { $0.wakers(operation) }
       })
   }

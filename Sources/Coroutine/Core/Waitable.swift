@@ -30,7 +30,7 @@ package class Waitable {
   }
 
   /// Which wakers can end such a wait here. As `describe`, for debuggers, without the lock.
-  package func wakers(_ operation: WaitReason.Operation) -> Wakers { .anybody }
+  package func wakers(_ operation: WaitReason.Operation) -> Wakers { .unknown }
 
   /// Whether a timer ends such a wait here, though the wait has no deadline. As `describe`.
   package func isTimed(_ operation: WaitReason.Operation) -> Bool { false }

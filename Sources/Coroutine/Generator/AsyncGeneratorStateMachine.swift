@@ -13,22 +13,22 @@ struct AsyncGeneratorStateMachine<Element> {
   @usableFromInline typealias Node = UnsafeMutablePointer<ChannelNode<Element>>
 
   /// A select has looked for an element, so the body may go on to the next one. The select may choose another case.
-  @usableFromInline var isWanted = false
+  @usableFromInline private(set) var isWanted = false
   /// The consumers that have asked, and do not receive yet.
-  @usableFromInline var asking = 0
+  @usableFromInline private(set) var asking = 0
   /// The consumers that wait for an element.
-  @usableFromInline var consumers = WaitQueue<ChannelNode<Element>>()
+  @usableFromInline private(set) var consumers = WaitQueue<ChannelNode<Element>>()
   /// An element that was offered while no consumer waited.
-  @usableFromInline var element: Element?
+  @usableFromInline private(set) var element: Element?
   /// The body, while it waits.
-  @usableFromInline var body: UnsafeMutablePointer<WaitNode>?
-  @usableFromInline var hasBegun = false
+  @usableFromInline private(set) var body: UnsafeMutablePointer<WaitNode>?
+  @usableFromInline private(set) var hasBegun = false
   /// The body has ended, or no consumer wants its elements any more.
-  @usableFromInline var isEnded = false
+  @usableFromInline private(set) var isEnded = false
   /// No consumer wants its elements any more.
-  @usableFromInline var isCancelled = false
+  @usableFromInline private(set) var isCancelled = false
   /// What the body threw, until a consumer gets it.
-  @usableFromInline var failure: (any Error)?
+  @usableFromInline private(set) var failure: (any Error)?
 
   @inlinable
   init() {}

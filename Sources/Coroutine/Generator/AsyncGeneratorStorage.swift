@@ -41,7 +41,7 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
 
   override package func wakers(_ operation: WaitReason.Operation) -> Wakers {
     let body = coroutineID.load(ordering: .relaxed)
-    return operation == .receive && body != 0 ? .coroutine(body) : .anybody
+    return operation == .receive && body != 0 ? .coroutine(body) : .unknown
   }
 
   // MARK: - The consumers' side

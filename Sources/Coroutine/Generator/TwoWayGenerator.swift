@@ -27,7 +27,8 @@
 /// print(try doubler.next(21))        // yielded(42)
 /// ```
 ///
-/// With `Void` for an input, `next()` does without, and a `Generator` can yield from it. In everything else it is a `Generator`, whose documentation says what a body may do.
+/// With `Void` for an input, `next()` does without, and a `Generator` can yield from it. In everything else it is a
+/// `Generator`, whose documentation says what a body may do.
 public struct TwoWayGenerator<Input, Element, Return> {
   @usableFromInline let storage: ReturningStorage<Input, Element, Return>
 

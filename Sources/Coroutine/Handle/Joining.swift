@@ -200,9 +200,9 @@ extension Coroutine where Failure == Never {
   /// let words = counter.getShielded() ?? 0
   /// ```
   ///
-  /// As the `value` of a `Task` that can't fail; but a `Task` begins in any case, and a coroutine that is cancelled before it begins
-  /// has no value, unless it is `atomic`. (`get()` throws then, and so it does where the caller is cancelled.) It waits as long
-  /// as the body takes: cancel the coroutine, too, where that matters.
+  /// As the `value` of a `Task` that can't fail; but a `Task` begins in any case, and a coroutine that is cancelled before it
+  /// begins has no value, unless it is `atomic`. (`get()` throws then, and so it does where the caller is cancelled.) It waits
+  /// as long as the body takes: cancel the coroutine, too, where that matters.
   ///
   /// - Returns: the value; `nil` if it never ran: it was cancelled before it began, or got no stack.
   /// - Precondition: called inside a coroutine, but not inside this one (it would wait for ever): traps.

@@ -9,7 +9,8 @@ public enum CoroutineStart: Sendable {
   /// To ask is to wait, however short: `get(timeout: .zero)` and `join(timeout: .zero)` start it, and so does a `select` with its
   /// `onValue` or `onEnd`, whichever case is chosen. `isFinished` and `state` don't.
   ///
-  /// A child of a scope stays without a handle, too, until the scope's end: `CoroutineScope.launch(start:priority:name:stackSize:_:)`.
+  /// A child of a scope stays without a handle, too, until the scope's end:
+  /// `CoroutineScope.launch(start:priority:name:stackSize:_:)`.
   case lazy
   /// At once, as any other; and its body begins even if it was cancelled before that. Then the first operation in it that
   /// may suspend throws. For bodies that have to give something back which they were handed.

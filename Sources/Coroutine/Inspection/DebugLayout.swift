@@ -99,6 +99,7 @@ enum DebugLayout {
       let since = fieldOffset("since", in: InspectionRecord.self), let extras = offset("extrasWord"),
       let visiting = fieldOffset("visiting", in: CoroutineExtras.self),
       let creation = fieldOffset("creation", in: CoroutineExtras.self),
+      let cancelled = fieldOffset("cancellationReason", in: CoroutineExtras.self),
       let scopeName = fieldOffset("name", in: ScopeStorage.self),
       let scopeOwner = fieldOffset("ownerID", in: ScopeStorage.self)
     else { return false }
@@ -115,6 +116,7 @@ enum DebugLayout {
     layout.core_extras = extras
     layout.extras_visiting = UInt64(visiting)
     layout.extras_creation = UInt64(creation)
+    layout.extras_cancelled = UInt64(cancelled)
     layout.scope_name = UInt64(scopeName)
     layout.scope_owner = UInt64(scopeOwner)
     return true

@@ -9,7 +9,8 @@ package import Context
 /// Nothing is registered anywhere: a coroutine that has begun has a stack, the pools know their stacks, and what describes
 /// the coroutine lies at a stack's upper end; one that has not begun lies in its scheduler's queue; one that begins is shown
 /// by its worker. To be listed costs a coroutine that store, and one on a scheduler that is not a pool a slot among its
-/// creator's until it begins (`UnstartedCoroutines`). Only the few instructions between a queue and that store can hide a coroutine.
+/// creator's until it begins (`UnstartedCoroutines`). Only the few instructions between a queue and that store can hide a
+/// coroutine.
 ///
 /// `Freeze` keeps those that are found from going on meanwhile.
 package enum Inspection {
@@ -388,7 +389,7 @@ extension InspectedCoroutine {
   }
 
   /// The wakers that can end its wait. Looked at anew each time.
-  package var wakers: Wakers { state == .suspended ? core?.waitReason?.wakers ?? .anybody : .anybody }
+  package var wakers: Wakers { state == .suspended ? core?.waitReason?.wakers ?? .unknown : .unknown }
 
   /// Whether it is suspended, and no waker has ended its wait yet.
   package var isParked: Bool {
@@ -404,6 +405,9 @@ extension InspectedCoroutine {
 
   /// Whether a timer is going to cancel what it does, or some part of that.
   package var isTimed: Bool { core?.isTimed ?? false }
+
+  /// Whether it was cancelled as a whole.
+  package var isCancelled: Bool { core?.isCancelled ?? false }
 
   /// What a suspended one waits for, in words.
   package var waitsFor: String {

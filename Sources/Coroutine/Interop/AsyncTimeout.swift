@@ -14,7 +14,8 @@ import Synchronization
 ///   - name: the error's, `TimeoutError.name`.
 ///   - ownError: thrown in place of the `TimeoutError` of this timeout, and of no other. Made only then, where the caller runs.
 ///   - body: runs at once.
-/// - Throws: `TimeoutError`, or `ownError`, when the time was up and `body` ended with `CancellationError`; else what `body`
+/// - Throws: `TimeoutError`, or `ownError`, when the time was up and `body` threw: whatever it threw, since libraries have errors
+///   of their own for having been cancelled. `TimeoutError.cause` has what was no `CancellationError`. Otherwise what `body`
 ///   throws.
 @discardableResult
 nonisolated(nonsending) public func withTimeout<Result: Sendable>(
@@ -44,9 +45,11 @@ nonisolated(nonsending) public func withTimeout<Result: Sendable>(
 
 /// Runs `body`, and cancels it when it takes longer than `duration`: then the result is `nil`. In `async` code.
 ///
-/// As the synchronous form: `nil` stands for this timeout alone. `body` runs as that of the `async` `withTimeout`.
+/// `nil` stands for this timeout alone. `body` runs as that of the `async` `withTimeout`.
 ///
-/// - Returns: what `body` returned; `nil` when the time was up and `body` ended with `CancellationError`.
+/// - Returns: what `body` returned; `nil` when the time was up and `body` threw: whatever it threw but the `TimeoutError` of
+///   another timeout, since libraries have errors of their own for having been cancelled. (`withTimeout` keeps them, as a
+///   `cause`.)
 /// - Throws: what `body` throws otherwise.
 @discardableResult
 nonisolated(nonsending) public func withTimeoutOrNil<Result: Sendable>(
@@ -55,7 +58,7 @@ nonisolated(nonsending) public func withTimeoutOrNil<Result: Sendable>(
 ) async throws -> Result? {
   let timeout = TaskTimeout(allowed: duration, name: "")
   timeout.begin(at: WaitDeadline.after(duration))
-  return try await timeout.value(of: makeTask(body))
+  return try await timeout.valueOrNil(of: makeTask(body))
 }
 
 /// Runs `body` with its deadline, which it may move, and cancels it when it takes longer than until that: then the result is
@@ -70,7 +73,7 @@ nonisolated(nonsending) public func withTimeoutOrNil<Result: Sendable>(
 ) async throws -> Result? {
   let timeout = TaskTimeout(allowed: duration, name: "")
   timeout.begin(at: WaitDeadline.after(duration))
-  return try await timeout.value(of: makeTask(body, timeout))
+  return try await timeout.valueOrNil(of: makeTask(body, timeout))
 }
 
 /// Runs `body`, and cancels it when it takes longer than until an instant of a clock. In `async` code.
@@ -78,7 +81,8 @@ nonisolated(nonsending) public func withTimeoutOrNil<Result: Sendable>(
 /// As the synchronous form. `body` runs in a task of its own, on the actor of the code around it, as a `Task`'s does, or on
 /// the executor that the calling task prefers; this returns when that has ended.
 ///
-/// - Throws: `TimeoutError`, or `ownError`, when the time was up and `body` ended with `CancellationError`; else what `body`
+/// - Throws: `TimeoutError`, or `ownError`, when the time was up and `body` threw: whatever it threw, since libraries have errors
+///   of their own for having been cancelled. `TimeoutError.cause` has what was no `CancellationError`. Otherwise what `body`
 ///   throws.
 @discardableResult
 nonisolated(nonsending) public func withTimeout<C: Clock, Result: Sendable>(
@@ -112,7 +116,7 @@ nonisolated(nonsending) public func withTimeout<C: Clock, Result: Sendable>(
 ///
 /// As `withTimeoutOrNil(_:_:)`, with a deadline as that of `withTimeout(until:clock:name:throwing:_:)`.
 ///
-/// - Returns: what `body` returned; `nil` when the time was up and `body` ended with `CancellationError`.
+/// - Returns: what `body` returned; `nil` when the time was up and `body` threw, as in `withTimeoutOrNil(_:_:)`.
 /// - Throws: what `body` throws otherwise.
 @discardableResult
 nonisolated(nonsending) public func withTimeoutOrNil<C: Clock, Result: Sendable>(
@@ -121,7 +125,7 @@ nonisolated(nonsending) public func withTimeoutOrNil<C: Clock, Result: Sendable>
 ) async throws -> Result? where C.Duration == Duration {
   let timeout = TaskTimeout(allowed: nil, name: "")
   timeout.begin(at: instant, of: clock)
-  return try await timeout.value(of: makeTask(body))
+  return try await timeout.valueOrNil(of: makeTask(body))
 }
 
 /// Runs `body` with its deadline, an instant of a clock which it may move, and cancels it when it takes longer than until
@@ -136,7 +140,7 @@ nonisolated(nonsending) public func withTimeoutOrNil<C: Clock, Result: Sendable>
 ) async throws -> Result? where C.Duration == Duration {
   let timeout = TaskTimeout(allowed: nil, name: "")
   timeout.begin(at: instant, of: clock)
-  return try await timeout.value(of: makeTask(body, timeout))
+  return try await timeout.valueOrNil(of: makeTask(body, timeout))
 }
 
 /// A task that runs where its caller does. One that is no child leaves the executor that its creator prefers; this one
@@ -183,6 +187,15 @@ final class TaskTimeout: DeadlineTimer, @unchecked Sendable {
       error.cause = taskLock.withLock { cause }
       throw ownError() ?? error
     }
+    return value
+  }
+
+  /// The value of the task; `nil` if the time was up. That of another timeout is none of this one's.
+  fileprivate nonisolated(nonsending) func valueOrNil<Value: Sendable>(
+    of task: Task<Value, any Error>
+  ) async throws -> Value? {
+    let value = try await value(of: task)
+    if value == nil, let other = taskLock.withLock({ cause }) as? TimeoutError { throw other }
     return value
   }
 

@@ -3,10 +3,10 @@
 /// The wakers that can end a wait by doing their part, as far as that is certain: a search for deadlocks goes by them.
 /// (A cancel and a deadline end waits too; they are looked at elsewhere.)
 ///
-/// Where there is any doubt it is `anybody`. So a deadlock may be missed, but none is made up.
+/// Where there is any doubt it is `unknown`. So a deadlock may be missed, but none is made up.
 package enum Wakers: Equatable, Sendable {
   /// The waker is not known: any coroutine, task, thread or callback that has what is waited for.
-  case anybody
+  case unknown
   /// This coroutine, and no other.
   case coroutine(UInt64)
   /// All of these coroutines: as long as one of them does not do its part the wait lasts.
@@ -21,6 +21,6 @@ package enum Wakers: Equatable, Sendable {
 
   /// The coroutine that holds a lock; `nil`: a task or a thread holds it, or it is free.
   init(holder: UInt64?) {
-    self = holder.map { .coroutine($0) } ?? .anybody
+    self = holder.map { .coroutine($0) } ?? .unknown
   }
 }

@@ -8,12 +8,13 @@ extension SelectableSequence {
   /// for rows in rows.received.chunks(ofCount: 500, within: .seconds(1)) { try insert(rows) }
   /// ```
   ///
-  /// A sequence can't throw: a channel that was closed with an error just ends, as in a loop over `received`. Its `whenClosed`
-  /// tells the error.
+  /// A sequence can't throw: a channel that was closed with an error just ends, as in a loop over `received`. The channel's
+  /// `whenClosed` tells the error, behind a loop over a subscription its `receive()` throws it.
   ///
   /// - Parameters:
   ///   - count: at least 1: traps.
-  ///   - duration: how long one waits for a full array; `nil`: without a limit.
+  ///   - duration: how long one waits for a full array, from when its first element is taken, up to a few elements that are there
+  ///     at once; zero or less: as long as there are elements at once; `nil`: without a limit.
   public func chunks(ofCount count: Int, within duration: Duration? = nil) -> ChunkedElements<Self> {
     require(count > 0, "chunks of \(count) elements would never be full: give it 1 or more")
     return ChunkedElements(self, ofCount: count, within: duration)
@@ -69,7 +70,8 @@ public struct ChunkedElements<Base: SelectableSequence>: SelectableSequence {
     case .next(let event):
       switch base.advance(by: event) {
       case .element(let element):
-        deadline?.giveWay()
+        // No time at all stands for what is there at once. Any other time ends the array, however much is there.
+        if let duration, duration <= .zero { deadline?.giveWay() }
         chunk.append(element)
         if chunk.count == count { return .element(takeChunk()) }
         if chunk.count == 1 { deadline = duration.map { OperatorDeadline(after: $0) } }

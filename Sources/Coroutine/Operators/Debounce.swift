@@ -8,7 +8,8 @@ extension SelectableSequence {
   /// ```
   ///
   /// The last element comes at the end, at once. A sequence can't throw: a channel that was closed with an error just ends, as in
-  /// a loop over `received`. Its `whenClosed` tells the error.
+  /// a loop over `received`. The channel's `whenClosed` tells the error,
+  /// behind a loop over a subscription its `receive()` throws it.
   public func debounce(for duration: Duration) -> DebouncedElements<Self> {
     DebouncedElements(self, for: duration)
   }

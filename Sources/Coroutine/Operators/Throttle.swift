@@ -9,7 +9,8 @@ extension SelectableSequence {
   /// ```
   ///
   /// The others are dropped. What was kept back at the end comes at once. A sequence can't throw: a channel that was closed with
-  /// an error just ends, as in a loop over `received`. Its `whenClosed` tells the error.
+  /// an error just ends, as in a loop over `received`. The channel's `whenClosed` tells the error,
+  /// behind a loop over a subscription its `receive()` throws it.
   ///
   /// - Parameters:
   ///   - duration: the time between two elements, at least.

@@ -2,8 +2,9 @@
 
 // Waiting for several promises and coroutines at once. They go on side by side in any case: these functions only wait.
 //
-// A caller that is cancelled stops waiting, and throws a `CancellationError` if nothing is lost by that; the promises and coroutines go on, as they do
-// when a single `get()` is cancelled. Each call takes linear time and allocates an object for each that has not ended yet.
+// A caller that is cancelled stops waiting, and throws a `CancellationError` if nothing is lost by that; the promises and
+// coroutines go on, as they do when a single `get()` is cancelled. Each call takes linear time and allocates an object for each
+// that has not ended yet.
 
 // MARK: - All values, or the first error
 

@@ -376,14 +376,14 @@ extension PoolCore {
     while true {
       if !isSearching {
         while let job = worker.next() {
-          accesses?.lend()
+          accesses?.attach()
           CoroutineCore.run(job, isInPool: true)
           guard worker.isCurrent || PoolWorker.change(&worker) else { return }
         }
       }
       guard let job = find(for: worker, isSearching: isSearching, sleeps: sleeps) else { return }
       isSearching = false
-      accesses?.lend()
+      accesses?.attach()
       CoroutineCore.run(job, isInPool: true)
       guard worker.isCurrent || PoolWorker.change(&worker) else { return }
     }
@@ -404,7 +404,7 @@ extension PoolCore {
     worker.makeCurrent {
       begin()
       while !isOver() {
-        accesses?.lend()
+        accesses?.attach()
         if let job = worker.next() {
           CoroutineCore.run(job)
           continue

@@ -282,7 +282,7 @@ private func reportLostThread() {
 /// The calling thread, which is no pool's, is about to run coroutines.
 func prepareThread() {
   coroutine_prepare_thread()
-  coroutine_thread_lends_itself(reportLostThread)
+  coroutine_thread_runs_coroutines(reportLostThread)
 }
 
 // MARK: - For the watch

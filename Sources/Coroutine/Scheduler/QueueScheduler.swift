@@ -81,7 +81,7 @@ final class QueueScheduler: Scheduler {
     for _ in 0..<Self.batch {
       guard let next = ready.takeNext(mayBegin: owesNew) else { return }
       if !next.hasBegun { owesNew = false }
-      accesses?.lend()
+      accesses?.attach()
       // Here, and not in a function that returns after the switch: see `run`.
       CoroutineCore.run(next)
     }

@@ -71,7 +71,7 @@ private func runScope<Result>(_ storage: ScopeStorage, _ body: (CoroutineScope) 
   storage.joinChildren()
   storage.open(nil)
   region.close()
-  if let failure = storage.outcome { throw failure }
+  try storage.throwFailures()
   // Unless only the scope itself was cancelled: then what `body` returned is the result.
   if storage.childrenWereCancelled, CoroutineCore.current?.isInterrupted == true { throw CancellationError() }
   guard let result else { fatalError("a scope's body ended with neither a result nor an error") }
@@ -113,7 +113,7 @@ nonisolated(nonsending) private func runScope<Result>(
     do { result = try await body(CoroutineScope(storage)) } catch { storage.bodyFailed(error) }
     // In a task of its own, which is never cancelled.
     await Task { await storage.joinChildren() }.value
-    if let failure = storage.outcome { throw failure }
+    try storage.throwFailures()
     if storage.childrenWereCancelled, Task.isCancelled { throw CancellationError() }
     guard let result else { fatalError("a scope's body ended with neither a result nor an error") }
     return result

@@ -3,7 +3,7 @@
 /// A scope's children that have not ended: those that have a slot among the running ones, and those that wait for one.
 /// Guarded by the scope's lock.
 ///
-/// None is counted: a child keeps itself alive until the scope has learned of its end, and one that nobody has started yet is
+/// None is counted: a child keeps itself alive until the scope has learned of its end, and one that no caller has started yet is
 /// kept by its scope. So no child goes under the lock.
 ///
 /// In arrays, and not linked through themselves: a child that ends would then write to its neighbours, which are in

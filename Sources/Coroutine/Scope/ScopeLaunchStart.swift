@@ -16,10 +16,10 @@ extension CoroutineScope {
   ///
   /// A lazy child begins by `start()`, or when it is first waited for, as `CoroutineStart.lazy` says; it takes its place among a
   /// limited number of children then. The scope does not wait for ever for one that was never started: when its body and all other
-  /// children have ended, it is cancelled, and never runs. Whoever waits for it in the end gets a `CancellationError`, and what
-  /// `finally` was given runs. So it is no failure to have asked for nothing. (Kotlin's scopes wait for a lazy child until somebody
-  /// starts it.) The scope keeps it until then, also without a handle. The `join()` of a scope that is an object does not wait for
-  /// it, and leaves it as it is.
+  /// children have ended, it is cancelled, and never runs. A waiter for it in the end gets a `CancellationError`, and what
+  /// `finally` was given runs. So it is no failure to have asked for nothing. (Kotlin's scopes wait for a lazy child until some
+  /// code starts it.) The scope keeps it until then, also without a handle. The `join()` of a scope that is an object does not
+  /// wait for it, and leaves it as it is.
   ///
   /// The other parameters are those of `Coroutine.init(start:priority:name:stackSize:_:)`. Callable from any thread.
   ///

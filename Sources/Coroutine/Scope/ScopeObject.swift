@@ -24,8 +24,9 @@ extension CoroutineScope {
   /// otherwise. No code waits for the children then; `withScope` does, and is the better choice wherever a function can
   /// be their owner.
   ///
-  /// A child that fails cancels the others and all later ones, and `join()` throws its error; with `onChildFailure` its
-  /// failure has no such effect. See `withScope(name:limit:onChildFailure:_:)` for the parameters.
+  /// A child that fails cancels the others and all later ones, and `join()` throws its error. Failures that no `join()` has thrown
+  /// when the last copy is gone, nor `get()` of the child, are reported: see `CoroutineErrors`. With `onChildFailure` its failure
+  /// has no such effect. See `withScope(name:limit:onChildFailure:_:)` for the parameters.
   public init(
     name: String = "", limit: Int? = nil, onChildFailure: (@Sendable (any Error) -> Void)? = nil
   ) {
@@ -43,7 +44,7 @@ extension CoroutineScope {
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func join(timeout: Duration? = nil) throws {
     try storage.join(until: WaitDeadline.after(timeout)).check(timeout)
-    if let failure = storage.outcome { throw failure }
+    try storage.throwFailures()
   }
 
   /// Suspends the calling task until no child lives. More may be launched after that. Lazy children that were not started are
@@ -54,7 +55,7 @@ extension CoroutineScope {
   ///   if the task is cancelled or time is up: the children go on.
   nonisolated(nonsending) public func join(timeout: Duration? = nil) async throws {
     try await storage.join(until: WaitDeadline.after(timeout)).check(timeout)
-    if let failure = storage.outcome { throw failure }
+    try storage.throwFailures()
   }
 
   /// Blocks the calling thread until no child lives: for plain threads and `main`. More may be launched after that. Lazy children
@@ -66,15 +67,15 @@ extension CoroutineScope {
   ///   - line: the caller's, for messages.
   /// - Throws: the first failure of a child, `ScopeError` if there were others beside it; `TimeoutError` if time is up: the
   ///   children go on.
-  /// - Precondition: not called inside a coroutine, whose whole thread it would block, nor on the only thread that could run a child,
-  ///   as the main thread for one of the main actor's: traps.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block, nor on the only thread that could run a
+  ///   child, as the main thread for one of the main actor's: traps.
   @available(*, noasync, message: "use 'await join()' in async code")
   public func joinBlocking(
     timeout: Duration? = nil, file: StaticString = #fileID, line: UInt = #line
   ) throws {
     let call = BlockingCall("joinBlocking(timeout:)", file, line)
     try storage.joinBlocking(until: WaitDeadline.after(timeout), at: call).check(timeout)
-    if let failure = storage.outcome { throw failure }
+    try storage.throwFailures()
   }
 }
 

@@ -19,8 +19,8 @@ struct ScopeStateMachine {
   private(set) var slotsTaken = 0
   /// What children threw, in the order in which they ended.
   private(set) var childFailures: [any Error] = []
-  /// What the body threw, and whether a child had failed before that.
-  private(set) var bodyFailure: (error: any Error, isFirst: Bool)?
+  /// What the body threw, whether a child had failed before that, and whether it only tells that the body was cancelled.
+  private(set) var bodyFailure: (error: any Error, isFirst: Bool, isCancel: Bool)?
   private(set) var isClosed = false
   private(set) var joiners = WaitQueue<WaitNode>()
 
@@ -78,8 +78,8 @@ struct ScopeStateMachine {
   }
 
   /// The body threw.
-  mutating func bodyFailed(_ error: any Error) {
-    bodyFailure = (error, childFailures.isEmpty)
+  mutating func bodyFailed(_ error: any Error, isCancel: Bool = false) {
+    bodyFailure = (error, childFailures.isEmpty, isCancel)
   }
 
   /// A joiner waits for the children that still live, and are not held.

@@ -11,6 +11,9 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
   @exclusivity(unchecked) private var children = ScopeChildren()
   /// Those of them that are held until they are started, by number. Kept alive: the program may have dropped its handles.
   @exclusivity(unchecked) private var held: [UInt64: CoroutineCore] = [:]
+  /// Children that have failed, if it outlives its owner, until a joiner is told: the failure of any other one is reported with its
+  /// last reference.
+  @exclusivity(unchecked) private var untold: [CoroutineCore] = []
   /// Why the children are cancelled, if they are: later children are cancelled from the start.
   private var reason: (any Error)?
   /// Whether one of them was cancelled so that had not ended.
@@ -51,8 +54,7 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
   /// Takes in a coroutine that is not scheduled yet. Whether the caller is to schedule it; if not, the scope will.
   @usableFromInline
   func adopt(_ child: CoroutineCore) -> Bool {
-    // Before another thread could start it.
-    child.willEnd(in: self)
+    own(child)
     lock.lock()
     let action = machine.launch()
     requireOpen(action != .refuse, for: child)
@@ -70,13 +72,20 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     return action == .start
   }
 
+  /// The scope takes its failure, if there is one; a scope that outlives its owner only where that joins it. Before another thread
+  /// could start the child.
+  private func own(_ child: CoroutineCore) {
+    child.willEnd(in: self)
+    if !outlivesOwner { child.resultIsTaken() }
+  }
+
   private func requireOpen(_ isOpen: Bool, for child: CoroutineCore) {
     require(isOpen, "\(child.description) was launched in \(description), which has ended. Launch before it ends.")
   }
 
   /// Takes in a coroutine that is held on demand: the caller does not schedule it.
   func adoptHeld(_ child: CoroutineCore) {
-    child.willEnd(in: self)
+    own(child)
     lock.lock()
     requireOpen(machine.launchHeld(), for: child)
     children.append(child)
@@ -136,11 +145,13 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     }
     // While the child still counts as alive: so the scope ends after this.
     if let error = failure, let onChildFailure {
+      child.resultIsTaken()
       onChildFailure(error)
       failure = nil
     }
     lock.lock()
     children.remove(child)
+    if outlivesOwner, failure != nil { untold.append(child) }
     let (isFirstFailure, woken) = machine.childEnded(failure)
     let next = machine.limit == .max ? nil : startNext(after: child)
     let region = region
@@ -168,7 +179,8 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
 
   /// The body has ended with an error, perhaps that of a child that it waited for.
   func bodyFailed(_ error: any Error) {
-    lock.withLock { machine.bodyFailed(error) }
+    let isCancel = error is CancellationError && Coroutine.isCancelled
+    lock.withLock { machine.bodyFailed(error, isCancel: isCancel) }
     cancelChildren(reason: error)
   }
 
@@ -298,12 +310,24 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     }
   }
 
-  /// The error to throw for the failures, when all has ended.
-  var outcome: (any Error)? {
-    let (children, body) = lock.withLock { (machine.childFailures, machine.bodyFailure) }
+  /// Throws for the failures, if there are any, when all has ended. No other code has to be told of them then.
+  func throwFailures() throws {
+    guard let failure = outcome else { return }
+    let told = lock.withLock {
+      defer { untold = [] }
+      return untold
+    }
+    for child in told { child.resultIsTaken() }
+    throw failure
+  }
+
+  private var outcome: (any Error)? {
+    var (children, body) = lock.withLock { (machine.childFailures, machine.bodyFailure) }
+    // A body that was cancelled has nothing of its own to tell, also where it ended first.
+    if body?.isCancel == true, !children.isEmpty { body = nil }
     guard let first = body?.isFirst == true ? body?.error : children.first else { return nil }
     var others = body?.isFirst == true ? children : Array(children.dropFirst())
-    // A body that was cancelled, or passes a child's error on, has nothing of its own to tell.
+    // Nor has one that passes a child's error on.
     if let body, !body.isFirst, !(body.error is CancellationError),
       !children.contains(where: { isSame($0, body.error) })
     {

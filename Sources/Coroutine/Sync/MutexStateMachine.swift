@@ -12,7 +12,7 @@
 struct MutexStateMachine {
   typealias Node = UnsafeMutablePointer<MutexNode>
 
-  var waiters = WaitQueue<MutexNode>()
+  private(set) var waiters = WaitQueue<MutexNode>()
 
   static var mark: UInt64 { 1 }
 

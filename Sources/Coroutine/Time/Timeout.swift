@@ -27,7 +27,7 @@
 ///   - name: the error's, `TimeoutError.name`.
 ///   - ownError: thrown in place of the `TimeoutError` of this timeout, and of no other: one around this, or one inside of
 ///     `body`, throws its own. Made only then, on the calling coroutine, which is not cancelled any more; `nil`: the
-///     `TimeoutError`. (That has a `cause`, such as how far a write has come: who needs it catches it instead.)
+///     `TimeoutError`. (That has a `cause`, such as how far a write has come: a caller that needs it catches it instead.)
 ///   - body: runs at once, on the calling coroutine.
 /// - Throws: `TimeoutError`, or `ownError`, when the time was up and `body` ended with `CancellationError`; else what `body`
 ///   throws.
@@ -107,13 +107,14 @@ public func withTimeoutOrNil<Result>(
 /// let reply = try withTimeout(until: deadline, clock: .continuous) { try replies.receive() }
 /// ```
 ///
-/// It gives any operation a deadline by a clock, where the operation's own `timeout:` is a duration. (`send` and `receive` of a channel, and
-/// `onTimeout`, have forms with `until:`.) Around a single operation it does what that does: the operation has not happened,
-/// its waiter has left the queue, and the next waiter is served. (Its `onCancel` runs, too; `send(orReturn:)` gives its
-/// element back as `.cancelled`; and a child process that is waited for is killed. Around `withLock` it limits the body as well.) On a plain thread the duration is `max(.zero, clock.now.duration(to: instant))`.
+/// It gives any operation a deadline by a clock, where the operation's own `timeout:` is a duration. (`send` and `receive` of a
+/// channel, and `onTimeout`, have forms with `until:`.) Around a single operation it does what that does: the operation has not
+/// happened, its waiter has left the queue, and the next waiter is served. (Its `onCancel` runs, too; `send(orReturn:)` gives
+/// its element back as `.cancelled`; and a child process that is waited for is killed. Around `withLock` it limits the body as
+/// well.) On a plain thread the duration is `max(.zero, clock.now.duration(to: instant))`.
 ///
-/// As `withTimeout(_:name:throwing:_:)`. `SuspendingClock` and `ContinuousClock` use the runtime's timers. Another clock, such as one
-/// for tests, sleeps in a task; one that throws lets the body take its time.
+/// As `withTimeout(_:name:throwing:_:)`. `SuspendingClock` and `ContinuousClock` use the runtime's timers. Another clock, such
+/// as one for tests, sleeps in a task; one that throws lets the body take its time.
 ///
 /// - Throws: `TimeoutError`, or `ownError`, when the time was up and `body` ended with `CancellationError`; else what `body`
 ///   throws.

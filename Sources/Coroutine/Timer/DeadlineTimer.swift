@@ -48,7 +48,8 @@ package class DeadlineTimer: TimerTarget, @unchecked Sendable {
 
   override package final func timerFired() { expire() }
 
-  /// That of a task which sleeps in place of a timer; `nil`: that of the code that starts it. Asked by who begins or moves it.
+  /// That of a task which sleeps in place of a timer; `nil`: that of the code that starts it. Asked by the code that begins or
+  /// moves it.
   package var sleeperPriority: TaskPriority? { nil }
 }
 
@@ -190,7 +191,13 @@ extension DeadlineTimer {
 
   private static func moment<C: Clock>(of instant: C.Instant, _ clock: C) -> Moment where C.Duration == Duration {
     TimerService.shared.deadline(at: instant, of: clock).map { .timer($0) }
-      ?? .clock(MomentOfClock(instant: instant, clock: clock))
+      ?? ahead(MomentOfClock(instant: instant, clock: clock))
+  }
+
+  /// That instant, unless it has passed: then the time is up at once, which no task that sleeps would tell at once. Not under a
+  /// lock: it asks a clock of the user's.
+  fileprivate static func ahead(_ instant: any ClockMoment) -> Moment {
+    instant.timeRemaining > .zero ? .clock(instant) : .timer(WaitDeadline.now)
   }
 }
 
@@ -201,7 +208,7 @@ extension DeadlineTimer.Moment {
     case .timer(let deadline) where duration >= .zero: .timer(deadline.addingSaturated(duration.nanosecondsRoundedUp))
     case .timer(let deadline):
       .timer(deadline - min(deadline, duration.withoutSign.nanosecondsRoundedUp))
-    case .clock(let instant): .clock(instant.moved(by: duration))
+    case .clock(let instant): DeadlineTimer.ahead(instant.moved(by: duration))
     }
   }
 }
@@ -241,7 +248,7 @@ private final class Sleeper: @unchecked Sendable {
       expire()
     }
     lock.withLock { self.task = task }
-    // After the lock: whoever has settled it before has found no task to cancel.
+    // After the lock: a thread that has settled it before has found no task to cancel.
     if isSettled.load(ordering: .acquiring) { task.cancel() }
   }
 
