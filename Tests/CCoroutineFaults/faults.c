@@ -2,20 +2,23 @@
 
 #include "CCoroutineFaults.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <sys/uio.h>
+#include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 // Where an architecture, or the headers, do not have a call: a number that none has.
@@ -102,13 +105,92 @@ static int send_descriptor(int socket, int descriptor) {
   return sendmsg(socket, &message, MSG_NOSIGNAL) == 1 ? 0 : errno;
 }
 
-static void ignore(int number) { (void)number; }
+// MARK: The storm
 
-static void begin_storm(void) {
-  struct sigaction action = {.sa_handler = ignore};  // without SA_RESTART
-  sigaction(SIGALRM, &action, NULL);
-  struct itimerval interval = {.it_interval.tv_usec = 100, .it_value.tv_usec = 100};
-  setitimer(ITIMER_REAL, &interval, NULL);
+// The threads that are told apart: the first one, and others by the names that the runtime gives them.
+static const char *const storm_names[] = {"", "coroutine-pool", "coroutine-timer", "coroutine-block"};
+enum { storm_name_count = sizeof storm_names / sizeof storm_names[0] };
+
+static struct {
+  _Atomic size_t threads, arrivals, interruptions;
+} storm_counts[storm_name_count];
+static _Atomic size_t storm_rounds;
+
+// Whether this is the address behind the instruction of a system call, which returns EINTR.
+static bool ends_call(const ucontext_t *context) {
+#if defined(__x86_64__)
+  const unsigned char *next = (const unsigned char *)context->uc_mcontext.gregs[REG_RIP];
+  return context->uc_mcontext.gregs[REG_RAX] == -EINTR && next[-2] == 0x0f && next[-1] == 0x05;
+#elif defined(__aarch64__)
+  const uint32_t *next = (const uint32_t *)context->uc_mcontext.pc;
+  return (int64_t)context->uc_mcontext.regs[0] == -EINTR && next[-1] == 0xd4000001;
+#else
+#error "what a system call looks like"
+#endif
+}
+
+static void count_arrival(int number, siginfo_t *info, void *context) {
+  (void)number, (void)info;
+  static __thread bool was_counted[storm_name_count];
+  int code = errno;
+  char name[16] = "";
+  if (gettid() != getpid()) prctl(PR_GET_NAME, name);
+  for (size_t index = 0; index < storm_name_count; index++) {
+    // Another thread than the first may have no name yet.
+    if (strcmp(name, storm_names[index]) != 0 || (index == 0) != (gettid() == getpid())) continue;
+    if (!was_counted[index]) storm_counts[index].threads++;
+    was_counted[index] = true;
+    if (ends_call(context)) storm_counts[index].interruptions++;
+    storm_counts[index].arrivals++;
+  }
+  errno = code;
+}
+
+// The kernel would give a timer's signals to the first thread, if that does not block them.
+static void *signal_all_threads(void *argument) {
+  (void)argument;
+  pid_t process = getpid(), own = gettid();
+  for (;;) {
+    DIR *folder = opendir("/proc/self/task");
+    if (folder == NULL) abort();
+    // Read before any is sent one: a program that makes threads all the time would never let a round end.
+    pid_t threads[256];
+    size_t count = 0;
+    for (struct dirent *entry; count < sizeof threads / sizeof threads[0] && (entry = readdir(folder)) != NULL;) {
+      pid_t thread = (pid_t)strtol(entry->d_name, NULL, 10);
+      if (thread > 0 && thread != own) threads[count++] = thread;
+    }
+    closedir(folder);
+    // It fails where the thread has ended meanwhile.
+    for (size_t index = 0; index < count; index++) (void)tgkill(process, threads[index], SIGUSR2);
+    storm_rounds++;
+    nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+  }
+  return NULL;
+}
+
+static int begin_storm(void) {
+  struct sigaction action = {.sa_sigaction = count_arrival, .sa_flags = SA_SIGINFO};  // without SA_RESTART
+  sigset_t mask;
+  sigemptyset(&mask);
+  sigaddset(&mask, SIGUSR2);
+  pthread_t thread;
+  // What this thread blocks, those that it makes would block, too.
+  if (sigaction(SIGUSR2, &action, NULL) != 0 || sigprocmask(SIG_UNBLOCK, &mask, NULL) != 0) return errno;
+  return pthread_create(&thread, NULL, signal_all_threads, NULL);
+}
+
+size_t coroutine_storm_round_count(void) { return storm_rounds; }
+
+bool coroutine_storm_count(const char *name, struct coroutine_storm_count *count) {
+  for (size_t index = 0; index < storm_name_count; index++) {
+    if (strcmp(name, storm_names[index]) != 0) continue;
+    count->threads = storm_counts[index].threads;
+    count->arrivals = storm_counts[index].arrivals;
+    count->interruptions = storm_counts[index].interruptions;
+    return true;
+  }
+  return false;
 }
 
 int coroutine_fault_begin(const struct coroutine_fault_kind *kind, int socket) {
@@ -130,7 +212,7 @@ int coroutine_fault_begin(const struct coroutine_fault_kind *kind, int socket) {
   int code = send_descriptor(socket, listener);
   close(listener);
   close(socket);
-  if (kind->is_storm) begin_storm();
+  if (code == 0 && kind->is_storm) code = begin_storm();
   return code;
 }
 

@@ -8,13 +8,18 @@ import Synchronization
 /// result or a lost error is found, and throws the first error when everything has ended.
 struct FaultProgram: Sendable {
   let name: String
+  /// Those that sleep in system calls.
+  var threads: [StormyThreads] = []
   let body: @Sendable () throws -> Void
 
   static let all = [
-    FaultProgram(name: "coroutines", body: coroutines), FaultProgram(name: "generators", body: generators),
-    FaultProgram(name: "channels", body: channels), FaultProgram(name: "blocking", body: blockingWork),
-    FaultProgram(name: "sockets", body: sockets), FaultProgram(name: "child", body: child),
-    FaultProgram(name: "dump", body: dump),
+    FaultProgram(name: "coroutines", threads: [.first, .pool], body: coroutines),
+    FaultProgram(name: "generators", threads: [.running], body: generators),
+    FaultProgram(name: "channels", threads: [.first, .pool, .timer], body: channels),
+    FaultProgram(name: "blocking", threads: [.first, .pool, .blocking], body: blockingWork),
+    FaultProgram(name: "sockets", threads: [.first, .pool], body: sockets),
+    FaultProgram(name: "child", threads: [.first, .pool], body: child),
+    FaultProgram(name: "dump", threads: [.first, .pool], body: dump),
   ]
 
   private final class Sum: Sendable {

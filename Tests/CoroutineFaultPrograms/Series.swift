@@ -54,7 +54,7 @@ struct Series {
     }
     let problem = problem(of: run, wasRefused: run.calls >= plan.number)
     if problem != nil { isRight = false }
-    if problem != nil || shows && run.calls >= plan.number {
+    if problem != nil || shows && (run.calls >= plan.number || fault.is_storm) {
       let lines = run.text.split(separator: "\n")
       let text = problem == nil ? lines.prefix(1).joined() : lines.prefix(30).joined(separator: "\n")
       let end = problem.map { "FAILED, \($0)" } ?? "\(run.end)"

@@ -129,14 +129,15 @@ struct Supervisor {
       dup2(output, 1)
       dup2(output, 2)
       guard coroutine_fault_begin(&fault, socket) == 0 else { _exit(Status.unsupported) }
+      var text = ""
       do {
-        try program.body()
+        if fault.is_storm { text = try Storm(program: program).run() } else { try program.body() }
       } catch let wrong as FaultProgram.Wrong {
         end("wrong: \(wrong)", Status.wrong)
       } catch {
         end("error: \(error)", Status.error)
       }
-      end("", 0)
+      end(text, 0)
     }
 
     /// No handler of `exit` runs: other threads are still there.

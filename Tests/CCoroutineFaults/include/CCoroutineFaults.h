@@ -27,7 +27,8 @@ struct coroutine_fault_kind {
   uint64_t flags;
   /// One call at a time, never all from one on: where `malloc` gets nothing any more, the Swift runtime crashes.
   bool is_single;
-  /// No call is refused, but a signal comes every tenth of a millisecond, and ends calls with EINTR.
+  /// No call is refused, but a thread sends each other one a signal every tenth of a millisecond, which ends calls with
+  /// EINTR.
   bool is_storm;
 };
 
@@ -43,6 +44,22 @@ pid_t coroutine_fault_fork(void (*body)(void *), void *context);
 /// In the child: from here on its calls of that kind wait for the supervisor at the other end of `socket`. 0, or an errno
 /// where the system has no such filters.
 int coroutine_fault_begin(const struct coroutine_fault_kind *kind, int socket);
+
+/// What threads have got of a storm.
+struct coroutine_storm_count {
+  /// How many of them got a signal.
+  size_t threads;
+  /// How many signals came, and how many of these ended a system call.
+  size_t arrivals;
+  size_t interruptions;
+};
+
+/// What the threads of that name got, which the runtime gives them; without a name: the first thread. False if these are not
+/// counted.
+bool coroutine_storm_count(const char *name, struct coroutine_storm_count *count);
+
+/// How often each thread was sent a signal.
+size_t coroutine_storm_round_count(void);
 
 /// In the supervisor: the descriptor from which `coroutine_fault_take` reads, or -1.
 int coroutine_fault_listen(int socket);
