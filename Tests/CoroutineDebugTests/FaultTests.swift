@@ -1,5 +1,6 @@
 import CCoroutine
 import CoroutineTestSupport
+import Foundation
 import Testing
 
 /// Programs whose system calls are refused, one after the other: docs/faults.md has what comes of each.
@@ -15,7 +16,14 @@ struct FaultTests {
   ])
   func aRefusedCallIsSurvivedOrTold(_ faults: [String]) async throws {
     let answer = await TestProgram.run("CoroutineFaultPrograms", ["possible"], .success).output
-    guard answer == "possible\n" else { try Test.cancel("\(answer)") }
+    guard answer == "possible\n" else {
+      // No run of CI may pass without having refused a call.
+      if ProcessInfo.processInfo.environment["CI"] == "true" {
+        Issue.record("CI=true, and \(answer)")
+        return
+      }
+      try Test.cancel("\(answer)")
+    }
     let (ended, output) = await TestProgram.run("CoroutineFaultPrograms", ["quick"] + faults, .success)
     #expect(ended, "\(output)")
   }
