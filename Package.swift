@@ -203,11 +203,14 @@ let package = Package(
           .target(name: $0.swiftTarget, condition: $0.library == nil ? nil : .when(traits: [$0.name]))
         },
       swiftSettings: swiftSettings + backends.map { .define($0.isChosen, .when(traits: [$0.name])) }),
+    // A library in C that calls back on threads of its own.
+    .target(name: "CCoroutineTests", path: "Tests/CCoroutineTests"),
+
     .testTarget(
       name: "CoroutineTests",
       dependencies: [
         "CoroutineTestSupport", "CoroutineTesting", "CoroutineTracing", "Coroutine", "Context", "CCoroutine",
-        "CCoroutineSystem",
+        "CCoroutineSystem", "CCoroutineTests",
       ],
       swiftSettings: swiftSettings),
     .testTarget(
