@@ -1,6 +1,7 @@
 import Glibc
+import Testing
 
-/// A child by `fork`, which runs `body` on the calling thread and ends. An alarm ends one that hangs.
+/// A child by `fork`, which runs `body` on the calling thread and ends. An alarm ends one that hangs, and tells where it stood.
 public struct Child {
   public enum End: Equatable, Sendable {
     case exited(CInt)
@@ -11,25 +12,29 @@ public struct Child {
   }
 
   private let id: pid_t
+  /// What the child writes where it hangs.
+  private let report: CInt
 
   public init(_ body: () -> CInt) {
     // Looked up before: the dynamic linker's lock may be another thread's at the moment of the fork.
     let fork = Self.fork
+    HungChild.prepare()
+    var ends: [CInt] = [0, 0]
+    precondition(pipe(&ends) == 0, "pipe: error \(errno)")
+    for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+    report = ends[0]
     id = fork()
     precondition(id >= 0, "fork: error \(errno)")
     if id == 0 {
-      // The thread may be one of Dispatch's, which block all signals.
-      var signals = sigset_t()
-      sigemptyset(&signals)
-      sigaddset(&signals, SIGALRM)
-      sigprocmask(SIG_UNBLOCK, &signals, nil)
-      alarm(10)
+      close(ends[0])
+      HungChild.setAlarm(ends[1])
       _exit(body())
     }
+    close(ends[1])
   }
 
-  /// How a child that runs `body` ends. Another child is tried if one hangs in a lock of the Swift runtime: another
-  /// thread may have owned that lock at the moment of the fork, while it used a type for the first time.
+  /// How a child that runs `body` ends. Another child is tried, up to three times, if one hangs in the Swift runtime: another
+  /// thread may have owned a lock of its at the moment of the fork, while it used a type for the first time.
   public static func end(_ body: () -> CInt) -> End {
     var allowance = 3
     return end(hangsAllowed: &allowance, body)
@@ -38,24 +43,99 @@ public struct Child {
   /// The same with an allowance that several calls share: code of the runtime that hangs now and then exceeds it.
   public static func end(hangsAllowed allowance: inout Int, _ body: () -> CInt) -> End {
     while true {
-      let end = Child(body).end
-      guard end == .hung, allowance > 0 else { return end }
+      let (end, place) = Child(body).wait()
+      guard end == .hung else { return end }
+      let isForgiven = allowance > 0 && HungChild.isInSwiftRuntime(place)
+      let judgement = isForgiven ? "which is forgiven" : "elsewhere than in the Swift runtime, or too often"
+      Issue.record(
+        "a child by fork hung, \(judgement): \(HungChild.describe(place))", severity: isForgiven ? .warning : .error)
+      guard isForgiven else { return end }
       allowance -= 1
     }
   }
 
   public var end: End {
+    let (end, place) = wait()
+    if end == .hung { Issue.record("a child by fork hung: \(HungChild.describe(place))") }
+    return end
+  }
+
+  /// How it ended, and, if it hung, where it stood: the frames, the innermost first.
+  private func wait() -> (end: End, place: String) {
     var status: CInt = 0
     while waitpid(id, &status, 0) < 0 && errno == EINTR {}
-    return switch status & 0x7f {
-    case 0: .exited(status >> 8 & 0xff)
-    case SIGILL, SIGTRAP: .trapped
-    case SIGALRM: .hung
-    case let signal: .killed(signal)
-    }
+    // Its own children may have the pipe still. What it has written is there.
+    _ = fcntl(report, F_SETFL, O_NONBLOCK)
+    var place = [UInt8](repeating: 0, count: 1 << 16)
+    let count = read(report, &place, place.count)
+    close(report)
+    let end: End =
+      switch status & 0x7f {
+      case 0: .exited(status >> 8 & 0xff)
+      case SIGILL, SIGTRAP: .trapped
+      case SIGALRM: .hung
+      case let signal: .killed(signal)
+      }
+    return (end, String(decoding: place.prefix(max(0, count)), as: UTF8.self))
   }
 
   /// Swift does not import it, since little is allowed in a copy.
   // The C library has a function of this name and type.
   private static let fork = unsafeBitCast(dlsym(nil, "fork"), to: (@convention(c) () -> pid_t).self)
+}
+
+/// What a child does that hangs: it writes its frames, and ends by the alarm.
+private enum HungChild {
+  nonisolated(unsafe) private static var report: CInt = -1
+  private typealias Frames = UnsafeMutablePointer<UnsafeMutableRawPointer?>
+  private static let frameCount: CInt = 48
+  nonisolated(unsafe) private static let frames = Frames.allocate(capacity: Int(frameCount))
+
+  // The C library has functions of these names and types, which Swift does not import.
+  private typealias Collect = @convention(c) (Frames, CInt) -> CInt
+  private typealias Write = @convention(c) (Frames, CInt, CInt) -> Void
+  private static let collect = unsafeBitCast(dlsym(nil, "backtrace"), to: Collect.self)
+  private static let write = unsafeBitCast(dlsym(nil, "backtrace_symbols_fd"), to: Write.self)
+
+  /// In the parent: takes the locks that the child may not find free. The first `backtrace` loads a library.
+  static func prepare() { _ = isPrepared }
+
+  private static let isPrepared: Bool = {
+    report = -1
+    return collect(frames, 1) > 0 && unsafeBitCast(write, to: Int.self) != 0
+  }()
+
+  static func setAlarm(_ descriptor: CInt) {
+    report = descriptor
+    var action = sigaction()
+    action.__sigaction_handler.sa_handler = { _ in
+      // Should this hang, too.
+      alarm(2)
+      let count = HungChild.collect(HungChild.frames, HungChild.frameCount)
+      HungChild.write(HungChild.frames, count, HungChild.report)
+      raise(SIGALRM)
+    }
+    action.sa_flags = CInt(bitPattern: UInt32(SA_RESETHAND)) | CInt(SA_NODEFER)
+    sigaction(SIGALRM, &action, nil)
+    // The thread may be one of Dispatch's, which block all signals.
+    var signals = sigset_t()
+    sigemptyset(&signals)
+    sigaddset(&signals, SIGALRM)
+    sigprocmask(SIG_UNBLOCK, &signals, nil)
+    alarm(10)
+  }
+
+  static func describe(_ place: String) -> String {
+    place.isEmpty ? "where is not known, as the look at it hung, too" : "it stood at\n\(place)"
+  }
+
+  /// Whether a frame of the Swift runtime is the first one beside those of the C library. Also if the place is not known.
+  static func isInSwiftRuntime(_ place: String) -> Bool {
+    let lines = place.split(separator: "\n")
+    // The handler's own frame, and that of the kernel's call.
+    guard let beginning = lines.firstIndex(where: { $0.contains("/libc.so") }) else { return true }
+    let others = ["/libc.so", "/libstdc++", "/ld-linux"]
+    let own = lines[beginning...].first { line in !others.contains { line.contains($0) } }
+    return own?.contains("/libswift") ?? true
+  }
 }
