@@ -33,21 +33,28 @@ import Testing
     }
   }
 
+  /// Each in a process of its own, at another moment.
+  private static var rounds: Int { amount(20, sanitized: 3) }
+
   @Test func exitWhileThePoolRunsIsAnEnd() async {
-    await #expect(processExitsWith: .exitCode(7)) {
-      Self.work()
-      try await Coroutine { try Coroutine.sleep(for: .milliseconds(5)) }.get()
-      exit(7)
+    for round in 0..<Self.rounds {
+      await #expect(processExitsWith: .exitCode(7), "round \(round)") { [round = round as Int] in
+        Self.work()
+        try await Coroutine { try Coroutine.sleep(for: .microseconds(250 * round)) }.get()
+        exit(7)
+      }
     }
   }
 
   @Test func exitInACoroutineIsAnEnd() async {
-    await #expect(processExitsWith: .exitCode(7)) {
-      Self.work()
-      try await Coroutine { () throws -> Void in
-        try Coroutine.sleep(for: .milliseconds(5))
-        exit(7)
-      }.get()
+    for round in 0..<Self.rounds {
+      await #expect(processExitsWith: .exitCode(7), "round \(round)") { [round = round as Int] in
+        Self.work()
+        try await Coroutine { () throws -> Void in
+          try Coroutine.sleep(for: .microseconds(250 * round))
+          exit(7)
+        }.get()
+      }
     }
   }
 }
