@@ -6,6 +6,8 @@ struct ChannelUser: Sendable {
   struct Sums: Sendable {
     var sent = 0
     var received = 0
+    /// How many were received.
+    var elements = 0
     var operations = 0
   }
 
@@ -25,13 +27,13 @@ struct ChannelUser: Sendable {
     let timeout = Duration.microseconds(Int.random(in: 1...2_000, using: &random))
     switch Int.random(in: 0..<12, using: &random) {
     case 0, 1: if case .sent = channel.trySend(element) { sums.sent &+= element }
-    case 2, 3: if case .received(let element) = channel.tryReceive() { sums.received &+= element }
+    case 2, 3: if case .received(let element) = channel.tryReceive() { count(element) }
     case 4, 5:
       // One that times out, even at the last moment, has not sent.
-      if try Self.isInTime({ try channel.send(element, timeout: timeout) }) { sums.sent &+= element }
-    case 6, 7: _ = try Self.isInTime { sums.received &+= try channel.receive(timeout: timeout) }
+      if try Self.ifInTime({ try channel.send(element, timeout: timeout) }) != nil { sums.sent &+= element }
+    case 6, 7: if let element = try Self.ifInTime({ try channel.receive(timeout: timeout) }) { count(element) }
     case 8: try sendInCancelled(element, to: channel)
-    case 9: _ = try withTimeoutOrNil(timeout) { sums.received &+= try channel.receive() }
+    case 9: if let element = try withTimeoutOrNil(timeout, { try channel.receive() }) { count(element) }
     default: try selectOfThree(element, timeout)
     }
   }
@@ -42,13 +44,17 @@ struct ChannelUser: Sendable {
     return channels[Int.random(in: 0..<count, using: &random)]
   }
 
-  private static func isInTime(_ body: () throws -> Void) throws -> Bool {
+  private static func ifInTime<Result>(_ body: () throws -> Result) throws -> Result? {
     do {
-      try body()
-      return true
+      return try body()
     } catch is TimeoutError {
-      return false
+      return nil
     }
+  }
+
+  private mutating func count(_ element: Int) {
+    sums.received &+= element
+    sums.elements += 1
   }
 
   /// A child that is cancelled at about the time at which it sends: it says itself whether it did.
@@ -70,7 +76,8 @@ struct ChannelUser: Sendable {
 
   private mutating func selectOfThree(_ element: Int, _ limit: Duration) throws {
     let (one, two, three) = (choose(), choose(), choose())
-    var (sent, received) = (0, 0)
+    var sent = 0
+    var received: Int?
     try select {
       one.onReceive { received = $0 }
       two.onSend(element) { sent = element }
@@ -78,6 +85,6 @@ struct ChannelUser: Sendable {
       onTimeout(limit) {}
     }
     sums.sent &+= sent
-    sums.received &+= received
+    if let received { count(received) }
   }
 }

@@ -5,18 +5,19 @@ import CoroutineTesting
 /// in blocking work, with a generator half consumed.
 struct LifeRound {
   private let pool: ThreadPool
+  private let familyCount: Int
   private let seed: UInt64
 
-  private static var familyCount: Int { 200 }
   private static var childCount: Int { 12 }
 
-  init(on pool: ThreadPool, seed: UInt64) {
+  init(on pool: ThreadPool, families: Int, seed: UInt64) {
     self.pool = pool
+    familyCount = families
     self.seed = seed
   }
 
   func run() throws -> Soak.Tally {
-    let families = (0..<Self.familyCount).map { number in
+    let families = (0..<familyCount).map { number in
       Coroutine(on: pool) { [seed] () throws -> Int in
         var random = SplitMix(seed: seed &+ 0x1_0000 &+ UInt64(number))
         return try Self.live(&random)

@@ -2,64 +2,92 @@ import Coroutine
 import CoroutineTesting
 import Glibc
 
-/// Rounds of load, until the time is up.
+/// Rounds of load, each of random operations at the same channels.
 struct Soak {
+  /// How long it goes on.
+  enum Length {
+    case time(Duration)
+    case rounds(Int)
+
+    /// What has passed of it.
+    func share(_ passed: Duration, _ rounds: Int) -> Double {
+      switch self {
+      case .time(let whole): passed / whole
+      case .rounds(let whole): Double(rounds) / Double(whole)
+      }
+    }
+  }
+
   private let pool = ThreadPool(threads: 4)
   private let channels: [Channel<Int>]
   private let seed: UInt64
 
   /// How many coroutines use the channels at the same time.
-  private static var userCount: Int { 2_000 }
+  private let userCount: Int
   private static var operationsOfUser: Int { 40 }
-  /// The memory that the process may have more at the end than after the first quarter of the time, in bytes: what
-  /// `malloc` keeps differs from round to round.
-  private static var mostGrowth: Int { 16 << 20 }
+  /// Of these operations that many are for an element to be received. A 24th always sends one: `trySend` at channels without a
+  /// bound, of which each fourth is one. What is sent is received, at the latest at the round's end.
+  private static var operationsOfElement: Int { 40 }
+  /// The memory that the process may have more at the end than after the first quarter, in bytes: what `malloc` keeps
+  /// differs from round to round.
+  private let mostGrowth: Int
 
-  init(channelCount: Int, seed: UInt64) {
+  init(channelCount: Int, userCount: Int, mostGrowth: Int, seed: UInt64) {
     channels = (0..<channelCount).map { number in
       let capacities: [ChannelCapacity] = [.rendezvous, .buffered(1), .buffered(16), .unbounded]
       return Channel(capacity: capacities[number % capacities.count])
     }
+    self.userCount = userCount
+    self.mostGrowth = mostGrowth
     self.seed = seed
   }
 
   /// Returns whether everything was right.
-  func run(for duration: Duration) throws -> Bool {
+  ///
+  /// - Parameter looksAtMemory: false where a sanitizer keeps memory that was given back.
+  func run(for length: Length, looksAtMemory: Bool = true) throws -> Bool {
     let start = ContinuousClock.now
     var isRight = true
-    var round: UInt64 = 0
-    var operations = 0
+    var round = 0
+    var total = Tally()
     /// The most that the process had in the first quarter, and in the last one.
     var (early, late) = (0, 0)
+    var share: Double
     repeat {
-      let roundSeed = seed &+ round << 32
+      let roundSeed = seed &+ UInt64(round) << 32
       let tally = try pass(roundSeed)
-      let lives = try LifeRound(on: pool, seed: roundSeed).run()
-      let share = (ContinuousClock.now - start) / duration
+      let lives = try LifeRound(on: pool, families: userCount / 10, seed: roundSeed).run()
+      round += 1
+      share = length.share(ContinuousClock.now - start, round)
       let resident = Self.residentBytes
-      if share <= 0.25 || round < 2 { early = max(early, resident) }
-      if share > 0.75 { late = max(late, resident) }
-      operations += tally.operations + lives.operations
+      if share <= 0.25 || round <= 2 { early = max(early, resident) }
+      if share > 0.75 { late = max(late, resident) }  // so in the last round
+      total.operations += tally.operations + lives.operations
+      total.elements += tally.elements
       if let problem = tally.problem ?? lives.problem {
         isRight = false
         print("FAILED: seed \(seed), round \(round): \(problem)")
       } else {
-        print("round \(round), seed \(seed): \(operations) operations, \(resident >> 10) KiB")
+        print("round \(round), seed \(seed): \(total.operations) operations, \(resident >> 10) KiB")
       }
       fflush(nil)
-      round += 1
-    } while ContinuousClock.now - start < duration
+    } while share < 1
     // A few rounds are not enough to tell growth from what each pool and each arena takes once.
-    if late - early > Self.mostGrowth, round >= 8 {
+    let comparesMemory = looksAtMemory && round > 8
+    if comparesMemory, late - early > mostGrowth {
       isRight = false
       print("FAILED: seed \(seed): the process has grown from \(early >> 10) to \(late >> 10) KiB")
     }
-    print("\(round) rounds, \(operations) operations, \(early >> 10) KiB at first, \(late >> 10) KiB at the end")
+    print(
+      "\(round) rounds, \(total.operations) operations, \(total.elements) elements, \(early >> 10) KiB at first, "
+        + "\(late >> 10) KiB at the end\(comparesMemory ? "" : ", not compared")")
     return isRight
   }
 
   struct Tally {
     var operations = 0
+    /// How many were received.
+    var elements = 0
     var problem: String?
   }
 
@@ -67,7 +95,7 @@ struct Soak {
 
   /// Random operations at random channels. Then what is left in them: all that was sent must have been received, once.
   private func pass(_ seed: UInt64) throws -> Tally {
-    let users = (0..<Self.userCount).map { number in
+    let users = (0..<userCount).map { number in
       Coroutine(on: pool) { [channels] () throws -> ChannelUser in
         var user = ChannelUser(of: channels, SplitMix(seed: seed &+ UInt64(number)))
         for _ in 0..<Self.operationsOfUser { try user.operate() }
@@ -80,11 +108,17 @@ struct Soak {
       total.sent &+= sums.sent
       total.received &+= sums.received
       total.operations += sums.operations
+      total.elements += sums.elements
     }
     for channel in channels {
-      while case .received(let element) = channel.tryReceive() { total.received &+= element }
+      while case .received(let element) = channel.tryReceive() {
+        total.received &+= element
+        total.elements += 1
+      }
     }
-    var tally = Tally(operations: total.operations)
+    var tally = Tally(operations: total.operations, elements: total.elements)
+    let least = total.operations / Self.operationsOfElement
+    if total.elements < least { tally.problem = "\(total.elements) elements were received, fewer than \(least)" }
     if total.sent != total.received { tally.problem = "\(total.sent) was sent, \(total.received) received" }
     return tally
   }
