@@ -139,7 +139,8 @@ export -f run_plugin
 step "in a shared library" bash -c 'run_plugin "$@"' bash "$package" "ASM 6"
 
 # The same, loaded by a program in C: there the thread-locals of Swift's libraries are elsewhere on each thread. The
-# program closes the library while the pool's threads exist.
+# program closes the library while the pool's threads exist, and looks whether it is still there. Where nothing of it has run it
+# must have gone: so nothing else than the runtime keeps it.
 cat > "$package/Plugin/Plugin.swift" << 'END'
 import Coroutine
 
@@ -162,26 +163,41 @@ enum Local {
 }
 END
 cat > "$package/main.c" << 'END'
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
+
+static int is_mapped(const char *path) {
+  FILE *maps = fopen("/proc/self/maps", "r");
+  if (!maps) return -1;
+  const char *name = strrchr(path, '/') + 1;
+  char line[4352];
+  int found = 0;
+  while (fgets(line, sizeof line, maps)) found |= strstr(line, name) != NULL;
+  fclose(maps);
+  return found;
+}
 
 int main(int count, char **arguments) {
   void *library = count > 1 ? dlopen(arguments[1], RTLD_NOW) : NULL;
   void (*run)(void) = library ? (void (*)(void))dlsym(library, "run") : NULL;
-  if (!run) return puts("the plugin can't be loaded");
-  run();
+  if (!run || is_mapped(arguments[1]) != 1) return puts("the plugin can't be loaded");
+  if (count == 2) run();
   dlclose(library);
   usleep(200000);
+  puts(is_mapped(arguments[1]) ? "mapped" : "gone");
   return 0;
 }
 END
 
 run_in_c() {  # run_in_c <package>
   swift build --package-path "$1" --product Plugin && cc -o "$1/main" "$1/main.c" -ldl || return
-  local output
-  output=$("$1/main" "$(swift build --package-path "$1" --show-bin-path)/libPlugin.so") || return
-  [[ $output == "100 0" ]] || { printf 'error: it printed "%s"\n' "$output"; return 1; }
+  local library output
+  library=$(swift build --package-path "$1" --show-bin-path)/libPlugin.so
+  output=$("$1/main" "$library" && "$1/main" "$library" unused) || return
+  [[ $output == $'100 0\nmapped\ngone' ]] || { printf 'error: it printed "%s"\n' "$output"; return 1; }
 }
 export -f run_in_c
 step "in a shared library of a program in C" bash -c 'run_in_c "$@"' bash "$package"
