@@ -38,10 +38,11 @@ public enum CoroutineObservation {
     var observers = old?._withUnsafeGuaranteedRef { $0.observers } ?? []
     body(&observers)
     let new = observers.isEmpty ? nil : Unmanaged.passRetained(List(observers))
+    // Before the request: who has seen that does not take a time from before, of a former observer's, for one of now.
+    if old == nil { begin.store(coroutine_exact_time(), ordering: .relaxed) }
     current.store(new, ordering: .sequentiallyConsistent)
     // After the list is there, and as long as it is.
     coroutine_request(COROUTINE_REQUEST_EVENTS, new != nil)
-    if old == nil { begin.store(coroutine_exact_time(), ordering: .relaxed) }
     coroutine_observation_drain()
     changes.unlock()
     old?.release()
