@@ -32,18 +32,18 @@ void *coroutine_observation_enter(void) {
   if (own_slot == 0) own_slot = __atomic_fetch_add(&next_slot, 1, __ATOMIC_RELAXED) % slots + 1;
   uint32_t *calls = &calls_in_progress[own_slot - 1].calls;
   // Before the list is read: either that is the new one, or the waiting thread sees this.
-  __atomic_fetch_add(calls, 1, __ATOMIC_SEQ_CST);
+  __atomic_fetch_add(calls, 1, __ATOMIC_SEQ_CST);  // litmus: observer-drain
   return calls;
 }
 
 void coroutine_observation_leave(void *slot) {
-  __atomic_fetch_sub((uint32_t *)slot, 1, __ATOMIC_RELEASE);
+  __atomic_fetch_sub((uint32_t *)slot, 1, __ATOMIC_RELEASE);  // litmus: slot-reuse
   is_inside = false;
 }
 
 bool coroutine_observation_is_inside(void) { return is_inside; }
 
-void coroutine_observation_drain(void) {
+void coroutine_observation_drain(void) {  // litmus: observer-drain, slot-reuse
   for (int index = 0; index < slots; index++)
     while (__atomic_load_n(&calls_in_progress[index].calls, __ATOMIC_SEQ_CST) != 0) sched_yield();
 }

@@ -18,7 +18,7 @@ static atomic_int owner;
 static void note(int number) {
   int error = errno;
   if (getpid() == atomic_load_explicit(&owner, memory_order_relaxed)) {
-    atomic_store_explicit(&come[number], true, memory_order_release);
+    atomic_store_explicit(&come[number], true, memory_order_release);  // litmus: look-locked
     ssize_t written = write(atomic_load_explicit(&wake_end, memory_order_relaxed), "", 1);
     (void)written;
   } else {
@@ -42,7 +42,7 @@ int coroutine_io_signal_catch(int number) {
 
 void coroutine_io_signal_release(int number) { sigaction(number, &before[number], NULL); }
 
-bool coroutine_io_signal_take(int number) {
+bool coroutine_io_signal_take(int number) {  // litmus: look-locked
   return atomic_exchange_explicit(&come[number], false, memory_order_acq_rel);
 }
 

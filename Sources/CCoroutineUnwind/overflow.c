@@ -62,7 +62,7 @@ static long futex(int operation, uint32_t value, const struct timespec *deadline
 }
 
 static void set_told(void) {
-  atomic_store(&progress, told);
+  atomic_store(&progress, told);  // litmus: futex
   futex(FUTEX_WAKE, INT_MAX, NULL);
 }
 

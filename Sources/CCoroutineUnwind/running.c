@@ -172,7 +172,7 @@ static void handle(int signal, siginfo_t *info, void *context) {
   // Too late: the asker no longer waits for the answer. Or another question has been asked, of this thread too: it is
   // answered, and the signal of that question then comes too late.
   if (state % phases == asked && atomic_load(&question.thread) == gettid() &&
-      atomic_compare_exchange_strong(&question.state, &state, number + answering)) {
+      atomic_compare_exchange_strong(&question.state, &state, number + answering)) {  // litmus: question
     coroutine_signals_registers(context, question.registers);
     question.registers[0] = behind_system_call(question.registers[0]);
     // Once it is let go, the next question may be asked.
@@ -232,7 +232,7 @@ bool coroutine_running_hold(pid_t thread, int milliseconds, bool unnoticed, uint
   question.is_restarted = restart == RESTART_BY_HANDLER;
   if (question.is_restarted) question.call = call;
   atomic_store(&question.thread, thread);
-  atomic_store(&question.state, number + asked);
+  atomic_store(&question.state, number + asked);  // litmus: question
   bool is_asked = syscall(SYS_rt_tgsigqueueinfo, getpid(), thread, SIGURG, &info) == 0;
   int64_t end = now() + (int64_t)milliseconds * 1000000, left;
   while ((state = atomic_load(&question.state)) != number + held) {

@@ -9,6 +9,7 @@ import Synchronization
 package enum Futex {
   /// Sleeps while `word` holds `expected`. Returns after a wake, when the value differs, or for no reason at all:
   /// callers look at the word again.
+  // litmus: futex
   package static func wait(on word: borrowing Atomic<UInt32>, while expected: UInt32) {
     withAddress(of: word) { address in
       #if COROUTINE_INTERLEAVINGS
@@ -56,6 +57,7 @@ package enum Futex {
 
   /// Wakes at most `count` of the threads that sleep on `word` and returns how many it woke.
   @discardableResult
+  // litmus: futex
   package static func wake(_ count: UInt32, on word: borrowing Atomic<UInt32>) -> Int {
     withAddress(of: word) { address in
       #if COROUTINE_INTERLEAVINGS

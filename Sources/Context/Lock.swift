@@ -42,7 +42,7 @@ package struct Lock: ~Copyable, Sendable {
   /// Takes the lock if it is free.
   @inlinable
   @inline(__always)
-  package borrowing func tryLock() -> Bool {
+  package borrowing func tryLock() -> Bool {  // litmus: lock-handover
     state.compareExchange(
       expected: 0, desired: 1, successOrdering: .acquiring, failureOrdering: .relaxed
     ).exchanged
@@ -56,7 +56,7 @@ package struct Lock: ~Copyable, Sendable {
   @inline(__always)
   package borrowing func unlock() {
     guard state.load(ordering: .relaxed) == 1 else { return unlockContended() }
-    state.store(0, ordering: .releasing)
+    state.store(0, ordering: .releasing)  // litmus: lock-handover, lock-lost-wake, lock-stale-look, lock-counted
   }
 
   /// Runs `body` with the lock held. `body` must neither suspend nor call foreign code.
@@ -98,7 +98,7 @@ package struct Lock: ~Copyable, Sendable {
     }
     // A waiter cannot know whether others still do, so from here on it always leaves a 2 behind. At worst the
     // last of them makes one wake too many.
-    while state.exchange(2, ordering: .acquiring) != 0 {
+    while state.exchange(2, ordering: .acquiring) != 0 {  // litmus: lock-handover, lock-lost-wake
       // Not idle: it goes on by itself.
       if !Futex.wait(on: state, while: 2, for: Lock.longestSleep, isIdle: false) { Fork.requireAnotherThread() }
     }

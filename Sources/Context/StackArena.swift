@@ -87,7 +87,7 @@ struct StackArena: ~Copyable {
   @inline(__always)
   func setLive(_ slot: Int) {
     let word = live[slot / 64].load(ordering: .relaxed)
-    live[slot / 64].store(word | 1 << (slot % 64), ordering: .releasing)
+    live[slot / 64].store(word | 1 << (slot % 64), ordering: .releasing)  // litmus: stack-live
   }
 
   /// Needs the pool's lock. False if the slot was not live.
@@ -100,7 +100,7 @@ struct StackArena: ~Copyable {
   }
 
   func isLive(_ slot: Int) -> Bool {
-    live[slot / 64].load(ordering: .acquiring) & 1 << (slot % 64) != 0
+    live[slot / 64].load(ordering: .acquiring) & 1 << (slot % 64) != 0  // litmus: stack-live
   }
 
   var liveCount: Int {
@@ -112,7 +112,7 @@ struct StackArena: ~Copyable {
     at arena: Pointer, _ body: (Stack) throws(Failure) -> Void
   ) throws(Failure) {
     for word in 0..<SlotSet.wordCount(slotCount) {
-      var bits = live[word].load(ordering: .acquiring)
+      var bits = live[word].load(ordering: .acquiring)  // litmus: stack-live
       while bits != 0 {
         try body(stack(word * 64 + bits.trailingZeroBitCount, at: arena))
         bits &= bits - 1

@@ -245,7 +245,7 @@ public final class StackPool: Sendable {
   }
 
   /// Needs `lock`.
-  private func takeClean() -> Stack? {
+  private func takeClean() -> Stack? {  // litmus: stack-live
     guard let arena = idle.pointee.cleanArenas, let taken = arena.pointee.takeClean() else { return nil }
     if arena.pointee.cleanCount == 0 {
       idle.pointee.cleanArenas = arena.pointee.nextClean
@@ -376,7 +376,7 @@ public final class StackPool: Sendable {
   }
 
   /// Needs `growth`. Enters at least one more clean slot.
-  private func makeStacks() throws(StackError) {
+  private func makeStacks() throws(StackError) {  // litmus: stack-live
     let arena = try unfinishedArena()
     let first = arena.pointee.guardedSlots.load(ordering: .relaxed)
     // No more than a quarter, so that the first coroutine does not pay for the guards of many.
@@ -403,7 +403,7 @@ public final class StackPool: Sendable {
       to: StackArena(
         owner: ObjectIdentifier(self), geometry: geometry, base: base, slotCount: slotCount,
         older: newestArena.load(ordering: .relaxed)))
-    newestArena.store(arena, ordering: .releasing)
+    newestArena.store(arena, ordering: .releasing)  // litmus: end-result
     grown.pointee.unfinished.append(arena)
     return arena
   }

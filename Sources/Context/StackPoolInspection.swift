@@ -63,7 +63,7 @@ extension StackPool {
   /// taken or given back meanwhile may be visited or not, and may be another's by the time `body` looks at it. `body` may
   /// allocate and release.
   public func forEachLiveStack<Failure: Error>(_ body: (Stack) throws(Failure) -> Void) throws(Failure) {
-    var next = newestArena.load(ordering: .acquiring)
+    var next = newestArena.load(ordering: .acquiring)  // litmus: end-result
     while let arena = next {
       try arena.pointee.forEachLiveStack(at: arena, body)
       next = arena.pointee.older

@@ -51,7 +51,7 @@ final class DeadlockWatch: Sendable {
   private func exchange(_ new: Settings?) -> Settings? {
     var settings = new
     lock.withLock { swap(&settings, &self.settings) }
-    rung.store(1, ordering: .releasing)
+    rung.store(1, ordering: .releasing)  // litmus: parker-work
     Futex.wake(1, on: rung)
     return settings
   }
@@ -80,7 +80,7 @@ final class DeadlockWatch: Sendable {
   }
 
   private func sleep(for duration: Duration) {
-    while rung.exchange(0, ordering: .acquiring) == 0 {
+    while rung.exchange(0, ordering: .acquiring) == 0 {  // litmus: parker-work
       guard Futex.wait(on: rung, while: 0, for: duration) else { return }
     }
   }

@@ -23,18 +23,18 @@ final class DescriptorNumber: Sendable {
   }
 
   /// The number, which stays the descriptor's until `endUse`; `nil` if it was closed.
-  func beginUse() -> CInt? {
+  func beginUse() -> CInt? {  // litmus: descriptor-close
     if uses.wrappingAdd(1, ordering: .acquiring).oldValue & Self.closed == 0 { return number }
     endUse()
     return nil
   }
 
-  func endUse() {
+  func endUse() {  // litmus: descriptor-close
     if uses.wrappingSubtract(1, ordering: .acquiringAndReleasing).newValue == Self.closed { giveUp() }
   }
 
   /// The number goes with the last use. Once.
-  func close() {
+  func close() {  // litmus: descriptor-close
     if uses.bitwiseOr(Self.closed, ordering: .acquiringAndReleasing).oldValue == 0 { giveUp() }
   }
 

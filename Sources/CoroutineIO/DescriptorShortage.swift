@@ -26,7 +26,9 @@ enum DescriptorShortage {
 
   /// A descriptor of this module was closed.
   static func noteClose() {
-    // The kernel's lock of the table stands between a listener's refusal and the close that it has to hear of.
+    // The kernel's lock of the process's table stands between a listener's refusal and the close that it has to hear of. The
+    // limits of the system and of memory have no such lock: there a close may go unnoticed, and the next try finds out.
+    // litmus: look-locked
     if waiters.load(ordering: .relaxed) > 0, madeIn == Fork.count { _ = closed.trySend(()) }
   }
 
@@ -44,7 +46,7 @@ enum DescriptorShortage {
       guard isCounted else {
         isCounted = true
         _ = madeIn
-        _ = waiters.add(1, ordering: .relaxed)
+        _ = waiters.add(1, ordering: .relaxed)  // litmus: look-locked
         return
       }
       let next = WaitDeadline.after(.milliseconds(100))

@@ -70,6 +70,7 @@ final class DescriptorStorage: Sendable {
 
   /// The kernel has reported a change.
   func becomeReady(_ readiness: Readiness) {
+    // litmus: readiness-count
     if readiness.contains(.hungUp) { isHungUp.store(true, ordering: .releasing) }
     waits.becomeReady(readiness)
   }
@@ -111,7 +112,7 @@ final class DescriptorStorage: Sendable {
     core.beginOperation()
     while true {
       // Before the call: what changes from here on is another count.
-      let seen = waits.events(for: readiness)
+      let seen = waits.events(for: readiness)  // litmus: readiness-count
       // Where it must not wait, no event has been looked for: only the call tells.
       if asked == nil || limit.isNow || !isExhausted(readiness, at: seen) {
         let number = try beginUse()
@@ -134,7 +135,7 @@ final class DescriptorStorage: Sendable {
 
   /// Whether a stream was read to the last byte that had come, or filled, and nothing has changed since. Not at its end, which
   /// is there all the time.
-  private func isExhausted(_ readiness: Readiness, at count: UInt32) -> Bool {
+  private func isExhausted(_ readiness: Readiness, at count: UInt32) -> Bool {  // litmus: readiness-count
     let exhausted =
       (readiness == .writable ? writeExhausted.load(ordering: .relaxed) : readExhausted.load(ordering: .relaxed))
     return exhausted == Self.exhausted(count) && !isHungUp.load(ordering: .acquiring)

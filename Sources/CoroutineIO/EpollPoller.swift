@@ -138,7 +138,7 @@ final class EpollPoller: EventQueue, @unchecked Sendable {
 
   // MARK: Polling
 
-  func interrupt(_ role: EventPoller.Role) {
+  func interrupt(_ role: EventPoller.Role) {  // litmus: poller-interrupt
     _ = Self.require(coroutine_io_eventfd_add(role == .thread ? threadWake : workerWake), "eventfd's write")
   }
 
@@ -205,7 +205,7 @@ final class EpollPoller: EventQueue, @unchecked Sendable {
   /// One may come too late: the worker has left because of an event. The thread takes that one away, or it would find it
   /// again at each look, and never wait. If a worker came in while it did so, the interrupt may have been for that one: it
   /// comes back. A worker that it is not for just falls asleep again.
-  private func takeInterruptOfWorker(as role: EventPoller.Role) {
+  private func takeInterruptOfWorker(as role: EventPoller.Role) {  // litmus: poller-interrupt
     guard role != .visitor else { return }
     _ = Self.require(coroutine_io_eventfd_clear(workerWake), "eventfd's read")
     if role == .thread, EventPoller.isWorkerAsleep { interrupt(.worker) }

@@ -265,7 +265,7 @@ public final class StreamEndpoint: @unchecked Sendable {
       buffer.releaseIfEmpty()
       // For a select, and whatever else waits until there is something to read.
       descriptor.noteBytesReadAhead(!buffer.isEmpty)
-      reader.store(0, ordering: .releasing)
+      reader.store(0, ordering: .releasing)  // litmus: lock-handover
     }
     try begin()
     return try body()
@@ -355,7 +355,7 @@ public final class StreamEndpoint: @unchecked Sendable {
   private func writing(_ body: () throws -> Void) throws {
     let core = CoroutineCore.running(for: "write")
     try claim(writer, for: core, "write")
-    defer { writer.store(0, ordering: .releasing) }
+    defer { writer.store(0, ordering: .releasing) }  // litmus: lock-handover
     try begin()
     try body()
   }
@@ -363,6 +363,7 @@ public final class StreamEndpoint: @unchecked Sendable {
   // MARK: Both
 
   private func claim(_ claim: borrowing Atomic<UInt64>, for core: CoroutineCore, _ operation: String) throws {
+    // litmus: lock-handover
     let (exchanged, holder) = claim.compareExchange(expected: 0, desired: core.id, ordering: .acquiring)
     if !exchanged { throw StreamInUse(operation: operation, subject: descriptor.name, holder: holder) }
   }

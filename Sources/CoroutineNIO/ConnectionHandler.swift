@@ -107,7 +107,7 @@
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
       let isWritable = context.channel.isWritable
-      heldUp.value.store(!isWritable, ordering: .releasing)
+      heldUp.value.store(!isWritable, ordering: .releasing)  // litmus: pool-watch
       if isWritable { writability.becomeReady(.writable) }
       context.fireChannelWritabilityChanged()
     }

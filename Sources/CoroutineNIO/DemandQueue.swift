@@ -33,7 +33,7 @@
       // Refused where no reader wants it any more.
       _ = elements.trySend(element)
       guard elements.count >= many else { return }
-      isShut.store(true, ordering: .sequentiallyConsistent)
+      isShut.store(true, ordering: .sequentiallyConsistent)  // litmus: demand-gate
       // A reader that takes elements looks at the gate after that. Either it has seen it shut, or this sees that there
       // are few.
       openIfFew()
@@ -41,7 +41,7 @@
 
     /// Something was taken. On any thread.
     func tookOne() {
-      if isShut.load(ordering: .sequentiallyConsistent) { openIfFew() }
+      if isShut.load(ordering: .sequentiallyConsistent) { openIfFew() }  // litmus: demand-gate
     }
 
     private func openIfFew() {

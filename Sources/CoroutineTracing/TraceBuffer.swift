@@ -47,7 +47,7 @@ final class TraceBuffer: @unchecked Sendable {
   /// Appends one, or counts it as dropped. Whether the writer should come soon. The thread's.
   func put(_ record: consuming TraceRecord) -> Bool {
     let end = tail.load(ordering: .relaxed)
-    let count = end - head.load(ordering: .acquiring)
+    let count = end - head.load(ordering: .acquiring)  // litmus: slot-reuse
     guard count < capacity else {
       dropped.store(dropped.load(ordering: .relaxed) &+ 1, ordering: .relaxed)
       return false
@@ -55,19 +55,19 @@ final class TraceBuffer: @unchecked Sendable {
     record.dropped = dropped.load(ordering: .relaxed)
     if record.dropped > 0 { dropped.store(0, ordering: .relaxed) }
     (slots + end % capacity).initialize(to: record)
-    tail.store(end + 1, ordering: .releasing)
+    tail.store(end + 1, ordering: .releasing)  // litmus: end-result, trace-call
     return count == capacity / 2
   }
 
   /// Takes out all records. The writer's.
   func drain(_ body: (TraceRecord) -> Void) {
     var first = head.load(ordering: .relaxed)
-    let end = tail.load(ordering: .acquiring)
+    let end = tail.load(ordering: .acquiring)  // litmus: end-result
     while first < end {
       body((slots + first % capacity).move())
       first += 1
       // One by one: the thread has room again at once.
-      head.store(first, ordering: .releasing)
+      head.store(first, ordering: .releasing)  // litmus: slot-reuse
     }
   }
 

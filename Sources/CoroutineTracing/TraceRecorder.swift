@@ -35,7 +35,7 @@ final class TraceRecorder: CoroutineObserver, @unchecked Sendable {
 
   init(_ path: String, _ options: CoroutineTrace.Options) throws(CoroutineTraceError) {
     self.options = options
-    guard !Self.isBusy.exchange(true, ordering: .acquiring) else {
+    guard !Self.isBusy.exchange(true, ordering: .acquiring) else {  // litmus: lock-handover
       throw CoroutineTraceError(operation: "start", code: EBUSY)
     }
     let start = coroutine_exact_time()
@@ -93,14 +93,14 @@ final class TraceRecorder: CoroutineObserver, @unchecked Sendable {
     var key = pthread_key_t()
     let code = pthread_key_create(&key) { address in
       let buffer = Unmanaged<TraceBuffer>.fromOpaque(address!).takeRetainedValue()
-      buffer.isClosed.store(true, ordering: .releasing)
+      buffer.isClosed.store(true, ordering: .releasing)  // litmus: end-result
     }
     guard code == 0 else { fatalError("a coroutine trace has no thread-local: \(String(cString: strerror(code)))") }
     return key
   }()
 
   private func wakeWriter() {
-    call.store(1, ordering: .releasing)
+    call.store(1, ordering: .releasing)  // litmus: trace-call
     Futex.wake(1, on: call)
   }
 
@@ -112,7 +112,7 @@ final class TraceRecorder: CoroutineObserver, @unchecked Sendable {
       writeOnce()
       _ = Futex.wait(on: call, while: 0, for: Self.interval)
       // An exchange, not a store, which could take a call away whose reason the next look does not see yet.
-      _ = call.exchange(0, ordering: .acquiring)
+      _ = call.exchange(0, ordering: .acquiring)  // litmus: trace-call
     }
     return nil
   }
@@ -126,7 +126,7 @@ final class TraceRecorder: CoroutineObserver, @unchecked Sendable {
         tracks.add(thread: buffer.thread, name: buffer.threadName, to: &file.text)
       }
       // Before the look: what it put before it ended is seen.
-      let isOver = isLast || buffer.isClosed.load(ordering: .acquiring)
+      let isOver = isLast || buffer.isClosed.load(ordering: .acquiring)  // litmus: end-result
       buffer.drain { record in
         tracks.take(record, of: buffer.thread, to: &file.text)
         if file.text.count > TraceFile.chunk { file.flush(dropped: tracks.dropped) }
@@ -152,7 +152,7 @@ final class TraceRecorder: CoroutineObserver, @unchecked Sendable {
     writeOnce(isLast: true)
     let outcome = file.close().map { CoroutineTrace.Summary(events: tracks.events, dropped: tracks.dropped) }
     self.outcome = outcome
-    Self.isBusy.store(false, ordering: .releasing)
+    Self.isBusy.store(false, ordering: .releasing)  // litmus: lock-handover
     return try outcome.get()
   }
 }

@@ -36,6 +36,7 @@ static inline __attribute__((always_inline)) void coroutine_set_current(void *cu
 
 // Between the locking of a lock before it and a load after it: the load sees what others stored before they looked at what
 // this thread stored before the lock. On x86-64 the lock's own instruction was a full barrier; only the compiler is held.
+// litmus: cancel
 static inline __attribute__((always_inline)) void coroutine_store_load_barrier_after_locking(void) {
 #if defined(__x86_64__)
   __asm__ volatile("" : : : "memory");

@@ -41,7 +41,7 @@ static inline void coroutine_request(enum coroutine_request request, bool on) {
 }
 
 static inline __attribute__((always_inline)) uint32_t coroutine_requests_now(void) {
-  __asm__ volatile("" ::: "memory");  // the state is stored before this load
+  __asm__ volatile("" ::: "memory");  // the state is stored before this load; litmus: freeze-none, freeze-thaw
   return __atomic_load_n(&coroutine_requests, __ATOMIC_ACQUIRE);
 }
 

@@ -170,7 +170,7 @@ static inline __attribute__((always_inline)) void context_asm_pass(struct contex
       "ldp x29, x16, [x2]\n\t"
       "ldp x17, x19, [x2, #16]\n\t"
       "mov sp, x17\n\t"
-      "stlr x0, [x3]\n\t"  // seen by others after the stores before it
+      "stlr x0, [x3]\n\t"  // seen by others after the stores before it; litmus: switch-state
       "br x16\n"
       "1:\n\t"
       "hint #36\n\t"

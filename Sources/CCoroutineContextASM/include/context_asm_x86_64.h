@@ -161,7 +161,7 @@ static inline __attribute__((always_inline)) void context_asm_pass(struct contex
       "movq %%rsp, 16(%%rdi)\n\t"
       "movq 0(%%rsi), %%rbp\n\t"
       "movq 16(%%rsi), %%rsp\n\t"
-      "movq %%r8, (%%rcx)\n\t"  // seen by others after the stores before it, as any store is
+      "movq %%r8, (%%rcx)\n\t"  // seen by others after the stores before it, as any store is; litmus: switch-state
       "jmpq *8(%%rsi)\n"
       "1:\n\t"
       : "+D"(from), "+S"(to), "+c"(address), "+r"(r8)

@@ -277,6 +277,7 @@ extension ActorCore {
   /// A handle has gone: it may have been the last one that could send.
   @usableFromInline
   final func handleDropped() {
+    // litmus: actor-handles
     guard handles.wrappingSubtract(1, ordering: .acquiringAndReleasing).newValue == 0 else { return }
     // It looks at the count under the lock, before it waits. Meanwhile it may have made another handle of its mailbox.
     lock.lock()

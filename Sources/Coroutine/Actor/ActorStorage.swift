@@ -147,6 +147,7 @@ extension ActorStorage {
       return nil
     }
     runsOnHandOff = false
+    // litmus: actor-handles
     guard !machine.isClosed, handles.load(ordering: .acquiring) > 0 else {
       leave(coroutine)
       return nil

@@ -189,6 +189,7 @@ class ReplyCore: Waitable, @unchecked Sendable {
 
   /// Whether the answer is there.
   @inlinable @inline(__always)
+  // litmus: end-result, reply-reuse
   final var isSettled: Bool { phase.load(ordering: .acquiring) == ReplyPhase.settled }
 
   /// Whether an answer would reach the asker, as far as is known.
@@ -211,7 +212,7 @@ class ReplyCore: Waitable, @unchecked Sendable {
 
   @inlinable @inline(__always)
   final func endSettling() {
-    phase.store(ReplyPhase.settled, ordering: .releasing)
+    phase.store(ReplyPhase.settled, ordering: .releasing)  // litmus: end-result, reply-reuse
     if onAnswer != nil { passOn() }
   }
 
@@ -276,7 +277,7 @@ class ReplyCore: Waitable, @unchecked Sendable {
   /// An answer is being given, or has been.
   private final func waitUntilWritten() {
     var pause = ShortPause()
-    while phase.load(ordering: .acquiring) == ReplyPhase.settling { pause.pause() }
+    while phase.load(ordering: .acquiring) == ReplyPhase.settling { pause.pause() }  // litmus: end-result
   }
 
   @usableFromInline @inline(never)

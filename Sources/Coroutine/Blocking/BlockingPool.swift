@@ -253,6 +253,7 @@ public final class BlockingPool: Sendable {
       + "for descriptors with CoroutineIO, or raise threadLimit."
   }
 
+  // litmus: parker-work, pool-park
   private func perform(_ action: BlockingStateMachine<BlockingThread, BlockingThread.Work>.SubmitAction) {
     switch action {
     case .give(let thread, let work): thread.begin(work)
@@ -282,6 +283,7 @@ public final class BlockingPool: Sendable {
   }
 
   /// What a thread does next, when it has done something. `nil`: it ends.
+  // litmus: parker-work, pool-park
   fileprivate func next(for thread: BlockingThread) -> BlockingThread.Work? {
     let now = ContinuousClock.now
     let (action, timeout) = lock.withLock {

@@ -216,7 +216,7 @@ extension CoroutineCore {
     }
     cancellationReason = reason
     let reach = interrupt(downTo: nil)
-    if !startsAtomically { startHeld(.outOfTurn) }
+    if !startsAtomically { startHeld(.outOfTurn) }  // litmus: look-locked
     return reach
   }
 
@@ -225,7 +225,7 @@ extension CoroutineCore {
   fileprivate final func interrupt(downTo end: CancellationRegion?) -> CancelReach {
     refreshInterruption()
     // The other half of `Waitable.enter`: either this sees the word that says "suspending", or the coroutine sees the flag.
-    atomicMemoryFence(ordering: .sequentiallyConsistent)
+    atomicMemoryFence(ordering: .sequentiallyConsistent)  // litmus: cancel
     let mustWake = isInterrupted && parking.claim(.cancelled)
     let handlers = CancellationRegion.takeHandlers(from: regions, downTo: end)
     cancellationLock.unlock()

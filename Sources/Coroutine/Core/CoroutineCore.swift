@@ -190,7 +190,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
 
   /// How many were created and have not ended.
   static var liveCount: Int {
-    // In this order: one that ends in between is counted as live, not as less than none.
+    // In this order: one that ends in between is counted as live, not as less than none. litmus: end-result
     let ended = PoolCore.all.all.reduce(endings.load(ordering: .acquiring)) { $0 &+ $1.endedCount }
     return Int(identifiers.load(ordering: .acquiring) &- ended)
   }
@@ -200,7 +200,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
 
   /// Whether it has ended: then what it has left may be read.
   @usableFromInline
-  package final var isFinished: Bool { state.load(ordering: .acquiring) == .finished }
+  package final var isFinished: Bool { state.load(ordering: .acquiring) == .finished }  // litmus: end-result
 
   /// Whether it is suspended at this moment; in the next it may not be. From any thread.
   package final var isSuspended: Bool { state.load(ordering: .relaxed) == .suspended }
@@ -324,7 +324,7 @@ extension CoroutineCore {
 
   @inline(__always)
   private final func beginTurn(_ block: UnsafeMutablePointer<ControlBlock>) {
-    // The order of these two is what a debugger's freeze relies on.
+    // The order of these two is what a debugger's freeze relies on. litmus: freeze-none
     block.pointee.state.store(.running, ordering: .relaxed)
     if coroutine_turn_is_watched() { beginWatchedTurn(block) }
 
@@ -373,7 +373,7 @@ extension CoroutineCore {
   /// Lets others end the wait of a coroutine that has left its stack.
   @inline(__always)
   final func publishWait(_ block: UnsafeMutablePointer<ControlBlock>, _ afterSwitch: ControlBlock.AfterSwitch) {
-    block.pointee.state.store(.suspended, ordering: .releasing)
+    block.pointee.state.store(.suspended, ordering: .releasing)  // litmus: freeze-ready
     state.store(.suspended, ordering: .relaxed)
     switch afterSwitch {
     case .unlock(let waitable):
@@ -417,6 +417,7 @@ extension CoroutineCore {
       }
       block.pointee.threadState = coroutine_thread_state_with_locals(inherited)
       // In this order: a debugger that finds it on its stack does not take it for one that has not begun, too.
+      // litmus: end-result
       self.block = block
       block.pointee.state.store(.ready, ordering: .releasing)
       return block
@@ -432,10 +433,10 @@ extension CoroutineCore {
   }
 
   private final func endWithoutRunning(_ error: any Error) -> UnsafeMutablePointer<ControlBlock>? {
-    // During a freeze it is to be found where it is shown, since it is nowhere else.
+    // During a freeze it is to be found where it is shown, since it is nowhere else. litmus: freeze-none
     if coroutine_inspection_requested() { Freeze.waitForEnd() }
     hideStarting()
-    // A debugger that came between may have found it, and it shall not end meanwhile.
+    // A debugger that came between may have found it, and it shall not end meanwhile. litmus: freeze-none
     if coroutine_inspection_requested() { Freeze.waitForEnd() }
     dropInheritedBindings()
     dropBody()
@@ -504,7 +505,7 @@ extension CoroutineCore {
     lock.lock()
     let waiters = completion.complete()
     // A joiner that sees this takes the result without the lock. This coroutine's own reference lasts until the end of
-    // this function.
+    // this function. litmus: end-result
     state.store(.finished, ordering: .releasing)
     lock.unlock()
     waiters.wakeAll { $0.wakeJoiner() }

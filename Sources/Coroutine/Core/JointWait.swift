@@ -57,7 +57,7 @@ package struct JointWait {
     if waitables.isEmpty {
       atomicMemoryFence(ordering: .sequentiallyConsistent)
     } else {
-      coroutine_store_load_barrier_after_locking()
+      coroutine_store_load_barrier_after_locking()  // litmus: cancel
     }
   }
 

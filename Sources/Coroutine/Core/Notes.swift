@@ -54,7 +54,7 @@ extension CoroutineCore {
   /// Its turn is over, and no other thread knows yet.
   @inline(never)
   final func noteTurnEnd(_ afterSwitch: ControlBlock.AfterSwitch) {
-    // A debugger that has found it running relies on it, as on those that are suspended.
+    // A debugger that has found it running relies on it, as on those that are suspended. litmus: freeze-none
     if case .finish = afterSwitch, coroutine_inspection_requested() { Freeze.waitForEnd() }
     record.note()
     guard coroutine_events_are_observed() else { return }
@@ -86,7 +86,7 @@ extension CoroutineCore {
         defer { extras.readySince = 0 }
         return extras.readySince
       } ?? 0
-    let isKnown = since != 0 && since >= CoroutineObservation.begin.load(ordering: .relaxed)
+    let isKnown = since != 0 && since >= CoroutineObservation.begin.load(ordering: .relaxed)  // litmus: end-result
     CoroutineObservation.tell(.resumed(queued: isKnown ? now - since : nil), of: self, at: now)
   }
 

@@ -42,7 +42,7 @@ extension CoroutineCore {
     var timer = TimerNode(.wait(TimedWait(Unmanaged<CoroutineCore>.passUnretained(self))), deadline: deadline)
     withUnsafeMutablePointer(to: &timer) { timer in
       // Should it be due before the context is saved, its claim waits for that.
-      TimerService.shared.arm(timer)
+      TimerService.shared.arm(timer)  // litmus: timer-armed
       suspendUntimed(afterSwitch)
       // One that has won is armed no more: see `TimerQueue`.
       if parking.cause != .timedOut { TimerService.shared.disarm(timer) }
@@ -127,7 +127,7 @@ extension CoroutineCore {
       guard core.block?.pointee.state.load(ordering: .relaxed) == .suspended else { core.reportSecondWake() }
       if coroutine_notes_are_taken() { core.noteWake() }
       // A debugger that sees it reads the context, which another thread has saved.
-      core.block?.pointee.state.store(.ready, ordering: .releasing)
+      core.block?.pointee.state.store(.ready, ordering: .releasing)  // litmus: freeze-ready
       core.state.store(.ready, ordering: .relaxed)
     }
   }

@@ -46,7 +46,7 @@ extension ControlBlock {
   @inline(__always)
   static func pass(from block: UnsafeMutablePointer<ControlBlock>, to next: UnsafeMutablePointer<ControlBlock>) {
     let state = UnsafeMutableRawPointer(block) + stateOffset
-    SelectedBackend.pass(
+    SelectedBackend.pass(  // litmus: switch-state
       from: link(of: block), to: link(of: next),
       storing: UInt(State.ready.rawValue), at: state.assumingMemoryBound(to: UInt.self))
   }

@@ -113,7 +113,7 @@ extension Waitable {
   @inlinable @inline(__always)
   package final func isHeldUp(_ core: CoroutineCore) -> Bool {
     // Either a cancel sees the word that says "suspending", or this sees the cancel's flag.
-    coroutine_store_load_barrier_after_locking()
+    coroutine_store_load_barrier_after_locking()  // litmus: cancel
     return core.isHeldUp
   }
 

@@ -317,7 +317,7 @@ package struct InspectedCoroutine {
   /// enter one.
   fileprivate init?(on stack: Stack) {
     let block = ControlBlock.address(on: stack)
-    let blockState = block.pointee.state.load(ordering: .acquiring)
+    let blockState = block.pointee.state.load(ordering: .acquiring)  // litmus: freeze-ready, switch-state, end-result
     self.stack = stack
     switch blockState {
     case .ready: state = .ready

@@ -22,7 +22,7 @@ enum Freeze {
     guard coroutine_system_membarrier_register() == 0 else { return false }
     _ = endsInChildren
     lock.lock()
-    coroutine_request(COROUTINE_REQUEST_FREEZE, true)
+    coroutine_request(COROUTINE_REQUEST_FREEZE, true)  // litmus: freeze-none
     guard coroutine_system_membarrier() == 0 else {
       end()
       return false
@@ -36,7 +36,7 @@ enum Freeze {
     Freeze.lock.freeInChild()
   })
 
-  static func end() {
+  static func end() {  // litmus: freeze-thaw
     coroutine_request(COROUTINE_REQUEST_FREEZE, false)
     _ = coroutine_system_futex_wake(coroutine_requests_address(), UInt32(Int32.max))
     lock.unlock()
@@ -45,7 +45,7 @@ enum Freeze {
   /// Sleeps until it is over. For threads that must not go on meanwhile.
   static func waitForEnd() {
     while true {
-      let requests = coroutine_requests_now()
+      let requests = coroutine_requests_now()  // litmus: freeze-thaw
       guard requests & COROUTINE_REQUEST_FREEZE.rawValue != 0 else { return }
       _ = coroutine_system_futex_wait(coroutine_requests_address(), requests, nil, true)
     }

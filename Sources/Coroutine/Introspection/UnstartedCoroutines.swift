@@ -50,7 +50,7 @@ enum UnstartedCoroutines {
     let slot = coroutine_unstarted_next().assumingMemoryBound(to: Atomic<Unmanaged<AnyObject>?>.self)
     guard slot.pointee.load(ordering: .relaxed) == nil else { return addElsewhere(coroutine) }
     coroutine_unstarted_set_next(slot + 1)
-    slot.pointee.store(.passUnretained(coroutine), ordering: .releasing)
+    slot.pointee.store(.passUnretained(coroutine), ordering: .releasing)  // litmus: end-result
     return slot
   }
 
@@ -65,11 +65,11 @@ enum UnstartedCoroutines {
   /// which might not find it elsewhere yet, and before it looks again as it ends. A freeze keeps the coroutines alive
   /// that it finds in a slot.
   @inline(__always)
-  static func empty(_ slot: Slot) { slot.pointee.store(nil, ordering: .releasing) }
+  static func empty(_ slot: Slot) { slot.pointee.store(nil, ordering: .releasing) }  // litmus: freeze-none
 
   /// Passes each to `body`. During a freeze.
   static func visit(_ body: (AnyObject) throws -> Void) rethrows {
-    var next = first.pointee.load(ordering: .acquiring)
+    var next = first.pointee.load(ordering: .acquiring)  // litmus: end-result
     while let row = next {
       for index in 0..<row.pointee.count {
         if let coroutine = (Row.slots(of: row) + index).pointee.load(ordering: .acquiring) {
@@ -115,7 +115,7 @@ enum UnstartedCoroutines {
     lock.withLock {
       row.initialize(to: Row(next: first.pointee.load(ordering: .relaxed), count: count))
       // Complete before it can be found: a process may be stopped anywhere.
-      first.pointee.store(row, ordering: .releasing)
+      first.pointee.store(row, ordering: .releasing)  // litmus: end-result
     }
     return row
   }

@@ -39,8 +39,8 @@ public enum CoroutineObservation {
     body(&observers)
     let new = observers.isEmpty ? nil : Unmanaged.passRetained(List(observers))
     // Before the request: who has seen that does not take a time from before, of a former observer's, for one of now.
-    if old == nil { begin.store(coroutine_exact_time(), ordering: .relaxed) }
-    current.store(new, ordering: .sequentiallyConsistent)
+    if old == nil { begin.store(coroutine_exact_time(), ordering: .relaxed) }  // litmus: end-result
+    current.store(new, ordering: .sequentiallyConsistent)  // litmus: observer-drain
     // After the list is there, and as long as it is.
     coroutine_request(COROUTINE_REQUEST_EVENTS, new != nil)
     coroutine_observation_drain()
@@ -75,6 +75,7 @@ extension CoroutineObservation {
     let running = coroutine_current()
     coroutine_set_current(nil)
     // The slot was taken before: the thread that exchanges the list waits for it.
+    // litmus: observer-drain
     current.load(ordering: .sequentiallyConsistent)?._withUnsafeGuaranteedRef { list in
       for observer in list.observers { observer.observe(event) }
     }

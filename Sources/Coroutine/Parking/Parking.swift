@@ -69,7 +69,7 @@ package struct Parking: ~Copyable, Sendable {
 
   /// A wait may follow. A canceller from here on sees it, or the later look at the flag sees the cancel.
   @inlinable @inline(__always)
-  package borrowing func prepare() { word.store(Self.suspending, ordering: .relaxed) }
+  package borrowing func prepare() { word.store(Self.suspending, ordering: .relaxed) }  // litmus: timer-armed
 
   /// The same for a wait that others may end before it has begun: false if one of them has.
   @inlinable
@@ -91,10 +91,11 @@ package struct Parking: ~Copyable, Sendable {
 
   /// The context is saved: from here on the wait may be claimed, and the waiter may be gone in the next moment.
   @inlinable @inline(__always)
-  package borrowing func park() { word.store(Self.parked, ordering: .releasing) }
+  package borrowing func park() { word.store(Self.parked, ordering: .releasing) }  // litmus: park-claim
 
   /// The same after `prepare` or `prepareIdle`.
   @inlinable @inline(__always)
+  // litmus: park-claim
   package borrowing func parkAsPrepared() { word.store(word.load(ordering: .relaxed) &+ 1, ordering: .releasing) }
 
   /// Whether the context is saved and no waker has ended the wait. For debuggers.
@@ -113,7 +114,7 @@ package struct Parking: ~Copyable, Sendable {
 
   /// Ends the wait. Returns whether this was the first to: then the caller has to wake.
   @inlinable @inline(__always)
-  package borrowing func claim(_ cause: WakeCause) -> Bool {
+  package borrowing func claim(_ cause: WakeCause) -> Bool {  // litmus: park-claim, freeze-ready
     let (exchanged, found) = word.compareExchange(
       expected: Self.parked, desired: Self.claimed + cause.rawValue,
       successOrdering: .acquiringAndReleasing, failureOrdering: .relaxed)
@@ -139,7 +140,7 @@ package struct Parking: ~Copyable, Sendable {
   /// Ends a wait that was begun by `prepareIdle`, if it is one and its context is saved. Returns whether it did. Then
   /// the caller, alone, has what the waiter has laid out for it, and has to wake the waiter.
   @inlinable @inline(__always)
-  package borrowing func claimIdle() -> Bool {
+  package borrowing func claimIdle() -> Bool {  // litmus: park-claim
     isParkedIdle
       && word.compareExchange(
         expected: Self.parkedIdle, desired: Self.claimed + WakeCause.event.rawValue,
@@ -149,6 +150,7 @@ package struct Parking: ~Copyable, Sendable {
 
   /// Ends a wait that may not have begun. Returns whether this was the first to, and whether to wake.
   @usableFromInline
+  // litmus: park-claim
   package borrowing func claimEarly(_ cause: WakeCause) -> (isFirst: Bool, mustWake: Bool) {
     // Again where the waiter has given up what it was beginning: it may begin anew, and no other thread would end that.
     while true {

@@ -73,7 +73,7 @@ final class BatchStorage: Waitable, @unchecked Sendable {
   }
 
   /// The one that decided by its end. (With the lock: others may still end.)
-  private var decisive: Int? { lock.withLock { machine.decisive } }
+  private var decisive: Int? { lock.withLock { machine.decisive } }  // litmus: batch-decisive
 
   /// The waiter is cancelled. Where the outcome of each is needed, those that have come are not lost: the others count
   /// as cancelled.
@@ -105,6 +105,7 @@ final class BatchStorage: Waitable, @unchecked Sendable {
   }
 
   /// How one of them has ended. When all have, or the waiter was cancelled.
+  // litmus: batch-outcomes
   func outcome<Value>(_ ending: Ending<Value>, of index: Int) -> Result<Value, any Error> {
     if awaited.contains(index) { return .failure(CancellationError()) }
     return circles[index].map { .failure($0) } ?? ending.outcome
@@ -142,7 +143,7 @@ final class BatchStorage: Waitable, @unchecked Sendable {
     listeners = []
   }
 
-  private func noteEnd(of index: Int) {
+  private func noteEnd(of index: Int) {  // litmus: batch-decisive, batch-outcomes
     let hasFailed = failure(of: index) != nil
     lock.lock()
     let attempt = machine.end(index, hasFailed: hasFailed)

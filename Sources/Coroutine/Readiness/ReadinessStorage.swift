@@ -35,7 +35,7 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
 
   /// How often it has become ready: read this before the system call that may be refused.
   @inline(__always)
-  package func events(for readiness: Readiness) -> UInt32 {
+  package func events(for readiness: Readiness) -> UInt32 {  // litmus: readiness-count
     readiness == .writable ? writeEvents.load(ordering: .acquiring) : readEvents.load(ordering: .acquiring)
   }
 
@@ -49,7 +49,7 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
   }
 
   /// The kernel has reported a change. From any thread; wakes the waiters for it.
-  package func becomeReady(_ readiness: Readiness) {
+  package func becomeReady(_ readiness: Readiness) {  // litmus: pool-watch, readiness-count
     lock.lock()
     let woken = machine.becomeReady(readiness)
     publish()
@@ -69,7 +69,7 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
     return true
   }
 
-  private func publish() {
+  private func publish() {  // litmus: readiness-count
     readEvents.store(machine.readEvents, ordering: .releasing)
     writeEvents.store(machine.writeEvents, ordering: .releasing)
     closed.store(machine.isClosed, ordering: .releasing)

@@ -60,7 +60,7 @@ public final class CoroutineJobQueue: @unchecked Sendable {
   public func append(_ job: consuming CoroutineJob) -> Bool { append(job, asks: false) }
 
   /// - Parameter asks: whether to ask for another run in any case.
-  func append(_ job: consuming CoroutineJob, asks: Bool) -> Bool {
+  func append(_ job: consuming CoroutineJob, asks: Bool) -> Bool {  // litmus: pool-park
     lock.lock()
     ready.append(job)
     let asks = asks || runs < width
@@ -99,7 +99,7 @@ public final class CoroutineJobQueue: @unchecked Sendable {
   /// The one that came first, for a run. Without one the run has ended.
   ///
   /// - Parameter mayBegin: whether it may be one that has had no turn yet.
-  func takeNext(mayBegin: Bool = true) -> CoroutineJob? {
+  func takeNext(mayBegin: Bool = true) -> CoroutineJob? {  // litmus: pool-park
     lock.lock()
     defer { lock.unlock() }
     guard mayBegin || !ready.beginsWithNew, let next = ready.popFirst() else {

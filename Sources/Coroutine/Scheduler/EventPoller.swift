@@ -103,7 +103,7 @@ package final class EventPoller: Sendable {
   // MARK: The workers'
 
   /// Whether the calling worker is now the one that sleeps here.
-  func tryTake() -> Bool {
+  func tryTake() -> Bool {  // litmus: poller-watch, poller-interrupt
     guard !isTaken.load(ordering: .relaxed), !isTaken.exchange(true, ordering: .sequentiallyConsistent) else {
       return false
     }
@@ -114,7 +114,7 @@ package final class EventPoller: Sendable {
 
   /// It does not any more.
   func giveBack() {
-    isTaken.store(false, ordering: .sequentiallyConsistent)
+    isTaken.store(false, ordering: .sequentiallyConsistent)  // litmus: poller-watch
     thread.watch()
   }
 

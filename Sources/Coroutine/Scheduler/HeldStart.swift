@@ -29,7 +29,7 @@ extension CoroutineCore {
   /// Claims the start of one that is held: the first caller to do so schedules it, when it holds no lock.
   ///
   /// - Returns: how it was to begin until now; `nil`: it was not held.
-  final func claimStart(_ how: StartMode = []) -> StartMode? {
+  final func claimStart(_ how: StartMode = []) -> StartMode? {  // litmus: look-locked, end-result
     var mode = StartMode(rawValue: startMode.load(ordering: .relaxed))
     while mode.contains(.held) {
       let next = mode.subtracting(.held).union(how)
@@ -87,7 +87,7 @@ extension CoroutineCore {
     unstartedSlot = UnstartedCoroutines.add(self)
     var mode = StartMode(rawValue: startMode.load(ordering: .relaxed))
     while true {
-      let next = mode.subtracting(.onDemand).union(.held)
+      let next = mode.subtracting(.onDemand).union(.held)  // litmus: look-locked, end-result
       let (exchanged, now) = startMode.compareExchange(
         expected: mode.rawValue, desired: next.rawValue, ordering: .acquiringAndReleasing)
       if exchanged { return }

@@ -10,7 +10,7 @@ struct Parker: ~Copyable, Sendable {
   private static var inPoller: UInt32 { 2 }
 
   /// Sleeps until it is unparked, or returns at once if it has been.
-  borrowing func park() {
+  borrowing func park() {  // litmus: parker-work
     while isUnparked.exchange(0, ordering: .acquiring) == 0 { Futex.wait(on: isUnparked, while: 0) }
   }
 
@@ -25,6 +25,7 @@ struct Parker: ~Copyable, Sendable {
   /// passed. Returns whether it was unparked; may also wake up for no reason.
   ///
   /// - Parameter beforeDelivery: is called once there are events, before the first of them wakes a waiter.
+  // litmus: poller-interrupt
   borrowing func park(in poller: EventPoller, for duration: Duration?, beforeDelivery: () -> Void) -> Bool {
     let begin = isUnparked.compareExchange(
       expected: 0, desired: Self.inPoller, successOrdering: .acquiringAndReleasing, failureOrdering: .acquiring)
@@ -34,7 +35,7 @@ struct Parker: ~Copyable, Sendable {
   }
 
   /// Wakes the sleeper, now or when it is about to sleep. The owner of the parker is kept alive meanwhile.
-  borrowing func unpark() {
+  borrowing func unpark() {  // litmus: parker-work, poller-interrupt
     if isUnparked.exchange(1, ordering: .acquiringAndReleasing) == Self.inPoller {
       EventPoller.installed?._withUnsafeGuaranteedRef { $0.interrupt(.worker) }
     } else {

@@ -30,7 +30,7 @@ final class PollerThread: Sendable {
 
   /// A worker has left the poller: it may be long until a worker looks again.
   func watch() {
-    guard mode.load(ordering: .sequentiallyConsistent) == Mode.dormant else { return }
+    guard mode.load(ordering: .sequentiallyConsistent) == Mode.dormant else { return }  // litmus: poller-watch
     if mode.compareExchange(expected: Mode.dormant, desired: Mode.checking, ordering: .acquiringAndReleasing).exchanged
     {
       Futex.wake(1, on: mode)
@@ -39,7 +39,7 @@ final class PollerThread: Sendable {
 
   /// A worker is about to sleep in the poller: events are for it.
   func leaveToWorkers(_ poller: EventPoller) {
-    guard mode.load(ordering: .sequentiallyConsistent) == Mode.polling else { return }
+    guard mode.load(ordering: .sequentiallyConsistent) == Mode.polling else { return }  // litmus: poller-watch
     if mode.compareExchange(expected: Mode.polling, desired: Mode.checking, ordering: .acquiringAndReleasing).exchanged
     {
       poller.interrupt(.thread)
@@ -76,13 +76,13 @@ final class PollerThread: Sendable {
     if poller.isWorkerAsleepHere {
       // The one that ended the last polling, if an event had ended it before.
       poller.forgetInterruptOfThread()
-      mode.store(Mode.dormant, ordering: .sequentiallyConsistent)
+      mode.store(Mode.dormant, ordering: .sequentiallyConsistent)  // litmus: poller-watch
       // Either this sees that the worker has left meanwhile, or that one sees the mode.
       if !poller.isWorkerAsleepHere { mode.store(Mode.checking, ordering: .relaxed) }
     } else if looks == seen {
       // The workers compute for long: the coroutines that are ready behind them need a watcher.
       for pool in PoolCore.all.all { pool.appointWatcher() }
-      mode.store(Mode.polling, ordering: .sequentiallyConsistent)
+      mode.store(Mode.polling, ordering: .sequentiallyConsistent)  // litmus: poller-watch
       // A worker that has come in between found it checking, and did not interrupt it.
       if poller.isWorkerAsleepHere { mode.store(Mode.checking, ordering: .relaxed) }
     }

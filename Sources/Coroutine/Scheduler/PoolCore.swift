@@ -165,7 +165,7 @@ extension PoolCore {
   }
 
   /// Appends to the global list: coroutines from outside, or the surplus of one of the workers.
-  func append(_ queue: inout ReadyQueue, surplusOf owner: Int?) {
+  func append(_ queue: inout ReadyQueue, surplusOf owner: Int?) {  // litmus: pool-park
     lock.lock()
     global.append(&queue)
     if let owner { surplusOwner = owner }
@@ -177,7 +177,7 @@ extension PoolCore {
 
   /// A worker has more than it will run next.
   @inline(__always)
-  func workArrived() {
+  func workArrived() {  // litmus: pool-share
     if wantsWork.load(ordering: .relaxed) { shareWork() }
   }
 
@@ -194,7 +194,7 @@ extension PoolCore {
   private var isSomethingListed: Bool { !global.isEmpty || !jobs.isEmpty }
 
   /// Before each unlock that follows a change.
-  private func publish() {
+  private func publish() {  // litmus: pool-share, pool-watch
     if global.isEmpty { surplusOwner = nil }
     globalCount.store(global.count, ordering: .releasing)
     hasJobs.store(!jobs.isEmpty, ordering: .relaxed)
@@ -430,6 +430,7 @@ extension PoolCore {
 
   /// Something to run for a worker that has nothing, found elsewhere. If there is nothing it sleeps until there is, or
   /// parks and returns `nil`. Also `nil` when the pool ends.
+  // litmus: pool-park
   func find(for worker: PoolWorker, isSearching: Bool, sleeps: Bool = true) -> CoroutineJob? {
     var isSearching = isSearching
     var hasSearched = false
@@ -682,7 +683,7 @@ extension PoolCore {
   var isWatchRare: Bool { lock.withLock { machine.watchesRarely } }
 
   /// What its workers have done by now; `nil` if one of them is parked.
-  func lookAtWorkers() -> PoolStandstill.Look? {
+  func lookAtWorkers() -> PoolStandstill.Look? {  // litmus: pool-watch
     lock.lock()
     let areAllAwake = machine.awake == count
     let isSomethingLeft = isSomethingListed

@@ -31,7 +31,7 @@ enum PoolWatch {
 
   /// All workers of a pool are awake. Under the pool's lock, by which `lookAtAll` sees what this one has missed.
   @inline(__always)
-  static func begin() {
+  static func begin() {  // litmus: pool-watch
     if mode.load(ordering: .relaxed) < Mode.watching { beginSlowly() }
   }
 
@@ -87,7 +87,7 @@ enum PoolWatch {
       return tell(pool)
     }
     guard !isSomePoolAwake else { return }
-    mode.store(Mode.dormant, ordering: .relaxed)
+    mode.store(Mode.dormant, ordering: .relaxed)  // litmus: pool-watch
     // A pool whose last worker has woken before that did not call; from its lock on, which this takes, it sees the mode.
     if PoolCore.all.all.contains(where: { $0.lookAtWorkers() != nil }) {
       mode.store(Mode.watching, ordering: .relaxed)

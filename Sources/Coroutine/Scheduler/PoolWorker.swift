@@ -125,7 +125,7 @@ extension PoolWorker {
 extension PoolWorker {
   /// Counts a coroutine that ends on the calling thread, if that is a worker.
   @inline(__always)
-  static func countEnding() -> Bool {
+  static func countEnding() -> Bool {  // litmus: end-result
     guard let address = coroutine_worker() else { return false }
     Unmanaged<PoolWorker>.fromOpaque(address)._withUnsafeGuaranteedRef { worker in
       worker.ended.store(worker.ended.load(ordering: .relaxed) &+ 1, ordering: .releasing)
@@ -133,7 +133,7 @@ extension PoolWorker {
     return true
   }
 
-  var endedCount: UInt64 { ended.load(ordering: .acquiring) }
+  var endedCount: UInt64 { ended.load(ordering: .acquiring) }  // litmus: end-result
 
   /// A number that no other block gets: of those that the calling thread has reserved as a worker, or, on any other thread,
   /// the next one of all.
@@ -306,7 +306,7 @@ extension PoolWorker {
 
   /// On the same thread.
   @inline(__always)
-  static func hideStarting() { setStarting(nil) }
+  static func hideStarting() { setStarting(nil) }  // litmus: freeze-none
 
   @inline(__always)
   private static func setStarting(_ core: WorkRing.Element?) {

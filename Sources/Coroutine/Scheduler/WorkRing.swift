@@ -57,13 +57,13 @@ struct WorkRing: ~Copyable, Sendable {
     let end = tail.load(ordering: .relaxed)
     guard end &- head.load(ordering: .acquiring) < Self.capacity else { return false }
     self[end] = element
-    tail.store(end &+ 1, ordering: .releasing)
+    tail.store(end &+ 1, ordering: .releasing)  // litmus: ring-push, ring-reuse, pool-share
     return true
   }
 
   /// Takes the one that came first. The owner's.
   @inline(__always)
-  borrowing func pop() -> Element? {
+  borrowing func pop() -> Element? {  // litmus: ring-reuse
     var first = head.load(ordering: .acquiring)
     let end = tail.load(ordering: .relaxed)
     while first != end {
@@ -104,7 +104,7 @@ struct WorkRing: ~Copyable, Sendable {
 
   /// Takes the older half: returns the first of them, and puts the others into `ring`, which is the caller's own and
   /// empty. For thieves.
-  borrowing func steal(into ring: borrowing WorkRing) -> Element? {
+  borrowing func steal(into ring: borrowing WorkRing) -> Element? {  // litmus: ring-push, ring-reuse
     while true {
       let first = head.load(ordering: .acquiring)
       let count = tail.load(ordering: .acquiring) &- first

@@ -74,12 +74,12 @@ extension WorkerQueue {
   private func wake(_ job: consuming CoroutineJob) {
     guard !isSerial, slot.load(ordering: .relaxed) == nil else { return append(job, isNew: true) }
     // No worker is woken: the owner is about to run it, and if it does not, the watcher sees that.
-    slot.store(job.take(), ordering: .releasing)
+    slot.store(job.take(), ordering: .releasing)  // litmus: claim-result
     unparkRareWatcher()
   }
 
   @inline(__always)
-  private func unparkRareWatcher() {
+  private func unparkRareWatcher() {  // litmus: pool-share
     if isWatchedRarely.load(ordering: .relaxed) { core._withUnsafeGuaranteedRef { $0.unparkWatcher() } }
   }
 
@@ -178,7 +178,7 @@ extension WorkerQueue {
   @inline(__always)
   private func takeSlot() -> WorkRing.Element? {
     guard slot.load(ordering: .relaxed) != nil else { return nil }
-    return slot.exchange(nil, ordering: .acquiring)
+    return slot.exchange(nil, ordering: .acquiring)  // litmus: claim-result
   }
 }
 

@@ -79,6 +79,7 @@ extension CoroutineCore {
       coroutine_thread_states_are_plain(&block.pointee.threadState, &own.pointee.threadState),
       own.pointee.state.load(ordering: .relaxed) == .ready
     else { return nil }
+    // litmus: freeze-none
     // The order of these two is what a debugger's freeze relies on. (The earlier check for observers was to save time.)
     own.pointee.state.store(.running, ordering: .relaxed)
     guard !coroutine_turns_are_watched() else {

@@ -112,7 +112,7 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     children.enqueue(child)
     lock.unlock()
     // Its canceller has found it neither held nor begun.
-    if child.isCancelled { child.startHeld(.outOfTurn) }
+    if child.isCancelled { child.startHeld(.outOfTurn) }  // litmus: look-locked
     return false
   }
 

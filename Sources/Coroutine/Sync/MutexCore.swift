@@ -84,7 +84,7 @@ class MutexCore: Waitable, @unchecked Sendable {
   }
 
   @inline(__always)
-  private final func tryLock(_ holder: LockHolder, _ block: HolderBlock) -> Bool {
+  private final func tryLock(_ holder: LockHolder, _ block: HolderBlock) -> Bool {  // litmus: lock-handover
     let (taken, _) = word.compareExchange(
       expected: 0, desired: holder.word, successOrdering: .acquiring, failureOrdering: .relaxed)
     guard taken else { return false }
@@ -147,7 +147,7 @@ class MutexCore: Waitable, @unchecked Sendable {
     lock.lock()
     let (next, nextHolder) = machine.unlock()
     if let nextHolder { holderBlock.store(nextHolder.pointee.block.address, ordering: .relaxed) }
-    word.store(next, ordering: .releasing)
+    word.store(next, ordering: .releasing)  // litmus: lock-handover
     let waiter = nextHolder?.pointee.wait.waiter
     lock.unlock()
     waiter?.wake()

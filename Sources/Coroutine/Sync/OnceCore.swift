@@ -21,7 +21,7 @@ class OnceCore: Waitable, @unchecked Sendable {
 
   /// Whether the value can be read.
   @inlinable
-  final var isMade: Bool { made.load(ordering: .acquiring) }
+  final var isMade: Bool { made.load(ordering: .acquiring) }  // litmus: end-result
 
   /// Whether the calling coroutine has to make the value: as soon as it is there, or its maker has failed.
   @usableFromInline
@@ -64,7 +64,7 @@ class OnceCore: Waitable, @unchecked Sendable {
   /// The value is there.
   @usableFromInline
   final func succeed() {
-    made.store(true, ordering: .releasing)
+    made.store(true, ordering: .releasing)  // litmus: end-result
     lock.lock()
     let woken = machine.succeed()
     publish()

@@ -249,11 +249,11 @@ private final class Sleeper: @unchecked Sendable {
     }
     lock.withLock { self.task = task }
     // After the lock: a thread that has settled it before has found no task to cancel.
-    if isSettled.load(ordering: .acquiring) { task.cancel() }
+    if isSettled.load(ordering: .acquiring) { task.cancel() }  // litmus: look-locked
   }
 
   /// By the task, whose time is up, or to take it back. Whether this is the first.
-  func settle() -> Bool { !isSettled.exchange(true, ordering: .acquiringAndReleasing) }
+  func settle() -> Bool { !isSettled.exchange(true, ordering: .acquiringAndReleasing) }  // litmus: look-locked
 
   /// It was taken back, and need not go on to sleep. Not under a lock: a clock of the user's is told.
   func cancel() { lock.withLock { task }?.cancel() }

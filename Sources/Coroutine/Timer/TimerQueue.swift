@@ -39,7 +39,7 @@ final class TimerQueue: @unchecked Sendable {
   /// Arms a timer that is not armed. Constant time.
   ///
   /// - Returns: whether the caller must ring the driver, which then looks at once: it would look too late by itself.
-  func arm(_ node: UnsafeMutablePointer<TimerNode>) -> Bool {
+  func arm(_ node: UnsafeMutablePointer<TimerNode>) -> Bool {  // litmus: timer-armed, timer-ring
     // An object may lose its last owner while its timer is being fired: the queue's own reference keeps that apart.
     if case .object(let target) = node.pointee.target { _ = target.retain() }
     lock.lock()
@@ -67,7 +67,7 @@ final class TimerQueue: @unchecked Sendable {
   ///
   /// - Returns: when to call again, unless `arm` asks for it earlier; `nil`: nothing is armed. It may be before the
   ///   earliest deadline, if timers were disarmed; then nothing will fire, and the next answer is a better one.
-  func fireExpired(at now: UInt64) -> UInt64? {
+  func fireExpired(at now: UInt64) -> UInt64? {  // litmus: timer-ring
     withUnsafeTemporaryAllocation(of: TimerNode.Target.self, capacity: Self.effort) { fired in
       while true {
         var count = 0
@@ -90,7 +90,7 @@ final class TimerQueue: @unchecked Sendable {
   private enum Progress { case upToDate, unfinished, suspending }
 
   /// Under the lock: takes out a batch of targets to fire at.
-  private func takeExpired(
+  private func takeExpired(  // litmus: timer-armed
     at now: UInt64, into fired: UnsafeMutableBufferPointer<TimerNode.Target>, _ count: inout Int
   ) -> Progress {
     var effort = Self.effort

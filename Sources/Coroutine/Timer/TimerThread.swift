@@ -32,7 +32,7 @@ final class TimerThread: Sendable {
   func ring() {
     // The queue asks for a ring only when no other ring is still to be answered, so the first one is alone.
     guard hasStarted.load(ordering: .relaxed) || hasStarted.exchange(true, ordering: .relaxed) else { return start() }
-    rung.store(1, ordering: .releasing)
+    rung.store(1, ordering: .releasing)  // litmus: timer-ring
     Futex.wake(1, on: rung)
   }
 
@@ -55,7 +55,7 @@ final class TimerThread: Sendable {
     coroutine_system_precise_timeouts()
     while true {
       // Before the look: a ring from here on is about what the look may have missed.
-      rung.store(0, ordering: .relaxed)
+      rung.store(0, ordering: .relaxed)  // litmus: timer-ring
       let next = queue.fireExpired(at: MonotonicClock.now)
       guard let next else {
         Futex.wait(on: rung, while: 0)
