@@ -66,6 +66,8 @@ package final class PrioritySource: ScheduleSource {
   private var decisions = 0
   /// Below all that were given by chance, and each below the one before.
   private var lowest = 0
+  /// How often the time went on since a coroutine had a turn.
+  private var stepsOfTime = 0
 
   /// How many decisions the run will take is not known, nor may it come from other runs: a seed is one run. So all orders of
   /// magnitude up to a thousand are alike.
@@ -81,8 +83,19 @@ package final class PrioritySource: ScheduleSource {
     func highest() -> Int { numbers.indices.max { priorities[numbers[$0]]! < priorities[numbers[$1]]! }! }
     if changes.contains(decisions) { lower(numbers[highest()]) }
     decisions += 1
-    return highest()
+    var choice = highest()
+    stepsOfTime = numbers[choice] == Self.time ? stepsOfTime + 1 : 0
+    // With a ticker it always can go on.
+    if stepsOfTime == Self.stepLimit {
+      lower(Self.time)
+      stepsOfTime = 0
+      choice = highest()
+    }
+    return choice
   }
+
+  private static let time = -1
+  private static let stepLimit = 100
 
   // One that yields in a loop would be the only one to run.
   package func didYield(_ number: Int) { lower(number) }

@@ -24,6 +24,20 @@ import Testing
     #expect(endless.waiting.last == #"coroutine 2 "poller": could go on"#, "\(endless)")
   }
 
+  /// The time can always go on there, also in a schedule where that goes before everything else.
+  @Test(arguments: [ExplorationStrategy.random, .pct(depth: 3), .mixed])
+  func coroutinesHaveTheirTurnsBesideATicker(strategy: ExplorationStrategy) throws {
+    try explore(
+      seeds: 0..<50, by: strategy,
+      options: ExplorationOptions(time: .anytime, turnLimit: 10_000, shrinks: false)
+    ) {
+      let ticker = Ticker(every: .seconds(1))
+      let other = Coroutine { Coroutine.yield() }
+      try other.get()
+      ticker.stop()
+    }
+  }
+
   /// A write to a stream may wait, though it seldom does.
   @Test func writesOfTwoCoroutinesAreInterleaved() throws {
     let failure = try #require(throws: ScheduleFailure.self) {
