@@ -78,4 +78,27 @@ import Testing
       for waiter in waiters { guard try waiter.get() else { throw Broken(line: #line) } }
     }
   }
+
+  /// Who is refused may know that the actor is at its end.
+  @Test func anActorThatHasRefusedAMessageTakesNoOther() throws {
+    let report = try explore(exhaustively: .preemptions(atMost: 2)) {
+      let (turns, taken) = (Semaphore(permits: 0), Log<Int>())
+      let actor = MessageActor<Int>(mailbox: .bounded(1)) { mailbox in
+        do { try turns.acquire() } catch is CancellationError {}
+        if let message = mailbox.next() { taken.add(message) }
+      }
+      // Nobody waits for an answer to it: it would be a dead letter, which is printed.
+      let answer = actor.send(1)
+      let sender = Coroutine {
+        do { try actor.tell(2) } catch is ActorStopped {}
+        turns.release()
+      }
+      let stopper = Coroutine { actor.cancel() }
+      try sender.get()
+      try stopper.get()
+      try actor.join()
+      guard (try? answer.get()) == nil, taken.all.isEmpty else { throw Broken(line: #line) }
+    }
+    #expect(report.isComplete && report.schedules > 1)
+  }
 }

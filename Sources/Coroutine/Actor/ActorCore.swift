@@ -259,17 +259,18 @@ extension ActorCore {
     lock.lock()
     let (interrupts, outdone) = life.request(request)
     let region = interrupts ? self.region : nil
-    var senders: ClaimedWaiters?
-    var wasIdle = false
-    if case .stop = request {
-      senders = closeMailbox()
-      // From here on no sender can hand it a message past the closed mailbox.
-      wasIdle = claimIdle()
-    }
     lock.unlock()
-    senders?.wakeAll()
+    // Before the mailbox is closed: whoever is refused may know that the actor takes no more of what is in it.
     region?.cancel(reason: CancellationError())
-    if wasIdle { CoroutineCore.wake(core) }
+    if case .stop = request {
+      lock.lock()
+      let senders = closeMailbox()
+      // From here on no sender can hand it a message past the closed mailbox.
+      let wasIdle = claimIdle()
+      lock.unlock()
+      senders.wakeAll()
+      if wasIdle { CoroutineCore.wake(core) }
+    }
     // The child that has escalated it leaves it to this actor, which ends for another reason.
     if case .fail(let error) = outdone { CoroutineErrors.report(error, of: describeActor(name)) }
   }
