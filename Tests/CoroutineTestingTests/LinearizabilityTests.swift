@@ -11,38 +11,54 @@ import Testing
   private static let programs = 0..<10
   private static let schedules = 0..<amount(60, sanitized: 10)
 
-  /// Runs a list of operations in each of several coroutines, of which one may be cancelled. Coroutines that would
-  /// wait for ever are cancelled in the end.
+  /// Performs an operation. An error is one that it is not to throw, or that of a worker that was cancelled.
+  private typealias Perform<Specification: SequentialSpecification> =
+    @Sendable (Specification.Operation) throws -> Specification.Outcome
+
+  /// Runs a list of operations in each of several coroutines, of which one may be cancelled: it goes on with its next operation.
+  /// Coroutines that would wait for ever are cancelled in the end.
+  ///
+  /// - Parameters:
+  ///   - patience: how often it looks, in real time, whether those that wait have to: for the kernel's events.
+  ///   - isExpected: errors that no caller gets.
+  ///   - body: makes the object. Also notes what is to be found at the end.
   private func run<Specification: SequentialSpecification>(
-    _ seed: Int, of specification: Specification, operations: Int = 3,
+    _ seed: Int, of specification: Specification, operations: Int = 3, patience: Int = 0,
+    isExpected: @escaping @Sendable (any Error) -> Bool = { $0 is SettledTwice },
     _ makeOperation: @escaping @Sendable (inout ProgramRandom) -> Specification.Operation,
     body:
-      @escaping () throws -> (
-        perform: @Sendable (Specification.Operation) -> Specification.Outcome?,
-        final: () -> [(Specification.Operation, Specification.Outcome)]
+      @escaping (History<Specification>) throws -> (
+        perform: Perform<Specification>, noteFinal: () throws -> Void
       )
   ) throws {
-    try explore(seeds: Self.schedules, options: ExplorationOptions { $0 is SettledTwice }) {
+    try explore(seeds: Self.schedules, options: ExplorationOptions(isExpected: isExpected)) {
       var random = ProgramRandom(seed)
-      let (perform, final) = try body()
       let history = History<Specification>()
+      let (perform, noteFinal) = try body(history)
       let workers = (0..<3).map { _ in
-        let program = random.list(of: operations, makeOperation)
-        return Coroutine {
-          for operation in program where !Coroutine.isCancelled { history.note(operation) { perform(operation) } }
+        let (worker, program) = (Worker(), random.list(of: operations, makeOperation))
+        let coroutine = Coroutine {
+          for operation in program { history.note(operation, by: worker) { try perform(operation) } }
         }
+        return (worker, coroutine)
       }
-      if random.below(2) == 0 { workers[random.below(3)].cancel() }
+      func cancel(_ index: Int) {
+        workers[index].0.isCancelled = true
+        workers[index].1.cancel()
+      }
+      if random.below(2) == 0 { cancel(random.below(3)) }
       // When no coroutine can go on any more.
       try Coroutine.sleep(for: .seconds(1))
-      try history.checkRest(from: specification) {
-        // In real time, which the poller's thread takes.
-        usleep(10_000)
-        try Coroutine.sleep(for: .seconds(1))
-      }
-      for worker in workers { worker.cancel() }
-      for worker in workers { try? worker.join() }
-      for (operation, outcome) in final() { history.note(operation) { outcome } }
+      try history.checkRest(
+        from: specification,
+        letPass: {
+          // In real time, which the poller's thread takes.
+          usleep(10_000)
+          try Coroutine.sleep(for: .seconds(1))
+        }, times: patience)
+      for index in workers.indices { cancel(index) }
+      for worker in workers { try worker.1.join() }
+      try noteFinal()
       try history.check(from: specification)
     }
   }
@@ -58,9 +74,9 @@ import Testing
       case 5...11: return .send(value)
       default: return .receive
       }
-    } body: {
+    } body: { history in
       let channel = Channel<Int>(capacity: .buffered(capacity))
-      return ({ channel.perform($0) }, { channel.drain() })
+      return ({ try channel.perform($0) }, { channel.drain { history.note($0, $1) } })
     }
   }
 
@@ -71,7 +87,7 @@ import Testing
       case 2: .reject
       default: .get
       }
-    } body: {
+    } body: { _ in
       let (promise, resolver) = Promise<Int>.makePromise()
       return (
         { operation in
@@ -79,11 +95,9 @@ import Testing
           case .fulfill(let value): return .wasFirst(resolver.fulfill(value))
           case .reject: return .wasFirst(resolver.reject(LostUpdate()))
           case .get:
-            do { return .value(try promise.get()) } catch is CancellationError { return .cancelled } catch {
-              return .rejected
-            }
+            do { return .value(try promise.get()) } catch is LostUpdate { return .rejected }
           }
-        }, { [] }
+        }, {}
       )
     }
   }
@@ -91,102 +105,149 @@ import Testing
   @Test(arguments: programs) func aMutexKeepsOthersOut(program: Int) throws {
     try run(program, of: CounterModel()) { random in
       random.below(100)
-    } body: {
+    } body: { history in
       let total = CoroutineMutex(0)
       return (
         { number in
-          try? total.withLock { value in
+          try total.withLock { value in
             let before = value
             schedulingPoint()
             value = before + number
             return before
           }
-        }, { [(0, (try? total.withLock { $0 }) ?? -1)] }
+        }, { history.note(0) { try total.withLock { $0 } } }
       )
     }
   }
 
-  @Test(arguments: programs) func anActorAnswersOneAfterAnother(program: Int) throws {
-    try run(program, of: CounterModel()) { random in
-      random.below(100)
-    } body: {
-      let actor = MessageActor<Add>(name: "sum") { mailbox in
-        var total = 0
-        for message in mailbox {
-          schedulingPoint()
-          message.reply.complete(total)
-          total += message.number
-        }
+  enum Mailboxes: CaseIterable, Sendable {
+    case unbounded, waitingForRoom, failing, withoutTheNewest, withoutTheOldest
+  }
+
+  @Test(arguments: programs, Mailboxes.allCases)
+  func anActorTakesWhatCameFirst(program: Int, mailbox: Mailboxes) throws {
+    let (capacity, overflow): (Int, MailboxPolicy.Overflow) =
+      switch mailbox {
+      case .unbounded: (.max, .suspend)
+      case .waitingForRoom: (1, .suspend)
+      case .failing: (1, .fail)
+      case .withoutTheNewest: (1, .dropNewest)
+      case .withoutTheOldest: (2, .dropOldest)
       }
-      return (
-        { number in
-          do { return try actor.ask { Add(number: number, reply: $0) } } catch { return nil }
-        },
-        {
-          [(0, (try? actor.ask { Add(number: 0, reply: $0) }) ?? -1)]
-        }
-      )
+    let numbers = Counter(0)
+    try run(program, of: MailboxModel(capacity: capacity, overflow: overflow, turns: 1), operations: 4) {
+      // An error of a promise whose waiter was cancelled.
+      $0 is ActorStopped || $0 is MailboxFull
+    } _: { random in
+      // Each message is another one.
+      numbers.value += 1
+      switch random.below(20) {
+      case 0: return .stop
+      case 1...5: return .allow
+      case 6...10: return .ask(numbers.value)
+      case 11...13: return .send(numbers.value)
+      default: return .tell(numbers.value)
+      }
+    } body: { history in
+      numbers.value = 0
+      let policy: MailboxPolicy = capacity == .max ? .unbounded : .bounded(capacity, overflow)
+      let actor = TurnTakingActor(policy, history)
+      return ({ try actor.perform($0) }, { try actor.noteEnd(history) })
     }
   }
 
   @Test(arguments: programs) func aSemaphoreCountsItsPermits(program: Int) throws {
     try run(program, of: SemaphoreModel(permits: 1)) { random in
       [.acquire, .acquire, .release, .tryAcquire][random.below(4)]
-    } body: {
+    } body: { history in
       let semaphore = Semaphore(permits: 1)
+      let perform: Perform<SemaphoreModel> = { operation in
+        switch operation {
+        case .acquire: try semaphore.acquire()
+        case .tryAcquire: return semaphore.tryAcquire()
+        case .release: semaphore.release()
+        }
+        return true
+      }
       return (
-        { operation in
-          switch operation {
-          case .acquire: return (try? semaphore.acquire()) != nil
-          case .tryAcquire: return semaphore.tryAcquire()
-          case .release:
-            semaphore.release()
-            return true
+        perform,
+        {
+          // All that are left, and then none.
+          var isLeft = true
+          while isLeft {
+            history.note(.tryAcquire) {
+              isLeft = try perform(.tryAcquire)
+              return isLeft
+            }
           }
-        }, { [] }
+        }
       )
     }
   }
 
-  @Test(arguments: programs) func aSelectDoesOneOfItsOperations(program: Int) throws {
+  @Test(arguments: programs, [false, true]) func aSelectDoesOneOfItsOperations(program: Int, closes: Bool) throws {
     try run(program, of: TwoQueuesModel(first: QueueModel(capacity: 1), second: QueueModel(capacity: 0))) { random in
       let value = random.below(1000)
-      switch random.below(6) {
-      case 0: return .first(.send(value))
-      case 1: return .first(.receive)
-      case 2: return .second(.send(value))
-      case 3: return .second(.receive)
-      case 4: return .receiveEither
-      default: return .receiveFirstOrSendSecond(value)
+      switch random.below(closes ? 20 : 18) {
+      case 0...1: return .first(.send(value))
+      case 2...3: return .first(.receive)
+      case 4...5: return .second(.send(value))
+      case 6...7: return .second(.receive)
+      case 8: return .first(.trySend(value))
+      case 9: return .second(.trySend(value))
+      case 10: return .tryReceiveEither
+      case 11...13: return .receiveEither
+      case 14: return .sendEither(value)
+      case 15...17: return .receiveFirstOrSendSecond(value)
+      case 18: return .first(.close)
+      default: return .second(.close)
       }
-    } body: {
+    } body: { history in
       let first = Channel<Int>(capacity: .buffered(1))
       let second = Channel<Int>(capacity: .rendezvous)
       return (
         { operation in
           switch operation {
-          case .first(let operation): return .first(first.perform(operation))
-          case .second(let operation): return .second(second.perform(operation))
-          case .receiveEither:
-            let outcome = Counter<TwoQueuesModel.Outcome>(.first(.cancelled))
-            try? select {
-              first.onReceive { outcome.value = .first(.value($0)) }
-              second.onReceive { outcome.value = .second(.value($0)) }
-            }
-            return outcome.value
-          case .receiveFirstOrSendSecond(let value):
-            let outcome = Counter<TwoQueuesModel.Outcome>(.first(.cancelled))
-            try? select {
-              first.onReceive { outcome.value = .first(.value($0)) }
-              second.onSend(value) { outcome.value = .second(.sent) }
-            }
-            return outcome.value
+          case .first(let operation): return .first(try first.perform(operation))
+          case .second(let operation): return .second(try second.perform(operation))
+          default: break
           }
+          do { return try Self.perform(operation, first, second) } catch is ChannelClosed<Int> { return .closed }
         },
         {
-          first.drain().map { (.first($0.0), .first($0.1)) } + second.drain().map { (.second($0.0), .second($0.1)) }
+          first.drain { operation, perform in history.note(.first(operation)) { .first(try perform()) } }
+          second.drain { operation, perform in history.note(.second(operation)) { .second(try perform()) } }
         }
       )
+    }
+  }
+
+  private static func perform(
+    _ operation: TwoQueuesModel.Operation, _ first: Channel<Int>, _ second: Channel<Int>
+  ) throws -> TwoQueuesModel.Outcome {
+    switch operation {
+    case .first, .second: throw Broken(line: #line)
+    case .receiveEither:
+      try select {
+        first.onReceive { .first(.value($0)) }
+        second.onReceive { .second(.value($0)) }
+      }
+    case .tryReceiveEither:
+      try select {
+        first.onReceive { .first(.value($0)) }
+        second.onReceive { .second(.value($0)) }
+        otherwise { .neither }
+      }
+    case .sendEither(let value):
+      try select {
+        first.onSend(value) { .first(.sent) }
+        second.onSend(value) { .second(.sent) }
+      }
+    case .receiveFirstOrSendSecond(let value):
+      try select {
+        first.onReceive { .first(.value($0)) }
+        second.onSend(value) { .second(.sent) }
+      }
     }
   }
 
@@ -196,7 +257,7 @@ import Testing
 
   @Test(arguments: programs, Streams.allCases) func aByteStreamIsAQueueOfBytes(program: Int, streams: Streams) throws {
     let capacity = streams == .pipe ? Int(getpagesize()) : .max
-    try run(program, of: PipeModel(capacity: capacity), operations: 4) { random in
+    try run(program, of: PipeModel(capacity: capacity), operations: 4, patience: 300) { random in
       let value = UInt8(random.below(250))
       // The last one fills the pipe. All are written at once, or not.
       let (more, most) = ([1, 1500, 4096][random.below(3)], [1, 2000, 10_000][random.below(3)])
@@ -210,62 +271,84 @@ import Testing
       case 7...13: return .write(value, more)
       default: return .read(most)
       }
-    } body: {
+    } body: { history in
       let ends = try streams == .pipe ? ByteEnds(pipeOf: capacity) : ByteEnds(UnixConnection.pair())
-      return ({ ends.perform($0) }, { ends.drain() })
+      return ({ try ends.perform($0) }, { ends.drain(history) })
     }
-  }
-
-  @Test func aHistoryOfAPipeThatIsWrongIsRefused() {
-    /// Operations one after another, beside one that waits.
-    func isRight(_ waiting: PipeModel.Operation?, _ rest: [(PipeModel.Operation, PipeModel.Outcome)]) -> Bool {
-      let (history, model) = (History<PipeModel>(), PipeModel(capacity: 4096))
-      var isRight = false
-      func perform() {
-        for (operation, outcome) in rest { history.note(operation) { outcome } }
-        isRight = history.isAtRest(from: model) && history.isLinearizable(from: model)
-      }
-      guard let waiting else {
-        perform()
-        return isRight
-      }
-      history.note(waiting) {
-        perform()
-        return .cancelled
-      }
-      return isRight
-    }
-    func bytes(_ value: UInt8, _ count: Int) -> PipeModel.Outcome { .bytes([.init(value: value, count: count)]) }
-    let write = (PipeModel.Operation.write(7, 10), PipeModel.Outcome.done)
-    #expect(isRight(nil, [write, (.read(4), bytes(7, 4)), (.read(9), bytes(7, 6))]))
-    #expect(!isRight(nil, [write, (.read(4), bytes(7, 3))]), "fewer bytes than there are")
-    #expect(!isRight(nil, [write, (.read(4), bytes(7, 4)), (.tryRead(9), .refused)]), "lost bytes")
-    #expect(!isRight(nil, [write, (.read(20), bytes(7, 10)), (.read(20), bytes(7, 10))]), "read twice")
-    #expect(!isRight(nil, [write, (.closeWriter, .done), (.read(4), .end)]), "an end before the bytes")
-    #expect(!isRight(nil, [(.closeReader, .done), (.read(4), .closed), (.tryRead(4), .refused)]), "read after a close")
-    #expect(!isRight(nil, [(.closeReader, .done), (.write(8, 1), .broken), write]), "written to one that has gone")
-    #expect(isRight(.read(4), [write, (.read(20), bytes(7, 10))]))
-    #expect(!isRight(.read(4), [write]), "a reader that was not woken")
-    #expect(!isRight(.waitUntilReadable, [(.closeWriter, .done)]), "a waiter that did not hear of the end")
-    #expect(isRight(.write(8, 4096), [write]))
-    #expect(!isRight(.write(8, 4096), [write, (.read(20), bytes(7, 10))]), "a writer that was not woken")
   }
 }
 
-private struct Add: Sendable {
-  let number: Int
-  let reply: Reply<Int>
+/// An actor that may take a message when it is allowed to.
+private final class TurnTakingActor: Sendable {
+  private struct Message: Sendable {
+    let number: Int
+    let reply: Reply<Int>?
+    /// Its number goes there if it becomes a dead letter.
+    let dead: Log<Int>
+  }
+
+  /// The process has one handler. Those of other tests are not touched.
+  private static let handlesDeadLetters: Void = {
+    let before = DeadLetters.handler
+    DeadLetters.handler = { letter in
+      if let message = letter.message as? Message { message.dead.add(message.number) } else { before(letter) }
+    }
+  }()
+
+  private let actor: MessageActor<Message>
+  private let turns = Semaphore(permits: 1)
+  private let dead = Log<Int>()
+
+  init(_ policy: MailboxPolicy, _ history: History<MailboxModel>) {
+    Self.handlesDeadLetters
+    let turns = turns
+    actor = MessageActor(mailbox: policy) { mailbox in
+      for count in 0... {
+        var message: Message?
+        history.note(.take) {
+          // Fails where the actor was stopped: then there is no message either.
+          do { try turns.acquire() } catch is CancellationError {}
+          message = mailbox.next()
+          return message.map { .message($0.number) } ?? .over
+        }
+        guard let message else { return }
+        schedulingPoint()
+        message.reply?.complete(count)
+      }
+    }
+  }
+
+  func perform(_ operation: MailboxModel.Operation) throws -> MailboxModel.Outcome {
+    do {
+      switch operation {
+      case .tell(let number): try actor.tell(Message(number: number, reply: nil, dead: dead))
+      case .ask(let number): return .answer(try actor.ask { Message(number: number, reply: $0, dead: dead) })
+      case .send(let number): return .answer(try actor.send { Message(number: number, reply: $0, dead: dead) }.get())
+      case .allow: turns.release()
+      case .stop: actor.cancel()
+      case .take, .end: throw Broken(line: #line)
+      }
+      return .done
+    } catch is ActorStopped { return .stopped } catch is MailboxFull { return .full }
+  }
+
+  /// Stops it, and notes what it has left.
+  func noteEnd(_ history: History<MailboxModel>) throws {
+    history.note(.stop) { try perform(.stop) }
+    try actor.join()
+    history.note(.end) { .dead(dead.all) }
+  }
 }
 
 extension Channel<Int> {
   /// Performs an operation of the model.
-  fileprivate func perform(_ operation: QueueModel.Operation) -> QueueModel.Outcome {
+  fileprivate func perform(_ operation: QueueModel.Operation) throws -> QueueModel.Outcome {
     switch operation {
     case .send(let value):
-      do { try send(value) } catch is CancellationError { return .cancelled } catch { return .closed }
+      do { try send(value) } catch let error as ChannelClosed<Int> where error.unsent == value { return .closed }
       return .sent
     case .receive:
-      do { return .value(try receive()) } catch is CancellationError { return .cancelled } catch { return .closed }
+      do { return .value(try receive()) } catch is ChannelClosed<Int> { return .closed }
     case .trySend(let value):
       switch trySend(value) {
       case .sent: return .sent
@@ -283,12 +366,15 @@ extension Channel<Int> {
   }
 
   /// Receives what is left in it, and then finds it empty.
-  fileprivate func drain() -> [(QueueModel.Operation, QueueModel.Outcome)] {
-    var operations: [(QueueModel.Operation, QueueModel.Outcome)] = []
-    while true {
-      let outcome = perform(.tryReceive)
-      operations.append((.tryReceive, outcome))
-      guard case .value = outcome else { return operations }
+  fileprivate func drain(_ note: (QueueModel.Operation, () throws -> QueueModel.Outcome) -> Void) {
+    var isLeft = true
+    while isLeft {
+      isLeft = false
+      note(.tryReceive) {
+        let outcome = try perform(.tryReceive)
+        if case .value = outcome { isLeft = true }
+        return outcome
+      }
     }
   }
 }
@@ -314,19 +400,19 @@ private final class ByteEnds: @unchecked Sendable {
     self.init((reader, writer))
   }
 
-  func perform(_ operation: PipeModel.Operation) -> PipeModel.Outcome {
+  func perform(_ operation: PipeModel.Operation) throws -> PipeModel.Outcome {
     switch operation {
-    case .read(let most): return read(most, nil)
-    case .tryRead(let most): return read(most, .zero)
-    case .write(let value, let count): return write(value, count, nil)
-    case .tryWrite(let value, let count): return write(value, count, .zero)
+    case .read(let most): return try read(most, nil)
+    case .tryRead(let most): return try read(most, .zero)
+    case .write(let value, let count): return try write(value, count, nil)
+    case .tryWrite(let value, let count): return try write(value, count, .zero)
     case .waitUntilReadable:
-      return outcome(beside: 0) {
+      return try outcome(beside: 0) {
         try reader.descriptor.waitUntilReadable()
         return .done
       }
     case .waitUntilWritable:
-      return outcome(beside: 0) {
+      return try outcome(beside: 0) {
         try writer.descriptor.waitUntilWritable()
         return .done
       }
@@ -339,43 +425,45 @@ private final class ByteEnds: @unchecked Sendable {
     }
   }
 
-  private func read(_ most: Int, _ timeout: Duration?) -> PipeModel.Outcome {
+  private func read(_ most: Int, _ timeout: Duration?) throws -> PipeModel.Outcome {
     readers += 1
     defer { readers -= 1 }
-    return outcome(beside: readers - 1) {
+    return try outcome(beside: readers - 1) {
       try reader.read(upTo: most, timeout: timeout).map { .bytes(PipeModel.runs($0)) } ?? .end
     }
   }
 
-  private func write(_ value: UInt8, _ count: Int, _ timeout: Duration?) -> PipeModel.Outcome {
+  private func write(_ value: UInt8, _ count: Int, _ timeout: Duration?) throws -> PipeModel.Outcome {
     writers += 1
     defer { writers -= 1 }
-    return outcome(beside: writers - 1) {
+    return try outcome(beside: writers - 1) {
       try writer.write([UInt8](repeating: value, count: count), timeout: timeout)
       return .done
     }
   }
 
-  private func outcome(beside others: Int, _ body: () throws -> PipeModel.Outcome) -> PipeModel.Outcome {
+  private func outcome(beside others: Int, _ body: () throws -> PipeModel.Outcome) throws -> PipeModel.Outcome {
     do { return try body() } catch {
       switch error {
-      case is CancellationError: return .cancelled
       case is TimeoutError: return .refused
       case is DescriptorClosed: return .closed
       case is StreamInUse where others > 0: return .inUse
       case let error as IOError where error.code == EPIPE: return .broken
-      default: return .unexpected("\(error)")
+      default: throw error
       }
     }
   }
 
   /// Reads what is left, and then finds nothing.
-  func drain() -> [(PipeModel.Operation, PipeModel.Outcome)] {
-    var operations: [(PipeModel.Operation, PipeModel.Outcome)] = []
-    while true {
-      let outcome = perform(.tryRead(100_000))
-      operations.append((.tryRead(100_000), outcome))
-      guard case .bytes = outcome else { return operations }
+  func drain(_ history: History<PipeModel>) {
+    var isLeft = true
+    while isLeft {
+      isLeft = false
+      history.note(.tryRead(100_000)) {
+        let outcome = try perform(.tryRead(100_000))
+        if case .bytes = outcome { isLeft = true }
+        return outcome
+      }
     }
   }
 }

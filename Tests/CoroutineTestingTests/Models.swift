@@ -1,7 +1,7 @@
-// Sequential specifications of the runtime's primitives. A cancelled operation has no effect.
+// Sequential specifications of the runtime's primitives. A cancelled operation has no effect, where nothing else is said.
 
 /// A channel. Without a buffer it holds an element for as long as its sender and its receiver take to pass it on.
-struct QueueModel: SequentialSpecification {
+struct QueueModel: DeterministicSpecification {
   enum Operation: Hashable, Sendable {
     case send(Int)
     case receive
@@ -12,7 +12,7 @@ struct QueueModel: SequentialSpecification {
   enum Outcome: Hashable, Sendable {
     case sent
     case value(Int)
-    case full, empty, closed, cancelled
+    case full, empty, closed
     case wasFirst(Bool)
   }
 
@@ -24,7 +24,6 @@ struct QueueModel: SequentialSpecification {
 
   mutating func apply(_ operation: Operation, _ outcome: Outcome) -> Bool {
     switch (operation, outcome) {
-    case (.send, .cancelled), (.receive, .cancelled): return true
     case (.send(let value), .sent), (.trySend(let value), .sent):
       guard !isClosed, elements.count < max(capacity, 1) else { return false }
       elements.append(value)
@@ -46,24 +45,30 @@ struct QueueModel: SequentialSpecification {
 
   func mayWait(_ operations: [Operation]) -> Bool {
     let receivers = operations.count { $0 == .receive }
-    let senders = operations.count - receivers
-    guard !isClosed else { return operations.isEmpty }
+    let senders = operations.count { if case .send = $0 { true } else { false } }
+    guard receivers + senders == operations.count, !isClosed else { return operations.isEmpty }
     return (receivers == 0 || senders == 0 && elements.isEmpty) && (senders == 0 || elements.count >= capacity)
   }
 }
 
 /// Two channels, and selects on both.
-struct TwoQueuesModel: SequentialSpecification {
+struct TwoQueuesModel: DeterministicSpecification {
   enum Operation: Hashable, Sendable {
     case first(QueueModel.Operation)
     case second(QueueModel.Operation)
     case receiveEither
+    /// By a select that does not wait.
+    case tryReceiveEither
+    case sendEither(Int)
     case receiveFirstOrSendSecond(Int)
   }
 
   enum Outcome: Hashable, Sendable {
     case first(QueueModel.Outcome)
     case second(QueueModel.Outcome)
+    /// A select found one of them closed. It does not say which.
+    case closed
+    case neither
   }
 
   var first: QueueModel
@@ -71,18 +76,50 @@ struct TwoQueuesModel: SequentialSpecification {
 
   mutating func apply(_ operation: Operation, _ outcome: Outcome) -> Bool {
     switch (operation, outcome) {
-    case (.first(let operation), .first(let outcome)): first.apply(operation, outcome)
-    case (.second(let operation), .second(let outcome)): second.apply(operation, outcome)
-    case (.receiveEither, .first(let outcome)): first.apply(.receive, outcome)
-    case (.receiveEither, .second(let outcome)): second.apply(.receive, outcome)
-    case (.receiveFirstOrSendSecond, .first(let outcome)): first.apply(.receive, outcome)
-    case (.receiveFirstOrSendSecond(let value), .second(let outcome)): second.apply(.send(value), outcome)
-    default: false
+    case (.first(let operation), .first(let outcome)): return first.apply(operation, outcome)
+    case (.second(let operation), .second(let outcome)): return second.apply(operation, outcome)
+    case (.tryReceiveEither, .neither):
+      return first.apply(.tryReceive, .empty) && second.apply(.tryReceive, .empty)
+    default: break
     }
+    guard let (atFirst, atSecond) = cases(operation) else { return false }
+    switch outcome {
+    case .first(let outcome): return first.apply(atFirst, outcome)
+    case .second(let outcome): return second.apply(atSecond, outcome)
+    case .closed: return first.apply(atFirst, .closed) || second.apply(atSecond, .closed)
+    case .neither: return false
+    }
+  }
+
+  /// What a select does at each of the two.
+  private func cases(_ operation: Operation) -> (QueueModel.Operation, QueueModel.Operation)? {
+    switch operation {
+    case .receiveEither, .tryReceiveEither: (.receive, .receive)
+    case .sendEither(let value): (.send(value), .send(value))
+    case .receiveFirstOrSendSecond(let value): (.receive, .send(value))
+    case .first, .second: nil
+    }
+  }
+
+  /// A select waits at both of them: neither may have something for it.
+  func mayWait(_ operations: [Operation]) -> Bool {
+    var (atFirst, atSecond): ([QueueModel.Operation], [QueueModel.Operation]) = ([], [])
+    for operation in operations {
+      switch operation {
+      case .first(let operation): atFirst.append(operation)
+      case .second(let operation): atSecond.append(operation)
+      case .tryReceiveEither: return false
+      default:
+        guard let (one, other) = cases(operation) else { return false }
+        atFirst.append(one)
+        atSecond.append(other)
+      }
+    }
+    return first.mayWait(atFirst) && second.mayWait(atSecond)
   }
 }
 
-struct PromiseModel: SequentialSpecification {
+struct PromiseModel: DeterministicSpecification {
   enum Operation: Hashable, Sendable {
     case fulfill(Int)
     case reject, get
@@ -91,7 +128,7 @@ struct PromiseModel: SequentialSpecification {
   enum Outcome: Hashable, Sendable {
     case wasFirst(Bool)
     case value(Int)
-    case rejected, cancelled
+    case rejected
   }
 
   private var outcome: Outcome?
@@ -100,7 +137,6 @@ struct PromiseModel: SequentialSpecification {
 
   mutating func apply(_ operation: Operation, _ outcome: Outcome) -> Bool {
     switch (operation, outcome) {
-    case (.get, .cancelled): return true
     case (.get, let outcome): return outcome == self.outcome
     case (.fulfill(let value), .wasFirst(let isFirst)): return settle(.value(value), isFirst)
     case (.reject, .wasFirst(let isFirst)): return settle(.rejected, isFirst)
@@ -108,7 +144,9 @@ struct PromiseModel: SequentialSpecification {
     }
   }
 
-  func mayWait(_ operations: [Operation]) -> Bool { outcome == nil || operations.isEmpty }
+  func mayWait(_ operations: [Operation]) -> Bool {
+    outcome == nil && operations.allSatisfy { $0 == .get } || operations.isEmpty
+  }
 
   private mutating func settle(_ outcome: Outcome, _ isFirst: Bool) -> Bool {
     defer { self.outcome = self.outcome ?? outcome }
@@ -116,8 +154,12 @@ struct PromiseModel: SequentialSpecification {
   }
 }
 
-/// A number that can only be added to. The operation is the amount, the outcome is the number before it.
-struct CounterModel: SequentialSpecification {
+/// A number that can only be added to, with a mutex around it. The operation is the amount, the outcome is the number before
+/// it. Nobody holds the mutex for ever: so none waits for ever.
+struct CounterModel: DeterministicSpecification {
+  typealias Operation = Int
+  typealias Outcome = Int
+
   private var total = 0
 
   init() {}
@@ -128,39 +170,45 @@ struct CounterModel: SequentialSpecification {
     return true
   }
 
-  mutating func applyUnseen(_ number: Int) { total += number }
-
   func mayWait(_ operations: [Int]) -> Bool { operations.isEmpty }
 }
 
-struct SemaphoreModel: SequentialSpecification {
+/// Permits that are taken one at a time. One that comes back goes to the longest waiter at once: while one is free nobody waits,
+/// so a `tryAcquire` gets it.
+struct SemaphoreModel: DeterministicSpecification {
   enum Operation: Hashable, Sendable {
     case acquire, tryAcquire, release
   }
+
+  typealias Outcome = Bool
 
   private var permits: Int
 
   init(permits: Int) { self.permits = permits }
 
+  /// - Parameter done: whether it got a permit, or gave one.
   mutating func apply(_ operation: Operation, _ done: Bool) -> Bool {
-    switch operation {
-    case .release: permits += 1
-    case .acquire where done, .tryAcquire where done:
+    switch (operation, done) {
+    case (.release, true):
+      permits += 1
+      return true
+    case (.acquire, true), (.tryAcquire, true):
       guard permits > 0 else { return false }
       permits -= 1
-    case .acquire: break
-    // The permits may be kept for waiters.
-    case .tryAcquire: break
+      return true
+    case (.tryAcquire, false): return permits == 0
+    default: return false
     }
-    return true
   }
 
-  func mayWait(_ operations: [Operation]) -> Bool { permits == 0 || operations.isEmpty }
+  func mayWait(_ operations: [Operation]) -> Bool {
+    permits == 0 && operations.allSatisfy { $0 == .acquire } || operations.isEmpty
+  }
 }
 
 /// The two ends of a pipe, or of a pair of sockets that is used in one direction. Each end has one operation at a time, and
 /// may be closed.
-struct PipeModel: SequentialSpecification {
+struct PipeModel: DeterministicSpecification {
   enum Operation: Hashable, Sendable {
     /// So many bytes of this value.
     case write(UInt8, Int)
@@ -178,10 +226,9 @@ struct PipeModel: SequentialSpecification {
     case refused
     /// The other end is closed.
     case end, broken
-    case closed, cancelled
+    case closed
     /// Another coroutine is at it, in the same direction.
     case inUse
-    case unexpected(String)
   }
 
   /// Bytes of the same value, one behind the other.
@@ -212,9 +259,6 @@ struct PipeModel: SequentialSpecification {
 
   mutating func apply(_ operation: Operation, _ outcome: Outcome) -> Bool {
     switch (operation, outcome) {
-    case (.write, .cancelled), (.read, .cancelled), (.waitUntilReadable, .cancelled), (.waitUntilWritable, .cancelled),
-      (.tryWrite, .cancelled), (.tryRead, .cancelled):
-      return true
     case (.write, .inUse), (.tryWrite, .inUse), (.read, .inUse), (.tryRead, .inUse): return true
     case (.write(let value, let more), .done), (.tryWrite(let value, let more), .done):
       guard !isReaderGone, !isWriterClosed, count + more <= capacity else { return false }
