@@ -87,7 +87,7 @@ import Testing
         do { try turns.acquire() } catch is CancellationError {}
         if let message = mailbox.next() { taken.add(message) }
       }
-      // Nobody waits for an answer to it: it would be a dead letter, which is printed.
+      // No asker waits for an answer to it: it would be a dead letter, which is printed.
       let answer = actor.send(1)
       let sender = Coroutine {
         do { try actor.tell(2) } catch is ActorStopped {}

@@ -91,7 +91,7 @@ struct MailboxModel: SequentialSpecification {
     }
   }
 
-  /// An accepted message is not handled, and nobody waits for its answer. The promise of a send gets the error.
+  /// An accepted message is not handled, and no asker waits for its answer. The promise of a send gets the error.
   private mutating func lose(_ message: Message) {
     if message.kind != .send { dead.insert(message.number) }
   }
@@ -138,7 +138,7 @@ struct MailboxModel: SequentialSpecification {
     guard isOver else { return [] }
     return with { next in
       next.asked[number] = nil
-      // After the stop nobody looks at the order any more.
+      // After the stop no check looks at the order any more.
       next.messages.removeAll { $0.number == number }
       return true
     }

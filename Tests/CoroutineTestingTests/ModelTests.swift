@@ -59,7 +59,7 @@ import Testing
   ) {
     for operation in operations {
       right(model, [.cancelled(operation)], sourceLocation: sourceLocation)
-      wrong(model, "\(operation): a cancel of nobody", [.threw(operation)], sourceLocation: sourceLocation)
+      wrong(model, "\(operation): a cancel of none", [.threw(operation)], sourceLocation: sourceLocation)
       wrong(
         model, "\(operation): not woken by a cancel", [.waitsThoughCancelled(operation)], sourceLocation: sourceLocation
       )
@@ -81,8 +81,8 @@ import Testing
       [.did(.send(1), .sent), .cancelled(.receive), .did(.tryReceive, .empty)])
     wrong(model, "sent to a closed one", [.did(.close, .wasFirst(true)), .did(.trySend(1), .sent)])
     wrong(model, "full, though closed", [.did(.close, .wasFirst(true)), .did(.trySend(1), .full)])
-    wrong(model, "closed by nobody", [.did(.trySend(1), .closed)])
-    wrong(model, "an end by nobody", [.did(.receive, .closed)])
+    wrong(model, "closed by none", [.did(.trySend(1), .closed)])
+    wrong(model, "an end by none", [.did(.receive, .closed)])
     wrong(model, "closed for the first time twice", [.did(.close, .wasFirst(true)), .did(.close, .wasFirst(true))])
     wrong(model, "a sender beside a receiver", [.waits(.send(1)), .waits(.receive)])
     wrong(model, "a receiver that did not hear of a close", [.waits(.receive), .did(.close, .wasFirst(true))])
@@ -132,7 +132,7 @@ import Testing
       fill + [.did(.receiveFirstOrSendSecond(2), .first(.value(1))), .did(.second(.receive), .second(.value(2)))])
     wrong(model, "neither, beside an element", fill + [.did(.tryReceiveEither, .neither)])
     wrong(model, "neither, beside an end", closes + [.did(.tryReceiveEither, .neither)])
-    wrong(model, "closed by nobody", [.did(.receiveEither, .closed)])
+    wrong(model, "closed by none", [.did(.receiveEither, .closed)])
     right(model, fill + closes + [.did(.sendEither(2), .closed)])
     wrong(model, "an end before the element", fill + closes + [.did(.receiveFirstOrSendSecond(2), .closed)])
     wrong(model, "received, though it only sends", fill + [.did(.sendEither(2), .first(.value(1)))])
@@ -162,10 +162,10 @@ import Testing
     right(model, [fulfill, .did(.get, .value(1)), .did(.reject, .wasFirst(false)), .did(.get, .value(1))])
     right(model, [.did(.reject, .wasFirst(true)), .did(.fulfill(1), .wasFirst(false)), .did(.get, .rejected)])
     wrong(model, "settled twice", [fulfill, .did(.reject, .wasFirst(true))])
-    wrong(model, "settled by nobody", [.did(.fulfill(1), .wasFirst(false))])
+    wrong(model, "settled by none", [.did(.fulfill(1), .wasFirst(false))])
     wrong(model, "a value before it", [.did(.get, .value(1)), fulfill])
     wrong(model, "the second one's value", [fulfill, .did(.fulfill(2), .wasFirst(false)), .did(.get, .value(2))])
-    wrong(model, "rejected by nobody", [.did(.get, .rejected)])
+    wrong(model, "rejected by none", [.did(.get, .rejected)])
     wrong(model, "rejected, though fulfilled", [fulfill, .did(.get, .rejected)])
     wrong(model, "fulfilled by one that lost", [.did(.reject, .wasFirst(true)), .did(.get, .value(1))])
     right(model, [.waits(.get), .waits(.get)])
@@ -220,8 +220,8 @@ import Testing
     wrong(model, "a dead letter that was handled", [tell, take] + stops + [.did(.end, .dead([1]))])
     wrong(model, "handled after a stop", [tell] + [.did(.stop, .done), take])
     wrong(model, "told after a stop", stops + [tell])
-    wrong(model, "stopped by nobody", [.did(.tell(1), .stopped)])
-    wrong(model, "over, by nobody", [.did(.take, .over)])
+    wrong(model, "stopped by none", [.did(.tell(1), .stopped)])
+    wrong(model, "over, by none", [.did(.take, .over)])
     // Answers.
     let ask = [Step<MailboxModel>.around([take], .ask(1), .answer(0))]
     right(model, ask + stops + [.did(.ask(2), .stopped), .did(.end, .dead([]))])

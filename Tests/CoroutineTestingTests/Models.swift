@@ -155,7 +155,7 @@ struct PromiseModel: DeterministicSpecification {
 }
 
 /// A number that can only be added to, with a mutex around it. The operation is the amount, the outcome is the number before
-/// it. Nobody holds the mutex for ever: so none waits for ever.
+/// it. No holder keeps the mutex for ever: so none waits for ever.
 struct CounterModel: DeterministicSpecification {
   typealias Operation = Int
   typealias Outcome = Int
@@ -173,7 +173,7 @@ struct CounterModel: DeterministicSpecification {
   func mayWait(_ operations: [Int]) -> Bool { operations.isEmpty }
 }
 
-/// Permits that are taken one at a time. One that comes back goes to the longest waiter at once: while one is free nobody waits,
+/// Permits that are taken one at a time. One that comes back goes to the longest waiter at once: while one is free no worker waits,
 /// so a `tryAcquire` gets it.
 struct SemaphoreModel: DeterministicSpecification {
   enum Operation: Hashable, Sendable {

@@ -72,7 +72,7 @@ private let locks: [InterruptedOperation] = [
       semaphore.release(2)
     } meanwhile: {
       try semaphore.acquire()
-      // The victim waits for two, and whoever comes later behind it, though one is free.
+      // The victim waits for two, and a later one behind it, though one is free.
       let behind = Coroutine { try semaphore.withPermit {} }
       semaphore.release()
       // It waits for ever if the victim keeps its place.

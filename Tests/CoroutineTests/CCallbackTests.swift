@@ -155,7 +155,7 @@ import Testing
     #expect(reports.all.count == 2)
   }
 
-  /// The thread's end drops the last handles: who waits learns that nobody will wake it.
+  /// The thread's end drops the last handles: a waiter learns that it will not be woken.
   @Test func aThreadOfCThatForgetsItsHandlesTellsTheWaiters() async throws {
     let kept = Guarded<(resume: Resumption<Int>?, resolver: Promise<Int>.Resolver?)>((nil, nil))
     let began = Gate()

@@ -260,7 +260,7 @@ extension ActorCore {
     let (interrupts, outdone) = life.request(request)
     let region = interrupts ? self.region : nil
     lock.unlock()
-    // Before the mailbox is closed: whoever is refused may know that the actor takes no more of what is in it.
+    // Before the mailbox is closed: a sender that is refused may know that the actor takes no more of what is in it.
     region?.cancel(reason: CancellationError())
     if case .stop = request {
       lock.lock()
