@@ -97,7 +97,7 @@ public struct WatchedValue<Value: Sendable>: Sendable {
     }
   }
 
-  /// Suspends the calling task until the value matches: as in a coroutine.
+  /// Suspends the calling task until the value matches: as in a coroutine, also in what it throws.
   @discardableResult
   nonisolated(nonsending) public func wait(
     timeout: Duration? = nil, until isWanted: (Value) throws -> Bool

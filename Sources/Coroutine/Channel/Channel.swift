@@ -167,7 +167,8 @@ extension Channel where Element: ~Copyable {
   /// frames.whenClosed { _ in camera.stop() }
   /// ```
   ///
-  /// The channel keeps the handler until then.
+  /// The channel keeps the handler until then. So a handler that captures an end of the channel (`makeEnds(capacity:name:)`)
+  /// keeps that end: it is never the last one that goes.
   ///
   /// - Parameter handler: runs on the thread that closes the channel, or on the caller's; must not block, nor suspend.
   public func whenClosed(_ handler: @escaping @Sendable (_ error: (any Error)?) -> Void) {

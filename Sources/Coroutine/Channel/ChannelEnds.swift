@@ -25,7 +25,7 @@ extension Channel where Element: ~Copyable {
   /// of the receiver is gone, so that senders stop.
   ///
   /// - Parameters:
-  ///   - capacity: how many elements it keeps for receivers that have not come yet.
+  ///   - capacity: how many elements it keeps for receivers that have not come yet. A negative number traps.
   ///   - name: for backtraces and messages.
   public static func makeEnds(
     capacity: ChannelCapacity = .rendezvous, name: String = ""

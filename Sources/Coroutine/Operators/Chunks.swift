@@ -9,7 +9,7 @@ extension SelectableSequence {
   /// ```
   ///
   /// A sequence can't throw: a channel that was closed with an error just ends, as in a loop over `received`. The channel's
-  /// `whenClosed` tells the error, behind a loop over a subscription its `receive()` throws it.
+  /// `whenClosed` tells the error; of a subscription, `receive()` behind the loop throws it.
   ///
   /// - Parameters:
   ///   - count: at least 1: traps.

@@ -2,14 +2,15 @@
 
 extension SelectableSequence {
   /// The elements that are followed by quiet, in a coroutine: one that is followed by another within `duration` is dropped.
+  /// The time counts from when an element is taken: a consumer that is slow takes late.
   ///
   /// ```swift
   /// for text in input.received.debounce(for: .milliseconds(300)) { search(text) }
   /// ```
   ///
-  /// The last element comes at the end, at once. A sequence can't throw: a channel that was closed with an error just ends, as in
-  /// a loop over `received`. The channel's `whenClosed` tells the error,
-  /// behind a loop over a subscription its `receive()` throws it.
+  /// The last element comes at the end, at once. A sequence can't throw: a channel that was closed with an error just ends, as
+  /// in a loop over `received`. The channel's `whenClosed` tells the error; of a subscription, `receive()` behind the loop
+  /// throws it.
   public func debounce(for duration: Duration) -> DebouncedElements<Self> {
     DebouncedElements(self, for: duration)
   }

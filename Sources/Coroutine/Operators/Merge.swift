@@ -8,8 +8,8 @@
 ///
 /// An element is taken only when the consumer asks for it. Ends when both have ended, and when the caller is cancelled.
 /// Of two that are there at once each is as likely to come first. A sequence can't throw: a channel that was closed with an
-/// error just ends, as in a loop over `received`. The channel's `whenClosed` tells the error,
-/// behind a loop over a subscription its `receive()` throws it.
+/// error just ends, as in a loop over `received`. The channel's `whenClosed` tells the error; of a subscription, `receive()`
+/// behind the loop throws it.
 public func merge<First: SelectableSequence, Second: SelectableSequence>(
   _ first: First, _ second: Second
 ) -> MergedElements<First, Second> where First.Element == Second.Element {
@@ -17,7 +17,8 @@ public func merge<First: SelectableSequence, Second: SelectableSequence>(
 }
 
 /// The elements of several sequences of one kind, in a coroutine, as they come: `merge(_:_:)` for a number of them that is
-/// known at run time only. Here too an error that a channel was closed with is not told.
+/// known at run time only. Here too an error that a channel was closed with is not told. Each element takes time and memory in
+/// proportion to the number of sequences.
 public func merge<Base: SelectableSequence>(_ sequences: [Base]) -> MergedSequences<Base> {
   MergedSequences(sequences)
 }

@@ -8,9 +8,9 @@ extension SelectableSequence {
   /// for position in mouse.received.throttle(for: .milliseconds(16)) { draw(position) }
   /// ```
   ///
-  /// The others are dropped. What was kept back at the end comes at once. A sequence can't throw: a channel that was closed with
-  /// an error just ends, as in a loop over `received`. The channel's `whenClosed` tells the error,
-  /// behind a loop over a subscription its `receive()` throws it.
+  /// The others are dropped. What was kept back at the end comes at once. A sequence can't throw: a channel that was closed
+  /// with an error just ends, as in a loop over `received`. The channel's `whenClosed` tells the error; of a subscription,
+  /// `receive()` behind the loop throws it.
   ///
   /// - Parameters:
   ///   - duration: the time between two elements, at least.

@@ -8,9 +8,8 @@
 ///
 /// It waits for both at once, and keeps the one that has come until the other has. Ends as soon as either has ended, and then
 /// without that one; and when the caller is cancelled. (Swift's own `zip`, which takes any two sequences, asks the first one,
-/// and then the second.) A sequence can't throw: a channel that was closed with an error just ends, as in a loop over `received`.
-/// The channel's `whenClosed` tells the error,
-/// behind a loop over a subscription its `receive()` throws it.
+/// and then the second.) A sequence can't throw: a channel that was closed with an error just ends, as in a loop over
+/// `received`. The channel's `whenClosed` tells the error; of a subscription, `receive()` behind the loop throws it.
 public func zip<First: SelectableSequence, Second: SelectableSequence>(
   _ first: First, _ second: Second
 ) -> ZippedElements<First, Second> {

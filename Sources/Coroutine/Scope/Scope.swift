@@ -22,7 +22,7 @@
 ///   - limit: how many children may run at once; `nil`: all. At least 1: traps. Those beyond it are queued, and start
 ///     in the order of their launches as others end: `launch` itself never waits, since it may be called from anywhere.
 ///     One that is queued is an object, without a stack; where that is too much, let the launcher acquire a
-///     `Semaphore`.
+///     `Semaphore`. A child that waits for one which is queued behind it keeps its slot meanwhile: both may wait for ever.
 ///   - onChildFailure: gets the error of each child that fails, which has no other effect then: the other children and
 ///     `body` go on, and the scope does not throw it. (Kotlin's `supervisorScope`.) Runs on the thread on which the
 ///     child ended, before the scope ends; must not block, nor suspend. `nil`: a failure cancels the others, as said
@@ -210,6 +210,8 @@ public struct CoroutineScope: Sendable {
   /// ```swift
   /// for child in scope.children { child.cancel() }          // the scope itself goes on, and may launch more
   /// ```
+  ///
+  /// Lazy ones that were not started are among them: to join one starts it.
   ///
   /// Callable from any thread. Takes time proportional to their number, and to its logarithm.
   public var children: [AnyCoroutine] { storage.liveChildren.map { AnyCoroutine($0) } }

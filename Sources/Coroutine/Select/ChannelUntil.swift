@@ -72,7 +72,9 @@ extension Channel where Element: Sendable {
 }
 
 extension ChannelReceiver where Element: Sendable {
-  /// Takes the element that was sent first: `Channel.receive(until:clock:)`.
+  /// Takes the element that was sent first: `Channel.receive(until:clock:)`, which says what it throws.
+  ///
+  /// - Precondition: called inside a coroutine: traps elsewhere.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func receive<C: Clock>(until instant: C.Instant, clock: C) throws -> Element where C.Duration == Duration {
     try withExtendedLifetime(end) { try end.channel.receive(until: instant, clock: clock) }
@@ -88,7 +90,9 @@ extension ChannelReceiver where Element: Sendable {
 }
 
 extension ChannelSender where Element: Sendable {
-  /// Sends an element: `Channel.send(_:until:clock:)`.
+  /// Sends an element: `Channel.send(_:until:clock:)`, which says what it throws.
+  ///
+  /// - Precondition: called inside a coroutine: traps elsewhere.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func send<C: Clock>(
     _ element: Element, until instant: C.Instant, clock: C

@@ -12,6 +12,7 @@
 /// - Parameter cases: evaluated once, before anything is chosen.
 /// - Returns: what the chosen case's handler returns. It runs where the caller runs, and may `await`.
 /// - Throws: `CancellationError` if the task is cancelled before a case was chosen; what the chosen case throws.
+/// - Precondition: there is a case at least: traps otherwise.
 @inlinable
 nonisolated(nonsending) public func select<Output, Cases: AsyncSelectCase>(
   @Select.AsyncBuilder<Output> _ cases: () throws -> Cases
@@ -20,7 +21,7 @@ nonisolated(nonsending) public func select<Output, Cases: AsyncSelectCase>(
 }
 
 /// Waits, in `async` code, until one of several operations can be done, and does that one. The form for a number of cases
-/// that is known at run time only.
+/// that is known at run time only; for none it traps.
 ///
 /// - Throws: as the form with braces.
 @inlinable

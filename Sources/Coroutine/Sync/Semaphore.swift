@@ -11,8 +11,9 @@
 /// ```
 ///
 /// The longest waiter is served first, whatever the number of permits: a waiter for many is not overtaken for ever by
-/// waiters for few. A waiter that gives up lets those behind it go on. Coroutines, tasks and threads share it; each
-/// operation takes constant time, plus the time to wake waiters. Copies are the same semaphore.
+/// waiters for few. A waiter that gives up lets those behind it go on. Coroutines and tasks wait for it; a plain thread tries
+/// (`tryAcquire`), and gives permits back. Each operation takes constant time, plus the time to wake waiters. Copies are the
+/// same semaphore.
 public struct Semaphore: Sendable {
   let storage: SemaphoreStorage
 
@@ -40,6 +41,8 @@ public struct Semaphore: Sendable {
   ///
   /// Permits are taken away from the free ones first, and then from the next that are released: no holder loses its
   /// permits.
+  ///
+  /// - Precondition: there are no more of them then than an `Int` can count: traps otherwise.
   public func changePermits(by difference: Int) { storage.changePermits(by: difference) }
 
   /// Takes permits; suspends the calling coroutine until there are enough and no waiter is before it.
