@@ -9,25 +9,28 @@ import Testing
 /// What the process's poller needs of the system is refused, or taken away. In processes of their own, which have not
 /// had a poller yet.
 @Suite(.ownThreads) struct RefusedPollerTests {
-  /// Takes all descriptors that the process may have, and those that other code of the process gives back in the next moments.
-  private static func takeAll() -> [Int32] {
-    var taken: [Int32] = []
-    var failures = 0
-    while failures < 1000 {
-      let number = dup(0)
-      if number < 0 {
-        failures += 1
-        sched_yield()
-      } else {
-        failures = 0
-        taken.append(number)
-      }
+  /// From this number on no descriptor is open; all before it are.
+  private static let firstFree: Int32 = 100
+
+  /// Runs `body` with so many descriptors left to the process, and only for that long: under load Dispatch looks for its threads
+  /// in /proc once a second, and ends a process in which it can't.
+  private static func withRoom(for count: Int32, _ body: () throws -> Void) rethrows {
+    var number = dup(0)
+    while number >= 0, number < firstFree { number = dup(0) }
+    close(number)
+    var limit = rlimit()
+    getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    let usual = limit.rlim_cur
+    func set(_ most: rlim_t) {
+      limit.rlim_cur = most
+      setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
     }
-    return taken
+    set(rlim_t(firstFree + count))
+    defer { set(usual) }
+    try body()
   }
 
-  /// How many sets of epoll and counters the process has open. Without a descriptor of its own: there is none left. Other code of
-  /// the process may open and close files meanwhile.
+  /// How many sets of epoll and counters the process has open. Other code of the process may open and close files meanwhile.
   private static func countPollersDescriptors() -> Int {
     (0..<Int32(128)).count { number in
       var target = [UInt8](repeating: 0, count: 64)
@@ -45,27 +48,19 @@ import Testing
       // Dispatch makes its own set and timers at the first sleep by each clock, and ends a process that is refused them.
       try await ContinuousClock().sleep(for: .milliseconds(1))
       try await SuspendingClock().sleep(for: .milliseconds(1))
-      var limit = rlimit()
-      getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-      limit.rlim_cur = 128
-      setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-      var taken = Self.takeAll()
       // The set, and the two counters that interrupt a wait: refused at each of them, nothing is left open. Until two counts are
       // equal: what other code of the process opens meanwhile, Dispatch as a rule, it opens a few times at most.
-      for room in 0..<3 {
+      for room in Int32(0)..<3 {
         var counts: [Int] = []
         while counts.count < 2 || counts.suffix(2).first != counts.last {
           guard counts.count < 10 else { exit(4) }
-          for _ in 0..<room { close(taken.removeLast()) }
           do {
-            _ = try Descriptor(adopting: ends[0])
+            try Self.withRoom(for: room) { _ = try Descriptor(adopting: ends[0]) }
             exit(3)
           } catch let error as IOError where error.code == EMFILE {}
-          taken += Self.takeAll()
           counts.append(Self.countPollersDescriptors())
         }
       }
-      for number in taken { close(number) }
       let one = try Descriptor(adopting: ends[0])
       let other = try Descriptor(adopting: ends[1])
       let reader = Coroutine {
