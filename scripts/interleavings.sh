@@ -30,7 +30,7 @@ build_with_defects() {
   mkdir -p "$copy"
   cp -r Sources Tests Package.swift "$copy"
   for module in Context Coroutine/Core; do cp "$defects/SeededDefect.swift" "$copy/Sources/$module"; done
-  for patch in "$defects"/*.patch; do patch --quiet --no-backup-if-mismatch --directory "$copy" --strip 1 < "$patch"; done
+  for patch in "$defects"/*.patch; do patch --quiet --fuzz 0 --no-backup-if-mismatch --directory "$copy" --strip 1 < "$patch"; done
   build "$copy" "$scratch/defects"
 }
 
