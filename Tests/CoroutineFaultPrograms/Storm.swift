@@ -12,7 +12,7 @@ struct StormyThreads: Sendable {
   private let name: String
   /// How many of them, at least.
   private let count: Int
-  private var sleeps = true
+  fileprivate private(set) var sleeps = true
 
   private var counted: coroutine_storm_count {
     var counted = coroutine_storm_count()
@@ -20,8 +20,11 @@ struct StormyThreads: Sendable {
     return counted
   }
 
-  /// Whether enough of them got a signal, and a system call of theirs was ended by one.
-  var wereReached: Bool { counted.threads >= count && (!sleeps || counted.interruptions > 0) }
+  /// Whether enough of them got a signal.
+  var wereReached: Bool { counted.threads >= count }
+
+  /// Whether a system call of theirs was ended by a signal.
+  var wereInterrupted: Bool { counted.interruptions > 0 }
 
   var description: String {
     let thread = name.isEmpty ? "the first thread" : "\(counted.threads) threads \(name)"
@@ -46,8 +49,14 @@ struct Storm {
       guard coroutine_storm_round_count() < Self.rounds.upperBound else {
         throw FaultProgram.Wrong(description: "the storm has not reached its threads: \(text(runs))")
       }
-    } while coroutine_storm_round_count() < Self.rounds.lowerBound || !program.threads.allSatisfy(\.wereReached)
+    } while coroutine_storm_round_count() < Self.rounds.lowerBound || !hasReachedThreads
     return text(runs)
+  }
+
+  /// All of its kinds, and one of them in a call. (Where there is one processor, the first thread may never be found in one.)
+  private var hasReachedThreads: Bool {
+    let sleeping = program.threads.filter(\.sleeps)
+    return program.threads.allSatisfy(\.wereReached) && (sleeping.isEmpty || sleeping.contains(where: \.wereInterrupted))
   }
 
   private func text(_ runs: Int) -> String {
