@@ -56,7 +56,8 @@ struct Storm {
   /// All of its kinds, and one of them in a call. (Where there is one processor, the first thread may never be found in one.)
   private var hasReachedThreads: Bool {
     let sleeping = program.threads.filter(\.sleeps)
-    return program.threads.allSatisfy(\.wereReached) && (sleeping.isEmpty || sleeping.contains(where: \.wereInterrupted))
+    return program.threads.allSatisfy(\.wereReached)
+      && (sleeping.isEmpty || sleeping.contains(where: \.wereInterrupted))
   }
 
   private func text(_ runs: Int) -> String {
