@@ -222,8 +222,25 @@ private let operations: [Row] = [
       }
     }
   },
-  // Other processes are as late as they are.
-  .init("a program that runs", seeds: 5, ends: [.interrupted]) {
+  .init("a program that does not end by itself", seeds: 5, ends: [.interrupted]) {
+    Steps {
+      _ = try ChildProcess.run("/bin/sleep", ["1000"])
+    } afterwards: { isDone in
+      try require(!isDone)
+    }
+  },
+  .init("a child that is asked to end, and does not listen", seeds: 5, ends: [.interrupted]) {
+    let child = try ChildProcess(
+      "/bin/sh", ["-c", "trap '' TERM; echo ready; exec sleep 1000"], input: .null, error: .null)
+    try require(try child.standardOutput.readLine() == "ready")
+    return Steps {
+      _ = try child.terminate(grace: .seconds(1_000_000))
+    } afterwards: { _ in
+      try require(try child.wait() == .signalled(SIGKILL))
+    }
+  },
+  // Other processes are as late as they are: these two may be done before each interruption, or after.
+  .init("a program that runs", seeds: 5, ends: []) {
     let (reader, writer) = try makePipe()
     return Steps {
       let run = try ChildProcess.run("/bin/sh", ["-c", "read line; echo $line"], input: Array("word\n".utf8))
@@ -233,7 +250,7 @@ private let operations: [Row] = [
       try require(try reader.read() == nil)
     }
   },
-  .init("a child that is asked to end", seeds: 5, ends: [.interrupted]) {
+  .init("a child that is asked to end", seeds: 5, ends: []) {
     let child = try ChildProcess("/bin/cat", output: .null)
     return Steps {
       _ = try child.terminate(grace: .seconds(1000))

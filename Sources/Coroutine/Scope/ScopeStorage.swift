@@ -312,17 +312,20 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
 
   /// Throws for the failures, if there are any, when all has ended. No other code has to be told of them then.
   func throwFailures() throws {
-    guard let failure = outcome else { return }
-    let told = lock.withLock {
+    // In one step: a child that fails after that is not among either.
+    let (children, body, told) = lock.withLock {
       defer { untold = [] }
-      return untold
+      return (machine.childFailures, machine.bodyFailure, untold)
     }
+    guard let failure = Self.outcome(children, body) else { return }
     for child in told { child.resultIsTaken() }
     throw failure
   }
 
-  private var outcome: (any Error)? {
-    var (children, body) = lock.withLock { (machine.childFailures, machine.bodyFailure) }
+  private static func outcome(
+    _ children: [any Error], _ bodyFailure: (error: any Error, isFirst: Bool, isCancel: Bool)?
+  ) -> (any Error)? {
+    var body = bodyFailure
     // A body that was cancelled has nothing of its own to tell, also where it ended first.
     if body?.isCancel == true, !children.isEmpty { body = nil }
     guard let first = body?.isFirst == true ? body?.error : children.first else { return nil }
