@@ -19,6 +19,7 @@ public struct Child {
     // Looked up before: the dynamic linker's lock may be another thread's at the moment of the fork.
     let fork = Self.fork
     HungChild.prepare()
+    ThrowHooks.prepare()
     var ends: [CInt] = [0, 0]
     precondition(pipe(&ends) == 0, "pipe: error \(errno)")
     for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
@@ -28,6 +29,7 @@ public struct Child {
     if id == 0 {
       close(ends[0])
       HungChild.setAlarm(ends[1])
+      ThrowHooks.remove()
       _exit(body())
     }
     close(ends[1])
@@ -62,6 +64,11 @@ public struct Child {
 
   /// How it ended, and, if it hung, where it stood: the frames, the innermost first.
   private func wait() -> (end: End, place: String) {
+    // Its end closes the pipe. A child that hangs in `fork` itself has no alarm yet.
+    var watched = pollfd(fd: report, events: Int16(POLLIN), revents: 0)
+    var changed = poll(&watched, 1, 60_000)
+    while changed < 0 && errno == EINTR { changed = poll(&watched, 1, 60_000) }
+    if changed == 0 { kill(id, SIGKILL) }
     var status: CInt = 0
     while waitpid(id, &status, 0) < 0 && errno == EINTR {}
     // Its own children may have the pipe still. What it has written is there.
@@ -74,6 +81,7 @@ public struct Child {
       case 0: .exited(status >> 8 & 0xff)
       case SIGILL, SIGTRAP: .trapped
       case SIGALRM: .hung
+      case SIGKILL where changed == 0: .hung
       case let signal: .killed(signal)
       }
     return (end, String(decoding: place.prefix(max(0, count)), as: UTF8.self))
@@ -84,6 +92,28 @@ public struct Child {
   private static let fork = unsafeBitCast(dlsym(nil, "fork"), to: (@convention(c) () -> pid_t).self)
 }
 
+/// By these hooks of the Swift runtime, Swift Testing looks at the stack wherever an error is thrown.
+///
+/// In the tests that link libunwind the look takes libunwind's lock, with all signals blocked. A child that throws would wait for
+/// ever if another thread had owned the lock at the moment of the fork, and no alarm would end it.
+private enum ThrowHooks {
+  private typealias Hook = UnsafeMutablePointer<UnsafeRawPointer?>
+  nonisolated(unsafe) private static let untyped = hook("_swift_willThrow")
+  nonisolated(unsafe) private static let typed = hook("_swift_willThrowTypedImpl")
+
+  private static func hook(_ name: String) -> Hook {
+    guard let address = dlsym(nil, name) else { preconditionFailure("the Swift runtime has no \(name) any more") }
+    return address.assumingMemoryBound(to: UnsafeRawPointer?.self)
+  }
+
+  static func prepare() { _ = (untyped, typed) }
+
+  static func remove() {
+    untyped.pointee = nil
+    typed.pointee = nil
+  }
+}
+
 /// What a child does that hangs: it writes its frames, and ends by the alarm.
 private enum HungChild {
   nonisolated(unsafe) private static var report: CInt = -1
@@ -91,37 +121,47 @@ private enum HungChild {
   private static let frameCount: CInt = 48
   nonisolated(unsafe) private static let frames = Frames.allocate(capacity: Int(frameCount))
 
-  // The C library has functions of these names and types, which Swift does not import.
+  // The C library has functions of these types, which Swift does not import.
   private typealias Collect = @convention(c) (Frames, CInt) -> CInt
   private typealias Write = @convention(c) (Frames, CInt, CInt) -> Void
-  private static let collect = unsafeBitCast(dlsym(nil, "backtrace"), to: Collect.self)
-  private static let write = unsafeBitCast(dlsym(nil, "backtrace_symbols_fd"), to: Write.self)
+  // libunwind has a `backtrace`, too, which waits for its lock with all signals blocked.
+  private static let collect = unsafeBitCast(libcFunction("backtrace"), to: Collect.self)
+  private static let write = unsafeBitCast(libcFunction("backtrace_symbols_fd"), to: Write.self)
+
+  private static func libcFunction(_ name: String) -> UnsafeMutableRawPointer? {
+    dlsym(dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD), name)
+  }
 
   /// In the parent: takes the locks that the child may not find free. The first `backtrace` loads a library.
   static func prepare() { _ = isPrepared }
 
   private static let isPrepared: Bool = {
     report = -1
-    return collect(frames, 1) > 0 && unsafeBitCast(write, to: Int.self) != 0
-  }()
-
-  static func setAlarm(_ descriptor: CInt) {
-    report = descriptor
-    var action = sigaction()
-    action.__sigaction_handler.sa_handler = { _ in
+    action.initialize(to: sigaction())
+    action.pointee.__sigaction_handler.sa_handler = { _ in
       // Should this hang, too.
       alarm(2)
       let count = HungChild.collect(HungChild.frames, HungChild.frameCount)
       HungChild.write(HungChild.frames, count, HungChild.report)
       raise(SIGALRM)
     }
-    action.sa_flags = CInt(bitPattern: UInt32(SA_RESETHAND)) | CInt(SA_NODEFER)
-    sigaction(SIGALRM, &action, nil)
+    action.pointee.sa_flags = CInt(bitPattern: UInt32(SA_RESETHAND)) | CInt(SA_NODEFER)
+    signals.initialize(to: sigset_t())
+    sigemptyset(signals)
+    sigaddset(signals, SIGALRM)
+    return collect(frames, 1) > 0 && unsafeBitCast(write, to: Int.self) != 0
+  }()
+
+  // Made in the parent: what Swift does for them takes locks of its runtime.
+  nonisolated(unsafe) private static let action = UnsafeMutablePointer<sigaction>.allocate(capacity: 1)
+  nonisolated(unsafe) private static let signals = UnsafeMutablePointer<sigset_t>.allocate(capacity: 1)
+
+  /// Calls the C library alone. A hang before the alarm is set would only be ended by the parent, and its place be unknown.
+  static func setAlarm(_ descriptor: CInt) {
+    report = descriptor
+    sigaction(SIGALRM, action, nil)
     // The thread may be one of Dispatch's, which block all signals.
-    var signals = sigset_t()
-    sigemptyset(&signals)
-    sigaddset(&signals, SIGALRM)
-    sigprocmask(SIG_UNBLOCK, &signals, nil)
+    sigprocmask(SIG_UNBLOCK, signals, nil)
     alarm(10)
   }
 
