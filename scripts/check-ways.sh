@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Checks the ways through the code of docs/ARCHITECTURE.md: each file that an item names must be there, and each function or
-# type that it names must stand in one of the way's files. A way has six items at most.
+# type that it names must stand in one of the way's files. A way has six items at most, and as many files.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -43,5 +43,9 @@ while IFS='|' read -r heading number text; do
     grep -qw -e "${word##*.}" "${searched[@]}" || fail "$heading" "$number" "$word is in none of the files that the way names"
   done < <(grep -oE '`[A-Za-z_][A-Za-z0-9_.]*`' <<< "$text" | tr -d '`' | grep -vE '\.(swift|h|c)$')
 done <<< "$items"
+for heading in "${!files[@]}"; do
+  count=$(printf '%s' "${files[$heading]}" | sort -u | wc -l)
+  if ((count > 6)); then fail "$heading" "all items" "it passes through $count files, and a way has six at most"; fi
+done
 if [[ -z $items ]]; then printf 'ways: there are none in docs/ARCHITECTURE.md\n' >&2; failed=1; fi
 exit "$failed"
