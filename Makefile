@@ -4,10 +4,11 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo examples clients load test dumps trace docs sanitize bench bench-full bench-check bench-io lint cmake assembly litmus interleavings soak faults fuzz
 
-# A directory for the demo to index, the runs of `make test` and `make sanitize`, see scripts/test.sh, and how long
-# `make soak` takes on each backend, and `make fuzz` for each kind of input.
+# A directory for the demo to index, the runs of `make test` and `make sanitize`, see scripts/test.sh, those of `make dumps`, see
+# scripts/test-dumps.sh, and how long `make soak` takes on each backend, and `make fuzz` for each kind of input.
 DIR ?=
 RUNS ?=
+DUMPS ?=
 MINUTES ?= 5
 SANITIZED ?= $(foreach backend,$(shell scripts/backends.sh),$(backend)-thread $(backend)-address)
 
@@ -77,7 +78,7 @@ test:
 
 dumps:
 	@scripts/bootstrap.sh dumps
-	@scripts/test-dumps.sh
+	@scripts/test-dumps.sh $(DUMPS)
 
 trace:
 	@scripts/bootstrap.sh trace

@@ -7,7 +7,8 @@
 # one without symbols. Then compares the backends with each other. Dumps differ in times.
 # Those of different programs differ in addresses, and in how much of a stack is in use.
 #
-#   scripts/test-dumps.sh [debug|release]...     how the program is built; without arguments both
+#   scripts/test-dumps.sh [debug|release]...         how the program is built; without arguments both
+#   scripts/test-dumps.sh <backend>-<mode>...        only on that backend
 #
 # DumpAgreementTests is the same as a test of the package, which needs neither the command nor a kernel that writes
 # core files. It compares with Tests/Expected/dump.txt. To write that anew: scripts/test-dumps.sh --renew.
@@ -238,11 +239,17 @@ part() { step "$1" scripts/test-dumps.sh "${@:2}"; }
 step "coroutine-dump" swift build --package-path Tools --scratch-path .build-tools --product coroutine-dump
 part "messages" check_messages
 if (($# == 0)); then set -- debug release; fi
-for configuration; do
-  for backend in $(scripts/backends.sh); do
-    part "$backend, $configuration, build" build "$backend" "$configuration"
-    part "$backend, $configuration" check_backend "$backend" "$configuration"
-  done
-  part "backends, $configuration" check_backends "$configuration"
+check_parts() {  # check_parts <backend> <debug|release>
+  part "$1, $2, build" build "$1" "$2"
+  part "$1, $2" check_backend "$1" "$2"
+}
+
+for run; do
+  if [[ $run == *-* ]]; then
+    check_parts "${run%-*}" "${run##*-}"
+    continue
+  fi
+  for backend in $(scripts/backends.sh); do check_parts "$backend" "$run"; done
+  part "backends, $run" check_backends "$run"
 done
 steps_summary
