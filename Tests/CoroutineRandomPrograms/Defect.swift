@@ -1,5 +1,5 @@
+import Context
 import Coroutine
-import Synchronization
 
 /// What is wrong on purpose in a run, to see that it is found.
 enum Defect: String, CaseIterable, Sendable {
@@ -58,11 +58,12 @@ struct TestedChannel: Sendable {
     self.defect = defect
   }
 
-  private final class Kept: Sendable {
-    private let tokens = Mutex<[Token]>([])
+  private final class Kept: @unchecked Sendable {
+    private let lock = Lock()
+    private var tokens: [Token] = []  // guarded by `lock`
 
-    @inline(never) func put(_ token: Token) { tokens.withLock { $0.append(token) } }
-    @inline(never) func take() -> Token? { tokens.withLock { $0.popLast() } }
+    @inline(never) func put(_ token: Token) { lock.withLock { tokens.append(token) } }
+    @inline(never) func take() -> Token? { lock.withLock { tokens.popLast() } }
   }
 
   func send(_ token: Token, within limit: Duration?) throws {

@@ -1,6 +1,6 @@
+import Context
 import Coroutine
 import CoroutineTesting
-import Synchronization
 
 /// How a run is made again: the arguments behind `replay`.
 struct Recipe: Sendable, CustomStringConvertible {
@@ -115,7 +115,8 @@ struct Recipe: Sendable, CustomStringConvertible {
 
 /// Errors that no caller gets, on the pool. Runs by seeds have their own.
 enum LostErrors {
-  private static let first = Mutex<(any Error)?>(nil)
+  private static let lock = Lock()
+  nonisolated(unsafe) private static var first: (any Error)?  // guarded by `lock`
 
   /// From here on.
   static func keep() {
@@ -124,8 +125,8 @@ enum LostErrors {
 
   @Sendable static func isExpected(_ error: any Error) -> Bool { error is Thrown || error is SettledTwice }
 
-  private static func note(_ error: any Error) { first.withLock { $0 = $0 ?? error } }
+  private static func note(_ error: any Error) { lock.withLock { first = first ?? error } }
 
   /// The first one since the last time.
-  static func take() -> (any Error)? { first.withLock { $0.take() } }
+  static func take() -> (any Error)? { lock.withLock { first.take() } }
 }

@@ -274,14 +274,15 @@ private let elsewhere: [InterruptedOperation] = [
 
 /// Counts what runs on other threads.
 private final class Work: Sendable {
-  private let counts = Mutex((begun: 0, ended: 0))
+  private let beginnings = Synchronization.Atomic(0)
+  private let ends = Synchronization.Atomic(0)
 
-  var begun: Int { counts.withLock(\.begun) }
-  var ended: Int { counts.withLock(\.ended) }
+  var begun: Int { beginnings.load(ordering: .sequentiallyConsistent) }
+  var ended: Int { ends.load(ordering: .sequentiallyConsistent) }
 
   func run() -> Int {
-    counts.withLock { $0.begun += 1 }
-    defer { counts.withLock { $0.ended += 1 } }
+    beginnings.add(1, ordering: .sequentiallyConsistent)
+    defer { ends.add(1, ordering: .sequentiallyConsistent) }
     return 7
   }
 }

@@ -1,6 +1,5 @@
 import CoroutineTestSupport
 import Dispatch
-import Synchronization
 import Testing
 
 @testable import Coroutine
@@ -48,7 +47,7 @@ import Testing
 
   @Test func aJobTellsTheNumberOfItsCoroutine() async throws {
     final class Noting: Scheduler {
-      let ids = Mutex<[UInt64]>([])
+      let ids = Guarded<[UInt64]>([])
       let queue = DispatchQueue(label: "noting")
       let ready = CoroutineJobQueue()
       func enqueue(_ job: consuming CoroutineJob) {
@@ -197,7 +196,7 @@ import Testing
 
 /// How many run at once, and how many did at most.
 private final class RunningTally: Sendable {
-  private let counts = Mutex((now: 0, most: 0))
+  private let counts = Guarded((now: 0, most: 0))
 
   func begin() {
     counts.withLock { counts in
@@ -213,10 +212,10 @@ private final class RunningTally: Sendable {
 
 /// Blocks threads until so many have come.
 private final class ManualGate: Sendable {
-  private let missing: Mutex<Int>
+  private let missing: Guarded<Int>
   private let open = DispatchSemaphore(value: 0)
 
-  init(_ count: Int) { missing = Mutex(count) }
+  init(_ count: Int) { missing = Guarded(count) }
 
   func arriveAndWait() {
     let isLast = missing.withLock { missing in

@@ -52,7 +52,7 @@ private final class HeldScheduler: Scheduler {
 
   @Test func theyAreFoundAfterTheirThreadHasEnded() throws {
     let scheduler = HeldScheduler()
-    let coroutines = Mutex<[Coroutine<Void, Never>]>([])
+    let coroutines = Guarded<[Coroutine<Void, Never>]>([])
     for _ in 0..<10 {
       PlainThread { coroutines.withLock { $0 += new(10, on: scheduler) } }.join()
     }
