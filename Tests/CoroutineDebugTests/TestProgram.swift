@@ -7,8 +7,8 @@ enum TestProgram {
   static func run(
     _ name: String, _ arguments: [String], _ ending: ExitTest.Condition
   ) async -> (ended: Bool, output: String) {
-    let output = FileManager.default.temporaryDirectory
-      .appendingPathComponent("\(name)-\(getpid())-\(arguments.joined(separator: "-"))")
+    // One for each run: cases of one test run the same program at the same time.
+    let output = FileManager.default.temporaryDirectory.appendingPathComponent("\(name)-\(UUID().uuidString)")
     defer { try? FileManager.default.removeItem(at: output) }
     let program = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
       .deletingLastPathComponent().appendingPathComponent(name).path
