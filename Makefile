@@ -15,7 +15,7 @@ SANITIZED ?= $(foreach backend,$(shell scripts/backends.sh),$(backend)-thread $(
 help:
 	@echo "make demo       build and run the example program on each context backend, and compare them"
 	@echo "                (make demo DIR=/usr/include: index another directory)"
-	@echo "make test       run the tests: all backends in debug, the default one in release and confined to one processor"
+	@echo "make test       run the tests: all backends in debug, the default one in release, and confined to one processor and to two"
 	@echo "                (make test RUNS=\"Boost-debug ASM-release\": just these)"
 	@echo "make dumps      compare the dumps of a program on all backends, made inside, by signals, by the command"
 	@echo "                coroutine-dump, and of core files"
