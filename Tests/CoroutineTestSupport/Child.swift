@@ -66,8 +66,8 @@ public struct Child {
   private func wait() -> (end: End, place: String) {
     // Its end closes the pipe. A child that hangs in `fork` itself has no alarm yet.
     var watched = pollfd(fd: report, events: Int16(POLLIN), revents: 0)
-    var changed = poll(&watched, 1, 60_000)
-    while changed < 0 && errno == EINTR { changed = poll(&watched, 1, 60_000) }
+    var changed: CInt
+    repeat { changed = poll(&watched, 1, 60_000) } while changed < 0 && errno == EINTR
     if changed == 0 { kill(id, SIGKILL) }
     var status: CInt = 0
     while waitpid(id, &status, 0) < 0 && errno == EINTR {}
@@ -98,6 +98,7 @@ public struct Child {
 /// ever if another thread had owned the lock at the moment of the fork, and no alarm would end it.
 private enum ThrowHooks {
   private typealias Hook = UnsafeMutablePointer<UnsafeRawPointer?>
+  // Unsafe is right: the addresses never change, and only a child, which has one thread, writes there.
   nonisolated(unsafe) private static let untyped = hook("_swift_willThrow")
   nonisolated(unsafe) private static let typed = hook("_swift_willThrowTypedImpl")
 
@@ -116,6 +117,7 @@ private enum ThrowHooks {
 
 /// What a child does that hangs: it writes its frames, and ends by the alarm.
 private enum HungChild {
+  // Unsafe is right for this and what follows: the parent writes it once, in `prepare`; a child has one thread.
   nonisolated(unsafe) private static var report: CInt = -1
   private typealias Frames = UnsafeMutablePointer<UnsafeMutableRawPointer?>
   private static let frameCount: CInt = 48
