@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Builds the project with CMake and runs its tests by ctest. Each argument is a context backend, in small letters;
-# without arguments all of them are built. `-short` at the end of one leaves out the tests of Coroutine and CoroutineDebug,
-# which take most of the time.
+# without arguments all of them are built. `-short` at the end of one leaves out the tests of Coroutine, CoroutineTesting and
+# CoroutineDebug, which take most of the time.
 #
 #   scripts/cmake.sh [<backend>[-short]]...
 set -euo pipefail
@@ -26,7 +26,7 @@ export -f build_and_test
 if (($# == 0)); then set -- $(scripts/backends.sh | tr "[:upper:]" "[:lower:]"); fi
 for run; do
   tests=()
-  if [[ $run == *-short ]]; then tests=(CoroutineContextTests CoroutineTestingTests CoroutineIOTests); fi
+  if [[ $run == *-short ]]; then tests=(CoroutineContextTests CoroutineIOTests); fi
   step "CMake, $run" bash -c 'build_and_test "$@"' bash "${run%-short}" "${tests[@]}"
 done
 steps_summary
