@@ -3,10 +3,11 @@
 #
 # Compares servers by coroutines with their peers: HTTP with keep-alive and a fixed answer (the load is wrk), and an
 # echo of 64 bytes and of 64 KiB (the load is Peers/c/load.c). The server runs on one processor, the load on another.
-# The result is the server's CPU time per request, the median of interleaved rounds. `coroutines-2` is the same server
-# on both processors.
+# All servers of a workload run at the same time, and in each round one after the other gets the load for a moment, so that what
+# the machine does meanwhile meets them alike. The result is the server's CPU time per request, the median of the rounds; ratios
+# are the medians of those within a round. `coroutines-2` is the same server on both processors.
 #
-#   scripts/bench-io.sh [--if-possible] [rounds] [seconds a round] [server...]
+#   scripts/bench-io.sh [--if-possible] [rounds] [seconds for each server in a round] [server...]
 #
 # Where something that it needs is missing it fails. With --if-possible it says so in one line, and succeeds: `make bench` has
 # it as its last part.
@@ -21,7 +22,7 @@ if [[ ${1:-} == --if-possible ]]; then
   failure=0
   shift
 fi
-rounds=${1:-5} seconds=${2:-4}
+rounds=${1:-10} seconds=${2:-2}
 programs=$PWD/.build-bench/programs
 mkdir -p "$programs"
 readonly first_port=18080
@@ -39,8 +40,14 @@ allowed=$(taskset -cp $$ | sed 's/.*: //')
 mapfile -t processors < <(tr ',' '\n' <<< "$allowed" | awk -F- '{ for (i = $1; i <= ($2 == "" ? $1 : $2); i++) print i }')
 if ((${#processors[@]} < 2)); then cannot "two processors are needed, one for the server and one for the load"; fi
 
-server=
-trap '[[ -z $server ]] || kill "$server" 2> /dev/null || true' EXIT
+declare -A servers=() ports=()
+stop_servers() {
+  if ((${#servers[@]} == 0)); then return; fi
+  kill "${servers[@]}" 2> /dev/null || true
+  wait "${servers[@]}" 2> /dev/null || true
+  servers=()
+}
+trap stop_servers EXIT
 
 printf 'Building the servers ...\n'
 swift build --package-path Benchmarks/IO --scratch-path .build-bench/IO -c release > .build-bench/io-build.log 2>&1 || {
@@ -56,41 +63,42 @@ if command -v go > /dev/null; then
 fi
 if [[ ! -x $programs/go-net ]]; then printf 'bench-io: Go is missing in what follows.\n' >&2; fi
 
-ticks=$(getconf CLK_TCK)
 declare -A samples=() latencies=()
 
-cpu_ticks() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
+# In nanoseconds, of all threads.
+cpu_time() { awk '{ sum += $1 } END { printf "%d", sum }' "/proc/$1/task/"*/schedstat; }
 
 # load_http <connections> <port> <seconds>, load_echo_64 and load_echo_65536 likewise: print the number of requests,
-# and the 99th percentile of their times.
+# and the 99th percentile of their times in microseconds.
 load_http() {
   local output
   output=$(taskset -c "${processors[1]}" wrk -t1 -c"$1" -d"$3s" --latency "http://127.0.0.1:$2/")
   if grep -q 'Socket errors\|Non-2xx' <<< "$output"; then printf 'bench-io: %s\n' "$output" >&2; fi
-  awk '/requests in/ { requests = $1 } / 99%/ { time = $2 } END { print requests, time }' <<< "$output"
+  awk '/requests in/ { requests = $1 }
+    / 99%/ { time = $2 * ($2 ~ /us$/ ? 1 : $2 ~ /ms$/ ? 1e3 : 1e6) }
+    END { print requests, time }' <<< "$output"
 }
-load_echo() { taskset -c "${processors[1]}" "$programs/load" echo "$2" "$1" "$4" "$3" | awk '{ print $3, $5 "us" }'; }
+load_echo() { taskset -c "${processors[1]}" "$programs/load" echo "$2" "$1" "$4" "$3" | awk '{ print $3, $5 }'; }
 load_echo_64() { load_echo "$@" 64; }
 load_echo_65536() { load_echo "$@" 65536; }
 
-measure() {  # measure <name> <workload> <connections> <port> <processors> <command>...
-  local name=$1 workload=$2 connections=$3 port=$4 on=$5 before after requests time
-  shift 5
-  taskset -c "$on" "$@" > /dev/null 2>&1 &
-  server=$!
+start_server() {  # start_server <name> <port> <processors> <command>...
+  taskset -c "$3" "${@:4}" > /dev/null 2>&1 &
+  servers[$1]=$!
+  ports[$1]=$2
   for _ in $(seq 100); do
-    if (: < "/dev/tcp/127.0.0.1/$port") 2> /dev/null; then break; fi
+    if (: < "/dev/tcp/127.0.0.1/$2") 2> /dev/null; then break; fi
     sleep 0.05
   done
-  "load_$workload" "$connections" "$port" 1 > /dev/null
-  before=$(cpu_ticks "$server")
-  read -r requests time < <("load_$workload" "$connections" "$port" "$seconds")
-  after=$(cpu_ticks "$server")
-  kill "$server"
-  wait "$server" 2> /dev/null || true
-  server=
-  samples["$name $workload $connections"]+="$(awk -v t=$((after - before)) -v hz="$ticks" -v n="$requests" 'BEGIN { printf "%.3f", t / hz / n * 1e6 }') "
-  latencies["$name $workload $connections"]+="$time "
+}
+
+measure() {  # measure <name> <workload> <connections>
+  local pid=${servers[$1]} before after requests time
+  before=$(cpu_time "$pid")
+  read -r requests time < <("load_$2" "$3" "${ports[$1]}" "$seconds")
+  after=$(cpu_time "$pid")
+  samples[$*]+="$(awk -v ns=$((after - before)) -v n="$requests" 'BEGIN { printf "%.3f", ns / n / 1000 }') "
+  latencies[$*]+="$time "
 }
 
 median() { tr ' ' '\n' <<< "$1" | grep . | sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
@@ -103,44 +111,54 @@ fi
 workloads=("http 64" "http 256" "echo_64 64" "echo_65536 64")
 port=$first_port
 one=${processors[0]} both=${processors[0]},${processors[1]}
-for ((round = 0; round < rounds; round++)); do
-  for entry in "${workloads[@]}"; do
-    read -r workload connections <<< "$entry"
-    mode=()
-    if [[ $workload == echo_* ]]; then mode=(echo); fi
+for entry in "${workloads[@]}"; do
+  read -r workload connections <<< "$entry"
+  mode=()
+  if [[ $workload == echo_* ]]; then mode=(echo); fi
+  for name in "${names[@]}"; do
+    if [[ $workload == echo_* && $name == nio-@(coroutines|async) ]]; then continue; fi  # these answer HTTP alone
+    port=$((port + 1))
+    case $name in
+      epoll-in-C) on=$one command=("$programs/epoll-server") ;;
+      coroutines) on=$one command=(env COROUTINE_THREADS=1 "$swift_programs/coroutine-server") ;;
+      coroutines-2) on=$both command=(env COROUTINE_THREADS=2 "$swift_programs/coroutine-server") ;;
+      nio-coroutines) on=$one command=("$swift_programs/nio-coroutine-server") ;;
+      nio-handlers) on=$one command=("$swift_programs/nio-server") ;;
+      nio-async) on=$one command=("$swift_programs/nio-async-server") ;;
+      go-net) on=$one command=(env GOMAXPROCS=1 "$programs/go-net") ;;
+      *) cannot "there is no server \"$name\"" ;;
+    esac
+    start_server "$name" "$port" "$on" "${command[@]}" "$port" "${mode[@]}"
+    "load_$workload" "$connections" "$port" 1 > /dev/null  # the first second is not measured
+  done
+  for ((round = 0; round < rounds; round++)); do
     for name in "${names[@]}"; do
-      if [[ $workload == echo_* && $name == nio-@(coroutines|async) ]]; then continue; fi  # these answer HTTP alone
-      port=$((port + 1))
-      case $name in
-        epoll-in-C) on=$one command=("$programs/epoll-server") ;;
-        coroutines) on=$one command=(env COROUTINE_THREADS=1 "$swift_programs/coroutine-server") ;;
-        coroutines-2) on=$both command=(env COROUTINE_THREADS=2 "$swift_programs/coroutine-server") ;;
-        nio-coroutines) on=$one command=("$swift_programs/nio-coroutine-server") ;;
-        nio-handlers) on=$one command=("$swift_programs/nio-server") ;;
-        nio-async) on=$one command=("$swift_programs/nio-async-server") ;;
-        go-net) on=$one command=(env GOMAXPROCS=1 "$programs/go-net") ;;
-      esac
-      measure "$name" "$workload" "$connections" "$port" "$on" "${command[@]}" "$port" "${mode[@]}"
+      if [[ -n ${servers[$name]:-} ]]; then measure "$name" "$workload" "$connections"; fi
     done
   done
+  stop_servers
 done
 
-ratio() {  # ratio <name> <workload and connections> <value>: what that server takes of it
-  local own=${samples["$1 $2"]:-}
+ratio() {  # ratio <name> <name of the other> <workload and connections>: what the one takes of the other's time
+  local own=${samples["$1 $3"]:-} other=${samples["$2 $3"]}
   if [[ -z $own ]]; then return; fi
-  awk -v a="$(median "$own")" -v b="$3" 'BEGIN { printf "%.2f of it", a / b }'
+  printf '%s of it' "$(median "$(awk -v own="$own" -v other="$other" 'BEGIN {
+    count = split(own, a, " ")
+    split(other, b, " ")
+    for (i = 1; i <= count; i++) printf "%.3f ", a[i] / b[i]
+  }')")"
 }
 
 {
-  printf '%-11s %-14s %5s %16s %14s %18s   %s\n' workload server conn. "us CPU/request" "coroutines' is" \
-    "nio-coroutines' is" "99th percentile, by round"
+  printf '%-11s %-14s %5s %16s %14s %18s %16s\n' workload server conn. "us CPU/request" "coroutines' is" \
+    "nio-coroutines' is" "99th pct. in us"
   for entry in "${workloads[@]}"; do
     read -r workload connections <<< "$entry"
     for name in "${names[@]}"; do
       if [[ -z ${samples["$name $entry"]:-} ]]; then continue; fi
-      value=$(median "${samples["$name $entry"]}")
-      printf '%-11s %-14s %5d %16s %14s %18s   %s\n' "$workload" "$name" "$connections" "$value" \
-        "$(ratio coroutines "$entry" "$value")" "$(ratio nio-coroutines "$entry" "$value")" "${latencies["$name $entry"]}"
+      printf '%-11s %-14s %5d %16s %14s %18s %16s\n' "$workload" "$name" "$connections" \
+        "$(median "${samples["$name $entry"]}")" "$(ratio coroutines "$name" "$entry")" \
+        "$(ratio nio-coroutines "$name" "$entry")" "$(median "${latencies["$name $entry"]}")"
     done
   done
 } | tee .build-bench/io.txt
