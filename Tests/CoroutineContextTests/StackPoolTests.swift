@@ -28,8 +28,7 @@ import Testing
   }
 
   @Test(arguments: [
-    (1, 16 << 10), ((16 << 10) - 1, 16 << 10), (16 << 10, 16 << 10), ((16 << 10) + 1, 20 << 10), (100_000, 102_400),
-    (256 << 10, 256 << 10),
+    (1, 16_384), (16_383, 16_384), (16_384, 16_384), (16_385, 20_480), (100_000, 102_400), (262_144, 262_144),
   ])
   func sizeIsRoundedUpToPages(requested: Int, expected: Int) throws {
     let pool = try StackPool(stackSize: requested)
