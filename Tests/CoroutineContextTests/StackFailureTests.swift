@@ -189,7 +189,10 @@ private final class FaultyMemory: Sendable {
     #expect(limit > 0)
     #expect(requested == pool.stackSize)
     #expect(live == 10)
-    for part in ["vm.max_map_count", "\(limit)", "65536 bytes (64 KiB)", "10 stacks", "Linux 6.13", "guards: .none"] {
+    for part in [
+      "vm.max_map_count", "\(limit)", "of which \(min(4096, limit / 8)) are left to threads", "65536 bytes (64 KiB)",
+      "10 stacks", "Linux 6.13", "guards: .none",
+    ] {
       #expect(error.description.contains(part))
     }
     #expect(pool.brokenInvariant() == nil)
@@ -255,6 +258,17 @@ private final class FaultyMemory: Sendable {
         while true { stacks.append(try pool.allocate()) }
       }
       guard case .mapLimit(limit, pool.stackSize, stacks.count) = error else { exit(2) }
+      // Threads take two each, or more.
+      for _ in 0..<200 {
+        var thread = pthread_t()
+        let code = pthread_create(
+          &thread, nil,
+          { _ in
+            pause()
+            return nil
+          }, nil)
+        guard code == 0 else { exit(5) }
+      }
       // Mappings that cannot merge: every second one has no access rights.
       for index in 0..<2000 {
         let rights = index.isMultiple(of: 2) ? PROT_READ | PROT_WRITE : PROT_NONE

@@ -198,6 +198,34 @@ import Testing
     }
     #expect(standardError(of: result).contains("COROUTINE_BLOCKED_SECONDS must be a number of seconds"))
   }
+
+  // MARK: What it costs
+
+  /// The other workers look now and then whether work waits behind the blocked one. In a second of real time: a slower machine
+  /// has fewer looks in it, not more.
+  @Test func aBlockedWorkerHasTheOthersLookRarely() async {
+    await #expect(processExitsWith: .success) {
+      func waits() -> Int {
+        var usage = rusage()
+        getrusage(0, &usage)  // of all its threads
+        return usage.ru_nvcsw
+      }
+      let pool = ThreadPool(threads: 4)
+      let (begun, gate) = (Gate(), Gate())
+      let blocker = Coroutine(on: pool) {
+        begun.open()
+        gate.pass()
+      }
+      begun.pass()
+      let (before, start) = (waits(), ContinuousClock.now)
+      usleep(1_000_000)
+      let seconds = (ContinuousClock.now - start) / .seconds(1)
+      let looks = Double(waits() - before) / seconds
+      #expect(looks < 150, "\(looks) a second")
+      gate.open()
+      try await blocker.get()
+    }
+  }
 }
 
 /// A function of its own, as this may not be called in an `async` function.

@@ -129,6 +129,16 @@ import Testing
 
   // MARK: - What begins at once
 
+  @Test func oneThatBeginsAtOnceInsideOfAnAccess() async {
+    expectOverlap(
+      await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+        await MainActor.run {
+          let model = Model()
+          model.waits { _ = Coroutine.immediate { @MainActor in model.items = [] } }
+        }
+      })
+  }
+
   @Test func oneThatBeginsAtOnceWhileAnotherWaits() async {
     expectOverlap(
       await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {

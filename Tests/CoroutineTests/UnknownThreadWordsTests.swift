@@ -19,7 +19,7 @@ import Testing
   private static let allWords = task | locals | UInt32(COROUTINE_THREAD_STATE_ACCESS.rawValue)
 
   /// Coroutines with different values, on several threads.
-  private static func bindingsStayWithTheirCoroutines() throws {
+  private static func bindingsStayWithTheirCoroutines() async throws {
     let pool = ThreadPool(threads: 3)
     let coroutines = (1...20).map { number in
       Coroutine(on: pool) {
@@ -35,14 +35,17 @@ import Testing
         }
       }
     }
-    for coroutine in coroutines { #expect(try coroutine.getBlocking()) }
+    for coroutine in coroutines {
+      let isRight = try await coroutine.get()
+      #expect(isRight)
+    }
     #expect(Local.number == 0)
   }
 
   @Test func wordsThatEachThreadHasElsewhereAreExchanged() async {
     await #expect(processExitsWith: .success) {
       coroutine_thread_state_forget_offsets()
-      try Self.bindingsStayWithTheirCoroutines()
+      try await Self.bindingsStayWithTheirCoroutines()
 
       // A task's value is inherited. The task itself is hidden, and comes back.
       try await Local.$number.withValue(7) {
@@ -73,15 +76,15 @@ import Testing
   @Test func anAccessThatBeginsOnOneThreadEndsOnAnother() async {
     await #expect(processExitsWith: .success) {
       coroutine_thread_state_forget_offsets()
-      try Self.accessesStayWithTheirCoroutines()
+      try await Self.accessesStayWithTheirCoroutines()
     }
     await #expect(processExitsWith: .success) {
       coroutine_thread_state_forget(Self.allWords)
-      try Self.accessesStayWithTheirCoroutines()
+      try await Self.accessesStayWithTheirCoroutines()
     }
   }
 
-  private static func accessesStayWithTheirCoroutines() throws {
+  private static func accessesStayWithTheirCoroutines() async throws {
     final class Box {
       var numbers = [1, 2, 3]
     }
@@ -97,7 +100,10 @@ import Testing
         return box.numbers.count
       }
     }
-    for coroutine in coroutines { #expect(try coroutine.getBlocking() == 4) }
+    for coroutine in coroutines {
+      let count = try await coroutine.get()
+      #expect(count == 4)
+    }
   }
 
   @Test func whereTheyAreNotKnownThatIsSaidOnceAndOthersWork() async {

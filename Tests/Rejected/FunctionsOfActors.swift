@@ -26,6 +26,7 @@ import Coroutine
   var count = 0
   func bump() { count += 1 }
   func take(_ number: Int) { count = number }
+  func mend(_ problem: any Error) -> Int { count }
   func fill(_ yield: AsyncGenerator<Int>.Yield) {}
   func serve(_ mailbox: Mailbox<Int>) {}
   func handle(_ state: inout Int, _ message: Int) {}
@@ -111,6 +112,8 @@ import Coroutine
   scope.launch(priority: .high, store.bump)
   // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing global actor 'Other'-isolated value}}
   promise.then(store.take)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing global actor 'Other'-isolated value}}
+  promise.catch(store.mend)
   // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing global actor 'Other'-isolated value}}
   promise.finally(store.bump)
   // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing global actor 'Other'-isolated value}}
