@@ -181,7 +181,7 @@ import Testing
 
   @Test func theSenderIsRefused() async throws {
     let (handled, dead) = try await overflow(.fail)
-    #expect(handled == ["1", "2", "3", "refused 4", "refused 5"].sorted { $0.count < $1.count })
+    #expect(handled == ["1", "2", "3", "refused 4", "refused 5"])
     #expect(dead == [])
   }
 
