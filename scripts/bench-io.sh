@@ -57,6 +57,7 @@ swift build --package-path Benchmarks/IO --scratch-path .build-bench/IO -c relea
 swift_programs=$(swift build --package-path Benchmarks/IO --scratch-path .build-bench/IO -c release --show-bin-path)
 clang -O2 -Wall -Werror Benchmarks/Peers/c/epoll_server.c -o "$programs/epoll-server"
 clang -O2 -Wall -Werror Benchmarks/Peers/c/load.c -o "$programs/load"
+clang -O2 -Wall -Werror Benchmarks/Peers/c/cpu_time.c -o "$programs/cpu-time"
 rm -f "$programs/go-net"
 if command -v go > /dev/null; then
   (cd Benchmarks/Peers/go-net && go build -o "$programs/go-net" .) || true
@@ -64,9 +65,6 @@ fi
 if [[ ! -x $programs/go-net ]]; then printf 'bench-io: Go is missing in what follows.\n' >&2; fi
 
 declare -A samples=() latencies=()
-
-# In nanoseconds, of all threads.
-cpu_time() { awk '{ sum += $1 } END { printf "%d", sum }' "/proc/$1/task/"*/schedstat; }
 
 # load_http <connections> <port> <seconds>, load_echo_64 and load_echo_65536 likewise: print the number of requests,
 # and the 99th percentile of their times in microseconds.
@@ -94,9 +92,9 @@ start_server() {  # start_server <name> <port> <processors> <command>...
 
 measure() {  # measure <name> <workload> <connections>
   local pid=${servers[$1]} before after requests time
-  before=$(cpu_time "$pid")
+  before=$("$programs/cpu-time" "$pid")
   read -r requests time < <("load_$2" "$3" "${ports[$1]}" "$seconds")
-  after=$(cpu_time "$pid")
+  after=$("$programs/cpu-time" "$pid")
   samples[$*]+="$(awk -v ns=$((after - before)) -v n="$requests" 'BEGIN { printf "%.3f", ns / n / 1000 }') "
   latencies[$*]+="$time "
 }

@@ -45,6 +45,8 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   private var awaited: [UInt64: Duration] = [:]
   /// Those that ran on for as long as it waited. It does not wait as long again, until it sees one suspended.
   private var busy: [UInt64: Duration] = [:]
+  /// When it last saw that they waited for their turn, by the kernel's time. What they then do is waited for from there on.
+  private var lastQueued: [UInt64: UInt64] = [:]
   /// When it last saw that some have ended.
   private var latestEnd: UInt64?
   /// The coroutine that has the turn.
@@ -597,7 +599,9 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
       case .timers: onlyTimeIsAwaited ? Outsiders.grace : max(Outsiders.grace, patience.courtesy)
       case .nothing, .end: some
       }
-    lookAtOutsiders(outlook) { joined.contains($0) && outlook == .timers ? patience.limit : limitForOutsiders }
+    lookAtOutsiders(since: begin, outlook) {
+      joined.contains($0) && outlook == .timers ? patience.limit : limitForOutsiders
+    }
     limit = max(limit, awaited.values.max() ?? .zero)
     let end = begin.addingSaturated(limit.nanosecondsRoundedUp)
     guard let latestEnd, !onlyTimeIsAwaited else { return end }
@@ -607,17 +611,23 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
 
   /// Finds out which of the coroutines that were launched on other schedulers to wait for, and how long: whatever a member
   /// waits for, it may come from there.
-  private func lookAtOutsiders(_ outlook: Outlook, _ limit: (UInt64) -> Duration) {
+  private func lookAtOutsiders(since begin: UInt64, _ outlook: Outlook, _ limit: (UInt64) -> Duration) {
     releaseEndedOutsiders()
+    let now = TimerService.shared.kernelTime
     awaited = [:]
     for core in lock.withLock({ outsiders.cores }) where !core.isFinished {
       var limit = limit(core.id)
       if !core.isSuspended {
-        if core.isReady { limit = max(limit, min(patience.limit, Outsiders.queueing)) }
+        if core.isReady {
+          limit = max(limit, min(patience.limit, Outsiders.queueing))
+          lastQueued[core.id] = now
+        } else if let turn = lastQueued[core.id], turn > begin {
+          limit += .nanoseconds(turn - begin)  // it has had its turn since then only
+        }
         if limit > busy[core.id] ?? .zero { awaited[core.id] = limit }
         continue
       }
-      busy[core.id] = nil
+      forgetOutsider(core.id)
       // What it waits for may need the run's time; or one in the run, and then both are held up.
       let timeEnds = outlook == .end && timers.nextDeadline != nil
       if outlook != .timers, Outsiders.waitsForOthers(core, orTime: !timeEnds) { awaited[core.id] = limit }
@@ -627,8 +637,10 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   private func releaseEndedOutsiders() {
     let (ended, someHaveEnded) = lock.withLock { (outsiders.removeEnded(), outsiders.haveSomeEnded()) }
     if someHaveEnded { latestEnd = TimerService.shared.kernelTime }
-    for core in ended { busy[core.id] = nil }
+    for core in ended { forgetOutsider(core.id) }
   }
+
+  private func forgetOutsider(_ outsider: UInt64) { (busy[outsider], lastQueued[outsider]) = (nil, nil) }
 
   /// The coroutine, no part of the run, whose end this wait is for.
   private func stranger(_ reason: WaitReason) -> CoroutineCore? {

@@ -82,7 +82,7 @@ struct BlockedPoolBacktraceTests {
 
   @Test func theReportHasTheBacktracesOfThoseThatBlock() async {
     let result = await #expect(processExitsWith: .success, observing: [\.standardOutputContent]) {
-      let words = WordsOnStandardError(secondsUntilTold: "1")
+      let words = WordsOnStandardError(secondsUntilTold: "3")
       let pool = ThreadPool(threads: 2)
       let (first, second) = (Pipe(), Pipe())
       let reader = Coroutine(on: pool, name: "reader") { readByte(first) }
@@ -106,7 +106,7 @@ struct BlockedPoolBacktraceTests {
 
   @Test func aSleepThatIsAskedWhereItStandsGoesOn() async {
     let result = await #expect(processExitsWith: .success, observing: [\.standardOutputContent]) {
-      let words = WordsOnStandardError(secondsUntilTold: "1")
+      let words = WordsOnStandardError(secondsUntilTold: "3")
       let pool = ThreadPool(threads: 1)
       let sleeper = Coroutine(on: pool, name: "sleeper") {
         leave(sleepForAnHour() & 0xff)
@@ -122,7 +122,7 @@ struct BlockedPoolBacktraceTests {
 
   @Test func aCallThatWouldEndEarlyIsLeftAlone() async {
     let result = await #expect(processExitsWith: .success, observing: [\.standardOutputContent]) {
-      let words = WordsOnStandardError(secondsUntilTold: "1")
+      let words = WordsOnStandardError(secondsUntilTold: "3")
       let pool = ThreadPool(threads: 1)
       let pipe = Pipe()
       let poller = Coroutine(on: pool, name: "poller") { pollForByte(pipe, milliseconds: 3_600_000) }
@@ -139,7 +139,7 @@ struct BlockedPoolBacktraceTests {
 
   @Test func aThreadThatBlocksTheSignalIsNotWaitedForForLong() async {
     let result = await #expect(processExitsWith: .success, observing: [\.standardOutputContent]) {
-      let words = WordsOnStandardError(secondsUntilTold: "1")
+      let words = WordsOnStandardError(secondsUntilTold: "3")
       let pool = ThreadPool(threads: 1)
       let pipe = Pipe()
       let blocker = Coroutine(on: pool, name: "blocker") {
@@ -161,7 +161,7 @@ struct BlockedPoolBacktraceTests {
   /// The walk of a stack waits for that lock: the coroutines of other pools go on meanwhile, and the words were said before.
   @Test func aBlockedThreadMayHoldTheLoadersLock() async {
     let result = await #expect(processExitsWith: .success, observing: [\.standardOutputContent]) {
-      let words = WordsOnStandardError(secondsUntilTold: "1")
+      let words = WordsOnStandardError(secondsUntilTold: "3")
       let pool = ThreadPool(threads: 1)
       let other = ThreadPool(threads: 1)
       try await Coroutine(on: other) {}.get()
@@ -175,6 +175,6 @@ struct BlockedPoolBacktraceTests {
       #expect(try await holder.get() == 1)
       try await waiting.get()
     }
-    #expect(output(of: result).contains("been blocked for 1 s, in coroutine"))
+    #expect(output(of: result).contains("been blocked for 3 s, in coroutine"))
   }
 }

@@ -6,7 +6,7 @@ import Testing
 /// runs them, in a process of its own.
 ///
 /// Not under ThreadSanitizer: it has a thread that wakes up again and again, so that nothing ever stands still.
-@Suite(.ownThreads, .enabled(if: !coroutine_sanitizers_active()), .timeLimit(.minutes(5))) struct DeadlockSuiteTests {
+@Suite(.ownThreads, .enabled(if: !coroutine_sanitizers_active()), .timeLimit(.minutes(30))) struct DeadlockSuiteTests {
   @Test(arguments: [
     "faulty", "healthy", "aio", "ring", "orphan", "child", "parent", "late-handler", "late-child",
     "lock-sleeper",

@@ -6,7 +6,7 @@ import Testing
 /// Programs whose system calls are refused, one after the other: docs/faults.md has what comes of each.
 /// `CoroutineFaultPrograms` runs them, in processes of their own.
 @Suite(
-  .ownThreads, .timeLimit(.minutes(10)),
+  .ownThreads, .timeLimit(.minutes(30)),
   .disabled(if: coroutine_sanitizers_active(), "a sanitizer's own calls would be refused, too"))
 struct FaultTests {
   @Test(arguments: [

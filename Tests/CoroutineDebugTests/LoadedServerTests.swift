@@ -23,7 +23,9 @@ import Testing
     var served: [CoroutineBacktrace] = []
     try look {
       served = try CoroutineDump.capture().coroutines.filter { waits.contains($0.waitsFor) }
-      return served.count == Self.clientCount
+      // It may have started the last one, and not have come back to wait for the next.
+      let isWaiting = try CoroutineDump.capture()[server.id]?.state == .suspended
+      return served.count == Self.clientCount && isWaiting
     }
     #expect(Set(served.map(\.waitsFor)) == waits)
     #expect(served.allSatisfy { $0.state == .suspended && $0.parentID == server.id })

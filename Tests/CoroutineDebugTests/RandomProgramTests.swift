@@ -3,7 +3,7 @@ import Testing
 
 /// Random programs of operations, compared with a model: the short form of `make fuzz`. `CoroutineRandomPrograms` runs
 /// them, in a process of its own.
-@Suite(.ownThreads, .timeLimit(.minutes(10))) struct RandomProgramTests {
+@Suite(.ownThreads, .timeLimit(.minutes(30))) struct RandomProgramTests {
   @Test func programsDoWhatTheModelSays() async {
     let seeds = amount(300, sanitized: 40)
     let (ended, output) = await TestProgram.run("CoroutineRandomPrograms", ["kept", "\(seeds)"], .success)

@@ -3,7 +3,7 @@ import CoroutineTestSupport
 import Testing
 
 /// The short form of `make soak`.
-@Suite(.ownThreads, .timeLimit(.minutes(10))) struct SoakTests {
+@Suite(.ownThreads, .timeLimit(.minutes(30))) struct SoakTests {
   @Test func allThatIsSentIsReceivedUnderLoad() async {
     // A sanitizer keeps memory that was given back.
     let isCompared = !coroutine_sanitizers_active()

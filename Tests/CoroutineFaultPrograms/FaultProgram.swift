@@ -108,7 +108,7 @@ struct FaultProgram: Sendable {
     let senders = (0..<4).map { number in
       Coroutine(on: pool) { () throws -> Int in
         for element in 1...10 {
-          try channel.send(element, timeout: .seconds(30))
+          try channel.send(element, timeout: .seconds(300))
           if element % 4 == 0 { try Coroutine.sleep(for: .microseconds(100)) }
         }
         return number
@@ -161,7 +161,7 @@ struct FaultProgram: Sendable {
       defer { listener.close() }
       for _ in 0..<3 {
         let connection: TCPConnection
-        do { connection = try listener.accept(timeout: .seconds(5)) } catch is DescriptorClosed { break }
+        do { connection = try listener.accept(timeout: .seconds(10)) } catch is DescriptorClosed { break }
         defer { connection.close() }
         while let bytes = try connection.read() { try connection.write(bytes) }
       }
@@ -213,7 +213,7 @@ struct FaultProgram: Sendable {
     let signals = try Signals.received(SIGUSR1)
     let all = (0..<2).map { number in
       Coroutine(on: pool) { () throws -> Int in
-        let output = try ChildProcess.run("cat", input: Array("words".utf8), timeout: .seconds(30))
+        let output = try ChildProcess.run("cat", input: Array("words".utf8), timeout: .seconds(300))
         try require(output.end.isSuccess && output.output == Array("words".utf8), "cat wrote \(output)")
         return number
       }

@@ -46,7 +46,7 @@ struct Storm {
     repeat {
       try program.body()
       runs += 1
-      guard coroutine_storm_round_count() < Self.rounds.upperBound else {
+      guard hasReachedThreads || coroutine_storm_round_count() < Self.rounds.upperBound else {
         throw FaultProgram.Wrong(description: "the storm has not reached its threads: \(text(runs))")
       }
     } while coroutine_storm_round_count() < Self.rounds.lowerBound || !hasReachedThreads

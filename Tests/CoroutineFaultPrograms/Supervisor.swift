@@ -57,7 +57,7 @@ struct Supervisor {
   }
 
   /// Longer than any program takes on a busy machine.
-  private static var limit: Int { 40_000 }
+  private static var limit: Int { 400_000 }
 
   /// Whether the system lets one process refuse another's calls.
   static func isPossible() -> Bool {

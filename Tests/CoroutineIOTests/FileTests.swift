@@ -6,7 +6,7 @@ import Testing
 @testable import CoroutineIO
 
 /// Files and folders: reads and writes, paths that are no regular files, cancels and closes in the middle.
-@Suite(.ownThreads, .timeLimit(.minutes(10))) struct FileTests {
+@Suite(.ownThreads, .timeLimit(.minutes(30))) struct FileTests {
   /// Calls `body` with a new folder, which it removes.
   private func withFolder<Value: Sendable>(_ body: @escaping @Sendable (String) throws -> Value) throws -> Value {
     let folder = FileManager.default.temporaryDirectory.appendingPathComponent("files-\(UUID())").path

@@ -1,7 +1,7 @@
 import Glibc
 
 /// Reads what this process writes to its standard error: for tests of the report on a pool whose workers are all blocked, in a
-/// process of their own. A report that never comes ends the process after a minute.
+/// process of their own. A report that never comes ends the process after some minutes.
 public struct WordsOnStandardError: Sendable {
   private let reader: CInt
 
@@ -11,7 +11,7 @@ public struct WordsOnStandardError: Sendable {
     guard pipe(&ends) == 0, dup2(ends[1], STDERR_FILENO) >= 0 else { fatalError("no pipe") }
     close(ends[1])
     reader = ends[0]
-    alarm(60)
+    alarm(600)
   }
 
   /// The next line. Blocks the thread.

@@ -146,7 +146,11 @@ import Testing
     let busy = Coroutine(on: pool) { _ = usleep(1_500_000) }
     let value = try runTest {
       let channel = Channel<Int>()
-      Coroutine(on: pool) { try channel.send(5) }
+      Coroutine(on: pool) {
+        // The run looks at it meanwhile.
+        usleep(100_000)
+        try channel.send(5)
+      }
       return try withTimeout(.seconds(1)) { try channel.receive() }
     }
     #expect(value == 5)
@@ -251,7 +255,11 @@ import Testing
   @Test func aCallbackMaySettleOrSendLate() throws {
     func afterItSuspends(_ body: AnyCoroutine, _ callback: @escaping @Sendable () -> Void) {
       DispatchQueue.global().async {
-        while body.state != .suspended { sched_yield() }
+        // A block that comes too late for its run must not look for ever.
+        while body.state != .suspended {
+          if body.state == .finished { return }
+          sched_yield()
+        }
         callback()
       }
     }
@@ -262,7 +270,7 @@ import Testing
     }
     #expect(promised == 1)
     // This is waited for for a second, in which a busy machine may not run the thread: not each time.
-    let sent = (1...20).lazy.compactMap { _ in
+    let sent = (1...200).lazy.compactMap { _ in
       try? runTest {
         let channel = Channel<Int>()
         afterItSuspends(Coroutine.current!) { _ = channel.trySend(2) }

@@ -164,7 +164,7 @@ import Testing
     let hasGoneOn = DispatchSemaphore(value: 0)
     let actor = MessageActor<Question>(on: pool) { mailbox in
       for reply in mailbox {
-        _ = hasGoneOn.wait(timeout: .now() + 60)
+        _ = hasGoneOn.wait(timeout: .now() + 600)
         reply.complete(7)
       }
     }

@@ -627,7 +627,7 @@ import Testing
     }
     try await Coroutine {
       for message in [1, 2, 3] { try actor.tell(message) }
-      try last.receive(timeout: .seconds(60))
+      try last.receive(timeout: .seconds(600))
     }.get()
     await supervisor.stop()
     #expect(log.all == ["begin", "Failure()", "swallowed", "Worse()", "begin"])

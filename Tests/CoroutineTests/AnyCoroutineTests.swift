@@ -5,7 +5,7 @@ import Testing
 @testable import Coroutine
 
 /// Handles of coroutines of different types, and the handle of the running one.
-@Suite(.ownThreads, .timeLimit(.minutes(10))) struct AnyCoroutineTests {
+@Suite(.ownThreads, .timeLimit(.minutes(30))) struct AnyCoroutineTests {
   struct Problem: Error {}
 
   @Test func coroutinesOfDifferentTypesLieInOneArray() async throws {

@@ -6,7 +6,7 @@ import Testing
 
 /// What RJIterator's async block does, in this library's form: a coroutine on the main queue, `awaitCallback`, `get`,
 /// `defer` and `finally`.
-@Suite(.ownThreads, .timeLimit(.minutes(10))) struct AsyncBlockTests {
+@Suite(.ownThreads, .timeLimit(.minutes(30))) struct AsyncBlockTests {
   struct Problem: Error, Equatable {}
 
   typealias Task<Value> = (@escaping @Sendable (Value?, (any Error)?) -> Void) -> Void

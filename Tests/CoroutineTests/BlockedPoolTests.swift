@@ -55,7 +55,7 @@ import Testing
 
   @Test func aCoroutineThatBlocksAllWorkersIsNamedOnce() async {
     let result = await #expect(processExitsWith: .success, observing: [\.standardOutputContent]) {
-      let words = WordsOnStandardError(secondsUntilTold: "1")
+      let words = WordsOnStandardError(secondsUntilTold: "3")
       let pool = ThreadPool(threads: 2)
       let gate = Gate()
       let blockers = ["reader", "writer"].map { name in
@@ -75,7 +75,7 @@ import Testing
       #expect(PoolWatch.isOver)
     }
     let text = standardOutput(of: result)
-    #expect(text.contains("All 2 threads of a ThreadPool have been blocked for 1 s, in coroutine "), "\(text)")
+    #expect(text.contains("All 2 threads of a ThreadPool have been blocked for 3 s, in coroutine "), "\(text)")
     #expect(text.contains("\"reader\"") && text.contains("\"writer\"") && !text.contains("\"waiting\""), "\(text)")
     #expect(text.contains("COROUTINE_BLOCKED_SECONDS=0"), "\(text)")
   }
@@ -84,7 +84,7 @@ import Testing
   @Test(.enabled(if: access("/proc/self/syscall", R_OK) == 0, "the kernel does not tell"))
   func theSystemCallIsToldWithoutADebugger() async {
     let result = await #expect(processExitsWith: .success, observing: [\.standardOutputContent]) {
-      let words = WordsOnStandardError(secondsUntilTold: "1")
+      let words = WordsOnStandardError(secondsUntilTold: "3")
       let pool = ThreadPool(threads: 2)
       var ends: [CInt] = [-1, -1]
       #expect(pipe(&ends) == 0)
@@ -117,7 +117,7 @@ import Testing
 
   @Test func ofManyThatBlockAThreadOnlyTheFirstAreNamed() async {
     let result = await #expect(processExitsWith: .success, observing: [\.standardOutputContent]) {
-      let words = WordsOnStandardError(secondsUntilTold: "1")
+      let words = WordsOnStandardError(secondsUntilTold: "3")
       let pool = ThreadPool(threads: 18)
       let gate = Gate()
       let blockers = (0..<18).map { _ in Coroutine(on: pool, name: "blocker") { gate.pass() } }
@@ -133,7 +133,7 @@ import Testing
 
   @Test func aSerialPoolThatIsBlockedIsTold() async {
     let result = await #expect(processExitsWith: .success, observing: [\.standardOutputContent]) {
-      let words = WordsOnStandardError(secondsUntilTold: "1")
+      let words = WordsOnStandardError(secondsUntilTold: "3")
       let gate = Gate()
       let blocker = Coroutine(on: ThreadPool(threads: 1), name: "blocker") {
         // Only the worker knows of it: it is in the worker's own queue.
@@ -147,20 +147,20 @@ import Testing
       #expect(value == 5)
     }
     let text = standardOutput(of: result)
-    #expect(text.contains("The only thread of a ThreadPool has been blocked for 1 s, in coroutine "), "\(text)")
+    #expect(text.contains("The only thread of a ThreadPool has been blocked for 3 s, in coroutine "), "\(text)")
   }
 
   @Test func theThreadOfRunUntilCompleteIsTold() async {
     let result = await #expect(processExitsWith: .success, observing: [\.standardOutputContent]) {
-      let words = WordsOnStandardError(secondsUntilTold: "1")
+      let words = WordsOnStandardError(secondsUntilTold: "3")
       try blockMainCoroutine(until: words)
     }
-    #expect(standardOutput(of: result).contains("The only thread of runUntilComplete has been blocked for 1 s"))
+    #expect(standardOutput(of: result).contains("The only thread of runUntilComplete has been blocked for 3 s"))
   }
 
   @Test func aThreadThatWasPinnedAndIsBlockedIsTold() async {
     let result = await #expect(processExitsWith: .success, observing: [\.standardOutputContent]) {
-      let words = WordsOnStandardError(secondsUntilTold: "1")
+      let words = WordsOnStandardError(secondsUntilTold: "3")
       let pool = ThreadPool(threads: 1)
       let (begun, gate) = (Gate(), Gate())
       let channel = Channel<Void>()
@@ -217,10 +217,11 @@ import Testing
         gate.pass()
       }
       begun.pass()
-      let (before, start) = (waits(), ContinuousClock.now)
+      // The time encloses the looks.
+      let start = ContinuousClock.now
+      let before = waits()
       usleep(1_000_000)
-      let seconds = (ContinuousClock.now - start) / .seconds(1)
-      let looks = Double(waits() - before) / seconds
+      let looks = Double(waits() - before) / ((ContinuousClock.now - start) / .seconds(1))
       #expect(looks < 150, "\(looks) a second")
       gate.open()
       try await blocker.get()

@@ -6,7 +6,7 @@ import Testing
 @testable import Coroutine
 
 /// Threads that should not be blocked: the report names where they were.
-@Suite(.ownThreads, .timeLimit(.minutes(10))) struct BlockedThreadTests {
+@Suite(.ownThreads, .timeLimit(.minutes(30))) struct BlockedThreadTests {
   /// Calls `told` on a thread of its own once `text` has been written to the standard error.
   private static func onceTold(_ text: String, _ told: @escaping @Sendable () -> Void) {
     var ends: [CInt] = [0, 0]

@@ -97,7 +97,7 @@ import Testing
     let hasGoneOn = DispatchSemaphore(value: 0)
     let actor = MessageActor<Reply<Int>>(on: pool) { mailbox in
       for reply in mailbox {
-        _ = hasGoneOn.wait(timeout: .now() + 60)
+        _ = hasGoneOn.wait(timeout: .now() + 600)
         reply.complete(7)
       }
     }

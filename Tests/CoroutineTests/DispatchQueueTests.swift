@@ -6,7 +6,7 @@ import Testing
 
 @testable import Coroutine
 
-@Suite(.ownThreads, .timeLimit(.minutes(10))) struct DispatchQueueTests {
+@Suite(.ownThreads, .timeLimit(.minutes(30))) struct DispatchQueueTests {
   @Test func aWakeOnItsOwnQueueMakesNoDispatchCall() async throws {
     let queue = DispatchQueue(label: "serial")
     let log = Log()

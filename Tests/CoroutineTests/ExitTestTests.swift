@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 /// What the tests of programs that end count on, of the test library and of `ownThreads`.
-@Suite(.ownThreads, .timeLimit(.minutes(5))) struct ExitTestTests {
+@Suite(.ownThreads, .timeLimit(.minutes(30))) struct ExitTestTests {
   private static let length = 100_000
 
   /// More than a pipe holds, by each way from the child to the parent: the child writes until its parent reads, which must not

@@ -100,7 +100,7 @@ import Testing
       try await Coroutine { () -> [TaskPriority?] in
         let elements = AsyncStream(unfolding: { Task.currentPriority }).elements
         try Coroutine.sleep(until: .now, clock: clock)
-        try? withTimeout(until: .now + .seconds(1), clock: clock) { try Coroutine.sleep(for: .seconds(1_000)) }
+        try? withTimeout(until: .now + .seconds(1_000), clock: clock) { try Coroutine.sleep(for: .seconds(10_000)) }
         return [try elements.next(), try Coroutine.await { Task.currentPriority }]
       }.get()
     }.value

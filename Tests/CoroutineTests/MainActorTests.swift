@@ -6,7 +6,7 @@ import Testing
 @testable import Coroutine
 
 /// Coroutines that code of the main actor launches. That this file compiles is half of the test.
-@Suite(.ownThreads, .timeLimit(.minutes(10))) struct MainActorTests {
+@Suite(.ownThreads, .timeLimit(.minutes(30))) struct MainActorTests {
   struct Problem: Error, Equatable {}
 
   @MainActor

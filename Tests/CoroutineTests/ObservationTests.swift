@@ -43,7 +43,7 @@ private final class Recorder: CoroutineObserver {
 
 private struct Failure: Error {}
 
-@Suite(.ownThreads, .timeLimit(.minutes(10))) struct ObservationTests {
+@Suite(.ownThreads, .timeLimit(.minutes(30))) struct ObservationTests {
   // MARK: The order of events
 
   @Test func aWaitInAChannel() async throws {

@@ -5,7 +5,7 @@ import Testing
 @testable import Coroutine
 
 /// Many promises, with every possible end, leave nothing behind.
-@Suite(.ownThreads, .serialized, .timeLimit(.minutes(10))) struct PromiseLeakTests {
+@Suite(.ownThreads, .serialized, .timeLimit(.minutes(30))) struct PromiseLeakTests {
   /// Counts its instances that are alive.
   private final class Tracked: Sendable {
     private let count: Guarded<Int>

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Coroutine
 
-@Suite(.ownThreads, .timeLimit(.minutes(10))) struct RunUntilCompleteTests {
+@Suite(.ownThreads, .timeLimit(.minutes(30))) struct RunUntilCompleteTests {
   struct Problem: Error {}
 
   @Test func theBodyAndItsChildrenRunOnThisThreadInOrder() throws {

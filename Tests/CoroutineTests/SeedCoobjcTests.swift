@@ -6,7 +6,7 @@ import Testing
 
 /// The examples of coobjc's documents, with the results that these give. Where they count the steps of several
 /// coroutines, the coroutines run on one serial queue, as there.
-@Suite(.ownThreads, .timeLimit(.minutes(10))) struct SeedCoobjcTests {
+@Suite(.ownThreads, .timeLimit(.minutes(30))) struct SeedCoobjcTests {
   struct Problem: Error, Equatable { var code = 100 }
 
   /// Runs `body` in a coroutine on a serial queue, and then the coroutines that it has launched there.

@@ -10,7 +10,7 @@ import Testing
 #endif
 
 /// The examples of RJIterator's README, with the results that it gives.
-@Suite(.ownThreads, .timeLimit(.minutes(10))) struct SeedRJIteratorTests {
+@Suite(.ownThreads, .timeLimit(.minutes(30))) struct SeedRJIteratorTests {
   typealias Robot = TwoWayGenerator<String?, String, String>
 
   static func robot(_ name: String) -> Robot {

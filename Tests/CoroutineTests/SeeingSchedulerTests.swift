@@ -140,7 +140,7 @@ import Testing
     let hold = DispatchSemaphore(value: 0)
     let first = Coroutine(on: view) {
       log.add("first, current: \(view.isCurrent)")
-      _ = hold.wait(timeout: .now() + 60)
+      _ = hold.wait(timeout: .now() + 600)
     }
     let others = (1...3).map { number in
       Coroutine(on: view) {
@@ -222,7 +222,7 @@ private final class ManualGate: Sendable {
       missing -= 1
       return missing == 0
     }
-    if isLast { open.signal() } else { _ = open.wait(timeout: .now() + 60) }
+    if isLast { open.signal() } else { _ = open.wait(timeout: .now() + 600) }
   }
 }
 

@@ -87,8 +87,9 @@ import Testing
       guard await since() == nil else { fatalError("nothing was recorded") }
       coroutine_record_times(true)
       // The times are those of the kernel's last tick, however long ago that was.
-      let now = SuspendingClock.now
-      let begin = now - .nanoseconds(MonotonicClock.now - coroutine_coarse_time())
+      // It is read first: it may tick before the next clock is read.
+      let tick = coroutine_coarse_time()
+      let begin = SuspendingClock.now - .nanoseconds(MonotonicClock.now - tick)
       guard let since = await since(), since >= begin, since <= SuspendingClock.now else {
         fatalError("it began to wait in between")
       }

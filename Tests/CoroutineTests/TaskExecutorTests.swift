@@ -7,7 +7,7 @@ import Testing
 @testable import Coroutine
 
 /// The pool as an executor of `async` code.
-@Suite(.ownThreads, .timeLimit(.minutes(10))) struct TaskExecutorTests {
+@Suite(.ownThreads, .timeLimit(.minutes(30))) struct TaskExecutorTests {
   /// Whether the caller is inside a coroutine, or on the stack of one.
   private static func isOnACoroutinesStack() -> Bool {
     Coroutine.currentID != nil || StackPool.liveStack(containing: UInt(bitPattern: coroutine_frame_address())) != nil

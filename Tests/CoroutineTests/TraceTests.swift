@@ -78,7 +78,7 @@ private func temporaryPath() -> String {
 private struct Failure: Error {}
 
 /// Each in a process of its own, since a process has one trace.
-@Suite(.ownThreads, .timeLimit(.minutes(10))) struct TraceTests {
+@Suite(.ownThreads, .timeLimit(.minutes(30))) struct TraceTests {
   @Test func aProgramsTurnsAndWakes() async {
     await #expect(processExitsWith: .success) {
       let path = temporaryPath()

@@ -81,7 +81,7 @@ private final class HeldScheduler: Scheduler {
       guard found.id == first.id else { return }
       // The worker is free for the next one now. If it ever shows that one, it does so at once.
       mayWait.store(true, ordering: .releasing)
-      let end = ContinuousClock.now + .seconds(10)
+      let end = ContinuousClock.now + .seconds(600)
       var isShown = false
       while !isShown, ContinuousClock.now < end {
         sched_yield()

@@ -13,7 +13,7 @@ import Testing
 ///
 /// Not while times are recorded. The tests of CoroutineDebug, in the same program, turn that on, so each test here
 /// has a process of its own.
-@Suite(.ownThreads, .timeLimit(.minutes(5))) struct YieldTests {
+@Suite(.ownThreads, .timeLimit(.minutes(30))) struct YieldTests {
   // MARK: Which coroutine comes next
 
   @Test func theLoopIsPassedByButHasItsTurnNowAndThen() async {
