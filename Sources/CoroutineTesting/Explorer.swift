@@ -45,7 +45,7 @@ struct Explorer {
   }
 
   private func once(_ source: any ScheduleSource) -> TestRun.Result {
-    let patience = TestRun.Patience(awaitsCallbacks: false, limit: .seconds(60), courtesy: .zero, grace: .zero)
+    let patience = TestRun.Patience(awaitsCallbacks: false, limit: .seconds(10), courtesy: .zero, grace: .zero)
     return TestRun(source, options, patience: patience).run(body)
   }
 

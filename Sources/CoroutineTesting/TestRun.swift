@@ -618,11 +618,13 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     for core in lock.withLock({ outsiders.cores }) where !core.isFinished {
       var limit = limit(core.id)
       if !core.isSuspended {
+        let longest = max(limit, min(patience.limit, Outsiders.queueing))
         if core.isReady {
-          limit = max(limit, min(patience.limit, Outsiders.queueing))
+          limit = longest
           lastQueued[core.id] = now
         } else if let turn = lastQueued[core.id], turn > begin {
-          limit += .nanoseconds(turn - begin)  // it has had its turn since then only
+          // It has had its turn since then only. One that gets a turn again and again, and never ends, is not waited for longer.
+          limit = min(longest, limit + .nanoseconds(turn - begin))
         }
         if limit > busy[core.id] ?? .zero { awaited[core.id] = limit }
         continue

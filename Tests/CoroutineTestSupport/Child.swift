@@ -67,7 +67,7 @@ public struct Child {
     // Its end closes the pipe. A child that hangs in `fork` itself has no alarm yet.
     var watched = pollfd(fd: report, events: Int16(POLLIN), revents: 0)
     var changed: CInt
-    repeat { changed = poll(&watched, 1, 300_000) } while changed < 0 && errno == EINTR
+    repeat { changed = poll(&watched, 1, 120_000) } while changed < 0 && errno == EINTR
     if changed == 0 { kill(id, SIGKILL) }
     var status: CInt = 0
     while waitpid(id, &status, 0) < 0 && errno == EINTR {}
@@ -142,7 +142,7 @@ private enum HungChild {
     action.initialize(to: sigaction())
     action.pointee.__sigaction_handler.sa_handler = { _ in
       // Should this hang, too.
-      alarm(20)
+      alarm(5)
       let count = HungChild.collect(HungChild.frames, HungChild.frameCount)
       HungChild.write(HungChild.frames, count, HungChild.report)
       raise(SIGALRM)
@@ -164,7 +164,7 @@ private enum HungChild {
     sigaction(SIGALRM, action, nil)
     // The thread may be one of Dispatch's, which block all signals.
     sigprocmask(SIG_UNBLOCK, signals, nil)
-    alarm(120)
+    alarm(30)
   }
 
   static func describe(_ place: String) -> String {

@@ -22,6 +22,28 @@ import Testing
     }
   }
 
+  /// Each is seen in its turns and between them, again and again, and gets no more time for that than one that waits for its first.
+  @Test func timeGoesOnBesideTwoThatTakeTurns() throws {
+    try runTest(upTo: Self.day) {
+      let end = Flag()
+      defer { end.set() }
+      let pool = ThreadPool(threads: 1)
+      let busy = (0..<2).map { _ in
+        Coroutine(on: pool) {
+          while !end.isSet {
+            let turn = ContinuousClock.now + .milliseconds(5)
+            while ContinuousClock.now < turn {}
+            Coroutine.yield()
+          }
+        }
+      }
+      #expect(throws: TimeoutError.self) { try Channel<Int>().receive(timeout: .seconds(1)) }
+      #expect(TestClock().now.offset == .seconds(1))
+      end.set()
+      for one in busy { try one.join() }
+    }
+  }
+
   @Test func timeGoesOnBesideOneThatTheTestRunsLater() throws {
     try runTest(upTo: Self.day, useLate)
     try explore(seeds: 0..<2, useLate)
