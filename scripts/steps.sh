@@ -69,10 +69,10 @@ log_errors() {
   if grep -qE "$steps_closing_line" "$log"; then
     grep '^! ' "$log" | sed 's/^! //' || true
   else
-    # An expectation that failed goes on for some lines, with what was found.
+    # An expectation that failed goes on for some lines, with what was found and its comments: a hung child's frames, say.
     awk '
-      / Test .*recorded an issue/ { if (!seen[$0]++) { print; rest = 12 } next }
-      /^([0-9]+: )?(◇|✔|✘|↳) / || /^$/ { rest = 0 }
+      / Test .*recorded an issue/ { if (!seen[$0]++) { print; rest = 20 } next }
+      /^([0-9]+: )?(◇|✔|✘|⚠︎) / || /^$/ { rest = 0 }
       /(: |^)(Fatal )?error: | unexpected signal |SUMMARY: [A-Za-z]+Sanitizer| Test .* failed after / {
         if (!seen[$0]++) print
         next

@@ -87,6 +87,14 @@ static struct swift_thread_state_offsets *probed(void) {
   return &coroutine_thread_state_at;
 }
 
+static void probe_before_fork(void) { (void)probed(); }
+
+// The probe starts threads, and asks the dynamic linker and the Swift runtime. In a child by fork it would wait for ever for a
+// lock of theirs that another thread had at that moment. So it is made before the first fork, if no coroutine has run by then.
+__attribute__((constructor)) static void keep_children_from_probing(void) {
+  (void)pthread_atfork(probe_before_fork, NULL, NULL);
+}
+
 void coroutine_thread_state_forget_offsets(void) {
   struct swift_thread_state_offsets *at = probed();
   at->access = at->task = at->locals = at->bindings = 0;

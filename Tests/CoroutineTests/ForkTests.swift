@@ -102,6 +102,19 @@ struct ForkTests {
     }
   }
 
+  @Test func aChildsFirstCoroutineNeedsNoLockOfTheDynamicLinker() async {
+    await #expect(processExitsWith: .success) {
+      // No coroutine has run in this process.
+      #expect(Child { 7 }.end == .exited(7))
+      let holder = PlainThread { LinkerLock.hold() }
+      LinkerLock.isHeld.wait()
+      let child = Child { runFamily() == 5 ? 0 : 3 }
+      LinkerLock.isNeededNoMore.signal()
+      holder.join()
+      #expect(child.end == .exited(0))
+    }
+  }
+
   // MARK: What is told
 
   @Test func aChannelThatAnotherThreadWasUsingTrapsInsteadOfHanging() async {
@@ -209,6 +222,28 @@ struct ForkTests {
 private let forkCount = 150
 
 private struct Lost: Error {}
+
+/// The lock under which the dynamic linker goes through the loaded libraries. The C library leaves it as it is in a child.
+private enum LinkerLock {
+  static let isHeld = DispatchSemaphore(value: 0)
+  static let isNeededNoMore = DispatchSemaphore(value: 0)
+
+  private typealias Visit = @convention(c) (UnsafeRawPointer?, Int, UnsafeMutableRawPointer?) -> CInt
+  private typealias VisitLibraries = @convention(c) (Visit, UnsafeMutableRawPointer?) -> CInt
+
+  static func hold() {
+    // The C library has a function of this name and type, which Swift does not import.
+    let visitLibraries = unsafeBitCast(dlsym(nil, "dl_iterate_phdr"), to: VisitLibraries.self)
+    let result = visitLibraries({ _, _, _ in LinkerLock.wait() }, nil)
+    #expect(result == 1)
+  }
+
+  private static func wait() -> CInt {
+    isHeld.signal()
+    isNeededNoMore.wait()
+    return 1
+  }
+}
 
 private final class HeldLock: Sendable {
   let lock = Lock()
