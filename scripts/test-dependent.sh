@@ -5,10 +5,19 @@
 # which means ASM. Then the server of the tutorial. Then a plugin. Then one with metrics, logs, spans and services, which
 # the others must not even fetch. Last, one with what servers use, as target names are global to a graph: coroutines on
 # SwiftNIO's event loops, servers of HTTPS and gRPC, and a program that has everybody's packages in it, with each backend,
-# chosen by its trait, and with two at once.
+# chosen by its trait, and with two at once. With `short` everybody's packages are resolved, but of them only SwiftNIO's are built:
+# the rest takes longer than all else here.
+#
+#   scripts/test-dependent.sh [short]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/steps.sh
+case ${1:-} in
+  "") is_short=no ;;
+  short) is_short=yes ;;
+  *) printf 'unknown argument "%s": short, or none\n' "$1" >&2; exit 2 ;;
+esac
+readonly is_short
 
 package=$(mktemp -d)
 trap 'rm -rf "$package"' EXIT
@@ -333,7 +342,9 @@ run_everybody() {  # run_everybody <package> <program> <expected>
 export -f build_everybody run_everybody
 
 write_everybody '"NIO"'
-step "everybody's packages, and the articles" bash -c 'build_everybody "$@"' bash "$everybody"
+# A name that two packages have is refused whatever is built of them.
+if [[ $is_short == yes ]]; then targets=(--target Pages); else targets=(); fi
+step "everybody's packages, and the articles" bash -c 'build_everybody "$@"' bash "$everybody" "${targets[@]}"
 step "on event loops" bash -c 'run_everybody "$@"' bash "$everybody" Dependent "all as expected"
 
 # A future's `wait()` in a coroutine: at run time told once. In `async` code refused, as NIO's own is.
@@ -357,7 +368,6 @@ step "wait() in async code is refused" bash -c 'refuses "$@"' bash "$everybody" 
 step "a coroutine of the main actor's on a loop is refused" bash -c 'refuses "$@"' bash "$everybody" \
   '@MainActor func leaves(_ loop: any EventLoop) { _ = loop.makeFutureWithCoroutine { @MainActor in 3 } }' \
   'risks causing data races'
-step "a gRPC service" bash -c 'run_everybody "$@"' bash "$everybody" grpc-words "100 right answers to 100 calls"
 
 # Sets `server` and `port`.
 start_server() {  # start_server <package> <argument>...
@@ -378,7 +388,7 @@ stop_server() {  # stop_server <package>
 
 serve_http() {  # serve_http <package>
   local answers
-  start_server "$1" || return
+  build_everybody "$1" --product http-server && start_server "$1" || return
   exec 3<> "/dev/tcp/127.0.0.1/$port"
   printf 'GET /hello HTTP/1.1\r\nHost: a\r\n\r\nPOST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc' >&3
   printf 'GET /numbers/200000 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n' >&3
@@ -396,6 +406,11 @@ serve_https() {  # serve_https <package>
 }
 export -f start_server stop_server serve_http serve_https
 step "an HTTP server on NIO" bash -c 'serve_http "$@"' bash "$everybody"
+if [[ $is_short == yes ]]; then
+  steps_summary
+  exit
+fi
+step "a gRPC service" bash -c 'run_everybody "$@"' bash "$everybody" grpc-words "100 right answers to 100 calls"
 step "HTTP/2 and TLS on NIO" bash -c 'serve_https "$@"' bash "$everybody"
 
 check() {  # check <traits> <backend>
