@@ -584,9 +584,11 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
         guard let stranger = stranger(reason) else { break }
         joined.insert(stranger.id)
         limit = max(limit, some)
-      case .read, .write, .accept, .connect:
+      case .read, .write, .accept, .connect, .select:
+        guard reason.isAnyDescriptorReady != nil else { break }
         _ = EventPoller.deliverEvents()
-        limit = max(limit, some)
+        // Another thread may have taken the event, and not delivered it yet.
+        limit = max(limit, reason.isAnyDescriptorReady == true ? patience.limit : some)
       case .suspension where awaitsCallback, .promise where awaitsCallback: limit = patience.limit
       default: break
       }

@@ -1,10 +1,12 @@
-import Coroutine
 import CoroutineIO
 import CoroutineLibc
 import CoroutineTestSupport
 import CoroutineTesting
 import Dispatch
+import Synchronization
 import Testing
+
+@testable import Coroutine
 
 @Suite(.ownThreads) struct VirtualTimeTests {
   @Test func aSleepTakesItsTimeAndNoOther() throws {
@@ -306,6 +308,46 @@ import Testing
     }
   }
 
+  @Test func anEventThatIsThereComesBeforeTheTimeOfASelect() throws {
+    try explore(seeds: 0..<20) {
+      var ends: [CInt] = [-1, -1]
+      try #require(pipe(&ends) == 0)
+      let (reader, writer) = (try Descriptor(adopting: ends[0]), ends[1])
+      defer { close(writer) }
+      let waiting = Coroutine {
+        try select {
+          reader.onReadable { true }
+          onTimeout(.seconds(1)) { false }
+        }
+      }
+      Coroutine.yield()
+      try #require(write(writer, "h", 1) == 1)
+      let isReadable = try waiting.get()
+      #expect(isReadable)
+    }
+  }
+
+  @Test func anEventThatAnotherThreadIsAboutToDeliverComesBeforeTheTime() throws {
+    try explore(seeds: 0..<4) {
+      let late = LateEvent()
+      let waiting = Coroutine { try withTimeout(.seconds(1)) { try late.wait() } }
+      let selecting = Coroutine {
+        try select {
+          late.onReadable { true }
+          onTimeout(.seconds(1)) { false }
+        }
+      }
+      Coroutine.yield()
+      let isDelivered = late.becomeReady()
+      let end = Result { try waiting.get() }
+      let isSelected = try selecting.get()
+      late.isAwaited.store(false, ordering: .relaxed)
+      isDelivered.wait()
+      #expect(throws: Never.self) { try end.get() }
+      #expect(isSelected)
+    }
+  }
+
   @Test func aTestMayTakeAnyTime() throws {
     try runTest(upTo: .seconds(Int64.max)) { try Coroutine.sleep(for: .seconds(1)) }
   }
@@ -468,5 +510,46 @@ import Testing
 
   @Test func theBodysErrorIsThrownAsItIs() throws {
     #expect(throws: LostUpdate.self) { try runTest { throw LostUpdate() } }
+  }
+}
+
+/// A descriptor whose event another thread has taken, and delivers when the run has looked for it.
+private final class LateEvent: Sendable {
+  private final class State: Sendable {
+    let isReady = Atomic<Bool>(false)
+    let looks = Atomic<Int>(0)
+  }
+
+  private let state = State()
+  private let waits: ReadinessStorage
+  /// Whether the run still waits for it.
+  let isAwaited = Atomic<Bool>(true)
+
+  init() {
+    waits = ReadinessStorage(name: "late") { [state] _ in
+      state.looks.wrappingAdd(1, ordering: .relaxed)
+      return state.isReady.load(ordering: .acquiring)
+    }
+  }
+
+  func wait() throws {
+    try waits.wait(CoroutineCore.running(for: "wait"), .read, seen: nil, until: WaitDeadline.never).check()
+  }
+
+  func onReadable(_ handler: @escaping () throws -> Bool) -> Select.Case<Select.DescriptorReadiness, Bool> {
+    Select.Case(Select.DescriptorReadiness.Source(waits, .read)) { try handler() }
+  }
+
+  /// Signals when it has been delivered.
+  func becomeReady() -> DispatchSemaphore {
+    state.isReady.store(true, ordering: .releasing)
+    let looks = state.looks.load(ordering: .relaxed)
+    let isDelivered = DispatchSemaphore(value: 0)
+    DispatchQueue.global().async { [self] in
+      while state.looks.load(ordering: .relaxed) == looks, isAwaited.load(ordering: .relaxed) { sched_yield() }
+      waits.becomeReady(.readable)
+      isDelivered.signal()
+    }
+    return isDelivered
   }
 }

@@ -60,6 +60,32 @@ import Testing
 
   // MARK: Operations that do not yield
 
+  @Test func whatPassesBesideACountedSlotOfTheBufferCountsOnce() throws {
+    let received = try Coroutine(on: ThreadPool(threads: 1)) {
+      let channel = Channel<Int>(capacity: .buffered(100))
+      // The next slot is one that counts for many.
+      for number in 1..<ElementRing<Int>.countInterval {
+        try channel.send(number)
+        _ = try channel.receive()
+        Coroutine.yield()
+      }
+      let received = Counter()
+      let receivers = (0..<10).map { _ in
+        Coroutine {
+          _ = try channel.receive()
+          received.add()
+        }
+      }
+      Coroutine.yield()
+      for receiver in receivers { #expect(receiver.state == .suspended) }
+      for number in 0..<10 { try channel.send(number) }
+      let before = received.value
+      for receiver in receivers { try receiver.get() }
+      return before
+    }.getBlocking()
+    #expect(received == 0)
+  }
+
   @Test func noCoroutineYieldsWithoutSuspension() throws {
     let perform = Self.make(.channel)
     let hasRun = Flag()

@@ -123,11 +123,12 @@ extension ChannelStateMachine where Element: ~Copyable {
     return buffer.removeNext()
   }
 
-  /// Whether a send, or a receive, has come to one of the buffer's slots at which it counts for many: see `OperationBudget`.
+  /// Whether a send, or a receive, is about to use one of the buffer's slots at which it counts for many: see `OperationBudget`.
+  /// One that uses no slot, as a waiting receiver gets the element, leaves the next one where it is: all of them would count.
   @inlinable @inline(__always)
-  var countsSend: Bool { limit > 0 && buffer.countsAtAppend }
+  var countsSend: Bool { buffer.countsAtAppend && buffer.count < limit && receivers.isEmpty }
   @inlinable @inline(__always)
-  var countsReceive: Bool { limit > 0 && buffer.countsAtRemoval }
+  var countsReceive: Bool { buffer.countsAtRemoval && buffer.count > 0 }
 }
 
 extension ChannelStateMachine {

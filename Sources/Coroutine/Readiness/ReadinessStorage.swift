@@ -44,7 +44,7 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
   package func noteBytesReadAhead(_ areThere: Bool) { hasBytesAhead.store(areThere, ordering: .relaxed) }
 
   /// Whether an operation need not wait, by the bytes read ahead or by a look.
-  private func isReady(_ readiness: Readiness) -> Bool {
+  fileprivate func isReady(_ readiness: Readiness) -> Bool {
     readiness == .readable && hasBytesAhead.load(ordering: .relaxed) || look(readiness)
   }
 
@@ -134,5 +134,31 @@ extension ReadinessStorage {
   /// With the lock.
   func dequeue(_ node: UnsafeMutablePointer<WaitNode>, _ readiness: Readiness) {
     machine.withdraw(node, from: readiness)
+  }
+}
+
+// MARK: - For a scheduler that lets time pass
+
+extension WaitReason {
+  /// Whether a descriptor that is waited for is ready by now: then the waiter will go on, though no thread may have told it yet.
+  /// `nil` where no descriptor is waited for, alone or as a case of a select. A system call for each; while the coroutine can't
+  /// run.
+  package var isAnyDescriptorReady: Bool? {
+    switch subject {
+    case .object(let object):
+      return Self.isReady(object, operation)
+    case .cases(let wait):
+      var result: Bool?
+      for case .waitable(let waitable, let operation) in wait.pointee.targets {
+        guard let isReady = Self.isReady(waitable, operation) else { continue }
+        if isReady { return true }
+        result = false
+      }
+      return result
+    }
+  }
+
+  private static func isReady(_ waitable: Unmanaged<Waitable>, _ operation: Operation) -> Bool? {
+    waitable._withUnsafeGuaranteedRef { ($0 as? ReadinessStorage)?.isReady(Readiness(for: operation)) }
   }
 }
