@@ -258,8 +258,7 @@ extension ActorCore {
   final func request(_ request: ActorStateMachine.Request) {
     lock.lock()
     let (interrupts, outdone) = life.request(request)
-    // Another caller of this may be about to interrupt the actor for an earlier stop: the first of them does.
-    let region = interrupts || life.isStopped ? self.region : nil
+    let region = interrupts ? self.region : nil
     lock.unlock()
     // Before the mailbox is closed: a sender that is refused may know that the actor takes no more of what is in it.
     region?.cancel(reason: CancellationError())

@@ -10,7 +10,7 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
   /// For dumps: `TCP 127.0.0.1:5432`.
   package let name: String
   /// Whether it is ready now. Costs a system call, and is made under the lock: does not wait.
-  private let look: @Sendable (Readiness) -> Bool
+  fileprivate let look: @Sendable (Readiness) -> Bool
   @exclusivity(unchecked) private var machine = ReadinessStateMachine()
   // The machine's counts, to be read without the lock; written under it.
   private let readEvents = Atomic<UInt32>(0)
@@ -44,7 +44,7 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
   package func noteBytesReadAhead(_ areThere: Bool) { hasBytesAhead.store(areThere, ordering: .relaxed) }
 
   /// Whether an operation need not wait, by the bytes read ahead or by a look.
-  fileprivate func isReady(_ readiness: Readiness) -> Bool {
+  private func isReady(_ readiness: Readiness) -> Bool {
     readiness == .readable && hasBytesAhead.load(ordering: .relaxed) || look(readiness)
   }
 
@@ -159,6 +159,7 @@ extension WaitReason {
   }
 
   private static func isReady(_ waitable: Unmanaged<Waitable>, _ operation: Operation) -> Bool? {
-    waitable._withUnsafeGuaranteedRef { ($0 as? ReadinessStorage)?.isReady(Readiness(for: operation)) }
+    // Bytes that were read ahead end no wait: it is for more than those.
+    waitable._withUnsafeGuaranteedRef { ($0 as? ReadinessStorage)?.look(Readiness(for: operation)) }
   }
 }
