@@ -3,6 +3,7 @@ import CoroutineLibc
 import CoroutineTestSupport
 import CoroutineTesting
 import Dispatch
+import Foundation
 import Synchronization
 import Testing
 
@@ -545,7 +546,8 @@ private final class LateEvent: Sendable {
     state.isReady.store(true, ordering: .releasing)
     let looks = state.looks.load(ordering: .relaxed)
     let isDelivered = DispatchSemaphore(value: 0)
-    DispatchQueue.global().async { [self] in
+    // A thread of its own: other tests may keep those of Dispatch busy.
+    Thread.detachNewThread { [self] in
       while state.looks.load(ordering: .relaxed) == looks, isAwaited.load(ordering: .relaxed) { sched_yield() }
       waits.becomeReady(.readable)
       isDelivered.signal()
