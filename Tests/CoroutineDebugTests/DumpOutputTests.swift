@@ -178,11 +178,12 @@ private let openTerminal: UInt = 0x5441
 
   /// In a service all threads may want a dump, and the dump that is being made waits for one of them.
   @Test func theSinkMayWaitForAnotherDumpAndNoneIsListedTwice() throws {
-    let (suspended, end) = suspend(3000)
+    let count = amount(3000, sanitized: 600)
+    let (suspended, end) = suspend(count)
     let thread = ThreadPool(threads: 1)
     let door = DispatchSemaphore(value: 0)
     let first = Coroutine(on: thread) { door.wait() }
-    let new = (0..<3000).map { _ in Coroutine(on: thread) {} }
+    let new = (0..<count).map { _ in Coroutine(on: thread) {} }
     let ids = suspended.map(\.id) + new.map(\.id)
     let other = ThreadPool(threads: 1)
     var options = CoroutineDump.Options(format: .json)

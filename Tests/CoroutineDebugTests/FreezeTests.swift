@@ -147,8 +147,8 @@ import Testing
   }
 
   @Test func coroutinesThatStartAndEndMeanwhileDoNoHarm() throws {
-    let dumping = Coroutine { for _ in 0..<20 { _ = try CoroutineDump.capture() } }
-    for _ in 0..<amount(200, sanitized: 40) {
+    let dumping = Coroutine { for _ in 0..<amount(20, sanitized: 8) { _ = try CoroutineDump.capture() } }
+    for _ in 0..<amount(200, sanitized: 16) {
       let short = (0..<20).map { index in
         Coroutine { () -> Int in
           let numbers = Generator<Int> { yield in for number in 0..<index { try yield(number) } }

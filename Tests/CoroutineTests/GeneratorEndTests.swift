@@ -205,7 +205,7 @@ import Testing
     }
   }
 
-  @Test func hundredThousandDroppedHalfWayLeaveNothingBehind() {
+  @Test func manyDroppedHalfWayLeaveNothingBehind() {
     final class Witness {
       nonisolated(unsafe) static var live = 0  // used by this test's one thread
       init() { Witness.live += 1 }
@@ -219,9 +219,10 @@ import Testing
       }
       return generator.next()!
     }
+    let count = amount(100_000, sanitized: 10_000)
     var sum = 0
-    for index in 0..<100_000 { sum &+= one(index) }
-    #expect(sum == 100_000 * 99_999 / 2)
+    for index in 0..<count { sum &+= one(index) }
+    #expect(sum == count * (count - 1) / 2)
     #expect(Witness.live == 0)
   }
 

@@ -199,7 +199,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   static func addEndings(_ count: UInt64) { endings.wrappingAdd(count, ordering: .releasing) }
 
   /// Whether it has ended: then what it has left may be read.
-  @usableFromInline
+  @usableFromInline @inline(__always)
   package final var isFinished: Bool { state.load(ordering: .acquiring) == .finished }  // litmus: end-result
 
   /// Whether it is suspended at this moment; in the next it may not be. From any thread.
