@@ -13,8 +13,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# The script's own test passes another order.
-order=${ARROWS_ORDER:-scripts/layers.txt}
+order=scripts/layers.txt
+# The script's own test passes other sources.
 sources=${ARROWS_SOURCES:-Sources}
 
 mode=check from='' to=''

@@ -4,9 +4,9 @@
 # Makes packages that depend on this one by path, as a user's package would, and runs them. First one without any trait,
 # which means ASM. Then the server of the tutorial. Then a plugin. Then one with metrics, logs, spans and services, which
 # the others must not even fetch. Last, one with what servers use, as target names are global to a graph: coroutines on
-# SwiftNIO's event loops, servers of HTTPS and gRPC, and a program that has everybody's packages in it, with each backend,
-# chosen by its trait, and with two at once. With `short` everybody's packages are resolved, but of them only SwiftNIO's are built:
-# the rest takes longer than all else here.
+# SwiftNIO's event loops, servers of HTTPS and gRPC, and a program with packages that many programs use (Tests/Everybody), with
+# each backend, chosen by its trait, and with two at once. With `short` these packages are resolved, but of them only SwiftNIO's
+# are built: the rest takes longer than all else here.
 #
 #   scripts/test-dependent.sh [short]
 set -euo pipefail
