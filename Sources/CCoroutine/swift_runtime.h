@@ -61,7 +61,7 @@ extern void swift_beginAccess(const void *address, struct access_node *node, uin
 extern void swift_endAccess(struct access_node *node);
 
 // A task's accesses, put before the thread's and taken off again; {head, last node} while the task is suspended. Weak:
-// they are needed only where the head's place is not known.
+// they are needed only where the head's address is not known.
 extern void swift_task_enterThreadLocalContext(uintptr_t state[2]) __attribute__((weak));
 extern void swift_task_exitThreadLocalContext(uintptr_t state[2]) __attribute__((weak));
 

@@ -215,7 +215,7 @@ static void check_bindings(struct swift_thread_state *words, bool enters) {
   }
 }
 
-// Exceptions of C++. The place is asked for anew each time: that is a call, and only code that handles an exception
+// Exceptions of C++. The address is asked for anew each time: that is a call, and only code that handles an exception
 // makes it.
 
 uintptr_t coroutine_exceptions_exchange(struct swift_thread_state *words) {
@@ -358,7 +358,7 @@ static const struct binding *latest_binding(struct swift_thread_state_offsets *a
   return head < 0 ? NULL : *(const struct binding *const *)((const char *)task + head);
 }
 
-// The place of the newest binding in `task`, NULL where it is not known.
+// Where `task` keeps its newest binding, NULL where that is not known.
 static uintptr_t *task_head(struct swift_thread_state_offsets *at, uintptr_t task) {
   ptrdiff_t head = __atomic_load_n(&at->task_head, __ATOMIC_RELAXED);
   if (head == 0) {

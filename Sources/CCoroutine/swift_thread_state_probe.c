@@ -9,7 +9,7 @@
 //
 // A second thread, while the first still lives, checks the result with real operations, and so does the calling thread. What
 // does not pass counts as not found. A library that was loaded later has its thread-locals elsewhere on each thread: then the
-// place within the library's block passes, and the offset from the thread pointer does not.
+// offset within the library's block passes, and the offset from the thread pointer does not.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -87,7 +87,7 @@ context_asm_trampoline:
         .cfi_endproc
         .size   context_asm_trampoline, . - context_asm_trampoline
 
-        // Every place that is reached indirectly starts with a landing pad, and no return address is stored unsigned.
+        // All code that is reached indirectly starts with a landing pad, and no return address is stored unsigned.
         // Said unconditionally: a linker drops the property from the whole program where one file does not have it.
         // (GCS, bit 2, is left out: contexts do not exchange the guarded control stack.)
         .section .note.gnu.property, "a", %note

@@ -66,7 +66,7 @@ int context_ucontext_registers(const struct context_ucontext *context, uintptr_t
   registers[2] = (uintptr_t)machine->gregs[REG_RBP];
   registers[3] = (uintptr_t)machine->gregs[REG_RBX];
 #elif defined(__aarch64__)
-  // Newer glibc (2.36 is one) stops inside `swapcontext`, with its caller's return address in x1's place and without
+  // Newer glibc (2.36 is one) stops inside `swapcontext`, with its caller's return address in x1's slot and without
   // call frame information. So the caller is taken, to which the other registers belong already.
   const uintptr_t pc = (uintptr_t)machine->pc;
   registers[0] = pc - (uintptr_t)&swapcontext < 512 ? (uintptr_t)machine->regs[1] : pc;
@@ -90,7 +90,7 @@ int context_ucontext_layout(uintptr_t registers[4], uintptr_t *live, int *is_ind
   *is_indirect = 0;
   return 1;
 #else
-  // On aarch64 the place of pc depends on its value, see above.
+  // On aarch64 it depends on pc's value which slot it is, see above.
   (void)registers, (void)live, (void)is_indirect;
   return 0;
 #endif

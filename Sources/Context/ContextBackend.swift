@@ -130,7 +130,7 @@ public struct ContextLayout: Sendable, Hashable {
   /// The word that is 0 in a destroyed context, and only there.
   public var live: UInt
   /// Whether the registers lie not in the context, but where its first word points. The stack pointer is not saved
-  /// there then, but is an address itself: that place plus its offset.
+  /// there then, but is an address itself: where that word points, plus its offset.
   public var isIndirect: Bool
   /// Where its program counter lies.
   public var programCounter: UInt

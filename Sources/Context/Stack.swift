@@ -29,7 +29,7 @@ public struct Stack: @unchecked Sendable, BitwiseCopyable, Hashable {
   public var size: Int { top - limit }
 
   /// 0..<16, different for neighbours. The tops of all stacks have the same low address bits, and caches choose a
-  /// line's place by those. Put what is hot in every stack `color` times 64 or 128 bytes lower; otherwise 60,000 stacks
+  /// line's set by those. Put what is hot in every stack `color` times 64 or 128 bytes lower; otherwise 60,000 stacks
   /// share a few cache sets.
   @inlinable
   public var color: Int { slot & 15 }

@@ -94,7 +94,7 @@ public struct CoroutineBacktrace: Sendable, Identifiable {
     /// Its name, without module and types: `walk(_:_:)`. `nil` where the executable was stripped of its symbols.
     public let function: String?
     /// The source file of the call; `nil` without debug information, and where the compiler says that the code has no
-    /// place in the source.
+    /// location in the source.
     public let file: String?
     /// The line of the call; `nil` as `file` is.
     public let line: Int?

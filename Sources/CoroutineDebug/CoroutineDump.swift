@@ -31,7 +31,7 @@ public struct CoroutineDump: Sendable {
   /// Reads the stacks of all coroutines.
   ///
   /// They are kept from running meanwhile, about 2 us at most for each of them, and 0.025 us a frame. Names and lines are looked
-  /// up after that, once for each place in the program: some milliseconds, or as many as the debug information has megabytes.
+  /// up after that, once for each address in the program: some milliseconds, or as many as the debug information has megabytes.
   /// Takes some 200 bytes for each coroutine: `write` does not.
   ///
   /// Callable from any thread, also inside a coroutine, which must have 32 KiB of its stack left. Not in a signal handler:

@@ -260,7 +260,7 @@ extension CoroutineBacktrace: CustomStringConvertible {
 }
 
 extension CoroutineBacktrace.Frame: CustomStringConvertible {
-  /// Address, function and place, on one line.
+  /// Address, function and location, on one line.
   public var description: String { DumpStyle().text(of: self, isInlined: isInlined) }
 }
 

@@ -104,7 +104,7 @@ package struct Symbolicator: ~Copyable {
     return frames
   }
 
-  /// Whether the compiler made it between two functions: then it has no place in the source, or one in a file that does
+  /// Whether the compiler made it between two functions: then it has no location in the source, or one in a file that does
   /// not exist. Or it was made of a function whose body is in its callee now, which would be there twice.
   static func isGlue(_ function: FunctionName?, in file: String?, calling callee: FunctionName?) -> Bool {
     guard let function else { return false }

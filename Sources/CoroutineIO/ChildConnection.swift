@@ -24,7 +24,7 @@ extension ChildProcess {
     /// The end of a file, which is made if it is missing: for outputs only, traps for an input.
     case appending(to: String)
     /// An open descriptor of this process: a file, a terminal, a socket, the end of a pipe to another child. It stays the
-    /// caller's, who may close it once the child has been started.
+    /// caller's, which may close it once the child has been started.
     ///
     /// Whether it blocks is a property of what is open, and so the same in both. Most programs expect that it does; what a
     /// `Descriptor` or a stream has adopted does not.

@@ -177,7 +177,7 @@ package final class RunningConnections: @unchecked Sendable {
   }
 }
 
-/// One connection's place among those that run, until its coroutine has ended or turns out never to begin.
+/// One connection's slot among those that run, until its coroutine has ended or turns out never to begin.
 private final class ConnectionRun: Sendable {
   private let number: UInt64
   private let connections: RunningConnections

@@ -112,7 +112,7 @@ private final class SignalReceivers: @unchecked Sendable {
     }
   }
 
-  /// Those who wait for signals must hear that none will be told. A later subscription tries again.
+  /// The receivers of signals must hear that none will come. A later subscription tries again.
   private func endTelling() {
     let all = lock.withLock {
       defer { channels = [:] }
@@ -146,7 +146,7 @@ private final class SignalReceivers: @unchecked Sendable {
     channel.whenClosed { _ in self.lock.withLock { for number in numbers { _ = self.isCaught(number) } } }
   }
 
-  /// Whether a signal still has subscribers, of whom those are forgotten that have closed their channels. With the lock.
+  /// Whether a signal still has subscribers. Forgets those whose channels are closed. With the lock.
   private func isCaught(_ number: Int32) -> Bool {
     channels[number]?.removeAll { $0.isClosed }
     if channels[number]?.isEmpty == true {

@@ -110,7 +110,7 @@ struct CoroutineReader {
         if let found = try? onStack(stack) { body(found) }
       }
     }
-    // By their numbers, as in dumps of the own process: the places of several threads are in no order.
+    // By their numbers, as in dumps of the own process: the slots of several threads are in no order.
     let waiting = unstarted().map { (id: (try? memory.word($0 &+ layout.core_id)) ?? 0, core: $0) }
     for (_, core) in waiting.sorted(by: { $0.id < $1.id }) {
       if let found = try? unstartedCoroutine(core) { body(found) }

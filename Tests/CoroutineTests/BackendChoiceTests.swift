@@ -15,9 +15,9 @@ import Testing
   }
 
   @Test func severalBackendsInOneGraphAreTold() {
-    #expect(BackendChoice.word(traits: ["ASM"], selected: "ASM") == nil)
-    #expect(BackendChoice.word(traits: [], selected: "ASM") == nil)
-    let word = BackendChoice.word(traits: ["ASM", "Ucontext"], selected: "Ucontext")
-    #expect(word?.contains("ASM and Ucontext: Ucontext is used") == true)
+    #expect(BackendChoice.message(traits: ["ASM"], selected: "ASM") == nil)
+    #expect(BackendChoice.message(traits: [], selected: "ASM") == nil)
+    let message = BackendChoice.message(traits: ["ASM", "Ucontext"], selected: "Ucontext")
+    #expect(message?.contains("ASM and Ucontext: Ucontext is used") == true)
   }
 }

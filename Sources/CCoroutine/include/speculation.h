@@ -42,7 +42,7 @@ static inline __attribute__((always_inline)) void *coroutine_prefetched(void *bl
 //
 // The way of a generator's element is as long as its chain of loads: after the switch the consumer reloads its frame
 // pointer, by that the generator, by that the block, and by that the frame pointer of the body. Mostly the block is the
-// one that this thread used last. A copy of that lies at a place that depends on none of these loads: the processor goes
+// one that this thread used last. A copy of that lies at an address that depends on none of these loads: the processor goes
 // on with the copy, and compares it with what the chain brings when that is there. No fact depends on the copy.
 
 // Only ever compared, so that whatever is left in it does no harm.

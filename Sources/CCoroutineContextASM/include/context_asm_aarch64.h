@@ -3,7 +3,7 @@
 // The switch for aarch64 (AAPCS64), inlined into its caller.
 //
 // No register is pushed. Everything that the compiler may keep alive across the switch is declared as clobbered, so
-// that it spills just what lives at this place, with call frame information for it. What cannot be declared (the stack
+// that it spills just what is alive there, with call frame information for it. What cannot be declared (the stack
 // pointer, the frame pointer, and x19) is stored in the context, four words:
 //
 //     struct context_asm          while it is suspended

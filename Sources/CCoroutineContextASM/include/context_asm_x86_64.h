@@ -3,7 +3,7 @@
 // The switch for x86-64 (System V ABI), inlined into its caller.
 //
 // No register is pushed. Everything that the compiler may keep alive across the switch is declared as clobbered, so that
-// it spills just what lives at this place, with call frame information for it. What cannot be declared (the stack
+// it spills just what is alive there, with call frame information for it. What cannot be declared (the stack
 // pointer, and the frame pointer) is stored in the context, three words:
 //
 //     struct context_asm          while it is suspended

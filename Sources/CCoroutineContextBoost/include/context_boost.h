@@ -5,7 +5,7 @@
 //
 // `jump_fcontext` saves the running side on its own stack and reports *where* to the other side only, together with one
 // pointer. So the pointer carries the context that is being switched to. The side that arrives there stores the
-// reported place into the context of the side that left, and finds its word in its own:
+// reported pointer into the context of the side that left, and finds its word in its own:
 //
 //     struct context_boost        while it is suspended
 //     +0   fctx                   where its registers lie, on its own stack

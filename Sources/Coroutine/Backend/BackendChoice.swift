@@ -6,12 +6,12 @@ enum BackendChoice {
   /// Once in the process, when its first pool, stack or queued coroutine is made.
   static func tell() {
     #if DEBUG
-      if let word = word(traits: BackendTraits.names, selected: SelectedBackend.name) { CoroutineErrors.print(word) }
+      if let message = message(traits: BackendTraits.names, selected: SelectedBackend.name) { CoroutineErrors.print(message) }
     #endif
   }
 
   /// `nil` where there is no choice. The default's trait is on as soon as one package depends on this one without naming traits.
-  static func word(traits: [String], selected: String) -> String? {
+  static func message(traits: [String], selected: String) -> String? {
     guard traits.count > 1 else { return nil }
     return "The packages of this program turn on several context backends, \(traits.joined(separator: " and ")): "
       + "\(selected) is used. To find out who asks for it, look for the traits of the package Coroutine in their manifests. "

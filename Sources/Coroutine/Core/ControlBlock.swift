@@ -73,6 +73,7 @@ package struct ControlBlock: ~Copyable {
   }
 
   /// What a scheduled coroutine is doing.
+  ///
   /// The values are unlikely ones: a debugger looks for blocks on all stacks of the pools, and a stack that the program
   /// took for another purpose may contain anything there.
   ///

@@ -24,7 +24,7 @@ extension CoroutineCore {
   /// If this coroutine runs on top of another, which has handed its thread off to it, it yields first. Else pinning would hold
   /// the other one's thread: that one could not go on, though it may be the waker that ends this one's wait. (One that was begun
   /// at once on top of another has no pool yet: the other one waits with it.)
-  final func leaveBorrowedTurn() {
+  final func leaveHandedOffTurn() {
     guard pool != nil, let block, block.pointee.mode.contains(.onTop), isUnrestrained, !coroutine_is_inside_task()
     else { return }
     yieldTurn()
@@ -99,7 +99,7 @@ extension CoroutineCore {
 // Unchecked: `hasHandedOff` is written before a waker can wake the coroutine, `worker` before the turn is given.
 final class ThreadPin: @unchecked Sendable {
   private let turn = ThreadSemaphore()
-  /// A pool's: the wake goes through the pool, which gives the thread a worker with the turn.
+  /// Whether the thread gave its pool's worker away: then the wake goes through the pool, which gives it a worker with the turn.
   var hasHandedOff = false
   private var worker: UnsafeMutableRawPointer?
 

@@ -61,7 +61,7 @@ public func withThreadPinned<Result: ~Copyable, Failure: Error>(
   _ body: () throws(Failure) -> Result
 ) throws(Failure) -> Result {
   guard let core = CoroutineCore.current else { return try body() }
-  core.leaveBorrowedTurn()
+  core.leaveHandedOffTurn()
   if core.pin == nil { core.pin = ThreadPin() }
   core.restraint.pins += 1
   defer {

@@ -7,7 +7,7 @@ package enum SwiftClass {
   package static var superclass: UInt { 8 }
   /// Where the type descriptor lies: one for all specialisations of a generic class.
   package static var descriptor: UInt { 40 }
-  /// Where in a descriptor the distance to the type's name is, from that place, in 32 bits.
+  /// Where a descriptor has the offset of the type's name, relative to this field, in 32 bits.
   package static var nameInDescriptor: UInt { 8 }
   /// Where in the object of an array its count lies, and where its elements begin.
   package static var arrayCount: UInt { 16 }

@@ -7,7 +7,7 @@ import Context
 ///
 /// `WaitableClasses` lists those that conform.
 ///
-/// Any specialisation of a generic class may answer: the fields lie at the same place in all of them, in front of
+/// Any specialisation of a generic class may answer: the fields lie at the same offsets in all of them, in front of
 /// everything whose size depends on a parameter.
 package protocol ShownWaitable: AnyObject {
   /// Where its name lies, and behind it the other fields that its text needs; `noField` for a name that it does not have.

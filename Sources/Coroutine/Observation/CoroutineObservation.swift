@@ -38,7 +38,7 @@ public enum CoroutineObservation {
     var observers = old?._withUnsafeGuaranteedRef { $0.observers } ?? []
     body(&observers)
     let new = observers.isEmpty ? nil : Unmanaged.passRetained(List(observers))
-    // Before the request: who has seen that does not take a time from before, of a former observer's, for one of now.
+    // Before the request: a thread that has seen that does not take a time of a former observer's for one of now.
     if old == nil { begin.store(coroutine_exact_time(), ordering: .relaxed) }  // litmus: end-result
     current.store(new, ordering: .sequentiallyConsistent)  // litmus: observer-drain
     // After the list is there, and as long as it is.

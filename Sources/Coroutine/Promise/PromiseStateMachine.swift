@@ -126,7 +126,7 @@ struct PromiseStateMachine {
     return next
   }
 
-  /// The number of waiters and of observers that wait for their turn. Linear; for tests.
+  /// The number of waiters and of observers that wait for their turn, for tests.
   var waiterAndObserverCount: Int { waiters.count + observers.count }
 
   /// Whether the invariants hold; for tests.

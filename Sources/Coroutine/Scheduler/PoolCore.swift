@@ -597,14 +597,14 @@ extension PoolCore {
     return nil
   }
 
-  private func sleep(_ worker: PoolWorker) -> Rest {
+  private func sleep(_ worker: PoolWorker) -> ParkOutcome {
     Self.sleeps.wrappingAdd(1, ordering: .relaxed)
     worker.returnSpareStack()
     return park(worker)
   }
 
   /// Why a parked worker goes on.
-  private enum Rest {
+  private enum ParkOutcome {
     /// A waker has chosen it.
     case unparked
     case timedOut
@@ -613,7 +613,7 @@ extension PoolCore {
   }
 
   /// Parks a worker, for a tick at most if one is given: in the poller, if there is one and no other worker is in there.
-  private func park(_ worker: PoolWorker, for tick: Duration? = nil) -> Rest {
+  private func park(_ worker: PoolWorker, for tick: Duration? = nil) -> ParkOutcome {
     guard let poller = EventPoller.installed, poller._withUnsafeGuaranteedRef({ $0.tryTake() }) else {
       guard let tick else {
         worker.parker.park()

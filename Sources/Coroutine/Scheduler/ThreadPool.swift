@@ -60,8 +60,8 @@ public final class ThreadPool: Scheduler {
     core = PoolCore(count: 1, on: .callingThread(then: isMain ? .main : .global(), isMain: isMain))
   }
 
-  /// The largest number of a thread in Linux (PID_MAX_LIMIT). Each thread has a place in the pool before it is started, and an
-  /// array of very many more places is made too short by Swift 6.3, without a word.
+  /// The largest number of a thread in Linux (PID_MAX_LIMIT). Each thread has a slot in the pool before it is started, and an
+  /// array of very many more slots is made too short by Swift 6.3, without a word.
   static var mostThreads: Int { 1 << 22 }
 
   deinit {

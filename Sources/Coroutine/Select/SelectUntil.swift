@@ -45,39 +45,39 @@ extension Select {
   /// An instant that comes: a time of the runtime's timers, or the end of a task that sleeps.
   public struct Until: SelectOperation {
     private let deadline: UInt64
-    private let alarm: GroupZero?
+    private let timer: GroupZero?
 
     /// A deadline, or what sleeps until it.
     public struct Source: Sendable {
       fileprivate let deadline: UInt64
-      fileprivate let alarm: ClockAlarm?
+      fileprivate let timer: ClockTimer?
 
       init<C: Clock>(_ instant: C.Instant, _ clock: C) where C.Duration == Duration {
         if let deadline = TimerService.shared.deadline(at: instant, of: clock) {
-          (self.deadline, alarm) = (deadline, nil)
+          (self.deadline, timer) = (deadline, nil)
         } else {
           let isOver = instant <= clock.now
-          (deadline, alarm) = (WaitDeadline.now, isOver ? nil : ClockAlarm(at: instant, of: clock))
+          (deadline, timer) = (WaitDeadline.now, isOver ? nil : ClockTimer(at: instant, of: clock))
         }
       }
     }
 
     public init(_ source: Source) {
       deadline = source.deadline
-      alarm = source.alarm.map { GroupZero($0.group) }
+      timer = source.timer.map { GroupZero($0.group) }
     }
 
-    public var layout: Layout { alarm?.layout ?? Layout(size: 0, alignment: 1) }
+    public var layout: Layout { timer?.layout ?? Layout(size: 0, alignment: 1) }
 
-    public var target: Target { alarm?.target ?? Target(.deadline(deadline)) }
+    public var target: Target { timer?.target ?? Target(.deadline(deadline)) }
 
     public func attempt(_ node: UnsafeMutableRawPointer, for party: Party) -> Attempt {
-      alarm?.attempt(node, for: party) ?? Attempt(.wait)
+      timer?.attempt(node, for: party) ?? Attempt(.wait)
     }
 
-    public func enqueue(_ node: UnsafeMutableRawPointer, for party: Party) { alarm?.enqueue(node, for: party) }
+    public func enqueue(_ node: UnsafeMutableRawPointer, for party: Party) { timer?.enqueue(node, for: party) }
 
-    public func dequeue(_ node: UnsafeMutableRawPointer) -> Attempt { alarm?.dequeue(node) ?? Attempt(.done) }
+    public func dequeue(_ node: UnsafeMutableRawPointer) -> Attempt { timer?.dequeue(node) ?? Attempt(.done) }
 
     public func discard(_ node: UnsafeMutableRawPointer) {}
 
@@ -86,7 +86,7 @@ extension Select {
 }
 
 /// A group that is done at an instant of a clock. Its task ends with it.
-private final class ClockAlarm: Sendable {
+private final class ClockTimer: Sendable {
   let group = WaitGroup(count: 1, name: "a clock")
   private let sleeper: Task<Void, Never>
 

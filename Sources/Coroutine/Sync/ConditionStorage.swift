@@ -114,7 +114,7 @@ final class ConditionStorage: Waitable, @unchecked Sendable {
         + "\(mutex.label): call wait inside the closure of its withLock")
   }
 
-  /// How many wait, those included that have given up but not yet left. Linear.
+  /// How many wait, those included that have given up but not yet left.
   var waiterCount: Int { lock.withLock { machine.waiters.count } }
 
   override package func describe(_ operation: WaitReason.Operation) -> String {

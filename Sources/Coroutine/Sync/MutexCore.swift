@@ -191,7 +191,7 @@ class MutexCore: Waitable, @unchecked Sendable {
 
   override package final func wakers(_ operation: WaitReason.Operation) -> Wakers { Wakers(holder: holder.coroutineID) }
 
-  /// How many wait, those included that have given up but not yet left. Linear.
+  /// How many wait, those included that have given up but not yet left.
   final var waiterCount: Int { lock.withLock { machine.waiters.count } }
 
   final var label: String { named("mutex", name) }

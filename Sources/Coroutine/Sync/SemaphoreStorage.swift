@@ -66,7 +66,7 @@ final class SemaphoreStorage: Waitable, @unchecked Sendable {
 
   func dequeue(_ node: UnsafeMutablePointer<SemaphoreNode>) -> ClaimedWaiters { machine.withdraw(node) }
 
-  /// How many wait, those included that have given up but not yet left. Linear.
+  /// How many wait, those included that have given up but not yet left.
   var waiterCount: Int { lock.withLock { machine.waiters.count } }
 
   func requireNotNegative(_ count: Int) {
