@@ -29,7 +29,7 @@ public enum DeadlockDetector {
   /// - Throws: `CoroutineDump.Unavailable`.
   public static func find() throws -> [DeadlockReport] {
     try CoroutineDump.explaining {
-      guard try !DeadlockSearch.circles().isEmpty else { return [] }
+      guard try !DeadlockSearch.cycles().isEmpty else { return [] }
       return try DeadlockSearch.reports().map(\.report)
     }
   }

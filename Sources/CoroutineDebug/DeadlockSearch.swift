@@ -4,7 +4,7 @@ import CCoroutineUnwind
 import Context
 import Coroutine
 
-/// Finds the circles in which coroutines wait for each other.
+/// Finds the cycles in which coroutines wait for each other.
 ///
 /// Why none is made up: all that counts is read in one freeze, in this order.
 ///
@@ -14,23 +14,23 @@ import Coroutine
 /// 3. None of the waits of those that are stuck then may have been ended meanwhile (a cancel, an answer that came
 ///    another way). So at this moment all of it is true, and only a cancel will change it.
 enum DeadlockSearch {
-  /// A circle, as far as it tells one from another.
+  /// A cycle, as far as it tells one from another.
   struct Identity: Hashable {
     let members: [UInt64]
     let resources: [UInt]
   }
 
   struct Finding {
-    let circle: WaitGraph.Circle
+    let cycle: WaitGraph.Cycle
     let identity: Identity
   }
 
-  /// The circles that there are, without their stacks.
-  static func circles() throws -> [Finding] {
+  /// The cycles that there are, without their stacks.
+  static func cycles() throws -> [Finding] {
     var all: [InspectedCoroutine] = []
     var findings: [Finding] = []
     try Inspection.visitAll(
-      last: { findings = circles(among: all) }, { if !$0.isGenerator { all.append($0) } })
+      last: { findings = cycles(among: all) }, { if !$0.isGenerator { all.append($0) } })
     return findings
   }
 
@@ -38,15 +38,15 @@ enum DeadlockSearch {
   static func reports() throws -> [(identity: Identity, report: DeadlockReport)] {
     var findings: [Finding] = []
     let backtraces = try backtraces { all in
-      findings = circles(among: all)
-      let concerned = Set(findings.flatMap { $0.circle.members + $0.circle.waiting })
+      findings = cycles(among: all)
+      let concerned = Set(findings.flatMap { $0.cycle.members + $0.cycle.waiting })
       return all.filter { concerned.contains($0.id) }
     }
     let byID = Dictionary(backtraces.map { ($0.id, $0) }) { first, _ in first }
     return findings.map { finding in
       let report = DeadlockReport(
-        kind: .cycle, coroutines: finding.circle.members.compactMap { byID[$0] },
-        waiting: finding.circle.waiting.compactMap { byID[$0] })
+        kind: .cycle, coroutines: finding.cycle.members.compactMap { byID[$0] },
+        waiting: finding.cycle.waiting.compactMap { byID[$0] })
       return (finding.identity, report)
     }
   }
@@ -123,7 +123,7 @@ enum DeadlockSearch {
   // MARK: In the freeze
 
   /// Steps 2 and 3.
-  private static func circles(among all: [InspectedCoroutine]) -> [Finding] {
+  private static func cycles(among all: [InspectedCoroutine]) -> [Finding] {
     let byID = Dictionary(all.map { ($0.id, $0) }) { first, _ in first }
     var children: [UInt: [UInt64]] = [:]
     for coroutine in all {
@@ -138,9 +138,9 @@ enum DeadlockSearch {
     var graph = WaitGraph(nodes, children: children)
     for id in graph.stuck where byID[id]?.isParked != true { graph.free(id) }
     let resources = Dictionary(nodes.map { ($0.id, $0.resource) }) { first, _ in first }
-    return graph.circles.map { circle in
-      let identity = Identity(members: circle.members, resources: circle.members.compactMap { resources[$0] })
-      return Finding(circle: circle, identity: identity)
+    return graph.cycles.map { cycle in
+      let identity = Identity(members: cycle.members, resources: cycle.members.compactMap { resources[$0] })
+      return Finding(cycle: cycle, identity: identity)
     }
   }
 

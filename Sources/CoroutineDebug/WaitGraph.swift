@@ -100,44 +100,44 @@ struct WaitGraph {
     return stuckOnes.first { $0 != id } ?? stuckOnes.first
   }
 
-  // MARK: Circles
+  // MARK: Cycles
 
-  /// A circle of coroutines, each of which waits for the next, and the last one for the first.
-  struct Circle: Equatable {
+  /// A cycle of coroutines, each of which waits for the next, and the last one for the first.
+  struct Cycle: Equatable {
     /// The one with the lowest number first.
     var members: [UInt64]
     /// Those outside that wait for one of them, perhaps by way of others, in the order of their numbers.
     var waiting: [UInt64]
   }
 
-  /// The circles in which the stuck ones wait, in the order of their lowest numbers. Each stuck coroutine is in one of
+  /// The cycles in which the stuck ones wait, in the order of their lowest numbers. Each stuck coroutine is in one of
   /// them or waits for it.
-  var circles: [Circle] {
-    // Each goes on to one other, so that every way ends in a circle; `circle` is which one.
-    var circle: [UInt64: Int] = [:]
-    var circles: [Circle] = []
-    for start in stuck.sorted() where circle[start] == nil {
+  var cycles: [Cycle] {
+    // Each goes on to one other, so that every way ends in a cycle; `cycle` is which one.
+    var cycle: [UInt64: Int] = [:]
+    var cycles: [Cycle] = []
+    for start in stuck.sorted() where cycle[start] == nil {
       var way: [UInt64] = []
       var position: [UInt64: Int] = [:]
       var current = start
-      while circle[current] == nil, position[current] == nil, let next = next(after: current) {
+      while cycle[current] == nil, position[current] == nil, let next = next(after: current) {
         position[current] = way.count
         way.append(current)
         current = next
       }
       var end = way.count
-      if circle[current] == nil, let first = position[current] {
+      if cycle[current] == nil, let first = position[current] {
         let members = way[first...]
         let lowest = members.indices.min { members[$0] < members[$1] } ?? first
-        for member in members { circle[member] = circles.count }
-        circles.append(Circle(members: Array(members[lowest...] + members[..<lowest]), waiting: []))
+        for member in members { cycle[member] = cycles.count }
+        cycles.append(Cycle(members: Array(members[lowest...] + members[..<lowest]), waiting: []))
         end = first
       }
-      guard let reached = circle[current] else { continue }
-      for id in way[..<end] { circle[id] = reached }
-      circles[reached].waiting += way[..<end]
+      guard let reached = cycle[current] else { continue }
+      for id in way[..<end] { cycle[id] = reached }
+      cycles[reached].waiting += way[..<end]
     }
-    for index in circles.indices { circles[index].waiting.sort() }
-    return circles.sorted { $0.members[0] < $1.members[0] }
+    for index in cycles.indices { cycles[index].waiting.sort() }
+    return cycles.sorted { $0.members[0] < $1.members[0] }
   }
 }

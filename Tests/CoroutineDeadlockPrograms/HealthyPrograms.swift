@@ -142,7 +142,7 @@ extension HealthyProgram {
       _ = try answers.receive()
     },
 
-    // MARK: A circle that opens by itself
+    // MARK: A cycle that opens by itself
     HealthyProgram("two mutexes in opposite orders, with a timeout") { context in
       let (one, other) = (CoroutineMutex(0), CoroutineMutex(0))
       for (first, second) in [(one, other), (other, one)] {

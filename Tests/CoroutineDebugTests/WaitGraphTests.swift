@@ -39,12 +39,12 @@ import Testing
       }
       #expect(graph.stuck == expected)
       // Each stuck coroutine is in a cycle or waits for one. In a cycle each waits for the next.
-      let circles = graph.circles
-      #expect(Set(circles.flatMap { $0.members + $0.waiting }) == expected)
-      #expect(circles.flatMap { $0.members + $0.waiting }.count == expected.count)
-      for circle in circles {
-        for (index, member) in circle.members.enumerated() {
-          let next = circle.members[(index + 1) % circle.members.count]
+      let cycles = graph.cycles
+      #expect(Set(cycles.flatMap { $0.members + $0.waiting }) == expected)
+      #expect(cycles.flatMap { $0.members + $0.waiting }.count == expected.count)
+      for cycle in cycles {
+        for (index, member) in cycle.members.enumerated() {
+          let next = cycle.members[(index + 1) % cycle.members.count]
           #expect("\(wakers[Int(member)])".contains("\(next)"))
         }
       }
@@ -67,8 +67,8 @@ import Testing
   @Test func oneThatIsFreeAfterAllFreesThoseThatWaitForItAlone() {
     // 0 and 1 wait for each other, 2 for 0, 3 for 4, 4 for itself.
     var graph = graph([.coroutine(1), .coroutine(0), .coroutine(0), .coroutine(4), .coroutine(4)])
-    #expect(graph.circles.map(\.members) == [[0, 1], [4]])
-    #expect(graph.circles.map(\.waiting) == [[2], [3]])
+    #expect(graph.cycles.map(\.members) == [[0, 1], [4]])
+    #expect(graph.cycles.map(\.waiting) == [[2], [3]])
     graph.free(1)
     #expect(graph.stuck == [3, 4])
   }
@@ -90,7 +90,7 @@ import Testing
     let count: UInt64 = 20_000
     let row = (0..<count).map { Wakers.coroutine($0 + 1) }
     #expect(graph(row).stuck.isEmpty)
-    let circle = graph(row + [.coroutine(0)])
-    #expect(circle.circles == [WaitGraph.Circle(members: Array(0...count), waiting: [])])
+    let cycle = graph(row + [.coroutine(0)])
+    #expect(cycle.cycles == [WaitGraph.Cycle(members: Array(0...count), waiting: [])])
   }
 }

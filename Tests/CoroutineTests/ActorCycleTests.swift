@@ -16,7 +16,7 @@ import Testing
   }
 
   /// Each actor asks the next one, and answers with what it gets.
-  private func circle(_ count: Int, on scheduler: some Scheduler) -> Links {
+  private func cycle(_ count: Int, on scheduler: some Scheduler) -> Links {
     let links = Links()
     let actors = (0..<count).map { index in
       MessageActor<Message>(on: scheduler, name: "\(index)") { mailbox in
@@ -40,7 +40,7 @@ import Testing
 
   @Test(arguments: [1, 2, 3, 10, 100]) func aCircleIsReportedWithItsNames(_ count: Int) async throws {
     for scheduler: any Scheduler in [ThreadPool(threads: 2), DispatchQueue(label: "serial")] as [any Scheduler] {
-      let links = circle(count, on: scheduler)
+      let links = cycle(count, on: scheduler)
       let answer = try await links[0].ask { .ask($0) }
       // The last ask would have closed the cycle.
       let names = ([count - 1] + Array(0..<count)).map { "actor \"\($0)\"" }
@@ -203,7 +203,7 @@ import Testing
   }
 
   @Test func manyCirclesAtOnceAreAllFound() async throws {
-    let links = circle(4, on: ThreadPool(threads: 4))
+    let links = cycle(4, on: ThreadPool(threads: 4))
     let askers = (0..<8).map { asker in
       Coroutine(on: .pool) {
         for _ in 0..<200 { _ = try links[asker % 4].ask { .ask($0) } }
@@ -283,8 +283,8 @@ import Testing
             Coroutine(on: queue) { reply.complete(1) }
             do {
               log.add("\(try links.withLock { $0[0] }.ask { .detail($0) })")
-            } catch let circle as AskCycle {
-              log.add("\(circle.actors.count)")
+            } catch let cycle as AskCycle {
+              log.add("\(cycle.actors.count)")
             }
           }
         }

@@ -49,10 +49,10 @@ public struct ReplyDropped: Error, Equatable, CustomStringConvertible {
   }
 }
 
-/// An ask would close a circle: the asking actor handles a message, and the asked one waits for an answer of it,
+/// An ask would close a cycle: the asking actor handles a message, and the asked one waits for an answer of it,
 /// perhaps by way of others. Each would have waited for the next one for ever.
 public struct AskCycle: Error, Equatable, CustomStringConvertible {
-  /// The actors of the circle: from the one that asked, each followed by the one that it waits for, back to the first.
+  /// The actors of the cycle: from the one that asked, each followed by the one that it waits for, back to the first.
   public let actors: [String]
 
   /// For actors of your own making, and for tests.
@@ -65,7 +65,7 @@ public struct AskCycle: Error, Equatable, CustomStringConvertible {
       return "\(actors[0]) asks itself: it can't answer before it has an answer. Call a function, or use tell"
     }
     return
-      "actors ask each other in a circle: \(actors.joined(separator: " asks ")). None of them can answer: use tell, "
+      "actors ask each other in a cycle: \(actors.joined(separator: " asks ")). None of them can answer: use tell, "
       + "or keep the Reply and answer later"
   }
 }

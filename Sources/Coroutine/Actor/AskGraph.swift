@@ -2,21 +2,21 @@
 
 import Context
 
-/// Which actor waits for an answer of which: so that a circle of asks is found before it waits for ever.
+/// Which actor waits for an answer of which: so that a cycle of asks is found before it waits for ever.
 ///
 /// Only an actor that waits while it runs is in the graph: in `ask`, for the promise of a `send` or a promise that
 /// `then` derives from it, or for several of them at once, all of which it needs. (A wait that any one of several can
 /// end is not in it.) All of the graph is guarded by one lock. Each ask of an actor takes it twice, those of others
 /// never.
 ///
-/// Why every circle is found: an edge is made before the wait and taken out after it, under the lock, and a circle that
+/// Why every cycle is found: an edge is made before the wait and taken out after it, under the lock, and a cycle that
 /// lasts consists of edges that stay. The asker that makes the last of them sees all others.
 ///
 /// Why nothing else is found: an edge counts only while its answer is open and the message has not been put off. That
-/// is, it lies in the mailbox of the asked actor or is being handled by it. If all edges of a circle count, each of the
+/// is, it lies in the mailbox of the asked actor or is being handled by it. If all edges of a cycle count, each of the
 /// actors is inside of an ask, and none can answer the one before it. The exception is an answer that comes from
 /// elsewhere for a message that is still being handled: an actor that hands a reply on and asks back while it handles
-/// the message has to say so by `Reply.handedOn()`, or is taken for a circle. (The holders of a reply's copies can't be
+/// the message has to say so by `Reply.handedOn()`, or is taken for a cycle. (The holders of a reply's copies can't be
 /// seen: the actor's own variables count the same references.)
 @usableFromInline
 enum AskGraph {
@@ -24,16 +24,16 @@ enum AskGraph {
 
   /// An actor, which runs, begins to wait for another one's answer; perhaps for several, one call for each.
   ///
-  /// - Returns: the circle, if that one waits for the first; then it has not begun.
+  /// - Returns: the cycle, if that one waits for the first; then it has not begun.
   @usableFromInline
   static func enter(_ asker: ActorCore, waitsFor recipient: ActorCore, _ reply: ReplyCore) -> AskCycle? {
     lock.lock()
-    var circle = path(from: recipient, to: asker)
-    // Looked at last: an actor that has answered it before it began to ask has made no circle.
-    if !reply.isDue { circle = nil }
-    if circle == nil { asker.asks.append(Ask(recipient: .passUnretained(recipient), reply: .passUnretained(reply))) }
+    var cycle = path(from: recipient, to: asker)
+    // Looked at last: an actor that has answered it before it began to ask has made no cycle.
+    if !reply.isDue { cycle = nil }
+    if cycle == nil { asker.asks.append(Ask(recipient: .passUnretained(recipient), reply: .passUnretained(reply))) }
     lock.unlock()
-    return circle.map { AskCycle(actors: ([asker] + $0).map { describeActor($0.name) }) }
+    return cycle.map { AskCycle(actors: ([asker] + $0).map { describeActor($0.name) }) }
   }
 
   /// It waits no longer.

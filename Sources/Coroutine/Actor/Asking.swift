@@ -36,11 +36,11 @@ extension ActorStorage {
     // The graph refers to it until this one has left.
     let reply = end._withUnsafeGuaranteedRef { $0.storage.retain() }
     defer { reply.release() }
-    if let circle = reply._withUnsafeGuaranteedRef({ AskGraph.enter(asker, waitsFor: self, $0) }) {
+    if let cycle = reply._withUnsafeGuaranteedRef({ AskGraph.enter(asker, waitsFor: self, $0) }) {
       // The mailbox's too.
       end.release()
       end.release()
-      throw circle
+      throw cycle
     }
     defer { AskGraph.leave(asker) }
     return try answer(core, consume message, end, until: deadline, timeout)

@@ -35,7 +35,7 @@ import Synchronization
 ///   children, or a `Supervisor`. The body makes the state: when it is run again, everything in it is as in the
 ///   beginning, and the mailbox is as it was. An error outside of any message that ends it, while it has no watcher, is
 ///   reported through `CoroutineErrors.unhandled`.
-/// - **Circles.** An actor that asks itself, or asks one that waits for it, gets `AskCycle` instead of waiting for
+/// - **Cycles.** An actor that asks itself, or asks one that waits for it, gets `AskCycle` instead of waiting for
 ///   ever. The same holds for a wait for the promise of a `send`, for a promise that `then` derives from it, and for
 ///   several by `values(of:)`. Where the answer will come from elsewhere, `Reply.handedOn()` says so. A coroutine that
 ///   an actor has launched asks for itself: when it asks, it is not known whether the actor waits for it, and can't be

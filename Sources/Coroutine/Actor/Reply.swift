@@ -61,7 +61,7 @@ public struct Reply<Value: Sendable>: Sendable {
   ///
   /// An actor counts as the one that will answer as long as it handles the message. If it asks the asker something
   /// meanwhile, the two seem to wait for each other: `AskCycle`. After this call it does not count as such, since the
-  /// answer comes from elsewhere. An actor that says so must not keep the reply to itself: such a circle is not found.
+  /// answer comes from elsewhere. An actor that says so must not keep the reply to itself: such a cycle is not found.
   ///
   /// ```swift
   /// case .report(let reply, let asker):

@@ -70,7 +70,7 @@ final class AnswerStorage<Value: Sendable>: PromiseStorage<Value>, @unchecked Se
 
   override func noteWait(of core: CoroutineCore) -> NotedWait {
     guard let asker = core.asker, let recipient = reply.recipient else { return .nothing }
-    return AskGraph.enter(asker, waitsFor: recipient, reply).map { .circle($0) } ?? .noted
+    return AskGraph.enter(asker, waitsFor: recipient, reply).map { .cycle($0) } ?? .noted
   }
 
   override func noteEndOfWait(of core: CoroutineCore) {

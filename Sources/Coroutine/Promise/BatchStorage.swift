@@ -9,7 +9,7 @@ final class BatchStorage: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) private var listeners: [Listener] = []
   /// Those that would never end, since the code that has to settle them waits for the waiter here: they count as
   /// failed. Constant from `begin` on.
-  @exclusivity(unchecked) private var circles: [Int: any Error] = [:]
+  @exclusivity(unchecked) private var cycles: [Int: any Error] = [:]
   /// Those that had not ended when the waiter was cancelled. The waiter's own.
   @exclusivity(unchecked) private var awaited: Set<Int> = []
 
@@ -108,10 +108,10 @@ final class BatchStorage: Waitable, @unchecked Sendable {
   // litmus: batch-outcomes
   func outcome<Value>(_ ending: Ending<Value>, of index: Int) -> Result<Value, any Error> {
     if awaited.contains(index) { return .failure(CancellationError()) }
-    return circles[index].map { .failure($0) } ?? ending.outcome
+    return cycles[index].map { .failure($0) } ?? ending.outcome
   }
 
-  private func failure(of index: Int) -> (any Error)? { circles[index] ?? sources[index].failure }
+  private func failure(of index: Int) -> (any Error)? { cycles[index] ?? sources[index].failure }
 
   /// The coroutine begins to wait for all of them. Returns one of those that record the wait, if there is one: it
   /// records the end for all.
@@ -123,7 +123,7 @@ final class BatchStorage: Waitable, @unchecked Sendable {
       switch promise.noteWait(of: core) {
       case .nothing: break
       case .noted: noted = promise
-      case .circle(let error): circles[index] = error
+      case .cycle(let error): cycles[index] = error
       }
     }
     return noted
@@ -133,7 +133,7 @@ final class BatchStorage: Waitable, @unchecked Sendable {
     listeners.reserveCapacity(sources.count)
     for (index, source) in sources.enumerated() {
       let listener = Listener(self, index)
-      let isAwaited = circles[index] == nil && source.join(listener)
+      let isAwaited = cycles[index] == nil && source.join(listener)
       if isAwaited { listeners.append(listener) } else { noteEnd(of: index) }
     }
   }

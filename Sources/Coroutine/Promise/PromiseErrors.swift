@@ -14,7 +14,7 @@ public struct PromiseAbandoned: Error, CustomStringConvertible {
 }
 
 /// A `then` or `catch` returned the very promise that it had made: that would wait for itself for ever, so it is rejected
-/// with this. Circles of several promises are not looked for: they stay pending until one of them is cancelled.
+/// with this. Cycles of several promises are not looked for: they stay pending until one of them is cancelled.
 public struct PromiseFollowsItself: Error, CustomStringConvertible {
   public var description: String { "a promise was to become what it becomes itself: it would never be settled" }
 

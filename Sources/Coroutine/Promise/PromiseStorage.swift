@@ -60,7 +60,7 @@ package class PromiseCore: Waitable, @unchecked Sendable {
   func claimReaders() -> ClaimedWaiters { ClaimedWaiters() }
 
   /// Records the wait of a coroutine for it, if the code that has to settle it may wait in turn for that coroutine: a
-  /// circle. Called if that coroutine answers messages.
+  /// cycle. Called if that coroutine answers messages.
   func noteWait(of core: CoroutineCore) -> NotedWait { .nothing }
 
   /// The coroutine waits no longer, neither for this one nor for others that its wait was recorded for.
@@ -68,12 +68,12 @@ package class PromiseCore: Waitable, @unchecked Sendable {
 
   @usableFromInline
   enum NotedWait {
-    /// No wait for it is a part of a circle.
+    /// No wait for it is a part of a cycle.
     case nothing
     /// It is recorded, until `noteEndOfWait`.
     case noted
     /// It would wait for ever: the error that says so.
-    case circle(any Error)
+    case cycle(any Error)
   }
 
   /// How many wait for it, or for their turn. For tests.
@@ -100,7 +100,7 @@ extension PromiseCore {
     guard core.notesWaits else { return wait(core, until: deadline) }
     switch noteWait(of: core) {
     case .nothing: return wait(core, until: deadline)
-    case .circle(let error): throw error
+    case .cycle(let error): throw error
     case .noted:
       defer { noteEndOfWait(of: core) }
       return wait(core, until: deadline)
