@@ -19,9 +19,9 @@ import CoroutineLibc
 ///        on the pool, created by coroutine 3, in scope "workers", up to 1.2 of 256 KiB of stack
 ///        0  0x00005581f00e4c52 closure #1 in startWorkers(_:) at Workers.swift:8
 ///
-/// All coroutines are in it: those that wait, that are ready, that have not begun, and those that run: without frames, unless
-/// their threads may be interrupted for that. (One that `write` may miss: it begins while a thousand others are written, and
-/// is in another dump that is made meanwhile.)
+/// All coroutines are in it: those that wait, are ready, have not begun, or run. Those that run have no frames, unless their
+/// threads may be interrupted for that. (`write` may miss a coroutine that begins while a thousand others are written, if
+/// another dump, made meanwhile, has it.)
 /// Not one that is lazy and was not started: it is an object that its handles own, and waits for no thread.
 /// Generators that are suspended in a `yield` are listed behind them.
 public struct CoroutineDump: Sendable {

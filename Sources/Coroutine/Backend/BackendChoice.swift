@@ -6,7 +6,9 @@ enum BackendChoice {
   /// Once in the process, when its first pool, stack or queued coroutine is made.
   static func tell() {
     #if DEBUG
-      if let message = message(traits: BackendTraits.names, selected: SelectedBackend.name) { CoroutineErrors.print(message) }
+      if let message = message(traits: BackendTraits.names, selected: SelectedBackend.name) {
+        CoroutineErrors.print(message)
+      }
     #endif
   }
 

@@ -18,8 +18,8 @@
 /// access to a variable that overlaps one of the consumer's traps as it would in one function, and a suspension inside
 /// the body suspends the coroutine that called `next()`.
 ///
-/// Single pass, with reference semantics: copies share one position. Not for two threads at a time, but one generator may
-/// be moved to another thread between two elements, unless the body yields with an access to a variable open
+/// Single pass, with reference semantics: copies share one position. Not for two threads at a time; between two elements
+/// a generator may be moved to another thread. Not so where the body yields with an access to a variable open
 /// (`array.sort { … try yield($0) … }`) or a task-local binding (`$local.withValue(1) { try yield(2) }`): then `next()`
 /// elsewhere traps. With such an access open an `await` between two elements traps in a task of the main actor; in that of
 /// another actor nothing tells. The consumer does not see such a binding. In a task, which frees its bindings in the reverse

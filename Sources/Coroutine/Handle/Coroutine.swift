@@ -25,10 +25,10 @@ import CCoroutine
 /// by the thread that locked it (`Mutex`, a pthread lock, `queue.sync`) must not be held while it suspends, and it must
 /// not suspend inside `assumeIsolated`: it would go on elsewhere. (`CoroutineMutex` may be held; `withoutSuspension` makes
 /// sure; `withThreadPinned` keeps the thread.) A `Mutex` of the module `Synchronization`, which uses a thread-local itself,
-/// is to be locked in an `@inline(never)` function that does not suspend: <doc:Costs> says why. Two accesses of two
-/// coroutines to one variable that overlap only because one suspended in its middle trap on the main actor, and are not
-/// detected elsewhere, where the compiler lets two coroutines share no variable (debug builds tell of the first such
-/// suspension).
+/// is to be locked in an `@inline(never)` function that does not suspend: <doc:Costs> says why. A
+/// coroutine that suspends in the middle of an access keeps it open. If another one uses the variable meanwhile, that traps
+/// on the main actor. Elsewhere it is not detected, but there the compiler lets two coroutines share no variable. (Debug
+/// builds tell of the first such suspension.)
 public struct Coroutine<Success: Sendable, Failure: Error>: Sendable {
   @usableFromInline let storage: CoroutineStorage<Success, Failure>
 
