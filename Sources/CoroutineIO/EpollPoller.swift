@@ -5,7 +5,6 @@ import CCoroutineIO
 import Context
 import Coroutine
 import CoroutineLibc
-import Synchronization
 
 /// The process's epoll set, and which descriptors are in it.
 ///

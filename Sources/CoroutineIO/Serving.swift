@@ -2,7 +2,6 @@
 
 import Context
 package import Coroutine
-import Synchronization
 
 extension StreamListener {
   /// Handles connections, each in a coroutine of its own, until the calling coroutine is cancelled or the listener closed.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import CCoroutine
-import CCoroutineSystem
 import Context
 public import Synchronization
 

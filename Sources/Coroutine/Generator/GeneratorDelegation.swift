@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import CCoroutine
-
 /// How a generator yields what another one does, its *delegate*: the innermost body runs directly under the consumer.
 ///
 ///     consumer ──asks──▶ A ─ yields from ─▶ B ─ yields from ─▶ C      A.innermost = C

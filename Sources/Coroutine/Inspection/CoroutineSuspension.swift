@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import CCoroutine
-
 /// What a suspended coroutine waits for, and since when.
 ///
 /// ```swift

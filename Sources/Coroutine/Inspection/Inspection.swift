@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CCoroutine
-import CCoroutineSystem
 package import Context
 
 /// The coroutines of the process, for debuggers: a snapshot that stays true while it is looked at.

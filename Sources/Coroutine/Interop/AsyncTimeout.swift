@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Context
-import Dispatch
 import Synchronization
 
 /// Runs `body`, and cancels it when it takes longer than `duration`. In `async` code.
