@@ -36,6 +36,36 @@ import Testing
     #expect(log.all == ["took 1", "took 1", "stopped", "few", "1"])
   }
 
+  /// The case for many comes before that for one in the queue, where it holds up other waiters.
+  @Test func aSelectIsNotHeldUpByACaseOfItsOwn() async throws {
+    let log = Log()
+    try await serially {
+      let (semaphore, stop) = (Semaphore(permits: 0), Channel<Void>())
+      let choosing = Coroutine {
+        try selectBiased {
+          semaphore.onAcquire(3) { log.add("three") }
+          semaphore.onAcquire(2) { log.add("two") }
+          semaphore.onAcquire { log.add("one") }
+          stop.onNext { _ in log.add("stopped") }
+        }
+      }
+      let next = Coroutine {
+        try semaphore.acquire()
+        log.add("next")
+      }
+      Coroutine.yield()
+      semaphore.release()
+      Coroutine.yield()
+      stop.close()
+      try choosing.get()
+      log.add("\(next.isFinished) \(semaphore.available)")
+      semaphore.release()
+      try next.get()
+      log.add("\(semaphore.available)")
+    }
+    #expect(log.all == ["one", "false 0", "next", "0"])
+  }
+
   @Test func aSelectTakesAMutexAndGivesItBack() async throws {
     let log = Log()
     try await serially {

@@ -2,8 +2,8 @@
 
 /// The free permits, the waiters, and how many each wants. Pure: no lock, no switch.
 ///
-/// Invariant: the first waiter in the queue, if its wait has not ended, wants more permits than are free. The number
-/// may be negative: that many of the permits that come back are taken away.
+/// Invariant: the first waiter in the queue, if its wait has not ended, wants more permits than are free, in each of the cases
+/// by which it waits there. The number may be negative: that many of the permits that come back are taken away.
 struct SemaphoreStateMachine {
   typealias Node = UnsafeMutablePointer<SemaphoreNode>
 
@@ -51,12 +51,34 @@ struct SemaphoreStateMachine {
   /// Gives permits to the longest waiters, as far as they go.
   private mutating func grant() -> ClaimedWaiters {
     var granted = ClaimedWaiters()
-    while let node = waiters.first, node.pointee.count <= available {
+    while let node = nextToGrant {
       guard waiters.claim(node) else { continue }
       available -= node.pointee.count
       granted.append(node)
     }
     return granted
+  }
+
+  /// What there are enough permits for: a place of the first waiter. A select with several cases has entered the queue with all
+  /// of them in one step, so they follow each other, and it is not held up by one of its own.
+  private var nextToGrant: Node? {
+    var next = waiters.first
+    while let node = next, node.pointee.count > available {
+      next = node.waitNode.pointee.next.map { Node(at: $0) }
+      guard next?.pointee.wait.waiter.isSame(as: node.pointee.wait.waiter) == true else { return nil }
+    }
+    return next
+  }
+}
+
+extension Waiter {
+  /// Whether both wait as one.
+  fileprivate func isSame(as other: Waiter) -> Bool {
+    switch (self, other) {
+    case (.coroutine(let core), .coroutine(let other)): core.toOpaque() == other.toOpaque()
+    case (.task(let task), .task(let other)): task.toOpaque() == other.toOpaque()
+    default: false
+    }
   }
 }
 
