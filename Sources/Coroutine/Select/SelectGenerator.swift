@@ -42,6 +42,28 @@ extension AsyncGenerator {
   }
 }
 
+// Without these the compiler would complain about the braces of the select, and not of the case.
+
+extension Generator {
+  @available(*, unavailable, message: "a Generator has nothing to wait for: call 'next()'. An AsyncGenerator has.")
+  public func onNext<Output>(
+    _ handler: @escaping (Element?) throws -> Output
+  ) -> Select.Case<Select.Otherwise, Output> {
+    fatalError("unavailable")
+  }
+}
+
+extension ThrowingGenerator {
+  @available(
+    *, unavailable, message: "a ThrowingGenerator has nothing to wait for: call 'next()'. An AsyncGenerator has."
+  )
+  public func onNext<Output>(
+    _ handler: @escaping (Element?) throws -> Output
+  ) -> Select.Case<Select.Otherwise, Output> {
+    fatalError("unavailable")
+  }
+}
+
 extension Select {
   /// What a case waits for that takes an element of an asynchronous generator: that, or `nil` at the end.
   public struct GeneratorNext<Element: Sendable>: SelectOperation {
