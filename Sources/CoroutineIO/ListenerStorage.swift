@@ -12,6 +12,9 @@ final class ListenerStorage: Sendable {
   let address: SocketAddress
   /// The socket in the file system that belongs to it, if one does.
   private let file: SocketFile?
+  /// For one removal at a time.
+  private let removal = Lock()
+  private let isRemoved = Atomic<Bool>(false)
   /// When a shortage was last reported, in nanoseconds; 0: never.
   private let lastTold = Atomic<UInt64>(0)
   /// `Fork.count` of the process that listens. A child closes its copy, and leaves the name to its parent.
@@ -28,8 +31,17 @@ final class ListenerStorage: Sendable {
   func close() {
     guard !descriptor.isClosed else { return }
     // First the name: a client that finds it finds a listener.
-    if Fork.count == madeIn { file?.remove() }
+    if Fork.count == madeIn { removeFile() }
     descriptor.close()
+  }
+
+  /// By the first of those that close it at the same time; the others wait for that. A second removal might be that of another
+  /// listener's socket, which is at the path by then: many file systems give a new file the number of one that has just gone.
+  func removeFile() {
+    guard let file else { return }
+    removal.withLock {
+      if !isRemoved.exchange(true, ordering: .relaxed) { file.remove() }
+    }
   }
 
   /// Suspends the calling coroutine until there is a connection. `name` gets the peer's address.

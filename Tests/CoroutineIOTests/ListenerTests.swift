@@ -159,6 +159,21 @@ struct ListenerTests {
     #expect(!FileManager.default.fileExists(atPath: path))
   }
 
+  @Test func oneOfTwoClosesAtOnceRemovesThePath() throws {
+    let folder = try TemporaryFolder()
+    let address = try SocketAddress.unix(path: folder.path + "/socket")
+    let number = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+    let file = try SocketFile.bind(number, to: address, name: "socket", backlog: 1)
+    let storage = ListenerStorage(try Descriptor(adopting: number), at: address, file: file)
+    storage.close()
+    // On many file systems its file has the number of the one that has gone.
+    let other = try UnixListener(at: address)
+    // What a close does that found the descriptor open still, and comes to the path when the other one is done.
+    storage.removeFile()
+    #expect(FileManager.default.fileExists(atPath: folder.path + "/socket"))
+    other.close()
+  }
+
   @Test func anAbstractNameNeedsNoFile() throws {
     try runUntilComplete {
       let address = try SocketAddress.unix(abstractName: "coroutine-io-test-\(getpid())")
