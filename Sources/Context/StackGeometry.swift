@@ -27,7 +27,7 @@ struct StackGeometry: Sendable, Hashable {
 
   let stackSize: Int
 
-  /// What lies below each stack: the guard, or in a pool without guards nothing or an unused page.
+  /// What lies below each stack: the guard, or in a pool without guards nothing or some unused pages.
   let gap: Int
 
   let isGuarded: Bool
@@ -46,15 +46,22 @@ struct StackGeometry: Sendable, Hashable {
     self.init(allowedStackSize: stackSize, allowedGuardSize: guardSize, isGuarded: isGuarded)
   }
 
-  /// The distance of neighbours is an odd number of pages. The translation buffer picks a page's set by the low bits of
-  /// its number: with an even distance the tops of all stacks share half of the sets, with a multiple of 16 pages a
-  /// sixteenth. Walking over 1,000 stack tops takes 6 ns each at 65 or 69 pages, 14 at 68, 19 at 64 or 80.
   init(allowedStackSize: Int, allowedGuardSize: Int, isGuarded: Bool) {
     stackSize = Self.roundedToPages(allowedStackSize)
-    let distance = stackSize + (isGuarded ? Self.roundedToPages(allowedGuardSize) : 0)
-    let isEven = (distance / Self.pageSize).isMultiple(of: 2)
-    gap = distance - stackSize + (isEven ? Self.pageSize : 0)
+    let least = stackSize + (isGuarded ? Self.roundedToPages(allowedGuardSize) : 0)
+    gap = Self.distance(pages: least / Self.pageSize) * Self.pageSize - stackSize
     self.isGuarded = isGuarded
+  }
+
+  /// How many pages neighbours lie apart, where they need as many as `least`: an odd number, but not 31 or 33.
+  ///
+  /// The translation buffer picks a page's set by the low bits of its number: with an even distance the tops of all stacks
+  /// share half of the sets, with a multiple of 16 pages a sixteenth. Walking over 1,000 stack tops takes 6 ns each at 65 or
+  /// 69 pages, 14 at 68, 19 at 64 or 80. Zen 5 mixes in the bits from the sixth on: 2^5 ± 1 are as bad there as an even
+  /// distance (10,000 stack tops: 13.7 ns each at 33 pages, 14.8 at 31, 9.6 at 37), which a stack of 64 KiB would have.
+  private static func distance(pages least: Int) -> Int {
+    let odd = least | 1
+    return odd == 31 || odd == 33 ? 35 : odd
   }
 
   var guardSize: Int { isGuarded ? gap : 0 }

@@ -36,8 +36,8 @@ public final class StackPool: Sendable {
   /// Usable bytes of each stack, whole pages.
   public var stackSize: Int { geometry.stackSize }
 
-  /// Bytes of the guard below each stack, whole pages; 0 in a pool without guards. It may be a page more than
-  /// requested: neighbours lie an odd number of pages apart, which spreads their tops over the translation buffer.
+  /// Bytes of the guard below each stack, whole pages; 0 in a pool without guards. It may be some pages more than
+  /// requested: how far neighbours lie apart is a number of pages that spreads their tops over the translation buffer.
   public var guardSize: Int { geometry.guardSize }
 
   private let geometry: StackGeometry

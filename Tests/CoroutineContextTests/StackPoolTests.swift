@@ -64,13 +64,15 @@ import Testing
     pool.release(stack)
   }
 
-  /// With an even distance the tops of all stacks would share half of the translation buffer's entries, or fewer.
-  @Test(arguments: [16 << 10, 64 << 10, 68 << 10, 256 << 10, 8 << 20], [1, 16 << 10, 20 << 10])
-  func neighboursLieAnOddNumberOfPagesApart(stackSize: Int, guardSize: Int) throws {
+  /// With an even distance the tops of all stacks would share half of the translation buffer's entries, or fewer. On some
+  /// processors 31 and 33 pages are as bad.
+  @Test(arguments: [16 << 10, 64 << 10, 68 << 10, 256 << 10, 8 << 20], [1, 16 << 10, 20 << 10, 56 << 10, 64 << 10])
+  func neighboursSpreadOverTheTranslationBuffer(stackSize: Int, guardSize: Int) throws {
     let pool = try StackPool(stackSize: stackSize, guardSize: guardSize)
     let stacks = [try pool.allocate(), try pool.allocate()]
     let distance = stacks[1].top - stacks[0].top
     #expect((distance / pageSize) % 2 == 1)
+    #expect(![31, 33].contains(distance / pageSize))
     #expect(pool.guardSize >= guardSize)
     #expect(distance == pool.stackSize + pool.guardSize)
     stacks.forEach(pool.release)
