@@ -59,8 +59,8 @@ struct SemaphoreStateMachine {
     return granted
   }
 
-  /// What there are enough permits for: a place of the first waiter. A select with several cases has entered the queue with all
-  /// of them in one step, so they follow each other, and it is not held up by one of its own.
+  /// A node of the first waiter for which there are enough permits. A select with several cases has entered the queue with all
+  /// of them in one step, so their nodes follow each other, and it is not held up by one of its own.
   private var nextToGrant: Node? {
     var next = waiters.first
     while let node = next, node.pointee.count > available {
@@ -72,7 +72,7 @@ struct SemaphoreStateMachine {
 }
 
 extension Waiter {
-  /// Whether both wait as one.
+  /// Whether both are of one wait: only that of a select has several nodes, and only coroutines and tasks wait by a select.
   fileprivate func isSame(as other: Waiter) -> Bool {
     switch (self, other) {
     case (.coroutine(let core), .coroutine(let other)): core.toOpaque() == other.toOpaque()
