@@ -44,16 +44,21 @@ if(NOT chosen EQUAL 0)
 endif()
 
 # Boost's two symbols are declared by hand and Boost's switch is called, not inlined: compiling that backend needs
-# nothing of Boost's. The assembly has a file per architecture.
+# nothing of Boost's. Assembly is there for these processors; elsewhere a backend that consists of it is left out.
 set(CONTEXT_BACKENDS_BUILT ${backends})
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64|aarch64|arm64)$")
-  # It is built.
-elseif(CONTEXT_BACKEND STREQUAL "asm")
-  message(FATAL_ERROR "There is no assembly for '${CMAKE_SYSTEM_PROCESSOR}'. "
-    "Choose another backend: -DCONTEXT_BACKEND=boost (faster) or -DCONTEXT_BACKEND=ucontext (needs nothing).")
-else()
-  list(REMOVE_ITEM CONTEXT_BACKENDS_BUILT ASM)
-  message(STATUS "ContextASM is left out: there is no assembly for '${CMAKE_SYSTEM_PROCESSOR}'")
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64|aarch64|arm64)$")
+  foreach(backend IN LISTS backends)
+    file(GLOB assembly ${PROJECT_SOURCE_DIR}/Sources/CCoroutineContext${backend}/*.S)
+    if(NOT assembly)
+      continue()
+    endif()
+    if(backend STREQUAL CONTEXT_BACKEND_TARGET)
+      message(FATAL_ERROR "There is no assembly for '${CMAKE_SYSTEM_PROCESSOR}'. "
+        "Choose another backend: -DCONTEXT_BACKEND=boost (faster) or -DCONTEXT_BACKEND=ucontext (needs nothing).")
+    endif()
+    list(REMOVE_ITEM CONTEXT_BACKENDS_BUILT ${backend})
+    message(STATUS "Context${backend} is left out: there is no assembly for '${CMAKE_SYSTEM_PROCESSOR}'")
+  endforeach()
 endif()
 
 if(library_of_${CONTEXT_BACKEND_TARGET})

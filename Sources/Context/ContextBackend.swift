@@ -21,23 +21,24 @@
 ///   other finds. So do thread-locals: `errno` must not be expected to survive, nor the address of a thread-local. Other
 ///   modes of the thread must not differ between suspension and continuation, since some backends restore them: the signal
 ///   mask (ucontext), flush-to-zero (ucontext, Boost).
-/// - **The stack.** `initialize` uses a few words below `top`, which must be a multiple of 16, and the entry function's
-///   frame begins there. The switch itself needs less than 256 bytes of stack. Nothing below the suspended stack pointer
+/// - **The stack.** `initialize` uses at most 256 bytes below the upper bound of `stack`, which must be a multiple of 16, and
+///   the entry function's frame begins there. The switch itself needs less than 256 bytes of stack. Nothing below the suspended stack pointer
 ///   survives, but for the 128 bytes of red zone that the compiler itself uses.
 /// - **The word.** Each switch hands one word over: the continued side's `switchContext` returns it, together with the
 ///   context in which the side that left was saved, or the entry function gets it as its argument when the context runs
 ///   for the first time.
 /// - **Unwinding.** A backtrace that begins in a context, running or suspended, ends at the function that called the entry:
 ///   call frame information says so, or nothing is known of that function. Or it goes on in the side that continued the
-///   context. It never shows what lies above `stack`. No exception is caught across contexts: its search ends with the stack, or
+///   context. It never shows what lies above `stack`. The frame pointer of a context that never ran is 0, or leads to the
+///   side that continues it. No exception is caught across contexts: its search ends with the stack, or
 ///   earlier, and the program with it.
 /// - **Sanitizers.** The caller of a switch tells AddressSanitizer and ThreadSanitizer, by their fibre interfaces.
 /// - **The end.** An entry function must never return: its last act is a switch from which it is never continued. Such a
 ///   context, one that never ran, and one that is suspended for good are `destroy`ed; their stacks may be reused then. Frames
 ///   that still lie there are *not* unwound (to unwind them, continue the context and throw in it first).
-/// - **The link.** `resumer` is the record in which the side that continues this context will be saved. It is what makes
-///   a running context's backtrace go on into its resumer. `resume` keeps it right, and destroyed while the
-///   context is suspended.
+/// - **The link.** `resumer` is the record in which the side that continues this context will be saved. By it a backend can
+///   let the backtrace of a running context go on into its resumer; it may ignore it. Code that resumes keeps that record up
+///   to date, and destroys it while the context is suspended.
 public protocol ContextBackend: Sendable {
   /// The record of a suspended side's registers, or what leads to them: plain memory, trivial to copy.
   associatedtype Context
@@ -129,8 +130,8 @@ public struct ContextRegisters: Sendable, Hashable {
 public struct ContextLayout: Sendable, Hashable {
   /// The word that is 0 in a destroyed context, and only there.
   public var live: UInt
-  /// Whether the registers lie not in the context, but where its first word points. The stack pointer is not saved
-  /// there then, but is an address itself: where that word points, plus its offset.
+  /// Whether the registers lie not in the context but on its stack, where a switch has pushed them; the context's first word
+  /// points there. The stack pointer is then no saved word: it is that address plus the offset `stackPointer`.
   public var isIndirect: Bool
   /// Where its program counter lies.
   public var programCounter: UInt
