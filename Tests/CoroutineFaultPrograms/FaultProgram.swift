@@ -18,6 +18,7 @@ struct FaultProgram: Sendable {
     FaultProgram(name: "channels", threads: [.first, .pool, .timer], body: channels),
     FaultProgram(name: "blocking", threads: [.first, .pool, .blocking], body: blockingWork),
     FaultProgram(name: "sockets", threads: [.first, .pool], body: sockets),
+    FaultProgram(name: "interrupts", threads: [.running], body: interrupts),
     FaultProgram(name: "child", threads: [.first, .pool], body: child),
     FaultProgram(name: "dump", threads: [.first, .pool], body: dump),
   ]
@@ -204,6 +205,29 @@ struct FaultProgram: Sendable {
     listener.close()
     // The server's reason before what the client has seen of it.
     for result in [results[1], results[0], results[2]] { _ = try result.get() }
+  }
+
+  /// One for all runs of `interrupts`: a pool that goes could have the poller when the next one's worker falls asleep.
+  private static let interruptedPool = ThreadPool(threads: 1)
+
+  /// A worker that sleeps in the poller is woken for a coroutine that waits for no event, by another thread.
+  private static func interrupts() throws {
+    let pool = interruptedPool
+    let (one, other) = try UnixConnection.pair()  // with the first descriptor the poller is there
+    defer {
+      one.close()
+      other.close()
+    }
+    for _ in 0..<3 {
+      let gate = Promise<Void>.makePromise()
+      let waiter = Coroutine(on: pool) { () throws -> Int in
+        try gate.promise.get()
+        return 0
+      }
+      while waiter.state != .finished, waiter.state != .suspended || !EventPoller.isWorkerAsleep { sched_yield() }
+      gate.resolver.fulfill(())
+      _ = try settle([waiter])
+    }
   }
 
   private static func child() throws {
