@@ -276,6 +276,18 @@ import Testing
     }
   }
 
+  /// In a process of its own, which an overflow of the asking coroutine's stack ends.
+  @Test func aDeadlineIsSeenFromTheEndOfALongChainOfScopes() async {
+    await #expect(processExitsWith: .success) {
+      @Sendable func nest(_ depth: Int) throws -> Duration? {
+        if depth == 0 { return Coroutine.timeRemaining }
+        return try withScope { scope in try scope.launch { try nest(depth - 1) }.get() }
+      }
+      let left = try await Coroutine { try withTimeout(.seconds(1000)) { try nest(2_000) } }.get()
+      #expect(left.map { $0 > .seconds(900) && $0 <= .seconds(1000) } == true)
+    }
+  }
+
   @Test func aCancelledScopeEndsWithWhatItsBodyReturns() async throws {
     let never = Channel<Int>()
     let value = try await run { () -> Int in

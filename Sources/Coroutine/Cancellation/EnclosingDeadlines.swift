@@ -6,29 +6,37 @@
 extension CoroutineCore {
   /// Those around the code that the coroutine runs now, as far as to the first shield. On the coroutine itself.
   package final var enclosingDeadlines: [DeadlineTimer] {
-    let (deadlines, isShielded) = cancellationLock.withLock { CancellationRegion.deadlines(from: regions) }
-    return isShielded ? deadlines : deadlines + deadlinesOfFamily
+    let (own, isShielded) = cancellationLock.withLock { CancellationRegion.deadlines(from: regions) }
+    var deadlines = own
+    // From the scope that it is a child of to the one around that, in a loop: with a call inside the other for each level, a
+    // thousand levels overflow the stack.
+    var next = isShielded ? nil : takenInBy
+    while let family = next {
+      let (known, outer) = family.deadlines
+      deadlines += known
+      next = outer
+    }
+    return deadlines
   }
 
-  /// Those around all of it: of the scope that it is a child of.
-  fileprivate final var deadlinesOfFamily: [DeadlineTimer] {
-    family?._withUnsafeGuaranteedRef { $0.deadlines } ?? []
-  }
+  /// The scope that it is a child of. To be called by itself, or by a coroutine that it waits for: it has not ended.
+  fileprivate final var takenInBy: CoroutineFamily? { family?.takeUnretainedValue() }
 }
 
 extension CancellationRegion {
-  /// Those around this region, from any thread. None once it is closed.
-  package final var deadlines: [DeadlineTimer] {
+  /// Those around this region, up to the beginning of its coroutine, and what has taken in that one. None once it is closed. To
+  /// be called by a coroutine that the code in it waits for.
+  package final var deadlines: (known: [DeadlineTimer], outer: CoroutineFamily?) {
     // Again where it has gone to another list before that was locked.
     while true {
       switch currentList {
       case .coroutine(let core):
         let found = core.cancellationLock.withLock { isIn(core) ? Self.deadlines(from: outer) : nil }
         guard let (deadlines, isShielded) = found else { continue }
-        return isShielded ? deadlines : deadlines + core.deadlinesOfFamily
+        return (deadlines, isShielded ? nil : core.takenInBy)
       // What is around it is known when the generator goes on.
-      case .generator(let regions): return regions.lock.withLock { Self.deadlines(from: outer).deadlines }
-      case .none: return []
+      case .generator(let regions): return (regions.lock.withLock { Self.deadlines(from: outer).deadlines }, nil)
+      case .none: return ([], nil)
       }
     }
   }

@@ -16,6 +16,7 @@ package class CoroutineFamily: Waitable {
   /// - Returns: whether the caller schedules it; if not, the family will.
   func childStarts(_ child: CoroutineCore) -> Bool { true }
 
-  /// The deadlines around all coroutines that it has taken in. To be called by one of them.
-  package var deadlines: [DeadlineTimer] { [] }
+  /// The deadlines around all coroutines that it has taken in, up to the beginning of the coroutine that waits for them; and
+  /// what has taken in that one, around which there may be more. To be called by one of them.
+  package var deadlines: (known: [DeadlineTimer], outer: CoroutineFamily?) { ([], nil) }
 }

@@ -49,7 +49,9 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     lock.withLock { self.region = region }
   }
 
-  override package var deadlines: [DeadlineTimer] { lock.withLock { region }?.deadlines ?? [] }
+  override package var deadlines: (known: [DeadlineTimer], outer: CoroutineFamily?) {
+    lock.withLock { region }?.deadlines ?? ([], nil)
+  }
 
   /// Takes in a coroutine that is not scheduled yet. Whether the caller is to schedule it; if not, the scope will.
   @usableFromInline
