@@ -164,6 +164,45 @@ import Testing
       } == 0)
   }
 
+  /// Nor has a caller that gives up waiting for several.
+  @Test func aBatchThatIsCancelledIsNoReader() async {
+    let late = await reports { error in
+      let (isThere, gate) = (Channel<Void>(), Channel<Void>())
+      let job = Coroutine {
+        try isThere.send(())
+        try gate.receive()
+        throw error
+      }
+      let caller = Coroutine { try values(of: [job]) }
+      try await isThere.receive()
+      while caller.state != .suspended { await Task.yield() }
+      try? await caller.cancelAndJoin()
+      try await gate.send(())
+      while !job.isFinished { await Task.yield() }
+    }
+    #expect(late == 1)
+    let early = await reports { error in
+      let (first, resolver) = Promise.makePromise(of: Int.self)
+      let (second, other) = Promise.makePromise(of: Int.self)
+      let caller = Coroutine { try firstSuccess(of: [first, second]) }
+      while caller.state != .suspended { await Task.yield() }
+      resolver.reject(error)
+      try? await caller.cancelAndJoin()
+      withExtendedLifetime(other) {}
+    }
+    #expect(early == 1)
+    let kept = await reports { error in
+      let (first, resolver) = Promise.makePromise(of: Int.self)
+      let (second, other) = Promise.makePromise(of: Int.self)
+      let caller = Coroutine { try results(of: [first, second]) }
+      while caller.state != .suspended { await Task.yield() }
+      resolver.reject(error)
+      try await caller.cancelAndJoin()
+      withExtendedLifetime(other) {}
+    }
+    #expect(kept == 0)
+  }
+
   @Test func errorsThatABatchPassesOverAreNotLost() async {
     #expect(await reports { _ = try await values(of: Promise<Int>(error: $0), Promise<Int>(error: $0)) } == 0)
     #expect(await reports { _ = try await firstValue(of: [Promise<Int>(error: $0), Promise<Int>(error: $0)]) } == 0)

@@ -240,6 +240,16 @@ package struct ClaimedWaiters {
   @inlinable
   package var isEmpty: Bool { first == nil }
 
+  /// Whether one of them stands still meanwhile: all are but listeners otherwise.
+  var haveWaiter: Bool {
+    var node = first
+    while let current = node {
+      guard case .listener = current.pointee.waiter else { return true }
+      node = current.pointee.next
+    }
+    return false
+  }
+
   @inlinable @inline(__always)
   package mutating func append<Node: WaitingNode & ~Copyable>(_ node: UnsafeMutablePointer<Node>) {
     append(node.waitNode)

@@ -9,14 +9,14 @@ extension CoroutineCore {
   @usableFromInline @discardableResult
   final func startOnDemand() -> Bool { isHeldOnDemand && startHeld() }
 
-  /// Calls `listener`, which looks at the result, at the end, once; false if the end has come already.
+  /// Calls `listener` at the end, once; false if the end has come already. Where the result is read then, its owner says so
+  /// (`resultIsTaken`).
   final func join(_ listener: WaitListener) -> Bool {
     startOnDemand()
-    resultIsTaken()
     return tellOfEnd(listener)
   }
 
-  /// The same for a listener that ignores the result.
+  /// The same for a listener that does not start one which is held on demand.
   final func tellOfEnd(_ listener: WaitListener) -> Bool {
     lock.withLock {
       guard case .wait = completion.join(listener.node) else { return false }

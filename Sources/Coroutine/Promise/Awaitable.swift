@@ -35,6 +35,7 @@ public struct Ending<Value: Sendable>: Sendable {
   /// Calls `handler` once, when it has ended; at once if it has. On the thread that ends it, not under a lock: the handler must
   /// neither wait nor call foreign code.
   package func whenEnded(_ handler: @escaping @Sendable (Result<Value, any Error>) -> Void) {
+    source.resultIsTaken()
     if !source.join(EndingListener { handler(self.outcome) }) { handler(outcome) }
   }
 }
@@ -59,6 +60,8 @@ protocol EndingSource: AnyObject, Sendable {
   func leave(_ listener: WaitListener)
   /// The error it ended with, if it did. After the end.
   var failure: (any Error)? { get }
+  /// A caller has the outcome, or will have it: an error needs no report.
+  func resultIsTaken()
   /// Asks it to stop. Without effect after the end.
   func stop()
 }

@@ -54,6 +54,7 @@ final class BatchStorage: Waitable, @unchecked Sendable {
       }
     }
     if cause != .event { try keepWhatHasCome() }
+    takeOutcomes()
     return decisive
   }
 
@@ -69,6 +70,7 @@ final class BatchStorage: Waitable, @unchecked Sendable {
       machine.withdraw($0)
     }
     if cause != .event { try keepWhatHasCome() }
+    takeOutcomes()
     return decisive
   }
 
@@ -81,6 +83,12 @@ final class BatchStorage: Waitable, @unchecked Sendable {
     let ended = lock.withLock { machine.ended }
     guard goal == .allEnded, ended.contains(true) else { throw CancellationError() }
     awaited = Set(ended.indices.filter { !ended[$0] })
+  }
+
+  /// The waiter gets the outcomes, or needs no others than one. Not where it was cancelled before: then the error of one that
+  /// fails is still there for another caller, or is reported.
+  private func takeOutcomes() {
+    for (index, source) in sources.enumerated() where !awaited.contains(index) { source.resultIsTaken() }
   }
 
   /// Stops all but the one that decided, and returns that one. Without effect on those that have ended.

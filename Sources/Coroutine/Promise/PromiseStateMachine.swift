@@ -42,6 +42,13 @@ struct PromiseStateMachine {
     waiters.append(node)
   }
 
+  /// A listener wants to know of the settlement: `done` if it has come. Where the outcome is read then, its owner says so.
+  mutating func listen(_ node: UnsafeMutablePointer<WaitNode>) -> Attempt {
+    if isSettled { return .done }
+    enqueue(node)
+    return .wait
+  }
+
   /// A waiter gives up.
   ///
   /// - Returns: whether it still waited.
@@ -69,7 +76,7 @@ struct PromiseStateMachine {
     var handlers: [@Sendable () -> Void] = []
     swap(&handlers, &cancelHandlers)
     let claimed = waiters.claimAll()
-    if !claimed.isEmpty { wasObserved = true }
+    if claimed.haveWaiter { wasObserved = true }
     return .settled(claimed, nextTurn(), cancelHandlers: handlers)
   }
 
@@ -115,7 +122,7 @@ struct PromiseStateMachine {
     return nextTurn()
   }
 
-  /// The outcome was looked at.
+  /// The outcome was looked at, or will be.
   mutating func noteObserved() {
     wasObserved = true
   }

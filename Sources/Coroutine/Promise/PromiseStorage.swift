@@ -180,7 +180,7 @@ extension PromiseCore {
   /// Calls `listener` at the settlement, once; false if it is settled already.
   final func join(_ listener: WaitListener) -> Bool {
     lock.withLock {
-      guard case .wait = machine.wait(listener.node) else { return false }
+      guard case .wait = machine.listen(listener.node) else { return false }
       listener.enter()
       return true
     }
@@ -193,6 +193,9 @@ extension PromiseCore {
     lock.unlock()
     if wasQueued { listener.leave() }
   }
+
+  /// A caller has the outcome, or will have it: an error needs no report.
+  final func resultIsTaken() { lock.withLock { machine.noteObserved() } }
 
   final func observe(_ observer: PromiseObserver) {
     lock.lock()
