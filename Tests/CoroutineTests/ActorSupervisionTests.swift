@@ -307,6 +307,41 @@ import Testing
     #expect(log.all == begun + again + ["\(areNew)"])
   }
 
+  /// Whichever others have ended before.
+  @Test func theOrderOfTheLaunchesOutlivesThoseThatHaveEnded() async throws {
+    let log = Log()
+    try await SharedDeadLetters.observe("one of many") { _ in
+    } during: { () async throws -> Void in
+      try await Coroutine(on: DispatchQueue(label: "serial")) {
+        let supervisor = Supervisor(Supervision(.restForOne))
+        var actors = (0..<12).map { Self.launchOneOfMany($0, supervisor, log) }
+        for actor in actors { try actor.tell(.add(5)) }
+        for ended in [11, 1, 2, 9, 4, 5, 6, 8] {
+          actors[ended].cancel()
+          try actors[ended].join()
+        }
+        actors.append(Self.launchOneOfMany(12, supervisor, log))
+        let left = [0, 3, 7, 10, 12].map { actors[$0] }
+        for actor in left { _ = try actor.ask { .get($0) } }
+        log.add("now")
+        try actors[7].tell(.fail)
+        var sums: [Int] = []
+        for actor in left { sums.append(try actor.ask { .get($0) }) }
+        log.add("\(sums)")
+        supervisor.stop()
+      }.get()
+    }
+    #expect(log.all.suffix(5) == ["now", "7 begins", "10 begins", "12 begins", "[5, 5, 0, 0, 0]"])
+  }
+
+  private static func launchOneOfMany(_ number: Int, _ supervisor: Supervisor, _ log: Log) -> MessageActor<Message> {
+    supervisor.launch(name: "one of many") { mailbox in
+      log.add("\(number) begins")
+      var sum = 0
+      for message in mailbox { try Self.handle(&sum, message) }
+    }
+  }
+
   // MARK: Limits
 
   @Test func beyondTheLimitItIsStopped() async throws {

@@ -68,6 +68,8 @@ class ActorCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) @usableFromInline final var runsOnHandOff = false
   /// The actor that it asks, if it does. Guarded by the lock of `AskGraph`.
   @exclusivity(unchecked) final var asks = AskGraph.Asks()
+  /// Its slot among its supervisor's actors, if it has one. Guarded by the lock of `parent`.
+  @exclusivity(unchecked) final var slotInSupervisor: Int?
 
   /// How many handles there are from which messages can come; a supervisor has one too, as long as it
   /// is held.

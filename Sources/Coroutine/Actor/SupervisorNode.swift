@@ -11,8 +11,8 @@ final class SupervisorNode: @unchecked Sendable {
   /// The actor whose children they are; `nil`: a `Supervisor`'s. Alive while a child is, which it waits for.
   private unowned(unsafe) let owner: ActorCore?
   private let lock = Lock()
-  // Guarded by the lock, all three. The children in the order in which they were launched.
-  @exclusivity(unchecked) private var children: [ActorCore] = []
+  // Guarded by the lock, all three.
+  @exclusivity(unchecked) private var children = SupervisedActors()
   @exclusivity(unchecked) private var machine: SupervisionStateMachine
   @exclusivity(unchecked) private var isClosed = false
 
@@ -35,7 +35,7 @@ final class SupervisorNode: @unchecked Sendable {
 
   /// A child has ended.
   func remove(_ child: ActorCore) {
-    lock.withLock { children.removeAll { $0 === child } }
+    lock.withLock { children.remove(child) }
   }
 
   /// Decides about a child that has failed, and does what concerns others. On that child's coroutine.
@@ -66,8 +66,8 @@ final class SupervisorNode: @unchecked Sendable {
   private func others(_ others: SupervisionStateMachine.Others, than child: ActorCore) -> [ActorCore] {
     switch others {
     case .none: []
-    case .all: children.filter { $0 !== child }
-    case .later: Array(children.drop { $0 !== child }.dropFirst())
+    case .all: children.all.filter { $0 !== child }
+    case .later: children.later(than: child)
     }
   }
 
@@ -75,12 +75,12 @@ final class SupervisorNode: @unchecked Sendable {
     if let owner { return owner.request(.fail(error)) }
     CoroutineErrors.report(error, of: name.isEmpty ? "a supervisor" : "supervisor \"\(name)\"")
     close()
-    for child in lock.withLock({ children }).reversed() { child.request(.stop) }
+    for child in lock.withLock({ children.all }).reversed() { child.request(.stop) }
   }
 
   /// No handle is left that could launch or stop actors: they end when no handle can send to them either.
   func abandon() {
-    for child in lock.withLock({ children }) { child.handleDropped() }
+    for child in lock.withLock({ children.all }) { child.handleDropped() }
   }
 
   /// An actor that is launched from here on ends before it begins.
