@@ -153,7 +153,8 @@
       context.close(mode: .output, promise: promise)
     }
 
-    private var closedError: any Error { failure ?? ChannelError.ioOnClosedChannel }
+    /// What operations throw once it is closed. On the loop's thread, and on others from then on.
+    var closedError: any Error { failure ?? ChannelError.ioOnClosedChannel }
 
     private func refuse(_ promise: EventLoopPromise<Void>?) { promise?.fail(closedError) }
 

@@ -78,7 +78,7 @@
     private func wait(_ core: CoroutineCore, _ timeout: Duration?) throws {
       let deadline = WaitDeadline.after(timeout)
       while true {
-        guard !writability.isClosed else { throw handler.failure ?? ChannelError.ioOnClosedChannel }
+        guard !writability.isClosed else { throw handler.closedError }
         guard handler.isHeldUp else { return }
         try writability.wait(core, .write, seen: nil, until: deadline).check(timeout)
       }

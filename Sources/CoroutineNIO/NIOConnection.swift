@@ -142,7 +142,7 @@
     }
 
     /// Sends what was written, without waiting for the end of the turn. Callable from any thread.
-    public func flush() { storage.onLoopSoon { $0.flush() } }
+    public func flush() { onLoopIfOpen { $0.flush() } }
   }
 
   // MARK: - Ending
@@ -157,6 +157,8 @@
     /// - Precondition: called inside a coroutine: traps elsewhere.
     @available(*, noasync, message: "call it in a coroutine")
     public func finishWriting() throws {
+      // Its loop may be shut down, and would never complete the promise.
+      guard !isClosed else { throw storage.handler.closedError }
       let ended = eventLoop.makePromise(of: Void.self)
       storage.onLoopSoon { $0.closeOutput(promise: ended) }
       try ended.futureResult.get()
@@ -166,7 +168,12 @@
     ///
     /// A peer that does not read what was written keeps the channel open. `channel.close(promise: nil)` is not so patient. A
     /// connection that goes without having been closed is closed in this way, and cuts such a peer off after 30 seconds.
-    public func close() { storage.onLoopSoon { $0.close() } }
+    public func close() { onLoopIfOpen { $0.close() } }
+
+    /// A channel that is closed may have a loop that is shut down, and takes nothing.
+    private func onLoopIfOpen(_ body: @escaping @Sendable (ConnectionHandler) -> Void) {
+      if !isClosed { storage.onLoopSoon(body) }
+    }
 
     /// Whether the channel is closed.
     public var isClosed: Bool { storage.writability.isClosed }

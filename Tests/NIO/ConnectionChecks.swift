@@ -211,6 +211,21 @@ let connectionChecks = [
     try expect("answer", try client.readText(100), "answer")
   },
 
+  Check("afterTheEndOfItsLoopAConnectionRefuses") {
+    let own = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+    let listener = try listen()
+    guard let address = listener.localAddress else { throw Unexpected(description: "no address") }
+    let client = try ClientBootstrap(group: own).connect(to: address) { try Bytes(wrapping: $0) }
+    try blocking { try own.syncShutdownGracefully() }
+    try expect("closed", client.isClosed)
+    try expectError(ChannelError.self) { try client.write(text("late")) }
+    try expectError(ChannelError.self) { try client.writeAndFlush(text("late")) }
+    try expectError(ChannelError.self) { try client.finishWriting() }
+    try expect("read", try client.read() == nil)
+    client.flush()
+    client.close()
+  },
+
   Check("aReadIsACaseOfASelect") {
     let (client, server) = try makePair()
     let stop = Coroutine::Channel<Int>()
