@@ -26,6 +26,10 @@
     @exclusivity(unchecked) private var isListed = false
     @exclusivity(unchecked) var nextUnflushed: ConnectionHandler?
     @exclusivity(unchecked) private var isClosing = false
+    /// Whether the peer has ended its half, and the channel goes on.
+    @exclusivity(unchecked) private var isInputClosed = false
+    /// Who wants this side's half closed, and waits until all is sent.
+    @exclusivity(unchecked) private var waitingForSent: [EventLoopPromise<Void>] = []
     /// Closes it, when its time is up.
     @exclusivity(unchecked) private var cutOff: Scheduled<Void>?
     /// Of a stream: how many writes are not with the system yet.
@@ -76,7 +80,10 @@
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-      if case .inputClosed = event as? ChannelEvent { inbound.close() }
+      if case .inputClosed = event as? ChannelEvent {
+        isInputClosed = true
+        inbound.close()
+      }
       context.fireUserInboundEventTriggered(event)
     }
 
@@ -103,6 +110,7 @@
       cutOff = nil
       inbound.close()
       _ = writability.closeWaits()
+      for promise in takeWaitingForSent() { refuse(promise) }
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
@@ -142,15 +150,42 @@
       context?.flush()
     }
 
-    func closeOutput(promise: EventLoopPromise<Void>?) {
+    /// Closes this side's half when all is sent.
+    func closeOutput(promise: EventLoopPromise<Void>) {
       guard let context else { return refuse(promise) }
       // It would take this for an abort.
-      guard kind != .stream else {
-        promise?.fail(ChannelError.operationUnsupported)
-        return
-      }
+      guard kind != .stream else { return promise.fail(ChannelError.operationUnsupported) }
       flush()
-      context.close(mode: .output, promise: promise)
+      // Behind the end of the peer's half, NIO would close the channel at once, and discard the rest.
+      if isInputClosed, !isAllSent(by: context.channel) { return waitUntilSent(promise, on: context.eventLoop) }
+      let closed = context.eventLoop.makePromise(of: Void.self)
+      closed.futureResult.assumeIsolated().whenComplete { result in
+        // All was sent; but the peer's half has ended meanwhile, so that NIO has closed the channel as a whole.
+        if self.isInputClosed, case .failure(ChannelError.outputClosed) = result { return promise.succeed() }
+        promise.completeWith(result)
+      }
+      context.close(mode: .output, promise: closed)
+    }
+
+    /// Whether the system has taken all that was flushed.
+    private func isAllSent(by channel: any NIOCore::Channel) -> Bool {
+      // Other channels with halves, such as those of SSH, need not know the option.
+      guard ConnectionKind(of: channel) == .whole, let options = channel.syncOptions else { return true }
+      return (try? options.getOption(.bufferedWritableBytes)) ?? 0 == 0
+    }
+
+    /// Nothing tells of it: so this looks again and again.
+    private func waitUntilSent(_ promise: EventLoopPromise<Void>, on eventLoop: any EventLoop) {
+      waitingForSent.append(promise)
+      guard waitingForSent.count == 1 else { return }
+      _ = eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(1)) {
+        for promise in self.takeWaitingForSent() { self.closeOutput(promise: promise) }
+      }
+    }
+
+    private func takeWaitingForSent() -> [EventLoopPromise<Void>] {
+      defer { waitingForSent = [] }
+      return waitingForSent
     }
 
     /// What operations throw once it is closed. On the loop's thread, and on others from then on.

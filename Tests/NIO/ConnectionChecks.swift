@@ -211,6 +211,33 @@ let connectionChecks = [
     try expect("answer", try client.readText(100), "answer")
   },
 
+  Check("behindThePeersEndAllThatWasWrittenIsSentBeforeTheClose") {
+    for closesAll in [true, false] {
+      let (client, server) = try makePair(highWatermark: 64 << 20, halves: true)
+      try client.finishWriting()
+      try expect("the peer's end", try server.read() == nil)
+      let writer = Coroutine(on: .eventLoop(server.eventLoop)) {
+        for _ in 0..<16 { try server.write(ByteBuffer(repeating: 1, count: 1 << 20)) }
+        if closesAll { server.close() } else { try server.finishWriting() }
+      }
+      try expect("bytes", try client.countToEnd(), 16 << 20)
+      try writer.get()
+    }
+  },
+
+  Check("anEndOfWritingSucceedsAlsoWhereThePeersEndComesFirst") {
+    let (client, server) = try makePair(highWatermark: 64 << 20, halves: true)
+    let writer = Coroutine(on: .eventLoop(server.eventLoop)) {
+      for _ in 0..<16 { try server.write(ByteBuffer(repeating: 1, count: 1 << 20)) }
+      try server.finishWriting()
+    }
+    try wait { writer.suspension != nil }
+    try client.finishWriting()
+    try expect("the peer's end", try server.read() == nil)
+    try expect("bytes", try client.countToEnd(), 16 << 20)
+    try writer.get()
+  },
+
   Check("afterTheEndOfItsLoopAConnectionRefuses") {
     let own = MultiThreadedEventLoopGroup(numberOfThreads: 1)
     let listener = try listen()
