@@ -188,7 +188,8 @@
       accepted = DemandQueue(of: channel.eventLoop, readAhead: 4...16, name: "connections at \(address)")
     }
 
-    deinit { channel.close(promise: nil) }
+    // Also what no caller has taken: the bootstrap, which its owner may keep, leads to the queue.
+    deinit { close() }
 
     func close() {
       channel.close(promise: nil)

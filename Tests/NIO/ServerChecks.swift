@@ -8,6 +8,17 @@ private func echo(_ connection: Bytes) throws {
   while let bytes = try connection.read() { try connection.write(bytes) }
 }
 
+/// Tells of the first bytes.
+private final class Arrival: ChannelInboundHandler, Sendable {
+  typealias InboundIn = ByteBuffer
+  let promise = group.next().makePromise(of: Void.self)
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    promise.succeed()
+    context.fireChannelRead(data)
+  }
+}
+
 let serverChecks = [
   Check("manyMoreConnectionsThanAreAcceptedAheadAreAllServed") {
     let listener = try listen()
@@ -213,6 +224,26 @@ let serverChecks = [
         client.close()
       } catch is IOError { return }
     }
+  },
+
+  Check("aListenerThatIsGoneHasClosedWhatNoCallerHasTaken") {
+    // It lives longer than its listener, as for another one.
+    let bootstrap = ServerBootstrap(group: group)
+    func connectToNobody() throws -> Bytes {
+      let arrival = Arrival()
+      let listener = try NIOListener(bootstrap, host: "127.0.0.1", port: 0) { channel in
+        try channel.pipeline.syncOperations.addHandler(arrival)
+        return try Bytes(wrapping: channel)
+      }
+      let client = try connect(listener)
+      try client.writeAndFlush(text("hello"))
+      try arrival.promise.futureResult.get()
+      return client
+    }
+    let client = try connectToNobody()
+    // The system may have reported a reset.
+    do { try expect("end", try client.read(timeout: .seconds(10)) == nil) } catch is IOError {}
+    withExtendedLifetime(bootstrap) {}
   },
 
   Check("whoCannotConnectLearnsWhy") {
