@@ -76,13 +76,17 @@ final class ChildStorage: @unchecked Sendable {
   }
 
   private func wait(_ limit: WaitLimit) throws -> ChildProcess.End {
+    var isReadable = false
     while true {
       if let end = try learnEnd() { return end }
+      // A debugger gets the end first, and nothing tells when it has taken it.
+      if isReadable { try limit.pause(for: .milliseconds(10)) }
       // There may be several waiters: all of them are woken, and one reaps.
       let result = try descriptor.perform(.read, limit) { number in
         coroutine_io_is_ready(number, false) ? 0 : Int(coroutine_io_fail(EAGAIN))
       }
       assert(result == 0)
+      isReadable = true
     }
   }
 

@@ -169,4 +169,10 @@ package struct WaitLimit: Sendable {
 
   /// Whether the operation must not wait at all.
   var isNow: Bool { deadline == WaitDeadline.now }
+
+  /// Suspends the calling coroutine for some time, where no event tells when to look again.
+  func pause(for duration: Duration) throws {
+    guard WaitDeadline.after(duration) <= deadline else { throw TimeoutError(after: timeout) }
+    try Coroutine.sleep(for: duration)
+  }
 }

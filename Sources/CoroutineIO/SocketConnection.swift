@@ -111,7 +111,7 @@ enum SocketSetup {
       // An interrupted one goes on by itself.
       case EINPROGRESS, EINTR: return false
       // The queue of a Unix listener is full. The kernel does not report when it no longer is.
-      case EAGAIN where address.family == .unix: try pause(limit)
+      case EAGAIN where address.family == .unix: try limit.pause(for: .milliseconds(1))
       case let code: throw IOError(operation: "connect", code: code, subject: name)
       }
     }
@@ -125,11 +125,6 @@ enum SocketSetup {
     // So it is with most connections: a second system call is spared.
     guard let own, own.port == port else { return false }
     return own == SocketAddress.filled { Int(getpeername(number, $0, $1)) }.address
-  }
-
-  private static func pause(_ limit: WaitLimit) throws {
-    guard WaitDeadline.after(.milliseconds(1)) <= limit.deadline else { throw TimeoutError(after: limit.timeout) }
-    try Coroutine.sleep(for: .milliseconds(1))
   }
 
   /// 0: connected. -1 with `errno`: it failed, or (EAGAIN) it has not been decided.

@@ -105,6 +105,43 @@ struct ChildProcessTests {
     }
   }
 
+  /// A process that has ended is readable, though its parent can't have its end before the debugger has.
+  @Test func theEndIsWaitedForAsLongAsADebuggerHasIt() throws {
+    typealias Trace = @convention(c) (Int, pid_t, UnsafeMutableRawPointer?, UnsafeMutableRawPointer?) -> Int
+    // The C library has a function of this name, which takes any number of arguments.
+    let trace = unsafeBitCast(dlsym(nil, "ptrace"), to: Trace.self)
+    var (began, goesOn): ([CInt], [CInt]) = ([0, 0], [0, 0])
+    #expect(pipe(&began) == 0)
+    #expect(pipe(&goesOn) == 0)
+    let child = try ChildProcess("cat", error: .null)
+    let debugger = Child {
+      // PTRACE_SEIZE
+      var isSeized: UInt8 = trace(0x4206, child.processID, nil, nil) == 0 ? 1 : 0
+      write(began[1], &isSeized, 1)
+      _ = read(goesOn[0], &isSeized, 1)
+      return 0
+    }
+    var isSeized: UInt8 = 0
+    #expect(read(began[0], &isSeized, 1) == 1)
+    // A system may allow no debugger.
+    let isKept = isSeized == 1
+    let release = goesOn[1]
+    try runUntilComplete {
+      child.standardInput.close()
+      #expect(try child.standardOutput.readLine() == nil)
+      if isKept {
+        #expect(throws: TimeoutError.self) { try child.wait(timeout: .milliseconds(200)) }
+        #expect(throws: TimeoutError.self) {
+          try withTimeout(.milliseconds(50)) { try select { child.onEnd { _ in } } }
+        }
+      }
+      #expect(write(release, "x", 1) == 1)
+      #expect(try child.wait() == .exited(0))
+    }
+    #expect(debugger.end == .exited(0))
+    for end in began + goesOn { close(end) }
+  }
+
   @Test func aCancelledWaitKillsAndReaps() throws {
     try runUntilComplete {
       let child = try ChildProcess("sleep", ["1000"], input: .null, output: .null)

@@ -26,8 +26,8 @@ int coroutine_io_process_open(pid_t process);
 
 int coroutine_io_process_signal(int process_descriptor, int signal);
 
-// 1: it has ended: its exit status, or the signal that ended it; it stays a zombie unless this reaps it. 0: it runs. -1 with
-// `errno`.
+// 1: it has ended: its exit status, or the signal that ended it; it stays a zombie unless this reaps it. 0: it runs, or a
+// debugger has its end first. -1 with `errno`.
 int coroutine_io_process_wait(int process_descriptor, bool reaps, int *status, bool *is_signal);
 
 #endif
