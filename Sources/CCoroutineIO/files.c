@@ -15,11 +15,33 @@
 
 static int result(int value) { return value < 0 ? -errno : value; }
 
+// Waits until another process, as a rule a file server, has given up its lease on a regular file (F_SETLEASE). Not by the path,
+// which may lead to a FIFO by now.
+static int open_leased(const char *path, int flags) {
+  int place = open(path, O_PATH | O_CLOEXEC);
+  if (place < 0) return -1;
+  int file = -1;
+  struct stat status;
+  if (fstat(place, &status) == 0 && S_ISREG(status.st_mode)) {
+    char again[sizeof "/proc/self/fd/" + 11];
+    snprintf(again, sizeof again, "/proc/self/fd/%d", place);
+    do file = open(again, (flags & ~(O_CREAT | O_EXCL)) | O_CLOEXEC | O_NOCTTY);
+    while (file < 0 && errno == EINTR);
+  } else {
+    errno = EAGAIN;
+  }
+  int error = errno;
+  close(place);
+  errno = error;
+  return file;
+}
+
 int coroutine_io_file_open(const char *path, int flags, mode_t mode) {
   int file;
-  // O_NONBLOCK: the open of a FIFO waits for its other end. Regular files don't know it.
+  // O_NONBLOCK: the open of a FIFO waits for its other end. Regular files don't know it, unless there is a lease on them.
   do file = open(path, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, mode);
   while (file < 0 && errno == EINTR);
+  if (file < 0 && errno == EAGAIN) file = open_leased(path, flags);
   // A FIFO without a reader, opened to write.
   if (file < 0) return errno == ENXIO ? -ESPIPE : -errno;
   struct stat status;

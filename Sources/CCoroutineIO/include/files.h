@@ -13,8 +13,8 @@
 #define _Nullable
 #endif
 
-// Opens a regular file or a disk; -ESPIPE for other files. It never waits, for example for the writer of a FIFO. Closed
-// by exec.
+// Opens a regular file or a disk; -ESPIPE for other files. It never waits for the writer of a FIFO and the like. It does for
+// a process that has a lease on the file, which the kernel takes from it after a while. Closed by exec.
 int coroutine_io_file_open(const char *_Nonnull path, int flags, mode_t mode);
 
 // pread and pwrite, repeated until all is done, or the file has ended. Returns how many bytes were read or written. If
