@@ -107,9 +107,14 @@ int coroutine_io_file_may_be_replaced(const char *path) {
 int coroutine_io_file_copy_rights(int file, const char *path) {
   struct stat status;
   if (stat(path, &status) != 0) return errno == ENOENT ? 0 : -errno;
-  // Its owner and group, where the process may give them away: "set user id" must not become that of another user.
-  bool is_same = fchown(file, status.st_uid, status.st_gid) == 0;
-  return result(fchmod(file, status.st_mode & (is_same ? 07777 : 0777)));
+  mode_t rights = status.st_mode & 07777;
+  // Its owner and group, where the process may give them away: "set user id" must not become that of another user, nor the rights
+  // of one group those of another, which has what all others have.
+  if (fchown(file, status.st_uid, status.st_gid) != 0) {
+    rights &= 0777;
+    if (fchown(file, (uid_t)-1, status.st_gid) != 0) rights = (rights & 0707) | (rights & 07) << 3;
+  }
+  return result(fchmod(file, rights));
 }
 
 bool coroutine_io_file_exists(const char *path) {

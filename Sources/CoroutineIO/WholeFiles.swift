@@ -53,8 +53,8 @@ extension File {
   /// new ones, also after a crash of the program.
   ///
   /// The bytes are written to a new file in the same folder, which then gets the name. It has the rights of the old file, and its
-  /// owner, where the process may give it away. If
-  /// the path is a symbolic link, the file that it leads to is replaced.
+  /// owner and group, where the process may give it away: another group does not get the rights of the old one. If the path is
+  /// a symbolic link, the file that it leads to is replaced.
   ///
   /// - Parameters:
   ///   - path: absolute, or from the process's current folder.

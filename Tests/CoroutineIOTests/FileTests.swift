@@ -219,6 +219,28 @@ import Testing
     }
   }
 
+  /// The old file was for its group, and the new one has another group.
+  @Test(.enabled(if: getuid() == 0, "only root can become another user"))
+  func theRightsOfAGroupGoToNoOther() throws {
+    let folder = try TemporaryFolder()
+    let path = folder.path + "/a"
+    try File.replace(path, with: [1])
+    #expect(chmod(folder.path, 0o777) == 0 && chown(path, 1234, 1235) == 0 && chmod(path, 0o640) == 0)
+    for (groups, expected) in [([], (1236, 0o600)), ([1235], (1235, 0o640))] as [([gid_t], (gid_t, mode_t))] {
+      #expect(chown(path, 1234, 1235) == 0)
+      let end = Child.end {
+        guard setgroups(groups.count, groups) == 0, setgid(1236) == 0, setuid(1234) == 0 else { return 1 }
+        // A folder above it may be closed to others.
+        guard access(folder.path, W_OK) == 0 else { return 2 }
+        do { try File.replace(path, with: [2]) } catch { return 3 }
+        var status = stat()
+        return stat(path, &status) == 0 && status.st_gid == expected.0 && status.st_mode & 0o7777 == expected.1 ? 0 : 4
+      }
+      #expect(end == .exited(0) || end == .exited(2))
+      #expect(chmod(path, 0o640) == 0)
+    }
+  }
+
   /// Of a file server, which is asked to give it up.
   @Test func aLeaseOnAFileIsWaitedFor() throws {
     try withFolder { folder in

@@ -32,7 +32,8 @@ int coroutine_io_file_may_be_replaced(const char *_Nonnull path);
 
 bool coroutine_io_file_exists(const char *_Nonnull path);
 
-// Gives `file` the rights of the file at `path`, if there is one, and its owner, as far as the process may.
+// Gives `file` the rights of the file at `path`, if there is one, and its owner and group, as far as the process may. Rights that
+// were meant for another group are left out.
 int coroutine_io_file_copy_rights(int file, const char *_Nonnull path);
 
 // rename, and then the folder's new entry is brought to its disk if `synchronizes`.
