@@ -53,7 +53,9 @@ int coroutine_io_open_standard(int number, int mode) {
 
 bool coroutine_io_is_ready(int descriptor, bool to_write) {
   struct pollfd look = {.fd = descriptor, .events = to_write ? POLLOUT : POLLIN | POLLRDHUP | POLLPRI};
-  return poll(&look, 1, 0) > 0;
+  int count = poll(&look, 1, 0);
+  // Refused, as by a limit of no descriptors (RLIMIT_NOFILE) or a filter: its event may have come already, and no other would.
+  return count > 0 || (count < 0 && errno != EINTR);
 }
 
 void coroutine_io_close(int descriptor) { close(descriptor); }

@@ -39,6 +39,21 @@ import Testing
     }
   }
 
+  /// `poll` is refused to a process that may have no descriptors, as in a sandbox.
+  @Test func aLookThatIsRefusedEndsTheWait() async {
+    await #expect(processExitsWith: .success) {
+      let (reader, writer) = try makePipe()
+      try await Coroutine {
+        try writer.write("x")
+        // The event has come by then.
+        try Coroutine.sleep(for: .milliseconds(100))
+      }.value
+      try Self.withRoom(for: -Self.firstFree) {
+        try Coroutine { try reader.descriptor.waitUntilReadable(timeout: .seconds(10)) }.getBlocking()
+      }
+    }
+  }
+
   @Test func aPollerThatWasRefusedIsMadeWithTheNextDescriptor() async {
     await #expect(processExitsWith: .success) {
       var ends: [Int32] = [0, 0]

@@ -59,7 +59,8 @@ int coroutine_io_adopt(int descriptor);
 // A negated errno if it fails.
 int coroutine_io_open_standard(int number, int mode);
 
-/// Whether a descriptor can be read from, or written to, without waiting: also at its end, or with an error.
+/// Whether a descriptor can be read from, or written to, without waiting: also at its end, with an error, and where the kernel
+/// refuses to tell.
 bool coroutine_io_is_ready(int descriptor, bool to_write);
 
 /// Closes; an interrupted call has closed too.
