@@ -100,8 +100,8 @@ public struct Descriptor: Sendable {
   /// - Parameters:
   ///   - operation: `.read`, `.accept`: waits until it is readable; `.write`, `.connect`: writable.
   ///   - limit: for all waits together.
-  ///   - asked: for a byte stream, how many bytes `call` requests. If fewer come, the kernel has no more: the next call
-  ///     of this direction waits before it is made. `nil` for all else.
+  ///   - asked: for a stream of TCP, how many bytes `call` requests. If fewer come, the kernel has no more: the next call of this
+  ///     direction waits before it is made. `nil` for all else, also for other streams.
   ///   - call: gets the number; returns what the system call does, -1 with `errno` set.
   /// - Throws: `CancellationError`, `TimeoutError`, `DescriptorClosed`, `IOError`.
   package func perform(

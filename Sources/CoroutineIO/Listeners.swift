@@ -15,8 +15,9 @@ public protocol StreamListener: Sendable {
   /// Suspends the calling coroutine until there is a connection. Several coroutines may wait: each gets another one.
   ///
   /// A connection that its peer has reset meanwhile is skipped. When the process has no descriptor left (EMFILE), the
-  /// listener reports this once, through `CoroutineErrors.unhandled`, and waits until there are some: it goes on as soon as a
-  /// descriptor of this module is closed, and looks ten times a second for those of other code, of which nothing tells it.
+  /// listener reports this through `CoroutineErrors.unhandled`, once a minute at most, and waits until there are some: it goes
+  /// on as soon as a descriptor of this module is closed, and looks ten times a second for those of other code, of which
+  /// nothing tells it.
   ///
   /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
   /// - Throws: `TimeoutError`, `CancellationError`, `DescriptorClosed`, `IOError`.

@@ -51,7 +51,7 @@ struct coroutine_io_entry {
 void *_Nullable coroutine_io_folder_open(const char *_Nonnull path, int *_Nonnull error);
 void coroutine_io_folder_close(void *_Nonnull folder);
 
-// The next entries, `.` and `..` left out; fewer than `count` only at the end.
+// The next entries, `.` and `..` left out; none at the end. (An error behind some of them is told by the next call.)
 int coroutine_io_folder_read(void *_Nonnull folder, struct coroutine_io_entry *_Nonnull entries, int count);
 
 #endif
