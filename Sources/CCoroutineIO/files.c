@@ -18,20 +18,20 @@ static int result(int value) { return value < 0 ? -errno : value; }
 // Waits until another process, as a rule a file server, has given up its lease on a regular file (F_SETLEASE). Not by the path,
 // which may lead to a FIFO by now.
 static int open_leased(const char *path, int flags) {
-  int place = open(path, O_PATH | O_CLOEXEC);
-  if (place < 0) return -1;
+  int found = open(path, O_PATH | O_CLOEXEC);
+  if (found < 0) return -1;
   int file = -1;
   struct stat status;
-  if (fstat(place, &status) == 0 && S_ISREG(status.st_mode)) {
+  if (fstat(found, &status) == 0 && S_ISREG(status.st_mode)) {
     char again[sizeof "/proc/self/fd/" + 11];
-    snprintf(again, sizeof again, "/proc/self/fd/%d", place);
+    snprintf(again, sizeof again, "/proc/self/fd/%d", found);
     do file = open(again, (flags & ~(O_CREAT | O_EXCL)) | O_CLOEXEC | O_NOCTTY);
     while (file < 0 && errno == EINTR);
   } else {
     errno = EAGAIN;
   }
   int error = errno;
-  close(place);
+  close(found);
   errno = error;
   return file;
 }

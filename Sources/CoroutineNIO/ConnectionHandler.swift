@@ -28,8 +28,10 @@
     @exclusivity(unchecked) private var isClosing = false
     /// Whether the peer has ended its half, and the channel goes on.
     @exclusivity(unchecked) private var isInputClosed = false
-    /// Who wants this side's half closed, and waits until all is sent.
+    /// Of callers that have asked for the end of this side's half, which waits until all is sent.
     @exclusivity(unchecked) private var waitingForSent: [EventLoopPromise<Void>] = []
+    /// Until the next look whether it is.
+    @exclusivity(unchecked) private var pause = TimeAmount.milliseconds(1)
     /// Closes it, when its time is up.
     @exclusivity(unchecked) private var cutOff: Scheduled<Void>?
     /// Of a stream: how many writes are not with the system yet.
@@ -174,11 +176,12 @@
       return (try? options.getOption(.bufferedWritableBytes)) ?? 0 == 0
     }
 
-    /// Nothing tells of it: so this looks again and again.
+    /// Nothing tells of it: so this looks again and again, ever less often.
     private func waitUntilSent(_ promise: EventLoopPromise<Void>, on eventLoop: any EventLoop) {
       waitingForSent.append(promise)
       guard waitingForSent.count == 1 else { return }
-      _ = eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(1)) {
+      defer { pause = min(pause * 2, .milliseconds(64)) }
+      _ = eventLoop.assumeIsolated().scheduleTask(in: pause) {
         for promise in self.takeWaitingForSent() { self.closeOutput(promise: promise) }
       }
     }
