@@ -51,6 +51,21 @@ import Testing
     #expect(log.all == ["waits: 1 1 0", "held: true", "told, error: false", "back: 1", "closed(2)"])
   }
 
+  /// A request has the way back to its sender, who would wait for ever if it stayed in the buffer.
+  @Test func theLastReceiverThatGoesDropsWhatIsInTheBuffer() async throws {
+    let log = Log()
+    try await serially {
+      let (sender, receiver) = Channel<Promise<Int>.Resolver>.makeEnds(capacity: .buffered(2))
+      let (answer, resolver) = Promise<Int>.makePromise()
+      try sender.send(resolver)
+      _ = consume resolver
+      log.add("waits: \(answer.isPending) \(sender.count)")
+      _ = consume receiver
+      log.add("rejected: \(answer.isRejected) \(sender.count) \(sender.isClosed)")
+    }
+    #expect(log.all == ["waits: true 1", "rejected: true 0 true"])
+  }
+
   @Test func aReceiverTakesSeveralElementsInOneStep() async throws {
     let log = Log()
     try await serially {

@@ -22,7 +22,7 @@ extension Channel where Element: ~Copyable {
   /// pair, no half can be consumed.)
   ///
   /// When the last copy of `sender` is gone the channel is closed, as by `close()`. The same happens when the last copy
-  /// of the receiver is gone, so that senders stop.
+  /// of the receiver is gone, so that senders stop; what is in the buffer then goes, too.
   ///
   /// - Parameters:
   ///   - capacity: how many elements it keeps for receivers that have not come yet. A negative number traps.
@@ -31,7 +31,7 @@ extension Channel where Element: ~Copyable {
     capacity: ChannelCapacity = .rendezvous, name: String = ""
   ) -> (sender: ChannelSender<Element>, receiver: ChannelReceiver<Element>) {
     let channel = Channel(capacity: capacity, name: name)
-    return (ChannelSender(end: ChannelEnd(channel)), ChannelReceiver(end: ChannelEnd(channel)))
+    return (ChannelSender(end: ChannelEnd(channel)), ChannelReceiver(end: ChannelEnd(channel, receives: true)))
   }
 }
 
@@ -39,12 +39,19 @@ extension Channel where Element: ~Copyable {
 @usableFromInline
 final class ChannelEnd<Element: ~Copyable>: Sendable {
   @usableFromInline let channel: Channel<Element>
+  private let receives: Bool
 
-  init(_ channel: Channel<Element>) {
+  init(_ channel: Channel<Element>, receives: Bool = false) {
     self.channel = channel
+    self.receives = receives
   }
 
-  deinit { channel.close() }
+  deinit {
+    channel.close()
+    // No receiver will take them any more, and the senders may live on: so would what an element holds, such as the way back to
+    // its sender, who would wait for ever.
+    if receives { channel.storage.dropBuffer() }
+  }
 }
 
 // MARK: - Sending
@@ -142,7 +149,8 @@ extension ChannelSender where Element: ~Copyable {
 
 // MARK: - Receiving
 
-/// The end of a channel that receives: `Channel.makeEnds(capacity:name:)`. With its last copy the channel is closed.
+/// The end of a channel that receives: `Channel.makeEnds(capacity:name:)`. With its last copy the channel is closed, and what is
+/// in the buffer goes.
 ///
 /// `Channel` documents its members, by the same names.
 public struct ChannelReceiver<Element: ~Copyable>: Sendable {

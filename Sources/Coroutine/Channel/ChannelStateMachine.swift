@@ -229,6 +229,13 @@ extension ChannelStateMachine where Element: ~Copyable {
     return (isFirst, senders.claimAll(), receivers.claimAll())
   }
 
+  /// Takes out what is in the buffer.
+  mutating func takeBuffer() -> ElementRing<Element> {
+    var elements = ElementRing<Element>()
+    swap(&elements, &buffer)
+    return elements
+  }
+
   /// Whether the invariants hold, as far as they can be seen without knowing which waiters have given up; for tests.
   func checkInvariants() -> Bool {
     buffer.count <= limit && buffer.count <= buffer.mask + 1

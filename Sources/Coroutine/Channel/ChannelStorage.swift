@@ -100,6 +100,15 @@ extension ChannelStorage where Element: ~Copyable {
     return isFirst
   }
 
+  /// Drops what is in the buffer: no receiver is left to take it. Outside of the lock: the end of an element may run code of
+  /// the user's.
+  func dropBuffer() {
+    lock.lock()
+    let elements = machine.takeBuffer()
+    lock.unlock()
+    _ = consume elements
+  }
+
   /// Calls `handler` when it is closed: at once if it is.
   func whenClosed(_ handler: @escaping CloseHandler) {
     lock.lock()
