@@ -451,6 +451,35 @@ import Testing
     #expect(isRight)
   }
 
+  /// Nor for what goes with a coroutine that has timed out and ends at once: its result, which nobody has taken.
+  @Test func theTimersThreadReleasesNoResult() async throws {
+    let count = amount(3_000, sanitized: 500)
+    let (group, late) = (WaitGroup(count: count), WaitGroup())
+    for number in 0..<count {
+      Coroutine(on: .pool) { () -> Remains in
+        try? withTimeout(.microseconds(200 + number % 100)) { try Coroutine.sleep(for: .seconds(600)) }
+        return Remains(group, late)
+      }
+    }
+    try await group.wait()
+    #expect(late.count == 0)
+  }
+
+  private final class Remains: Sendable {
+    private let (group, late): (WaitGroup, WaitGroup)
+
+    init(_ group: WaitGroup, _ late: WaitGroup) { (self.group, self.late) = (group, late) }
+
+    deinit {
+      let file = open("/proc/thread-self/comm", O_RDONLY)
+      var name = [UInt8](repeating: 0, count: 32)
+      let length = read(file, &name, name.count)
+      close(file)
+      if String(decoding: name.prefix(max(length, 0)), as: UTF8.self).hasPrefix("coroutine-timer") { late.add() }
+      group.done()
+    }
+  }
+
   @Test func manyTimedOutOperationsLeaveNothingBehind() async throws {
     try await Coroutine {
       let never = Channel<Int>()

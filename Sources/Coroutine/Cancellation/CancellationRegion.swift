@@ -116,33 +116,52 @@ package final class CancellationRegion: @unchecked Sendable {
 
   /// Cancels what runs inside, but not the rest of the coroutine. The first reason counts. Callable from any thread;
   /// without effect once it is closed.
+  package func cancel(reason: any Error) {
+    var isDone = false
+    while !isDone { attempt(reason, isTimer: false, &isDone)?.release() }
+  }
+
+  /// The same on the timers' thread, which must not wait for handlers: they are users' code. So is what goes with a coroutine that
+  /// ends meanwhile: this thread must not be the last to let go of it.
   ///
-  /// - Parameter isTimer: whether this is the timers' thread, which must not wait for handlers: they are users' code.
-  package func cancel(reason: any Error, isTimer: Bool = false) {
-    // Again where it has gone to another list before that was locked.
+  /// - Returns: a reference to the coroutine that was cancelled, for another thread to release.
+  package func cancelByTimer(reason: any Error) -> Unmanaged<CoroutineCore>? {
+    var isDone = false
     while true {
-      switch currentList {
-      case .coroutine(let core):
-        core.cancellationLock.lock()
-        if isIn(core) {
-          guard note(reason) else { return core.cancellationLock.unlock() }
-          let reach = core.interrupt(downTo: outer)
-          return isTimer ? reach.tellElsewhere(reason) : reach.tell(reason)
-        }
-        core.cancellationLock.unlock()
-      case .generator(let regions):
-        regions.lock.lock()
-        if case .generator(let now) = list, now === regions {
-          let handlers = note(reason) ? Self.takeHandlers(from: regions.innermost, downTo: outer) : []
-          regions.lock.unlock()
-          let reach = CancelReach(handlers: handlers)
-          return isTimer ? reach.tellElsewhere(reason) : reach.tell(reason)
-        }
-        regions.lock.unlock()
-      case .none:
-        return
-      }
+      let core = attempt(reason, isTimer: true, &isDone)
+      if isDone { return core }
+      if let core { Self.releaseElsewhere(core) }
     }
+  }
+
+  /// Not done where it has gone to another list before that was locked.
+  ///
+  /// - Returns: a reference to the coroutine whose list that was. The caller has no other one: it is not inlined.
+  @inline(never)
+  private func attempt(_ reason: any Error, isTimer: Bool, _ isDone: inout Bool) -> Unmanaged<CoroutineCore>? {
+    func tell(_ reach: CancelReach) {
+      if isTimer { reach.tellElsewhere(reason) } else { reach.tell(reason) }
+    }
+    switch currentList {
+    case .coroutine(let core):
+      core.cancellationLock.lock()
+      isDone = isIn(core)
+      if isDone, note(reason) { tell(core.interrupt(downTo: outer)) } else { core.cancellationLock.unlock() }
+      return .passRetained(core)
+    case .generator(let regions):
+      regions.lock.lock()
+      if case .generator(let now) = list, now === regions { isDone = true }
+      let handlers = isDone && note(reason) ? Self.takeHandlers(from: regions.innermost, downTo: outer) : []
+      regions.lock.unlock()
+      tell(CancelReach(handlers: handlers))
+    case .none: isDone = true
+    }
+    return nil
+  }
+
+  /// For the timers' thread.
+  package static func releaseElsewhere(_ core: Unmanaged<CoroutineCore>) {
+    CancelReach.runElsewhere { core.release() }
   }
 
   /// The list that it is in. From any thread.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Synchronization
+
 /// Runs `body`, and cancels it when it takes longer than `duration`.
 ///
 /// ```swift
@@ -180,6 +182,11 @@ public func withTimeoutOrNil<C: Clock, Result>(
 // Unchecked: the region is set before the deadline begins, and constant after that.
 private final class RegionTimeout: DeadlineTimer, @unchecked Sendable {
   @exclusivity(unchecked) private var region: CancellationRegion?
+  /// Who lets go last of the coroutine, where the timers' thread has told it: whichever comes second here. A reference to it
+  /// that the thread has left, or `closed`, or nothing.
+  private let left = Atomic<UInt>(0)
+
+  private static var closed: UInt { 1 }
 
   /// Opens the region, innermost in the running coroutine `core`. The caller begins, and then runs a body in it.
   init(around core: CoroutineCore, allowed: Duration?, name: String = "") {
@@ -188,7 +195,15 @@ private final class RegionTimeout: DeadlineTimer, @unchecked Sendable {
   }
 
   override func expire() {
-    region?.cancel(reason: error, isTimer: TimerThread.isCurrent)
+    guard TimerThread.isCurrent else {
+      region?.cancel(reason: error)
+      return
+    }
+    guard let core = region?.cancelByTimer(reason: error) else { return }
+    // The coroutine may have ended since: what goes with it is users' code, which this thread must not wait for.
+    if left.exchange(UInt(bitPattern: core.toOpaque()), ordering: .acquiringAndReleasing) == Self.closed {
+      CancellationRegion.releaseElsewhere(core)
+    }
   }
 
   override var sleeperPriority: TaskPriority? { CoroutineCore.current?.priority }
@@ -218,8 +233,12 @@ private final class RegionTimeout: DeadlineTimer, @unchecked Sendable {
   /// Why the region was cancelled, if it was; and what was thrown in it instead of `CancellationError`.
   @discardableResult
   private func close() -> (reason: (any Error)?, cause: (any Error)?) {
-    stop()
+    let isOver = !stop()
     let reason = region?.close()
+    if isOver {
+      let core = left.exchange(Self.closed, ordering: .acquiringAndReleasing)
+      if let core = UnsafeRawPointer(bitPattern: core) { Unmanaged<CoroutineCore>.fromOpaque(core).release() }
+    }
     return (reason, region?.cause)
   }
 }
