@@ -113,7 +113,7 @@ struct ChildProcessTests {
     var (began, goesOn): ([CInt], [CInt]) = ([0, 0], [0, 0])
     #expect(pipe(&began) == 0)
     #expect(pipe(&goesOn) == 0)
-    let child = try ChildProcess("cat", error: .null)
+    let child = try ChildProcess("sleep", ["1000"], input: .null, error: .null)
     let debugger = Child {
       // PTRACE_SEIZE
       var isSeized: UInt8 = trace(0x4206, child.processID, nil, nil) == 0 ? 1 : 0
@@ -126,8 +126,9 @@ struct ChildProcessTests {
     // A system may allow no debugger.
     let isKept = isSeized == 1
     let release = goesOn[1]
-    try runUntilComplete {
-      child.standardInput.close()
+    try runUntilComplete { () throws in
+      // The one that no debugger is asked about.
+      try child.send(signal: SIGKILL)
       #expect(try child.standardOutput.readLine() == nil)
       if isKept {
         #expect(throws: TimeoutError.self) { try child.wait(timeout: .milliseconds(200)) }
@@ -136,7 +137,7 @@ struct ChildProcessTests {
         }
       }
       #expect(write(release, "x", 1) == 1)
-      #expect(try child.wait() == .exited(0))
+      #expect(try child.wait() == .signalled(SIGKILL))
     }
     #expect(debugger.end == .exited(0))
     for end in began + goesOn { close(end) }

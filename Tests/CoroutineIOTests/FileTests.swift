@@ -243,18 +243,20 @@ import Testing
 
   /// Of a file server, which is asked to give it up.
   @Test func aLeaseOnAFileIsWaitedFor() throws {
+    // F_SETSIG, F_SETLEASE, F_GETLEASE, which Swift does not see.
+    let (setSignal, setLease, getLease): (CInt, CInt, CInt) = (10, 1024, 1025)
     try withFolder { folder in
       let path = folder + "/a"
       try File.replace(path, with: [1])
       let holder = open(path, O_RDWR | O_CLOEXEC)
       defer { close(holder) }
       // In place of SIGIO, which would end the process.
-      #expect(fcntl(holder, F_SETSIG, SIGURG) == 0)
+      #expect(fcntl(holder, setSignal, SIGURG) == 0)
       // Not all file systems have leases.
-      guard fcntl(holder, F_SETLEASE, F_WRLCK) == 0 else { return }
+      guard fcntl(holder, setLease, F_WRLCK) == 0 else { return }
       let reader = Coroutine { try File.contents(of: path) }
-      while fcntl(holder, F_GETLEASE) == F_WRLCK { try Coroutine.sleep(for: .milliseconds(1)) }
-      #expect(fcntl(holder, F_SETLEASE, F_UNLCK) == 0)
+      while fcntl(holder, getLease) == F_WRLCK { try Coroutine.sleep(for: .milliseconds(1)) }
+      #expect(fcntl(holder, setLease, F_UNLCK) == 0)
       #expect(try reader.get() == [1])
     }
   }
