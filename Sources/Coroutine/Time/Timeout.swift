@@ -182,8 +182,8 @@ public func withTimeoutOrNil<C: Clock, Result>(
 // Unchecked: the region is set before the deadline begins, and constant after that.
 private final class RegionTimeout: DeadlineTimer, @unchecked Sendable {
   @exclusivity(unchecked) private var region: CancellationRegion?
-  /// Who lets go last of the coroutine, where the timers' thread has told it: whichever comes second here. A reference to it
-  /// that the thread has left, or `closed`, or nothing.
+  /// Once the time is up, both the timers' thread and the coroutine write here. The second of them sees to it that the reference
+  /// to the coroutine which that thread holds is released: the address of that reference, `closed`, or 0.
   private let left = Atomic<UInt>(0)
 
   private static var closed: UInt { 1 }
