@@ -4,7 +4,7 @@ import Testing
 @testable import Coroutine
 
 /// What a supervisor decides about a failure, by its strategy and by how many there were.
-@Suite struct SupervisionStateMachineTests {
+@Suite(.ownThreads) struct SupervisionStateMachineTests {
   @Test func restartsCountWithinTheWindowOnly() {
     var machine = SupervisionStateMachine(Supervision(restarts: 2, within: .nanoseconds(100), beyondLimit: .escalate))
     let times: [(UInt64, Supervision.Directive)] = [
