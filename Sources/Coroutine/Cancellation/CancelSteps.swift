@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Dispatch
-
 /// What a cancellation has reached in one coroutine: to be told once no lock is held.
 struct CancelReach: Sendable {
   /// Those of the regions that it has reached, innermost first.
@@ -15,16 +13,10 @@ struct CancelReach: Sendable {
     CancelSteps.run([.tell(self)], reason)
   }
 
-  /// The same on a thread of Dispatch's, if there are handlers.
+  /// The same on another thread, if there are handlers: the timers' thread must not wait for them.
   func tellElsewhere(_ reason: any Error) {
     guard !handlers.isEmpty else { return wake() }
-    Self.runElsewhere { tell(reason) }
-  }
-
-  /// Runs users' code that the timers' thread must not wait for. On a queue of its own: Dispatch gives such a queue a thread
-  /// also where the program blocks all those of the global queues, perhaps until this very code has run.
-  static func runElsewhere(_ body: @escaping @Sendable () -> Void) {
-    DispatchQueue(label: "coroutine-cancel", qos: .userInitiated).async(execute: body)
+    HandlerThreads.run { tell(reason) }
   }
 
   fileprivate func wake() {

@@ -161,7 +161,7 @@ package final class CancellationRegion: @unchecked Sendable {
 
   /// For the timers' thread.
   package static func releaseElsewhere(_ core: Unmanaged<CoroutineCore>) {
-    CancelReach.runElsewhere { core.release() }
+    HandlerThreads.run { core.release() }
   }
 
   /// The list that it is in. From any thread.

@@ -239,6 +239,6 @@ final class TaskTimeout: DeadlineTimer, @unchecked Sendable {
     guard let cancel else { return }
     // Not on the timers' thread: a task's cancellation handlers are users' code.
     guard TimerThread.isCurrent else { return cancel() }
-    CancelReach.runElsewhere(cancel)
+    HandlerThreads.run(cancel)
   }
 }
