@@ -11,28 +11,30 @@ import Testing
     var machine = HandlerThreadsStateMachine()
     #expect(machine.append({}) == (true, false))
     #expect(machine.append({}) == (false, true))
+    #expect(machine.look(knowing: nil) == (2, false))
     #expect(machine.append({}) == (false, false))
-    #expect(machine.look(knowing: nil) == (0, false))
-    _ = machine.next()
-    #expect(machine.look(knowing: 0) == (1, false))
     _ = machine.next()
     _ = machine.next()
-    #expect(machine.look(knowing: 1) == (nil, false))
+    // The third one has come since.
+    #expect(machine.look(knowing: 2) == (3, false))
+    _ = machine.next()
+    #expect(machine.look(knowing: 3) == (nil, false))
     #expect(machine.next() == nil)
     // From the beginning.
     #expect(machine.append({}) == (true, false))
   }
 
-  @Test func oneThatIsHeldUpGetsAnotherThread() {
+  @Test func oneThatHasToWaitGetsAnotherThread() {
     var machine = HandlerThreadsStateMachine()
-    _ = machine.append({})
+    for _ in 0..<3 { _ = machine.append({}) }
     _ = machine.next()
-    #expect(machine.append({}) == (false, true))
-    #expect(machine.look(knowing: nil) == (1, false))
-    #expect(machine.look(knowing: 1) == (1, true))
+    #expect(machine.look(knowing: nil) == (3, false))
+    // Others go on, but slowly.
     _ = machine.next()
-    #expect(machine.look(knowing: 1) == (nil, false))
-    // Both threads are held up, and looked at again.
+    #expect(machine.look(knowing: 3) == (3, true))
+    _ = machine.next()
+    #expect(machine.look(knowing: 3) == (nil, false))
+    // Both threads are at work: one more is looked at again.
     #expect(machine.append({}) == (false, true))
     _ = machine.next()
     // One of them ends, and there is the other.
@@ -91,6 +93,8 @@ import Testing
     }
     for coroutine in waiting { await #expect(throws: TimeoutError.self) { try await coroutine.get() } }
     #expect(threads.all.count == count)
-    #expect(Set(threads.all).count < count / 10)
+    // A slow machine may take one more each two milliseconds.
+    let most = count / 10 + Int((ContinuousClock.now - deadline) / .milliseconds(2))
+    #expect(Set(threads.all).count < most)
   }
 }

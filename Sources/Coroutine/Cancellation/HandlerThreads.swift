@@ -6,15 +6,16 @@ import Dispatch
 /// Runs users' code that the timers' thread must not wait for, on threads of Dispatch's: the handlers of what a deadline has
 /// cancelled, and a `deinit` that would be the timers' thread's to call.
 ///
-/// One thread runs them in order, as long as it gets on. Where one handler holds it up, perhaps until another one has run,
-/// another thread takes the next. So five hundred deadlines at once take one thread, and no handler waits for one that blocks.
+/// One thread runs them in order, as long as none has to wait for it. Where one does, since those before it take long, or block
+/// until another one has run, another thread takes it. So five hundred deadlines at once take one or two threads, and no handler
+/// waits for one that blocks.
 enum HandlerThreads {
   // Never locked while users' code runs.
   private static let lock = Lock()
   nonisolated(unsafe) private static var state = HandlerThreadsStateMachine()  // guarded by `lock`
 
   private static let watch = DispatchQueue(label: "coroutine-cancel-watch", qos: .userInitiated)
-  /// How long the threads may take no handler before there is another thread.
+  /// How long a handler waits at least before there is another thread for it: twice that at most.
   private static var patience: DispatchTimeInterval { .milliseconds(2) }
 
   static func run(_ handler: @escaping @Sendable () -> Void) {
@@ -31,12 +32,12 @@ enum HandlerThreads {
     }
   }
 
-  /// - Parameter taken: what `look` has returned, if it was called before.
-  private static func lookLater(knowing taken: Int?) {
+  /// - Parameter appended: what `look` has returned, if it was called before.
+  private static func lookLater(knowing appended: Int?) {
     watch.asyncAfter(deadline: .now() + patience) {
-      let (goesOn, startsThread) = lock.withLock { state.look(knowing: taken) }
+      let (appended, startsThread) = lock.withLock { state.look(knowing: appended) }
       if startsThread { startThread() }
-      if let goesOn { lookLater(knowing: goesOn) }
+      if let appended { lookLater(knowing: appended) }
     }
   }
 }
@@ -47,13 +48,14 @@ struct HandlerThreadsStateMachine {
 
   private var waiting = FIFOQueue<Handler>()
   private var threads = 0
-  /// How many handlers threads have taken: it stands still where all threads are held up.
-  private var taken = 0
+  /// How many there were so far, and how many of them threads have taken.
+  private var (appended, taken) = (0, 0)
   private var isWatched = false
 
   /// - Returns: whether it takes a thread, and whether the threads have to be looked at from now on.
   mutating func append(_ handler: @escaping Handler) -> (startsThread: Bool, startsWatch: Bool) {
     waiting.append(handler)
+    appended += 1
     guard threads > 0 else {
       threads = 1
       return (true, false)
@@ -74,15 +76,16 @@ struct HandlerThreadsStateMachine {
 
   /// To be called now and then while handlers wait.
   ///
-  /// - Parameter before: what it has returned the last time, if it was called since there are threads.
-  /// - Returns: what to pass the next time, `nil` where none waits any more; and whether it takes another thread.
-  mutating func look(knowing before: Int?) -> (goesOn: Int?, startsThread: Bool) {
+  /// - Parameter before: what it has returned the last time, if handlers have waited since then.
+  /// - Returns: what to pass the next time, `nil` where none waits any more; and whether it takes another thread: one waits that
+  ///   has waited the last time.
+  mutating func look(knowing before: Int?) -> (appended: Int?, startsThread: Bool) {
     guard !waiting.isEmpty else {
       isWatched = false
       return (nil, false)
     }
-    let isHeldUp = taken == before
+    let isHeldUp = taken < before ?? 0
     if isHeldUp { threads += 1 }
-    return (taken, isHeldUp)
+    return (appended, isHeldUp)
   }
 }
