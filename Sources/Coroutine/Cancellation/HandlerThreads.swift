@@ -7,15 +7,16 @@ import Dispatch
 /// cancelled, and a `deinit` that would be the timers' thread's to call.
 ///
 /// One thread runs them in order, as long as none has to wait for it. Where one does, since those before it take long, or block
-/// until another one has run, another thread takes it. So five hundred deadlines at once take one or two threads, and no handler
-/// waits for one that blocks.
+/// until another one has run, another thread takes it. So hundreds of deadlines at once take a few threads, and no handler waits
+/// for one that blocks.
 enum HandlerThreads {
   // Never locked while users' code runs.
   private static let lock = Lock()
   nonisolated(unsafe) private static var state = HandlerThreadsStateMachine()  // guarded by `lock`
 
   private static let watch = DispatchQueue(label: "coroutine-cancel-watch", qos: .userInitiated)
-  /// How long a handler waits at least before there is another thread for it: twice that at most.
+  /// How often to look. Each look that finds a handler waiting since the one before adds one thread: many handlers that block get
+  /// theirs one by one.
   private static var patience: DispatchTimeInterval { .milliseconds(2) }
 
   static func run(_ handler: @escaping @Sendable () -> Void) {
