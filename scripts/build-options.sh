@@ -5,7 +5,8 @@
 # one script has built serves the others.
 
 # set_build_options <backend> <debug|release|thread|address>: sets the array `build_options`, of `swift build` and `swift test`.
-# A build folder for each, so that one does not rebuild another. Warnings are errors.
+# A build folder for each, so that one does not rebuild another. Warnings are errors. The index of the sources, which debug
+# builds write, stays on: by it SwiftPM finds the tests.
 set_build_options() {
   build_options=(--traits "$1" --scratch-path ".build-$1-$2" -Xswiftc -warnings-as-errors -Xcc -Wall
     -Xcc -Werror)

@@ -13,6 +13,7 @@ steps_folder=${STEPS_FOLDER:-.build-logs}
 steps_limit=${STEP_LIMIT:-1200}  # seconds; a hang is a failure too
 steps_signal=TERM                # the signal that then ends the step
 steps_at_once=${STEPS_AT_ONCE:-1000}  # how many steps of start_step may run at the same time
+steps_latest=${STEPS_LATEST:-1000000}  # seconds since the script began, for start_step_in_time
 steps_need_tests=no              # yes: a step without tests in its output has failed
 steps_table=()
 steps_passed=0
@@ -111,6 +112,20 @@ start_step() {
   steps_running[$!]=$name
   steps_log[$!]=$log
   steps_beginning[$!]=$SECONDS
+}
+
+# start_step_in_time <name> <command>...: like start_step, but leaves the step out where it could begin only after
+# `steps_latest`. The table says so.
+start_step_in_time() {
+  local left_out
+  while ((${#steps_running[@]} >= steps_at_once)); do end_one_step; done
+  if ((SECONDS < steps_latest)); then
+    start_step "$@"
+  else
+    left_out=$(printf '%-32s left out: %d s were over' "$1" "$SECONDS")
+    steps_table+=("$left_out")
+    printf '%s\n' "$left_out"
+  fi
 }
 
 # Waits for the steps that were started, and reports each when it ends.
