@@ -2,8 +2,8 @@
 #
 # shellcheck shell=bash
 # Sourced by scripts that run several steps, one after another or some at the same time. They end with a table of the
-# steps, and with the line `N passed, N failed`. A failed step does not stop the others: the table shows everything
-# that is broken, and the exit code tells of it.
+# steps, and with the line `N passed, N failed` (`, N skipped` follows where steps were left out). A failed step does
+# not stop the others: the table shows everything that is broken, and the exit code tells of it.
 #
 # What a step counts for: its own closing line `N passed, N failed`, or else the tests of Swift Testing in its output.
 # A step that has neither (a build, the linter) counts as one. A step that failed has at least one failure, whatever
@@ -18,6 +18,7 @@ steps_need_tests=no              # yes: a step without tests in its output has f
 steps_table=()
 steps_passed=0
 steps_failed=0
+steps_skipped=0
 declare -A steps_running=()      # the names of the running steps, by their processes
 declare -A steps_log=() steps_beginning=()  # likewise
 steps_errors=()                  # what failed, repeated below the table
@@ -28,7 +29,7 @@ trap 'for child in "${!steps_running[@]}"; do kill "-$steps_signal" "$child" 2> 
 # The beginning of Swift Testing's lines, also behind the number that ctest puts before them.
 readonly steps_test_line='^([0-9]+: )?[^ ]+ Test '
 
-readonly steps_closing_line='^[0-9]+ passed, [0-9]+ failed$'
+readonly steps_closing_line='^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$'
 
 # count_tests <log>: prints "passed failed", or 0 0 for a log without tests. `Test run with N tests` counts a
 # parameterised test once, and counts disabled tests, too.
@@ -115,13 +116,14 @@ start_step() {
 }
 
 # start_step_in_time <name> <command>...: like start_step, but leaves the step out where it could begin only after
-# `steps_latest`. The table says so.
+# `steps_latest`. The table says so, and the closing line counts it as skipped.
 start_step_in_time() {
   local left_out
   while ((${#steps_running[@]} >= steps_at_once)); do end_one_step; done
   if ((SECONDS < steps_latest)); then
     start_step "$@"
   else
+    steps_skipped=$((steps_skipped + 1))
     left_out=$(printf '%-32s left out: %d s were over' "$1" "$SECONDS")
     steps_table+=("$left_out")
     printf '%s\n' "$left_out"
@@ -189,6 +191,8 @@ steps_summary() {
   printf '\n%-32s %8s %8s %10s\n' "" passed failed time
   printf '%s\n' "${steps_table[@]}"
   if ((${#steps_errors[@]})); then printf '\n'; printf '%s\n' "${steps_errors[@]}"; fi
-  printf '\n%d passed, %d failed\n' "$steps_passed" "$steps_failed"
+  printf '\n%d passed, %d failed' "$steps_passed" "$steps_failed"
+  if ((steps_skipped > 0)); then printf ', %d skipped' "$steps_skipped"; fi
+  printf '\n'
   ((steps_failed == 0))
 }
