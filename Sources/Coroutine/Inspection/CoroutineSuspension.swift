@@ -38,8 +38,6 @@ extension Coroutine {
 extension SuspendingClock.Instant {
   /// A time of the kernel's clock that deadlines refer to, which is this clock.
   fileprivate init(monotonic nanoseconds: UInt64) {
-    let now = MonotonicClock.now
-    let rest = Duration.nanoseconds(Int64(clamping: nanoseconds > now ? nanoseconds - now : now - nanoseconds))
-    self = nanoseconds > now ? SuspendingClock.now.advanced(by: rest) : SuspendingClock.now.advanced(by: .zero - rest)
+    self = SuspendingClock().systemEpoch.advanced(by: .nanoseconds(Int64(clamping: nanoseconds)))
   }
 }
