@@ -21,10 +21,13 @@ steps_failed=0
 steps_skipped=0
 declare -A steps_running=()      # the names of the running steps, by their processes
 declare -A steps_log=() steps_beginning=()  # likewise
+steps_processor_time=0           # of the steps that have ended, in the kernel's ticks
 steps_errors=()                  # what failed, repeated below the table
 
 # Each step is a process group of its own (by `timeout`), which an interrupt from the keyboard does not reach.
 trap 'for child in "${!steps_running[@]}"; do kill "-$steps_signal" "$child" 2> /dev/null || true; done; exit 130' INT TERM
+
+readonly steps_ticks_per_second=$(getconf CLK_TCK)
 
 # The beginning of Swift Testing's lines, also behind the number that ctest puts before them.
 readonly steps_test_line='^([0-9]+: )?[^ ]+ Test '
@@ -130,6 +133,19 @@ start_step_in_time() {
   fi
 }
 
+# Sets `used` to the seconds of processor time of the step that has just been waited for, with all its children. Unlike the
+# time that passes, this does not depend on what else the machine does.
+#
+# By the kernel's account of this shell's children, which has those that were waited for.
+take_processor_time() {
+  local status fields total
+  status=$(< "/proc/$$/stat")
+  read -r -a fields <<< "${status##*) }"
+  total=$((fields[13] + fields[14]))
+  used=$(((total - steps_processor_time) / steps_ticks_per_second))
+  steps_processor_time=$total
+}
+
 # Waits for the steps that were started, and reports each when it ends.
 end_steps() {
   while ((${#steps_running[@]} > 0)); do end_one_step; done
@@ -137,7 +153,7 @@ end_steps() {
 
 # Waits for one of the steps that were started, and reports it.
 end_one_step() {
-  local child status name log seconds is_last=no
+  local child status name log seconds used is_last=no
   # Printed before the step has ended, so that a log that is cut off shows where.
   if ((${#steps_running[@]} == 1)); then
     is_last=yes
@@ -154,12 +170,13 @@ end_one_step() {
   if [[ $is_last == no ]]; then printf '%-32s ' "${steps_running[$child]}"; fi
   name=${steps_running[$child]} log=${steps_log[$child]} seconds=$((SECONDS - steps_beginning[$child]))
   unset "steps_running[$child]"  # another process may get its number
-  report_step "$name" "$status" "$log" "$seconds"
+  take_processor_time
+  report_step "$name" "$status" "$log" "$seconds" "$used"
 }
 
-# report_step <name> <exit code> <log> <seconds>
+# report_step <name> <exit code> <log> <seconds> <seconds of processor time>
 report_step() {
-  local name=$1 status=$2 log=$3 seconds=$4 closing passed failed
+  local name=$1 status=$2 log=$3 seconds=$4 used=$5 closing passed failed
   closing=$(grep -E "$steps_closing_line" "$log" | tail -n 1) || true
   if [[ -n $closing ]]; then
     read -r passed _ failed _ <<< "$closing"
@@ -174,7 +191,7 @@ report_step() {
 
   steps_passed=$((steps_passed + passed))
   steps_failed=$((steps_failed + failed))
-  steps_table+=("$(printf '%-32s %8d %8d %8d s' "$name" "$passed" "$failed" "$seconds")")
+  steps_table+=("$(printf '%-32s %8d %8d %8d s %8d s' "$name" "$passed" "$failed" "$seconds" "$used")")
   printf '%5d passed %5d failed %6d s\n' "$passed" "$failed" "$seconds"
   if [[ $status == 137 ]] && ((seconds < steps_limit)); then status="137, killed"; fi
   case $status in
@@ -188,7 +205,7 @@ report_step() {
 # Prints the table, what failed, and the closing line; fails if anything did.
 steps_summary() {
   end_steps
-  printf '\n%-32s %8s %8s %10s\n' "" passed failed time
+  printf '\n%-32s %8s %8s %10s %10s\n' "" passed failed time processor
   printf '%s\n' "${steps_table[@]}"
   if ((${#steps_errors[@]})); then printf '\n'; printf '%s\n' "${steps_errors[@]}"; fi
   printf '\n%d passed, %d failed' "$steps_passed" "$steps_failed"
