@@ -12,8 +12,7 @@ set_build_options() {
     -Xcc -Werror)
   case $2 in
     debug) ;;
-    # Line tables are all that backtraces need, and a tenth of the time to compile the tests less than full debug information.
-    release) build_options+=(--configuration release -Xswiftc -enable-testing -Xswiftc -gline-tables-only) ;;
+    release) build_options+=(--configuration release -Xswiftc -enable-testing) ;;
     # gold warns about the sanitizers' own symbols, lld does not.
     thread | address) build_options+=(--sanitize "$2" -Xswiftc -use-ld=lld) ;;
     *) printf 'unknown mode "%s": debug, release, thread or address\n' "$2" >&2; exit 2 ;;
