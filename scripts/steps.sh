@@ -133,8 +133,8 @@ start_step_in_time() {
   fi
 }
 
-# Sets `used` to the seconds of processor time of the step that has just been waited for, with all its children. Unlike the
-# time that passes, this does not depend on what else the machine does.
+# Sets `used` to the seconds of processor time of the step that has just been waited for, with all its children. It depends
+# less than the time that passes on what else the machine does, but not little where two processors share a core.
 #
 # By the kernel's account of this shell's children, which has those that were waited for.
 take_processor_time() {
