@@ -51,6 +51,10 @@ enum SchedulerReference: Sendable {
       self = .queue(QueueScheduler.of(queue))
     } else if scheduler is InheritedScheduler {
       self = .inherited
+    } else if case .other(let other)? = CoroutineCore.currentUncounted?._withUnsafeGuaranteedRef({ $0.scheduler }),
+      other.scheduler === scheduler
+    {
+      self = .other(other)
     } else {
       self = .other(ForeignScheduler(scheduler))
     }
