@@ -14,20 +14,30 @@
     typealias InboundIn = Any
     typealias OutboundIn = Never
 
+    // What a request needs comes first: each cache line of a connection is likely to be fetched from far, once for a request.
     let inbound: DemandQueue<ErasedMessage>
-    let writability: ReadinessStorage
-    private let heldUp: Flag
+    private let elements: Coroutine::Channel<ErasedMessage>
+    private let makeMessage: (NIOAny) -> ErasedMessage
     private let scheduler: EventLoopScheduler
     private let kind: ConnectionKind
     // The loop's, all of them.
-    @exclusivity(unchecked) private var context: ChannelHandlerContext?
     @exclusivity(unchecked) private var isUnflushed = false
+    /// Whether the scheduler has a message of it, for the end of the turn: the last of those that were written.
+    @exclusivity(unchecked) private(set) var hasUngiven = false
+    /// Whether the channel takes messages, as `isHeldUp` says for any thread.
+    @exclusivity(unchecked) private var isWritable = true
+    @exclusivity(unchecked) private var hasEnded = false
     /// Whether the scheduler is going to flush it, and the handler after it.
     @exclusivity(unchecked) private var isListed = false
-    @exclusivity(unchecked) var nextUnflushed: ConnectionHandler?
     @exclusivity(unchecked) private var isClosing = false
     /// Whether the peer has ended its half, and the channel goes on.
     @exclusivity(unchecked) private var isInputClosed = false
+    /// Of the reader that came last. For any thread.
+    let reader = TurnMemory()
+    @exclusivity(unchecked) var nextUnflushed: Unmanaged<ConnectionHandler>?
+    @exclusivity(unchecked) private var context: ChannelHandlerContext?
+    let writability: ReadinessStorage
+    private let heldUp: Flag
     /// Of callers that have asked for the end of this side's half, which waits until all is sent.
     @exclusivity(unchecked) private var waitingForSent: [EventLoopPromise<Void>] = []
     /// Until the next look whether it is.
@@ -46,12 +56,17 @@
       let value = Atomic<Bool>(false)
     }
 
-    init(of channel: any NIOCore::Channel, _ kind: ConnectionKind, readAhead: ClosedRange<Int>, name: String) {
+    init(
+      of channel: any NIOCore::Channel, _ kind: ConnectionKind, readAhead: ClosedRange<Int>, name: String,
+      makeMessage: @escaping (NIOAny) -> ErasedMessage
+    ) {
       self.kind = kind
+      self.makeMessage = makeMessage
       let name = "NIO connection \(name)"
       let heldUp = Flag()
       self.heldUp = heldUp
       inbound = DemandQueue(of: channel.eventLoop, readAhead: readAhead, name: name)
+      elements = inbound.elements
       writability = ReadinessStorage(name: name) { _ in !heldUp.value.load(ordering: .acquiring) }
       scheduler = EventLoopScheduler.of(channel.eventLoop)
     }
@@ -62,7 +77,8 @@
 
     func handlerAdded(context: ChannelHandlerContext) {
       self.context = context
-      heldUp.value.store(!context.channel.isWritable, ordering: .releasing)
+      isWritable = context.channel.isWritable
+      heldUp.value.store(!isWritable, ordering: .releasing)
     }
 
     func channelActive(context: ChannelHandlerContext) {
@@ -73,7 +89,11 @@
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
       guard kind != .ofStreams else { return context.fireChannelRead(data) }
-      inbound.append(ErasedMessage(data))
+      // Before the message is made of the data, which takes as long as a few of these would.
+      prefetchObject(inbound)
+      elements.prefetch()
+      reader.prefetch()
+      inbound.append(makeMessage(data))
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {
@@ -107,6 +127,7 @@
     }
 
     private func end() {
+      hasEnded = true
       onActive = nil
       cutOff?.cancel()
       cutOff = nil
@@ -116,7 +137,7 @@
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
-      let isWritable = context.channel.isWritable
+      isWritable = context.channel.isWritable
       heldUp.value.store(!isWritable, ordering: .releasing)  // litmus: pool-watch
       if isWritable { writability.becomeReady(.writable) }
       context.fireChannelWritabilityChanged()
@@ -126,15 +147,49 @@
 
     func read(context: ChannelHandlerContext) { inbound.read(context) }
 
-    /// Throws where there is no promise to fail.
-    func write(_ message: ErasedMessage) throws {
-      guard context != nil, !writability.isClosed else { throw closedError }
+    /// Whether it takes a message at once.
+    var takesMessages: Bool { isWritable && !hasEnded && context != nil }
+
+    /// Whether it takes none any more.
+    var isGone: Bool { hasEnded || context == nil }
+
+    /// What a coroutine of the loop writes: the pipeline has it when the turn ends.
+    @inline(__always)
+    func writeInTurn(_ message: consuming NIOAny) throws {
+      guard !isGone else { throw closedError }
+      // Of another coroutine, which has written while this one waited.
+      giveWritten()
+      hasUngiven = true
+      scheduler.giveLater(message, to: self)
+    }
+
+    /// At once.
+    func write(_ message: NIOAny, promise: EventLoopPromise<Void>?) {
+      guard let context else { return refuse(promise) }
+      giveWritten()
+      context.write(message, promise: counted(promise, on: context))
+      flushLater()
+    }
+
+    /// Has the pipeline get what was written before.
+    @inline(__always)
+    func giveWritten() {
+      if hasUngiven { scheduler.giveWrites() }
+    }
+
+    func give(_ message: NIOAny) {
+      hasUngiven = false
       write(message, promise: nil)
     }
 
-    func write(_ message: ErasedMessage, promise: EventLoopPromise<Void>?) {
-      guard let context else { return refuse(promise) }
-      context.write(message.data, promise: kind == .stream ? counted(promise, on: context.eventLoop) : promise)
+    func giveAndFlush(_ message: NIOAny) {
+      hasUngiven = false
+      guard let context else { return }
+      isUnflushed = false
+      context.writeAndFlush(message, promise: counted(nil, on: context))
+    }
+
+    private func flushLater() {
       isUnflushed = true
       guard !isListed else { return }
       isListed = true
@@ -148,6 +203,7 @@
     }
 
     func flush() {
+      giveWritten()
       isUnflushed = false
       context?.flush()
     }
@@ -216,8 +272,17 @@
       closeOutput(promise: sent)
     }
 
-    /// A write of a stream, counted until it is sent.
-    private func counted(_ promise: EventLoopPromise<Void>?, on eventLoop: any EventLoop) -> EventLoopPromise<Void> {
+    /// The promise of a write. Those of a stream are counted until they are sent.
+    @inline(__always)
+    private func counted(_ promise: EventLoopPromise<Void>?, on context: ChannelHandlerContext) -> EventLoopPromise<
+      Void
+    >? {
+      kind == .stream ? countedOfStream(promise, on: context.eventLoop) : promise
+    }
+
+    private func countedOfStream(
+      _ promise: EventLoopPromise<Void>?, on eventLoop: any EventLoop
+    ) -> EventLoopPromise<Void> {
       let sent = promise ?? eventLoop.makePromise()
       unsentCount += 1
       sent.futureResult.assumeIsolated().whenComplete { _ in

@@ -12,20 +12,37 @@
   // Unchecked: constant; the handler is touched on the loop's thread only, but for what it says itself.
   @usableFromInline
   final class ConnectionStorage: @unchecked Sendable {
-    let channel: any NIOCore::Channel
-    let eventLoop: any EventLoop
-    let name: String
-    let handler: ConnectionHandler
     let inbound: DemandQueue<ErasedMessage>
+    let handler: ConnectionHandler
+    let eventLoop: any EventLoop
     /// What writers wait for.
     let writability: ReadinessStorage
+    let channel: any NIOCore::Channel
+    let name: String
 
-    init(_ channel: any NIOCore::Channel, _ kind: ConnectionKind, readAhead: ClosedRange<Int>) {
+    /// Adds it to the channel's pipeline.
+    @usableFromInline
+    convenience init(
+      wrapping channel: any NIOCore::Channel, readAhead: ClosedRange<Int>, closesByHalves: Bool?,
+      makeMessage: @escaping (NIOAny) -> ErasedMessage
+    ) throws {
+      require(
+        readAhead.lowerBound >= 0 && readAhead.upperBound > 0, "NIOConnection(readAhead: \(readAhead)) reads nothing")
+      let kind = closesByHalves.map { $0 ? ConnectionKind.whole : .stream } ?? ConnectionKind(of: channel)
+      try self.init(channel, kind, readAhead: readAhead, makeMessage: makeMessage)
+    }
+
+    init(
+      _ channel: any NIOCore::Channel, _ kind: ConnectionKind, readAhead: ClosedRange<Int>,
+      makeMessage: @escaping (NIOAny) -> ErasedMessage
+    ) throws {
+      channel.eventLoop.preconditionInEventLoop()
       self.channel = channel
       eventLoop = channel.eventLoop
       name = channel.remoteAddress.map(Self.text) ?? ""
-      handler = ConnectionHandler(of: channel, kind, readAhead: readAhead, name: name)
+      handler = ConnectionHandler(of: channel, kind, readAhead: readAhead, name: name, makeMessage: makeMessage)
       (inbound, writability) = (handler.inbound, handler.writability)
+      try channel.pipeline.syncOperations.addHandler(handler)
     }
 
     deinit {
@@ -45,11 +62,13 @@
 
     @usableFromInline
     func read(_ timeout: Duration?) throws -> ErasedMessage? {
-      _ = CoroutineCore.runningUncounted(for: "NIOConnection.read()")
-      let message: ErasedMessage
-      do {
-        message = try inbound.elements.receive(timeout: timeout)
-      } catch is ChannelClosed<ErasedMessage> {
+      var message: ErasedMessage?
+      let core = CoroutineCore.runningUncounted(for: "NIOConnection.read()")
+      withUnsafePointer(to: &message) { handler.reader.note(core, frame: $0, object: self) }
+      let cause = inbound.elements.receive(
+        &message, until: WaitDeadline.after(timeout), for: "NIOConnection.read()")
+      guard message != nil else {
+        try inbound.elements.checkEnd(cause, timeout)
         return nil
       }
       inbound.tookOne()
@@ -57,13 +76,25 @@
     }
 
     @usableFromInline
-    func write(_ message: ErasedMessage, _ timeout: Duration?) throws {
+    func write(_ message: consuming NIOAny, _ timeout: Duration?) throws {
+      guard eventLoop.inEventLoop else { return try writeElsewhere(OutboundMessage(message), timeout) }
+      let core = CoroutineCore.runningUncounted(for: "NIOConnection.write(_:)")
+      // So that it is known whether there is room after that.
+      handler.giveWritten()
+      let mayWait = core._withUnsafeGuaranteedRef { $0.isInterrupted } || !handler.takesMessages
+      if mayWait { try waitUntilWritable(timeout) }
+      try handler.writeInTurn(message)
+    }
+
+    private func writeElsewhere(_ message: OutboundMessage, _ timeout: Duration?) throws {
       try waitUntilWritable(timeout)
-      if eventLoop.inEventLoop { return try handler.write(message) }
       // Suspended until it is there: so a coroutine that runs elsewhere can't have more on the way than the loop has seen. A
       // cancel would only hide whether it was done.
       try withCancellationShield {
-        try eventLoop.submit { [handler] in try handler.write(message) }.get()
+        try eventLoop.submit { [handler] in
+          guard !handler.isGone else { throw handler.closedError }
+          handler.write(message.data, promise: nil)
+        }.get()
       }
     }
 
@@ -91,26 +122,52 @@
     }
   }
 
-  /// A message of any type on its way between a pipeline and a coroutine: opaque.
-  // Unchecked: the connection's type says that what is in it may be sent.
-  public struct ErasedMessage: @unchecked Sendable {
-    @usableFromInline let data: NIOAny
+  /// A message of a type that only the connection knows, on its way from a pipeline to a coroutine: opaque.
+  ///
+  /// An object, so that queues, waiters and frames have one word of it: the frames of a coroutine that waits are in no near
+  /// cache when it goes on. Its own memory is: the message before has just given it back.
+  // Unchecked: has nothing; see the class below.
+  public class ErasedMessage: @unchecked Sendable {
+    @inlinable
+    init() {}
 
-    init(_ data: NIOAny) {
-      self.data = data
+    /// What is in it.
+    @inlinable
+    final func value<Value: Sendable>(as type: Value.Type) -> Value {
+      // Right: a connection makes and takes messages of one type.
+      unsafeDowncast(self, to: InboundMessage<Value>.self).value
     }
+  }
+
+  @usableFromInline
+  // Unchecked: restates that of the class above; the value is constant and may be sent.
+  final class InboundMessage<Value: Sendable>: ErasedMessage, @unchecked Sendable {
+    @usableFromInline let value: Value
 
     @inlinable
-    init<Value: Sendable>(_ value: Value) {
-      data = NIOAny(value)
+    init(_ value: Value) {
+      self.value = value
     }
 
-    /// Ends the program where the pipeline's handlers deliver another type.
+    /// What a pipeline delivers. Ends the program if it is of another type.
     @inlinable
-    func unwrapped<Value>(as type: Value.Type) -> Value { Unwrapping<Value>.unwrapInboundIn(data) }
+    convenience init(unwrapping data: NIOAny) {
+      self.init(Unwrapping<Value>.unwrapInboundIn(data))
+    }
   }
 
   /// By which NIO tells what is in a message: never in a pipeline.
   @usableFromInline
   final class Unwrapping<InboundIn>: ChannelInboundHandler {}
+
+  /// A message on its way to a pipeline, from another thread.
+  // Unchecked: the connection's type says that what is in it may be sent.
+  final class OutboundMessage: @unchecked Sendable {
+    let data: NIOAny
+
+    @usableFromInline
+    init(_ data: NIOAny) {
+      self.data = data
+    }
+  }
 #endif

@@ -28,8 +28,9 @@
     private let ready = CoroutineJobQueue()
     /// `Fork.count` of the process that has the loop.
     private let madeIn = Fork.count
-    /// Those that have written and were not flushed, linked through themselves.
-    @exclusivity(unchecked) private var unflushed: ConnectionHandler?
+    @exclusivity(unchecked) private var writes = TurnWrites()
+    /// Those that were given messages and not flushed, linked through themselves; retained.
+    @exclusivity(unchecked) private var unflushed: Unmanaged<ConnectionHandler>?
     @exclusivity(unchecked) private var isInTurn = false
     /// Whether the loop has a task to make a turn, of those that its own thread asks for.
     @exclusivity(unchecked) private var isTurnDue = false
@@ -69,15 +70,14 @@
     /// the processor's caches. Those that become ready meanwhile have their turn after the events.
     func turnNow() {
       guard !isInTurn else { return }
-      let count = ready.count
-      guard count > 0 else { return }
-      if run(limit: count) { turnSoon() }
+      if run({ ready.runThoseReadyNow() }) { turnSoon() }
     }
 
     /// Whether there are more.
-    private func run(limit: Int) -> Bool {
+    @inline(__always)
+    private func run(_ body: () -> Bool) -> Bool {
       isInTurn = true
-      let isMore = ready.run(limit: limit)
+      let isMore = body()
       isInTurn = false
       flush()
       return isMore
@@ -87,7 +87,7 @@
       // How long the loop takes from one of its tasks to the next.
       let pause = turnEnd.map { NIODeadline.now() - $0 } ?? .zero
       turnEnd = nil
-      guard run(limit: Self.batch) else {
+      guard run({ ready.run(limit: Self.batch) }) else {
         busySince = nil
         return
       }
@@ -106,19 +106,45 @@
       }
     }
 
-    /// Has it flushed at the end of the turn; outside of one, of the loop's present tasks. On the loop's thread, once until it
-    /// is.
+    /// Gives it the message at the end of the turn; outside of one, of the loop's present tasks. On the loop's thread, once until
+    /// it is given.
+    @inline(__always)
+    func giveLater(_ message: consuming NIOAny, to handler: ConnectionHandler) {
+      endOfTurnIsWanted()
+      writes.append(TurnWrites.Write(handler: handler, message: message))
+    }
+
+    /// Gives what was written until now.
+    func giveWrites() {
+      while !writes.isEmpty {
+        let write = writes.removeFirst()
+        write.handler.give(write.message)
+      }
+    }
+
+    /// Has it flushed when the messages are given. Once until it is.
     func flushLater(_ written: ConnectionHandler) {
-      if unflushed == nil, !isInTurn { eventLoop.execute { self.flush() } }
+      endOfTurnIsWanted()
       written.nextUnflushed = unflushed
-      unflushed = written
+      unflushed = .passRetained(written)
+    }
+
+    private func endOfTurnIsWanted() {
+      if !isInTurn, unflushed == nil, writes.isEmpty { eventLoop.execute { self.flush() } }
     }
 
     private func flush() {
-      // A handler that the flush passes may have others write.
-      while let next = unflushed {
-        unflushed = next.nextUnflushed.take()
-        next.flushListed()
+      // A handler that one of these passes may have others write.
+      while true {
+        if !writes.isEmpty {
+          let write = writes.removeFirst()
+          write.handler.giveAndFlush(write.message)
+        } else if let next = unflushed?.takeRetainedValue() {
+          unflushed = next.nextUnflushed
+          next.flushListed()
+        } else {
+          return
+        }
       }
     }
 

@@ -26,8 +26,9 @@
   /// otherwise.
   ///
   /// **Writing is gathered.** What the coroutines of a loop write is flushed when they have all had their turn, once for each
-  /// connection; `flush()` and `writeAndFlush(_:)` do it now. While more than the channel's high watermark is not sent yet,
-  /// writing suspends.
+  /// connection; `flush()` and `writeAndFlush(_:)` do it now. The last message that a coroutine of the loop has written reaches
+  /// the pipeline then, too: or before it writes another one, or asks for `channel`. While more than the channel's high watermark
+  /// is not sent yet, writing suspends.
   ///
   /// Copies are the same connection. With the last one the channel is closed.
   public struct NIOConnection<Inbound: Sendable, Outbound: Sendable>: Sendable {
@@ -45,20 +46,25 @@
     ///     halves: `true`.
     /// - Throws: what the pipeline throws, if it is closed already.
     /// - Precondition: called on the channel's loop, and the channel reads ahead one message at least: traps otherwise.
+    @inlinable
     public init(
       wrapping channel: any NIOCore::Channel, readAhead: ClosedRange<Int> = 2...10, closesByHalves: Bool? = nil
     ) throws {
-      require(
-        readAhead.lowerBound >= 0 && readAhead.upperBound > 0, "NIOConnection(readAhead: \(readAhead)) reads nothing")
-      channel.eventLoop.preconditionInEventLoop()
-      let kind = closesByHalves.map { $0 ? ConnectionKind.whole : .stream } ?? ConnectionKind(of: channel)
-      storage = ConnectionStorage(channel, kind, readAhead: readAhead)
-      try channel.pipeline.syncOperations.addHandler(storage.handler)
+      storage = try ConnectionStorage(wrapping: channel, readAhead: readAhead, closesByHalves: closesByHalves) {
+        InboundMessage<Inbound>(unwrapping: $0)
+      }
     }
 
-    /// What is wrapped: for its options and its `closeFuture`. To write to it past the connection brings the order of messages
-    /// into disorder.
-    public var channel: any NIOCore::Channel { storage.channel }
+    /// What is wrapped: for its options, its handlers and its `closeFuture`. To write to it past the connection brings the order
+    /// of messages into disorder.
+    ///
+    /// On its loop, what was written before has reached the pipeline when this returns: it has passed the handlers that the
+    /// caller is about to remove. (`pipeline` in a variable from before can't know that.)
+    public var channel: any NIOCore::Channel {
+      // So that it has passed the handlers that were there when it was written, should the caller remove some.
+      if eventLoop.inEventLoop { storage.handler.giveWritten() }
+      return storage.channel
+    }
 
     /// The loop on which the channel's handlers run.
     public var eventLoop: any EventLoop { storage.channel.eventLoop }
@@ -81,7 +87,7 @@
     @available(*, noasync, message: "call it in a coroutine")
     public func read(timeout: Duration? = nil) throws -> Inbound? {
       guard let message = try storage.read(timeout) else { return nil }
-      return message.unwrapped(as: Inbound.self)
+      return message.value(as: Inbound.self)
     }
 
     /// A case of a `select`: the next message, or `nil` at the end. If a handler of the pipeline has reported an error, that
@@ -94,7 +100,7 @@
       storage.inbound.elements.onNext { [storage] message in
         guard let message else { return try handler(nil) }
         storage.inbound.tookOne()
-        return try handler(message.unwrapped(as: Inbound.self))
+        return try handler(message.value(as: Inbound.self))
       }
     }
   }
@@ -117,7 +123,7 @@
     @inlinable
     @available(*, noasync, message: "call it in a coroutine")
     public func write(_ message: Outbound, timeout: Duration? = nil) throws {
-      try storage.write(ErasedMessage(message), timeout)
+      try storage.write(NIOAny(message), timeout)
     }
 
     /// Gives a message to the pipeline, and suspends the calling coroutine until the system has taken it, and all before it.
@@ -133,9 +139,9 @@
       let deadline = WaitDeadline.after(timeout)
       try storage.waitUntilWritable(timeout)
       let written = eventLoop.makePromise(of: Void.self)
-      let message = ErasedMessage(message)
+      let message = OutboundMessage(NIOAny(message))
       storage.onLoopSoon { handler in
-        handler.write(message, promise: written)
+        handler.write(message.data, promise: written)
         handler.flush()
       }
       try written.futureResult.get(until: deadline, timeout: timeout)

@@ -52,18 +52,18 @@
         @escaping @Sendable (any NIOCore::Channel) throws -> NIOConnection<StreamInbound, StreamOutbound>,
       configure: (_ initializer: @escaping @Sendable (any NIOCore::Channel) -> EventLoopFuture<Void>) throws -> Void
     ) throws where Inbound == NIOConnection<StreamInbound, StreamOutbound> {
-      channel.eventLoop.preconditionInEventLoop()
-      storage = ConnectionStorage(channel, .ofStreams, readAhead: 0...Int.max)
-      try channel.pipeline.syncOperations.addHandler(storage.handler)
+      storage = try ConnectionStorage(channel, .ofStreams, readAhead: 0...Int.max) {
+        InboundMessage<Inbound>(unwrapping: $0)
+      }
       let streams = storage.inbound
       try configure { channel in
         channel.eventLoop.makeCompletedFuture {
           let stream = try streamInitializer(channel)
           // Not before it is active: until then nothing can be written.
           if channel.isActive {
-            streams.append(ErasedMessage(stream))
+            streams.append(InboundMessage(stream))
           } else {
-            stream.storage.handler.onActive = { streams.append(ErasedMessage(stream)) }
+            stream.storage.handler.onActive = { streams.append(InboundMessage(stream)) }
           }
         }
       }

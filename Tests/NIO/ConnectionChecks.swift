@@ -29,6 +29,17 @@ private final class HeldEnd: ChannelInboundHandler, Sendable {
   }
 }
 
+/// Puts brackets around each message.
+private final class Bracketer: ChannelOutboundHandler, RemovableChannelHandler, Sendable {
+  typealias OutboundIn = ByteBuffer
+  typealias OutboundOut = ByteBuffer
+
+  func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+    let message = text("[\(String(buffer: Self.unwrapOutboundIn(data)))]")
+    context.write(Self.wrapOutboundOut(message), promise: promise)
+  }
+}
+
 /// Reports an error when a message asks for it.
 private final class ErrorReporter: ChannelInboundHandler, Sendable {
   typealias InboundIn = ByteBuffer
@@ -141,6 +152,60 @@ let connectionChecks = [
     }.get()
     try job.get()
     try expect("what arrives", try client.readText(7), "at once")
+  },
+
+  Check("aMessagePassesTheHandlersThatWereThereWhenItWasWritten") {
+    let (client, server) = try makePair { try $0.pipeline.syncOperations.addHandler(Bracketer()) }
+    try Coroutine(on: .eventLoop(server.eventLoop)) {
+      try server.write(text("a"))
+      let pipeline = server.channel.pipeline.syncOperations
+      pipeline.removeHandler(context: try pipeline.context(handlerType: Bracketer.self), promise: nil)
+      try server.write(text("b"))
+    }.get()
+    try expect("what arrives", try client.readText(4), "[a]b")
+  },
+
+  Check("theMessagesOfATurnKeepTheirOrderWhateverOperationWritesThem") {
+    let (client, server) = try makePair()
+    let (other, peer) = try makePair()
+    try Coroutine(on: .eventLoop(server.eventLoop)) {
+      try server.write(text("a"))
+      // Begins at once, within the turn, and waits for its message.
+      let flushed = Coroutine.immediate { try server.writeAndFlush(text("b")) }
+      try server.write(text("c"))
+      if peer.eventLoop === server.eventLoop { try peer.write(text("1")) }
+      try server.write(text("d"))
+      server.flush()
+      try server.write(text("e"))
+      try flushed.get()
+      try server.write(text("f"))
+      server.close()
+    }.get()
+    try expect("what arrives", try client.readText(6), "abcdef")
+    peer.close()
+    try expect("at the other", try other.countToEnd(), peer.eventLoop === server.eventLoop ? 1 : 0)
+  },
+
+  Check("aMessageCountsForTheWatermarkBeforeTheNextIsWritten") {
+    let (client, server) = try makePair(highWatermark: 10)
+    try Coroutine(on: .eventLoop(server.eventLoop)) {
+      try server.write(ByteBuffer(repeating: 1, count: 11))
+      // Nothing is flushed yet.
+      try expectError(TimeoutError.self) { try server.write(text("x"), timeout: .zero) }
+    }.get()
+    server.close()
+    try expect("bytes", try client.countToEnd(), 11)
+  },
+
+  Check("aMessageThatItsTurnHasNotGivenIsDroppedByAClose") {
+    let (client, server) = try makePair()
+    try Coroutine(on: .eventLoop(server.eventLoop)) {
+      let channel = server.channel
+      try server.write(text("too late"))
+      channel.close(promise: nil)
+      try expectError(ChannelError.self) { try server.write(text("later")) }
+    }.get()
+    try expect("bytes", try client.countToEnd(), 0)
   },
 
   Check("aWriteThatIsFlushedIsWithTheSystemWhenItReturns") {

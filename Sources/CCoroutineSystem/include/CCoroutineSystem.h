@@ -72,7 +72,7 @@ static inline void coroutine_system_relax(void) {
 
 /// Lets the processor fetch the line of memory at `address`, which will be needed soon. A guess: nothing depends on it,
 /// and an address that is not mapped does no harm.
-static inline void coroutine_system_prefetch(const void *_Nonnull address) { __builtin_prefetch(address); }
+static inline void coroutine_system_prefetch(const void *_Nullable address) { __builtin_prefetch(address); }
 
 /// Sleeps while `*address` is `expected`, until a wake or until `deadline` (absolute, CLOCK_MONOTONIC; NULL waits for
 /// ever). Returns 0 after a wake, or -EAGAIN (the value differed), -EINTR, -ETIMEDOUT. A wake may be spurious.

@@ -117,3 +117,26 @@ extension ChannelStorage where Element: ~Copyable {
     return cause
   }
 }
+
+extension Channel {
+  /// For an operation of another module that is made of a receive: fills in the element, which is `nil` before. Where it is
+  /// `nil` afterwards, `checkEnd` says why.
+  ///
+  /// Inlined, so that the waiting coroutine has one frame of it.
+  @inlinable @inline(__always)
+  package func receive(
+    _ element: inout Element?, until deadline: UInt64, for operation: StaticString
+  ) -> WakeCause {
+    storage.receive(&element, until: deadline, operation)
+  }
+
+  /// Lets the processor fetch what an operation needs first.
+  @inline(__always)
+  package func prefetch() { prefetchObject(storage) }
+
+  /// Throws why there is no element, unless it is that the channel was closed without an error.
+  package func checkEnd(_ cause: WakeCause, _ timeout: Duration?) throws {
+    guard cause != .event || storage.closingError != nil else { return }
+    throw storage.failure(cause, timeout)
+  }
+}

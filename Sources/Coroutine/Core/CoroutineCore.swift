@@ -228,23 +228,6 @@ extension CoroutineCore: ShownWaitable {
   }
 }
 
-// MARK: - Before its turn
-
-extension CoroutineCore {
-  /// Lets the processor fetch its object, which need not be alive: nothing of it is read.
-  @inline(__always)
-  static func prefetch(_ core: Unmanaged<CoroutineCore>) {
-    for line in 0..<5 { coroutine_system_prefetch(core.toOpaque() + 64 * line) }
-  }
-
-  /// Lets the processor fetch its block and the frames in which it waits. For the thread that may run it.
-  @inline(__always)
-  final func prefetchStack() {
-    guard let block = UnsafeRawPointer(block) else { return }
-    for line in -6..<3 { coroutine_system_prefetch(block + 64 * line) }
-  }
-}
-
 // MARK: - Running
 
 extension CoroutineCore {
