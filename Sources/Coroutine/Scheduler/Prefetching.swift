@@ -16,11 +16,16 @@ extension CoroutineCore {
   /// Lets the processor fetch its block and the frames in which it waits. For the thread that may run it.
   @inline(__always)
   final func prefetchStack() {
+    // One that has not begun has none: to look for a page that is not there costs more than a line.
+    guard let block else { return }
     prefetchLines(9, at: UInt(bitPattern: block) &- 6 * cacheLine)
   }
 }
 
 /// Where a coroutine that waits has what its next turn needs: for a waker that has other things to do before it wakes it.
+///
+/// How many lines are fetched goes by today's objects and frames. Too few or too many do no harm but to speed: without any, HTTP
+/// with 256 connections on SwiftNIO's loop took 1.24 of the time of handlers, where it takes 1.13.
 ///
 /// Addresses alone, of which nothing is read: what was there may be gone, and those of two waiters may be mixed. So waiter and
 /// waker may be on any threads.
@@ -48,7 +53,9 @@ package struct TurnMemory: ~Copyable, Sendable {
   /// Lets the processor fetch it.
   @inline(__always)
   package func prefetch() {
-    prefetchLines(5, at: core.load(ordering: .relaxed))
+    let core = core.load(ordering: .relaxed)
+    guard core != 0 else { return }
+    prefetchLines(5, at: core)
     prefetchLines(2, at: block.load(ordering: .relaxed))
     prefetchLines(7, at: frame.load(ordering: .relaxed) &- 3 * cacheLine)
     prefetchLines(2, at: object.load(ordering: .relaxed))
