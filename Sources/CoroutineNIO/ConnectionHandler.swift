@@ -93,11 +93,11 @@
       prefetchObject(inbound)
       elements.prefetch()
       reader.prefetch()
-      inbound.append(makeMessage(data))
+      inbound.append(makeMessage(data), readBefore: scheduler)
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {
-      scheduler.turnNow()
+      scheduler.runReader()
       context.fireChannelReadComplete()
     }
 
@@ -156,6 +156,7 @@
     /// What a coroutine of the loop writes: the pipeline has it when the turn ends.
     @inline(__always)
     func writeInTurn(_ message: consuming NIOAny) throws {
+      scheduler.eventLoop.assertInEventLoop()
       guard !isGone else { throw closedError }
       // Of another coroutine, which has written while this one waited.
       giveWritten()
@@ -186,7 +187,9 @@
       hasUngiven = false
       guard let context else { return }
       isUnflushed = false
-      context.writeAndFlush(message, promise: counted(nil, on: context))
+      context.write(message, promise: counted(nil, on: context))
+      // Not both in one call: that flushes from the first handler which has it, and that may remove itself when it has.
+      self.context?.flush()
     }
 
     private func flushLater() {

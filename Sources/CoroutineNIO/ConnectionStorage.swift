@@ -77,17 +77,24 @@
 
     @usableFromInline
     func write(_ message: consuming NIOAny, _ timeout: Duration?) throws {
-      guard eventLoop.inEventLoop else { return try writeElsewhere(OutboundMessage(message), timeout) }
+      guard eventLoop.inEventLoop else {
+        try waitUntilWritable(timeout)
+        return try submit(OutboundMessage(message))
+      }
       let core = CoroutineCore.runningUncounted(for: "NIOConnection.write(_:)")
       // So that it is known whether there is room after that.
       handler.giveWritten()
       let mayWait = core._withUnsafeGuaranteedRef { $0.isInterrupted } || !handler.takesMessages
-      if mayWait { try waitUntilWritable(timeout) }
+      if mayWait {
+        try waitUntilWritable(timeout)
+        // One of another scheduler that has begun at once here goes on there.
+        guard eventLoop.inEventLoop else { return try submit(OutboundMessage(message)) }
+      }
       try handler.writeInTurn(message)
     }
 
-    private func writeElsewhere(_ message: OutboundMessage, _ timeout: Duration?) throws {
-      try waitUntilWritable(timeout)
+    /// From another thread than the loop's.
+    private func submit(_ message: OutboundMessage) throws {
       // Suspended until it is there: so a coroutine that runs elsewhere can't have more on the way than the loop has seen. A
       // cancel would only hide whether it was done.
       try withCancellationShield {

@@ -32,7 +32,21 @@
     func append(_ element: Element) {
       // Refused where no reader wants it any more.
       _ = elements.trySend(element)
-      guard elements.count >= many else { return }
+      shutIfMany(elements.count)
+    }
+
+    /// The same on the loop's thread, by a channel that reads: a reader that has waited on that loop goes on when it has.
+    @inline(__always)
+    func append(_ element: Element, readBefore scheduler: EventLoopScheduler) {
+      var reader: CoroutineJob?
+      let count = elements.send(element, by: scheduler, waking: &reader)
+      if let reader = reader.take() { scheduler.runAfterRead(reader) }
+      shutIfMany(count)
+    }
+
+    @inline(__always)
+    private func shutIfMany(_ count: Int) {
+      guard count >= many else { return }
       isShut.store(true, ordering: .sequentiallyConsistent)  // litmus: demand-gate
       // A reader that takes elements looks at the gate after that. Either it has seen it shut, or this sees that there
       // are few.

@@ -28,6 +28,9 @@
     private let ready = CoroutineJobQueue()
     /// `Fork.count` of the process that has the loop.
     private let madeIn = Fork.count
+    /// A coroutine that was the next one when a channel has read what it waited for: it runs when that channel has read all.
+    /// So it is not in `ready`, of which nothing else would be left.
+    @exclusivity(unchecked) private var reader: CoroutineJob?
     @exclusivity(unchecked) private var writes = TurnWrites()
     /// Those that were given messages and not flushed, linked through themselves; retained.
     @exclusivity(unchecked) private var unflushed: Unmanaged<ConnectionHandler>?
@@ -66,28 +69,42 @@
       }
     }
 
-    /// Runs those that are ready, in the middle of the events of the loop: what a channel has read is answered while it is in
-    /// the processor's caches. Those that become ready meanwhile have their turn after the events.
-    func turnNow() {
-      guard !isInTurn else { return }
-      if run({ ready.runThoseReadyNow() }) { turnSoon() }
+    private var hasReader: Bool {
+      switch reader {
+      case .some(_): true
+      case .none: false
+      }
     }
 
-    /// Whether there are more.
+    /// Runs the reader of a channel when that has read, in the middle of the events of the loop: what it has read is answered
+    /// while it is in the processor's caches. Behind others that are ready it is one of them.
     @inline(__always)
-    private func run(_ body: () -> Bool) -> Bool {
+    func runAfterRead(_ reader: consuming CoroutineJob) {
+      guard !isInTurn, !hasReader, ready.isEmpty else { return enqueue(reader) }
+      self.reader = consume reader
+      // Should the channel not say that it has read.
+      turnSoon()
+    }
+
+    /// A channel has read. Those that become ready meanwhile have their turn after the events.
+    @inline(__always)
+    func runReader() {
+      // Nor on the stack of a coroutine that a handler has begun at once.
+      guard !isInTurn, CoroutineCore.current == nil, let reader = reader.take() else { return }
       isInTurn = true
-      let isMore = body()
-      isInTurn = false
-      flush()
-      return isMore
+      reader.run()
+      endTurn()
     }
 
     private func turn() {
       // How long the loop takes from one of its tasks to the next.
       let pause = turnEnd.map { NIODeadline.now() - $0 } ?? .zero
       turnEnd = nil
-      guard run({ ready.run(limit: Self.batch) }) else {
+      isInTurn = true
+      if let reader = reader.take() { reader.run() }
+      let isMore = ready.run(limit: Self.batch)
+      endTurn()
+      guard isMore else {
         busySince = nil
         return
       }
@@ -130,10 +147,18 @@
     }
 
     private func endOfTurnIsWanted() {
-      if !isInTurn, unflushed == nil, writes.isEmpty { eventLoop.execute { self.flush() } }
+      guard !isInTurn, unflushed == nil, writes.isEmpty else { return }
+      eventLoop.execute {
+        // A loop for tests may execute it inside of one, which then has its end to come.
+        if !self.isInTurn { self.endTurn() }
+      }
     }
 
-    private func flush() {
+    /// Gives and flushes what was written. A part of the turn: a reader that a pipeline wakes meanwhile would run on top of
+    /// that pipeline's handlers, and what it writes could overtake what they have.
+    private func endTurn() {
+      isInTurn = true
+      defer { isInTurn = false }
       // A handler that one of these passes may have others write.
       while true {
         if !writes.isEmpty {

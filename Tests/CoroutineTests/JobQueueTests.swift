@@ -124,28 +124,6 @@ private final class ThreadScheduler: Scheduler {
     #expect(!loop.ready.run(limit: 1))
   }
 
-  @Test func aRunOfThoseReadyNowLeavesWhatBecomesReadyMeanwhile() throws {
-    let loop = ToldScheduler()
-    let log = Log()
-    #expect(!loop.ready.runThoseReadyNow())
-    for number in 0..<3 {
-      Coroutine(on: loop) {
-        log.add("\(number)")
-        Coroutine.yield()
-        log.add("again")
-      }
-    }
-    #expect(loop.ready.runThoseReadyNow())
-    #expect(log.all == ["0", "1", "2"])
-    #expect(!loop.ready.runThoseReadyNow())
-    #expect(log.all == ["0", "1", "2", "again", "again", "again"])
-    // Until then one request was enough; that run has ended.
-    #expect(loop.told == 1)
-    Coroutine(on: loop) {}
-    #expect(loop.told == 2)
-    #expect(!loop.ready.runThoseReadyNow())
-  }
-
   @Test func aRunWithoutAWakeSuppressesNoLaterWake() throws {
     let loop = ToldScheduler()
     for _ in 0..<3 { #expect(!loop.ready.run()) }

@@ -40,6 +40,32 @@ private final class Bracketer: ChannelOutboundHandler, RemovableChannelHandler, 
   }
 }
 
+/// Before it lets a message pass, for the first one, the channel reads something.
+private final class Interjecter: ChannelDuplexHandler, Sendable {
+  typealias InboundIn = ByteBuffer
+  typealias InboundOut = ByteBuffer
+  typealias OutboundIn = ByteBuffer
+  private let isDone = Atomic<Bool>(false)
+
+  func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+    if !isDone.exchange(true, ordering: .relaxed) {
+      context.fireChannelRead(Self.wrapInboundOut(text("!")))
+      context.fireChannelReadComplete()
+    }
+    context.write(data, promise: promise)
+  }
+}
+
+/// Goes when it has let a message pass.
+private final class OneShot: ChannelOutboundHandler, RemovableChannelHandler, Sendable {
+  typealias OutboundIn = ByteBuffer
+
+  func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+    context.write(data, promise: promise)
+    context.pipeline.syncOperations.removeHandler(context: context, promise: nil)
+  }
+}
+
 /// Reports an error when a message asks for it.
 private final class ErrorReporter: ChannelInboundHandler, Sendable {
   typealias InboundIn = ByteBuffer
@@ -163,6 +189,55 @@ let connectionChecks = [
       try server.write(text("b"))
     }.get()
     try expect("what arrives", try client.readText(4), "[a]b")
+  },
+
+  Check("whatAMessageHasThePipelineReadIsAnsweredBehindIt") {
+    let (client, server) = try makePair { try $0.pipeline.syncOperations.addHandler(Interjecter()) }
+    Coroutine(on: .eventLoop(server.eventLoop)) {
+      while let request = try server.read() { try server.write(request) }
+    }
+    try client.write(text("?"))
+    try expect("what arrives", try client.readText(2), "?!")
+    client.close()
+  },
+
+  Check("aReaderDoesNotRunOnTopOfACoroutineThatWrites") {
+    let (client, server) = try makePair { try $0.pipeline.syncOperations.addHandler(Interjecter()) }
+    let log = Log()
+    let reader = Coroutine(on: .eventLoop(server.eventLoop)) {
+      _ = try server.read()
+      log.add("read")
+    }
+    try wait { reader.suspension != nil }
+    try server.eventLoop.submit {
+      Coroutine.immediate(on: .eventLoop(server.eventLoop)) {
+        try server.write(text("a"))
+        server.flush()
+        log.add("written")
+      }
+    }.get().get()
+    try reader.get()
+    try expect("order", log.all, ["written", "read"])
+    try expect("what arrives", try client.readText(1), "a")
+  },
+
+  Check("aHandlerThatRemovesItselfInAWriteDoesNotKeepTheFlush") {
+    let (client, server) = try makePair { try $0.pipeline.syncOperations.addHandler(OneShot()) }
+    try Coroutine(on: .eventLoop(server.eventLoop)) { try server.write(text("a")) }.get()
+    try expect("what arrives", try client.readText(1), "a")
+  },
+
+  Check("aWriteThatHasBegunOnTheLoopAndGoesOnElsewhereIsGivenByTheLoop") {
+    let (client, server) = try makePair(highWatermark: 10)
+    // A handler's code, and none of a coroutine of the loop.
+    let writer = try server.eventLoop.submit {
+      server.channel.write(ByteBuffer(repeating: 1, count: 11), promise: nil)
+      return Coroutine.immediate { try server.write(text("x")) }
+    }.get()
+    try expect("waits", writer.suspension != nil)
+    server.flush()
+    try writer.get()
+    try expect("bytes", try client.readBytes(12).readableBytes, 12)
   },
 
   Check("theMessagesOfATurnKeepTheirOrderWhateverOperationWritesThem") {

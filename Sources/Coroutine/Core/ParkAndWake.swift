@@ -101,6 +101,19 @@ extension CoroutineCore {
     wake(core, .joined)
   }
 
+  /// As `wake`, but one of `scheduler` is for the caller to run, which is that scheduler: past its queue.
+  @usableFromInline
+  static func wake(_ core: Unmanaged<CoroutineCore>, notOf scheduler: any Scheduler) -> CoroutineJob? {
+    guard core._withUnsafeGuaranteedRef({ $0.restraint.pins == 0 && $0.scheduler.isForeign(scheduler) }) else {
+      wake(core)
+      return nil
+    }
+    makeReady(core)
+    // As by `CoroutineJob.enqueue`.
+    core._withUnsafeGuaranteedRef { $0.pool = nil }
+    return CoroutineJob(core)
+  }
+
   // Twice, each with its reason for a constant.
   @inline(__always)
   private static func wake(_ core: Unmanaged<CoroutineCore>, _ reason: EnqueueReason) {

@@ -84,6 +84,16 @@ package enum Waiter {
     }
   }
 
+  /// As `wake`, but a coroutine of `scheduler` is for the caller to run, which is that scheduler.
+  @inlinable @inline(__always)
+  package func wake(notOf scheduler: any Scheduler) -> CoroutineJob? {
+    guard case .coroutine(let core) = self else {
+      wake()
+      return nil
+    }
+    return CoroutineCore.wake(core, notOf: scheduler)
+  }
+
   /// The same for one that has waited for a coroutine's end.
   func wakeJoiner() {
     if case .coroutine(let core) = self { CoroutineCore.wakeJoiner(core) } else { wake() }

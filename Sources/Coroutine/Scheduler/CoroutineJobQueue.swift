@@ -90,24 +90,6 @@ public final class CoroutineJobQueue: @unchecked Sendable {
     return !endRunIfEmpty()
   }
 
-  /// The same as `run(limit: count)`, except that it is no run if none is ready: it ends none that was requested.
-  package func runThoseReadyNow() -> Bool {
-    lock.lock()
-    var rest = ready.count
-    var next = ready.popFirst()
-    lock.unlock()
-    guard rest > 0 else { return false }
-    prepareThread()
-    while let job = next.take() {
-      // Here, as above.
-      CoroutineCore.run(job)
-      rest -= 1
-      guard rest > 0 else { return !endRunIfEmpty() }
-      next = takeNext()
-    }
-    return false
-  }
-
   /// How many are ready. Of another moment at once, where other threads append.
   public var count: Int { lock.withLock { ready.count } }
 

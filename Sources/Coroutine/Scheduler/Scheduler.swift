@@ -77,6 +77,12 @@ enum SchedulerReference: Sendable {
     }
   }
 
+  /// Whether it is that one, of the user's.
+  @inline(__always)
+  func isForeign(_ scheduler: any Scheduler) -> Bool {
+    if case .other(let other) = self { other.scheduler === scheduler } else { false }
+  }
+
   func enqueue(_ job: consuming CoroutineJob, _ reason: EnqueueReason) {
     switch self {
     case .sharedPool:
