@@ -256,6 +256,42 @@ import Testing
     #expect(log.all == ["at once", "operation", "unwound"])
   }
 
+  /// What comes after the operation may close what the handler uses.
+  @Test func anOperationEndsBehindTheHandlerThatItsCancellerHasTaken() async throws {
+    for isBegun in [false, true] {
+      let log = Log()
+      let (ready, begun, goesOn) = (WaitGroup(count: 1), DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+      let stay: @Sendable () -> Void = {
+        begun.signal()
+        goesOn.wait()
+      }
+      let coroutine = Coroutine(on: DispatchQueue(label: "operation")) {
+        withCancellationHandler {
+          // The canceller comes to this one first.
+          let inner = CancellationRegion(of: CoroutineCore.running(for: "the test")) { _ in
+            if !isBegun { stay() }
+            return []
+          }
+          ready.done()
+          begun.wait()
+          inner.close()
+        } onCancel: {
+          if isBegun { stay() }
+          log.add("handler")
+        }
+        log.add("returned")
+      }
+      try await ready.wait()
+      let canceller = Coroutine(on: DispatchQueue(label: "canceller")) { coroutine.cancel() }
+      while coroutine.suspension == nil, !coroutine.isFinished { await Task.yield() }
+      #expect(coroutine.suspension?.waitsFor == "the end of a cancellation handler")
+      goesOn.signal()
+      try await canceller.get()
+      try await coroutine.get()
+      #expect(log.all == ["handler", "returned"])
+    }
+  }
+
   @Test func aCancelledTaskLeavesTheQueueItWaitsIn() async throws {
     let channel = Channel<Int>()
     let task = Task { try await channel.receive() }

@@ -479,6 +479,31 @@ import Testing
     #expect(waysAreRight == [true, false, true, true, true] || waysAreRight == [false, false, false, false, false])
   }
 
+  /// The end of the body's operation waits for the handler, but not inside of it.
+  @Test func aHandlerMayEndTheGeneratorWhoseBodyHasIt() async throws {
+    let log = Log()
+    try await Coroutine {
+      let (opened, resolver) = Promise.makePromise(of: CoroutineScope.self)
+      nonisolated(unsafe) var numbers: ThrowingGenerator<Int>?
+      numbers = ThrowingGenerator<Int> { yield in
+        try withScope { scope in
+          try withCancellationHandler {
+            resolver.fulfill(scope)
+            try yield(1)
+          } onCancel: {
+            log.add("handler")
+            numbers?.cancel()
+            log.add("ended")
+          }
+        }
+      }
+      _ = try numbers?.next()
+      try opened.get().cancel()
+      log.add("goes on")
+    }.get()
+    #expect(log.all == ["handler", "ended", "goes on"])
+  }
+
   @Test func aCancelRacesWithTheMovesOfTheRegion() async throws {
     for _ in 0..<200 {
       let handled = Guarded(0)

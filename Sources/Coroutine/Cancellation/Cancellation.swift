@@ -12,19 +12,24 @@
 ///
 /// - Parameters:
 ///   - operation: runs at once, on the calling coroutine.
-///   - handler: runs at most once, on whichever thread cancels, while `operation` may still run. Must not block: others
-///     wait for it.
+///   - handler: runs at most once, on whichever thread cancels, while `operation` may still run. Has ended when this returns:
+///     until then the coroutine waits. (It does not where it can't: inside `withoutSuspension`, and in a generator's body that is
+///     resumed or dropped outside of coroutines.) Must not block: others wait for it, too.
 /// - Throws: what `operation` throws.
 @_disfavoredOverload @available(*, noasync, message: "use withTaskCancellationHandler in async code")
 public func withCancellationHandler<Result, Failure: Error>(
   operation: () throws(Failure) -> Result, onCancel handler: @escaping @Sendable () -> Void
 ) throws(Failure) -> Result {
   guard let core = CoroutineCore.current else { return try operation() }
+  let handler = CancellationHandler(handler)
   let region = CancellationRegion(of: core) { _ in
-    handler()
+    handler.run()
     return []
   }
-  defer { region.close() }
+  defer {
+    region.close()
+    if region.handlerWasTaken { handler.waitForEnd() }
+  }
   return try operation()
 }
 

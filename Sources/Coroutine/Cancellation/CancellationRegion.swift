@@ -39,6 +39,8 @@ package final class CancellationRegion: @unchecked Sendable {
   fileprivate(set) var cause: (any Error)?
   /// Called with the reason when a cancellation reaches the region, once.
   fileprivate var onCancel: Handler?
+  /// Whether a canceller has taken that, to call it. Constant once it is closed.
+  private(set) var handlerWasTaken = false
 
   /// Returns the coroutines that are to be cancelled for the same reason, which its caller does.
   package typealias Handler = @Sendable (any Error) -> [CoroutineCore]
@@ -70,8 +72,9 @@ package final class CancellationRegion: @unchecked Sendable {
     if let reason, let onCancel { CancelReach(handlers: [onCancel]).tell(reason) }
   }
 
-  /// Closes it: nothing reaches it any more, though a handler that has begun may still run. By the code that runs in it,
-  /// on whichever coroutine that does now. A handle of its deadline may keep it after that, but none of those around it.
+  /// Closes it: nothing reaches it any more, but a handler that a canceller has taken may still run, or begin. By the code that
+  /// runs in it, on whichever coroutine that does now. A handle of its deadline may keep it after that, but none of those
+  /// around it.
   ///
   /// - Returns: why it was cancelled itself, if it was.
   @discardableResult
@@ -194,7 +197,10 @@ package final class CancellationRegion: @unchecked Sendable {
     }
     var handlers: [Handler] = []
     while let current = reached, current !== end {
-      if let handler = current.takeHandler() { handlers.append(handler) }
+      if let handler = current.takeHandler() {
+        handlers.append(handler)
+        current.handlerWasTaken = true
+      }
       reached = current.outer
     }
     return handlers
