@@ -134,6 +134,22 @@ import Testing
       thrown == ["First() (and beside it: First())", "First() (and beside it: First(), First())"])
   }
 
+  @Test func anErrorThatAnotherChildPassesOnIsOneFailure() async throws {
+    let thrown = try await run { [self] () -> String in
+      let thrown = error {
+        try withScope { scope in
+          let first = scope.launch {
+            Coroutine.yield()
+            throw First()
+          }
+          for _ in 1...2 { scope.launch { try first.get() } }
+        }
+      }
+      return "\(thrown!)"
+    }
+    #expect(thrown == "First()")
+  }
+
   @Test func anErrorIsTheSameHoweverItIsPassedOn() async throws {
     let thrown = try await run { [self] () -> String in
       let thrown = error {

@@ -32,13 +32,23 @@ final class CoroutineStorage<Success: Sendable, Failure: Error>: CoroutineCore, 
       let storage = unsafeDowncast(core, to: CoroutineStorage<Success, Failure>.self)
       // Taken, so that what it captured is released on the coroutine's stack.
       guard let work = storage.work.take() else { fatalError("\(core.description) runs twice") }
-      let value = try work()
+      let value: Success
+      do throws(Failure) { value = try work() } catch { throw Self.asItWasThrown(error) }
       if Self.fitsWords {
         withUnsafeMutableBytes(of: &core.valueWords) { $0.storeBytes(of: value, as: Success.self) }
       } else {
         core.outcome = .box(ValueBox(value))
       }
     }
+  }
+
+  /// An `any Error` as it is. Generic code that the compiler does not specialise would put it into another one: then an error
+  /// that is passed on would not be the same error any more.
+  @inlinable @inline(__always)
+  static func asItWasThrown(_ error: Failure) -> any Error {
+    guard Failure.self == (any Error).self else { return error }
+    // It is of this type.
+    return withUnsafePointer(to: error) { UnsafeRawPointer($0).load(as: (any Error).self) }
   }
 
   @usableFromInline

@@ -319,7 +319,7 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
       defer { untold = [] }
       return (machine.childFailures, machine.bodyFailure, untold)
     }
-    guard let failure = Self.outcome(children, body) else { return }
+    guard let failure = Self.outcome(Self.withoutRepeats(children), body) else { return }
     for child in told { child.resultIsTaken() }
     throw failure
   }
@@ -342,6 +342,13 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     return others.isEmpty ? first : ScopeError(first: first, others: others)
   }
 
+  /// A child that has waited for another one may pass its error on: that is one failure.
+  private static func withoutRepeats(_ errors: [any Error]) -> [any Error] {
+    guard errors.count > 1 else { return errors }
+    var boxes: Set<UInt> = []
+    return errors.filter { boxes.insert(box(of: $0)).inserted }
+  }
+
   override package func describe(_ operation: WaitReason.Operation) -> String {
     WaitText.children(ofScope: name)
   }
@@ -357,7 +364,9 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
 }
 
 /// Whether two errors are one that was passed on. Two that say the same may be two failures: neither must be lost.
-private func isSame(_ left: any Error, _ right: any Error) -> Bool {
+private func isSame(_ left: any Error, _ right: any Error) -> Bool { box(of: left) == box(of: right) }
+
+private func box(of error: any Error) -> UInt {
   // An `any Error` is a pointer to a box, which goes from throw to throw as it is. (Without the `as` it would be opened.)
-  unsafeBitCast(left as any Error, to: UInt.self) == unsafeBitCast(right as any Error, to: UInt.self)
+  unsafeBitCast(error as any Error, to: UInt.self)
 }
