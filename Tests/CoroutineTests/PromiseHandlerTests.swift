@@ -149,4 +149,13 @@ import Testing
     pairs[0].resolver.fulfill(0)
     #expect(try await pairs[length - 1].promise.get() == length - 1)
   }
+
+  @Test func noHandlerOfACancelRunsForARejectionThatSaysSo() {
+    let log = Log()
+    let (promise, resolver) = Promise.makePromise(of: Int.self)
+    resolver.onCancel { log.add("before") }
+    resolver.reject(CancellationError())
+    resolver.onCancel { log.add("after") }
+    #expect(promise.isCancelled && log.all.isEmpty)
+  }
 }

@@ -57,7 +57,7 @@ import Testing
           #expect(answers == [true, false])
         case 2, 3:
           let new = event == 2 ? PromiseStateMachine.Phase.fulfilled : .cancelled
-          switch machine.settle(as: new) {
+          switch machine.settle(as: new, isCancel: new == .cancelled) {
           case .settled(let waiters, let observer, let handlers):
             #expect(phase == .pending)
             #expect(waiters.nodes == waiting.map(\.node))

@@ -21,6 +21,8 @@ struct PromiseStateMachine {
   private var isTurnTaken = false
   private var cancelHandlers: [@Sendable () -> Void] = []
   private var isLateSettlementKnown = false
+  /// Whether `cancel()` has settled it: a rejection by `CancellationError` makes it cancelled, too.
+  private var wasCancelled = false
   /// Whether a reader has got the outcome, or an observer will. A wait that ended otherwise does not count.
   private(set) var wasObserved = false
 
@@ -66,13 +68,16 @@ struct PromiseStateMachine {
   }
 
   /// The outcome is there.
-  mutating func settle(as phase: Phase) -> SettleAction {
+  ///
+  /// - Parameter isCancel: whether by `cancel()`.
+  mutating func settle(as phase: Phase, isCancel: Bool = false) -> SettleAction {
     guard !isSettled else {
       let isWorthReporting = self.phase != .cancelled && !isLateSettlementKnown
       isLateSettlementKnown = true
       return .tooLate(isWorthReporting: isWorthReporting)
     }
     self.phase = phase
+    wasCancelled = isCancel
     var handlers: [@Sendable () -> Void] = []
     swap(&handlers, &cancelHandlers)
     let claimed = waiters.claimAll()
@@ -88,13 +93,9 @@ struct PromiseStateMachine {
 
   /// A handler is to run when it is cancelled.
   mutating func addCancelHandler(_ handler: @escaping @Sendable () -> Void) -> CancelHandlerAction {
-    switch phase {
-    case .pending:
-      cancelHandlers.append(handler)
-      return .none
-    case .cancelled: return .call
-    case .fulfilled, .rejected: return .none
-    }
+    if isSettled { return wasCancelled ? .call : .none }
+    cancelHandlers.append(handler)
+    return .none
   }
 
   /// An observer registers.

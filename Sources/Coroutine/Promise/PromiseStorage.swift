@@ -37,7 +37,7 @@ package class PromiseCore: Waitable, @unchecked Sendable {
   @usableFromInline
   final func settle(as phase: PromiseStateMachine.Phase, isCancel: Bool = false, _ keep: () -> Void) -> Settlement {
     lock.lock()
-    switch machine.settle(as: phase) {
+    switch machine.settle(as: phase, isCancel: isCancel) {
     case .settled(let waiters, let observer, let cancelHandlers):
       keep()
       let readers = claimReaders()

@@ -35,8 +35,8 @@ public struct Once<Value: Sendable>: Sendable {
   ///   - timeout: how long to wait for another's making at most; zero or less: not at all; `nil`: for ever. The
   ///     time of `make` does not count.
   ///   - make: runs at most once a call, on the calling coroutine. May suspend.
-  /// - Throws: what `make` throws; `CancellationError`, `TimeoutError` if the caller is cancelled or the time was up while
-  ///   another one makes it.
+  /// - Throws: what `make` throws; `CancellationError` if the caller is cancelled before it has the value, also if no other one
+  ///   makes it; `TimeoutError` if the time was up while another one makes it.
   /// - Precondition: called inside a coroutine, and not inside its own `make` (it would wait for itself): traps.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")

@@ -10,7 +10,8 @@
 ///
 /// The longest waiter is served first. Readers that come while a writer waits line up behind it, so that writers are
 /// not kept waiting for ever. So a reader must not read again, or write, inside: with a writer in between it would wait
-/// for itself. A writer that does so traps, and so does a coroutine or a task that reads and has to wait in order to write.
+/// for itself. A writer that does so traps, and so does a coroutine or a task that reads, as one of the first eight at a time,
+/// and has to wait in order to write.
 /// Coroutines, tasks and, by the forms that don't wait, plain threads share it. Each operation takes constant time,
 /// plus the time to wake waiters. Copies are the same lock.
 public struct ReadWriteLock<Value: ~Copyable & Sendable>: Sendable {
