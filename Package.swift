@@ -203,7 +203,7 @@ let package = Package(
           .target(name: $0.swiftTarget, condition: $0.library == nil ? nil : .when(traits: [$0.name]))
         },
       swiftSettings: swiftSettings + backends.map { .define($0.isChosen, .when(traits: [$0.name])) }),
-    // A library in C that calls back on threads of its own.
+    // A library in C that calls back on threads of its own, and a kernel that refuses.
     .target(name: "CCoroutineTests", path: "Tests/CCoroutineTests"),
 
     .testTarget(
@@ -219,7 +219,9 @@ let package = Package(
       swiftSettings: swiftSettings),
     .testTarget(
       name: "CoroutineIOTests",
-      dependencies: ["CoroutineTestSupport", "CoroutineIO", "Coroutine", "CCoroutineIO", "CCoroutineSystem"],
+      dependencies: [
+        "CoroutineTestSupport", "CoroutineIO", "Coroutine", "CCoroutineIO", "CCoroutineSystem", "CCoroutineTests",
+      ],
       swiftSettings: swiftSettings),
     .testTarget(
       name: "CoroutineDebugTests",

@@ -16,7 +16,8 @@ int coroutine_io_adopt(int descriptor) {
   int own = fcntl(descriptor, F_GETFD);
   if (flags < 0 || own < 0) return -errno;
   if (!(flags & O_NONBLOCK) && fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) != 0) return -errno;
-  if (own & FD_CLOEXEC || fcntl(descriptor, F_SETFD, own | FD_CLOEXEC) == 0) return 0;
+  // A standard stream stays what children inherit.
+  if (descriptor <= 2 || own & FD_CLOEXEC || fcntl(descriptor, F_SETFD, own | FD_CLOEXEC) == 0) return 0;
   int error = errno;
   fcntl(descriptor, F_SETFL, flags);
   return -error;

@@ -134,10 +134,13 @@ int coroutine_io_file_replace(const char *from, const char *to, bool synchronize
   }
   int value = result(rename(from, to));
   if (!synchronizes) return value;
-  if (value == 0) value = coroutine_io_file_synchronize(file);
+  if (value == 0) {
+    value = coroutine_io_file_synchronize(file);
+    // Some file systems know no fsync of a folder.
+    if (value == -EINVAL) value = 0;
+  }
   close(file);
-  // Some file systems know no fsync of a folder.
-  return value == -EINVAL ? 0 : value;
+  return value;
 }
 
 void *coroutine_io_folder_open(const char *path, int *error) {

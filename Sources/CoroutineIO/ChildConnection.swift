@@ -12,7 +12,8 @@ extension ChildProcess {
   public enum Connection: Hashable, Sendable {
     /// A pipe, whose other end is the stream of the `ChildProcess`. An output that is not read holds the child up.
     case pipe
-    /// The same as in this process.
+    /// The same as in this process. If this process has adopted it, the child has it without blocking, too, and may take that for
+    /// an error where nothing is there.
     case inherited
     /// `/dev/null`.
     case null

@@ -141,8 +141,9 @@ public struct ChildProcess: Sendable {
   ///
   /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
   /// - Throws: `TimeoutError`: it goes on. `CancellationError` if the caller is cancelled: the process was killed then, if it had
-  ///   not ended, and has ended. `IOError` (ECHILD) if other code of the program has reaped it, as `waitpid(-1, …)` does, and if
-  ///   the program ignores SIGCHLD.
+  ///   not ended, and has ended. (One that may not be killed, as it runs as another user, goes on; a `TimeoutError` of a
+  ///   `withTimeout` has `IOError` (EPERM) as its cause then.) `IOError` (ECHILD) if other code of the program has reaped it, as
+  ///   `waitpid(-1, …)` does, and if the program ignores SIGCHLD.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @discardableResult
   @available(*, noasync, message: "call it in a coroutine")
@@ -198,7 +199,7 @@ public struct ChildProcess: Sendable {
     _ = CoroutineCore.running(for: "ChildProcess.terminate(grace:)")
     try send(signal: SIGTERM, toGroup: storage.ownsGroup)
     do { return try wait(timeout: grace) } catch is TimeoutError {
-      storage.kill()
+      try storage.kill()
       return try wait()
     }
   }

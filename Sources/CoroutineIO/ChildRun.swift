@@ -31,7 +31,8 @@ extension ChildProcess {
   ///   - error: what its standard error is connected to; collected if it is a pipe. With `.sameAsOutput` it is in the output.
   ///   - group: which group of processes it belongs to. In a group of its own its children are killed with it.
   ///   - timeout: how long it may take; `nil`: any time.
-  /// - Throws: `TimeoutError`, `CancellationError`: it was killed, and has ended. `IOError`, such as ENOENT.
+  /// - Throws: `TimeoutError`, `CancellationError`: it was killed, and has ended. `IOError`, such as ENOENT. One
+  ///   that may not be killed, as it runs as another user, goes on: then `IOError` (EPERM) is the cause of the `TimeoutError`.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @available(*, noasync, message: "call it in a coroutine")
   public static func run(
@@ -63,9 +64,8 @@ extension ChildProcess {
         return Output(end: try wait(), output: output, error: try errors.get())
       }
     } catch {
-      storage.kill()
       // Its end, however it came, is not the error.
-      _ = try? withCancellationShield { try wait() }
+      try? storage.killAndWait()
       throw error
     }
   }

@@ -67,10 +67,7 @@ final class ChildStorage: @unchecked Sendable {
       return try wait(limit)
     } catch is CancellationError {
       // What has ended by itself leaves its group alone.
-      if try learnEnd() == nil {
-        kill()
-        try withCancellationShield { _ = try wait(WaitLimit(nil)) }
-      }
+      if try learnEnd() == nil { try killAndWait() }
       throw CancellationError()
     }
   }
@@ -141,7 +138,23 @@ final class ChildStorage: @unchecked Sendable {
   }
 
   /// Ends it by force, with its group if that is its own.
-  func kill() { _ = try? ownsGroup ? sendToGroup(signal: SIGKILL) : send(signal: SIGKILL) }
+  func kill() throws {
+    if ownsGroup { try sendToGroup(signal: SIGKILL) }
+    // Also where the group has got it: its leader may run as another user than the rest.
+    try send(signal: SIGKILL)
+  }
+
+  /// The same, for a coroutine that is cancelled: suspends it until the process has ended. One that may not be killed, as it runs
+  /// as another user, would have it for ever: it goes on, and a timeout tells why.
+  func killAndWait() throws {
+    do { try kill() } catch let refusal as IOError where refusal.code == EPERM {
+      CoroutineCore.current?.noteCause(refusal)
+      return
+    } catch {
+      // Other code has reaped it, as the wait finds out.
+    }
+    try withCancellationShield { _ = try wait(WaitLimit(nil)) }
+  }
 
   /// Its last handle is gone; in another child, a copy of it that is of no account.
   func abandon() {
@@ -152,7 +165,8 @@ final class ChildStorage: @unchecked Sendable {
       // Other code has reaped it: nothing that bears its number is known to be its own.
       return
     }
-    kill()
+    // Where it may not be killed, it is reaped when it ends by itself.
+    try? kill()
     Coroutine.detached(name: "the end of \(name)") {
       // If other code has reaped it, there is nothing to do.
       _ = try? self.wait(timeout: nil)

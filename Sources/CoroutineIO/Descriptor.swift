@@ -20,8 +20,8 @@ public import Coroutine
 public struct Descriptor: Sendable {
   private let handle: DescriptorHandle
 
-  /// Takes a descriptor over: it is not blocking from here on, closed on exec, and belongs to the result. If this fails
-  /// the caller keeps it, as it was.
+  /// Takes a descriptor over: it is not blocking from here on, closed on exec unless it is a standard stream (0 to 2), and
+  /// belongs to the result. If this fails the caller keeps it, as it was.
   ///
   /// - Parameters:
   ///   - fileDescriptor: open. Not a regular file, a directory, or `/dev/null` and its like: those are always ready. (Some files

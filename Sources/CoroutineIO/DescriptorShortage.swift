@@ -49,11 +49,10 @@ enum DescriptorShortage {
         _ = waiters.add(1, ordering: .relaxed)  // litmus: look-locked
         return
       }
-      let next = WaitDeadline.after(.milliseconds(100))
       let now = WaitDeadline.after(.nanoseconds(1))
       guard now < limit.deadline else { throw TimeoutError(after: limit.timeout) }
       do {
-        try closed.receive(timeout: .nanoseconds(min(next, limit.deadline) - now))
+        try closed.receive(timeout: min(.milliseconds(100), .nanoseconds(limit.deadline - now)))
       } catch is TimeoutError {
         return
       }

@@ -9,7 +9,8 @@ import CoroutineLibc
 public struct PipeReader: ReadableByteStream {
   public let endpoint: StreamEndpoint
 
-  /// Takes over a descriptor that can be read: it no longer blocks, is closed by exec, and is closed with the last copy.
+  /// Takes over a descriptor that can be read: it no longer blocks, is closed by exec (but for a standard stream, 0 to 2), and is
+  /// closed with the last copy.
   ///
   /// `O_NONBLOCK` is a property of the open file, which other processes may share: for the standard input use
   /// `standardInput()`, which opens it once more. Callable from any thread.
@@ -50,8 +51,8 @@ public struct PipeReader: ReadableByteStream {
 public struct PipeWriter: WritableByteStream {
   public let endpoint: StreamEndpoint
 
-  /// Takes over a descriptor that can be written to: it no longer blocks, is closed by exec, and is closed with the last
-  /// copy.
+  /// Takes over a descriptor that can be written to: it no longer blocks, is closed by exec (but for a standard stream, 0 to 2),
+  /// and is closed with the last copy.
   ///
   /// `O_NONBLOCK` is a property of the open file, which other processes may share: for the standard output use
   /// `standardOutput()`, which opens it once more. Callable from any thread.

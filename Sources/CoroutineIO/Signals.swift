@@ -162,8 +162,11 @@ private final class SignalReceivers: @unchecked Sendable {
       for channel in lock.withLock({ channels[number] ?? [] }) where !channel.isClosed {
         if case .sent = channel.trySend(number) { isTold = true }
       }
-      // Also one that came just before it was released, and is found by the look after that.
-      if !isTold, !lock.withLock({ isCaught(number) }) { coroutine_io_signal_raise(number) }
+      guard !isTold else { continue }
+      // Also one that came just before it was released, and is found by the look after that. A channel that has subscribed since
+      // then gets it.
+      lock.withLock { _ = isCaught(number) }
+      coroutine_io_signal_raise(number)
     }
   }
 }

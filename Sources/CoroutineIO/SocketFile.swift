@@ -63,7 +63,8 @@ struct SocketFile: Sendable {
   private static func absolute(_ path: String) -> String {
     guard !path.hasPrefix("/"), let folder = getcwd(nil, 0) else { return path }
     defer { free(folder) }
-    return String(cString: folder) + "/" + path
+    // A name that is no text would be repaired: then the path is as good as the program's folder.
+    return String(validatingCString: folder).map { $0 + "/" + path } ?? path
   }
 
   /// The folder, locked until it is closed; -1 where that is not possible: then it works without.

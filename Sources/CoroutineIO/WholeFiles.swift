@@ -70,23 +70,24 @@ extension File {
   ) throws {
     try FilePool.requireNoZero(in: path, "open")
     try blocking(on: FilePool.shared) {
+      // Bytes, as they are not always text.
       let target = try resolved(path)
+      let text = Self.text(of: target)
       // The rename would put a file in the place of a device, such as /dev/null, or of a FIFO.
-      try FilePool.check(coroutine_io_file_may_be_replaced(target), "open", target)
-      let folder = target.lastIndex(of: "/").map { target[...$0] } ?? ""
-      let name = "\(folder).coroutine-\(String(UInt64.random(in: .min ... .max), radix: 16))"
+      try FilePool.check(coroutine_io_file_may_be_replaced(target), "open", text)
+      let name = folder(of: target) + ".coroutine-\(String(UInt64.random(in: .min ... .max), radix: 16))".utf8CString
       let flags = O_WRONLY | O_CREAT | O_EXCL
       // Until it has the rights of the old one it is its owner's alone: a process that opened it before that could read it ever
       // after.
       let first = coroutine_io_file_exists(target) ? 0o600 : permissions
-      let number = FileNumber(try FilePool.check(coroutine_io_file_open(name, flags, first), "open", name))
+      let number = FileNumber(try FilePool.check(coroutine_io_file_open(name, flags, first), "open", text))
       do {
         try withExtendedLifetime(number) {
-          try FilePool.check(coroutine_io_file_copy_rights(number.value, target), "fchmod", name)
-          try bytes.withUnsafeBytes { try FilePool.writeAll($0, to: number.value, at: 0, name) }
-          if synchronizes { try FilePool.check(coroutine_io_file_synchronize(number.value), "fsync", name) }
+          try FilePool.check(coroutine_io_file_copy_rights(number.value, target), "fchmod", text)
+          try bytes.withUnsafeBytes { try FilePool.writeAll($0, to: number.value, at: 0, text) }
+          if synchronizes { try FilePool.check(coroutine_io_file_synchronize(number.value), "fsync", text) }
         }
-        try FilePool.check(coroutine_io_file_replace(name, target, synchronizes), "rename", target)
+        try FilePool.check(coroutine_io_file_replace(name, target, synchronizes), "rename", text)
       } catch {
         unlink(name)
         // What was written of it has gone with the file.
@@ -95,22 +96,32 @@ extension File {
     }
   }
 
-  /// Where a path leads to; a link may lead to a file that is not there yet.
-  private static func resolved(_ path: String) throws -> String {
-    var path = path
+  /// Where a path leads to; a link may lead to a file that is not there yet. Ends with a zero byte.
+  private static func resolved(_ path: String) throws -> [CChar] {
+    var path = Array(path.utf8CString)
     // As many as the kernel follows.
     for _ in 0..<40 {
       if let real = realpath(path, nil) {
         defer { free(real) }
-        return String(cString: real)
+        return Array(UnsafeBufferPointer(start: real, count: strlen(real) + 1))
       }
       var target = [CChar](repeating: 0, count: Int(PATH_MAX))
       let length = readlink(path, &target, target.count - 1)
       guard length > 0 else { return path }
-      let link = String(decoding: target[..<length].map { UInt8(bitPattern: $0) }, as: UTF8.self)
-      let folder = path.lastIndex(of: "/").map { path[...$0] } ?? ""
-      path = link.hasPrefix("/") ? link : folder + link
+      path = (target[0] == slash ? [] : folder(of: path)) + target[...length]
     }
-    throw IOError(operation: "open", code: ELOOP, subject: path)
+    throw IOError(operation: "open", code: ELOOP, subject: text(of: path))
   }
+
+  /// With the slash at its end, and without a zero byte; nothing for a name alone.
+  private static func folder(of path: [CChar]) -> [CChar] {
+    path.lastIndex(of: slash).map { Array(path[...$0]) } ?? []
+  }
+
+  /// For messages.
+  private static func text(of path: [CChar]) -> String {
+    String(decoding: path.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
+
+  private static var slash: CChar { 0x2F }
 }

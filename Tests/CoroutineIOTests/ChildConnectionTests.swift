@@ -39,6 +39,22 @@ struct ChildConnectionTests {
     }
   }
 
+  @Test func whatThisProcessHasAdoptedIsInherited() async {
+    await #expect(processExitsWith: .success) {
+      var ends: [Int32] = [0, 0]
+      guard pipe(&ends) == 0, write(ends[1], "hello", 5) == 5 else { exit(2) }
+      close(ends[1])
+      dup2(ends[0], 0)
+      let adopted = try PipeReader(adopting: 0)
+      let (output, end) = try await Coroutine {
+        let child = try ChildProcess("cat", input: .inherited, output: .pipe)
+        return (try child.standardOutput.read(), try child.wait())
+      }.value
+      precondition(output == Array("hello".utf8) && end.isSuccess)
+      withExtendedLifetime(adopted) {}
+    }
+  }
+
   @Test func filesAndDevicesAreRead() throws {
     try runUntilComplete {
       let folder = try TemporaryFolder()

@@ -1,3 +1,4 @@
+import CCoroutineTests
 import CoroutineTestSupport
 import Glibc
 import Testing
@@ -152,6 +153,33 @@ struct ChildProcessTests {
       #expect(throws: CancellationError.self) { try wait.get() }
       #expect(isGone(child.processID))
       #expect(try child.wait() == .signalled(SIGKILL))
+    }
+  }
+
+  /// As one that runs as another user, by `sudo`.
+  @Test func oneThatMayNotBeKilledIsNotWaitedForByForce() async {
+    await #expect(processExitsWith: .success) {
+      alarm(60)
+      let child = try ChildProcess("cat", output: .null)
+      precondition(coroutine_test_refuse_signals(EPERM) == 0)
+      try await Coroutine {
+        func refusal(_ body: () throws -> Void) -> (any Error)? {
+          do { try body() } catch { return error }
+          return nil
+        }
+        let wait = Coroutine { try child.wait() }
+        Coroutine.yield()
+        wait.cancel()
+        precondition(refusal { _ = try wait.get() } is CancellationError)
+        let timedOut = refusal { try withTimeout(.milliseconds(20)) { _ = try child.wait() } } as? TimeoutError
+        precondition((timedOut?.cause as? IOError)?.operation == "kill")
+        // It goes on, and ends by itself.
+        child.standardInput.close()
+        let end = try child.wait()
+        precondition(end.isSuccess)
+        let late = refusal { _ = try ChildProcess.run("sleep", ["3"], timeout: .milliseconds(20)) } as? TimeoutError
+        precondition((late?.cause as? IOError)?.code == EPERM)
+      }.value
     }
   }
 

@@ -1,3 +1,4 @@
+import CCoroutineTests
 import CoroutineTestSupport
 import Foundation
 import Testing
@@ -100,6 +101,42 @@ import Testing
       #expect(try File.contents(of: folder + "/inner/c") == [7])
       #expect(symlink("loop", folder + "/loop") == 0)
       expectError(ELOOP) { try File.replace(folder + "/loop", with: [7]) }
+    }
+  }
+
+  @Test func aNameOfOtherBytesThanTextIsKept() throws {
+    try withFolder { folder in
+      let real = Array(folder.utf8) + Array("/b".utf8) + [0xFF]
+      let path = (real + [0]).map { CChar(bitPattern: $0) }
+      close(open(path, O_CREAT | O_WRONLY, 0o600))
+      #expect(symlink(path, folder + "/a") == 0)
+      try File.replace(folder + "/a", with: [7])
+      #expect(try File.contents(of: folder + "/a") == [7])
+      let entries = Folder.entries(of: folder)
+      for _ in 1...2 { #expect(try entries.next() != nil) }
+      #expect(try entries.next() == nil)
+    }
+  }
+
+  /// As a FAT refuses some names.
+  @Test func aReplacementThatTheFileSystemRefusesIsNoSuccess() async {
+    await #expect(processExitsWith: .success) {
+      let path = FileManager.default.temporaryDirectory.appendingPathComponent("refused-\(UUID())").path
+      defer { unlink(path) }
+      let old = try await Coroutine {
+        try File.replace(path, with: [1])
+        precondition(coroutine_test_refuse_renames(EINVAL) == 0)
+        for synchronizes in [false, true] {
+          do {
+            try File.replace(path, with: [2], synchronizing: synchronizes)
+            fatalError("it was replaced")
+          } catch let error as IOError {
+            precondition(error.code == EINVAL && error.operation == "rename")
+          }
+        }
+        return try File.contents(of: path)
+      }.value
+      precondition(old == [1])
     }
   }
 

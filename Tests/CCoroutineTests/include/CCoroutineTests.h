@@ -9,4 +9,12 @@
 /// 0, or an errno.
 int coroutine_test_call_on_thread(pthread_t *thread, void (*callback)(void *context), void *context);
 
+// A kernel that refuses calls, for tests in processes of their own: from here on those of all threads fail with `code`. 0, or an
+// errno where the system has no such filters.
+
+/// That give files new names.
+int coroutine_test_refuse_renames(int code);
+/// That send signals.
+int coroutine_test_refuse_signals(int code);
+
 #endif
