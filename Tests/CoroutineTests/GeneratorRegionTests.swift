@@ -484,6 +484,7 @@ import Testing
     let log = Log()
     try await Coroutine {
       let (opened, resolver) = Promise.makePromise(of: CoroutineScope.self)
+      // The handler reads it on this coroutine, which cancels.
       nonisolated(unsafe) var numbers: ThrowingGenerator<Int>?
       numbers = ThrowingGenerator<Int> { yield in
         try withScope { scope in

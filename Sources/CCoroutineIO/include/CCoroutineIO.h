@@ -52,7 +52,8 @@ int coroutine_io_eventfd(void);
 int coroutine_io_eventfd_add(int descriptor);
 int coroutine_io_eventfd_clear(int descriptor);
 
-/// Prepares a descriptor: not blocking, and closed on exec unless it is a standard stream (0 to 2). Where this fails it is as before.
+/// Prepares a descriptor: not blocking, and closed on exec unless it is a standard stream (0 to 2). Where this fails it is as
+/// before.
 int coroutine_io_adopt(int descriptor);
 
 // A descriptor of the process's standard input or output (`number`) that does not block, where the others that share it go on to.
