@@ -45,15 +45,18 @@ import Testing
     #expect(machine.append({}) == (true, false))
   }
 
-  /// The first handlers block until the last one has run.
+  /// The first handlers block until the last one has run. The time begins when the handler is there: a coroutine that finds its
+  /// time over before that runs the handler itself, and then these would block the pool.
   @Test func noHandlerWaitsForOneThatBlocks() async throws {
     let blocking = 8
     let (begun, gate) = (WaitGroup(count: blocking), DispatchSemaphore(value: 0))
     let never = Channel<Int>()
     let waiting = (0..<blocking).map { _ in
       Coroutine(on: .pool) {
-        try withTimeout(.milliseconds(1)) {
+        try withTimeout(.seconds(3600)) { deadline in
+          let deadline = deadline.handle
           try withCancellationHandler {
+            deadline.move(after: .milliseconds(1))
             _ = try never.receive()
           } onCancel: {
             begun.done()
@@ -64,8 +67,10 @@ import Testing
     }
     try await begun.wait()
     let last = Coroutine(on: .pool) {
-      try withTimeout(.milliseconds(1)) {
+      try withTimeout(.seconds(3600)) { deadline in
+        let deadline = deadline.handle
         try withCancellationHandler {
+          deadline.move(after: .milliseconds(1))
           _ = try never.receive()
         } onCancel: {
           for _ in 0..<blocking { gate.signal() }
