@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Compares servers by coroutines with their peers: HTTP with keep-alive and a fixed answer (the load is wrk), and an
-# echo of 64 bytes and of 64 KiB (the load is Peers/c/load.c). The server runs on one processor, the load on another.
+# Compares servers by coroutines with their peers: HTTP with keep-alive and a fixed answer (the load is wrk), without a codec
+# and, on SwiftNIO, with its own; and an echo of 64 bytes and of 64 KiB (the load is Peers/c/load.c). The server runs on one
+# processor, the load on another.
 # All servers of a workload run at the same time, and in each round one after the other gets the load for a moment, so that what
 # the machine does meanwhile meets them alike. The result is the server's CPU time per request, the median of the rounds; ratios
 # are the medians of those within a round. `coroutines-2` is the same server on both processors.
@@ -76,6 +77,7 @@ load_http() {
     / 99%/ { time = $2 * ($2 ~ /us$/ ? 1 : $2 ~ /ms$/ ? 1e3 : 1e6) }
     END { print requests, time }' <<< "$output"
 }
+load_http_codec() { load_http "$@"; }
 load_echo() { taskset -c "${processors[1]}" "$programs/load" echo "$2" "$1" "$4" "$3" | awk '{ print $3, $5 }'; }
 load_echo_64() { load_echo "$@" 64; }
 load_echo_65536() { load_echo "$@" 65536; }
@@ -106,15 +108,20 @@ if ((${#names[@]} == 0)); then
   names=(epoll-in-C coroutines coroutines-2 nio-coroutines nio-handlers nio-async)
   if [[ -x $programs/go-net ]]; then names+=(go-net); fi
 fi
-workloads=("http 64" "http 256" "echo_64 64" "echo_65536 64")
+workloads=("http 64" "http 256" "http_codec 64" "http_codec 256" "echo_64 64" "echo_65536 64")
 port=$first_port
 one=${processors[0]} both=${processors[0]},${processors[1]}
 for entry in "${workloads[@]}"; do
   read -r workload connections <<< "$entry"
   mode=()
-  if [[ $workload == echo_* ]]; then mode=(echo); fi
+  case $workload in
+    echo_*) mode=(echo) ;;
+    http_codec) mode=(codec) ;;
+  esac
   for name in "${names[@]}"; do
-    if [[ $workload == echo_* && $name == nio-@(coroutines|async) ]]; then continue; fi  # these answer HTTP alone
+    # Those answer HTTP alone, and only these have a codec.
+    if [[ $workload == echo_* && $name == nio-@(coroutines|async) ]]; then continue; fi
+    if [[ $workload == http_codec && $name != nio-* ]]; then continue; fi
     port=$((port + 1))
     case $name in
       epoll-in-C) on=$one command=("$programs/epoll-server") ;;

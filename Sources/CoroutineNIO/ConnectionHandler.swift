@@ -17,24 +17,30 @@
     // What a request needs comes first: each cache line of a connection is likely to be fetched from far, once for a request.
     let inbound: DemandQueue<ErasedMessage>
     private let elements: Coroutine::Channel<ErasedMessage>
-    private let makeMessage: (NIOAny) -> ErasedMessage
-    private let scheduler: EventLoopScheduler
+    private let fill: (ErasedMessage, NIOAny) -> Void
+    let scheduler: EventLoopScheduler
     private let kind: ConnectionKind
     // The loop's, all of them.
     @exclusivity(unchecked) private var isUnflushed = false
-    /// Whether the scheduler has a message of it, for the end of the turn: the last of those that were written.
-    @exclusivity(unchecked) private(set) var hasUngiven = false
+    /// Whether the pipeline is getting what was written.
+    @exclusivity(unchecked) private var isGiving = false
+    /// With how many written messages the pipeline gets them before the next one is written, as they may have made the channel
+    /// unwritable. Three: the head, the body and the end of a response of HTTP. One when the channel has been unwritable: then writers
+    /// notice it as early as they can.
+    @exclusivity(unchecked) private var many: UInt8 = 3
     /// Whether the channel takes messages, as `isHeldUp` says for any thread.
     @exclusivity(unchecked) private var isWritable = true
     @exclusivity(unchecked) private var hasEnded = false
-    /// Whether the scheduler is going to flush it, and the handler after it.
+    /// Whether the scheduler is going to end its turn, and the handler after it.
     @exclusivity(unchecked) private var isListed = false
     @exclusivity(unchecked) private var isClosing = false
     /// Whether the peer has ended its half, and the channel goes on.
     @exclusivity(unchecked) private var isInputClosed = false
+    /// What coroutines of the loop have written, and the pipeline has not got yet.
+    @exclusivity(unchecked) private var written = WrittenMessages.Chain()
     /// Of the reader that came last. For any thread.
     let reader = TurnMemory()
-    @exclusivity(unchecked) var nextUnflushed: Unmanaged<ConnectionHandler>?
+    @exclusivity(unchecked) var nextListed: Unmanaged<ConnectionHandler>?
     @exclusivity(unchecked) private var context: ChannelHandlerContext?
     let writability: ReadinessStorage
     private let heldUp: Flag
@@ -58,10 +64,10 @@
 
     init(
       of channel: any NIOCore::Channel, _ kind: ConnectionKind, readAhead: ClosedRange<Int>, name: String,
-      makeMessage: @escaping (NIOAny) -> ErasedMessage
+      fill: @escaping (ErasedMessage, NIOAny) -> Void
     ) {
       self.kind = kind
-      self.makeMessage = makeMessage
+      self.fill = fill
       let name = "NIO connection \(name)"
       let heldUp = Flag()
       self.heldUp = heldUp
@@ -93,7 +99,9 @@
       prefetchObject(inbound)
       elements.prefetch()
       reader.prefetch()
-      inbound.append(makeMessage(data), readBefore: scheduler)
+      let message = scheduler.emptyMessage()
+      fill(message, data)
+      inbound.append(consume message, readBefore: scheduler)
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {
@@ -139,7 +147,7 @@
     func channelWritabilityChanged(context: ChannelHandlerContext) {
       isWritable = context.channel.isWritable
       heldUp.value.store(!isWritable, ordering: .releasing)  // litmus: pool-watch
-      if isWritable { writability.becomeReady(.writable) }
+      if isWritable { writability.becomeReady(.writable) } else { many = 1 }
       context.fireChannelWritabilityChanged()
     }
 
@@ -148,72 +156,103 @@
     func read(context: ChannelHandlerContext) { inbound.read(context) }
 
     /// Whether it takes a message at once.
-    var takesMessages: Bool { isWritable && !hasEnded && context != nil }
+    var takesMessages: Bool { isWritable && !hasEnded && context != nil && !isFull }
+
+    /// Whether it keeps as many messages as it may: because a handler of the pipeline has one of them, and has to be left first.
+    var isFull: Bool { written.count >= many }
 
     /// Whether it takes none any more.
     var isGone: Bool { hasEnded || context == nil }
 
-    /// What a coroutine of the loop writes: the pipeline has it when the turn ends.
+    /// Where a coroutine of the loop writes a message, at once: the pipeline gets it when the turn ends.
     @inline(__always)
-    func writeInTurn(_ message: consuming NIOAny) throws {
+    func placeInTurn() throws -> UnsafeMutablePointer<NIOAny> {
       scheduler.eventLoop.assertInEventLoop()
       guard !isGone else { throw closedError }
-      // Of another coroutine, which has written while this one waited.
-      giveWritten()
-      hasUngiven = true
-      scheduler.giveLater(message, to: self)
+      return place(promise: nil)
     }
 
-    /// At once.
+    @inline(__always)
+    private func place(promise: EventLoopPromise<Void>?) -> UnsafeMutablePointer<NIOAny> {
+      list()
+      return scheduler.written.append(promise: promise, to: &written)
+    }
+
+    /// At once. While a handler of the pipeline has a message, it comes behind that.
     func write(_ message: NIOAny, promise: EventLoopPromise<Void>?) {
-      guard let context else { return refuse(promise) }
+      guard context != nil else { return refuse(promise) }
+      place(promise: promise).initialize(to: message)
       giveWritten()
-      context.write(message, promise: counted(promise, on: context))
+    }
+
+    /// Has the pipeline get what was written, if the channel may be unwritable by it.
+    @inline(__always)
+    func giveIfMany() {
+      if isFull { giveWritten() }
+    }
+
+    /// Has the pipeline get what was written.
+    @inline(__always)
+    func giveWritten() {
+      if !written.isEmpty { giveAndFlushLater() }
+    }
+
+    private func giveAndFlushLater() {
+      guard let context else { return discardWritten() }
+      give(to: context)
       flushLater()
     }
 
-    /// Has the pipeline get what was written before.
     @inline(__always)
-    func giveWritten() {
-      if hasUngiven { scheduler.giveWrites() }
+    private func give(to context: ChannelHandlerContext) {
+      // A handler that has got one gets the others after that.
+      guard !isGiving else { return }
+      isGiving = true
+      scheduler.givingCount += 1
+      while !written.isEmpty {
+        let message = scheduler.written.removeFirst(of: &written)
+        context.write(message.data, promise: counted(message.promise, on: context))
+      }
+      scheduler.givingCount -= 1
+      isGiving = false
     }
 
-    func give(_ message: NIOAny) {
-      hasUngiven = false
-      write(message, promise: nil)
-    }
-
-    func giveAndFlush(_ message: NIOAny) {
-      hasUngiven = false
-      guard let context else { return }
-      isUnflushed = false
-      context.write(message, promise: counted(nil, on: context))
-      // Not both in one call: that flushes from the first handler which has it, and that may remove itself when it has.
-      self.context?.flush()
+    /// The channel's end has come before.
+    private func discardWritten() {
+      while !written.isEmpty { refuse(scheduler.written.removeFirst(of: &written).promise) }
     }
 
     private func flushLater() {
       isUnflushed = true
+      list()
+    }
+
+    @inline(__always)
+    private func list() {
       guard !isListed else { return }
       isListed = true
-      scheduler.flushLater(self)
+      scheduler.endLater(self)
     }
 
     /// At the end of a turn.
-    func flushListed() {
+    func endTurn() {
       isListed = false
-      if isUnflushed { flush() }
+      if isUnflushed || !written.isEmpty { flush() }
     }
 
     func flush() {
-      giveWritten()
+      guard let context else { return discardWritten() }
+      give(to: context)
       isUnflushed = false
-      context?.flush()
+      // Not with the write in one call: that flushes from the first handler which has it, and that may remove itself when it has.
+      context.flush()
     }
 
     /// Closes this side's half when all is sent.
     func closeOutput(promise: EventLoopPromise<Void>) {
       guard let context else { return refuse(promise) }
+      // A handler that has a message asks for it: behind that, and the others.
+      if isGiving { return context.eventLoop.assumeIsolated().execute { self.closeOutput(promise: promise) } }
       // It would take this for an abort.
       guard kind != .stream else { return promise.fail(ChannelError.operationUnsupported) }
       flush()
@@ -297,7 +336,7 @@
 
     /// The close of a stream discards what still waits for the peer to take it.
     private func closeIfSent() {
-      guard unsentCount == 0, let context else { return }
+      guard unsentCount == 0, written.isEmpty, let context else { return }
       // Not right here: the multiplexer may be about to count the stream among the open ones.
       context.eventLoop.assumeIsolated().execute { self.context?.close(promise: nil) }
     }

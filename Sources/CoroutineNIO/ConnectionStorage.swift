@@ -12,9 +12,11 @@
   // Unchecked: constant; the handler is touched on the loop's thread only, but for what it says itself.
   @usableFromInline
   final class ConnectionStorage: @unchecked Sendable {
-    let inbound: DemandQueue<ErasedMessage>
+    // What each operation needs comes first, as in the handler.
+    private let elements: Coroutine::Channel<ErasedMessage>
     let handler: ConnectionHandler
     let eventLoop: any EventLoop
+    let inbound: DemandQueue<ErasedMessage>
     /// What writers wait for.
     let writability: ReadinessStorage
     let channel: any NIOCore::Channel
@@ -24,24 +26,25 @@
     @usableFromInline
     convenience init(
       wrapping channel: any NIOCore::Channel, readAhead: ClosedRange<Int>, closesByHalves: Bool?,
-      makeMessage: @escaping (NIOAny) -> ErasedMessage
+      fill: @escaping (ErasedMessage, NIOAny) -> Void
     ) throws {
       require(
         readAhead.lowerBound >= 0 && readAhead.upperBound > 0, "NIOConnection(readAhead: \(readAhead)) reads nothing")
       let kind = closesByHalves.map { $0 ? ConnectionKind.whole : .stream } ?? ConnectionKind(of: channel)
-      try self.init(channel, kind, readAhead: readAhead, makeMessage: makeMessage)
+      try self.init(channel, kind, readAhead: readAhead, fill: fill)
     }
 
     init(
       _ channel: any NIOCore::Channel, _ kind: ConnectionKind, readAhead: ClosedRange<Int>,
-      makeMessage: @escaping (NIOAny) -> ErasedMessage
+      fill: @escaping (ErasedMessage, NIOAny) -> Void
     ) throws {
       channel.eventLoop.preconditionInEventLoop()
       self.channel = channel
       eventLoop = channel.eventLoop
       name = channel.remoteAddress.map(Self.text) ?? ""
-      handler = ConnectionHandler(of: channel, kind, readAhead: readAhead, name: name, makeMessage: makeMessage)
+      handler = ConnectionHandler(of: channel, kind, readAhead: readAhead, name: name, fill: fill)
       (inbound, writability) = (handler.inbound, handler.writability)
+      elements = inbound.elements
       try channel.pipeline.syncOperations.addHandler(handler)
     }
 
@@ -65,36 +68,54 @@
       var message: ErasedMessage?
       let core = CoroutineCore.runningUncounted(for: "NIOConnection.read()")
       withUnsafePointer(to: &message) { handler.reader.note(core, frame: $0, object: self) }
-      let cause = inbound.elements.receive(
+      let cause = elements.receive(
         &message, until: WaitDeadline.after(timeout), for: "NIOConnection.read()")
       guard message != nil else {
-        try inbound.elements.checkEnd(cause, timeout)
+        try elements.checkEnd(cause, timeout)
         return nil
       }
       inbound.tookOne()
       return message
     }
 
+    /// A message whose value the reader has taken: for another value, where this is the loop's thread.
     @usableFromInline
-    func write(_ message: consuming NIOAny, _ timeout: Duration?) throws {
-      guard eventLoop.inEventLoop else {
-        try waitUntilWritable(timeout)
-        return try submit(OutboundMessage(message))
-      }
-      let core = CoroutineCore.runningUncounted(for: "NIOConnection.write(_:)")
-      // So that it is known whether there is room after that.
-      handler.giveWritten()
-      let mayWait = core._withUnsafeGuaranteedRef { $0.isInterrupted } || !handler.takesMessages
-      if mayWait {
-        try waitUntilWritable(timeout)
-        // One of another scheduler that has begun at once here goes on there.
-        guard eventLoop.inEventLoop else { return try submit(OutboundMessage(message)) }
-      }
-      try handler.writeInTurn(message)
+    func reuse(_ message: consuming ErasedMessage) {
+      if eventLoop.inEventLoop, isKnownUniquelyReferenced(&message) { handler.scheduler.keep(consume message) }
     }
 
-    /// From another thread than the loop's.
-    private func submit(_ message: OutboundMessage) throws {
+    /// Waits until there is room, and returns where to write a message at once. `nil` on another thread than the loop's: then
+    /// it has to be submitted.
+    @usableFromInline
+    func placeToWrite(_ timeout: Duration?) throws -> UnsafeMutablePointer<NIOAny>? {
+      guard eventLoop.inEventLoop else { return try placeAfterWait(timeout) }
+      let core = CoroutineCore.runningUncounted(for: "NIOConnection.write(_:)")
+      // So that it is known whether there is room after those.
+      handler.giveIfMany()
+      let mayWait = core._withUnsafeGuaranteedRef { $0.isInterrupted } || !handler.takesMessages
+      return mayWait ? try placeAfterWait(timeout) : try handler.placeInTurn()
+    }
+
+    private func placeAfterWait(_ timeout: Duration?) throws -> UnsafeMutablePointer<NIOAny>? {
+      let deadline = WaitDeadline.after(timeout)
+      repeat {
+        try waitUntilWritable(until: deadline, timeout)
+        // One of another scheduler that has begun at once on the loop goes on elsewhere.
+        guard eventLoop.inEventLoop else { return nil }
+        // Of others that have waited, and were first.
+        handler.giveWritten()
+        if handler.isFull {
+          if let timeout, timeout <= .zero { throw TimeoutError(after: timeout) }
+          Coroutine.yield()
+        }
+      } while !handler.takesMessages
+      return try handler.placeInTurn()
+    }
+
+    /// Writes a message from another thread than the loop's.
+    @usableFromInline
+    func submit(_ message: consuming NIOAny) throws {
+      let message = OutboundMessage(message)
       // Suspended until it is there: so a coroutine that runs elsewhere can't have more on the way than the loop has seen. A
       // cancel would only hide whether it was done.
       try withCancellationShield {
@@ -106,19 +127,13 @@
     }
 
     /// Suspends the calling coroutine while more is written than sent.
-    func waitUntilWritable(_ timeout: Duration?) throws {
+    func waitUntilWritable(until deadline: UInt64, _ timeout: Duration?) throws {
       try CoroutineCore.runningUncounted(for: "NIOConnection.write(_:)")._withUnsafeGuaranteedRef { core in
         guard !core.isInterrupted else { throw CancellationError() }
-        if handler.isHeldUp || writability.isClosed { try wait(core, timeout) }
-      }
-    }
-
-    private func wait(_ core: CoroutineCore, _ timeout: Duration?) throws {
-      let deadline = WaitDeadline.after(timeout)
-      while true {
-        guard !writability.isClosed else { throw handler.closedError }
-        guard handler.isHeldUp else { return }
-        try writability.wait(core, .write, seen: nil, until: deadline).check(timeout)
+        while handler.isHeldUp || writability.isClosed {
+          guard !writability.isClosed else { throw handler.closedError }
+          try writability.wait(core, .write, seen: nil, until: deadline).check(timeout)
+        }
       }
     }
 
@@ -128,44 +143,6 @@
       return ip.contains(":") ? "[\(ip)]\(port)" : "\(ip)\(port)"
     }
   }
-
-  /// A message of a type that only the connection knows, on its way from a pipeline to a coroutine: opaque.
-  ///
-  /// An object, so that queues, waiters and frames have one word of it: the frames of a coroutine that waits are in no near
-  /// cache when it goes on. Its own memory is: the message before has just given it back.
-  // Unchecked: has nothing; see the class below.
-  public class ErasedMessage: @unchecked Sendable {
-    @inlinable
-    init() {}
-
-    /// What is in it.
-    @inlinable
-    final func value<Value: Sendable>(as type: Value.Type) -> Value {
-      // Right: a connection makes and takes messages of one type.
-      unsafeDowncast(self, to: InboundMessage<Value>.self).value
-    }
-  }
-
-  @usableFromInline
-  // Unchecked: restates that of the class above; the value is constant and may be sent.
-  final class InboundMessage<Value: Sendable>: ErasedMessage, @unchecked Sendable {
-    @usableFromInline let value: Value
-
-    @inlinable
-    init(_ value: Value) {
-      self.value = value
-    }
-
-    /// What a pipeline delivers. Ends the program if it is of another type.
-    @inlinable
-    convenience init(unwrapping data: NIOAny) {
-      self.init(Unwrapping<Value>.unwrapInboundIn(data))
-    }
-  }
-
-  /// By which NIO tells what is in a message: never in a pipeline.
-  @usableFromInline
-  final class Unwrapping<InboundIn>: ChannelInboundHandler {}
 
   /// A message on its way to a pipeline, from another thread.
   // Unchecked: the connection's type says that what is in it may be sent.

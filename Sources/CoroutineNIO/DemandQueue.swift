@@ -37,9 +37,9 @@
 
     /// The same on the loop's thread, by a channel that reads: a reader that has waited on that loop goes on when it has.
     @inline(__always)
-    func append(_ element: Element, readBefore scheduler: EventLoopScheduler) {
+    func append(_ element: consuming Element, readBefore scheduler: EventLoopScheduler) {
       var reader: CoroutineJob?
-      let count = elements.send(element, by: scheduler, waking: &reader)
+      let count = elements.send(consume element, by: scheduler, waking: &reader)
       if let reader = reader.take() { scheduler.runAfterRead(reader) }
       shutIfMany(count)
     }

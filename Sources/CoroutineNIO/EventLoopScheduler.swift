@@ -31,9 +31,13 @@
     /// A coroutine that was the next one when a channel has read what it waited for: it runs when that channel has read all.
     /// So it is not in `ready`, of which nothing else would be left.
     @exclusivity(unchecked) private var reader: CoroutineJob?
-    @exclusivity(unchecked) private var writes = TurnWrites()
-    /// Those that were given messages and not flushed, linked through themselves; retained.
-    @exclusivity(unchecked) private var unflushed: Unmanaged<ConnectionHandler>?
+    @exclusivity(unchecked) private(set) var emptyMessages = EmptyMessages()
+    @exclusivity(unchecked) var written = WrittenMessages()
+    /// Handlers to which coroutines have written since the last end of a turn, linked through themselves; retained.
+    @exclusivity(unchecked) private var firstListed: Unmanaged<ConnectionHandler>?
+    @exclusivity(unchecked) private var lastListed: Unmanaged<ConnectionHandler>?
+    /// How many pipelines are getting what was written, one on top of the other.
+    @exclusivity(unchecked) var givingCount = 0
     @exclusivity(unchecked) private var isInTurn = false
     /// Whether the loop has a task to make a turn, of those that its own thread asks for.
     @exclusivity(unchecked) private var isTurnDue = false
@@ -89,8 +93,8 @@
     /// A channel has read. Those that become ready meanwhile have their turn after the events.
     @inline(__always)
     func runReader() {
-      // Nor on the stack of a coroutine that a handler has begun at once.
-      guard !isInTurn, CoroutineCore.current == nil, let reader = reader.take() else { return }
+      // Nor on the stack of a coroutine that a handler has begun at once, nor of a handler that has a coroutine's message.
+      guard !isInTurn, givingCount == 0, CoroutineCore.current == nil, let reader = reader.take() else { return }
       isInTurn = true
       reader.run()
       endTurn()
@@ -123,53 +127,45 @@
       }
     }
 
-    /// Gives it the message at the end of the turn; outside of one, of the loop's present tasks. On the loop's thread, once until
-    /// it is given.
+    /// A message for what a channel has read.
     @inline(__always)
-    func giveLater(_ message: consuming NIOAny, to handler: ConnectionHandler) {
-      endOfTurnIsWanted()
-      writes.append(TurnWrites.Write(handler: handler, message: message))
-    }
+    func emptyMessage() -> ErasedMessage { emptyMessages.removeFirst() }
 
-    /// Gives what was written until now.
-    func giveWrites() {
-      while !writes.isEmpty {
-        let write = writes.removeFirst()
-        write.handler.give(write.message)
+    /// A message whose value was taken.
+    @inline(__always)
+    func keep(_ message: consuming ErasedMessage) { emptyMessages.insert(consume message) }
+
+    /// Ends the handler's turn when this one ends; outside of a turn, behind the loop's present tasks. Once until it is done.
+    @inline(__always)
+    func endLater(_ handler: ConnectionHandler) {
+      if !isInTurn, firstListed == nil { scheduleEnd() }
+      let handler = Unmanaged.passRetained(handler)
+      if let lastListed {
+        lastListed._withUnsafeGuaranteedRef { $0.nextListed = handler }
+      } else {
+        firstListed = handler
       }
+      lastListed = handler
     }
 
-    /// Has it flushed when the messages are given. Once until it is.
-    func flushLater(_ written: ConnectionHandler) {
-      endOfTurnIsWanted()
-      written.nextUnflushed = unflushed
-      unflushed = .passRetained(written)
-    }
-
-    private func endOfTurnIsWanted() {
-      guard !isInTurn, unflushed == nil, writes.isEmpty else { return }
+    private func scheduleEnd() {
       eventLoop.execute {
         // A loop for tests may execute it inside of one, which then has its end to come.
         if !self.isInTurn { self.endTurn() }
       }
     }
 
-    /// Gives and flushes what was written. A part of the turn: a reader that a pipeline wakes meanwhile would run on top of
-    /// that pipeline's handlers, and what it writes could overtake what they have.
+    /// The pipelines get what was written, and a flush each. A part of the turn: a reader that a pipeline wakes meanwhile would run
+    /// on top of that pipeline's handlers, and what it writes could overtake what they have.
     private func endTurn() {
       isInTurn = true
       defer { isInTurn = false }
-      // A handler that one of these passes may have others write.
-      while true {
-        if !writes.isEmpty {
-          let write = writes.removeFirst()
-          write.handler.giveAndFlush(write.message)
-        } else if let next = unflushed?.takeRetainedValue() {
-          unflushed = next.nextUnflushed
-          next.flushListed()
-        } else {
-          return
-        }
+      // A handler that one of these passes may have others written.
+      while let handler = firstListed?.takeRetainedValue() {
+        firstListed = handler.nextListed
+        if firstListed == nil { lastListed = nil }
+        handler.nextListed = nil
+        handler.endTurn()
       }
     }
 

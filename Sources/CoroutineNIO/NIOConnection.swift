@@ -26,9 +26,12 @@
   /// otherwise.
   ///
   /// **Writing is gathered.** What the coroutines of a loop write is flushed when they have all had their turn, once for each
-  /// connection; `flush()` and `writeAndFlush(_:)` do it now. The last message that a coroutine of the loop has written reaches
-  /// the pipeline then, too: or before it writes another one, or asks for `channel`. While more than the channel's high watermark
-  /// is not sent yet, writing suspends.
+  /// connection; `flush()` and `writeAndFlush(_:)` do it now. The last messages that coroutines of the loop have written to
+  /// a connection, three at most, reach its pipeline then, too; earlier if they write more to it, flush or close it, or ask for its
+  /// `channel`. A handler of the pipeline that does one of these while it gets a message has the others behind that.
+  ///
+  /// While more than the channel's high watermark is not sent yet, writing suspends. A message counts when it reaches the pipeline.
+  /// So three messages of a turn may come on top; one, once the channel has been over its watermark.
   ///
   /// Copies are the same connection. With the last one the channel is closed.
   public struct NIOConnection<Inbound: Sendable, Outbound: Sendable>: Sendable {
@@ -51,7 +54,7 @@
       wrapping channel: any NIOCore::Channel, readAhead: ClosedRange<Int> = 2...10, closesByHalves: Bool? = nil
     ) throws {
       storage = try ConnectionStorage(wrapping: channel, readAhead: readAhead, closesByHalves: closesByHalves) {
-        InboundMessage<Inbound>(unwrapping: $0)
+        $0.fill(with: Inbound.self, unwrapping: $1)
       }
     }
 
@@ -87,7 +90,9 @@
     @available(*, noasync, message: "call it in a coroutine")
     public func read(timeout: Duration? = nil) throws -> Inbound? {
       guard let message = try storage.read(timeout) else { return nil }
-      return message.value(as: Inbound.self)
+      let value = message.take(as: Inbound.self)
+      storage.reuse(consume message)
+      return value
     }
 
     /// A case of a `select`: the next message, or `nil` at the end. If a handler of the pipeline has reported an error, that
@@ -100,7 +105,7 @@
       storage.inbound.elements.onNext { [storage] message in
         guard let message else { return try handler(nil) }
         storage.inbound.tookOne()
-        return try handler(message.value(as: Inbound.self))
+        return try handler(message.take(as: Inbound.self))
       }
     }
   }
@@ -123,7 +128,12 @@
     @inlinable
     @available(*, noasync, message: "call it in a coroutine")
     public func write(_ message: Outbound, timeout: Duration? = nil) throws {
-      try storage.write(NIOAny(message), timeout)
+      if let place = try storage.placeToWrite(timeout) {
+        // Past the coroutine's stack: nothing comes between.
+        place.initialize(to: NIOAny(message))
+      } else {
+        try storage.submit(NIOAny(message))
+      }
     }
 
     /// Gives a message to the pipeline, and suspends the calling coroutine until the system has taken it, and all before it.
@@ -137,7 +147,8 @@
     @available(*, noasync, message: "call it in a coroutine")
     public func writeAndFlush(_ message: Outbound, timeout: Duration? = nil) throws {
       let deadline = WaitDeadline.after(timeout)
-      try storage.waitUntilWritable(timeout)
+      if eventLoop.inEventLoop { storage.handler.giveWritten() }
+      try storage.waitUntilWritable(until: deadline, timeout)
       let written = eventLoop.makePromise(of: Void.self)
       let message = OutboundMessage(NIOAny(message))
       storage.onLoopSoon { handler in

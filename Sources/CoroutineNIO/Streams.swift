@@ -53,7 +53,7 @@
       configure: (_ initializer: @escaping @Sendable (any NIOCore::Channel) -> EventLoopFuture<Void>) throws -> Void
     ) throws where Inbound == NIOConnection<StreamInbound, StreamOutbound> {
       storage = try ConnectionStorage(channel, .ofStreams, readAhead: 0...Int.max) {
-        InboundMessage<Inbound>(unwrapping: $0)
+        $0.fill(with: Inbound.self, unwrapping: $1)
       }
       let streams = storage.inbound
       try configure { channel in
@@ -61,9 +61,9 @@
           let stream = try streamInitializer(channel)
           // Not before it is active: until then nothing can be written.
           if channel.isActive {
-            streams.append(InboundMessage(stream))
+            streams.append(ErasedMessage(stream))
           } else {
-            stream.storage.handler.onActive = { streams.append(InboundMessage(stream)) }
+            stream.storage.handler.onActive = { streams.append(ErasedMessage(stream)) }
           }
         }
       }

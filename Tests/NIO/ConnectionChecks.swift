@@ -261,15 +261,26 @@ let connectionChecks = [
     try expect("at the other", try other.countToEnd(), peer.eventLoop === server.eventLoop ? 1 : 0)
   },
 
-  Check("aMessageCountsForTheWatermarkBeforeTheNextIsWritten") {
+  Check("threeMessagesOfATurnCountForTheWatermark") {
     let (client, server) = try makePair(highWatermark: 10)
     try Coroutine(on: .eventLoop(server.eventLoop)) {
-      try server.write(ByteBuffer(repeating: 1, count: 11))
+      for _ in 0..<3 { try server.write(ByteBuffer(repeating: 1, count: 11), timeout: .zero) }
       // Nothing is flushed yet.
       try expectError(TimeoutError.self) { try server.write(text("x"), timeout: .zero) }
     }.get()
     server.close()
-    try expect("bytes", try client.countToEnd(), 11)
+    try expect("bytes", try client.countToEnd(), 33)
+  },
+
+  Check("onceUnwritableEachMessageCountsForTheWatermarkAtOnce") {
+    let (client, server) = try makePair(highWatermark: 10)
+    try Coroutine(on: .eventLoop(server.eventLoop)) {
+      for _ in 0..<2 { try server.writeAndFlush(ByteBuffer(repeating: 1, count: 11)) }
+      try server.write(ByteBuffer(repeating: 1, count: 11))
+      try expectError(TimeoutError.self) { try server.write(text("x"), timeout: .zero) }
+    }.get()
+    server.close()
+    try expect("bytes", try client.countToEnd(), 33)
   },
 
   Check("aMessageThatItsTurnHasNotGivenIsDroppedByAClose") {

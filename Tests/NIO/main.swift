@@ -12,7 +12,8 @@ let group = MultiThreadedEventLoopGroup(numberOfThreads: 2)
 /// NIO's own wait in `async` code still works.
 func getInAsyncCode() async throws -> Int { try await group.next().submit { 1 }.get() }
 
-let checks = schedulerChecks + futureChecks + connectionChecks + serverChecks + streamChecks
+let checks =
+  schedulerChecks + futureChecks + connectionChecks + writingChecks + messageChecks + serverChecks + streamChecks
 let chosen = CommandLine.arguments.dropFirst()
 var failures = try await getInAsyncCode() == 1 ? 0 : 1
 for check in checks where chosen.isEmpty || chosen.contains(check.name) {

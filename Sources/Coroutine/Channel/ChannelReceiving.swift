@@ -124,8 +124,10 @@ extension Channel {
   ///
   /// - Returns: how many elements are in the buffer. A channel that is closed or full has refused the element.
   @inlinable @inline(__always)
-  package func send(_ element: Element, by scheduler: any Scheduler, waking receiver: inout CoroutineJob?) -> Int {
-    var unsent: Element? = element
+  package func send(
+    _ element: consuming Element, by scheduler: any Scheduler, waking receiver: inout CoroutineJob?
+  ) -> Int {
+    var unsent: Element? = consume element
     storage.lock.lock()
     let attempt = storage.machine.sendNow(&unsent)
     let count = storage.machine.buffer.count
