@@ -97,6 +97,7 @@
     }
 
     private func placeAfterWait(_ timeout: Duration?) throws -> UnsafeMutablePointer<NIOAny>? {
+      let begin = ContinuousClock.now
       let deadline = WaitDeadline.after(timeout)
       repeat {
         try waitUntilWritable(until: deadline, timeout)
@@ -104,8 +105,9 @@
         guard eventLoop.inEventLoop else { return nil }
         // Of others that have waited, and were first.
         handler.giveWritten()
+        // A handler of the pipeline, which has one of the messages, has begun this coroutine: it has to go on first.
         if handler.isFull {
-          if let timeout, timeout <= .zero { throw TimeoutError(after: timeout) }
+          if let timeout, ContinuousClock.now - begin >= timeout { throw TimeoutError(after: timeout) }
           Coroutine.yield()
         }
       } while !handler.takesMessages

@@ -105,7 +105,11 @@ let writingChecks = [
     try Coroutine(on: .eventLoop(server.eventLoop)) {
       asker.atFirst {
         Coroutine.immediate(on: .eventLoop(server.eventLoop)) {
-          for _ in 0..<100 { try server.write(text("c")) }
+          for _ in 0..<3 { try server.write(text("c")) }
+          for timeout in [Duration.zero, .nanoseconds(1)] {
+            try expectError(TimeoutError.self) { try server.write(text("x"), timeout: timeout) }
+          }
+          for _ in 0..<97 { try server.write(text("c")) }
           log.add("written")
           server.close()
         }
@@ -162,6 +166,9 @@ let writingChecks = [
         for connection in [server, peer] { try connection.write(text(letter)) }
       }
       for connection in [client, other] { try expect("what arrives", try connection.readText(5), "abcde") }
+      // One alone, which was listed before the other.
+      try server.write(text("f"))
+      try expect("what arrives", try client.readText(1), "f")
       for connection in [server, peer] { try connection.write(text("z")) }
       return [server, peer].map { WeakHandler(handler: $0.storage.handler) }
     }.get()
