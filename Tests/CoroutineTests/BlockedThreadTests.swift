@@ -104,4 +104,31 @@ import Testing
     #expect(standardError(of: result).contains("receiveBlocking(timeout:) at CoroutineTests/BlockedThreadTests.swift:"))
     #expect(Self.count("blocks the main thread", in: result) == 1)
   }
+
+  /// The first look finds that none waits for the thread.
+  @Test func soItIsWhereTheyBecomeReadyLater() async {
+    let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
+      let elements = Channel<Int>()
+      let begun = Channel<Void>()
+      Coroutine(on: .main) {
+        try begun.send(())
+        try Coroutine.sleep(for: .seconds(2))
+        try elements.send(1)
+      }
+      _ = try? await begun.receive()
+      await MainActor.run {
+        @MainActor func block() {
+          Self.onceTold("blocks the main thread") { _ = elements.trySend(2) }
+          // So that it fails in place of being blocked for ever.
+          _ = PlainThread {
+            sleep(60)
+            return elements.trySend(3)
+          }
+          precondition((try? elements.receiveBlocking()) == 2)
+        }
+        block()
+      }
+    }
+    #expect(Self.count("blocks the main thread", in: result) == 1)
+  }
 }

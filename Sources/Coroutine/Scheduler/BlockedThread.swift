@@ -33,11 +33,15 @@ package final class BlockedThread: Sendable {
     return parking.cause
   }
 
-  /// Waits a second, and looks then whether others wait for the main thread. Whether the wait is over.
+  /// Waits, and looks again and again whether others wait for the main thread: they may come to do so at any time. Ever less often,
+  /// and not any more once that is told. Whether the wait is over.
   private func waitOnMainThread() -> Bool {
     call.requireAnotherThread()
-    if semaphore.wait(until: TimerService.shared.kernelTime.addingSaturated(1_000_000_000)) { return true }
-    call.tellIfMainQueueWaits()
+    var pause: UInt64 = 1_000_000_000
+    repeat {
+      if semaphore.wait(until: TimerService.shared.kernelTime.addingSaturated(pause)) { return true }
+      pause = min(pause * 2, 32_000_000_000)
+    } while !call.tellIfMainQueueWaits()
     return false
   }
 

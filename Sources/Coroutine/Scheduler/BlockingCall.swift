@@ -67,11 +67,16 @@ package struct BlockingCall: Sendable {
 
   /// Says, once in the process, that coroutines wait for this thread while it has been blocked for a while. It may be
   /// blocked for one of them, which the runtime can't know.
-  func tellIfMainQueueWaits() {
-    guard QueueScheduler.main.hasReady, !Self.mainQueueIsTold.exchange(true, ordering: .relaxed) else { return }
-    CoroutineErrors.print(
-      "\(description) blocks the main thread, for which coroutines on the main queue wait: if it waits for one of those, it waits "
-        + "for ever. \(Self.advice)")
+  ///
+  /// - Returns: whether it is said, now or before.
+  func tellIfMainQueueWaits() -> Bool {
+    guard QueueScheduler.main.hasReady else { return Self.mainQueueIsTold.load(ordering: .relaxed) }
+    if !Self.mainQueueIsTold.exchange(true, ordering: .relaxed) {
+      CoroutineErrors.print(
+        "\(description) blocks the main thread, for which coroutines on the main queue wait: if it waits for one of those, it waits "
+          + "for ever. \(Self.advice)")
+    }
+    return true
   }
 
   private static let mainQueueIsTold = Atomic<Bool>(false)
