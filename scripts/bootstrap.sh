@@ -87,7 +87,7 @@ need_clients() {
 
 need_gdb() { need gdb "gdb" has_command gdb; }
 
-# What scripts/test-dependent.sh puts into one program.
+# What scripts/test-everybody.sh puts into one program.
 need_everybody() {
   need libsqlite3-dev "SQLite, headers and library" has_header sqlite3.h
   need openssl "OpenSSL's command" has_command openssl

@@ -6,10 +6,10 @@
 # say.
 #
 #   scripts/check-docs.sh [FILE.md...]
-#   scripts/check-docs.sh --source FILE.md     prints the source file that the document becomes
+#   scripts/check-docs.sh --sources CoroutineNIO FOLDER     makes the source files that a product's documents become
 #
-# The pages of CoroutineNIO and CoroutineObservability need their traits and other packages: scripts/test-dependent.sh, which
-# has these, compiles them.
+# The pages of CoroutineNIO and CoroutineObservability need their traits and other packages: scripts/test-everybody.sh and
+# scripts/test-dependent.sh, which have these, compile them.
 #
 # A document becomes one source file, and a block becomes a function in it: an async one if the block has an `await`.
 # What a block needs and a reader does not see is written in hidden comments before the block:
@@ -70,8 +70,9 @@ extract() {
     }' "$1"
 }
 
-if [[ ${1:-} == --source ]]; then
-  extract "$2"
+if [[ ${1:-} == --sources ]]; then
+  mkdir "$3"
+  for document in "Sources/$2/$2.docc"/*.md; do extract "$document" > "$3/$(basename "$document" .md).swift"; done
   exit
 fi
 

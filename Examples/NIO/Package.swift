@@ -2,7 +2,7 @@
 // Servers on SwiftNIO's event loops, with its codecs, whose handlers are coroutines, and a gRPC service that calls them. See
 // the documentation of CoroutineNIO.
 //
-// A package of its own, so that the other examples don't fetch SwiftNIO. scripts/test-dependent.sh tests the programs.
+// A package of its own, so that the other examples don't fetch SwiftNIO. scripts/test-everybody.sh tests the programs.
 
 import PackageDescription
 

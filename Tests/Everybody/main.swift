@@ -1,6 +1,6 @@
 // The packages that servers use, in one program with this one: a web server of Hummingbird whose handlers call coroutines,
 // these a database of GRDB, and coroutines that ask the server by AsyncHTTPClient; and a child process of Subprocess's beside
-// one of this package. scripts/test-dependent.sh runs it, with each backend.
+// one of this package. scripts/test-everybody.sh runs it, with each backend.
 //
 // With a port, it is a client of the HTTPS server on it instead, that of Examples/NIO.
 import AsyncHTTPClient

@@ -1,4 +1,4 @@
-// CoroutineNIO with real event loops and sockets. scripts/test-dependent.sh runs it, as a package that depends on
+// CoroutineNIO with real event loops and sockets. scripts/test-everybody.sh runs it, as a package that depends on
 // this one.
 import Coroutine
 import CoroutineNIO
