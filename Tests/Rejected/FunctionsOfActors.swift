@@ -1,6 +1,6 @@
 // A function of a global actor must not run away from its actor. An operation that runs its closure elsewhere refuses
-// it, also in code of that actor, where Swift would convert it silently. (A method of an actor instance,
-// `detached(run)` inside it, is not refused: Swift 6.3 takes it for a function without an actor.)
+// it, also in code of that actor, where Swift would convert it silently. What Swift 6.3 takes for a function without an actor
+// comes last.
 
 import Coroutine
 
@@ -178,3 +178,23 @@ final class List {
 }
 
 func free(_ number: Int) -> Int { number + 1 }
+
+// MARK: - What Swift 6.3 does not refuse
+
+// Should a compiler refuse these, the warning in Isolation.md can go.
+
+actor Counter {
+  var count = 0
+  func bump() { count += 1 }
+
+  func leaves() throws {
+    Coroutine(bump)
+    Coroutine.detached(on: .pool, bump)
+    try blocking(bump)
+  }
+}
+
+@MainActor func leaves(by stored: @escaping @MainActor () -> Int) throws {
+  Coroutine(on: .pool, stored)
+  _ = try blocking(stored)
+}
