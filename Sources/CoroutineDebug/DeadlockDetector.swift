@@ -3,8 +3,8 @@
 import Coroutine
 import CoroutineLibc
 
-/// Finds coroutines that can never go on: those that wait for each other in a cycle, and those that are left when nothing
-/// in the process can happen any more.
+/// Finds coroutines that can never go on, or keep others from it: those that wait for each other in a cycle, those that are left when
+/// nothing in the process can happen any more, and those that are suspended inside the initialiser of a static or global variable.
 ///
 /// ```swift
 /// try DeadlockDetector.start()                    // in a program: reports to the standard error, each deadlock once
@@ -21,15 +21,15 @@ import CoroutineLibc
 ///
 /// Limits, and what is found of which fault: the article "Debugging".
 public enum DeadlockDetector {
-  /// The cycles that there are at this moment.
+  /// The cycles that there are at this moment, and the coroutines that are suspended inside the initialiser of a variable.
   ///
-  /// All coroutines are kept from going on while it looks, about a microsecond for each. Callable from any thread, also
+  /// All coroutines are kept from going on while it looks, one or two microseconds for each. Callable from any thread, also
   /// inside a coroutine; not in a signal handler.
   ///
   /// - Throws: `CoroutineDump.Unavailable`.
   public static func find() throws -> [DeadlockReport] {
     try CoroutineDump.explaining {
-      guard try !DeadlockSearch.cycles().isEmpty else { return [] }
+      guard try !DeadlockSearch.findings().isEmpty else { return [] }
       return try DeadlockSearch.reports().map(\.report)
     }
   }
@@ -100,10 +100,10 @@ extension DeadlockDetector {
 // MARK: - All the time
 
 extension DeadlockDetector {
-  /// Looks for deadlocks from now on, on a thread of its own, and reports each once: a cycle; and a standstill, when
-  /// nothing in the process can go on any more.
+  /// Looks for deadlocks from now on, on a thread of its own, and reports each once: a cycle; a coroutine that is suspended inside the
+  /// initialiser of a variable; and a standstill, when nothing in the process can go on any more.
   ///
-  /// A look takes about a microsecond for each coroutine, in which those that wait do not go on. Looks of more than a
+  /// A look takes one or two microseconds for each coroutine, in which those that wait do not go on. Looks of more than a
   /// millisecond are made more seldom, so that they take a hundredth of the time. Calling it again changes the interval
   /// and the handler.
   ///

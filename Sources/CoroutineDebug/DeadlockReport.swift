@@ -28,6 +28,10 @@ public struct DeadlockReport: Sendable {
     /// No thread of the process can go on: each waits for another one, and there is no timer, no socket, no other process
     /// that could wake one.
     case standstill
+    /// It is suspended inside the initialiser of a static or global variable. Other code that uses the variable meanwhile blocks its
+    /// thread for ever: Swift's lock of the variable belongs to the thread that the coroutine has left. (In release builds of the
+    /// library. A debug build traps when a coroutine suspends there.)
+    case initialiser
     /// They are suspended, and the caller of `findLeaks` states that nothing will happen that could wake them.
     case leak
   }
@@ -48,6 +52,9 @@ extension DeadlockReport: CustomStringConvertible {
   public var description: String {
     switch kind {
     case .cycle: return "\(headline)\n\(chain)\(bystanders)\n" + stacks
+    case .initialiser:
+      let advice = "other code that uses it meanwhile blocks its thread for ever: wait before its first use"
+      return "\(headline)\n  \(advice)\n\n" + stacks
     case .standstill, .leak: return "\(headline)\n\n" + CoroutineDump(coroutines: coroutines).text()
     }
   }
@@ -57,6 +64,8 @@ extension DeadlockReport: CustomStringConvertible {
     switch kind {
     case .cycle where coroutines.count == 1: "deadlock: a coroutine waits for itself"
     case .cycle: "deadlock: \(coroutines.count) coroutines wait for each other"
+    case .initialiser:
+      "deadlock: a coroutine is suspended inside the initialiser of a static or global variable"
     case .standstill:
       "deadlock: nothing in the process can go on, and \(Self.text(coroutines.count)) not ended"
     case .leak:

@@ -4,9 +4,9 @@ import CCoroutineUnwind
 import Context
 import Coroutine
 
-/// Finds the cycles in which coroutines wait for each other.
+/// Finds the cycles in which coroutines wait for each other, and coroutines that are suspended where they keep a thread's lock.
 ///
-/// Why none is made up: all that counts is read in one freeze, in this order.
+/// Why no cycle is made up: all that counts is read in one freeze, in this order.
 ///
 /// 1. Each coroutine is visited. One that is found suspended does not go on before the freeze ends.
 /// 2. What each of those waits for is read again, and the wakers that could end that wait. A suspended coroutine that
@@ -21,31 +21,33 @@ enum DeadlockSearch {
   }
 
   struct Finding {
+    let kind: DeadlockReport.Kind
+    /// One that is suspended inside an initialiser is the only member, and has no resource.
     let cycle: WaitGraph.Cycle
     let identity: Identity
   }
 
-  /// The cycles that there are, without their stacks.
-  static func cycles() throws -> [Finding] {
+  /// What there is, without the stacks.
+  static func findings() throws -> [Finding] {
     var all: [InspectedCoroutine] = []
-    var findings: [Finding] = []
+    var found: [Finding] = []
     try Inspection.visitAll(
-      last: { findings = cycles(among: all) }, { if !$0.isGenerator { all.append($0) } })
-    return findings
+      last: { found = findings(among: all) }, { if !$0.isGenerator { all.append($0) } })
+    return found
   }
 
   /// The same, with the stacks.
   static func reports() throws -> [(identity: Identity, report: DeadlockReport)] {
     var findings: [Finding] = []
     let backtraces = try backtraces { all in
-      findings = cycles(among: all)
+      findings = self.findings(among: all)
       let concerned = Set(findings.flatMap { $0.cycle.members + $0.cycle.waiting })
       return all.filter { concerned.contains($0.id) }
     }
     let byID = Dictionary(backtraces.map { ($0.id, $0) }) { first, _ in first }
     return findings.map { finding in
       let report = DeadlockReport(
-        kind: .cycle, coroutines: finding.cycle.members.compactMap { byID[$0] },
+        kind: finding.kind, coroutines: finding.cycle.members.compactMap { byID[$0] },
         waiting: finding.cycle.waiting.compactMap { byID[$0] })
       return (finding.identity, report)
     }
@@ -122,6 +124,16 @@ enum DeadlockSearch {
 
   // MARK: In the freeze
 
+  private static func findings(among all: [InspectedCoroutine]) -> [Finding] {
+    let inside = all.filter(\.isInsideInitialiser).map(\.id).sorted()
+    return cycles(among: all)
+      + inside.map { id in
+        Finding(
+          kind: .initialiser, cycle: WaitGraph.Cycle(members: [id], waiting: []),
+          identity: Identity(members: [id], resources: []))
+      }
+  }
+
   /// Steps 2 and 3.
   private static func cycles(among all: [InspectedCoroutine]) -> [Finding] {
     let byID = Dictionary(all.map { ($0.id, $0) }) { first, _ in first }
@@ -140,7 +152,7 @@ enum DeadlockSearch {
     let resources = Dictionary(nodes.map { ($0.id, $0.resource) }) { first, _ in first }
     return graph.cycles.map { cycle in
       let identity = Identity(members: cycle.members, resources: cycle.members.compactMap { resources[$0] })
-      return Finding(cycle: cycle, identity: identity)
+      return Finding(kind: .cycle, cycle: cycle, identity: identity)
     }
   }
 

@@ -87,7 +87,7 @@ final class DeadlockWatch: Sendable {
 
   /// What was reported, and lasts.
   private struct Known {
-    private var cycles: Set<DeadlockSearch.Identity> = []
+    private var faults: Set<DeadlockSearch.Identity> = []
     /// Those in a cycle, or waiting for one.
     private var stuck: Set<UInt64> = []
     /// Of the standstill, if there is one.
@@ -101,20 +101,20 @@ final class DeadlockWatch: Sendable {
       lookDuration = .zero
       guard Inspection.liveCount > 0 else { return [] }
       let start = clock()
-      // First: in a process that stands still the cycles that are found after that are all that there will be.
+      // First: in a process that stands still what is found after that is all that there will be.
       let isStill = standing.look()
-      guard let found = try? DeadlockSearch.cycles() else { return [] }
+      guard let found = try? DeadlockSearch.findings() else { return [] }
       lookDuration = clock() - start
       var news: [DeadlockReport] = []
       let identities = Set(found.map(\.identity))
-      if identities.isSubset(of: cycles) {
-        cycles = identities
+      if identities.isSubset(of: faults) {
+        faults = identities
       } else if let reports = try? DeadlockSearch.reports() {
-        news = reports.filter { !cycles.contains($0.identity) }.map(\.report)
+        news = reports.filter { !faults.contains($0.identity) }.map(\.report)
         // This look counts; what it has not seen any more is new if it comes again.
-        cycles = Set(reports.map(\.identity))
+        faults = Set(reports.map(\.identity))
       }
-      stuck = Set(found.flatMap { $0.cycle.members + $0.cycle.waiting })
+      stuck = Set(found.flatMap { $0.kind == .cycle ? $0.cycle.members + $0.cycle.waiting : [] })
       return news + newStandstill(isStill)
     }
 

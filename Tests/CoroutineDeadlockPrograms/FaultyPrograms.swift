@@ -20,7 +20,7 @@ private final class Partners: Sendable {
 extension FaultyProgram {
   /// The programs that leak come last: what they leave stays. No standstill is ever reported by a kernel that does
   /// not show what threads wait for, as in some sandboxes.
-  static let all = cycles + (access("/proc/self/syscall", R_OK) == 0 ? standstills : []) + errors + leaks
+  static let all = cycles + initialisers + (access("/proc/self/syscall", R_OK) == 0 ? standstills : []) + errors + leaks
 
   // MARK: Each waits for the next
 
@@ -253,6 +253,24 @@ extension FaultyProgram {
       try context.joinAll()
     },
   ]
+
+  // MARK: Suspended where the Swift runtime keeps a lock of the thread's
+
+  #if DEBUG
+    static let initialisers: [FaultyProgram] = []  // such a build traps
+  #else
+    static let initialisers: [FaultyProgram] = [
+      FaultyProgram("a variable whose initialiser waits", .initialiser(["first"])) { context in
+        context.launch("first") { print(Rows.count) }
+        try context.joinAll()
+      }
+    ]
+
+    private enum Rows {
+      /// Ended by the cancel of the coroutine that has come here first. With a timer nothing stands still besides.
+      static let count: Int = (try? Coroutine.sleep(for: .seconds(600))) == nil ? 0 : 1
+    }
+  #endif
 
   // MARK: Left behind
 

@@ -55,6 +55,8 @@ struct FaultyProgram: Sendable {
   enum Verdict: Equatable, Sendable {
     /// The names of the coroutines that wait for each other, in order.
     case cycle([String])
+    /// The name of the coroutine that is suspended where a variable is initialised.
+    case initialiser([String])
     /// The names of the coroutines that are left when nothing can go on.
     case standstill([String])
     /// The names of the coroutines that are left when the program has ended.
@@ -87,6 +89,7 @@ extension FaultyProgram.Verdict {
     let names = report.coroutines.map(\.name)
     switch report.kind {
     case .cycle: self = .cycle(names)
+    case .initialiser: self = .initialiser(names)
     case .standstill: self = .standstill(names)
     case .leak: self = .leak(names)
     }

@@ -447,6 +447,16 @@ extension InspectedCoroutine {
     core?.extras?._withUnsafeGuaranteedRef { $0.creators } ?? UnsafeBufferPointer(start: nil, count: 0)
   }
 
+  /// Whether it has left its thread inside of the initialiser of a static or global variable, whose lock the thread still has. (A
+  /// debug build traps before it comes to that.) A look at each frame.
+  package var isInsideInitialiser: Bool {
+    segments.contains { segment in
+      guard let stack = segment.stack else { return false }
+      let frame = UnsafeRawPointer(bitPattern: segment.registers.framePointer)
+      return coroutine_initialises_variable(frame, stack.limit, stack.top)
+    }
+  }
+
   /// The bytes of its stack above where it stands.
   package var stackUsed: Int? {
     guard let stack, let last = segments.last, last.stack == stack, stack.contains(last.registers.stackPointer) else {
