@@ -7,6 +7,10 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/steps.sh
+if (($# > 0)); then
+  printf 'unknown argument "%s": it takes none\n' "$1" >&2
+  exit 2
+fi
 
 package=$(mktemp -d)
 trap 'rm -rf "$package"' EXIT

@@ -4,11 +4,11 @@ import Coroutine
 import CoroutineLibc
 
 /// Finds coroutines that can never go on, or keep others from it: those that wait for each other in a cycle, those that are left when
-/// nothing in the process can happen any more, and those that are suspended inside the initialiser of a static or global variable.
+/// nothing in the process can happen any more, and those that have suspended inside the initialiser of a static or global variable.
 ///
 /// ```swift
 /// try DeadlockDetector.start()                    // in a program: reports to the standard error, each deadlock once
-/// let cycles = try DeadlockDetector.find()        // now, to look at
+/// let reports = try DeadlockDetector.find()       // now, to look at
 /// let leak = try DeadlockDetector.findLeaks()     // at the end of a test
 /// ```
 ///
@@ -21,7 +21,7 @@ import CoroutineLibc
 ///
 /// Limits, and what is found of which fault: the article "Debugging".
 public enum DeadlockDetector {
-  /// The cycles that there are at this moment, and the coroutines that are suspended inside the initialiser of a variable.
+  /// The cycles that there are at this moment, and the coroutines that have suspended inside the initialiser of a variable.
   ///
   /// All coroutines are kept from going on while it looks, one or two microseconds for each. Callable from any thread, also
   /// inside a coroutine; not in a signal handler.
@@ -100,7 +100,7 @@ extension DeadlockDetector {
 // MARK: - All the time
 
 extension DeadlockDetector {
-  /// Looks for deadlocks from now on, on a thread of its own, and reports each once: a cycle; a coroutine that is suspended inside the
+  /// Looks for deadlocks from now on, on a thread of its own, and reports each once: a cycle; a coroutine that has suspended inside the
   /// initialiser of a variable; and a standstill, when nothing in the process can go on any more.
   ///
   /// A look takes one or two microseconds for each coroutine, in which those that wait do not go on. Looks of more than a

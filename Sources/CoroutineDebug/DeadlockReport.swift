@@ -3,7 +3,7 @@
 import Context
 import CoroutineLibc
 
-/// Coroutines that can never go on, as a `DeadlockDetector` found them.
+/// Coroutines that can never go on, or keep others from it, as a `DeadlockDetector` found them.
 ///
 /// Its description is what is printed:
 ///
@@ -14,23 +14,23 @@ import CoroutineLibc
 ///
 /// and the backtrace of each behind it.
 public struct DeadlockReport: Sendable {
-  /// Why they can't go on.
+  /// What is wrong.
   public let kind: Kind
   /// Of a cycle its members: each waits for the next, the last one for the first. Otherwise in the order of their numbers.
   public let coroutines: [CoroutineBacktrace]
   /// Those that are in no cycle, but wait for one of its members, perhaps by way of others.
   public let waiting: [CoroutineBacktrace]
 
-  /// Why they can't go on.
+  /// What is wrong.
   public enum Kind: Sendable, Hashable {
     /// Each waits for what only the next one could do.
     case cycle
     /// No thread of the process can go on: each waits for another one, and there is no timer, no socket, no other process
     /// that could wake one.
     case standstill
-    /// It is suspended inside the initialiser of a static or global variable. Other code that uses the variable meanwhile blocks its
-    /// thread for ever: Swift's lock of the variable belongs to the thread that the coroutine has left. (In release builds of the
-    /// library. A debug build traps when a coroutine suspends there.)
+    /// It has suspended inside the initialiser of a static or global variable. It may go on; but other code that uses the variable
+    /// meanwhile blocks its thread for ever, since Swift's lock of the variable belongs to a thread. Told once for each coroutine. (In
+    /// release builds of the library. A debug build traps when a coroutine suspends there.)
     case initialiser
     /// They are suspended, and the caller of `findLeaks` states that nothing will happen that could wake them.
     case leak
@@ -65,7 +65,7 @@ extension DeadlockReport: CustomStringConvertible {
     case .cycle where coroutines.count == 1: "deadlock: a coroutine waits for itself"
     case .cycle: "deadlock: \(coroutines.count) coroutines wait for each other"
     case .initialiser:
-      "deadlock: a coroutine is suspended inside the initialiser of a static or global variable"
+      "deadlock: a coroutine has suspended inside the initialiser of a static or global variable"
     case .standstill:
       "deadlock: nothing in the process can go on, and \(Self.text(coroutines.count)) not ended"
     case .leak:

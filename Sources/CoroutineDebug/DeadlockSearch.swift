@@ -14,15 +14,15 @@ import Coroutine
 /// 3. None of the waits of those that are stuck then may have been ended meanwhile (a cancel, an answer that came
 ///    another way). So at this moment all of it is true, and only a cancel will change it.
 enum DeadlockSearch {
-  /// A cycle, as far as it tells one from another.
+  /// A finding, as far as it tells one from another.
   struct Identity: Hashable {
+    let kind: DeadlockReport.Kind
     let members: [UInt64]
     let resources: [UInt]
   }
 
   struct Finding {
-    let kind: DeadlockReport.Kind
-    /// One that is suspended inside an initialiser is the only member, and has no resource.
+    /// One that has suspended inside an initialiser is the only member, and has no resource.
     let cycle: WaitGraph.Cycle
     let identity: Identity
   }
@@ -47,7 +47,7 @@ enum DeadlockSearch {
     let byID = Dictionary(backtraces.map { ($0.id, $0) }) { first, _ in first }
     return findings.map { finding in
       let report = DeadlockReport(
-        kind: finding.kind, coroutines: finding.cycle.members.compactMap { byID[$0] },
+        kind: finding.identity.kind, coroutines: finding.cycle.members.compactMap { byID[$0] },
         waiting: finding.cycle.waiting.compactMap { byID[$0] })
       return (finding.identity, report)
     }
@@ -129,8 +129,8 @@ enum DeadlockSearch {
     return cycles(among: all)
       + inside.map { id in
         Finding(
-          kind: .initialiser, cycle: WaitGraph.Cycle(members: [id], waiting: []),
-          identity: Identity(members: [id], resources: []))
+          cycle: WaitGraph.Cycle(members: [id], waiting: []),
+          identity: Identity(kind: .initialiser, members: [id], resources: []))
       }
   }
 
@@ -151,8 +151,8 @@ enum DeadlockSearch {
     for id in graph.stuck where byID[id]?.isParked != true { graph.free(id) }
     let resources = Dictionary(nodes.map { ($0.id, $0.resource) }) { first, _ in first }
     return graph.cycles.map { cycle in
-      let identity = Identity(members: cycle.members, resources: cycle.members.compactMap { resources[$0] })
-      return Finding(kind: .cycle, cycle: cycle, identity: identity)
+      let resources = cycle.members.compactMap { resources[$0] }
+      return Finding(cycle: cycle, identity: Identity(kind: .cycle, members: cycle.members, resources: resources))
     }
   }
 

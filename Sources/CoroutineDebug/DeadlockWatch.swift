@@ -108,14 +108,22 @@ final class DeadlockWatch: Sendable {
       var news: [DeadlockReport] = []
       let identities = Set(found.map(\.identity))
       if identities.isSubset(of: faults) {
-        faults = identities
+        forget(allBut: identities)
       } else if let reports = try? DeadlockSearch.reports() {
         news = reports.filter { !faults.contains($0.identity) }.map(\.report)
-        // This look counts; what it has not seen any more is new if it comes again.
-        faults = Set(reports.map(\.identity))
+        // This look counts.
+        let identities = Set(reports.map(\.identity))
+        forget(allBut: identities)
+        faults.formUnion(identities)
       }
-      stuck = Set(found.flatMap { $0.kind == .cycle ? $0.cycle.members + $0.cycle.waiting : [] })
+      stuck = Set(found.flatMap { $0.identity.kind == .cycle ? $0.cycle.members + $0.cycle.waiting : [] })
       return news + newStandstill(isStill)
+    }
+
+    /// A cycle that is not seen any more is new if it comes again. A coroutine that runs inside an initialiser is not seen meanwhile: it
+    /// is known for good, and its number is no other one's.
+    private mutating func forget(allBut seen: Set<DeadlockSearch.Identity>) {
+      faults = faults.filter { $0.kind == .initialiser || seen.contains($0) }
     }
 
     private func clock() -> Duration {

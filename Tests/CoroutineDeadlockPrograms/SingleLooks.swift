@@ -1,6 +1,7 @@
 import CCoroutineUnwind
 import Context
 import Coroutine
+import CoroutineDebug
 import Glibc
 
 /// Activity that the detector must count, although a look at the threads hardly shows it.
@@ -49,6 +50,20 @@ enum SingleLooks {
     let numbers = Channel<Int>()
     Coroutine(on: .main) { try numbers.send(1) }
     print(try numbers.receiveBlocking())
+  }
+
+  // MARK: The main thread waits, and looks meanwhile whether coroutines wait for it
+
+  static func standStillWithTheMainThread() throws {
+    // In place of a rescue, which would be activity.
+    alarm(120)
+    let numbers = Channel<Int>(name: "numbers")
+    let waiter = Coroutine(on: ThreadPool(threads: 1), name: "waiter") { try numbers.receive() }
+    try DeadlockDetector.start(every: .milliseconds(10)) { report in
+      print(report)
+      exit(report.kind == .standstill && report.coroutines.map(\.name) == ["waiter"] ? 0 : 1)
+    }
+    print(try waiter.getBlocking())
   }
 
   // MARK: A thread that waits for the runtime's lock, and looks at it again without being woken

@@ -5,6 +5,7 @@
 //     CoroutineDeadlockPrograms aio | ring | orphan | child | parent     # a healthy program that runs alone
 //     CoroutineDeadlockPrograms late-handler | late-child     # changes during a look at the threads must count
 //     CoroutineDeadlockPrograms lock-sleeper                  # so must a thread that waits for the runtime's lock
+//     CoroutineDeadlockPrograms main-thread                   # stands still, and the main thread with it
 //     CoroutineDeadlockPrograms main-queue                    # ends by a trap that names the line
 //     CoroutineDeadlockPrograms show                          # prints the reports of the faulty programs
 //
@@ -20,6 +21,7 @@ case "show": exit(try ProgramRunner.run(FaultyProgram.all, shows: true) ? 0 : 1)
 case "late-handler": exit(SingleLooks.handlerCounts() ? 0 : 1)
 case "late-child": exit(SingleLooks.childCounts() ? 0 : 1)
 case "lock-sleeper": exit(SingleLooks.sleeperOfALockCounts() ? 0 : 1)
+case "main-thread": try SingleLooks.standStillWithTheMainThread()
 case "main-queue": try SingleLooks.blockTheMainQueue()
 case "healthy": exit(try ProgramRunner.run(HealthyProgram.all) ? 0 : 1)
 default:
@@ -29,7 +31,7 @@ default:
   }
   print(
     "usage: CoroutineDeadlockPrograms faulty | healthy | aio | ring | orphan | child | parent | late-handler | late-child "
-      + "| lock-sleeper | main-queue | show"
+      + "| lock-sleeper | main-thread | main-queue | show"
   )
   exit(2)
 }

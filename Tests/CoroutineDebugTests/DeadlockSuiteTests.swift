@@ -9,7 +9,7 @@ import Testing
 @Suite(.ownThreads, .enabled(if: !coroutine_sanitizers_active()), .timeLimit(.minutes(30))) struct DeadlockSuiteTests {
   @Test(arguments: [
     "faulty", "healthy", "aio", "ring", "orphan", "child", "parent", "late-handler", "late-child",
-    "lock-sleeper",
+    "lock-sleeper", "main-thread",
   ])
   func faultsAreFoundAndLookAlikesAreNot(_ which: String) async throws {
     let (ended, output) = await TestProgram.run("CoroutineDeadlockPrograms", [which], .success)

@@ -42,7 +42,7 @@ extension Channel where Element: ~Copyable {
   /// Takes the element that was sent first; blocks the calling thread until there is one.
   ///
   /// For plain threads, such as `main`, but not for elements that coroutines on the main queue send: the main thread
-  /// runs those. If they wait for it meanwhile, the standard error says so after a second, once, with `file` and
+  /// runs those. If they wait for it meanwhile, the standard error says so after a second or later, once, with `file` and
   /// `line`; with no other thread in the process, it traps.
   ///
   /// - Parameters:

@@ -447,8 +447,8 @@ extension InspectedCoroutine {
     core?.extras?._withUnsafeGuaranteedRef { $0.creators } ?? UnsafeBufferPointer(start: nil, count: 0)
   }
 
-  /// Whether it has left its thread inside of the initialiser of a static or global variable, whose lock the thread still has. (A
-  /// debug build traps before it comes to that.) A look at each frame.
+  /// Whether it has suspended inside of the initialiser of a static or global variable, whose lock its thread still has. (A debug build
+  /// traps before it comes to that.) A look at each frame; functions without a frame pointer may hide it.
   package var isInsideInitialiser: Bool {
     segments.contains { segment in
       guard let stack = segment.stack else { return false }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Context
 import Synchronization
 
 /// A plain thread that waits for something of the runtime's, once.
@@ -8,15 +9,18 @@ package final class BlockedThread: Sendable {
   /// The word by which a waker claims the wait.
   @usableFromInline let parking = Parking()
   private let semaphore = ThreadSemaphore()
-  /// Orders what the waker did, after its claim too, before what the thread does. The semaphore does so as well, but in a
-  /// wait with a deadline by this clock ThreadSanitizer does not see it.
-  private let wasUnblocked = Atomic<Bool>(false)
+  /// 1: a waker has claimed the wait. Orders what it did, after its claim too, before what the thread does. The semaphore does so as
+  /// well, but in a wait with a deadline by this clock ThreadSanitizer does not see it.
+  private let wasUnblocked = Atomic<UInt32>(0)
 
   private let call: BlockingCall
+  /// Then it sleeps on `wasUnblocked` first.
+  private let isMainThread: Bool
 
   @usableFromInline
   init(at call: BlockingCall) {
     self.call = call
+    isMainThread = call.isOnMainQueue
   }
 
   /// Waits until a waker has claimed the wait and unblocks the thread, or until the deadline, if no waker has by then. In a
@@ -25,7 +29,8 @@ package final class BlockedThread: Sendable {
   func block(until deadline: UInt64) -> WakeCause {
     if deadline != WaitDeadline.now { call.tellIfThreadIsCooperative() }
     if deadline == WaitDeadline.never {
-      if !call.isOnMainQueue || !waitOnMainThread() { semaphore.wait() }
+      if isMainThread { waitOnMainThread() }
+      semaphore.wait()
     } else if !semaphore.wait(until: TimerService.shared.kernelTime(of: deadline)), !parking.claim(.timedOut) {
       semaphore.wait()
     }
@@ -34,21 +39,25 @@ package final class BlockedThread: Sendable {
   }
 
   /// Waits, and looks again and again whether others wait for the main thread: they may come to do so at any time. Ever less often,
-  /// and not any more once that is told. Whether the wait is over.
-  private func waitOnMainThread() -> Bool {
+  /// and not any more once that is told.
+  ///
+  /// Not on the semaphore: a detector of deadlocks has to see that the end of these waits makes nothing happen.
+  private func waitOnMainThread() {
     call.requireAnotherThread()
-    var pause: UInt64 = 1_000_000_000
-    repeat {
-      if semaphore.wait(until: TimerService.shared.kernelTime.addingSaturated(pause)) { return true }
-      pause = min(pause * 2, 32_000_000_000)
-    } while !call.tellIfMainQueueWaits()
-    return false
+    var pause = Duration.seconds(1)
+    while wasUnblocked.load(ordering: .acquiring) == 0 {
+      if Futex.wait(on: wasUnblocked, while: 0, for: pause) { continue }
+      if call.tellIfMainQueueWaits() { return }
+      pause = min(pause * 2, .seconds(32))
+    }
   }
 
   /// For the waker that has claimed its wait.
   @usableFromInline
   func unblock() {
-    wasUnblocked.store(true, ordering: .releasing)
+    wasUnblocked.store(1, ordering: .releasing)
+    if isMainThread { Futex.wake(1, on: wasUnblocked) }
+    // The last access: then the thread may go on, and this be gone.
     semaphore.signal()
   }
 }
