@@ -4,7 +4,7 @@
 # A package that depends on this one by path and on what servers use, in one graph, as target names are global to it: coroutines
 # on SwiftNIO's event loops, servers of HTTPS and gRPC, and a program with packages that many programs use (Tests/Everybody),
 # with each backend, chosen by its trait, and with two at once. With `short` all of it is resolved, but only what needs no more
-# than SwiftNIO is built and run: the rest takes twice as long.
+# than SwiftNIO is built and run. All of it takes some 23 minutes beside other work on two processors.
 #
 #   scripts/test-everybody.sh [short]
 set -euo pipefail

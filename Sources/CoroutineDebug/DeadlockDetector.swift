@@ -23,7 +23,7 @@ import CoroutineLibc
 public enum DeadlockDetector {
   /// The cycles that there are at this moment, and the coroutines that have suspended inside the initialiser of a variable.
   ///
-  /// All coroutines are kept from going on while it looks, one or two microseconds for each. Callable from any thread, also
+  /// All coroutines are kept from going on while it looks, some two microseconds for each. Callable from any thread, also
   /// inside a coroutine; not in a signal handler.
   ///
   /// - Throws: `CoroutineDump.Unavailable`.
@@ -103,7 +103,7 @@ extension DeadlockDetector {
   /// Looks for deadlocks from now on, on a thread of its own, and reports each once: a cycle; a coroutine that has suspended inside the
   /// initialiser of a variable; and a standstill, when nothing in the process can go on any more.
   ///
-  /// A look takes one or two microseconds for each coroutine, in which those that wait do not go on. Looks of more than a
+  /// A look takes some two microseconds for each coroutine, in which those that wait do not go on. Looks of more than a
   /// millisecond are made more seldom, so that they take a hundredth of the time. Calling it again changes the interval
   /// and the handler.
   ///
