@@ -172,8 +172,8 @@ extension Condition where Value == Void {
   }
 }
 
-/// Whether the compiler passes a variable of the type, `inout` and generic, by a temporary copy: a function, and a tuple or an
-/// optional of one. All else is passed where it lies.
+/// Whether the compiler passes a variable of the type, `inout` and generic, by a temporary copy: a function, a metatype, and a
+/// tuple or an optional of one. All else is passed where it lies.
 private func mayBeCopiedForACall<Value: ~Copyable>(_ type: Value.Type) -> Bool {
   // A type is the address of its metadata.
   mayBeCopiedForACall(metadata: unsafeBitCast(type, to: UnsafePointer<UInt>.self))
@@ -181,16 +181,17 @@ private func mayBeCopiedForACall<Value: ~Copyable>(_ type: Value.Type) -> Bool {
 
 private func mayBeCopiedForACall(metadata: UnsafePointer<UInt>) -> Bool {
   func mayBeCopied(at word: Int) -> Bool {
-    UnsafePointer(bitPattern: metadata[word]).map { mayBeCopiedForACall(metadata: $0) } ?? true
+    UnsafePointer(bitPattern: metadata[word]).map { mayBeCopiedForACall(metadata: $0) } ?? false
   }
   // Metadata begin with their kind.
   switch metadata[0] {
-  // A class (on Linux it has no other word), a structure, an enumeration, an existential.
-  case 0, 0x200, 0x201, 0x303: return false
   // An optional: behind its descriptor is what it wraps.
   case 0x202: return mayBeCopied(at: 2)
   // A tuple: behind the count and the labels are the elements, each with its offset.
   case 0x301: return (0..<Int(metadata[1])).contains { mayBeCopied(at: 3 + 2 * $0) }
-  default: return true
+  // A function, and a metatype.
+  case 0x302, 0x304: return true
+  // A class, a structure, an enumeration, an existential of whichever kind.
+  default: return false
   }
 }

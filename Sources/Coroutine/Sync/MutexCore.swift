@@ -138,12 +138,16 @@ class MutexCore: Waitable, @unchecked Sendable {
   final func unlock(_ holder: LockHolder) {
     let (isFree, _) = word.compareExchange(
       expected: holder.word, desired: 0, successOrdering: .releasing, failureOrdering: .relaxed)
-    if !isFree { handOver() }
+    if !isFree { handOver(of: holder) }
   }
 
   @inline(never)
-  private final func handOver() {
+  private final func handOver(of holder: LockHolder) {
     lock.lock()
+    // Else it would be taken from a holder that is in the middle of its closure.
+    require(
+      isHeld(by: holder),
+      "\(label) is given back by a closure of withLock that does not hold it any more")
     let (next, nextHolder) = machine.unlock()
     if let nextHolder { holderBlock.store(nextHolder.pointee.block.address, ordering: .relaxed) }
     word.store(next, ordering: .releasing)  // litmus: lock-handover
