@@ -189,10 +189,11 @@ public final class StackPool: Sendable {
   }
 
   /// Gives `stack` back. Nothing may run on it, or read or write it, from now on: the next `allocate()`, on any thread,
-  /// may return it. Constant time; now and then one system call for the pages of 64 idle stacks.
+  /// may return it: memory safety is the caller's affair. Constant time; now and then one system call for the pages of 64 idle
+  /// stacks.
   ///
   /// Traps if the stack is not in use (released twice) or belongs to another pool.
-  public func release(_ stack: Stack) {
+  @unsafe public func release(_ stack: Stack) {
     let arena = stack.arena
     guard arena.pointee.owner == ObjectIdentifier(self) else {
       fatalError("StackPool.release: \(stack) belongs to another pool")
