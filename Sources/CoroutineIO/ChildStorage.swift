@@ -22,7 +22,7 @@ final class ChildHandle: Sendable {
 /// Whether it has been reaped is asked of the kernel each time, by the pidfd: other code of the program may do that as well,
 /// such as a library that waits for any child, and so does the kernel where SIGCHLD is ignored.
 // Unchecked: the lock guards the end.
-final class ChildStorage: @unchecked Sendable {
+final class ChildStorage: HiddenFromMirrors, @unchecked Sendable {
   let processID: pid_t
   let name: String
   /// Whether it leads a group that was made for it.

@@ -2,7 +2,7 @@
 
 import CCoroutineIO
 import Context
-import Coroutine
+public import Coroutine
 import CoroutineLibc
 
 /// A regular file, which is read and written at offsets: operations of several coroutines may go on at the same time.
@@ -21,7 +21,7 @@ import CoroutineLibc
 /// background: a write may have been done, or a part of it.
 ///
 /// A file is closed when its last reference is gone, and by `close()`.
-public final class File: Sendable {
+public final class File: HiddenFromMirrors, Sendable {
   /// What it is opened for.
   public enum Access: Sendable, Hashable {
     /// Only reading; only writing; both. All at offsets.

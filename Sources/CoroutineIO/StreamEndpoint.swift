@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CCoroutineIO
-import Coroutine
+public import Coroutine
 import CoroutineLibc
 import Synchronization
 
@@ -20,7 +20,7 @@ import Synchronization
 ///
 /// The descriptor is closed when the last copy is gone.
 // Unchecked: the buffer belongs to the coroutine that has the readers' claim; all else is constant or atomic.
-public final class StreamEndpoint: @unchecked Sendable {
+public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
   /// What it reads and writes.
   public let descriptor: Descriptor
   /// Sockets write by system calls of their own, which have a flag not to raise SIGPIPE.

@@ -10,7 +10,7 @@
   /// streams, the handler that makes them comes behind it.
   // Unchecked: belongs to the loop's thread, but for `inbound`, `writability` and `isHeldUp`, which are for any
   // thread, and `failure`, which is written before the waits are ended, and read after.
-  final class ConnectionHandler: ChannelDuplexHandler, @unchecked Sendable {
+  final class ConnectionHandler: ChannelDuplexHandler, HiddenFromMirrors, @unchecked Sendable {
     typealias InboundIn = Any
     typealias OutboundIn = Never
 

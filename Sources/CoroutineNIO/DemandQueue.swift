@@ -13,7 +13,7 @@
   ///
   /// The appender shuts the gate, on any thread; the channel's loop opens it.
   // Unchecked: `held` belongs to the loop's thread.
-  final class DemandQueue<Element: Sendable>: @unchecked Sendable {
+  final class DemandQueue<Element: Sendable>: HiddenFromMirrors, @unchecked Sendable {
     let elements: Coroutine::Channel<Element>
     private let eventLoop: any EventLoop
     private let few: Int

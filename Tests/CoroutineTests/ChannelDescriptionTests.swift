@@ -36,6 +36,18 @@ import Testing
       ])
   }
 
+  /// It would read what other threads change under the lock; operations, what may have gone.
+  @Test func aMirrorShowsNothingOfIt() {
+    let channel = Channel<[Int]>(capacity: .unbounded, name: "jobs")
+    _ = channel.trySend([42])
+    var text = ""
+    dump((channel, ThreadPool(threads: 1), CoroutineMutex([42]), BroadcastChannel<Int>().subscribe()), to: &text)
+    #expect(text.contains("ChannelStorage") && !text.contains("42") && !text.contains("machine"), "\(text)")
+    text = ""
+    dump((AsyncGenerator<Int> { _ in }.onNext { _ in }.operations, channel.onReceive { _ in }.operations), to: &text)
+    #expect(!text.contains("Unmanaged") && !text.contains("Storage"), "\(text)")
+  }
+
   @Test func itMayBeReadWhileOthersWork() async throws {
     let channel = Channel<Int>(capacity: .buffered(3), name: "jobs")
     let sender = Coroutine { for value in 0..<3_000 { try channel.send(value) } }

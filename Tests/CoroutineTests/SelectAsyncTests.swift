@@ -181,7 +181,7 @@ import Testing
     var target: Select.Target {
       Select.Target(.waitable(.passUnretained(source.takeUnretainedValue().channel.storage), .receive))
     }
-    var isPrepared: Bool {
+    func isPrepared(_ node: UnsafeMutableRawPointer) -> Bool {
       let source = source.takeUnretainedValue()
       guard source.canceller == nil else { return true }
       let begins = Holder(Atomic<Bool>(false))
@@ -195,7 +195,7 @@ import Testing
       return false
     }
     /// The canceller has come, and found no wait.
-    func prepare() { source.takeUnretainedValue().canceller?.join() }
+    func prepare(_ node: UnsafeMutableRawPointer) { source.takeUnretainedValue().canceller?.join() }
     func attempt(_ node: UnsafeMutableRawPointer, for party: Select.Party) -> Select.Attempt { Select.Attempt(.wait) }
     func enqueue(_ node: UnsafeMutableRawPointer, for party: Select.Party) {}
     func dequeue(_ node: UnsafeMutableRawPointer) -> Select.Attempt { Select.Attempt(.done) }

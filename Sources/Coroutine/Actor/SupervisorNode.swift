@@ -5,7 +5,7 @@ import Context
 /// The children of an actor, or of a `Supervisor`: their list, and what to do when one fails.
 // Unchecked: the lock guards what changes.
 @usableFromInline
-final class SupervisorNode: @unchecked Sendable {
+final class SupervisorNode: HiddenFromMirrors, @unchecked Sendable {
   let name: String
   private let policy: Supervision
   /// The actor whose children they are; `nil`: a `Supervisor`'s. Alive while a child is, which it waits for.

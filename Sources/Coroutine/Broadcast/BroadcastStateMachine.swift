@@ -258,7 +258,7 @@ extension BroadcastStateMachine {
 
 /// The position of one reader. Guarded by the lock of what it reads.
 // Unchecked: guarded by that lock.
-final class BroadcastReader<Element: Sendable>: @unchecked Sendable {
+final class BroadcastReader<Element: Sendable>: HiddenFromMirrors, @unchecked Sendable {
   /// The number of the next element.
   @exclusivity(unchecked) var position: UInt64
   /// How many it had to skip, because it was too slow.

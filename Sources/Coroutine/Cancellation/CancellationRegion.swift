@@ -11,7 +11,7 @@ import Synchronization
 /// and may come back to another coroutine's. So the fields that are not constant are guarded by the lock of the list that
 /// it is in: a coroutine's `cancellationLock`, or that of the detached ones.
 // Unchecked: guarded as said.
-package final class CancellationRegion: @unchecked Sendable {
+package final class CancellationRegion: HiddenFromMirrors, @unchecked Sendable {
   /// The list that a region is in.
   enum List {
     /// Kept alive: a deadline may still be on its way when the coroutine has ended.

@@ -14,7 +14,7 @@ import Context
 /// They come back on top of what the code that resumes the body has open then, on whichever coroutine. No canceller
 /// reaches a body that is resumed outside of coroutines: they stay here, and are closed here.
 // Unchecked: the lock guards the list, as it does the regions in it.
-final class DetachedRegions: @unchecked Sendable {
+final class DetachedRegions: HiddenFromMirrors, @unchecked Sendable {
   /// Taken after a coroutine's `cancellationLock`, where both are.
   let lock = Lock()
   /// The innermost one. Written by the generator's body, which reads it without the lock.

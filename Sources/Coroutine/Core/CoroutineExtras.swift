@@ -8,7 +8,7 @@ public import Synchronization
 /// Code that may touch a field finds the object by `CoroutineCore.extras`, or makes it.
 @usableFromInline
 // Unchecked: each field says which thread may touch it.
-final class CoroutineExtras: @unchecked Sendable {
+final class CoroutineExtras: HiddenFromMirrors, @unchecked Sendable {
   /// Its values of `CoroutineLocal`s. Its own.
   @exclusivity(unchecked) var locals: [ObjectIdentifier: any Sendable]?
   /// Where it runs instead of at home, inside `on(_:operation:)`. Changed by itself.

@@ -5,7 +5,7 @@
 /// The queue holds a reference from the moment it enters until it is woken or has left: its waker may come late.
 @usableFromInline
 // Unchecked: the node is guarded by the lock of the queue that it is in.
-package class WaitListener: @unchecked Sendable {
+package class WaitListener: HiddenFromMirrors, @unchecked Sendable {
   let node = UnsafeMutablePointer<WaitNode>.allocate(capacity: 1)
 
   init() {

@@ -16,7 +16,7 @@ public import Context
 ///
 /// No coroutine is resumed and no user code runs while `lock` is held.
 @usableFromInline
-package class Waitable {
+package class Waitable: HiddenFromMirrors {
   /// Guards the state machine of the subclass.
   @usableFromInline package let lock = Lock()
 

@@ -17,7 +17,7 @@ import Synchronization
 /// "The owner" is the worker's own thread: fields and functions marked as its are for it alone, and need no more order
 /// than a thread has with itself. The others are atomic.
 // Unchecked: by the rule above.
-class WorkerQueue: @unchecked Sendable {
+class WorkerQueue: HiddenFromMirrors, @unchecked Sendable {
   /// Its pool, which keeps it alive, and which the thread keeps alive.
   final let core: Unmanaged<PoolCore>
   final let index: Int

@@ -262,7 +262,7 @@ extension Select {
 
     @inlinable @inline(__always)
     func visit<Operation: SelectOperation>(_ operation: Operation, _ node: UnsafeMutableRawPointer) {
-      operation.prepare()
+      operation.prepare(node)
     }
   }
 
@@ -273,7 +273,7 @@ extension Select {
 
     @inlinable @inline(__always)
     func visit<Operation: SelectOperation>(_ operation: Operation, _ node: UnsafeMutableRawPointer) -> Bool {
-      operation.isPrepared
+      operation.isPrepared(node)
     }
   }
 
@@ -288,7 +288,7 @@ extension Select {
     func visit<Operation: SelectOperation>(_ operation: Operation, _ node: UnsafeMutableRawPointer)
       -> Coroutine::Attempt
     {
-      operation.prepare()
+      operation.prepare(node)
       return operation.target.withLock { operation.attempt(node, for: party).result }
     }
   }

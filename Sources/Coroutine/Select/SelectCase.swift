@@ -35,7 +35,9 @@ public protocol SelectCases<Output> {
 }
 
 /// Operations, one of which is chosen, numbered from 0. For the runtime.
-public protocol SelectOperations {
+///
+/// What they use may have gone when they are printed: so they show nothing of it.
+public protocol SelectOperations: CustomReflectable {
   /// How many.
   var count: Int { get }
   /// The memory that all of them need, one behind the other.
@@ -75,10 +77,11 @@ public protocol SelectOperation: SelectOperations {
 
   /// What it waits for.
   var target: Select.Target { get }
-  /// What has to be done before the first attempt, without the lock: for most nothing.
-  func prepare()
+  /// What has to be done before the first attempt, without the lock: for most nothing. (It gets memory, as all do that look at the
+  /// source, which they do not keep alive: code without unsafe pointers can't call them.)
+  func prepare(_ node: UnsafeMutableRawPointer)
   /// Whether what `prepare` has done still holds, so that it may wait: else it is prepared, and tried, again.
-  var isPrepared: Bool { get }
+  func isPrepared(_ node: UnsafeMutableRawPointer) -> Bool
   /// Does it, if that is possible at once. Makes no use of queues.
   func attempt(_ node: UnsafeMutableRawPointer, for party: Select.Party) -> Select.Attempt
   /// Waits: it was not possible.
@@ -114,8 +117,10 @@ public enum Select {
     }
   }
 
-  /// What an operation waits for.
-  public struct Target {
+  /// What an operation waits for. It may have gone when this is printed.
+  public struct Target: CustomReflectable {
+    public var customMirror: Mirror { Mirror(self, children: []) }
+
     @usableFromInline let kind: JointWait.Target
 
     @inlinable
@@ -151,15 +156,19 @@ public enum Select {
   }
 }
 
+extension SelectOperations {
+  public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
 extension SelectOperation {
   @inlinable
   public var count: Int { 1 }
 
   @inlinable @inline(__always)
-  public func prepare() {}
+  public func prepare(_ node: UnsafeMutableRawPointer) {}
 
   @inlinable @inline(__always)
-  public var isPrepared: Bool { true }
+  public func isPrepared(_ node: UnsafeMutableRawPointer) -> Bool { true }
 
   @inlinable @inline(__always)
   public func visit<Visitor: SelectVisitor>(

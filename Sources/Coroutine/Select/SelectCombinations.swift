@@ -41,6 +41,8 @@ extension Select {
 
 // MARK: - Pair
 
+extension Select.Pair: CustomReflectable where First: SelectOperations, Second: SelectOperations {}
+
 extension Select.Pair: SelectOperations where First: SelectOperations, Second: SelectOperations {
   @inlinable @inline(__always)
   public var count: Int { first.count + second.count }
@@ -139,6 +141,8 @@ extension Select {
 }
 
 // MARK: - Either
+
+extension Select.Either: CustomReflectable where First: SelectOperations, Second: SelectOperations {}
 
 extension Select.Either: SelectOperations where First: SelectOperations, Second: SelectOperations {
   @inlinable @inline(__always)

@@ -77,9 +77,11 @@ extension Select {
 
     public var target: Target { Target(.waitable(.fromOpaque(storage.toOpaque()), .receive)) }
 
-    public func prepare() { storage._withUnsafeGuaranteedRef { $0.want() } }
+    public func prepare(_ node: UnsafeMutableRawPointer) { storage._withUnsafeGuaranteedRef { $0.want() } }
 
-    public var isPrepared: Bool { storage._withUnsafeGuaranteedRef { $0.machine.selectMayWait } }
+    public func isPrepared(_ node: UnsafeMutableRawPointer) -> Bool {
+      storage._withUnsafeGuaranteedRef { $0.machine.selectMayWait }
+    }
 
     public func attempt(_ node: UnsafeMutableRawPointer, for party: Party) -> Attempt {
       let node = Node.initialize(node, for: party, element: nil)

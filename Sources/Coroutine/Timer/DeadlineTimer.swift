@@ -11,7 +11,7 @@ import Synchronization
 /// the time was up. Movers, and the owner's end, take turns by the lock. No code of the user's runs under it: neither a
 /// clock's, nor what is done when the time is up.
 // Unchecked: the lock guards what changes.
-package class DeadlineTimer: TimerTarget, @unchecked Sendable {
+package class DeadlineTimer: TimerTarget, HiddenFromMirrors, @unchecked Sendable {
   private let lock = Lock()
   @exclusivity(unchecked) private var machine = DeadlineStateMachine(Moment.timer(WaitDeadline.now))
   /// What sleeps in place of a timer.
