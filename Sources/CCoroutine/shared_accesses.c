@@ -7,25 +7,46 @@
 
 #include "swift_runtime.h"
 
-// Threads take turns as the main actor's. What orders their turns, a queue of Dispatch's, no sanitizer sees.
+// Threads take turns as a domain's. What orders their turns, such as a queue of Dispatch's, no sanitizer sees.
+
+// The accesses of one suspended coroutine, between two nodes that are none.
+struct left_accesses {
+  struct access_node begin;
+  struct access_node end;
+  struct coroutine_shared_accesses *chain;
+  // In the chain the newest come first.
+  struct left_accesses *newer;
+  struct left_accesses *older;
+};
+
+struct coroutine_shared_accesses {
+  struct access_node first;
+  struct access_node last;
+  struct left_accesses *newest;
+  uint32_t count;
+  uint32_t limit;
+  bool is_attached;
+};
+
+uint32_t coroutine_shared_accesses_count;
 
 // A node of the chain that is no access tells so by an address that no variable has: its own.
 static inline __attribute__((always_inline)) bool is_mark(const struct access_node *node) { return node->address == node; }
 
-static struct access_node last = {.address = &last};
-static struct access_node first = {.address = &first, .next = (uintptr_t)&last};
-static bool is_attached;
+static inline __attribute__((always_inline)) struct access_node mark_at(const struct access_node *address, uintptr_t next) {
+  return (struct access_node){.address = address, .next = next};
+}
 
-uint32_t coroutine_shared_accesses_count;
-
-static void set_count(uint32_t count) { __atomic_store_n(&coroutine_shared_accesses_count, count, __ATOMIC_RELAXED); }
+static _Noreturn void report_lost(void) {
+  fputs("Fatal error: the list of a thread's accesses to variables has lost those of suspended coroutines\n", stderr);
+  abort();
+}
 
 // The node before `next` in a list that begins with `node` and has it.
 NOT_INSTRUMENTED static struct access_node *node_before(uintptr_t next, struct access_node *node) {
   while (node != NULL && (uintptr_t)access_next(node) != next) node = (struct access_node *)access_next(node);
-  if (node != NULL) return node;
-  fputs("Fatal error: the list of a thread's accesses to variables has lost those of coroutines of the main actor\n", stderr);
-  abort();
+  if (node == NULL) report_lost();
+  return node;
 }
 
 // The last access of a suspended coroutine, whose accesses begin with `node`.
@@ -37,67 +58,101 @@ NOT_INSTRUMENTED static struct access_node *last_own(struct access_node *node) {
   }
 }
 
+struct coroutine_shared_accesses *coroutine_shared_accesses_create(uint32_t limit) {
+  struct coroutine_shared_accesses *chain = calloc(1, sizeof *chain);
+  if (chain == NULL) return NULL;
+  chain->first = mark_at(&chain->first, (uintptr_t)&chain->last);
+  chain->last = mark_at(&chain->last, 0);
+  chain->limit = limit;
+  return chain;
+}
+
+NOT_INSTRUMENTED void coroutine_shared_accesses_destroy(struct coroutine_shared_accesses *chain) {
+  if (chain != NULL && chain->newest == NULL && !chain->is_attached) free(chain);
+}
+
 // Entering and leaving: see swift_thread_state.h.
 
 NOT_INSTRUMENTED void coroutine_accesses_left(struct swift_thread_state *words) {
   if (!(coroutine_thread_state_found() & COROUTINE_THREAD_STATE_ACCESS_LIST)) return;
-  if (coroutine_belongs_to_main_actor == NULL || !coroutine_belongs_to_main_actor()) return;
+  if (coroutine_current_shared_accesses == NULL) return;
+  struct coroutine_shared_accesses *chain = coroutine_current_shared_accesses();
+  if (chain == NULL || chain->count == chain->limit) return;
   // Without memory the accesses go unseen, as those of any other coroutine.
-  struct access_node *mark = malloc(sizeof *mark);
-  if (mark == NULL) return;
+  struct left_accesses *left = malloc(sizeof *left);
+  if (left == NULL) return;
   struct access_node *head = (struct access_node *)words->access;
-  *mark = (struct access_node){.address = mark, .next = (uintptr_t)head};
-  access_set_next(last_own(head), (uintptr_t)access_next(&first));
-  access_set_next(&first, (uintptr_t)mark);
+  left->begin = mark_at(&left->begin, (uintptr_t)head);
+  left->end = mark_at(&left->end, (uintptr_t)access_next(&chain->first));
+  left->chain = chain;
+  left->newer = NULL;
+  left->older = chain->newest;
+  access_set_next(last_own(head), (uintptr_t)&left->end);
+  access_set_next(&chain->first, (uintptr_t)&left->begin);
+  if (chain->newest != NULL) chain->newest->newer = left;
+  chain->newest = left;
+  chain->count += 1;
   words->access |= COROUTINE_ACCESSES_SHARED;
-  set_count(coroutine_shared_accesses_count + 1);
+  __atomic_add_fetch(&coroutine_shared_accesses_count, 1, __ATOMIC_RELAXED);
 }
 
 NOT_INSTRUMENTED void coroutine_accesses_return(struct swift_thread_state *words) {
   words->access -= COROUTINE_ACCESSES_SHARED;
-  struct access_node *mark = node_before(words->access, &first);
-  struct access_node *end = last_own((struct access_node *)words->access);
-  access_set_next(node_before((uintptr_t)mark, &first), (uintptr_t)access_next(end));
-  access_set_next(end, 0);
-  free(mark);
-  set_count(coroutine_shared_accesses_count - 1);
+  struct access_node *last = last_own((struct access_node *)words->access);
+  const struct access_node *end = access_next(last);
+  if (end == NULL) report_lost();
+  struct left_accesses *left = (struct left_accesses *)((char *)end - offsetof(struct left_accesses, end));
+  struct coroutine_shared_accesses *chain = left->chain;
+  access_set_next(left->newer != NULL ? &left->newer->end : &chain->first, (uintptr_t)access_next(end));
+  access_set_next(last, 0);
+  if (left->newer != NULL) left->newer->older = left->older;
+  else chain->newest = left->older;
+  if (left->older != NULL) left->older->newer = left->newer;
+  chain->count -= 1;
+  free(left);
+  __atomic_sub_fetch(&coroutine_shared_accesses_count, 1, __ATOMIC_RELAXED);
 }
+
+bool coroutine_runs_on_executor(void) { return swift_task_getCurrentExecutor().identity != NULL; }
 
 // Turns
 
-NOT_INSTRUMENTED bool coroutine_shared_accesses_are_attached(void) { return is_attached; }
-
-NOT_INSTRUMENTED void coroutine_shared_accesses_attach(void) {
-  if (is_attached) return;
-  is_attached = true;
-  access_set_next(&last, coroutine_access_word_load());
-  coroutine_access_word_store((uintptr_t)&first);
+NOT_INSTRUMENTED bool coroutine_shared_accesses_are_attached(const struct coroutine_shared_accesses *chain) {
+  return chain->is_attached;
 }
 
-NOT_INSTRUMENTED void coroutine_shared_accesses_attach_behind(struct swift_thread_state *words) {
-  if (is_attached) return;
-  is_attached = true;
+NOT_INSTRUMENTED void coroutine_shared_accesses_attach(struct coroutine_shared_accesses *chain) {
+  if (chain->is_attached || chain->newest == NULL) return;
+  chain->is_attached = true;
+  access_set_next(&chain->last, coroutine_access_word_load());
+  coroutine_access_word_store((uintptr_t)&chain->first);
+}
+
+NOT_INSTRUMENTED void coroutine_shared_accesses_attach_behind(struct coroutine_shared_accesses *chain,
+                                                              struct swift_thread_state *words) {
+  if (chain->is_attached || chain->newest == NULL) return;
+  chain->is_attached = true;
   uintptr_t bits = words->access & COROUTINE_EXCEPTIONS_SAVED;
   uintptr_t resumers = words->access - bits;
-  access_set_next(&last, resumers);
-  words->access = (uintptr_t)&first | bits;
+  access_set_next(&chain->last, resumers);
+  words->access = (uintptr_t)&chain->first | bits;
   uintptr_t head = coroutine_access_word_load();
   if (head == resumers) {
-    coroutine_access_word_store((uintptr_t)&first);
+    coroutine_access_word_store((uintptr_t)&chain->first);
   } else {
-    access_set_next(node_before(resumers, (struct access_node *)head), (uintptr_t)&first);
+    access_set_next(node_before(resumers, (struct access_node *)head), (uintptr_t)&chain->first);
   }
 }
 
-NOT_INSTRUMENTED void coroutine_shared_accesses_detach(void) {
-  if (!is_attached) return;
-  is_attached = false;
-  uintptr_t around = (uintptr_t)access_next(&last);
-  access_set_next(&last, 0);
+NOT_INSTRUMENTED void coroutine_shared_accesses_detach(struct coroutine_shared_accesses *chain) {
+  if (!chain->is_attached) return;
+  chain->is_attached = false;
+  uintptr_t around = (uintptr_t)access_next(&chain->last);
+  access_set_next(&chain->last, 0);
   uintptr_t head = coroutine_access_word_load();
-  if (head == (uintptr_t)&first) {
+  if (head == (uintptr_t)&chain->first) {
     coroutine_access_word_store(around);
   } else {
-    access_set_next(node_before((uintptr_t)&first, (struct access_node *)head), around);
+    access_set_next(node_before((uintptr_t)&chain->first, (struct access_node *)head), around);
   }
 }

@@ -67,6 +67,13 @@ extern void swift_task_exitThreadLocalContext(uintptr_t state[2]) __attribute__(
 
 extern SWIFT_CC void *swift_task_getCurrent(void);
 
+// What the code runs on; without an identity it is no actor's.
+struct executor {
+  const void *identity;
+  uintptr_t implementation;
+};
+extern SWIFT_CC struct executor swift_task_getCurrentExecutor(void);
+
 // What describes a job calls it: a number that no other task gets.
 extern SWIFT_CC uint64_t swift_task_getJobTaskId(void *task);
 

@@ -457,7 +457,7 @@ void coroutine_thread_state_release_slowly(struct swift_thread_state *words) {
 }
 
 bool coroutine_has_accesses_of_its_own(const struct swift_thread_state *words) {
-  ptrdiff_t at = __atomic_load_n(&coroutine_thread_state_at.access, __ATOMIC_RELAXED);
+  if (!(coroutine_thread_state_found() & COROUTINE_THREAD_STATE_ACCESS)) return true;
   // While it runs, its words have the first node of the resumer's list, which is the tail of the thread's.
-  return at == 0 || coroutine_thread_word_load(at) != (words->access & ~COROUTINE_EXCEPTIONS_SAVED);
+  return coroutine_access_word_load() != (words->access & ~COROUTINE_EXCEPTIONS_SAVED);
 }

@@ -23,10 +23,11 @@
   /// One for each loop; it lives as long as a coroutine of the loop. A loop that is shut down while coroutines are
   /// suspended on it can't run them any more (NIO prints that), and their joiners wait for ever: join them first.
   // Unchecked: what changes belongs to the loop's thread.
-  public final class EventLoopScheduler: Scheduler, @unchecked Sendable {
+  public final class EventLoopScheduler: SharingScheduler, HiddenFromMirrors, @unchecked Sendable {
     /// Where its coroutines run.
     public let eventLoop: any EventLoop
     private let ready = CoroutineJobQueue()
+    package let sharedAccesses = SharedAccesses()
     /// `Fork.count` of the process that has the loop.
     private let madeIn = Fork.count
     /// A coroutine that was the next one when a channel has read what it waited for: it runs when that channel has read all.
@@ -97,8 +98,16 @@
       // Nor on the stack of a coroutine that a handler has begun at once, nor of a handler that has a coroutine's message.
       guard !isInTurn, givingCount == 0, CoroutineCore.current == nil, let reader = reader.take() else { return }
       isInTurn = true
-      reader.run()
+      run(reader)
       endTurn()
+    }
+
+    @inline(__always)
+    private func run(_ reader: consuming CoroutineJob) {
+      let accesses = AttachedAccesses(sharedAccesses)
+      accesses?.attach()
+      reader.run()
+      accesses?.end()
     }
 
     private func turn() {
@@ -106,8 +115,8 @@
       let pause = turnEnd.map { NIODeadline.now() - $0 } ?? .zero
       turnEnd = nil
       isInTurn = true
-      if let reader = reader.take() { reader.run() }
-      let isMore = ready.run(limit: Self.batch)
+      if let reader = reader.take() { run(reader) }
+      let isMore = ready.run(limit: Self.batch, sharedAccesses)
       endTurn()
       guard isMore else {
         busySince = nil

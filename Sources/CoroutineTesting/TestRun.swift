@@ -18,6 +18,8 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   /// The run's time.
   let timers: TimerService
 
+  let sharedAccesses = SharedAccesses()
+
   private let source: any ScheduleSource
   private let options: ExplorationOptions
   /// How long at most it waits, in real time, for what is not a part of it.
@@ -64,6 +66,8 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   private var isOver = false
   /// Whether a coroutine was woken from another thread.
   private var hadHelp = false
+  /// That it waits at its end.
+  private var hasSaidThatItWaits = false
   /// How long it has waited in real time to no avail, in nanoseconds.
   private var waitedInVain: UInt64 = 0
 
@@ -236,7 +240,10 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     switch ready {
     case .coroutine(let member):
       running = member
+      let accesses = AttachedAccesses(sharedAccesses)
+      accesses?.attach()
       CoroutineJob(.passUnretained(member.core)).run()
+      accesses?.end()
       running = nil
       if member.core.isFinished { forget(member.core.id) }
     case .task(let job):
@@ -262,7 +269,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     isOver = true
     next = nil
     for member in sortedMembers { AnyCoroutine(current: member.core).cancel() }
-    let end = endOfReturns
+    let saysSoAt = endOfReturns
     var rest = 10_000
     while !members.isEmpty, rest > 0 {
       rest -= 1
@@ -272,10 +279,11 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
         run(ready.removeFirst())
       } else if let due = timers.nextDeadline {
         timers.advance(to: due)
-      } else if !waitForReturns(until: end) {
+      } else if !waitForReturns(sayingSoAt: saysSoAt) {
         break
       }
     }
+    while waitForReturns(sayingSoAt: saysSoAt) { emptyInbox() }
     let (late, unwatched) = lock.withLock {
       hasEnded = true
       leftOver = Set(members.keys)
@@ -289,7 +297,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     if !members.isEmpty { Self.abandoned.withLock { $0.append(self) } }
   }
 
-  /// Until when it waits at its end: as long as the rest of its patience, or for a moment.
+  /// How long it waits at its end without a word: as long as the rest of its patience, or for a moment.
   private var endOfReturns: UInt64 {
     let now = TimerService.shared.kernelTime
     let moment = now.addingSaturated(min(patience.limit, Self.moment).nanosecondsRoundedUp)
@@ -298,22 +306,22 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     return max(moment, min(rest, self.end ?? .max))
   }
 
-  /// Waits for members that run on other schedulers, where the cancel has reached them. Whether something came from there.
-  private func waitForReturns(until end: UInt64) -> Bool {
-    let begin = TimerService.shared.kernelTime
+  /// Waits for members that run on other schedulers, however long: they use what the test's caller has given to them, who must
+  /// not go on beside them. Whether something came from there.
+  private func waitForReturns(sayingSoAt end: UInt64) -> Bool {
     while true {
       let now = TimerService.shared.kernelTime
       // One that is still suspended there ignores the cancel.
-      let isExpected = away.contains { id in
-        guard let core = members[id]?.core else { return false }
-        return !core.isSuspended && !core.isFinished
+      // One that only waits for its turn there may do so for ever: for the thread of the run, or a loop that was shut down.
+      let expected = away.compactMap { members[$0] }.first {
+        !$0.core.isSuspended && !$0.core.isFinished && (now < end || !$0.core.isReady)
       }
       // It may have come between the two looks.
-      if arrival.wait(until: isExpected ? min(end, now.addingSaturated(20_000_000)) : now) { return true }
-      guard isExpected else { return false }
-      guard now < end else {
-        waitedInVain += max(1, now - begin)
-        return false
+      if arrival.wait(until: expected == nil ? now : now.addingSaturated(20_000_000)) { return true }
+      guard let expected else { return false }
+      if now >= end, !hasSaidThatItWaits {
+        hasSaidThatItWaits = true
+        CoroutineErrors.print("the test is over, and waits for this to return: \(describe(expected))")
       }
     }
   }

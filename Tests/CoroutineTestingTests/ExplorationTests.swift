@@ -123,6 +123,31 @@ import Testing
     #expect(Set(orders.all).count == 6)
   }
 
+  /// The others of the run see what it has open, but they are not inside of it.
+  @Test func oneThatWaitsInsideOfAnAccessKeepsTheOthersPreemptible() {
+    final class Variable: @unchecked Sendable {
+      // Of the run's thread.
+      var value = 1
+      func waits(_ body: () throws -> Void) rethrows { try Self.hold(&value, body) }
+
+      @inline(never)
+      private static func hold(_ value: inout Int, _ body: () throws -> Void) rethrows {
+        try body()
+        value += 1
+      }
+    }
+    #expect(throws: ScheduleFailure.self) {
+      try explore(exhaustively: .preemptions(atMost: 1)) {
+        let (variable, end) = (Variable(), Channel<Int>())
+        let waiter = Coroutine { try variable.waits { _ = try end.receive() } }
+        while end.waitingReceiverCount == 0 { Coroutine.yield() }
+        try loseUpdate()
+        try end.send(1)
+        try waiter.get()
+      }
+    }
+  }
+
   @Test func aBoundOfPreemptionsLeavesFewerSchedules() throws {
     func count(_ bound: ExhaustiveBound) throws -> Int {
       let report = try explore(exhaustively: bound) {

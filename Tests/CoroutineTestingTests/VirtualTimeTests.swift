@@ -365,6 +365,62 @@ import Testing
     #expect("\(failure)".contains("is on another scheduler"), "\(failure)")
   }
 
+  /// It uses what the test has given to it, and the test's caller would go on beside it.
+  @Test func theEndWaitsForWhatComputesElsewhere() throws {
+    struct Problem: Error {}
+    let begun = DispatchSemaphore(value: 0)
+    let mayEnd = DispatchSemaphore(value: 0)
+    let log = Log<String>()
+    #expect(throws: Problem.self) {
+      try runTest(upTo: .milliseconds(50)) {
+        Coroutine.immediate {
+          on(.pool) {
+            begun.signal()
+            mayEnd.wait()
+            log.add("elsewhere")
+          }
+        }
+        begun.wait()
+        // Far later than the end of the run's patience.
+        DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(300)) { mayEnd.signal() }
+        throw Problem()
+      }
+    }
+    log.add("after the test")
+    #expect(log.all == ["elsewhere", "after the test"])
+  }
+
+  /// Coroutines of a run share what belongs to the actor that waits for it.
+  @Test func anOverlapOfTwoCoroutinesOfARunTraps() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      @MainActor final class Model {
+        var items = [3, 1, 2]
+        func waits(_ body: () throws -> Void) rethrows { try Self.hold(&items[1], body) }
+
+        @inline(never)
+        private static func hold(_ value: inout Int, _ body: () throws -> Void) rethrows {
+          try body()
+          value += 1
+        }
+      }
+      // No code of the main actor, so that its coroutines are the run's.
+      @Sendable func test(_ model: Model) throws {
+        let waiter = Coroutine {
+          try MainActor.assumeIsolated { try model.waits { try Coroutine.sleep(for: .seconds(1)) } }
+        }
+        Coroutine.yield()
+        try Coroutine { MainActor.assumeIsolated { model.items = [] } }.get()
+        try waiter.get()
+      }
+      try await MainActor.run {
+        let model = Model()
+        try runTest { try test(model) }
+      }
+    }
+    let text = result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) }
+    #expect(text?.contains("imultaneous accesses") == true)
+  }
+
   @Test func tasksOfTheRunSleepByIt() throws {
     try runTest {
       let offset = try Coroutine.await {

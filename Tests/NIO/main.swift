@@ -13,8 +13,13 @@ let group = MultiThreadedEventLoopGroup(numberOfThreads: 2)
 func getInAsyncCode() async throws -> Int { try await group.next().submit { 1 }.get() }
 
 let checks =
-  schedulerChecks + futureChecks + connectionChecks + writingChecks + messageChecks + serverChecks + streamChecks
+  schedulerChecks + overlapChecks + futureChecks + connectionChecks + writingChecks + messageChecks + serverChecks
+  + streamChecks
 let chosen = CommandLine.arguments.dropFirst()
+if chosen.first == "overlap", let overlap = overlaps[chosen.last ?? ""] {
+  try await Coroutine(on: .pool) { try overlap() }.value
+  exit(0)
+}
 var failures = try await getInAsyncCode() == 1 ? 0 : 1
 for check in checks where chosen.isEmpty || chosen.contains(check.name) {
   do {

@@ -197,15 +197,12 @@ COROUTINE_THREAD_STATE_INLINE uintptr_t coroutine_exceptions_on_thread(void) {
   return coroutine_thread_word_load(at) | coroutine_thread_word_load(at + (ptrdiff_t)sizeof(uintptr_t));
 }
 
-// A coroutine has left its thread with accesses of its own open, which are the list in `words`: those of one of the main actor go
-// into the chain (shared_accesses.h).
+// A coroutine has left its thread with accesses of its own open, which are the list in `words`: they go into the chain
+// of the domain in which it runs, if it runs in one (shared_accesses.h).
 extern void coroutine_accesses_left(struct swift_thread_state *words);
 
 // It goes on: they leave the chain.
 extern void coroutine_accesses_return(struct swift_thread_state *words);
-
-// Whether the running coroutine belongs to the main actor. Written in Swift; NULL in programs of C alone.
-extern bool coroutine_belongs_to_main_actor(void) __attribute__((weak));
 
 // The head of the thread's list of accesses, where the word is known.
 extern uintptr_t coroutine_access_word_load(void);

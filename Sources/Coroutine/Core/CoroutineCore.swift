@@ -443,14 +443,15 @@ extension CoroutineCore {
   }
 
   #if DEBUG
-    /// Says once that a coroutine suspends in the middle of an access: another's overlap with it can't be detected.
+    /// Says once that a coroutine suspends in the middle of an access: another's overlap with it may go unseen.
     private final func reportOpenAccess(_ block: UnsafeMutablePointer<ControlBlock>) {
       guard coroutine_thread_state_has_access(&block.pointee.threadState),
         !Self.hasReportedOpenAccess.exchange(true, ordering: .relaxed)
       else { return }
       CoroutineErrors.print(
         "\(description) suspends while it has an access to a variable open (inside a mutating call, or an inout "
-          + "argument): if another coroutine uses the variable meanwhile, Swift can't detect it. Said once.")
+          + "argument): if another coroutine uses the variable meanwhile, that is detected on the main actor, an event loop or in "
+          + "runUntilComplete, and nowhere else. Said once.")
     }
 
     private static let hasReportedOpenAccess = Atomic<Bool>(false)
@@ -553,7 +554,7 @@ extension CoroutineCore {
     let hidesTask = coroutine_thread_state_found() & UInt32(COROUTINE_THREAD_STATE_TASK.rawValue) != 0
     guard hidesTask || withUnsafeCurrentTask(body: { $0 == nil }) else { return schedule() }
     if case .other(let other) = home { other.explorer?.willBegin(self) }
-    let accesses = SharedAccesses.begin(forMainActor: home.belongsToTheMainActor)
+    let accesses = AttachedAccesses(home.sharedAccesses)
     accesses?.attach()
     // One call: with two of them the compiler inlines `run` nowhere, and a joiner that runs what it joins takes a fifth longer.
     run(isNested: true, isOnTop: true)

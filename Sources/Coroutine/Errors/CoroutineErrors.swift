@@ -33,7 +33,7 @@ public enum CoroutineErrors {
   }
 
   /// Writes a line to the standard error, in one piece.
-  static func print(_ line: String) {
+  package static func print(_ line: String) {
     var line = line + "\n"
     line.withUTF8 { _ = write(STDERR_FILENO, $0.baseAddress, $0.count) }
   }

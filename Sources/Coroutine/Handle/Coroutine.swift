@@ -27,8 +27,8 @@ import CCoroutine
 /// sure; `withThreadPinned` keeps the thread.) A `Mutex` of the module `Synchronization`, which uses a thread-local itself,
 /// is to be locked in an `@inline(never)` function that does not suspend: <doc:Costs> says why. A
 /// coroutine that suspends in the middle of an access keeps it open. If another one uses the variable meanwhile, that traps
-/// on the main actor. Elsewhere it is not detected, but there the compiler lets two coroutines share no variable. (Debug
-/// builds tell of the first such suspension.)
+/// where coroutines share variables: on the main actor, on an event loop of SwiftNIO, in a `runUntilComplete`. On a pool the
+/// compiler lets them share none. (Debug builds tell of the first such suspension.)
 public struct Coroutine<Success: Sendable, Failure: Error>: Sendable {
   @usableFromInline let storage: CoroutineStorage<Success, Failure>
 

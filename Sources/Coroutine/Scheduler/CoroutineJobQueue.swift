@@ -31,7 +31,7 @@ import Context
 /// does. Debuggers and dumps see those in it as ready, or as not begun. In a child by `fork` it can be used like any
 /// object of one thread, by a scheduler that needs no other thread.
 // Unchecked: the lock guards what changes.
-public final class CoroutineJobQueue: @unchecked Sendable {
+public final class CoroutineJobQueue: HiddenFromMirrors, @unchecked Sendable {
   private let lock = Lock()
   @exclusivity(unchecked) private var ready = ReadyQueue()
   /// How many requested runs have not ended: while something is ready there is at least one.
@@ -79,11 +79,17 @@ public final class CoroutineJobQueue: @unchecked Sendable {
   /// - Returns: whether there are some left: then call it again, after the thread's other work. There is no other
   ///   request to run those.
   /// - Precondition: the limit is not negative: traps otherwise.
-  public func run(limit: Int = 256) -> Bool {
+  public func run(limit: Int = 256) -> Bool { run(limit: limit, nil) }
+
+  /// - Parameter accesses: what the coroutines may share (`SharingScheduler`).
+  package func run(limit: Int, _ accesses: SharedAccesses?) -> Bool {
     require(limit >= 0, "CoroutineJobQueue.run(limit: \(limit)): no fewer turns than none")
     prepareThread()
+    let accesses = AttachedAccesses(accesses)
+    defer { accesses?.end() }
     for _ in 0..<limit {
       guard let next = takeNext() else { return false }
+      accesses?.attach()
       // Here, and not in a function that returns after the switch: see `run`.
       CoroutineCore.run(next)
     }

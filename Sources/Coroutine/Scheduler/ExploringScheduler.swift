@@ -9,7 +9,7 @@ import Synchronization
 /// anyway, because a cancel shows there: so it costs the others nothing.
 ///
 /// It runs the tasks that its coroutines wait for, too.
-package protocol ExploringScheduler: Scheduler, TaskExecutor {
+package protocol ExploringScheduler: SharingScheduler, TaskExecutor {
   /// A coroutine of its own begins on the calling thread at once, without having been enqueued.
   func willBegin(_ core: CoroutineCore)
 
@@ -99,7 +99,14 @@ extension CoroutineCore {
   /// Whether it could let others run here, as far as its state goes: it is not in the middle of a wait's beginning, which
   /// others would have to wait for, and nothing keeps it on its thread. On the coroutine itself.
   package final var isInterruptible: Bool {
-    isUnrestrained && !parking.isBeginning && !coroutine_is_inside_task() && coroutine_access_set_is_empty()
+    isUnrestrained && !parking.isBeginning && !coroutine_is_inside_task() && !isInsideAccess
+  }
+
+  /// Whether an access to a variable is open, of its own or of code that it runs on top of. Those that other suspended coroutines
+  /// of the run have open are none.
+  private final var isInsideAccess: Bool {
+    guard !coroutine_access_set_is_empty(), let block else { return false }
+    return block.pointee.mode.contains(.onTop) || coroutine_has_accesses_of_its_own(&block.pointee.threadState)
   }
 
   /// The seed for the order of a select with this many cases: of the coroutine's first select, or of one whose order is

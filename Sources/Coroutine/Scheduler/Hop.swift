@@ -13,8 +13,9 @@ import CCoroutine
 ///
 /// - Throws: what `operation` throws.
 /// - Precondition: called inside a coroutine: traps elsewhere. Not called by code of the main actor inside an access to a
-///   variable, such as a mutating call on an object's property: other code of the main actor could use the variable at the
-///   same time. Traps.
+///   variable, such as a mutating call on an object's property; nor by a coroutine of an event loop of SwiftNIO, nor in a
+///   `runUntilComplete` or a `runTest` that code of an actor has called. Other code of the actor, or of the loop, could use the
+///   variable at the same time. Traps, whichever code has begun the access.
 @_disfavoredOverload @available(*, noasync, message: "a task changes its executor otherwise")
 public func on<Result: ~Copyable, Failure: Error>(
   _ scheduler: some Scheduler, operation: sending () throws(Failure) -> Result
@@ -22,7 +23,7 @@ public func on<Result: ~Copyable, Failure: Error>(
   let core = CoroutineCore.running(for: "on(_:operation:)")
   let before = core.visiting
   let destination = SchedulerReference(scheduler)
-  core.requireNoAccessOfTheMainActor(movingTo: destination)
+  core.requireNoSharedAccess(movingTo: destination)
   core.move(to: destination)
   defer {
     core.requireIsCurrent(atTheEndOf: "on(_:operation:)")
@@ -67,15 +68,16 @@ extension CoroutineCore {
   @usableFromInline
   final var scheduler: SchedulerReference { visiting ?? home }
 
-  /// The access would go on on another thread, beside other code of the main actor, whose variable it may be.
-  fileprivate final func requireNoAccessOfTheMainActor(movingTo destination: SchedulerReference) {
+  /// The access would go on on another thread, beside other code of the main actor or of the event loop, whose variable it may be.
+  fileprivate final func requireNoSharedAccess(movingTo destination: SchedulerReference) {
     // Those of the code that has resumed it end on their thread: they are cut off when it leaves.
     guard !coroutine_access_set_is_empty(), let block, coroutine_has_accesses_of_its_own(&block.pointee.threadState),
-      scheduler.belongsToTheMainActor, !destination.belongsToTheMainActor
+      let accesses = scheduler.sharedAccesses, accesses !== destination.sharedAccesses, scheduler.isIsolated
     else { return }
+    let domain = scheduler.belongsToTheMainActor ? "the main actor" : "its actor or event loop"
     fatalError(
-      "\(description) leaves the main actor inside an access to a variable (a mutating call, or an inout argument, such as a "
-        + "property of an object). Other code of the main actor could use the variable at the same time. Take a copy before "
+      "\(description) leaves \(domain) inside an access to a variable (a mutating call, or an inout argument, such as a "
+        + "property of an object). Other code of \(domain) could use the variable at the same time. Take a copy before "
         + "on(_:operation:), and put it back after it.")
   }
 

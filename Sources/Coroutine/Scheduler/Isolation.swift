@@ -35,11 +35,6 @@ extension SchedulerReference {
   }
 }
 
-/// Of swift_thread_state.h, where it is not known what a scheduler is. C refers to it weakly, for which a linker takes no object
-/// from a static library: in this file, since `CoroutineCore` refers to the property above, too.
-@_cdecl("coroutine_belongs_to_main_actor")
-package func belongsToMainActor() -> Bool { CoroutineCore.current?.scheduler.belongsToTheMainActor ?? false }
-
 /// Drops the isolation from a function's type: the caller runs it where it is isolated to.
 ///
 /// The two have the same representation; the language has no conversion between them that can be called synchronously.

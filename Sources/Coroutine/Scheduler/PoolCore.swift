@@ -71,7 +71,7 @@ import Synchronization
 ///
 /// Kept alive by its `ThreadPool` and by each of its threads.
 // Unchecked: the lock guards what changes.
-final class PoolCore: @unchecked Sendable {
+final class PoolCore: HiddenFromMirrors, @unchecked Sendable {
   let count: Int
   let host: Host
   /// `Fork.count` of the process that has its threads.
@@ -112,9 +112,17 @@ final class PoolCore: @unchecked Sendable {
   /// Whether its coroutines belong to the main actor: in `runUntilComplete`, in place of the main queue.
   var isMainActors: Bool { if case .callingThread(then: _, isMain: true) = host { true } else { false } }
 
+  /// What its coroutines have open while they are suspended, if they may share variables: those of threads may not.
+  let sharedAccesses: SharedAccesses?
+
   init(count: Int, on host: Host = .threads) {
     self.count = count
     self.host = host
+    sharedAccesses =
+      switch host {
+      case .threads: nil
+      case .callingThread(then: _, let isMain): isMain ? .ofMainActor : SharedAccesses()
+      }
     machine = PoolStateMachine(count: count)
     workers = (0..<count).map { PoolWorker(core: self, index: $0) }
     KeptMemory.choose
@@ -367,8 +375,8 @@ extension PoolCore {
   ///
   /// - Parameters:
   ///   - isSearching: as a woken worker does; else it takes over from another thread.
-  ///   - accesses: those of the main actor, if its coroutines run here.
-  func work(_ first: PoolWorker, isSearching: Bool, _ accesses: SharedAccesses?) {
+  ///   - accesses: those that its coroutines share, if they do. Not attached when this returns.
+  func work(_ first: PoolWorker, isSearching: Bool, _ accesses: AttachedAccesses?) {
     var worker = first
     var isSearching = isSearching
     var sleeps = true
@@ -381,6 +389,8 @@ extension PoolCore {
           guard worker.isCurrent || PoolWorker.change(&worker) else { return }
         }
       }
+      // Before the worker parks: then another thread may take over from this one, with the same accesses.
+      accesses?.end()
       guard let job = find(for: worker, isSearching: isSearching, sleeps: sleeps) else { return }
       isSearching = false
       accesses?.attach()
@@ -400,7 +410,7 @@ extension PoolCore {
     let worker = workers[0]
     worker.hasThread = true
     prepareThread()
-    let accesses = SharedAccesses.begin(forMainActor: isMainActors)
+    let accesses = AttachedAccesses(sharedAccesses)
     worker.makeCurrent {
       begin()
       while !isOver() {
@@ -410,7 +420,10 @@ extension PoolCore {
           continue
         }
         beforeSleep()
-        if let job = find(for: worker, isSearching: false) { CoroutineCore.run(job) }
+        if let job = find(for: worker, isSearching: false) {
+          accesses?.attach()
+          CoroutineCore.run(job)
+        }
       }
     }
     accesses?.end()

@@ -175,11 +175,10 @@ extension PoolWorker {
         core.release()
       }
       return code
-    case .callingThread(let queue, let isMain):
+    case .callingThread(let queue, _):
       queue.async { [self] in
-        let accesses = SharedAccesses.begin(forMainActor: isMain)
+        let accesses = AttachedAccesses(core._withUnsafeGuaranteedRef { $0.sharedAccesses })
         run(isSearching: true, accesses)
-        accesses?.end()
       }
       return 0
     }
@@ -213,8 +212,8 @@ extension PoolWorker {
     return code
   }
 
-  /// On the thread or queue that it was started on; there `accesses` are those of the main actor.
-  fileprivate func run(isSearching: Bool, _ accesses: SharedAccesses? = nil) {
+  /// On the thread or queue that it was started on; there with `accesses`.
+  fileprivate func run(isSearching: Bool, _ accesses: AttachedAccesses? = nil) {
     if hasThread { coroutine_system_name_thread("coroutine-pool") }
     let core = core
     core._withUnsafeGuaranteedRef { core in

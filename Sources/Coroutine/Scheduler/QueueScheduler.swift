@@ -74,7 +74,7 @@ final class QueueScheduler: Scheduler {
   /// - Parameter owesNew: whether it is to take a new coroutine, which it does once.
   private func drain(owesNew: Bool) {
     prepareThread()
-    let accesses = SharedAccesses.begin(forMainActor: isSerial)
+    let accesses = AttachedAccesses(isSerial ? .ofMainActor : nil)
     defer { accesses?.end() }
     var owesNew = owesNew
     for _ in 0..<Self.batch {

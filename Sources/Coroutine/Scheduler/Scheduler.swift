@@ -131,12 +131,15 @@ enum SchedulerReference: Sendable {
 @usableFromInline
 final class ForeignScheduler: Sendable {
   let scheduler: any Scheduler
-  /// The same, if it is one that explores schedules.
+  /// The same, if it is one whose coroutines may share variables; and if it is one that explores schedules.
+  let sharing: (any SharingScheduler)?
   let explorer: (any ExploringScheduler)?
 
   init(_ scheduler: any Scheduler) {
     self.scheduler = scheduler
-    explorer = scheduler as? any ExploringScheduler
+    sharing = scheduler as? any SharingScheduler
+    // One of those: most are none, and are asked once.
+    explorer = sharing as? any ExploringScheduler
   }
 }
 

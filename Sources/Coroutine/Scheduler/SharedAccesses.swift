@@ -2,40 +2,97 @@
 
 import CCoroutine
 
-/// Where the accesses to variables that suspended coroutines of the main actor have open are seen by those that run:
-/// see shared_accesses.h.
+/// The accesses to variables that suspended coroutines of one domain have open: they are seen by those of it that run
+/// (`shared_accesses.h`).
 ///
-/// A loop that runs coroutines of the main actor calls `begin` before its first turn, `attach` before each, and `end` after the
-/// last; so does `Coroutine.immediate`. Nothing is done for other loops.
-struct SharedAccesses {
+/// A domain is what runs one coroutine at a time, and may let them share variables: the main actor, by its isolation; an event
+/// loop, by values that are bound to it; the thread of a `runUntilComplete` or of a test's run, if code of an actor waits for it.
+// Unchecked: the chain is used by the domain's coroutines, one after another.
+package final class SharedAccesses: @unchecked Sendable {
+  /// `nil`: there was no memory, and the accesses go unseen.
+  fileprivate let chain: OpaquePointer?
+
+  package init() { chain = coroutine_shared_accesses_create(Self.limit) }
+  private init(limit: UInt32) { chain = coroutine_shared_accesses_create(limit) }
+
+  deinit { coroutine_shared_accesses_destroy(chain) }
+
+  static let ofMainActor = SharedAccesses(limit: .max)
+
+  /// Of so many coroutines at a time the accesses are seen: each access to a variable in the domain walks along them, and an
+  /// event loop may have ten thousand coroutines, each suspended in a mutating call on its own connection.
+  private static var limit: UInt32 { 32 }
+}
+
+/// A scheduler of this package whose coroutines may share variables.
+package protocol SharingScheduler: Scheduler {
+  /// Used where it `isCurrent` only. A loop that runs its coroutines attaches them.
+  var sharedAccesses: SharedAccesses { get }
+}
+
+/// A domain's accesses while a loop runs coroutines of it.
+///
+/// The loop makes it before its first turn, calls `attach` before each, and `end` after the last; so does `Coroutine.immediate`.
+package struct AttachedAccesses {
+  private let chain: OpaquePointer
   /// Whether they are this loop's to take off the thread again: not if the loop runs inside of another such one.
   private let areOwn: Bool
 
-  /// Where coroutines of the main actor run, also inside of one.
+  /// Where coroutines of the domain run, also inside of one. `nil`: not the loop of a domain.
   @inline(__always)
-  static func begin(forMainActor isMain: Bool) -> SharedAccesses? {
-    isMain ? SharedAccesses(areOwn: !coroutine_shared_accesses_are_attached()) : nil
+  package init?(_ accesses: SharedAccesses?) {
+    guard let chain = accesses?.chain else { return nil }
+    self.chain = chain
+    areOwn = !coroutine_shared_accesses_are_attached(chain)
   }
 
   @inline(__always)
-  func attach() {
-    if coroutine_shared_accesses_exist() { coroutine_shared_accesses_attach() }
+  package func attach() {
+    if coroutine_shared_accesses_exist() { coroutine_shared_accesses_attach(chain) }
   }
 
   @inline(__always)
-  func end() {
-    if areOwn { coroutine_shared_accesses_detach() }
+  package func end() {
+    if areOwn { coroutine_shared_accesses_detach(chain) }
   }
 }
 
+extension SchedulerReference {
+  /// Those of the domain that it is, if the calling code runs in it.
+  var sharedAccesses: SharedAccesses? {
+    switch self {
+    case .sharedPool: nil
+    case .pool(let pool) where pool.core.isMainActors: belongsToTheMainActor ? .ofMainActor : nil
+    case .pool(let pool): pool.isCurrent ? pool.core.sharedAccesses : nil
+    case .queue: belongsToTheMainActor ? .ofMainActor : nil
+    case .other(let other): other.sharing.flatMap { $0.isCurrent ? $0.sharedAccesses : nil }
+    }
+  }
+
+  /// Whether code of an actor may run on it at present: then it may access the actor's variables.
+  var isIsolated: Bool {
+    if belongsToTheMainActor { return true }
+    switch self {
+    case .sharedPool, .queue: return false
+    case .pool: return coroutine_runs_on_executor()
+    case .other(let other): return other.explorer == nil || coroutine_runs_on_executor()
+    }
+  }
+}
+
+/// Of shared_accesses.h. C refers to it weakly, for which a linker takes no object from a static library: in this file, since
+/// `CoroutineCore` refers to the method below, too.
+@_cdecl("coroutine_current_shared_accesses")
+package func currentSharedAccesses() -> OpaquePointer? { CoroutineCore.current?.scheduler.sharedAccesses?.chain }
+
 extension CoroutineCore {
-  /// As `attach`, to the coroutine itself, which belongs to the main actor and goes on. The loop that has resumed it takes them
-  /// off the thread. Not where it runs on top of other code: in that code's list they would stand before accesses of its own.
-  /// Nor inside a task on its stack, which would take the chain with it when it suspends.
+  /// As `attach`, to the coroutine itself, which goes on. The loop that has resumed it takes them off the thread. Not where it runs
+  /// on top of other code: in that code's list they would stand before accesses of its own. Nor inside a task on its stack, which
+  /// would take the chain with it when it suspends.
   final func attachSharedAccesses() {
     guard coroutine_shared_accesses_exist(), let block, !block.pointee.mode.contains(.onTop),
-      scheduler.belongsToTheMainActor, !coroutine_is_inside_task()
+      let chain = scheduler.sharedAccesses?.chain, !coroutine_is_inside_task()
     else { return }
-    coroutine_shared_accesses_attach_behind(&block.pointee.threadState)
+    coroutine_shared_accesses_attach_behind(chain, &block.pointee.threadState)
   }
 }
