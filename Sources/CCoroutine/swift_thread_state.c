@@ -301,9 +301,9 @@ enum { TASK_WORDS = 24 };
 
 static const char probe_key[16] __attribute__((aligned(16)));
 
-bool coroutine_is_inside_task_slowly(void) {
+uintptr_t coroutine_task_word_slowly(void) {
   const struct swift_thread_state_offsets *at = probed();
-  return COROUTINE_KNOWS_WORD(at, task) && LOAD(at, task) != 0;
+  return COROUTINE_KNOWS_WORD(at, task) ? LOAD(at, task) : 0;
 }
 
 // The newest binding here, by one that is put on top of it for a moment. 0 too if a binding does not look as expected.

@@ -134,4 +134,142 @@ import Testing
       })
     #expect(arrays == numbers.map { [$0] })
   }
+
+  // MARK: - In a closure behind which the caller waits
+
+  /// What goes on with the body of a generator whose first element another coroutine has taken.
+  private static func goOnElsewhere(_ body: @escaping (Generator<Int>.Yield) throws -> Void) throws {
+    nonisolated(unsafe) let generator = Generator<Int>(body)
+    let first = Coroutine { generator.next() }
+    #expect(try first.get() == 1)
+    try Coroutine { _ = generator.next() }.join()
+    // Until here: another coroutine could have its address.
+    withExtendedLifetime(first) {}
+  }
+
+  @Test func inTheClosureOfASuspension() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      try await Coroutine {
+        try Self.goOnElsewhere { yield in
+          let value: Int = try withSuspension { resume in
+            try? yield(1)
+            resume(2)
+          }
+          try yield(value)
+        }
+      }.get()
+    }
+    #expect(
+      standardError(of: result).contains("a closure that was given to withSuspension returns on another coroutine"))
+  }
+
+  @Test func inTheClosureThatMakesAQuestion() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      try await Coroutine {
+        let actor = MessageActor<Reply<Int>> { mailbox in for reply in mailbox { reply.complete(2) } }
+        try Self.goOnElsewhere { yield in
+          let value: Int = try actor.ask { reply in
+            try? yield(1)
+            return reply
+          }
+          try yield(value)
+        }
+      }.get()
+    }
+    #expect(
+      standardError(of: result).contains("a closure that was given to MessageActor.ask returns on another coroutine"))
+  }
+
+  /// The mutex is held by the one that has taken the first element.
+  @Test func inTheCasesBesideACondition() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      try await Coroutine {
+        let mutex = CoroutineMutex(0)
+        let (condition, other) = (Condition(of: mutex), Channel<Int>(capacity: .buffered(1)))
+        try Self.goOnElsewhere { yield in
+          try mutex.withLock { value in
+            _ = try condition.wait(
+              &value,
+              orSelect: {
+                let _ = try? yield(1)
+                other.onReceive { _ in }
+              })
+          }
+        }
+      }.get()
+    }
+    #expect(standardError(of: result).contains("without holding"))
+  }
+
+  // MARK: - In a task that the body has begun
+
+  @MainActor private final class Count { var value = 0 }
+
+  @MainActor private static func numbers(_ count: Count) -> Generator<Int> {
+    Generator { yield in
+      Task.immediate {
+        try? yield(1)
+        await Task.yield()
+        count.value += 1
+      }
+      try yield(2)
+    }
+  }
+
+  @Test func inATaskThatBeginsOnTheBodysStack() async {
+    let message = "yields inside of a task that it has begun on its own stack"
+    let inTask = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      await MainActor.run { _ = Self.numbers(Count()).next() }
+    }
+    #expect(standardError(of: inTask).contains(message))
+    let inCoroutine = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      await MainActor.run { _ = Coroutine.immediate { @MainActor in Self.numbers(Count()).next() } }
+    }
+    #expect(standardError(of: inCoroutine).contains(message))
+  }
+
+  /// It yields in the plain way before.
+  @Test func inATaskThatBeginsLater() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      await MainActor.run {
+        let generator = Generator<Int> { yield in
+          for number in 0..<3 { try yield(number) }
+          Task.immediate { try? yield(3) }
+        }
+        while generator.next() != nil {}
+      }
+    }
+    #expect(standardError(of: result).contains("yields inside of a task that it has begun on its own stack"))
+  }
+
+  /// The inner one's body is under way on top of the outer one's, which the other task resumes.
+  @Test func tasksMayTakeTurnsAsConsumersOfBodiesOnTopOfEachOther() async {
+    await MainActor.run {
+      nonisolated(unsafe) let outer = Generator<Int> { up in
+        let inner = Generator<Int> { yield in
+          for number in 0..<10 {
+            try up(number)
+            try yield(number)
+          }
+        }
+        for number in inner { try up(number) }
+      }
+      var numbers = [outer.next()]
+      for _ in 0..<9 { Task.immediate { numbers.append(outer.next()) } }
+      while let number = outer.next() { numbers.append(number) }
+      #expect(numbers == (0..<20).map { $0 / 2 })
+    }
+  }
+
+  @Test func tasksMayTakeTurnsAsConsumers() async {
+    await MainActor.run {
+      nonisolated(unsafe) let generator = Generator<Int> { yield in for number in 0..<100 { try yield(number) } }
+      var sum = 0
+      for _ in 0..<10 {
+        for _ in 0..<5 { sum += generator.next() ?? 0 }
+        Task.immediate { for _ in 0..<5 { sum += generator.next() ?? 0 } }
+      }
+      #expect(sum == 4950)
+    }
+  }
 }

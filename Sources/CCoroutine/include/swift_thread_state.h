@@ -335,25 +335,34 @@ COROUTINE_THREAD_STATE_INLINE struct coroutine_bindings_words coroutine_bindings
 // Whether no task-local binding is in force in the flow of control that runs here, and `other` is 0: one test outside
 // of tasks, since this is on the way of each element of a generator. As far as that is known without a search: false
 // where a word was not found, and in a task until a thread has looked for the head of its bindings. `words` is what
-// `coroutine_bindings_peek` returned just now.
+// `coroutine_bindings_peek` returned just now. In a task `*task` gets the word that says which.
 COROUTINE_THREAD_STATE_INLINE bool coroutine_bindings_are_plain(ptrdiff_t bindings_at, struct coroutine_bindings_words words,
-                                                         uintptr_t other) {
+                                                         uintptr_t other, uintptr_t *task) {
   if (COROUTINE_THREAD_STATE_LIKELY((other | words.task | words.locals) == 0)) {
     return COROUTINE_THREAD_STATE_NOT_FOUND_DIFFERS || bindings_at != 0;
   }
   // In a task the thread's own bindings do not count. Branches, as they are all predicted.
   if (COROUTINE_THREAD_STATE_LIKELY(other == 0 && bindings_at != 0)) {
     ptrdiff_t head = __atomic_load_n(&coroutine_thread_state_at.task_head, __ATOMIC_RELAXED);
-    if (COROUTINE_THREAD_STATE_LIKELY(words.task != 0 && head > 0)) return *(const uintptr_t *)(words.task + (uintptr_t)head) == 0;
+    if (COROUTINE_THREAD_STATE_LIKELY(words.task != 0 && head > 0)) {
+      *task = words.task;
+      return *(const uintptr_t *)(words.task + (uintptr_t)head) == 0;
+    }
   }
   return false;
 }
 
-// The same, and no access is in progress either.
-COROUTINE_THREAD_STATE_INLINE bool coroutine_flow_is_plain(ptrdiff_t bindings_at, uintptr_t other) {
+// The same after a switch, and no access is in progress either; and if this is a task, it is the one in `*task`, which is not
+// looked at elsewhere.
+COROUTINE_THREAD_STATE_INLINE bool coroutine_flow_is_plain(ptrdiff_t bindings_at, uintptr_t other, const uintptr_t *task) {
   ptrdiff_t access_at = __atomic_load_n(&coroutine_thread_state_at.access, __ATOMIC_RELAXED);
-  return coroutine_bindings_are_plain(bindings_at, coroutine_bindings_peek(bindings_at),
-                                      other | coroutine_thread_word_peek(access_at));
+  struct coroutine_bindings_words words = coroutine_bindings_peek(bindings_at);
+  other |= coroutine_thread_word_peek(access_at);
+  if (COROUTINE_THREAD_STATE_LIKELY((other | words.task | words.locals) == 0)) {
+    return COROUTINE_THREAD_STATE_NOT_FOUND_DIFFERS || bindings_at != 0;
+  }
+  uintptr_t now;
+  return words.task == *task && coroutine_bindings_are_plain(bindings_at, words, other, &now);
 }
 
 // For the rare ways round a `coroutine_flow_is_plain`: the same loads, so that the compiler has these words in registers
@@ -378,14 +387,17 @@ COROUTINE_THREAD_STATE_INLINE bool coroutine_thread_states_are_plain(const struc
   return words == 0 && (COROUTINE_THREAD_STATE_NOT_FOUND_DIFFERS || (access_at != 0 && bindings_at != 0));
 }
 
-extern bool coroutine_is_inside_task_slowly(void);
+extern uintptr_t coroutine_task_word_slowly(void);
+
+// The task that runs on this thread; 0: none, or that is not known.
+COROUTINE_THREAD_STATE_INLINE uintptr_t coroutine_task_word(void) {
+  ptrdiff_t task_at = __atomic_load_n(&coroutine_thread_state_at.task, __ATOMIC_RELAXED);
+  if (COROUTINE_THREAD_STATE_LIKELY(task_at != 0)) return coroutine_thread_word_load(task_at);
+  return coroutine_task_word_slowly();
+}
 
 // Whether a task runs on this thread, rather than a coroutine's own code: false where that is not known.
-COROUTINE_THREAD_STATE_INLINE bool coroutine_is_inside_task(void) {
-  ptrdiff_t task_at = __atomic_load_n(&coroutine_thread_state_at.task, __ATOMIC_RELAXED);
-  if (COROUTINE_THREAD_STATE_LIKELY(task_at != 0)) return coroutine_thread_word_load(task_at) != 0;
-  return coroutine_is_inside_task_slowly();
-}
+COROUTINE_THREAD_STATE_INLINE bool coroutine_is_inside_task(void) { return coroutine_task_word() != 0; }
 
 // Whether one of the functions whose frames begin with `frame`, on the stack [low, high), is the initialiser of a static or
 // global variable. By frame pointers: what has none is passed over, or ends the look.
@@ -410,7 +422,8 @@ extern struct coroutine_bindings coroutine_bindings_load_slowly(void);
 
 COROUTINE_THREAD_STATE_INLINE struct coroutine_bindings coroutine_bindings_load(void) {
   ptrdiff_t bindings_at = __atomic_load_n(&coroutine_thread_state_at.bindings, __ATOMIC_RELAXED);
-  if (COROUTINE_THREAD_STATE_LIKELY(coroutine_bindings_are_plain(bindings_at, coroutine_bindings_peek(bindings_at), 0))) {
+  uintptr_t task;
+  if (COROUTINE_THREAD_STATE_LIKELY(coroutine_bindings_are_plain(bindings_at, coroutine_bindings_peek(bindings_at), 0, &task))) {
     return (struct coroutine_bindings){0, 0, 0};
   }
   return coroutine_bindings_load_slowly();

@@ -19,6 +19,7 @@ extension ActorStorage {
       // The message's, and the mailbox's.
       coroutine_retain_unshared_twice(end.toOpaque())
       let message = make(Reply(end.takeRetainedValue()))
+      CoroutineCore.requireIsCurrent(.passUnretained(core), behindClosureOf: "MessageActor.ask")
       guard !core.notesWaits else {
         return try askAsActor(core, consume message, end, until: deadline, timeout)
       }

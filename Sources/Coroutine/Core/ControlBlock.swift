@@ -36,8 +36,9 @@ package struct ControlBlock: ~Copyable {
   var seenBy: UInt32 = 0
   /// The object whose body runs here. Its resumer keeps it alive.
   package let owner: Unmanaged<AnyObject>
-  /// The thread's words that belong to the scheduled coroutine, while it does not run.
-  var threadState: swift_thread_state
+  /// The thread's words that belong to the scheduled coroutine, while it does not run. Of what runs nested: the task, if any, that
+  /// has resumed it, and nothing else.
+  @usableFromInline var threadState: swift_thread_state
   // Here ends what a turn needs, in two cache lines.
 
   /// A serial number, which does not come again; 0 after its end.

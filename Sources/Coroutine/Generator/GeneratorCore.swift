@@ -215,6 +215,7 @@ class GeneratorCore {
   private final func resume(_ block: UnsafeMutablePointer<ControlBlock>) -> UInt {
     block.pointee.mode.remove(.scopeOpen)
     scopes.willResume()
+    block.pointee.threadState.task = coroutine_task_word()
     // Not 0: the body looks what is the matter, and the entry function needs the address.
     let word = ControlBlock.resume(block, passing: UInt(bitPattern: block))
     #if DEBUG
@@ -226,11 +227,24 @@ class GeneratorCore {
   /// On the consumer's side, after a switch that was not the plain case or did not leave the thread's words as in that.
   private final func didSuspend(_ block: UnsafeMutablePointer<ControlBlock>) {
     guard !block.pointee.mode.contains(.finished) else { return }
+    requireTask(block)
     if coroutine_properties_are_tracked(), ControlBlock.isInsideTracking(block, RunningBodies(leftBy: block)) {
       reportTracking("a Generator's body yields")
     }
     scopes.didSuspend(block)
     if scopes.areOpen { block.pointee.mode.insert(.scopeOpen) }
+  }
+
+  /// The consumer goes on in the task in which it has resumed the body, or outside of tasks. (A plain resume outside of tasks leaves
+  /// the note of one before it. Were a task begun on the body's stack, and had it the address of that one, it would go unseen.)
+  private final func requireTask(_ block: UnsafeMutablePointer<ControlBlock>) {
+    let task = coroutine_task_word()
+    guard task != 0, task != block.pointee.threadState.task else { return }
+    // The consumer may be a body itself, which another task has resumed meanwhile.
+    for body in RunningBodies() where body.pointee.threadState.task == task { return }
+    fatalError(
+      "a Generator's body yields inside of a task that it has begun on its own stack, as by Task.immediate: the consumer would go "
+        + "on as that task. Yield outside of it.")
   }
 
   private final func begin() -> UnsafeMutablePointer<ControlBlock>? {

@@ -104,7 +104,10 @@ class GeneratorStorage<Element>: GeneratorCore {
     // would not have it in a register from one element to the next.
     let bindings = coroutine_bindings_peek(bindingsOffset)
     let link = ControlBlock.link(of: fetchedEarly(block))
-    guard coroutine_bindings_are_plain(bindingsOffset, bindings, SelectedBackend.runningWord(link)) else {
+    guard
+      coroutine_bindings_are_plain(
+        bindingsOffset, bindings, SelectedBackend.runningWord(link), &block.pointee.threadState.task)
+    else {
       return nextSlowly()
     }
     let (word, left, mark) = SelectedBackend.resumeReturningLink(link, passing: 0)
@@ -113,7 +116,9 @@ class GeneratorStorage<Element>: GeneratorCore {
       generatorRequireNoThreadBoundCode(same)
     #endif
     // A body that left in the plain way has no mode, and no mark.
-    guard coroutine_flow_is_plain(bindingsOffset, mark ?? same.pointee.mode.rawValue) else { return settled(word) }
+    guard
+      coroutine_flow_is_plain(bindingsOffset, mark ?? same.pointee.mode.rawValue, &same.pointee.threadState.task)
+    else { return settled(word) }
     // Code that changes the plain block while the body runs (`cancel`) sets a bit in the mode of the block that runs:
     // then the body did not leave in the plain way.
     coroutine_assume(plainWord == UInt(bitPattern: same))

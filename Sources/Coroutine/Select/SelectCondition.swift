@@ -33,8 +33,9 @@ extension Condition where Value: ~Copyable {
   public func wait<Output, Cases: SelectCase>(
     _ value: inout sending Value, @Select.Builder<Output> orSelect cases: () throws -> Cases
   ) throws -> Output? where Cases.Output == Output {
-    let core = CoroutineCore.running(for: "Condition.wait")
     let cases = try cases()
+    _ = Cases.seal
+    let core = CoroutineCore.running(for: "Condition.wait")
     // A parameter stays where it is as long as the function runs. As a number, which no result can depend on.
     let address = withUnsafeMutablePointer(to: &value) { UInt(bitPattern: $0) }
     var node = ConditionNode(wait: WaitNode(.coroutine(.passUnretained(core)), cause: Select.Signal.cause))

@@ -35,6 +35,7 @@ func awaitResumption<Value: Sendable>(
   let core = CoroutineCore.running(for: "withSuspension")
   let storage = SuspensionStorage<Value>(of: core)
   start(Resumption(storage))
+  CoroutineCore.requireIsCurrent(.passUnretained(core), behindClosureOf: "withSuspension")
   guard let outcome = storage.wait(core, operation) else {
     onCancel()
     throw CancellationError()
