@@ -1,5 +1,6 @@
 import Coroutine
 import CoroutineTestSupport
+import Dispatch
 import Testing
 
 /// Carries what the compiler would not let another coroutine have.
@@ -82,5 +83,39 @@ private struct UncheckedMailbox: @unchecked Sendable {
       try await actor.join()
     }
     #expect(standardError(of: result).contains("waits for its own end"))
+  }
+
+  /// What an actor leaves behind is released on its coroutine, which is no actor's any more: neither when the last handle went
+  /// before, nor when the actor itself goes.
+  @Test func whatIsReleasedBehindAnActorFindsACoroutine() async throws {
+    let log = Log()
+    // Its handle goes before it begins.
+    try await Coroutine(on: DispatchQueue(label: "serial")) {
+      _ = MessageActor<Int>(name: "brief") { _ in Probe.kept.value = Probe { log.add("local") } }
+      while log.all.isEmpty { Coroutine.yield() }
+    }.get()
+    do {
+      let probe = Probe { log.add("policy") }
+      let policy = Supervision { _ in
+        _ = probe
+        return .stop
+      }
+      _ = MessageActor<Int>(name: "supervised", supervision: policy) { _ in }
+    }
+    while log.all.count < 2 { await Task.yield() }
+    #expect(log.all.sorted() == ["local", "policy"])
+  }
+
+  private final class Probe: Sendable {
+    static let kept = CoroutineLocal<Probe?>(nil)
+    private let ends: @Sendable () -> Void
+    init(_ ends: @escaping @Sendable () -> Void) { self.ends = ends }
+
+    deinit {
+      let other = MessageActor<Reply<Int>> { mailbox in for reply in mailbox { reply.complete(1) } }
+      let answer = try? other.ask { $0 }
+      Coroutine.current?.cancel()
+      if answer == 1 { ends() }
+    }
   }
 }

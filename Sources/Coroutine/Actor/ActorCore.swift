@@ -83,11 +83,19 @@ class ActorCore: Waitable, @unchecked Sendable {
     self.policy = policy
     handles = Atomic(parent == nil ? 0 : 1)
     let birth = Birth()
-    coroutine = ActorCoroutine(name, on: scheduler, stackSize: stackSize) { _ in birth.actor.take()?.live() }
+    coroutine = ActorCoroutine(name, on: scheduler, stackSize: stackSize) { _ in birth.actor.take()?.liveAndLeave() }
     core = .passUnretained(coroutine)
     super.init()
     coroutine.actor = self
     birth.actor = self
+  }
+
+  /// The whole of its coroutine. The actor may go when this returns, and what goes with it is released on the coroutine: which is
+  /// no actor's any more by then.
+  private final func liveAndLeave() {
+    live()
+    coroutine.actor = nil
+    coroutine.notesWaits = false
   }
 
   /// Makes it known and lets it begin.
