@@ -19,7 +19,7 @@ extension CoroutineCore {
     return deadlines
   }
 
-  /// The scope that it is a child of. To be called by itself, or by a coroutine that it waits for: it has not ended.
+  /// The scope that it is a child of. To be called by itself, or while one of its regions is known to be open: it has not ended.
   fileprivate final var takenInBy: CoroutineFamily? { family?.takeUnretainedValue() }
 }
 
@@ -31,9 +31,14 @@ extension CancellationRegion {
     while true {
       switch currentList {
       case .coroutine(let core):
-        let found = core.cancellationLock.withLock { isIn(core) ? Self.deadlines(from: outer) : nil }
-        guard let (deadlines, isShielded) = found else { continue }
-        return (deadlines, isShielded ? nil : core.takenInBy)
+        // What has taken it in is asked for under the lock, too: as long as this region is in its list, it has not ended.
+        let found = core.cancellationLock.withLock { () -> (known: [DeadlineTimer], outer: CoroutineFamily?)? in
+          guard isIn(core) else { return nil }
+          let (deadlines, isShielded) = Self.deadlines(from: outer)
+          return (deadlines, isShielded ? nil : core.takenInBy)
+        }
+        guard let found else { continue }
+        return found
       // What is around it is known when the generator goes on.
       case .generator(let regions): return (regions.lock.withLock { Self.deadlines(from: outer).deadlines }, nil)
       case .none: return ([], nil)
