@@ -15,6 +15,11 @@ extension Select {
 
     var operations: Base.Operations { base.operations }
 
+    static var seal: Seal<Self> {
+      _ = Base.seal
+      return Seal()
+    }
+
     func keepAlive() { base.keepAlive() }
 
     func finish(_ index: Int, of operations: Base.Operations, _ memory: UnsafeMutableRawPointer) throws -> Output {

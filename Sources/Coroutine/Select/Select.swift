@@ -66,6 +66,7 @@ public func select<Output>(_ cases: [any SelectCase<Output>]) throws -> Output {
 extension Select {
   @inlinable @inline(__always)
   static func run<Cases: SelectCase>(_ cases: Cases, isBiased: Bool = false) throws -> Cases.Output {
+    _ = Cases.seal
     // Not counted: it keeps itself alive while it runs.
     let core = Unmanaged.passUnretained(CoroutineCore.running(for: "select"))
     let operations = cases.operations

@@ -109,6 +109,7 @@ extension Select {
   nonisolated(nonsending) static func run<Cases: AsyncSelectCase>(
     _ cases: Cases, isBiased: Bool = false
   ) async throws -> Cases.Output {
+    _ = Cases.seal
     let operations = cases.operations
     let layout = operations.layout
     // On the heap, since a task has no stack to wait on.

@@ -32,6 +32,9 @@ public protocol SelectCases<Output> {
   var operations: Operations { get }
   /// Keeps alive until here what the operations use. They hold nothing themselves, so that copies of them cost nothing.
   func keepAlive()
+  /// Shows that the type is one of the runtime's, and so are those of the cases in it: others could let go of what the operations
+  /// use. Asked for before the operations are.
+  static var seal: Select.Seal<Self> { get }
 }
 
 /// Operations, one of which is chosen, numbered from 0. For the runtime.
@@ -96,6 +99,12 @@ public protocol SelectOperation: SelectOperations {
 
 /// The parts that a `select` is made of. Its users name none of them.
 public enum Select {
+  /// Made by the runtime only: there is nothing to conform to.
+  public struct Seal<Cases> {
+    @inlinable @inline(__always)
+    init() {}
+  }
+
   /// The outcome of an attempt.
   public struct Attempt {
     /// `.wait`: nothing was possible.
@@ -194,6 +203,9 @@ extension Select {
     public var operations: Operation { Operation(source) }
 
     @inlinable @inline(__always)
+    public static var seal: Seal<Self> { Seal() }
+
+    @inlinable @inline(__always)
     public func keepAlive() { withExtendedLifetime(source) {} }
 
     @inlinable @inline(__always)
@@ -220,6 +232,9 @@ extension Select {
 
     @inlinable @inline(__always)
     public var operations: Operation { Operation(source) }
+
+    @inlinable @inline(__always)
+    public static var seal: Seal<Self> { Seal() }
 
     @inlinable @inline(__always)
     public func keepAlive() { withExtendedLifetime(source) {} }

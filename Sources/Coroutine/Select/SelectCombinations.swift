@@ -68,6 +68,12 @@ extension Select.Pair: SelectCases where First: SelectCases, Second: SelectCases
   }
 
   @inlinable @inline(__always)
+  public static var seal: Select.Seal<Self> {
+    _ = (First.seal, Second.seal)
+    return Select.Seal()
+  }
+
+  @inlinable @inline(__always)
   public func keepAlive() {
     first.keepAlive()
     second.keepAlive()
@@ -103,6 +109,7 @@ extension Select {
     init<First: SelectCase<Output>, Second: SelectCase<Output>>(
       _ first: First, _ second: Second
     ) where Operations == Pair<First.Operations, Second.Operations> {
+      _ = (First.seal, Second.seal)
       perform = { operations, index, memory in
         guard let known = operations, let memory else {
           operations = Pair(first.operations, second.operations)
@@ -125,6 +132,10 @@ extension Select {
       _ = perform(&operations, 0, nil)
       return operations!
     }
+
+    /// Of the cases: where it is made.
+    @inlinable @inline(__always)
+    public static var seal: Seal<Self> { Seal() }
 
     /// `finish` does it.
     @inlinable @inline(__always)
@@ -184,6 +195,12 @@ extension Select.Either: SelectCases where First: SelectCases, Second: SelectCas
   }
 
   @inlinable @inline(__always)
+  public static var seal: Select.Seal<Self> {
+    _ = (First.seal, Second.seal)
+    return Select.Seal()
+  }
+
+  @inlinable @inline(__always)
   public func keepAlive() {
     switch self {
     case .first(let first): first.keepAlive()
@@ -224,6 +241,9 @@ where First: AsyncSelectCase, Second: AsyncSelectCase, First.Output == Second.Ou
 extension Select.None: SelectOperations, SelectCases, SelectCase, AsyncSelectCase {
   @inlinable @inline(__always)
   public var operations: Self { self }
+
+  @inlinable @inline(__always)
+  public static var seal: Select.Seal<Self> { Select.Seal() }
 
   @inlinable @inline(__always)
   public func keepAlive() {}
@@ -323,6 +343,12 @@ extension Select.Each: SelectCases where Cases: SelectCases {
   }
 
   @inlinable
+  public static var seal: Select.Seal<Self> {
+    _ = Cases.seal
+    return Select.Seal()
+  }
+
+  @inlinable
   public func keepAlive() { withExtendedLifetime(elements) {} }
 }
 
@@ -379,7 +405,15 @@ extension Select {
     @usableFromInline let base: any SelectCase<Output>
 
     @inlinable
-    init(_ base: any SelectCase<Output>) { self.base = base }
+    init(_ base: any SelectCase<Output>) {
+      func check<Base: SelectCases>(_ base: Base) { _ = Base.seal }
+      check(base)
+      self.base = base
+    }
+
+    /// Of what it erases: where it is made.
+    @inlinable
+    public static var seal: Seal<Self> { Seal() }
 
     @inlinable
     public var operations: ErasedOperations { ErasedOperations(base.operations) }
@@ -403,7 +437,15 @@ extension Select {
     @usableFromInline let base: any AsyncSelectCase<Output>
 
     @inlinable
-    init(_ base: any AsyncSelectCase<Output>) { self.base = base }
+    init(_ base: any AsyncSelectCase<Output>) {
+      func check<Base: SelectCases>(_ base: Base) { _ = Base.seal }
+      check(base)
+      self.base = base
+    }
+
+    /// Of what it erases: where it is made.
+    @inlinable
+    public static var seal: Seal<Self> { Seal() }
 
     @inlinable
     public var operations: ErasedOperations { ErasedOperations(base.operations) }
@@ -435,6 +477,12 @@ extension Select {
 
     @inlinable
     public var operations: Base.Operations { base.operations }
+
+    @inlinable
+    public static var seal: Seal<Self> {
+      _ = Base.seal
+      return Seal()
+    }
 
     @inlinable
     public func keepAlive() { base.keepAlive() }
