@@ -1,4 +1,4 @@
-// What a mutex guards stays inside, unless it is `Sendable`.
+// What a mutex guards stays inside, unless it is `Sendable`. What Swift 6.3 does not see comes last.
 
 import Coroutine
 
@@ -79,4 +79,15 @@ func takesTheValueAndLeavesAnother(_ mutex: CoroutineMutex<[Parser]>, _ parsers:
   all.first?.position += 1
   _ = parsers.trySend(try mutex.withLock { _ in Parser() })
   _ = try mutex.withLock { $0.count }
+}
+
+// MARK: - What Swift 6.3 does not refuse
+
+// Should a compiler refuse this, the sentence in the documentation of CoroutineMutex can go.
+
+func leak(_ parser: inout Parser) -> Parser { parser }
+
+func letsTheValueOutByAFunction(_ mutex: CoroutineMutex<Parser>) throws {
+  let parser = try mutex.withLock(leak)
+  parser.position += 1
 }

@@ -24,7 +24,8 @@ import Dispatch
 public protocol Scheduler: AnyObject, Sendable {
   /// Takes a coroutine that is ready to run, and calls its `run()` later, exactly once, outside of any lock.
   ///
-  /// Called from any thread, also from inside a coroutine that runs on this scheduler. Must not run it before it returns.
+  /// Called from any thread, also from inside a coroutine that runs on this scheduler. Must not run it before it returns, nor
+  /// suspend the calling coroutine: that may be in the middle of a wait.
   func enqueue(_ job: consuming CoroutineJob)
 
   /// Whether the calling code already runs where this scheduler would run it. `Coroutine.immediate` asks.

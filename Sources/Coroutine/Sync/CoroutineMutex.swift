@@ -21,8 +21,9 @@
 /// Copies are the same mutex.
 ///
 /// A result that is not `Sendable` must not be a part of the value: without the lock it would be used beside the other holders.
-/// The compiler refuses `{ $0 }` and `{ $0.popLast() }` for such a value. (For `Mutex` Swift 6.3 does not.) `exchange(with:)` takes
-/// the value as a whole:
+/// The compiler refuses `{ $0 }` and `{ $0.popLast() }` for such a value. (For `Mutex` Swift 6.3 does not; nor, for this one, where
+/// `withLock` is given a function by its name, whose body it does not see: write a closure.) `exchange(with:)` takes the value as
+/// a whole:
 ///
 /// ```swift
 /// let parsers = try spare.exchange(with: [])
