@@ -73,5 +73,7 @@ public struct AcceptSuspended: Error, Equatable, CustomStringConvertible {
   /// What the kernel says, such as EMFILE: too many open files.
   public let cause: IOError
 
+  package init(cause: IOError) { self.cause = cause }
+
   public var description: String { "no connection can be accepted for now, and it is tried again: \(cause)" }
 }

@@ -170,6 +170,15 @@ package struct WaitLimit: Sendable {
   /// Whether the operation must not wait at all.
   var isNow: Bool { deadline == WaitDeadline.now }
 
+  /// Between the calls of an operation that takes several: where none has to wait, nothing else would look.
+  ///
+  /// - Throws: `CancellationError`; `TimeoutError`, if it may wait at all.
+  func checkBetweenCalls() throws {
+    try Coroutine.checkCancellation()
+    guard deadline != WaitDeadline.never, !isNow, WaitDeadline.after(.nanoseconds(1)) > deadline else { return }
+    throw TimeoutError(after: timeout)
+  }
+
   /// Suspends the calling coroutine for some time, where no event tells when to look again.
   func pause(for duration: Duration) throws {
     guard WaitDeadline.after(duration) <= deadline else { throw TimeoutError(after: timeout) }

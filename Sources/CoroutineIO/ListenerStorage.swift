@@ -29,8 +29,7 @@ final class ListenerStorage: Sendable {
   deinit { close() }
 
   func close() {
-    guard !descriptor.isClosed else { return }
-    // First the name: a client that finds it finds a listener.
+    // First the name: a client that finds it finds a listener. (Unless its descriptor was closed by itself.)
     if Fork.count == madeIn { removeFile() }
     descriptor.close()
   }

@@ -8,6 +8,8 @@ struct SocketFile: Sendable {
   private let path: String
   private let device: dev_t
   private let inode: ino_t
+  /// When it was made: a file system may give the number of a file that has gone to the next one at once.
+  private let made: timespec
 
   private init?(_ path: String) {
     var status = stat()
@@ -15,12 +17,15 @@ struct SocketFile: Sendable {
     self.path = path
     device = status.st_dev
     inode = status.st_ino
+    made = status.st_mtim
   }
 
   /// Not for two at a time; a path that others have taken over meanwhile stays.
   func remove() {
     var status = stat()
-    guard lstat(path, &status) == 0, status.st_dev == device, status.st_ino == inode else { return }
+    guard lstat(path, &status) == 0, status.st_dev == device, status.st_ino == inode,
+      status.st_mtim.tv_sec == made.tv_sec, status.st_mtim.tv_nsec == made.tv_nsec
+    else { return }
     unlink(path)
   }
 

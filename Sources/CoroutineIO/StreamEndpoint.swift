@@ -88,6 +88,8 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
           code = coroutine_io_errno()
           initialized = max(result, 0)
         }
+        // A waiter keeps no memory.
+        if result <= 0 { bytes = [] }
         return result < 0 ? Int(coroutine_io_fail(code)) : result
       }
       if bytes.isEmpty { return nil }
@@ -102,9 +104,11 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
   func readToEnd(limit: Int, timeout: Duration?) throws -> [UInt8] {
     try reading {
       let waitLimit = WaitLimit(timeout)
-      repeat {
+      guard buffer.count <= limit else { throw StreamTooLong(limit: limit, subject: descriptor.name) }
+      while try fill(1, waitLimit) {
         guard buffer.count <= limit else { throw StreamTooLong(limit: limit, subject: descriptor.name) }
-      } while try fill(1, waitLimit)
+        try waitLimit.checkBetweenCalls()
+      }
       return buffer.take(buffer.count)
     }
   }
@@ -181,6 +185,7 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
           throw LineTooLong(limit: limit, subject: descriptor.name)
         }
         looked = max(looked, bytes.count - held)
+        if looked > 0 { try waitLimit.checkBetweenCalls() }
         guard try fill(1, waitLimit) else {
           // The last part need not have an end.
           guard !buffer.isEmpty else { return nil }
@@ -212,6 +217,7 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
           copied += written
         }
         try other.writing { try other.write(buffer.bytes, limit, &written) }
+        try limit.checkBetweenCalls()
       }
       return copied
     }
@@ -224,6 +230,7 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
       // Not all of it at once: a peer that announces much need not send it.
       let space = min(count - buffer.count, max(65_536, buffer.count))
       guard try fill(space, limit) else { return false }
+      if buffer.count < count { try limit.checkBetweenCalls() }
     }
     return true
   }
@@ -293,7 +300,15 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
       }
       written += some
       count(some)
+      if written < bytes.count { try nextCall(behind: some, limit) }
     }
+  }
+
+  /// There is more to write.
+  private func nextCall(behind written: Int, _ limit: WaitLimit) throws {
+    // A file that takes nothing, and has no reason.
+    guard written > 0 else { throw IOError(operation: "write", code: EIO, subject: descriptor.name) }
+    try limit.checkBetweenCalls()
   }
 
   /// Writes pieces one behind the other, as many at a time as the kernel takes.
@@ -315,6 +330,7 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
           }
           rest.drop(written)
           count(written)
+          if rest.count > 0 { try nextCall(behind: written, limit) }
         } catch {
           throw reason(error, toStopAfter: asked - rest.count, of: asked)
         }

@@ -127,6 +127,8 @@ public struct UDPSocket: Sendable {
         code = coroutine_io_errno()
         initialized = min(max(result, 0), count)
       }
+      // A waiter keeps no memory.
+      if result < 0 { bytes = [] }
       return result < 0 ? Int(coroutine_io_fail(code)) : result
     }
     // Few bytes in much memory, which the caller may keep.

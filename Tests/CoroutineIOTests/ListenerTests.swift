@@ -268,6 +268,17 @@ struct ListenerTests {
     }
   }
 
+  @Test func oneWhoseDescriptorWasClosedTakesItsNameAway() throws {
+    let folder = try TemporaryFolder()
+    let path = folder.path + "/socket"
+    try runUntilComplete {
+      let listener = try UnixListener(path: path)
+      listener.descriptor.close()
+      listener.close()
+    }
+    #expect(access(path, F_OK) != 0)
+  }
+
   /// The channel's lock is taken at the moment of the fork, as it may be by another thread: a child that used the channel would
   /// trap.
   @Test(.disabled(if: StackSupply.sanitizersActive, "a sanitizer's locks are not free in a child"))

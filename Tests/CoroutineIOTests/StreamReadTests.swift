@@ -1,5 +1,6 @@
 import Coroutine
 import CoroutineTestSupport
+import Foundation
 import Glibc
 import Testing
 
@@ -473,4 +474,56 @@ struct StreamReadTests {
       #expect(try server.readExactly(6) == bytes("abcdef"))
     }
   }
+
+  /// A peer that sends as fast as it is read: no call has to wait.
+  @Test(arguments: ["its own time", "a region's time", "a cancel"])
+  func aReadThatNeverWaitsEnds(_ reason: String) throws {
+    try runUntilComplete {
+      let number = open("/dev/random", O_RDONLY | O_CLOEXEC)
+      try #require(number >= 0)
+      let endless = try PipeReader(adopting: number)
+      switch reason {
+      case "its own time":
+        #expect(throws: TimeoutError.self) { try endless.readToEnd(limit: .max, timeout: .milliseconds(20)) }
+        #expect(throws: TimeoutError.self) { try endless.readExactly(1 << 40, timeout: .milliseconds(20)) }
+        let sink = try PipeWriter(adopting: open("/dev/random", O_WRONLY | O_CLOEXEC))
+        #expect(throws: TimeoutError.self) { try endless.copy(to: sink, timeout: .milliseconds(20)) }
+      case "a region's time":
+        #expect(throws: TimeoutError.self) {
+          try withTimeout(.milliseconds(20)) { try endless.readToEnd(limit: .max) }
+        }
+      default:
+        let own = try #require(Coroutine.current)
+        DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(20)) { own.cancel() }
+        #expect(throws: CancellationError.self) { try endless.readToEnd(limit: .max) }
+      }
+    }
+  }
+
+  @Test func oneThatWaitsKeepsNoMemory() async {
+    await #expect(processExitsWith: .success) {
+      try runInExitTest {
+        let pairs = try (0..<301).map { _ in try PairKind.unix.make() }
+        let readers = pairs.map { pair in Coroutine(start: .lazy) { _ = try pair.0.read(upTo: .max) } }
+        func wait(_ reader: Coroutine<Void, any Error>) {
+          reader.start()
+          while reader.suspension == nil { Coroutine.yield() }
+        }
+        wait(readers[0])
+        let before = virtualSize()
+        for reader in readers.dropFirst() { wait(reader) }
+        // A megabyte each, if it were kept. (Their stacks take a third of that; a thread that begins, 64 MiB.)
+        if virtualSize() - before > 220 << 20 { exit(2) }
+        for pair in pairs { pair.1.close() }
+        for reader in readers { try reader.get() }
+      }
+      exit(0)
+    }
+  }
+}
+
+/// Of the process, in bytes.
+private func virtualSize() -> Int {
+  let pages = (try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8))?.split(separator: " ").first
+  return pages.flatMap { Int($0) }.map { $0 * Int(getpagesize()) } ?? 0
 }
