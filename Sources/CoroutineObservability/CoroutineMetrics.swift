@@ -84,10 +84,12 @@
     ///
     /// - Throws: what `CoroutineCensus.take()` throws; all but the states is handed on nevertheless.
     public func report() throws {
-      lock.lock()
-      defer { lock.unlock() }
-      let sleeps = Coroutine.counters.threadSleeps
-      threadSleeps.add(sleeps - sleepsBefore.exchange(sleeps, ordering: .relaxed))
+      // Without the lock from here on: the metrics are a library's, which may suspend.
+      threadSleeps.add(
+        lock.withLock {
+          let sleeps = Coroutine.counters.threadSleeps
+          return sleeps - sleepsBefore.exchange(sleeps, ordering: .relaxed)
+        })
       for counter in [created, finished, failed, switches, steals, threadSleeps] + suspensions.values {
         counter.report()
       }
