@@ -113,7 +113,7 @@ let package = Package(
     .target(
       name: "CoroutineNIO",
       dependencies: [
-        "Coroutine", "CoroutineIO", "Context",
+        "Coroutine", "CoroutineIO", "CoroutineLibc", "Context",
         .product(name: "NIOCore", package: "swift-nio", condition: .when(traits: ["NIO"])),
         .product(name: "NIOPosix", package: "swift-nio", condition: .when(traits: ["NIO"])),
       ],

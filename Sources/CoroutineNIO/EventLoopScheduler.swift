@@ -205,12 +205,14 @@
     }
 
     private static func forget(_ eventLoop: any EventLoop) {
-      lock.withLock {
-        // Another one may have been made meanwhile.
-        if let entry = known[ObjectIdentifier(eventLoop)], entry.scheduler == nil {
-          known[ObjectIdentifier(eventLoop)] = nil
-        }
+      // Another one may have been made meanwhile. It may be released by its last user right now: then here, behind the unlock, as
+      // its end comes to this, too.
+      let other = lock.withLock {
+        let other = known[ObjectIdentifier(eventLoop)]?.scheduler
+        if other == nil { known[ObjectIdentifier(eventLoop)] = nil }
+        return other
       }
+      withExtendedLifetime(other) {}
     }
   }
 

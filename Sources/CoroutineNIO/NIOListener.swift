@@ -3,6 +3,8 @@
 #if NIO
   import Context
   import Coroutine
+  import CoroutineIO
+  import CoroutineLibc
   public import NIOCore
   public import NIOPosix
 
@@ -79,7 +81,8 @@
       arrivals.queue = storage.accepted
       self.storage = storage
       try channel.eventLoop.submit {
-        try channel.pipeline.syncOperations.addHandler(AcceptGate(storage.accepted), position: .first)
+        try channel.pipeline.syncOperations.addHandler(
+          AcceptGate(storage.accepted, name: storage.name), position: .first)
       }.flatMap { channel.setOption(.autoRead, value: true) }.get()
     }
 
@@ -91,8 +94,12 @@
 
     /// Suspends the calling coroutine until there is a connection. Several coroutines may wait: each gets another one.
     ///
+    /// Where the process or the system has no descriptor or memory for another one, it goes on when there is one: that is
+    /// reported once a minute to `CoroutineErrors.unhandled`, as `AcceptSuspended` of CoroutineIO.
+    ///
     /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
-    /// - Throws: `TimeoutError`, `CancellationError`; `ChannelError.ioOnClosedChannel` if it is closed.
+    /// - Throws: `TimeoutError`, `CancellationError`; `ChannelError.ioOnClosedChannel` if it is closed; what else NIO has closed
+    ///   the channel for.
     /// - Precondition: called inside a coroutine: traps elsewhere.
     @available(*, noasync, message: "call it in a coroutine")
     public func accept(timeout: Duration? = nil) throws -> NIOConnection<Inbound, Outbound> {
@@ -141,7 +148,8 @@
     ///     which was cancelled at the end. `nil`: `CoroutineErrors.unhandled` receives the first error of each kind,
     ///     and at the end, how many there were.
     ///   - handler: what is done with a connection. Runs on the loop's thread: may suspend and throw, must not block.
-    /// - Throws: `CancellationError` when it was cancelled, also in the grace after a close. Nothing if the listener was closed.
+    /// - Throws: `CancellationError` when it was cancelled, also in the grace after a close; what NIO has closed the channel for.
+    ///   Nothing if the listener was closed.
     /// - Precondition: called inside a coroutine: traps elsewhere.
     @available(*, noasync, message: "call it in a coroutine")
     public func serve(
@@ -154,8 +162,6 @@
       let name = localAddress.map { "\($0)" } ?? "a closed listener"
       require(limit ?? 1 > 0, "serve(limit: \(limit ?? 0)) at \(name): at least one connection has to be allowed")
       let open = OpenChannels()
-      let ended = Coroutine::Channel<Void>(name: "end of \(name)")
-      storage.accepted.elements.whenClosed { _ in ended.close() }
       try Serving(
         name: "connections at \(name)", limit: limit, grace: grace, closeTimeout: closeTimeout,
         stackSize: stackSize, onError: onError,
@@ -165,7 +171,7 @@
             return (connection, connection.name)
           } catch ChannelError.ioOnClosedChannel { return nil }
         },
-        ended: ended,
+        ended: storage.ended,
         waitsForRest: false,
         handler: { connection in
           open.add(connection.channel)
@@ -180,12 +186,18 @@
   /// What the copies of a listener share: when it goes, the channel is closed.
   private final class ListenerStorage<Connection: Sendable>: Sendable {
     let channel: any NIOCore::Channel
+    let name: String
     let accepted: DemandQueue<Connection>
+    /// Closed with `accepted`, by the same error: for a `serve` that has no room for another connection.
+    let ended: Coroutine::Channel<Void>
 
     init(_ channel: any NIOCore::Channel) {
       self.channel = channel
-      let address = channel.localAddress.map { "\($0)" } ?? ""
-      accepted = DemandQueue(of: channel.eventLoop, readAhead: 4...16, name: "connections at \(address)")
+      name = "connections at " + (channel.localAddress.map { "\($0)" } ?? "")
+      accepted = DemandQueue(of: channel.eventLoop, readAhead: 4...16, name: name)
+      let ended = Coroutine::Channel<Void>(name: "end of \(name)")
+      self.ended = ended
+      accepted.elements.whenClosed { ended.close(throwing: $0) }
     }
 
     // Also what no caller has taken: the bootstrap, which its owner may keep, leads to the queue.
@@ -212,15 +224,59 @@
     typealias OutboundIn = Never
 
     private let accepted: DemandQueue<Connection>
+    private let name: String
+    /// Why NIO is about to close the channel.
+    private var failure: (any Error)?
+    /// When a shortage was last reported.
+    private var lastTold: NIODeadline?
+    /// While there is one: the next try has its time.
+    private var isPaused = false
 
-    init(_ accepted: DemandQueue<Connection>) {
+    init(_ accepted: DemandQueue<Connection>, name: String) {
       self.accepted = accepted
+      self.name = name
     }
 
-    func read(context: ChannelHandlerContext) { accepted.read(context) }
+    func read(context: ChannelHandlerContext) { if !isPaused { accepted.read(context) } }
+
+    /// Errors of a read that does not end the channel come before this, the last one of a channel behind it.
+    func channelReadComplete(context: ChannelHandlerContext) {
+      failure = nil
+      context.fireChannelReadComplete()
+    }
+
+    /// A connection could not be accepted.
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+      switch (error as? NIOCore.IOError)?.errnoCode {
+      // The client has gone.
+      case ECONNABORTED: break
+      case .some(let code) where [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(code): pause(context, code)
+      default: failure = error
+      }
+      context.fireErrorCaught(error)
+    }
+
+    /// The kernel does not tell when there is room again, and goes on to tell of the client that waits: NIO would try at once, and
+    /// for ever.
+    private func pause(_ context: ChannelHandlerContext, _ code: CInt) {
+      guard !isPaused, let options = context.channel.syncOptions else { return }
+      isPaused = true
+      let now = NIODeadline.now()
+      if lastTold.map({ now - $0 >= .minutes(1) }) ?? true {
+        lastTold = now
+        let cause = CoroutineIO::IOError(operation: "accept", code: code, subject: name)
+        CoroutineErrors.unhandled(AcceptSuspended(cause: cause), name)
+      }
+      // Off, it is not asked for events; on, it reads. By then the channel may be closed.
+      try? options.setOption(.autoRead, value: false)
+      context.eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(100)) {
+        self.isPaused = false
+        try? options.setOption(.autoRead, value: true)
+      }
+    }
 
     func channelInactive(context: ChannelHandlerContext) {
-      accepted.close()
+      accepted.close(throwing: failure)
       context.fireChannelInactive()
     }
 

@@ -20,6 +20,11 @@ private final class Arrival: ChannelInboundHandler, Sendable {
 }
 
 let serverChecks = [
+  Check("aServerWithoutDescriptorsWaitsAndGoesOn") {
+    let (status, text) = try run("shortage")
+    try expect("an end, but \(status): \(text)", status == 0)
+  },
+
   Check("manyMoreConnectionsThanAreAcceptedAheadAreAllServed") {
     let listener = try listen()
     let server = Coroutine(on: .pool) { try listener.serve(limit: 30, echo) }

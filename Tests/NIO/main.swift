@@ -16,8 +16,8 @@ let checks =
   schedulerChecks + overlapChecks + futureChecks + connectionChecks + writingChecks + messageChecks + serverChecks
   + streamChecks
 let chosen = CommandLine.arguments.dropFirst()
-if chosen.first == "overlap", let overlap = overlaps[chosen.last ?? ""] {
-  try await Coroutine(on: .pool) { try overlap() }.value
+if chosen.first == "program", let program = programs[chosen.last ?? ""] {
+  try await Coroutine(on: .pool) { try program() }.value
   exit(0)
 }
 var failures = try await getInAsyncCode() == 1 ? 0 : 1

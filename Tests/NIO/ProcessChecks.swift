@@ -2,6 +2,7 @@ import Coroutine
 import CoroutineNIO
 import Glibc
 import NIOCore
+import NIOPosix
 
 /// Coroutines of a loop share what is bound to it. One that suspends inside of an access to a variable has it open all the same.
 let overlapChecks = [
@@ -26,8 +27,8 @@ let overlapChecks = [
   },
 ]
 
-/// Each ends the process.
-let overlaps: [String: @Sendable () throws -> Void] = [
+/// Programs with a process of their own: each but the last ends it by a trap.
+let programs: [String: @Sendable () throws -> Void] = [
   "another": {
     let loop = group.next()
     let items = try loop.submit { NIOLoopBoundBox([3, 1, 2], eventLoop: loop) }.get()
@@ -59,7 +60,43 @@ let overlaps: [String: @Sendable () throws -> Void] = [
     let items = try loop.submit { NIOLoopBoundBox([3, 1, 2], eventLoop: loop) }.get()
     try Coroutine(on: .eventLoop(loop)) { try hold(items) { on(.pool) {} } }.get()
   },
+
+  "shortage": {
+    let (told, refused) = (Log(), Log())
+    CoroutineErrors.unhandled = { error, _ in told.add("\(type(of: error))") }
+    let bootstrap = ServerBootstrap(group: group).serverChannelInitializer { channel in
+      channel.eventLoop.makeCompletedFuture {
+        try channel.pipeline.syncOperations.addHandler(ErrorCounter(log: refused))
+      }
+    }
+    let listener = try NIOListener(bootstrap, host: "127.0.0.1", port: 0) { try Bytes(wrapping: $0) }
+    // The client's descriptor is the last one.
+    var limit = rlimit()
+    getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    limit.rlim_cur = min(limit.rlim_cur, 256)
+    setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    var taken: [CInt] = []
+    while case let number = open("/dev/null", O_RDONLY), number >= 0 { taken.append(number) }
+    if let last = taken.popLast() { close(last) }
+    let client = try connect(listener)
+    let server = Coroutine { try listener.accept() }
+    try wait { refused.all.count >= 3 }
+    try expect("told once", told.all, ["AcceptSuspended"])
+    for number in taken { close(number) }
+    let accepted = try server.get()
+    // Ten times a second, and not as often as the loop turns.
+    try expect("refused again and again", refused.all.count < 100)
+    try client.write(text("a"))
+    try expect("what was read", try accepted.readText(1), "a")
+  },
 ]
+
+private final class ErrorCounter: ChannelInboundHandler, Sendable {
+  typealias InboundIn = Any
+  let log: Log
+  init(log: Log) { self.log = log }
+  func errorCaught(context: ChannelHandlerContext, error: any Error) { log.add("\(error)") }
+}
 
 private func hold(_ items: NIOLoopBoundBox<[Int]>, _ body: () throws -> Void) throws {
   @inline(never)
@@ -70,13 +107,19 @@ private func hold(_ items: NIOLoopBoundBox<[Int]>, _ body: () throws -> Void) th
   try hold(&items.value[1], body)
 }
 
-/// Whether such a program ends by a trap with that message, in a process of its own.
+/// Whether such a program ends by a trap with that message.
 private func expectTrap(in name: String, _ message: String) throws {
-  let (status, text) = try blocking {
+  let (status, text) = try run(name)
+  try expect("ended by a signal, but by \(status): \(text)", status & 0x7f != 0 && text.contains(message))
+}
+
+/// Runs a program in a process of its own. Its status, and what it has said on the standard error.
+func run(_ name: String) throws -> (status: CInt, text: String) {
+  try blocking {
     var ends: [CInt] = [0, 0]
     var process: pid_t = 0
     var arguments: [UnsafeMutablePointer<CChar>?] = []
-    for argument in ["Checks", "overlap", name] { arguments.append(strdup(argument)) }
+    for argument in ["Checks", "program", name] { arguments.append(strdup(argument)) }
     arguments.append(nil)
     var environment: [UnsafeMutablePointer<CChar>?] = [nil]
     var actions = posix_spawn_file_actions_t()
@@ -101,5 +144,4 @@ private func expectTrap(in name: String, _ message: String) throws {
     while waitpid(process, &status, 0) == -1 {}
     return (status, String(decoding: bytes, as: UTF8.self))
   }
-  try expect("ended by a signal, but by \(status): \(text)", status & 0x7f != 0 && text.contains(message))
 }
