@@ -32,7 +32,9 @@ import Synchronization
 /// In a test with a trait such as `.exploringSchedules(seeds: 0..<1000)` it runs the body by many schedules, as `explore`.
 ///
 /// When the body has ended the others go on as far as they can, but the time does not: one that still waits a second later was
-/// left over. An error of a coroutine, on whichever scheduler, that has ended by then counts as lost if no caller has got it.
+/// left over. Those that are left are cancelled, and one that computes on another scheduler is waited for, however long: it may
+/// use what the test's caller has. An error of a coroutine, on whichever scheduler, that has ended by then counts as lost if no
+/// caller has got it.
 ///
 /// - Parameters:
 ///   - limit: so long it waits, in real time, for what comes from outside of the test, and so long the test may take.

@@ -101,28 +101,13 @@ final class PoolCore: HiddenFromMirrors, @unchecked Sendable {
   /// What the `PoolWatch` has seen. For its thread alone.
   @exclusivity(unchecked) var standstill = PoolStandstill()
 
-  /// Where the workers run.
-  enum Host {
-    /// On threads of their own.
-    case threads
-    /// On the calling thread, and after that, as long as there is something to run, on a queue: see `runUntilComplete`.
-    case callingThread(then: DispatchQueue, isMain: Bool)
-  }
-
-  /// Whether its coroutines belong to the main actor: in `runUntilComplete`, in place of the main queue.
-  var isMainActors: Bool { if case .callingThread(then: _, isMain: true) = host { true } else { false } }
-
   /// What its coroutines have open while they are suspended, if they may share variables: those of threads may not.
   let sharedAccesses: SharedAccesses?
 
   init(count: Int, on host: Host = .threads) {
     self.count = count
     self.host = host
-    sharedAccesses =
-      switch host {
-      case .threads: nil
-      case .callingThread(then: _, let isMain): isMain ? .ofMainActor : SharedAccesses()
-      }
+    sharedAccesses = host.makeSharedAccesses()
     machine = PoolStateMachine(count: count)
     workers = (0..<count).map { PoolWorker(core: self, index: $0) }
     KeptMemory.choose

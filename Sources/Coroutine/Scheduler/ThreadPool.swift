@@ -145,3 +145,25 @@ private enum SharedPoolSize {
     return count
   }()
 }
+
+extension PoolCore {
+  /// Where the workers run.
+  enum Host {
+    /// On threads of their own.
+    case threads
+    /// On the calling thread, and after that, as long as there is something to run, on a queue: see `runUntilComplete`.
+    case callingThread(then: DispatchQueue, isMain: Bool)
+  }
+
+  /// Whether its coroutines belong to the main actor: in `runUntilComplete`, in place of the main queue.
+  var isMainActors: Bool { if case .callingThread(then: _, isMain: true) = host { true } else { false } }
+}
+
+extension PoolCore.Host {
+  func makeSharedAccesses() -> SharedAccesses? {
+    switch self {
+    case .threads: nil
+    case .callingThread(then: _, let isMain): isMain ? .ofMainActor : SharedAccesses()
+    }
+  }
+}

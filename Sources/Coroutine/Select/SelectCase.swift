@@ -165,6 +165,12 @@ public enum Select {
   }
 }
 
+extension SelectCases {
+  /// Where the type is known at run time only.
+  @inlinable
+  func requireSeal() { _ = Self.seal }
+}
+
 extension SelectOperations {
   public var customMirror: Mirror { Mirror(self, children: []) }
 }

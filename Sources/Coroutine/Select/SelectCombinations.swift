@@ -406,8 +406,7 @@ extension Select {
 
     @inlinable
     init(_ base: any SelectCase<Output>) {
-      func check<Base: SelectCases>(_ base: Base) { _ = Base.seal }
-      check(base)
+      base.requireSeal()
       self.base = base
     }
 
@@ -438,8 +437,7 @@ extension Select {
 
     @inlinable
     init(_ base: any AsyncSelectCase<Output>) {
-      func check<Base: SelectCases>(_ base: Base) { _ = Base.seal }
-      check(base)
+      base.requireSeal()
       self.base = base
     }
 
