@@ -450,8 +450,8 @@ extension CoroutineCore {
       else { return }
       CoroutineErrors.print(
         "\(description) suspends while it has an access to a variable open (inside a mutating call, or an inout "
-          + "argument): if another coroutine uses the variable meanwhile, that is detected on the main actor, an event loop or in "
-          + "runUntilComplete, and nowhere else. Said once.")
+          + "argument): if another coroutine uses the variable meanwhile, that is detected where coroutines share one "
+          + "isolation (see Isolation in the documentation), and nowhere else. Said once.")
     }
 
     private static let hasReportedOpenAccess = Atomic<Bool>(false)
