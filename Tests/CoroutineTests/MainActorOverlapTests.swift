@@ -1,6 +1,7 @@
 import CCoroutine
 import Coroutine
 import CoroutineTestSupport
+import Dispatch
 import Testing
 
 /// Coroutines of the main actor share what belongs to it. One that suspends inside an access to a variable has it open all the
@@ -105,6 +106,42 @@ import Testing
           }
         }
         for left in try await run() { try await left.get() }
+      })
+  }
+
+  /// One that is joined runs on top of its joiner, and suspends inside of an access. The joiner passes its turn on to another one.
+  @Test func whatFollowsOnOneThatIsJoined() async {
+    expectOverlap(
+      await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+        // As in `JoinAheadTests`: none is run ahead while times are recorded, which other tests in this program turn on.
+        coroutine_record_times(false)
+        @MainActor func run() throws {
+          let model = Model()
+          try runUntilComplete {
+            let (gate, end) = (Channel<Int>(), Channel<Int>())
+            let other = Coroutine { @MainActor in
+              _ = try gate.receive()
+              model.items = []
+              try end.send(1)
+            }
+            Coroutine.yield()
+            let waiter = Coroutine { @MainActor in
+              try model.waits {
+                try gate.send(1)
+                _ = try end.receive()
+              }
+            }
+            try waiter.get()
+            try other.get()
+          }
+        }
+        // Not in a task: there turns are not passed on.
+        await withCheckedContinuation { ended in
+          DispatchQueue.main.async {
+            MainActor.assumeIsolated { try? run() }
+            ended.resume()
+          }
+        }
       })
   }
 

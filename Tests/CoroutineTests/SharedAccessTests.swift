@@ -19,6 +19,7 @@ import Testing
     }
 
     nonisolated func changes() { assumeIsolated { $0.items = [] } }
+    nonisolated func changesBack() { assumeIsolated { $0.items = [3, 1, 2] } }
     nonisolated func changesOthers() { assumeIsolated { $0.others.append(1) } }
 
     /// Changes the value after `body`: the compiler may remove an access to a value that is not used.
@@ -70,6 +71,85 @@ import Testing
           store.changes()
         }
       })
+  }
+
+  // MARK: - One that has run on top of others
+
+  @Test func theOneThatAsksTouchesIt() async {
+    expectOverlap(
+      await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+        let store = Store()
+        try await store.runs {
+          let gate = Channel<Int>()
+          let actor = MessageActor<Reply<Int>> { mailbox in
+            for reply in mailbox {
+              reply.complete(1)
+              try store.waits { _ = try gate.receive() }
+            }
+          }
+          // The actor waits for a message then.
+          Coroutine.yield()
+          _ = try actor.ask { $0 }
+          store.changes()
+        }
+      })
+  }
+
+  @Test func theOneThatHasBegunItAtOnceTouchesItOnTopOfAnother() async {
+    expectOverlap(
+      await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+        let store = Store()
+        try await store.runs {
+          let gate = Channel<Int>()
+          Coroutine.immediate {
+            Coroutine.immediate { try store.waits { _ = try gate.receive() } }
+            store.changes()
+          }
+        }
+      })
+  }
+
+  @Test func theOneBelowThoseOnTopTouchesIt() async {
+    expectOverlap(
+      await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+        let store = Store()
+        try await store.runs {
+          let gate = Channel<Int>()
+          Coroutine.immediate {
+            Coroutine.immediate { try store.waits { _ = try gate.receive() } }
+            Coroutine.yield()
+          }
+          store.changes()
+        }
+      })
+  }
+
+  /// The accesses of one that waits are attached and taken off again in front of those of the others, which go on.
+  @Test func twoAreBegunOnTopOfEachOtherAgainAndAgain() async throws {
+    let store = Store()
+    try await store.runs {
+      let gates = (0..<6).map { _ in Channel<Int>() }
+      let variables = gates.map { _ in ExclusivityTests.Variable() }
+      // Those that wait in an access of the same variable would overlap: one round after the other.
+      for round in gates.indices {
+        let waiter = Coroutine { try gates[round].send(round) }
+        try variables[round].modify { values in
+          Coroutine.immediate {
+            Coroutine.immediate { try store.waits { _ = try gates[round].receive() } }
+            store.changesOthers()
+            Coroutine.yield()
+            store.changesOthers()
+          }
+          store.changesOthers()
+          try waiter.get()
+          Coroutine.yield()
+          values.append(round)
+        }
+        store.changes()
+        store.changesBack()
+      }
+    }
+    #expect(await store.others.count == 19)
   }
 
   @Test func leavingTheActorInsideOfOneTraps() async {

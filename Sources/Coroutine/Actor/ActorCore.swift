@@ -355,7 +355,13 @@ extension ActorCore {
   private final func runHandedOff(by asker: CoroutineCore, _ pool: UnsafeRawPointer, isSerial: Bool) {
     guard !asker.isTimedItself else { return CoroutineCore.wake(core) }
     runsOnHandOff = true
+    let accesses = AttachedAccesses(ofPoolAt: pool)
+    accesses?.attach()
     coroutine.wakeHere()
+    if let accesses {
+      accesses.end()
+      asker.attachSharedAccesses()
+    }
     asker.handOffs &+= 1
     // In a serial pool, coroutines that the actor has made ready would have run before the asker.
     if asker.handOffs == 0 || isSerial && PoolWorker.isSerialAndBusy(ofPoolAt: pool) { asker.yieldTurn() }

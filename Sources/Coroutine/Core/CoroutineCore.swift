@@ -558,8 +558,7 @@ extension CoroutineCore {
     accesses?.attach()
     // One call: with two of them the compiler inlines `run` nowhere, and a joiner that runs what it joins takes a fifth longer.
     run(isNested: true, isOnTop: true)
-    guard let accesses else { return }
-    accesses.end()
+    accesses?.end()
     Self.current?.attachSharedAccesses()
   }
 }

@@ -51,9 +51,15 @@ extension CoroutineCore {
       !joiner.isInterrupted, !joiner.isTimedItself, !coroutine_is_inside_task(), !coroutine_notes_are_taken(),
       PoolWorker.takeOnlyOne(self, ofPoolAt: pool)
     else { return }
+    let accesses = AttachedAccesses(ofPoolAt: pool)
+    accesses?.attach()
     // Not as nested: should it wait pinned to this thread, the pool goes on with another one, as this one's runner
     // knows.
     run(isNested: false, isOnTop: true)
+    if let accesses {
+      accesses.end()
+      joiner.attachSharedAccesses()
+    }
     // Those that it has made ready would have come before the joiner.
     if PoolWorker.isSerialAndBusy(ofPoolAt: pool) { joiner.yieldTurn() }
   }

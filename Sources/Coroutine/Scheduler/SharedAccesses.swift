@@ -32,7 +32,8 @@ package protocol SharingScheduler: Scheduler {
 
 /// A domain's accesses while a loop runs coroutines of it.
 ///
-/// The loop makes it before its first turn, calls `attach` before each, and `end` after the last; so does `Coroutine.immediate`.
+/// The loop makes it before its first turn, calls `attach` before each, and `end` after the last. So does what runs a coroutine on
+/// top of the calling one; that one then attaches them to itself (`attachSharedAccesses`).
 package struct AttachedAccesses {
   private let chain: OpaquePointer
   /// Whether they are this loop's to take off the thread again: not if the loop runs inside of another such one.
@@ -44,6 +45,12 @@ package struct AttachedAccesses {
     guard let chain = accesses?.chain else { return nil }
     self.chain = chain
     areOwn = !coroutine_shared_accesses_are_attached(chain)
+  }
+
+  /// The same for the pool of the running coroutine, on which another one is about to run on top.
+  @inline(__always)
+  init?(ofPoolAt address: UnsafeRawPointer) {
+    self.init(Unmanaged<PoolCore>.fromOpaque(address)._withUnsafeGuaranteedRef { $0.sharedAccesses })
   }
 
   @inline(__always)
@@ -86,12 +93,12 @@ extension SchedulerReference {
 package func currentSharedAccesses() -> OpaquePointer? { CoroutineCore.current?.scheduler.sharedAccesses?.chain }
 
 extension CoroutineCore {
-  /// As `attach`, to the coroutine itself, which goes on. The loop that has resumed it takes them off the thread. Not where it runs
-  /// on top of other code: in that code's list they would stand before accesses of its own. Nor inside a task on its stack, which
-  /// would take the chain with it when it suspends.
+  /// As `attach`, to the coroutine itself, which goes on: behind its own accesses. What has resumed it takes them off the thread,
+  /// by its `AttachedAccesses`. Not inside a task on its stack, which would take the chain with it when it suspends: what is begun
+  /// there goes unseen until the coroutine's next turn.
   final func attachSharedAccesses() {
-    guard coroutine_shared_accesses_exist(), let block, !block.pointee.mode.contains(.onTop),
-      let chain = scheduler.sharedAccesses?.chain, !coroutine_is_inside_task()
+    guard coroutine_shared_accesses_exist(), let block, let chain = scheduler.sharedAccesses?.chain,
+      !coroutine_is_inside_task()
     else { return }
     coroutine_shared_accesses_attach_behind(chain, &block.pointee.threadState)
   }
