@@ -94,16 +94,22 @@ private struct UncheckedMailbox: @unchecked Sendable {
       _ = MessageActor<Int>(name: "brief") { _ in Probe.kept.value = Probe { log.add("local") } }
       while log.all.isEmpty { Coroutine.yield() }
     }.get()
-    do {
-      let probe = Probe { log.add("policy") }
-      let policy = Supervision { _ in
-        _ = probe
-        return .stop
-      }
-      _ = MessageActor<Int>(name: "supervised", supervision: policy) { _ in }
-    }
+    // It ends when the references of this test are gone, so that its own is the last one.
+    let gate = Channel<Int>()
+    Self.beginSupervised(until: gate) { log.add("policy") }
+    gate.close()
     while log.all.count < 2 { await Task.yield() }
     #expect(log.all.sorted() == ["local", "policy"])
+  }
+
+  @inline(never)
+  private static func beginSupervised(until gate: Channel<Int>, _ ends: @escaping @Sendable () -> Void) {
+    let probe = Probe(ends)
+    let policy = Supervision { _ in
+      _ = probe
+      return .stop
+    }
+    _ = MessageActor<Int>(name: "supervised", supervision: policy) { _ in _ = gate.received.next() }
   }
 
   private final class Probe: Sendable {

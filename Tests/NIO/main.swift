@@ -12,12 +12,16 @@ let group = MultiThreadedEventLoopGroup(numberOfThreads: 2)
 /// NIO's own wait in `async` code still works.
 func getInAsyncCode() async throws -> Int { try await group.next().submit { 1 }.get() }
 
+/// On this thread, so that there is none of Dispatch's: once a second Dispatch looks at its threads, and where it finds no
+/// descriptor for that it ends the process.
+func runHere(_ program: @escaping @Sendable () throws -> Void) throws { try runUntilComplete { try program() } }
+
 let checks =
   schedulerChecks + overlapChecks + futureChecks + connectionChecks + writingChecks + messageChecks + serverChecks
   + streamChecks
 let chosen = CommandLine.arguments.dropFirst()
 if chosen.first == "program", let program = programs[chosen.last ?? ""] {
-  try await Coroutine(on: .pool) { try program() }.value
+  try runHere(program)
   exit(0)
 }
 var failures = try await getInAsyncCode() == 1 ? 0 : 1
