@@ -5,8 +5,11 @@ import Coroutine
 import CoroutineLibc
 
 /// Looks up hosts' names, as the system is set up to: `getaddrinfo`, on threads of its own, since it blocks.
+///
+/// Many threads: a look-up whose name server does not answer keeps its thread for ten seconds and more, whatever time its caller
+/// has. It must not hold up those of other names.
 enum NameResolution {
-  private static let pool = BlockingPool(threadLimit: 16, name: "the pool of name lookups")
+  private static let pool = BlockingPool(threadLimit: 512, name: "the pool of name lookups")
 
   /// The addresses of a host, in the order in which the system wants them used; suspends during the look-up. Numeric
   /// ones need no thread.

@@ -19,9 +19,11 @@
     private let elements: Coroutine::Channel<ErasedMessage>
     private let fill: (ErasedMessage, NIOAny) -> Void
     let scheduler: EventLoopScheduler
-    private let kind: ConnectionKind
+    let kind: ConnectionKind
     // The loop's, all of them.
     @exclusivity(unchecked) private var isUnflushed = false
+    /// Whether what a reader needs is being fetched, since the channel has begun to read.
+    @exclusivity(unchecked) private var isPrefetched = false
     /// Whether the pipeline is getting what was written.
     @exclusivity(unchecked) private var isGiving = false
     /// With how many written messages the pipeline gets them before the next one is written, as they may have made the channel
@@ -34,6 +36,9 @@
     /// Whether the scheduler is going to end its turn, and the handler after it.
     @exclusivity(unchecked) private var isListed = false
     @exclusivity(unchecked) private var isClosing = false
+    /// Whether a message or an event has come through the pipeline, either way: then a handshake, if there is one, is over.
+    @exclusivity(unchecked) private var isUsed = false
+    @exclusivity(unchecked) private var hasQuiesced = false
     /// Whether the peer has ended its half, and the channel goes on.
     @exclusivity(unchecked) private var isInputClosed = false
     /// What coroutines of the loop have written, and the pipeline has not got yet.
@@ -94,25 +99,43 @@
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+      isUsed = true
       guard kind != .ofStreams else { return context.fireChannelRead(data) }
-      // Before the message is made of the data, which takes as long as a few of these would.
-      prefetchObject(inbound)
-      elements.prefetch()
-      reader.prefetch()
+      if !isPrefetched { prefetch() }
       let message = scheduler.emptyMessage()
       fill(message, data)
       inbound.append(consume message, readBefore: scheduler)
     }
 
+    /// Before a message is made of the data, which takes as long as a few of these lines would. Once for what one read has brought:
+    /// with the first message of a request the reader is woken.
+    @inline(__always)
+    private func prefetch() {
+      isPrefetched = true
+      prefetchObject(inbound)
+      elements.prefetch()
+      reader.prefetch()
+    }
+
     func channelReadComplete(context: ChannelHandlerContext) {
+      isPrefetched = false
       scheduler.runReader()
-      context.fireChannelReadComplete()
+      // A handler behind this one has read something only where messages are streams.
+      if kind == .ofStreams { context.fireChannelReadComplete() }
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
       if case .inputClosed = event as? ChannelEvent {
         isInputClosed = true
         inbound.close()
+      }
+      if event is ChannelShouldQuiesceEvent {
+        // The listener's `serve` sends one, and then `serveStreams` does. The handlers of a protocol may take the second one for an
+        // error; but after a handshake they are new, and don't know of the first.
+        guard !(kind == .ofStreams && (hasQuiesced || hasEnded)) else { return }
+        hasQuiesced = isUsed
+      } else {
+        isUsed = true
       }
       context.fireUserInboundEventTriggered(event)
     }
@@ -208,6 +231,7 @@
       // A handler that has got one gets the others after that.
       guard !isGiving else { return }
       isGiving = true
+      isUsed = true
       scheduler.givingCount += 1
       while !written.isEmpty {
         let message = scheduler.written.removeFirst(of: &written)
@@ -308,6 +332,8 @@
         flush()
         return closeIfSent()
       }
+      // Nothing was read or written. By halves, the close would wait for the end of a TLS handshake, which may never come.
+      guard isUsed || !written.isEmpty || !isAllSent(by: context.channel) else { return context.close(promise: nil) }
       // The half that writes is closed when all is sent; where a channel has no halves, at once.
       let sent = context.eventLoop.makePromise(of: Void.self)
       sent.futureResult.assumeIsolated().whenComplete { _ in self.context?.close(promise: nil) }

@@ -19,6 +19,8 @@
     private let few: Int
     private let many: Int
     private let isShut = Atomic<Bool>(false)
+    /// How many elements the channel has read that can't be appended yet.
+    private let announcedCount = Atomic<Int>(0)
     /// The handler's context that asks to read, and is to wait.
     @exclusivity(unchecked) private var held: ChannelHandlerContext?
 
@@ -32,7 +34,18 @@
     func append(_ element: Element) {
       // Refused where no reader wants it any more.
       _ = elements.trySend(element)
-      shutIfMany(elements.count)
+      shutIfMany(elements.count + announcedCount.load(ordering: .relaxed))
+    }
+
+    /// Something was read that can't be appended yet. On any thread, as the next one.
+    func announce() {
+      shutIfMany(elements.count + announcedCount.add(1, ordering: .sequentiallyConsistent).newValue)
+    }
+
+    /// What was announced can be appended, or never will be.
+    func settle() {
+      announcedCount.subtract(1, ordering: .sequentiallyConsistent)  // litmus: demand-gate
+      tookOne()
     }
 
     /// The same on the loop's thread, by a channel that reads: a reader that has waited on that loop goes on when it has.
@@ -59,7 +72,7 @@
     }
 
     private func openIfFew() {
-      guard elements.count <= few else { return }
+      guard elements.count + announcedCount.load(ordering: .sequentiallyConsistent) <= few else { return }
       if eventLoop.inEventLoop { open() } else { eventLoop.execute { self.open() } }
     }
 

@@ -71,6 +71,7 @@
             let connection = try initializer(channel)
             // Not before: until then nothing can be written.
             connection.storage.handler.onActive = { arrivals.queue?.append(connection) }
+            arrivals.end(channel)
           }
         })
       // For a caller that uses the bootstrap again.
@@ -82,7 +83,7 @@
       self.storage = storage
       try channel.eventLoop.submit {
         try channel.pipeline.syncOperations.addHandler(
-          AcceptGate(storage.accepted, name: storage.name), position: .first)
+          AcceptGate(storage.accepted, arrivals, name: storage.name), position: .first)
       }.flatMap { channel.setOption(.autoRead, value: true) }.get()
     }
 
@@ -134,8 +135,8 @@
     /// the connection closed. An error of one never ends the others.
     ///
     /// When it is cancelled, or the listener closed, it takes no more connections. The pipelines of those that run get a
-    /// `ChannelShouldQuiesceEvent`: NIO's handlers for HTTP then close those that are between two requests, and the others
-    /// after the request. It waits for their ends, for as long as `grace` at most, then cancels them, and waits again. A
+    /// `ChannelShouldQuiesceEvent`: NIO's handlers for HTTP/1.1 then close those that are between two requests, and the others
+    /// after the request; for HTTP/2 this takes one more handler, see the article <doc:CoroutineNIO>. It waits for their ends, for as long as `grace` at most, then cancels them, and waits again. A
     /// listener that was not closed stays open. The grace after a close is ended by a cancel; that after a cancel by nothing.
     ///
     /// - Parameters:
@@ -211,19 +212,40 @@
     }
   }
 
-  /// Where new connections go, once that is known.
-  // Unchecked: written before the server's channel reads for the first time.
+  /// New connections, from the accept until they are set up.
+  ///
+  /// A connection is set up on its own loop, which may have other things to do. Meanwhile the server's loop would accept any
+  /// number: so the queue counts those, too. (Not until they are in the queue: a handler of the user's may wait for the client's
+  /// first bytes before it lets the connection become active, and silent clients would keep others out.)
+  // Unchecked: the queue is written before the server's channel reads for the first time; the lock guards the rest.
   private final class Arrivals<Connection: Sendable>: @unchecked Sendable {
     var queue: DemandQueue<Connection>?
+    private let lock = Lock()
+    private var underway: Set<ObjectIdentifier> = []
+
+    func begin(_ channel: any NIOCore::Channel) {
+      let id = ObjectIdentifier(channel)
+      lock.withLock { _ = underway.insert(id) }
+      queue?.announce()
+      // One that can't be set up is closed.
+      channel.closeFuture.whenComplete { _ in self.end(id) }
+    }
+
+    func end(_ channel: any NIOCore::Channel) { end(ObjectIdentifier(channel)) }
+
+    private func end(_ id: ObjectIdentifier) {
+      if lock.withLock({ underway.remove(id) }) != nil { queue?.settle() }
+    }
   }
 
-  /// In the pipeline of the server's channel: has it accept no more than are wanted.
+  /// The first one in the pipeline of the server's channel: has it accept no more than are wanted.
   // Unchecked: belongs to the loop's thread.
   private final class AcceptGate<Connection: Sendable>: ChannelDuplexHandler, @unchecked Sendable {
-    typealias InboundIn = Any
+    typealias InboundIn = any NIOCore::Channel
     typealias OutboundIn = Never
 
     private let accepted: DemandQueue<Connection>
+    private let arrivals: Arrivals<Connection>
     private let name: String
     /// Why NIO is about to close the channel.
     private var failure: (any Error)?
@@ -232,12 +254,18 @@
     /// While there is one: the next try has its time.
     private var isPaused = false
 
-    init(_ accepted: DemandQueue<Connection>, name: String) {
+    init(_ accepted: DemandQueue<Connection>, _ arrivals: Arrivals<Connection>, name: String) {
       self.accepted = accepted
+      self.arrivals = arrivals
       self.name = name
     }
 
     func read(context: ChannelHandlerContext) { if !isPaused { accepted.read(context) } }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+      arrivals.begin(unwrapInboundIn(data))
+      context.fireChannelRead(data)
+    }
 
     /// Errors of a read that does not end the channel come before this, the last one of a channel behind it.
     func channelReadComplete(context: ChannelHandlerContext) {

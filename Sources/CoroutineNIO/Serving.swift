@@ -20,7 +20,8 @@
     let onError: (@Sendable (any Error, Connection) -> Void)?
     /// Waits for the next one, and names its coroutine; `nil`: there will be none.
     let next: () throws -> (connection: Connection, name: String)?
-    /// Closed when there will be no next one, and none of those that wait is handled any more; `nil`: `next` alone tells.
+    /// Closed when there will be no next one, and none of those that wait is handled any more, by an error if there is one; `nil`:
+    /// `next` alone tells.
     var ended: Coroutine::Channel<Void>?
     /// Whether those that run may take their time when there is no next one, and are ended by a cancel only.
     let waitsForRest: Bool
@@ -51,8 +52,14 @@
 
     @available(*, noasync)
     private func startAll(_ running: RunningConnections, _ errors: ServingErrors<Connection>) throws {
+      let end = ended.map { ended in
+        ended.onNext { _ in
+          try ended.checkEnd(.event, nil)
+          return false
+        }
+      }
       while true {
-        guard try running.waitForRoom(or: ended?.onNext { _ in false }) else { break }
+        guard try running.waitForRoom(or: end) else { break }
         do {
           guard let (connection, name) = try next() else { break }
           running.start(on: .eventLoop(connection.eventLoop), name: name, stackSize: stackSize) {

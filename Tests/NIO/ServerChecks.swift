@@ -1,5 +1,6 @@
 import Coroutine
 import CoroutineNIO
+import Dispatch
 import NIOCore
 import NIOPosix
 import Synchronization
@@ -15,6 +16,32 @@ private final class Arrival: ChannelInboundHandler, Sendable {
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     promise.succeed()
+    context.fireChannelRead(data)
+  }
+}
+
+/// Keeps the end of this side's half back until the channel is closed, as NIO's handler of TLS does in a handshake.
+private final class HalfKeeper: ChannelOutboundHandler, @unchecked Sendable {
+  typealias OutboundIn = ByteBuffer
+  private var kept: [EventLoopPromise<Void>] = []
+
+  func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+    guard mode == .output else { return context.close(mode: mode, promise: promise) }
+    if let promise { kept.append(promise) }
+  }
+
+  func handlerRemoved(context: ChannelHandlerContext) {
+    for promise in kept { promise.fail(ChannelError.ioOnClosedChannel) }
+  }
+}
+
+/// Counts what a server's channel accepts.
+private final class AcceptCounter: ChannelInboundHandler, Sendable {
+  typealias InboundIn = any NIOCore::Channel
+  let count = Atomic<Int>(0)
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    count.add(1, ordering: .relaxed)
     context.fireChannelRead(data)
   }
 }
@@ -79,6 +106,80 @@ let serverChecks = [
     listener.close()
     try server.get()
     try expect("end", try client.read() == nil, true)
+  },
+
+  Check("anErrorThatEndsTheListenerIsThrownAlsoWhereThereIsNoRoom") {
+    let listener = try listen()
+    let begun = Coroutine::Channel<Int>()
+    let server = Coroutine(on: .pool) {
+      try listener.serve(limit: 1, grace: .zero) { connection in
+        try begun.send(1)
+        _ = try connection.read()
+      }
+    }
+    let client = try connect(listener)
+    _ = try begun.receive()
+    // As if the system had refused to accept for good.
+    let channel = listener.channel
+    channel.eventLoop.execute {
+      channel.pipeline.fireErrorCaught(IOError(errnoCode: 1, reason: "accept"))
+      channel.close(promise: nil)
+    }
+    try expectError(IOError.self) { try server.get() }
+    try expect("end", try client.read() == nil, true)
+  },
+
+  Check("anAnswerWithoutARequestIsSentBeforeTheClose") {
+    let (client, server) = try makePair()
+    try Coroutine(on: .eventLoop(server.eventLoop)) {
+      try server.write(text("greeting"))
+      server.close()
+    }.get()
+    try expect("greeting", String(buffer: try client.readBytes(100)), "greeting")
+  },
+
+  Check("aConnectionWithoutAMessageIsClosedAtOnce") {
+    let listener = try listen { try $0.pipeline.syncOperations.addHandler(HalfKeeper()) }
+    let server = Coroutine(on: .pool) {
+      // Longer than this check may last.
+      try listener.serve(closeTimeout: .seconds(1000), onError: { _, _ in }) { connection in
+        _ = try connection.read(timeout: .milliseconds(1))
+      }
+    }
+    let client = try connect(listener)
+    try expect("end", try client.read() == nil, true)
+    server.cancel()
+    try server.join()
+  },
+
+  Check("connectionsWhoseLoopIsBusyAreNotAcceptedAhead") {
+    let (parent, children) = (
+      MultiThreadedEventLoopGroup(numberOfThreads: 1), MultiThreadedEventLoopGroup(numberOfThreads: 1)
+    )
+    let counter = AcceptCounter()
+    let bootstrap = ServerBootstrap(group: parent, childGroup: children)
+      .serverChannelOption(.backlog, value: 256)
+      .serverChannelInitializer { channel in
+        channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(counter) }
+      }
+    let listener = try NIOListener(bootstrap, host: "127.0.0.1", port: 0) { try Bytes(wrapping: $0) }
+    let (busy, release) = (parent.next().makePromise(of: Void.self), DispatchSemaphore(value: 0))
+    children.next().execute {
+      busy.succeed()
+      release.wait()
+    }
+    try busy.futureResult.get()
+    let clients = try (0..<100).map { _ in try connect(listener) }
+    // At each of these the loop looks for clients.
+    for _ in 0..<100 { try parent.next().submit {}.get() }
+    let count = counter.count.load(ordering: .relaxed)
+    release.signal()
+    try expect("accepted at most twenty, but \(count)", count <= 20)
+    for _ in clients { try listener.accept().close() }
+    for client in clients { try expect("end", try client.read() == nil, true) }
+    listener.close()
+    try listener.channel.closeFuture.get()
+    for group in [parent, children] { try blocking { try group.syncShutdownGracefully() } }
   },
 
   Check("aPeerThatTakesNoAnswerLosesItsPlace") {
