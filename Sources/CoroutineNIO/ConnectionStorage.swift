@@ -49,6 +49,11 @@
     }
 
     deinit {
+      if handler.kind == .ofStreams {
+        // Those that no coroutine has taken: each leads to the multiplexer, and that to the queue they are in.
+        elements.close()
+        while case .received = elements.tryReceive() {}
+      }
       if !writability.isClosed { onLoopSoon { $0.close(within: .seconds(30)) } }
     }
 

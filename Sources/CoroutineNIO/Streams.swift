@@ -30,13 +30,16 @@
     ///
     /// To be called in the channel's initializer, on its loop, behind the handlers that come before the multiplexer, such
     /// as that of TLS: what they report ends the connection. What the multiplexer reports is for the streams, and for
-    /// handlers that are added behind it. It leaves to one of them to close the connection: `NIOCloseOnErrorHandler` does.
+    /// handlers that are added behind it. It leaves to one of them to close the connection: `NIOCloseOnErrorHandler` does. Nor does
+    /// it tell the client that the server stops: `NIOHTTP2ServerConnectionManagementHandler` does, which the article
+    /// <doc:CoroutineNIO> adds, too.
     ///
     /// The channel itself may be passed for a stream, too, as the example does where a client has chosen HTTP/1.1: then it is
     /// the only one.
     ///
     /// Streams are not held up when no coroutine takes them, since those that were taken share the socket with them. The protocol
-    /// bounds their number: HTTP/2 by `maxConcurrentStreams`, 100 where NIO's settings are not changed.
+    /// bounds the number of open ones: HTTP/2 by `maxConcurrentStreams`, 100 where NIO's settings are not changed. Those that the
+    /// peer has reset before they were taken are dropped when there are as many of them as of the others.
     ///
     /// - Parameters:
     ///   - channel: what to wrap.
@@ -55,15 +58,15 @@
       storage = try ConnectionStorage(channel, .ofStreams, readAhead: 0...Int.max) {
         $0.fill(with: Inbound.self, unwrapping: $1)
       }
-      let streams = storage.inbound
+      let streams = WaitingStreams<StreamInbound, StreamOutbound>(in: storage.inbound)
       try configure { channel in
         channel.eventLoop.makeCompletedFuture {
           let stream = try streamInitializer(channel)
           // Not before it is active: until then nothing can be written.
           if channel.isActive {
-            streams.append(ErasedMessage(stream))
+            streams.append(stream)
           } else {
-            stream.storage.handler.onActive = { streams.append(ErasedMessage(stream)) }
+            stream.storage.handler.onActive = { streams.append(stream) }
           }
         }
       }
@@ -123,6 +126,38 @@
         handler: handler,
         quiesce: { OpenChannels.quiesce(channel) }
       ).run()
+    }
+  }
+
+  /// The streams of a connection that no coroutine has taken.
+  ///
+  /// The protocol bounds the number of open ones only: a client may reset each stream as soon as it has opened it (CVE-2023-44487).
+  // Unchecked: used on the loop's thread. Readers of the queue may be on others.
+  private final class WaitingStreams<Inbound: Sendable, Outbound: Sendable>: @unchecked Sendable {
+    private let queue: DemandQueue<ErasedMessage>
+    /// With how many it is looked which of them are closed: twice as many as were open the last time.
+    private var many = WaitingStreams.least
+
+    private static var least: Int { 32 }
+
+    init(in queue: DemandQueue<ErasedMessage>) { self.queue = queue }
+
+    /// Constant time, taken over many.
+    func append(_ stream: NIOConnection<Inbound, Outbound>) {
+      queue.append(ErasedMessage(stream))
+      if queue.elements.count >= many { dropClosed() }
+    }
+
+    /// As long as the connection lives, one that is closed was reset. (If it ends meanwhile, the queue takes none back: all are
+    /// closed then.) A reader on another thread may find the queue empty meanwhile, or get a later stream first.
+    private func dropClosed() {
+      var open: [NIOConnection<Inbound, Outbound>] = []
+      while case .received(let message) = queue.elements.tryReceive() {
+        let stream = message.take(as: NIOConnection<Inbound, Outbound>.self)
+        if !stream.isClosed { open.append(stream) }
+      }
+      for stream in open { queue.append(ErasedMessage(stream)) }
+      many = max(Self.least, 2 * open.count)
     }
   }
 #endif

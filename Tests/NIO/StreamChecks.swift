@@ -33,6 +33,27 @@ private func listenForStreams(
   }
 }
 
+/// Listens as a server of HTTP/2 does for a client that speaks only HTTP/1.1: the connection is its own only stream.
+private func listenForBoth() throws -> NIOListener<ServerStream, Never> {
+  let bootstrap = ServerBootstrap(group: group).serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+  return try NIOListener(bootstrap, host: "127.0.0.1", port: 0) { channel in
+    try NIOConnection(multiplexing: channel) {
+      try ServerStream(wrapping: $0)
+    } configure: { initializer in
+      try channel.pipeline.syncOperations.configureHTTPServerPipeline()
+      _ = initializer(channel)
+    }
+  }
+}
+
+private func connectByHTTP1(_ listener: NIOListener<ServerStream, Never>) throws -> ClientStream {
+  guard let address = listener.localAddress else { throw Unexpected(description: "no address") }
+  return try ClientBootstrap(group: group).connect(to: address) { channel in
+    try channel.pipeline.syncOperations.addHTTPClientHandlers()
+    return try ClientStream(wrapping: channel)
+  }
+}
+
 /// A client's connection.
 private struct HTTP2Client {
   let connection: NIOConnection<ClientStream, Never>
@@ -134,6 +155,17 @@ private func serve(
   try stream.answer(try stream.request().path)
 }
 
+/// Channels, as long as they live.
+private final class Living: Sendable {
+  private struct Box: Sendable { weak let channel: (any NIOCore::Channel)? }
+  private let boxes = Mutex<[Box]>([])
+
+  func add(_ channel: any NIOCore::Channel) { boxes.withLock { $0.append(Box(channel: channel)) } }
+  /// How many have been added.
+  var all: Int { boxes.withLock { $0.count } }
+  var count: Int { boxes.withLock { $0.count { $0.channel != nil } } }
+}
+
 let streamChecks = [
   Check("streamsOfOneConnectionAreServedAtTheSameTime") {
     let listener = try listenForStreams()
@@ -229,6 +261,66 @@ let streamChecks = [
     }
     for stream in waiting { try expect("answer", try stream.answer(), "0") }
     try expect("at once", most.load(ordering: .relaxed), 2)
+    client.connection.close()
+    server.cancel()
+    try server.join()
+  },
+
+  Check("streamsThatNoCoroutineHasTakenGoWithTheirConnection") {
+    let living = Living()
+    let listener = try listenForStreams { living.add($0) }
+    let server = Coroutine(on: .pool) {
+      try listener.serve { connection in
+        let first = try connection.read()
+        try wait { living.all == 6 }
+        withExtendedLifetime(first) {}
+      }
+    }
+    let client = try HTTP2Client(listener)
+    var streams: [ClientStream] = []
+    for _ in 0..<6 {
+      let stream = try client.open()
+      streams.append(stream)
+      // The last one may be closed by then.
+      try? stream.begin(.POST, "/")
+    }
+    do { try expect("streams", try client.connection.read() == nil) } catch is IOError {}
+    server.cancel()
+    try server.join()
+    try wait { living.count == 0 }
+  },
+
+  Check("streamsThatWereResetBeforeTheyAreTakenAreDropped") {
+    let living = Living()
+    let listener = try listenForStreams { living.add($0) }
+    let (began, gate) = (Coroutine::Channel<Int>(), Coroutine::Channel<Int>())
+    let paths = Log()
+    let server = serve(listener, limit: 1, onError: { _, _ in }) { stream in
+      try began.send(1)
+      _ = try gate.receive()
+      let path = try stream.request().path
+      paths.add(path)
+      try stream.answer(path)
+    }
+    let client = try HTTP2Client(listener)
+    let first = try client.request("/first")
+    _ = try began.receive()
+    var open: [ClientStream] = []
+    for number in 0..<150 {
+      if number % 50 == 0 { open.append(try client.request("/\(number)")) }
+      let stream = try client.open()
+      try stream.begin(.POST, "/reset")
+      stream.channel.close(promise: nil)
+    }
+    // Those that were opened, not reset, are kept, in their order.
+    open.append(try client.request("/last"))
+    try wait { living.all == 155 && living.count < 80 }
+    let ending = Coroutine(on: .pool) { for number in 0... { try gate.send(number) } }
+    let beginning = Coroutine(on: .pool) { while true { _ = try began.receive() } }
+    try expect("answer", try first.answer(), "/first")
+    for (stream, path) in zip(open, ["/0", "/50", "/100", "/last"]) { try expect("answer", try stream.answer(), path) }
+    try expect("order", paths.all, ["/first", "/0", "/50", "/100", "/last"])
+    for coroutine in [ending, beginning] { coroutine.cancel() }
     client.connection.close()
     server.cancel()
     try server.join()
@@ -376,17 +468,24 @@ let streamChecks = [
     try server.join()
   },
 
-  Check("aServerThatIsCancelledClosesIdleConnectionsOfHTTP1") {
-    let bootstrap = ServerBootstrap(group: group).serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-    // As a client of HTTP/1.1 gets it where both are spoken: the connection is its own only stream.
-    let listener = try NIOListener(bootstrap, host: "127.0.0.1", port: 0) { channel in
-      try NIOConnection(multiplexing: channel) {
-        try ServerStream(wrapping: $0)
-      } configure: { initializer in
-        try channel.pipeline.syncOperations.configureHTTPServerPipeline()
-        _ = initializer(channel)
-      }
+  Check("aServerWithoutGraceCancelsARequestOfHTTP1") {
+    let listener = try listenForBoth()
+    let (began, log) = (Coroutine::Channel<Int>(), Log())
+    let server = serve(listener, grace: .zero, onError: { error, _ in log.add("\(error)") }) { stream in
+      try began.send(1)
+      _ = try stream.request()
     }
+    let client = try connectByHTTP1(listener)
+    try client.begin(.POST, "/")
+    _ = try began.receive()
+    server.cancel()
+    try expectError(CancellationError.self) { try server.get() }
+    try expect("errors", log.all, [])
+    try wait { client.isClosed }
+  },
+
+  Check("aServerThatIsCancelledClosesIdleConnectionsOfHTTP1") {
+    let listener = try listenForBoth()
     let server = serve(listener, grace: .seconds(1000)) { stream in
       while case .head(let head)? = try stream.read() {
         _ = try stream.request()
@@ -397,11 +496,7 @@ let streamChecks = [
         try stream.write(.end(nil))
       }
     }
-    guard let address = listener.localAddress else { throw Unexpected(description: "no address") }
-    let client = try ClientBootstrap(group: group).connect(to: address) { channel in
-      try channel.pipeline.syncOperations.addHTTPClientHandlers()
-      return try ClientStream(wrapping: channel)
-    }
+    let client = try connectByHTTP1(listener)
     for path in ["/a", "/b"] {
       try client.begin(.GET, path)
       try client.writeAndFlush(.end(nil))

@@ -106,7 +106,7 @@ func serve(_ connection: HTTPConnection) throws {
 /// A client of HTTP/2 sends each request as a stream of its connection.
 func secure(_ channel: any NIOCore::Channel, by tls: NIOSSLContext) throws -> NIOConnection<HTTPConnection, Never> {
   try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: tls))
-  // Tells the client when the server stops, and ends connections that are not in use.
+  // Tells the client when the server stops, and ends connections that are not in use any more.
   let management = NIOHTTP2ServerConnectionManagementHandler(
     eventLoop: channel.eventLoop,
     configuration: .init(maxIdleTime: .seconds(60), maxAge: nil, maxGraceTime: nil, keepalive: nil))
