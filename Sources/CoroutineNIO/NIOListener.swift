@@ -136,8 +136,9 @@
     ///
     /// When it is cancelled, or the listener closed, it takes no more connections. The pipelines of those that run get a
     /// `ChannelShouldQuiesceEvent`: NIO's handlers for HTTP/1.1 then close those that are between two requests, and the others
-    /// after the request; for HTTP/2 this takes one more handler, see the article <doc:CoroutineNIO>. It waits for their ends, for as long as `grace` at most, then cancels them, and waits again. A
-    /// listener that was not closed stays open. The grace after a close is ended by a cancel; that after a cancel by nothing.
+    /// after the request; for HTTP/2 this takes one more handler, see the article <doc:CoroutineNIO>. It waits for their ends, for
+    /// as long as `grace` at most, then cancels them, and waits again. A listener that was not closed stays open. The grace after a
+    /// close is ended by a cancel; that after a cancel by nothing.
     ///
     /// - Parameters:
     ///   - limit: how many connections are handled at a time, at least 1; a few more may be accepted, and wait. `nil`: any
