@@ -34,9 +34,12 @@ allowed_processors() {
 }
 
 run_tests() {  # run_tests <backend> <mode> [one|two]
-  local backend=$1 mode=$2 processors=${3:-} one_by_one=() confined=()
+  local backend=$1 mode=$2 processors=${3:-} one_by_one=() confined=() as_built=()
   set_build_options "$backend" "$mode"
   case $mode in
+    # `swift test` would repeat the option for testable imports, and so compile all that `swift build` has built, and the other
+    # way round.
+    release) as_built=(--disable-testable-imports) ;;
     # One test at a time: under ThreadSanitizer the Swift runtime takes a lock for each look at generic metadata, and parallel
     # tests would mostly wait for it. Under AddressSanitizer parallel tests need more memory than many machines have.
     thread | address) one_by_one=(--no-parallel) ;;
@@ -53,7 +56,7 @@ run_tests() {  # run_tests <backend> <mode> [one|two]
   esac
   # Line by line, so that the log of a run that hangs shows the test. XCTest would only report that it ran none.
   step "$backend, $mode${processors:+, on $processors}" "${confined[@]}" \
-    stdbuf -oL swift test --disable-xctest "${build_options[@]}" "${one_by_one[@]}"
+    stdbuf -oL swift test --disable-xctest "${as_built[@]}" "${build_options[@]}" "${one_by_one[@]}"
 }
 
 if (($# == 0)); then
