@@ -92,7 +92,7 @@ bench:
 	@scripts/bootstrap.sh bench
 	@scripts/bootstrap.sh peers || true
 	@scripts/bench.sh
-	@scripts/bench-io.sh --if-possible 6 1
+	@scripts/bench-io.sh --if-possible 100
 
 bench-full:
 	@scripts/bootstrap.sh bench

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Compares servers by coroutines with their peers: HTTP with keep-alive and a fixed answer (the load is wrk), without a codec
-# and, on SwiftNIO, with its own; and an echo of 64 bytes and of 64 KiB (the load is Peers/c/load.c). The server runs on one
-# processor, the load on another.
-# All servers of a workload run at the same time, and in each round one after the other gets the load for a moment, so that what
-# the machine does meanwhile meets them alike. The result is the server's CPU time per request, the median of the rounds; ratios
+# Compares servers by coroutines with their peers: HTTP with keep-alive and a fixed answer, without a codec and, on SwiftNIO,
+# with its own; and an echo of 64 bytes and of 64 KiB. The load is Peers/c/turns.c. The server runs on one processor, the load on
+# another.
+# All servers of a workload run at the same time, and get the load in turn, each for some milliseconds, again and again: so what
+# the machine does meanwhile meets them alike. The result is the server's CPU time per request, the median of the turns; ratios
 # are the medians of those within a round. `coroutines-2` is the same server on both processors.
 #
-#   scripts/bench-io.sh [--if-possible] [rounds] [seconds for each server in a round] [server...]
+#   scripts/bench-io.sh [--if-possible] [rounds] [milliseconds of a turn] [server...]
 #
 # Where something that it needs is missing it fails. With --if-possible it says so in one line, and succeeds: `make bench` has
 # it as its last part.
@@ -23,7 +23,7 @@ if [[ ${1:-} == --if-possible ]]; then
   failure=0
   shift
 fi
-rounds=${1:-10} seconds=${2:-2}
+rounds=${1:-200} milliseconds=${2:-60}
 programs=$PWD/.build-bench/programs
 mkdir -p "$programs"
 readonly first_port=18080
@@ -33,8 +33,6 @@ cannot() {
   printf 'bench-io: the servers are not compared: %s.\n' "$1" >&2
   exit "$failure"
 }
-
-if ! command -v wrk > /dev/null; then cannot "there is no wrk, which makes the load (Debian: apt-get install wrk)"; fi
 
 # The processors that this process may use: one for the server, one for the load.
 allowed=$(taskset -cp $$ | sed 's/.*: //')
@@ -57,8 +55,7 @@ swift build --package-path Benchmarks/IO --scratch-path .build-bench/IO -c relea
 }
 swift_programs=$(swift build --package-path Benchmarks/IO --scratch-path .build-bench/IO -c release --show-bin-path)
 clang -O2 -Wall -Werror Benchmarks/Peers/c/epoll_server.c -o "$programs/epoll-server"
-clang -O2 -Wall -Werror Benchmarks/Peers/c/load.c -o "$programs/load"
-clang -O2 -Wall -Werror Benchmarks/Peers/c/cpu_time.c -o "$programs/cpu-time"
+clang -O2 -Wall -Werror Benchmarks/Peers/c/turns.c -o "$programs/turns"
 rm -f "$programs/go-net"
 if command -v go > /dev/null; then
   (cd Benchmarks/Peers/go-net && go build -o "$programs/go-net" .) || true
@@ -66,21 +63,6 @@ fi
 if [[ ! -x $programs/go-net ]]; then printf 'bench-io: Go is missing in what follows.\n' >&2; fi
 
 declare -A samples=() latencies=()
-
-# load_http <connections> <port> <seconds>, load_echo_64 and load_echo_65536 likewise: print the number of requests,
-# and the 99th percentile of their times in microseconds.
-load_http() {
-  local output
-  output=$(taskset -c "${processors[1]}" wrk -t1 -c"$1" -d"$3s" --latency "http://127.0.0.1:$2/")
-  if grep -q 'Socket errors\|Non-2xx' <<< "$output"; then printf 'bench-io: %s\n' "$output" >&2; fi
-  awk '/requests in/ { requests = $1 }
-    / 99%/ { time = $2 * ($2 ~ /us$/ ? 1 : $2 ~ /ms$/ ? 1e3 : 1e6) }
-    END { print requests, time }' <<< "$output"
-}
-load_http_codec() { load_http "$@"; }
-load_echo() { taskset -c "${processors[1]}" "$programs/load" echo "$2" "$1" "$4" "$3" | awk '{ print $3, $5 }'; }
-load_echo_64() { load_echo "$@" 64; }
-load_echo_65536() { load_echo "$@" 65536; }
 
 start_server() {  # start_server <name> <port> <processors> <command>...
   taskset -c "$3" "${@:4}" > /dev/null 2>&1 &
@@ -92,13 +74,16 @@ start_server() {  # start_server <name> <port> <processors> <command>...
   done
 }
 
-measure() {  # measure <name> <workload> <connections>
-  local pid=${servers[$1]} before after requests time
-  before=$("$programs/cpu-time" "$pid")
-  read -r requests time < <("load_$2" "$3" "${ports[$1]}" "$seconds")
-  after=$("$programs/cpu-time" "$pid")
-  samples[$*]+="$(awk -v ns=$((after - before)) -v n="$requests" 'BEGIN { printf "%.3f", ns / n / 1000 }') "
-  latencies[$*]+="$time "
+# measure <workload> <connections> <server>...: loads them in turn.
+measure() {
+  local request=http targets=() name
+  case $1 in echo_*) request=${1#echo_} ;; esac
+  for name in "${@:3}"; do targets+=("${servers[$name]}:${ports[$name]}"); done
+  taskset -c "${processors[1]}" "$programs/turns" "$request" "$2" "$rounds" "$milliseconds" "${targets[@]}" \
+    > "$programs/turns.txt"
+  for name in "${@:3}"; do
+    read -r "latencies[$name $1 $2]" "samples[$name $1 $2]"
+  done < "$programs/turns.txt"
 }
 
 median() { tr ' ' '\n' <<< "$1" | grep . | sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
@@ -113,7 +98,7 @@ port=$first_port
 one=${processors[0]} both=${processors[0]},${processors[1]}
 for entry in "${workloads[@]}"; do
   read -r workload connections <<< "$entry"
-  mode=()
+  mode=() started=()
   case $workload in
     echo_*) mode=(echo) ;;
     http_codec) mode=(codec) ;;
@@ -134,13 +119,9 @@ for entry in "${workloads[@]}"; do
       *) cannot "there is no server \"$name\"" ;;
     esac
     start_server "$name" "$port" "$on" "${command[@]}" "$port" "${mode[@]}"
-    "load_$workload" "$connections" "$port" 1 > /dev/null  # the first second is not measured
+    started+=("$name")
   done
-  for ((round = 0; round < rounds; round++)); do
-    for name in "${names[@]}"; do
-      if [[ -n ${servers[$name]:-} ]]; then measure "$name" "$workload" "$connections"; fi
-    done
-  done
+  if ((${#started[@]} > 0)); then measure "$workload" "$connections" "${started[@]}"; fi
   stop_servers
 done
 
@@ -163,7 +144,7 @@ ratio() {  # ratio <name> <name of the other> <workload and connections>: what t
       if [[ -z ${samples["$name $entry"]:-} ]]; then continue; fi
       printf '%-11s %-14s %5d %16s %14s %18s %16s\n' "$workload" "$name" "$connections" \
         "$(median "${samples["$name $entry"]}")" "$(ratio coroutines "$name" "$entry")" \
-        "$(ratio nio-coroutines "$name" "$entry")" "$(median "${latencies["$name $entry"]}")"
+        "$(ratio nio-coroutines "$name" "$entry")" "${latencies["$name $entry"]}"
     done
   done
 } | tee .build-bench/io.txt

@@ -66,7 +66,6 @@ need_peers() {
   need g++ "GCC's C++ compiler" has_command g++
   need libboost-coroutine-dev "Boost.Coroutine2, headers" has_header boost/coroutine2/all.hpp
   need libboost-fiber-dev "the library Boost.Fiber (libboost_fiber)" has_library libboost_fiber
-  need wrk "wrk, the load of HTTP for make bench-io" has_command wrk
 }
 
 need_node() { need nodejs "Node.js 18 or newer" has_command node; }
