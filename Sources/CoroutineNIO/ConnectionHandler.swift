@@ -8,28 +8,28 @@
 
   /// The last handler of a connection's pipeline: what arrives here, coroutines read. Where the connection's messages are
   /// streams, the handler that makes them comes behind it.
-  // Unchecked: belongs to the loop's thread, but for `inbound`, `writability` and `isHeldUp`, which are for any
+  // Unchecked: belongs to the loop's thread, but for what the queue says of itself, `writability` and `isHeldUp`, which are for any
   // thread, and `failure`, which is written before the waits are ended, and read after.
-  final class ConnectionHandler: ChannelDuplexHandler, HiddenFromMirrors, @unchecked Sendable {
+  final class ConnectionHandler: DemandQueue<ErasedMessage>, ChannelDuplexHandler, @unchecked Sendable {
     typealias InboundIn = Any
     typealias OutboundIn = Never
 
-    // What a request needs comes first: each cache line of a connection is likely to be fetched from far, once for a request.
-    let inbound: DemandQueue<ErasedMessage>
-    private let elements: Coroutine::Channel<ErasedMessage>
-    private let fill: (ErasedMessage, NIOAny) -> Void
+    // What a request needs comes first, behind the queue: each cache line of a connection is likely to be fetched from far, once
+    // for a request. What changes is the loop's, where nothing else is said.
+
     let scheduler: EventLoopScheduler
+    /// What coroutines of the loop have written, and the pipeline has not got yet.
+    @exclusivity(unchecked) private var written = WrittenMessages.Chain()
+    /// With how many written messages the pipeline gets them before the next one is written, as they may have made the channel
+    /// unwritable. Three: the head, the body and the end of a response of HTTP. One when the channel has been unwritable: then writers
+    /// notice it as early as they can.
+    @exclusivity(unchecked) private var mostWritten: UInt8 = 3
     let kind: ConnectionKind
-    // The loop's, all of them.
     @exclusivity(unchecked) private var isUnflushed = false
     /// Whether what a reader needs is being fetched, since the channel has begun to read.
     @exclusivity(unchecked) private var isPrefetched = false
     /// Whether the pipeline is getting what was written.
     @exclusivity(unchecked) private var isGiving = false
-    /// With how many written messages the pipeline gets them before the next one is written, as they may have made the channel
-    /// unwritable. Three: the head, the body and the end of a response of HTTP. One when the channel has been unwritable: then writers
-    /// notice it as early as they can.
-    @exclusivity(unchecked) private var many: UInt8 = 3
     /// Whether the channel takes messages, as `isHeldUp` says for any thread.
     @exclusivity(unchecked) private var isWritable = true
     @exclusivity(unchecked) private var hasEnded = false
@@ -41,12 +41,11 @@
     @exclusivity(unchecked) private var hasQuiesced = false
     /// Whether the peer has ended its half, and the channel goes on.
     @exclusivity(unchecked) private var isInputClosed = false
-    /// What coroutines of the loop have written, and the pipeline has not got yet.
-    @exclusivity(unchecked) private var written = WrittenMessages.Chain()
+    private let fill: (ErasedMessage, NIOAny) -> Void
     /// Of the reader that came last. For any thread.
-    let reader = TurnMemory()
-    @exclusivity(unchecked) var nextListed: Unmanaged<ConnectionHandler>?
+    let reader: TurnMemory
     @exclusivity(unchecked) private var context: ChannelHandlerContext?
+    @exclusivity(unchecked) var nextListed: Unmanaged<ConnectionHandler>?
     let writability: ReadinessStorage
     private let heldUp: Flag
     /// Of callers that have asked for the end of this side's half, which waits until all is sent.
@@ -76,10 +75,16 @@
       let name = "NIO connection \(name)"
       let heldUp = Flag()
       self.heldUp = heldUp
-      inbound = DemandQueue(of: channel.eventLoop, readAhead: readAhead, name: name)
-      elements = inbound.elements
-      writability = ReadinessStorage(name: name) { _ in !heldUp.value.load(ordering: .acquiring) }
       scheduler = EventLoopScheduler.of(channel.eventLoop)
+      writability = ReadinessStorage(name: name) { _ in !heldUp.value.load(ordering: .acquiring) }
+      let elements = Coroutine::Channel<ErasedMessage>(capacity: .unbounded, name: name)
+      reader = TurnMemory(ofReceiversFrom: elements)
+      super.init(elements, of: channel.eventLoop, readAhead: readAhead)
+    }
+
+    /// Does something with it, right now or as soon as the loop comes to it. From any thread.
+    func onLoopSoon(_ body: @escaping @Sendable (ConnectionHandler) -> Void) {
+      if eventLoop.inEventLoop { body(self) } else { eventLoop.execute { body(self) } }
     }
 
     var isHeldUp: Bool { heldUp.value.load(ordering: .acquiring) }
@@ -104,7 +109,7 @@
       if !isPrefetched { prefetch() }
       let message = scheduler.emptyMessage()
       fill(message, data)
-      inbound.append(consume message, readBefore: scheduler)
+      append(consume message, readBefore: scheduler)
     }
 
     /// Before a message is made of the data, which takes as long as a few of these lines would. Once for what one read has brought:
@@ -112,8 +117,6 @@
     @inline(__always)
     private func prefetch() {
       isPrefetched = true
-      prefetchObject(inbound)
-      elements.prefetch()
       reader.prefetch()
     }
 
@@ -127,7 +130,7 @@
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
       if case .inputClosed = event as? ChannelEvent {
         isInputClosed = true
-        inbound.close()
+        endReading()
       }
       if event is ChannelShouldQuiesceEvent {
         // The listener's `serve` sends one, and then `serveStreams` does. The handlers of a protocol may take the second one for an
@@ -143,7 +146,7 @@
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
       // Not once it is closed: then others may read it.
       if failure == nil, !writability.isClosed { failure = error }
-      inbound.close(throwing: error)
+      endReading(throwing: error)
       if kind == .ofStreams { context.fireErrorCaught(error) }
     }
 
@@ -162,7 +165,7 @@
       onActive = nil
       cutOff?.cancel()
       cutOff = nil
-      inbound.close()
+      endReading()
       _ = writability.closeWaits()
       for promise in takeWaitingForSent() { refuse(promise) }
     }
@@ -170,19 +173,19 @@
     func channelWritabilityChanged(context: ChannelHandlerContext) {
       isWritable = context.channel.isWritable
       heldUp.value.store(!isWritable, ordering: .releasing)  // litmus: pool-watch
-      if isWritable { writability.becomeReady(.writable) } else { many = 1 }
+      if isWritable { writability.becomeReady(.writable) } else { mostWritten = 1 }
       context.fireChannelWritabilityChanged()
     }
 
     // MARK: Outbound
 
-    func read(context: ChannelHandlerContext) { inbound.read(context) }
+    func read(context: ChannelHandlerContext) { readIfWanted(context) }
 
     /// Whether it takes a message at once.
     var takesMessages: Bool { isWritable && !hasEnded && context != nil && !isFull }
 
     /// Whether it keeps as many messages as it may: because a handler of the pipeline has one of them, and has to be left first.
-    var isFull: Bool { written.count >= many }
+    var isFull: Bool { written.count >= mostWritten }
 
     /// Whether it takes none any more.
     var isGone: Bool { hasEnded || context == nil }
@@ -190,7 +193,7 @@
     /// Where a coroutine of the loop writes a message, at once: the pipeline gets it when the turn ends.
     @inline(__always)
     func placeInTurn() throws -> UnsafeMutablePointer<NIOAny> {
-      scheduler.eventLoop.assertInEventLoop()
+      eventLoop.assertInEventLoop()
       guard !isGone else { throw closedError }
       return place(promise: nil)
     }

@@ -5,26 +5,21 @@
   import Coroutine
   public import NIOCore
 
-  /// What the copies of a connection share: when it goes, the channel is closed.
+  /// What the copies of a connection share: the handler, and its owner.
   ///
-  /// Neither this nor the handler knows the types of the messages, which are put on and taken off in the caller's code,
-  /// where the compiler knows them: generic code that it does not is slow.
-  // Unchecked: constant; the handler is touched on the loop's thread only, but for what it says itself.
+  /// Neither knows the types of the messages, which are put on and taken off in the caller's code, where the compiler knows them:
+  /// generic code that it does not is slow.
+  ///
+  /// An operation uses the handler alone, so that it does not fetch the owner's memory, too. So the compiler may release the owner,
+  /// which closes the channel, before the operation ends, if it does not extend its life.
   @usableFromInline
-  final class ConnectionStorage: @unchecked Sendable {
-    // What each operation needs comes first, as in the handler.
-    private let elements: Coroutine::Channel<ErasedMessage>
+  struct ConnectionStorage: Sendable {
     let handler: ConnectionHandler
-    let eventLoop: any EventLoop
-    let inbound: DemandQueue<ErasedMessage>
-    /// What writers wait for.
-    let writability: ReadinessStorage
-    let channel: any NIOCore::Channel
-    let name: String
+    private let owner: ConnectionOwner
 
     /// Adds it to the channel's pipeline.
     @usableFromInline
-    convenience init(
+    init(
       wrapping channel: any NIOCore::Channel, readAhead: ClosedRange<Int>, closesByHalves: Bool?,
       fill: @escaping (ErasedMessage, NIOAny) -> Void
     ) throws {
@@ -39,61 +34,52 @@
       fill: @escaping (ErasedMessage, NIOAny) -> Void
     ) throws {
       channel.eventLoop.preconditionInEventLoop()
-      self.channel = channel
-      eventLoop = channel.eventLoop
-      name = channel.remoteAddress.map(Self.text) ?? ""
+      let name = channel.remoteAddress.map(Self.text) ?? ""
       handler = ConnectionHandler(of: channel, kind, readAhead: readAhead, name: name, fill: fill)
-      (inbound, writability) = (handler.inbound, handler.writability)
-      elements = inbound.elements
+      owner = ConnectionOwner(of: handler, channel, name: name)
       try channel.pipeline.syncOperations.addHandler(handler)
     }
 
-    deinit {
-      if handler.kind == .ofStreams {
-        // Those that no coroutine has taken: each leads to the multiplexer, and that to the queue they are in.
-        elements.close()
-        while case .received = elements.tryReceive() {}
-      }
-      if !writability.isClosed { onLoopSoon { $0.close(within: .seconds(30)) } }
-    }
+    var channel: any NIOCore::Channel { owner.channel }
+    var eventLoop: any EventLoop { handler.eventLoop }
+    var name: String { owner.name }
 
     /// Does something with the handler, right now or as soon as the loop comes to it. From any thread.
     func onLoopSoon(_ body: @escaping @Sendable (ConnectionHandler) -> Void) {
-      if eventLoop.inEventLoop {
-        body(handler)
-      } else {
-        eventLoop.execute { [handler] in body(handler) }
-      }
+      defer { withExtendedLifetime(owner) {} }
+      handler.onLoopSoon(body)
     }
 
     // MARK: In coroutines
 
     @usableFromInline
     func read(_ timeout: Duration?) throws -> ErasedMessage? {
+      defer { withExtendedLifetime(owner) {} }
       var message: ErasedMessage?
       let core = CoroutineCore.runningUncounted(for: "NIOConnection.read()")
-      withUnsafePointer(to: &message) { handler.reader.note(core, frame: $0, object: self) }
-      let cause = elements.receive(
+      withUnsafePointer(to: &message) { handler.reader.note(core, frame: $0) }
+      let cause = handler.elements.receive(
         &message, until: WaitDeadline.after(timeout), for: "NIOConnection.read()")
       guard message != nil else {
-        try elements.checkEnd(cause, timeout)
+        try handler.elements.checkEnd(cause, timeout)
         return nil
       }
-      inbound.tookOne()
+      handler.tookOne()
       return message
     }
 
     /// A message whose value the reader has taken: for another value, where this is the loop's thread.
     @usableFromInline
     func reuse(_ message: consuming ErasedMessage) {
-      if eventLoop.inEventLoop, isKnownUniquelyReferenced(&message) { handler.scheduler.keep(consume message) }
+      if handler.eventLoop.inEventLoop, isKnownUniquelyReferenced(&message) { handler.scheduler.keep(consume message) }
     }
 
     /// Waits until there is room, and returns where to write a message at once. `nil` on another thread than the loop's: then
     /// it has to be submitted.
     @usableFromInline
     func placeToWrite(_ timeout: Duration?) throws -> UnsafeMutablePointer<NIOAny>? {
-      guard eventLoop.inEventLoop else { return try placeAfterWait(timeout) }
+      defer { withExtendedLifetime(owner) {} }
+      guard handler.eventLoop.inEventLoop else { return try placeAfterWait(timeout) }
       let core = CoroutineCore.runningUncounted(for: "NIOConnection.write(_:)")
       // So that it is known whether there is room after those.
       handler.giveIfMany()
@@ -107,7 +93,7 @@
       repeat {
         try waitUntilWritable(until: deadline, timeout)
         // One of another scheduler that has begun at once on the loop goes on elsewhere.
-        guard eventLoop.inEventLoop else { return nil }
+        guard handler.eventLoop.inEventLoop else { return nil }
         // Of others that have waited, and were first.
         handler.giveWritten()
         // A handler of the pipeline, which has one of the messages, has begun this coroutine: it has to go on first.
@@ -122,6 +108,7 @@
     /// Writes a message from another thread than the loop's.
     @usableFromInline
     func submit(_ message: consuming NIOAny) throws {
+      defer { withExtendedLifetime(owner) {} }
       let message = OutboundMessage(message)
       // Suspended until it is there: so a coroutine that runs elsewhere can't have more on the way than the loop has seen. A
       // cancel would only hide whether it was done.
@@ -135,11 +122,12 @@
 
     /// Suspends the calling coroutine while more is written than sent.
     func waitUntilWritable(until deadline: UInt64, _ timeout: Duration?) throws {
+      defer { withExtendedLifetime(owner) {} }
       try CoroutineCore.runningUncounted(for: "NIOConnection.write(_:)")._withUnsafeGuaranteedRef { core in
         guard !core.isInterrupted else { throw CancellationError() }
-        while handler.isHeldUp || writability.isClosed {
-          guard !writability.isClosed else { throw handler.closedError }
-          try writability.wait(core, .write, seen: nil, until: deadline).check(timeout)
+        while handler.isHeldUp || handler.writability.isClosed {
+          guard !handler.writability.isClosed else { throw handler.closedError }
+          try handler.writability.wait(core, .write, seen: nil, until: deadline).check(timeout)
         }
       }
     }
@@ -148,6 +136,26 @@
       guard let ip = address.ipAddress else { return address.pathname ?? "" }
       let port = address.port.map { ":\($0)" } ?? ""
       return ip.contains(":") ? "[\(ip)]\(port)" : "\(ip)\(port)"
+    }
+  }
+
+  /// Goes with the last copy of a connection, and then closes the channel.
+  private final class ConnectionOwner: Sendable {
+    let channel: any NIOCore::Channel
+    let name: String
+    private let handler: ConnectionHandler
+
+    init(of handler: ConnectionHandler, _ channel: any NIOCore::Channel, name: String) {
+      (self.handler, self.channel, self.name) = (handler, channel, name)
+    }
+
+    deinit {
+      if handler.kind == .ofStreams {
+        // Those that no coroutine has taken: each leads to the multiplexer, and that to the queue they are in.
+        handler.elements.close()
+        while case .received = handler.elements.tryReceive() {}
+      }
+      if !handler.writability.isClosed { handler.onLoopSoon { $0.close(within: .seconds(30)) } }
     }
   }
 

@@ -12,45 +12,49 @@
   /// held until the elements have become few.
   ///
   /// The appender shuts the gate, on any thread; the channel's loop opens it.
+  ///
+  /// `ConnectionHandler` is a subclass, and not an owner, of it: one object fewer of which each request fetches some cache lines.
   // Unchecked: `held` belongs to the loop's thread.
-  final class DemandQueue<Element: Sendable>: HiddenFromMirrors, @unchecked Sendable {
-    let elements: Coroutine::Channel<Element>
-    private let eventLoop: any EventLoop
-    private let few: Int
-    private let many: Int
-    private let isShut = Atomic<Bool>(false)
+  class DemandQueue<Element: Sendable>: HiddenFromMirrors, @unchecked Sendable {
+    final let elements: Coroutine::Channel<Element>
+    // The order counts: this is where a connection's memory begins, see `ConnectionHandler`.
+    final let eventLoop: any EventLoop
+    private final let isShut = Atomic<Bool>(false)
     /// How many elements the channel has read that can't be appended yet.
-    private let announcedCount = Atomic<Int>(0)
+    private final let announcedCount = Atomic<Int32>(0)
+    private final let few: Int
+    private final let many: Int
     /// The handler's context that asks to read, and is to wait.
-    @exclusivity(unchecked) private var held: ChannelHandlerContext?
+    @exclusivity(unchecked) private final var held: ChannelHandlerContext?
 
-    init(of eventLoop: any EventLoop, readAhead: ClosedRange<Int>, name: String) {
+    /// - Parameter elements: without a limit of its own.
+    init(_ elements: Coroutine::Channel<Element>, of eventLoop: any EventLoop, readAhead: ClosedRange<Int>) {
+      self.elements = elements
       self.eventLoop = eventLoop
       (few, many) = (readAhead.lowerBound, readAhead.upperBound)
-      elements = Coroutine::Channel(capacity: .unbounded, name: name)
     }
 
     /// Something was read. On any thread.
-    func append(_ element: Element) {
+    final func append(_ element: Element) {
       // Refused where no reader wants it any more.
       _ = elements.trySend(element)
-      shutIfMany(elements.count + announcedCount.load(ordering: .relaxed))
+      shutIfMany(elements.count + Int(announcedCount.load(ordering: .relaxed)))
     }
 
     /// Something was read that can't be appended yet. On any thread, as the next one.
-    func announce() {
-      shutIfMany(elements.count + announcedCount.add(1, ordering: .sequentiallyConsistent).newValue)
+    final func announce() {
+      shutIfMany(elements.count + Int(announcedCount.add(1, ordering: .sequentiallyConsistent).newValue))
     }
 
     /// What was announced can be appended, or never will be.
-    func settle() {
+    final func settle() {
       announcedCount.subtract(1, ordering: .sequentiallyConsistent)  // litmus: demand-gate
       tookOne()
     }
 
-    /// The same on the loop's thread, by a channel that reads: a reader that has waited on that loop goes on when it has.
+    /// As `append`, on the loop's thread, by a channel that reads: a reader that has waited on that loop goes on when it has.
     @inline(__always)
-    func append(_ element: consuming Element, readBefore scheduler: EventLoopScheduler) {
+    final func append(_ element: consuming Element, readBefore scheduler: EventLoopScheduler) {
       var reader: CoroutineJob?
       let count = elements.send(consume element, by: scheduler, waking: &reader)
       if let reader = reader.take() { scheduler.runAfterRead(reader) }
@@ -58,7 +62,7 @@
     }
 
     @inline(__always)
-    private func shutIfMany(_ count: Int) {
+    private final func shutIfMany(_ count: Int) {
       guard count >= many else { return }
       isShut.store(true, ordering: .sequentiallyConsistent)  // litmus: demand-gate
       // A reader that takes elements looks at the gate after that. Either it has seen it shut, or this sees that there
@@ -67,16 +71,17 @@
     }
 
     /// Something was taken. On any thread.
-    func tookOne() {
+    @inline(__always)
+    final func tookOne() {
       if isShut.load(ordering: .sequentiallyConsistent) { openIfFew() }  // litmus: demand-gate
     }
 
-    private func openIfFew() {
-      guard elements.count + announcedCount.load(ordering: .sequentiallyConsistent) <= few else { return }
+    private final func openIfFew() {
+      guard elements.count + Int(announcedCount.load(ordering: .sequentiallyConsistent)) <= few else { return }
       if eventLoop.inEventLoop { open() } else { eventLoop.execute { self.open() } }
     }
 
-    private func open() {
+    private final func open() {
       isShut.store(false, ordering: .sequentiallyConsistent)
       held.take()?.read()
     }
@@ -84,12 +89,12 @@
     // MARK: On the loop's thread
 
     /// The channel asks for the next read.
-    func read(_ context: ChannelHandlerContext) {
+    final func readIfWanted(_ context: ChannelHandlerContext) {
       if isShut.load(ordering: .sequentiallyConsistent) { held = context } else { context.read() }
     }
 
     /// Nothing more will be read.
-    func close(throwing error: (any Error)? = nil) {
+    final func endReading(throwing error: (any Error)? = nil) {
       held = nil
       elements.close(throwing: error)
     }

@@ -93,21 +93,15 @@
     }
 
     /// A channel has read. Those that become ready meanwhile have their turn after the events.
-    @inline(__always)
+    ///
+    /// (Inlined, it would count a reference to this, which is slow, since there is a weak one.)
+    @inline(never)
     func runReader() {
       // Nor on the stack of a coroutine that a handler has begun at once, nor of a handler that has a coroutine's message.
       guard !isInTurn, givingCount == 0, CoroutineCore.current == nil, let reader = reader.take() else { return }
       isInTurn = true
-      run(reader)
+      reader.run(sharedAccesses)
       endTurn()
-    }
-
-    @inline(__always)
-    private func run(_ reader: consuming CoroutineJob) {
-      let accesses = AttachedAccesses(sharedAccesses)
-      accesses?.attach()
-      reader.run()
-      accesses?.end()
     }
 
     private func turn() {
@@ -115,7 +109,7 @@
       let pause = turnEnd.map { NIODeadline.now() - $0 } ?? .zero
       turnEnd = nil
       isInTurn = true
-      if let reader = reader.take() { run(reader) }
+      if let reader = reader.take() { reader.run(sharedAccesses) }
       let isMore = ready.run(limit: Self.batch, sharedAccesses)
       endTurn()
       guard isMore else {

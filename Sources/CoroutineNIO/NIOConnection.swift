@@ -70,7 +70,7 @@
     }
 
     /// The loop on which the channel's handlers run.
-    public var eventLoop: any EventLoop { storage.channel.eventLoop }
+    public var eventLoop: any EventLoop { storage.eventLoop }
 
     /// Its name in messages and dumps: the peer's address, as far as it is known when the channel is wrapped.
     public var name: String { storage.name }
@@ -102,9 +102,9 @@
     public func onRead<Output>(
       _ handler: @escaping (Inbound?) throws -> Output
     ) -> Select.Case<Select.Next<ErasedMessage>, Output> {
-      storage.inbound.elements.onNext { [storage] message in
+      storage.handler.elements.onNext { [storage] message in
         guard let message else { return try handler(nil) }
-        storage.inbound.tookOne()
+        storage.handler.tookOne()
         return try handler(message.take(as: Inbound.self))
       }
     }
@@ -128,8 +128,9 @@
     @inlinable
     @available(*, noasync, message: "call it in a coroutine")
     public func write(_ message: Outbound, timeout: Duration? = nil) throws {
+      defer { withExtendedLifetime(self) {} }
       if let place = try storage.placeToWrite(timeout) {
-        // Past the coroutine's stack: nothing comes between.
+        // Past the coroutine's stack. Nothing comes between: the end of the connection would give the pipeline what is not there yet.
         place.initialize(to: NIOAny(message))
       } else {
         try storage.submit(NIOAny(message))
@@ -146,6 +147,7 @@
     /// - Precondition: called inside a coroutine: traps elsewhere.
     @available(*, noasync, message: "call it in a coroutine")
     public func writeAndFlush(_ message: Outbound, timeout: Duration? = nil) throws {
+      defer { withExtendedLifetime(self) {} }
       let deadline = WaitDeadline.after(timeout)
       if eventLoop.inEventLoop { storage.handler.giveWritten() }
       try storage.waitUntilWritable(until: deadline, timeout)
@@ -174,6 +176,7 @@
     /// - Precondition: called inside a coroutine: traps elsewhere.
     @available(*, noasync, message: "call it in a coroutine")
     public func finishWriting() throws {
+      defer { withExtendedLifetime(self) {} }
       // Its loop may be shut down, and would never complete the promise.
       guard !isClosed else { throw storage.handler.closedError }
       let ended = eventLoop.makePromise(of: Void.self)
@@ -193,7 +196,7 @@
     }
 
     /// Whether the channel is closed.
-    public var isClosed: Bool { storage.writability.isClosed }
+    public var isClosed: Bool { storage.handler.writability.isClosed }
 
     /// Closes it and waits until that is done. A caller that is cancelled makes short work of it, as does the end of the time: a
     /// peer that takes nothing of what was written would have the connection for ever.

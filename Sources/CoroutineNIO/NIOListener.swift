@@ -196,7 +196,8 @@
     init(_ channel: any NIOCore::Channel) {
       self.channel = channel
       name = "connections at " + (channel.localAddress.map { "\($0)" } ?? "")
-      accepted = DemandQueue(of: channel.eventLoop, readAhead: 4...16, name: name)
+      accepted = DemandQueue(
+        Coroutine::Channel(capacity: .unbounded, name: name), of: channel.eventLoop, readAhead: 4...16)
       let ended = Coroutine::Channel<Void>(name: "end of \(name)")
       self.ended = ended
       accepted.elements.whenClosed { ended.close(throwing: $0) }
@@ -261,7 +262,7 @@
       self.name = name
     }
 
-    func read(context: ChannelHandlerContext) { if !isPaused { accepted.read(context) } }
+    func read(context: ChannelHandlerContext) { if !isPaused { accepted.readIfWanted(context) } }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
       arrivals.begin(unwrapInboundIn(data))
@@ -305,10 +306,10 @@
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-      accepted.close(throwing: failure)
+      accepted.endReading(throwing: failure)
       context.fireChannelInactive()
     }
 
-    func handlerRemoved(context: ChannelHandlerContext) { accepted.close() }
+    func handlerRemoved(context: ChannelHandlerContext) { accepted.endReading() }
   }
 #endif

@@ -58,7 +58,7 @@
       storage = try ConnectionStorage(channel, .ofStreams, readAhead: 0...Int.max) {
         $0.fill(with: Inbound.self, unwrapping: $1)
       }
-      let streams = WaitingStreams<StreamInbound, StreamOutbound>(in: storage.inbound)
+      let streams = WaitingStreams<StreamInbound, StreamOutbound>(in: storage.handler)
       try configure { channel in
         channel.eventLoop.makeCompletedFuture {
           let stream = try streamInitializer(channel)

@@ -22,7 +22,7 @@
     struct Chain {
       fileprivate var first: Link?
       fileprivate var last: Link?
-      fileprivate(set) var count = 0
+      fileprivate(set) var count: UInt32 = 0
 
       @inline(__always)
       var isEmpty: Bool { count == 0 }

@@ -112,6 +112,23 @@ let connectionChecks = [
     try expect("nothing after the end", try server.read() == nil)
   },
 
+  // The operation uses the handler, and its caller nothing behind it: an optimiser could release what closes the channel at once.
+  Check("aConnectionLastsAsLongAsItsLastOperation") {
+    let loop = group.next()
+    for scheduler in [{ .pool }, { EventLoopScheduler.of(loop) }] as [() -> any Scheduler] {
+      let listener = try listen()
+      func begin(on scheduler: some Scheduler) -> Coroutine<String, any Error> {
+        Coroutine(on: scheduler) { try connect(listener).read().map { String(buffer: $0) } ?? "the end" }
+      }
+      let reader = begin(on: scheduler())
+      let server = try listener.accept()
+      try expectError(TimeoutError.self) { _ = try server.read(timeout: .milliseconds(50)) }
+      try server.write(text("answer"))
+      try expect("what the last reader gets", try reader.get(), "answer")
+      try expect("the end behind it", try server.read() == nil)
+    }
+  },
+
   Check("aWriteThatTheLoopFindsBehindTheEndThrows") {
     let end = HeldEnd()
     let (client, server) = try makePair { try $0.pipeline.syncOperations.addHandler(end) }

@@ -147,13 +147,13 @@ extension Channel {
     storage.receive(&element, until: deadline, operation)
   }
 
-  /// Lets the processor fetch what an operation needs first.
-  @inline(__always)
-  package func prefetch() { prefetchObject(storage) }
-
   /// Throws why there is no element, unless it is that the channel was closed without an error.
   package func checkEnd(_ cause: WakeCause, _ timeout: Duration?) throws {
     guard cause != .event || storage.closingError != nil else { return }
     throw storage.failure(cause, timeout)
   }
+}
+
+extension TurnMemory {
+  package init<Element>(ofReceiversFrom channel: Channel<Element>) { self.init(ofWaitersAt: channel.storage) }
 }

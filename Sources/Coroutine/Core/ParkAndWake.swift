@@ -102,7 +102,7 @@ extension CoroutineCore {
   }
 
   /// As `wake`, but one of `scheduler` is for the caller to run, which is that scheduler: past its queue.
-  @usableFromInline
+  @inline(__always)
   static func wake(_ core: Unmanaged<CoroutineCore>, notOf scheduler: any Scheduler) -> CoroutineJob? {
     guard core._withUnsafeGuaranteedRef({ $0.restraint.pins == 0 && $0.scheduler.isForeign(scheduler) }) else {
       wake(core)

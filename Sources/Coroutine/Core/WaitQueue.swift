@@ -85,7 +85,7 @@ package enum Waiter {
   }
 
   /// As `wake`, but a coroutine of `scheduler` is for the caller to run, which is that scheduler.
-  @inlinable @inline(__always)
+  @usableFromInline
   package func wake(notOf scheduler: any Scheduler) -> CoroutineJob? {
     guard case .coroutine(let core) = self else {
       wake()

@@ -36,6 +36,15 @@ public struct CoroutineJob: ~Copyable, Sendable {
     CoroutineCore.run(self)
   }
 
+  /// The same for a scheduler whose coroutines may share variables: one turn, past its queue.
+  package consuming func run(_ accesses: SharedAccesses) {
+    prepareThread()
+    let accesses = AttachedAccesses(accesses)
+    accesses?.attach()
+    CoroutineCore.run(self)
+    accesses?.end()
+  }
+
   /// Hands the coroutine to its own scheduler; directly into the line, if the calling thread is the one that would put
   /// it there.
   @inline(__always)

@@ -41,7 +41,7 @@ package struct AttachedAccesses {
 
   /// Where coroutines of the domain run, also inside of one. `nil`: not the loop of a domain.
   @inline(__always)
-  package init?(_ accesses: SharedAccesses?) {
+  package init?(_ accesses: __shared SharedAccesses?) {
     guard let chain = accesses?.chain else { return nil }
     self.chain = chain
     areOwn = !coroutine_shared_accesses_are_attached(chain)
