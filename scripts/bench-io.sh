@@ -28,6 +28,9 @@ programs=$PWD/.build-bench/programs
 mkdir -p "$programs"
 readonly first_port=18080
 
+# With all servers at once, the load has some two thousand connections.
+ulimit -n "$(ulimit -Hn)"
+
 # cannot <reason>: ends without a comparison.
 cannot() {
   printf 'bench-io: the servers are not compared: %s.\n' "$1" >&2
@@ -63,6 +66,7 @@ fi
 if [[ ! -x $programs/go-net ]]; then printf 'bench-io: Go is missing in what follows.\n' >&2; fi
 
 declare -A samples=() latencies=()
+is_whole=yes
 
 start_server() {  # start_server <name> <port> <processors> <command>...
   taskset -c "$3" "${@:4}" > /dev/null 2>&1 &
@@ -79,8 +83,12 @@ measure() {
   local request=http targets=() name
   case $1 in echo_*) request=${1#echo_} ;; esac
   for name in "${@:3}"; do targets+=("${servers[$name]}:${ports[$name]}"); done
-  taskset -c "${processors[1]}" "$programs/turns" "$request" "$2" "$rounds" "$milliseconds" "${targets[@]}" \
-    > "$programs/turns.txt"
+  if ! taskset -c "${processors[1]}" "$programs/turns" "$request" "$2" "$rounds" "$milliseconds" "${targets[@]}" \
+    > "$programs/turns.txt"; then
+    printf 'bench-io: %s with %d connections is not measured.\n' "$1" "$2" >&2
+    is_whole=no
+    return
+  fi
   for name in "${@:3}"; do
     read -r "latencies[$name $1 $2]" "samples[$name $1 $2]"
   done < "$programs/turns.txt"
@@ -148,3 +156,5 @@ ratio() {  # ratio <name> <name of the other> <workload and connections>: what t
     done
   done
 } | tee .build-bench/io.txt
+
+[[ $is_whole == yes ]] || exit "$failure"

@@ -112,7 +112,8 @@ let connectionChecks = [
     try expect("nothing after the end", try server.read() == nil)
   },
 
-  // The operation uses the handler, and its caller nothing behind it: an optimiser could release what closes the channel at once.
+  // The operation uses the handler, and its caller nothing behind it: what closes the channel must stay until it ends. (An optimiser
+  // could let it go earlier, if the operation did not extend its life. These checks are not optimised.)
   Check("aConnectionLastsAsLongAsItsLastOperation") {
     let loop = group.next()
     for scheduler in [{ .pool }, { EventLoopScheduler.of(loop) }] as [() -> any Scheduler] {

@@ -35,7 +35,7 @@ struct server {
   struct peer *peers;
   size_t answer_size;
   uint32_t *times;
-  uint64_t count;   // of requests that were answered
+  uint64_t count;   // of times that were known
   double *samples;  // of each turn
 };
 
@@ -56,9 +56,17 @@ static uint64_t read_clock(clockid_t clock) {
 
 static uint64_t now(void) { return read_clock(CLOCK_MONOTONIC); }
 
-static uint64_t processor_time(int process) {
+static void refuse(const char *what, int port) {
+  fprintf(stderr, "turns: %s, from port %d\n", what, port);
+  exit(1);
+}
+
+// Of another process the kernel tells what was used up to the last tick, or up to its last sleep. So the server must sleep.
+static uint64_t processor_time(const struct server *server) {
+  struct timespec pause = {.tv_nsec = 3000000};
+  nanosleep(&pause, NULL);
   clockid_t clock;
-  if (clock_getcpuclockid(process, &clock) != 0) fail("turns: a server's process");
+  if ((errno = clock_getcpuclockid(server->process, &clock)) != 0) fail("turns: a server's process");
   return read_clock(clock);
 }
 
@@ -79,13 +87,10 @@ static size_t size_of_answer(int port) {
   if (send(connection, request, request_size, MSG_NOSIGNAL) != (ssize_t)request_size) fail("turns: send");
   for (;;) {
     ssize_t got = recv(connection, answer + size, sizeof answer - 1 - size, 0);
-    if (got <= 0) fail("turns: the first answer");
+    if (got <= 0) refuse("no first answer", port);
     answer[size += (size_t)got] = 0;
     if ((end = strstr(answer, "\r\n\r\n")) == NULL) continue;
-    if ((length = strcasestr(answer, "\r\ncontent-length:")) == NULL || length > end) {
-      fprintf(stderr, "turns: an answer without its length\n");
-      exit(1);
-    }
+    if ((length = strcasestr(answer, "\r\ncontent-length:")) == NULL || length > end) refuse("an answer without its length", port);
     size_t whole = (size_t)(end + 4 - answer) + (size_t)atol(length + 17);
     if (size < whole) continue;
     close(connection);
@@ -103,6 +108,7 @@ static void send_on(struct peer *peer) {
   }
 }
 
+// `time`: 0 if the request is one of the many that begin at once, whose times are not those of a request in the middle.
 static void begin(struct peer *peer, uint64_t time) {
   *peer = (struct peer){.descriptor = peer->descriptor, .began = time};
   send_on(peer);
@@ -115,17 +121,12 @@ static int receive_on(struct server *server, struct peer *peer) {
     // A byte more than is to come: a longer answer is an error.
     ssize_t got = recv(peer->descriptor, answer, server->answer_size - peer->received + 1, MSG_DONTWAIT);
     if (got < 0 && errno == EAGAIN) return 0;
-    if (got <= 0) fail("turns: receive");
-    if (peer->received == 0 && request[0] == 'G' && got > 12 && memcmp(answer + 9, "200", 3) != 0) {
-      fprintf(stderr, "turns: another answer than 200\n");
-      exit(1);
-    }
+    if (got <= 0) refuse("the end of a connection", server->port);
+    if (peer->received == 0 && request[0] == 'G' && got > 12 && memcmp(answer + 9, "200", 3) != 0)
+      refuse("another answer than 200", server->port);
     peer->received += (size_t)got;
     if (peer->received < server->answer_size) continue;
-    if (peer->received > server->answer_size) {
-      fprintf(stderr, "turns: an answer longer than the first one\n");
-      exit(1);
-    }
+    if (peer->received > server->answer_size) refuse("an answer longer than the first one", server->port);
     return 1;
   }
 }
@@ -133,22 +134,20 @@ static int receive_on(struct server *server, struct peer *peer) {
 // Loads a server for some time, and waits for the last answers. Returns its processor time for a request, in microseconds.
 static double turn(struct server *server, int connections, uint64_t duration) {
   struct epoll_event events[256];
-  uint64_t before = processor_time(server->process), time = now(), end = time + duration, count = 0;
+  uint64_t before = processor_time(server), end = now() + duration, count = 0;
   int busy = connections;
-  for (int i = 0; i < connections; i++) begin(&server->peers[i], time);
+  for (int i = 0; i < connections; i++) begin(&server->peers[i], 0);
   while (busy > 0) {
     int ready = epoll_wait(server->set, events, 256, 10000);
-    if (ready == 0) {
-      fprintf(stderr, "turns: no answer for ten seconds\n");
-      exit(1);
-    }
+    if (ready < 0 && errno != EINTR) fail("turns: wait");
+    if (ready == 0) refuse("no whole answer for ten seconds", server->port);
     for (int i = 0; i < ready; i++) {
       struct peer *peer = events[i].data.ptr;
       // One that is idle, or an event for room to send.
       if (peer->received >= server->answer_size || !receive_on(server, peer)) continue;
       count++;
-      time = now();
-      server->times[server->count++ % kept] = (uint32_t)((time - peer->began) / 1000);
+      uint64_t time = now();
+      if (peer->began != 0) server->times[server->count++ % kept] = (uint32_t)((time - peer->began) / 1000);
       if (time < end) {
         begin(peer, time);
       } else {
@@ -156,7 +155,7 @@ static double turn(struct server *server, int connections, uint64_t duration) {
       }
     }
   }
-  return (double)(processor_time(server->process) - before) / 1000 / (double)count;
+  return (double)(processor_time(server) - before) / 1000 / (double)count;
 }
 
 static int compare(const void *one, const void *other) {
@@ -180,8 +179,9 @@ int main(int count, char **arguments) {
   int is_http = strcmp(arguments[1], "http") == 0, connections = atoi(arguments[2]), turns = atoi(arguments[3]);
   uint64_t duration = (uint64_t)(atof(arguments[4]) * 1e6);
   request_size = is_http ? 0 : (size_t)atol(arguments[1]);
-  if (request_size >= sizeof answer || connections < 1 || turns < 1) {
-    fprintf(stderr, "turns: a number that makes no sense\n");
+  // The kernel counts by ticks of 1 to 10 ms.
+  if ((!is_http && request_size == 0) || request_size >= sizeof answer || connections < 1 || turns < 1 || duration < 20000000) {
+    fprintf(stderr, "turns: a number that makes no sense; a turn takes 20 ms at least\n");
     return 2;
   }
   request = is_http ? "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" : calloc(1, request_size);
@@ -196,17 +196,21 @@ int main(int count, char **arguments) {
     server->peers = calloc((size_t)connections, sizeof *server->peers);
     server->times = malloc(kept * sizeof *server->times);
     server->samples = malloc((size_t)turns * sizeof *server->samples);
-    server->set = epoll_create1(EPOLL_CLOEXEC);
+    if ((server->set = epoll_create1(EPOLL_CLOEXEC)) < 0) fail("turns: epoll");
     for (int k = 0; k < connections; k++) {
       server->peers[k].descriptor = connect_to(server->port);
       struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = &server->peers[k]};
-      epoll_ctl(server->set, EPOLL_CTL_ADD, server->peers[k].descriptor, &event);
+      if (epoll_ctl(server->set, EPOLL_CTL_ADD, server->peers[k].descriptor, &event) != 0) fail("turns: epoll");
     }
     // A second that is not measured, in which the server gets what it allocates once.
     turn(server, connections, 1000000000);
     server->count = 0;
   }
+  // Forwards and backwards: a server finds what the one before it has left in the caches.
   for (int i = 0; i < turns; i++)
-    for (int k = 0; k < number; k++) servers[k].samples[i] = turn(&servers[k], connections, duration);
+    for (int k = 0; k < number; k++) {
+      struct server *server = &servers[i % 2 == 0 ? k : number - 1 - k];
+      server->samples[i] = turn(server, connections, duration);
+    }
   for (int k = 0; k < number; k++) print(&servers[k], turns);
 }

@@ -37,6 +37,8 @@ public struct CoroutineJob: ~Copyable, Sendable {
   }
 
   /// The same for a scheduler whose coroutines may share variables: one turn, past its queue.
+  ///
+  /// Not inlined into the scheduler: where that is the handler of a channel, which returns too, nothing would be gained.
   package consuming func run(_ accesses: SharedAccesses) {
     prepareThread()
     let accesses = AttachedAccesses(accesses)
