@@ -500,7 +500,7 @@ struct StreamReadTests {
     }
   }
 
-  @Test(.disabled(if: isSanitized, "AddressSanitizer maps eleven megabytes for each stack"))
+  @Test(.disabled(if: isSanitized, "a sanitizer maps memory for each stack: AddressSanitizer eleven megabytes"))
   func oneThatWaitsKeepsNoMemory() async {
     await #expect(processExitsWith: .success) {
       try runInExitTest {

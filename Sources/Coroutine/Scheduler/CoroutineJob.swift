@@ -38,7 +38,8 @@ public struct CoroutineJob: ~Copyable, Sendable {
 
   /// The same for a scheduler whose coroutines may share variables: one turn, past its queue.
   ///
-  /// Not inlined into the scheduler: where that is the handler of a channel, which returns too, nothing would be gained.
+  /// It returns behind the switch, which `CoroutineCore.run` warns of. Inlining it would gain nothing: a handler of a
+  /// channel calls it, which returns to that channel anyway.
   package consuming func run(_ accesses: SharedAccesses) {
     prepareThread()
     let accesses = AttachedAccesses(accesses)
