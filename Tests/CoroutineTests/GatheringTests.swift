@@ -50,6 +50,24 @@ import Testing
     #expect(log.all == ["cancelled", "timed out", "timed out", "false true", "done"])
   }
 
+  /// It has not left the barrier yet, as another has had the turn since.
+  @Test func aPartyThatWasCancelledBeforeDoesNotCount() async throws {
+    let log = Log()
+    try await serially {
+      let barrier = Barrier(parties: 3)
+      let (cancelled, other) = (Coroutine { log.add(outcome { try barrier.wait() }) }, Coroutine { try barrier.wait() })
+      Coroutine.yield()
+      cancelled.cancel()
+      log.add(outcome { try barrier.wait(timeout: .zero) })
+      try cancelled.get()
+      let second = Coroutine { try barrier.wait() }
+      Coroutine.yield()
+      log.add("\(other.isFinished || second.isFinished) \(try barrier.wait())")
+      log.add("\(try other.get()) \(try second.get())")
+    }
+    #expect(log.all == ["timed out", "cancelled", "false true", "false false"])
+  }
+
   @Test func tasksAndCoroutinesMeetAtABarrier() async throws {
     let barrier = Barrier(parties: 4)
     let lasts = Guarded(0)

@@ -59,6 +59,23 @@ import Testing
     #expect(log.all == ["nil", "cancelled", "reads 0", "reads 0 too", "timed out", "nil", "true 1"])
   }
 
+  /// It has not left the queue yet, as the reader has kept the turn since.
+  @Test func aWriterThatWasCancelledHoldsUpNoReader() async throws {
+    let log = Log()
+    try await serially {
+      let lock = ReadWriteLock(0)
+      try lock.withReadLock { _ in
+        let writer = Coroutine { log.add(outcome { try lock.withWriteLock { $0 += 1 } }) }
+        Coroutine.yield()
+        writer.cancel()
+        log.add("\(lock.withReadLockIfAvailable { $0 } as Int?)")
+        log.add("\(try lock.withReadLock(timeout: .zero) { $0 })")
+        try writer.get()
+      }
+    }
+    #expect(log.all == ["Optional(0)", "0", "cancelled"])
+  }
+
   @Test func tasksAndCoroutinesShareIt() async throws {
     let lock = ReadWriteLock([Int](repeating: 0, count: 8))
     let writers = (0..<4).map { number in

@@ -61,6 +61,29 @@ import Testing
     #expect(log.all.sorted() == ["2", "cancelled", "few", "few", "few", "few", "timed out"])
   }
 
+  /// Neither those that want some now, nor those behind it: it has not left the queue yet, as others have had the turn since.
+  @Test func oneThatWasCancelledHoldsUpNoOther() async throws {
+    let log = Log()
+    try await serially {
+      let semaphore = Semaphore(permits: 10)
+      try semaphore.acquire(4)
+      let cancelled = (0..<2).map { _ in Coroutine { log.add(outcome { try semaphore.acquire(8) }) } }
+      Coroutine.yield()
+      for coroutine in cancelled { coroutine.cancel() }
+      log.add("\(semaphore.tryAcquire(6)) \(semaphore.available)")
+      semaphore.release(6)
+      try semaphore.acquire(6, timeout: .zero)
+      for coroutine in cancelled { try coroutine.get() }
+      let (first, behind) = (Coroutine { _ = try? semaphore.acquire(2) }, Coroutine { try semaphore.acquire(1) })
+      Coroutine.yield()
+      first.cancel()
+      semaphore.release()
+      log.add("\(semaphore.available)")
+      try behind.get()
+    }
+    #expect(log.all == ["true 0", "cancelled", "cancelled", "0"])
+  }
+
   @Test func aTaskThatGivesUpLetsACoroutineGoOn() async throws {
     let semaphore = Semaphore(permits: 1)
     let many = Task { try await semaphore.acquire(2) }

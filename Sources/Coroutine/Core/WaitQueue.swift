@@ -103,7 +103,8 @@ package enum Waiter {
 /// Waiters in the order in which they came, each with what it hands over or wants. Guarded by its owner's lock.
 ///
 /// A waiter in it may have been claimed otherwise (by a cancel, by a deadline) and not yet have taken itself out: hence
-/// `popClaimed`, and hence a queue that is not empty may have no waiter to wake.
+/// `popClaimed`, and hence a queue that is not empty may have no waiter to wake. It takes itself out when it has its turn,
+/// which may be late: see `firstWaiting`.
 @usableFromInline
 package struct WaitQueue<Node: WaitingNode & ~Copyable> {
   @usableFromInline var list = WaitList()

@@ -182,6 +182,9 @@ package struct Parking: ~Copyable, Sendable {
     }
   }
 
+  /// Whether a claim has ended the latest wait, and no other has begun.
+  var isClaimed: Bool { word.load(ordering: .relaxed) >= Self.claimed }
+
   /// Whether no wait has begun, nor been ended early.
   @inlinable
   package var isAwake: Bool { word.load(ordering: .acquiring) == Self.awake }

@@ -2,12 +2,11 @@
 
 /// The waiters that have arrived at a barrier in this round. Pure: no lock, no switch.
 ///
-/// Invariant: there are as many waiters as have arrived, and fewer than parties.
+/// Invariant: there are fewer waiters than parties. Some may have been cancelled, or be out of time, and not have left yet.
 struct BarrierStateMachine {
   typealias Node = UnsafeMutablePointer<BarrierNode>
 
   let parties: Int
-  private(set) var arrived = 0
   private(set) var waiters = WaitQueue<BarrierNode>()
 
   init(parties: Int) {
@@ -16,19 +15,18 @@ struct BarrierStateMachine {
 
   /// A waiter arrives. The last one releases the others.
   mutating func arrive(_ node: Node) -> Attempt {
-    guard arrived + 1 == parties else {
-      arrived += 1
+    if waiters.count + 1 == parties { waiters.removeEnded() }
+    guard waiters.count + 1 == parties else {
       waiters.append(node)
       return .wait
     }
-    arrived = 0
     node.pointee.isLast = true
     return .wakeAll(waiters.claimAll())
   }
 
   /// A waiter gives up, if its round is not over meanwhile.
   mutating func withdraw(_ node: Node) {
-    if waiters.remove(node) { arrived -= 1 }
+    waiters.remove(node)
   }
 }
 

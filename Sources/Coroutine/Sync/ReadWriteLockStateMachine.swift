@@ -3,7 +3,8 @@
 /// The readers, the writer and the waiters. Pure: no lock, no switch.
 ///
 /// Invariants: there is never a writer beside readers. The first waiter in the queue, if its wait has not ended, can't
-/// go on beside the holders: so a reader waits there only for a writer.
+/// go on beside the holders: so a reader waits there only for a writer. The exception lasts until one that was before it, and
+/// whose wait has ended, withdraws: that lets it in.
 struct ReadWriteLockStateMachine {
   typealias Node = UnsafeMutablePointer<ReadWriteLockNode>
 
@@ -17,7 +18,7 @@ struct ReadWriteLockStateMachine {
 
   /// A caller wants the lock: behind the waiters.
   mutating func lock(_ node: Node) -> Attempt {
-    if waiters.isEmpty, admits(node.pointee.kind) {
+    if waiters.firstWaiting() == nil, admits(node.pointee.kind) {
       enter(node.pointee)
       return .done
     }
@@ -27,14 +28,14 @@ struct ReadWriteLockStateMachine {
 
   /// A caller wants to read now or not at all.
   mutating func tryRead(_ holder: LockHolder) -> Bool {
-    guard waiters.isEmpty, admits(.reader) else { return false }
+    guard waiters.firstWaiting() == nil, admits(.reader) else { return false }
     beginRead(holder)
     return true
   }
 
   /// A caller wants to write now or not at all.
   mutating func tryWrite(_ holder: LockHolder, _ block: HolderBlock) -> Bool {
-    guard waiters.isEmpty, admits(.writer) else { return false }
+    guard waiters.firstWaiting() == nil, admits(.writer) else { return false }
     (writer, writerBlock) = (holder, block)
     return true
   }
@@ -63,7 +64,7 @@ struct ReadWriteLockStateMachine {
   /// Lets in the longest waiters, as long as each may hold the lock beside those before it.
   private mutating func grant() -> ClaimedWaiters {
     var granted = ClaimedWaiters()
-    while let node = waiters.first, admits(node.pointee.kind) {
+    while let node = waiters.firstWaiting(), admits(node.pointee.kind) {
       guard waiters.claim(node) else { continue }
       enter(node.pointee)
       granted.append(node)

@@ -3,7 +3,8 @@
 /// The free permits, the waiters, and how many each wants. Pure: no lock, no switch.
 ///
 /// Invariant: the first waiter in the queue, if its wait has not ended, wants more permits than are free, in each of the cases
-/// by which it waits there. The number may be negative: that many of the permits that come back are taken away.
+/// by which it waits there. The exception lasts until one that was before it, and whose wait has ended, withdraws: that grants.
+/// The number may be negative: that many of the permits that come back are taken away.
 struct SemaphoreStateMachine {
   typealias Node = UnsafeMutablePointer<SemaphoreNode>
 
@@ -23,7 +24,7 @@ struct SemaphoreStateMachine {
 
   /// A caller wants permits now or not at all.
   mutating func tryAcquire(_ count: Int) -> Bool {
-    guard waiters.isEmpty, count <= available else { return false }
+    guard waiters.firstWaiting() == nil, count <= available else { return false }
     available -= count
     return true
   }
@@ -51,7 +52,7 @@ struct SemaphoreStateMachine {
   /// Gives permits to the longest waiters, as far as they go.
   private mutating func grant() -> ClaimedWaiters {
     var granted = ClaimedWaiters()
-    while let node = nextToGrant {
+    while let node = nextToGrant() {
       guard waiters.claim(node) else { continue }
       available -= node.pointee.count
       granted.append(node)
@@ -61,8 +62,8 @@ struct SemaphoreStateMachine {
 
   /// A node of the first waiter for which there are enough permits. A select with several cases has entered the queue with all
   /// of them in one step, so their nodes follow each other, and it is not held up by one of its own.
-  private var nextToGrant: Node? {
-    var next = waiters.first
+  private mutating func nextToGrant() -> Node? {
+    var next = waiters.firstWaiting()
     while let node = next, node.pointee.count > available {
       next = node.waitNode.pointee.next.map { Node(at: $0) }
       guard next?.pointee.wait.waiter.isSame(as: node.pointee.wait.waiter) == true else { return nil }
