@@ -12,6 +12,27 @@ import Testing
     var count: Int { value.load(ordering: .relaxed) }
   }
 
+  /// Two receivers at once: what is in the buffer is one batch.
+  @Test func aBatchOfAllThatIsThereHasNoGaps() async throws {
+    for _ in 0..<amount(20_000, debug: 2_000, sanitized: 200) {
+      let channel = Channel<Int>(capacity: .unbounded)
+      for number in 0..<64 { _ = channel.trySend(number) }
+      channel.close()
+      let ready = Tally()
+      let receivers = (0..<2).map { _ in
+        Coroutine(on: .pool) { () -> [Int] in
+          ready.increment()
+          var looks = 0  // at the same moment, if there are two processors
+          while ready.count < 2, looks < 10_000 { looks += 1 }
+          return (try? channel.receiveAll()) ?? []
+        }
+      }
+      var batches: [[Int]] = []
+      for receiver in receivers { batches.append(try await receiver.get()) }
+      #expect(batches.map(\.count).sorted() == [0, 64])
+    }
+  }
+
   static let capacities: [ChannelCapacity] = [.rendezvous, .buffered(1), .buffered(7), .unbounded]
 
   @Test(arguments: capacities)

@@ -8,7 +8,8 @@ extension Channel {
   /// Takes everything that is there, in one step; suspends the calling coroutine until there is something.
   ///
   /// These are the elements in the buffer, and those of the waiting senders, in the order in which they came. Linear in
-  /// their number.
+  /// their number. Only where the caller had to wait, what came after the first one is a second step: another receiver may have
+  /// taken some of it.
   ///
   /// - Parameters:
   ///   - timeout: how long to wait for the first one at most; zero: not at all; `nil`: without a limit.
@@ -21,11 +22,11 @@ extension Channel {
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func receiveAll(timeout: Duration? = nil, onCancel: () -> Void = {}) throws -> sending [Element] {
-    var batch = ChannelBatch(limit: .max, of: storage)
-    let cause = storage.receive(&batch.latest, until: WaitDeadline.after(timeout), "Channel.receiveAll()")
-    guard batch.keepLatest() else { throw storage.failure(cause, timeout, onCancel) }
-    batch.takeAvailable()
-    return batch.elements
+    var elements: [Element] = []
+    let deadline = WaitDeadline.after(timeout)
+    let cause = storage.receive(into: &elements, upTo: .max, until: deadline, "Channel.receiveAll()")
+    guard !elements.isEmpty else { throw storage.failure(cause, timeout, onCancel) }
+    return elements
   }
 
   /// Takes everything that is there, in one step; suspends the calling task until there is something.
@@ -35,11 +36,10 @@ extension Channel {
   nonisolated(nonsending) public func receiveAll(
     timeout: Duration? = nil, onCancel: () -> Void = {}
   ) async throws -> sending [Element] {
-    var batch = ChannelBatch(limit: .max, of: storage)
-    let cause = await storage.receive(&batch.latest, until: WaitDeadline.after(timeout))
-    guard batch.keepLatest() else { throw storage.failure(cause, timeout, onCancel) }
-    batch.takeAvailable()
-    return batch.elements
+    var elements: [Element] = []
+    let cause = await storage.receive(into: &elements, upTo: .max, until: WaitDeadline.after(timeout))
+    guard !elements.isEmpty else { throw storage.failure(cause, timeout, onCancel) }
+    return elements
   }
 
   /// Takes the next `count` elements; suspends the calling coroutine until they have come.
@@ -61,18 +61,18 @@ extension Channel {
   public func receive(
     count: Int, timeout: Duration? = nil, onCancel: () -> Void = {}
   ) throws -> sending [Element] {
-    var batch = ChannelBatch(limit: count, of: storage)
+    requireElementCount(count)
+    var elements: [Element] = []
     let deadline = WaitDeadline.after(timeout)
-    while batch.isIncomplete {
-      let cause = storage.receive(&batch.latest, until: deadline, "Channel.receive(count:)")
-      guard batch.keepLatest() else {
-        let failure = storage.failure(cause, timeout, onCancel)
-        if batch.elements.isEmpty { throw failure }
-        break
-      }
-      batch.takeAvailable()
+    while elements.count < count {
+      let before = elements.count
+      let cause = storage.receive(into: &elements, upTo: count, until: deadline, "Channel.receive(count:)")
+      guard elements.count == before else { continue }
+      let failure = storage.failure(cause, timeout, onCancel)
+      if elements.isEmpty { throw failure }
+      break
     }
-    return batch.elements
+    return elements
   }
 
   /// Takes the next `count` elements; suspends the calling task until they have come.
@@ -82,60 +82,86 @@ extension Channel {
   nonisolated(nonsending) public func receive(
     count: Int, timeout: Duration? = nil, onCancel: () -> Void = {}
   ) async throws -> sending [Element] {
-    var batch = ChannelBatch(limit: count, of: storage)
+    requireElementCount(count)
+    var elements: [Element] = []
     let deadline = WaitDeadline.after(timeout)
-    while batch.isIncomplete {
-      let cause = await storage.receive(&batch.latest, until: deadline)
-      guard batch.keepLatest() else {
-        let failure = storage.failure(cause, timeout, onCancel)
-        if batch.elements.isEmpty { throw failure }
-        break
-      }
-      batch.takeAvailable()
+    while elements.count < count {
+      let before = elements.count
+      let cause = await storage.receive(into: &elements, upTo: count, until: deadline)
+      guard elements.count == before else { continue }
+      let failure = storage.failure(cause, timeout, onCancel)
+      if elements.isEmpty { throw failure }
+      break
     }
-    return batch.elements
+    return elements
   }
 }
 
-/// The elements received so far.
 @usableFromInline
-struct ChannelBatch<Element> {
-  @usableFromInline let storage: ChannelStorage<Element>
-  @usableFromInline let limit: Int
-  @usableFromInline var elements: [Element] = []
-  /// Where a receive puts its element.
-  @usableFromInline var latest: Element?
-
-  @inlinable
-  init(limit: Int, of storage: ChannelStorage<Element>) {
-    require(limit >= 0, "a channel can't give \(limit) elements: receive(count:) takes a count of 0 or more")
-    self.limit = limit
-    self.storage = storage
-  }
-
-  @inlinable
-  var isIncomplete: Bool { elements.count < limit }
-
-  /// False if the receive failed.
-  @inlinable
-  mutating func keepLatest() -> Bool {
-    guard let element = latest.take() else { return false }
-    elements.append(element)
-    return true
-  }
-
-  /// Takes the elements that are there, up to the limit.
-  @inlinable
-  mutating func takeAvailable() {
-    guard isIncomplete else { return }
-    storage.tryReceive(into: &elements, upTo: limit)
-  }
+func requireElementCount(_ count: Int) {
+  require(count >= 0, "a channel can't give \(count) elements: receive(count:) takes a count of 0 or more")
 }
 
 extension ChannelStorage {
-  /// Appends elements that are there until `elements` has `limit`, in one critical section: a batch has no gaps.
+  /// Appends what is there until `elements` has `limit`, in one critical section: a batch has no gaps. If nothing is there, waits
+  /// for one element, and appends what has come with it. Nothing appended, and `.event`: the channel is closed.
   @inlinable
-  func tryReceive(into elements: inout [Element], upTo limit: Int) {
+  func receive(
+    into elements: inout [Element], upTo limit: Int, until deadline: UInt64, _ operation: StaticString
+  ) -> WakeCause {
+    CoroutineCore.runningUncounted(for: operation)._withUnsafeGuaranteedRef { core in
+      lock(for: core)
+      guard staysEnteredInTurn(core, countingMany: false) else { return .cancelled }
+      var node = ChannelNode<Element>(.coroutine(.passUnretained(core)), element: nil)
+      let cause = withUnsafeMutablePointer(to: &node) { node -> WakeCause in
+        let attempt = machine.receive(into: &elements, upTo: limit, orWaitBy: node)
+        guard case .wait = attempt else {
+          leave(core)
+          attempt.wakeOthers()
+          return .event
+        }
+        return suspend(core, .receive, until: deadline) { machine.withdrawReceiver(node) }
+      }
+      append(node.element.take(), to: &elements, upTo: limit)
+      return cause
+    }
+  }
+
+  /// The same for `async` code.
+  @inlinable
+  nonisolated(nonsending) func receive(
+    into elements: inout [Element], upTo limit: Int, until deadline: UInt64
+  ) async -> WakeCause {
+    if Task.isCancelled { return .cancelled }
+    // A wait takes memory from the heap, and so comes only where it is one.
+    let count = elements.count
+    takeAvailable(into: &elements, upTo: limit)
+    guard elements.count == count else { return .event }
+    var first: Element?
+    let cause = await wait(until: deadline) {
+      ChannelNode<Element>($0, element: nil)
+    } attempt: {
+      machine.receive(into: &elements, upTo: limit, orWaitBy: $0)
+    } withdraw: {
+      machine.withdrawReceiver($0)
+    } afterwards: {
+      first = $0.element.take()
+    }
+    append(first.take(), to: &elements, upTo: limit)
+    return cause
+  }
+
+  /// Behind a wait: what it has brought, and what has come since.
+  @inlinable
+  func append(_ first: consuming Element?, to elements: inout [Element], upTo limit: Int) {
+    guard let first else { return }
+    elements.append(first)
+    takeAvailable(into: &elements, upTo: limit)
+  }
+
+  /// Appends what is there until `elements` has `limit`.
+  @inlinable
+  func takeAvailable(into elements: inout [Element], upTo limit: Int) {
     var admitted = ClaimedWaiters()
     lock.lock()
     machine.receive(into: &elements, upTo: limit, &admitted)

@@ -166,6 +166,18 @@ extension ChannelStateMachine {
       }
     }
   }
+
+  /// The same, but where nothing is there the receiver waits by `node`, which gets one element. Nothing anywhere, and no wait:
+  /// the channel is closed.
+  @inlinable
+  mutating func receive(into elements: inout [Element], upTo limit: Int, orWaitBy node: Node) -> Attempt {
+    var admitted = ClaimedWaiters()
+    let count = elements.count
+    receive(into: &elements, upTo: limit, &admitted)
+    guard elements.count == count, !isClosed else { return admitted.isEmpty ? .done : .wakeAll(admitted) }
+    enqueueReceiver(node)
+    return .wait
+  }
 }
 
 // MARK: - What may have to wait
