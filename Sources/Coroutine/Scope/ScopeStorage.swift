@@ -68,8 +68,8 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     }
     let reason = self.reason
     if reason != nil { isCutShort = true }
+    retainForChild()
     lock.unlock()
-    if outlivesOwner { _ = Unmanaged.passRetained(self) }
     if let reason { child.cancel(reason: reason) }
     return action == .start
   }
@@ -94,9 +94,15 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     held[child.id] = child
     let reason = self.reason
     if reason != nil { isCutShort = true }
+    retainForChild()
     lock.unlock()
-    if outlivesOwner { _ = Unmanaged.passRetained(self) }
     if let reason { child.cancel(reason: reason) }
+  }
+
+  /// The child's reference to a scope that outlives its owner, given back when the child ends. Under the lock, behind which
+  /// another thread may let the child run and end.
+  private func retainForChild() {
+    if outlivesOwner { _ = Unmanaged.passRetained(self) }
   }
 
   /// It is started by its handle, a waiter or a canceller: now it needs a slot, unless it is only to end.
