@@ -6,6 +6,14 @@ import Testing
 
 @testable import Coroutine
 
+/// Work for whose end no caller waits.
+final class UnansweredWork: BlockingWork {
+  private let body: @Sendable () -> Void
+  init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+  func perform(_ refusal: ThreadRefused?) { body() }
+  var isWanted: Bool { true }
+}
+
 @Suite(.ownThreads, .timeLimit(.minutes(30))) struct BlockingTests {
   struct Problem: Error {}
 
@@ -207,7 +215,58 @@ import Testing
     #expect(standardError(of: exit2).contains("a BlockingPool's threads can't stay for a negative time"))
   }
 
+  /// Though the queue still has a place for it: its turn may be far away.
+  @Test func cancelledWorkLetsGoOfWhatItCaptured() async throws {
+    final class Captured: Sendable {}
+    let (threads, gate) = (BlockingPool(threadLimit: 1), Gate())
+    let first = Coroutine { try blocking(on: threads) { gate.pass() } }
+    while threads.threadCount == 0 { await Task.yield() }
+    for isTask in [false, true] {
+      weak var captured: Captured?
+      let cancel: () -> Void
+      let result: () async throws -> Void
+      do {
+        let object = Captured()
+        captured = object
+        if isTask {
+          let task = Task { try await blocking(on: threads) { withExtendedLifetime(object) {} } }
+          while threads.waitingCount == 0 { await Task.yield() }
+          cancel = { task.cancel() }
+          result = { try await task.value }
+        } else {
+          let coroutine = Coroutine { try blocking(on: threads) { withExtendedLifetime(object) {} } }
+          while threads.waitingCount == 0 { await Task.yield() }
+          cancel = { coroutine.cancel() }
+          result = { try await coroutine.get() }
+        }
+      }
+      cancel()
+      await #expect(throws: CancellationError.self) { try await result() }
+      while captured != nil { await Task.yield() }
+      #expect(threads.waitingCount == 0)
+    }
+    gate.open()
+    try await first.get()
+  }
+
   // MARK: The state machine
+
+  @Test func workThatIsNotWantedLeavesTheQueueByAndBy() {
+    var machine = BlockingStateMachine<Int, Int>(limit: 1)
+    for number in 0...100 { _ = machine.submit(number) }
+    var unwanted: Set<Int> = []
+    for number in 1...49 {
+      unwanted.insert(number)
+      let removed = machine.withdraw { !unwanted.contains($0) }
+      #expect(removed.isEmpty && machine.waiting.count == 100)
+    }
+    unwanted.insert(60)
+    let removed = machine.withdraw { !unwanted.contains($0) }
+    #expect(removed == Array(1...49) + [60])
+    var begun: [Int] = []
+    while case .run(let number) = machine.done(0) { begun.append(number) }
+    #expect(begun == Array(50...59) + Array(61...100))
+  }
 
   private typealias Machine = BlockingStateMachine<Int, String>
 
@@ -331,6 +390,18 @@ import Testing
     #expect(queue.isEmpty)
   }
 
+  @Test func aQueueLetsGoOfAWaveAndRemovesWhatIsUnwanted() {
+    var queue = FIFOQueue<Int>()
+    for number in 0..<10_000 { queue.append(number) }
+    for number in 0..<10 { #expect(queue.popFirst() == number) }
+    #expect(queue.removeAll { $0 % 2 == 0 } == Array(stride(from: 10, to: 10_000, by: 2)))
+    #expect(queue.count == 4_995)
+    for number in stride(from: 11, to: 10_000, by: 2) { #expect(queue.popFirst() == number) }
+    #expect(queue.isEmpty && queue.popFirst() == nil && queue.capacity <= 1024)
+    queue.append(1)
+    #expect(queue.popFirst() == 1)
+  }
+
   @Test func itSaysWhatItWaitsFor() async throws {
     let gate = Gate()
     let coroutine = Coroutine { try blocking { gate.pass() } }
@@ -361,7 +432,7 @@ import Testing
       let threads = BlockingPool(threadLimit: 1, idleTime: .zero, name: "the only one", standstillTime: .zero)
       let gate = Gate()
       // The first piece takes the thread, and the others wait.
-      for _ in 0..<3 { threads.submit { _ in gate.pass() } }
+      for _ in 0..<3 { threads.submit(UnansweredWork { gate.pass() }) }
       gate.open()
     }
     let text = exit.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
@@ -379,7 +450,7 @@ import Testing
       let threads = BlockingPool(
         threadLimit: 1, idleTime: .zero, name: "the only one", standstillTime: .milliseconds(20))
       let gate = Gate()
-      for _ in 0..<2 { threads.submit { _ in gate.pass() } }
+      for _ in 0..<2 { threads.submit(UnansweredWork { gate.pass() }) }
       var text = [UInt8](repeating: 0, count: 4096)
       let count = read(ends[0], &text, text.count)
       gate.open()

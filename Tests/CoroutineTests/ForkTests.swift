@@ -154,7 +154,7 @@ struct ForkTests {
       let end = Child.end {
         let threads = BlockingPool(threadLimit: 1)
         let done = DispatchSemaphore(value: 0)
-        for _ in 0..<2 { threads.submit { _ in done.signal() } }
+        for _ in 0..<2 { threads.submit(UnansweredWork { done.signal() }) }
         for _ in 0..<2 { done.wait() }
         return 0
       }

@@ -33,7 +33,7 @@ public func blocking<Value: Sendable>(
   return try awaitResumption(as: .blocking) { (resume: Resumption<Value>) in
     order.submit(to: pool, resume)
   } onCancel: {
-    order.withdraw()
+    order.withdraw(from: pool)
   }
 }
 
@@ -69,17 +69,18 @@ public func blocking<Value: Sendable>(
   let suspension = SuspensionStorage<Value>()
   order.submit(to: pool, Resumption(suspension))
   guard let outcome = await suspension.wait() else {
-    order.withdraw()
+    order.withdraw(from: pool)
     throw CancellationError()
   }
   return try outcome.get()
 }
 
 /// Work that a caller waits for.
-// Unchecked: the work is called once, by the thread that it is given to.
-private final class BlockingOrder<Value: Sendable>: @unchecked Sendable {
-  private let work: () throws -> Value
-  private let isWanted = Atomic<Bool>(true)
+// Unchecked: `resume` is written before the pool knows the order. `work` belongs to the thread that has taken it, by `isTaken`.
+private final class BlockingOrder<Value: Sendable>: BlockingWork, @unchecked Sendable {
+  private var work: (() throws -> Value)?
+  private let isTaken = Atomic<Bool>(false)
+  private var resume: Resumption<Value>?
 
   init(_ work: sending @escaping () throws -> Value) {
     self.work = work
@@ -87,18 +88,40 @@ private final class BlockingOrder<Value: Sendable>: @unchecked Sendable {
 
   func submit(to pool: BlockingPool, _ resume: Resumption<Value>) {
     resume.end.storage.awaitsThread.store(true, ordering: .relaxed)
-    pool.submit { [self] refusal in
-      guard isWanted.load(ordering: .relaxed) else { return }
-      resume.end.storage.awaitsThread.store(false, ordering: .relaxed)
-      do {
-        if let refusal { throw refusal }
-        resume(try work())
-      } catch { resume.throwing(error) }
-    }
+    self.resume = resume
+    pool.submit(self)
   }
 
-  /// Its caller waits no more: what has not begun never does.
-  func withdraw() { isWanted.store(false, ordering: .relaxed) }
+  func perform(_ refusal: ThreadRefused?) {
+    guard let work = take(), let resume else { return }
+    resume.end.storage.awaitsThread.store(false, ordering: .relaxed)
+    do {
+      if let refusal { throw refusal }
+      resume(try work())
+    } catch { resume.throwing(error) }
+  }
+
+  var isWanted: Bool { !isTaken.load(ordering: .relaxed) }
+
+  /// Its caller waits no more: what has not begun never does, and what it would have used is let go of now. Until a thread
+  /// is free that may be long.
+  func withdraw(from pool: BlockingPool) {
+    if take() != nil { pool.withdraw() }
+  }
+
+  /// For the pool's thread or the caller, the first of them.
+  private func take() -> (() throws -> Value)? {
+    isTaken.exchange(true, ordering: .acquiringAndReleasing) ? nil : work.take()
+  }
+}
+
+/// What a thread of a `BlockingPool` does.
+protocol BlockingWork: AnyObject, Sendable {
+  /// With an error, if there is no thread to do it.
+  func perform(_ refusal: ThreadRefused?)
+
+  /// False: there is nothing to do any more.
+  var isWanted: Bool { get }
 }
 
 /// Threads for work that blocks: as many as are needed at a time, up to a limit; beyond it, work waits in line, first in,
@@ -120,7 +143,7 @@ public final class BlockingPool: Sendable {
 
   private let lock = Lock()
   // Guarded by the lock, all of them.
-  nonisolated(unsafe) private var machine: BlockingStateMachine<BlockingThread, BlockingThread.Work>
+  nonisolated(unsafe) private var machine: BlockingStateMachine<BlockingThread, any BlockingWork>
   nonisolated(unsafe) private var timeout: Duration
   /// When a thread was last given work or became free.
   nonisolated(unsafe) private var lastChange = ContinuousClock.now
@@ -179,6 +202,9 @@ public final class BlockingPool: Sendable {
   /// How many threads it has now.
   public var threadCount: Int { lock.withLock { machine.threads } }
 
+  /// For how much work no thread is free; some of it may have been cancelled.
+  var waitingCount: Int { lock.withLock { machine.waiting.count } }
+
   private static func check(_ limit: Int) {
     require(limit > 0, "a BlockingPool needs at least one thread, not \(limit)")
   }
@@ -188,7 +214,7 @@ public final class BlockingPool: Sendable {
   }
 
   /// Runs `work` on a thread of the pool; with an error, perhaps on this one, if there is none and can't be one.
-  func submit(_ work: @escaping @Sendable (ThreadRefused?) -> Void) {
+  func submit(_ work: any BlockingWork) {
     if Fork.count != madeIn { reportLeftInParent("a BlockingPool gets work", "make another pool there") }
     let now = ContinuousClock.now
     var message: String?
@@ -208,6 +234,12 @@ public final class BlockingPool: Sendable {
     perform(action)
     if let message { CoroutineErrors.print(message) }
     if let timeOfLook { startWatch(in: timeOfLook) }
+  }
+
+  /// Work that may wait is wanted no more.
+  fileprivate func withdraw() {
+    // Let go of outside of the lock.
+    _ = lock.withLock { machine.withdraw { $0.isWanted } }
   }
 
   /// Looks for a standstill as long as work waits: by a thread of its own, since the timers' must not wait for the reader of the
@@ -254,7 +286,7 @@ public final class BlockingPool: Sendable {
   }
 
   // litmus: parker-work, pool-park
-  private func perform(_ action: BlockingStateMachine<BlockingThread, BlockingThread.Work>.SubmitAction) {
+  private func perform(_ action: BlockingStateMachine<BlockingThread, any BlockingWork>.SubmitAction) {
     switch action {
     case .give(let thread, let work): thread.begin(work)
     case .start(let work): start(work)
@@ -262,7 +294,7 @@ public final class BlockingPool: Sendable {
     }
   }
 
-  private func start(_ work: @escaping BlockingThread.Work) {
+  private func start(_ work: any BlockingWork) {
     let thread = BlockingThread(of: self, work)
     let argument = Unmanaged.passRetained(thread)
     let code = coroutine_system_start_thread(runBlockingThread, argument.toOpaque())
@@ -272,19 +304,19 @@ public final class BlockingPool: Sendable {
     }
   }
 
-  private func goOnWithout(_ work: @escaping BlockingThread.Work, _ code: CInt) {
+  private func goOnWithout(_ work: any BlockingWork, _ code: CInt) {
     switch lock.withLock({ machine.startRefused(work) }) {
     case .give(let thread, let work): thread.begin(work)
     case .wait:
       tellRefusal(of: "another thread of \(name)", code, "Its work waits for the threads that it has.")
     case .fail(let all):
-      for work in all { work(ThreadRefused(code: code)) }
+      for work in all { work.perform(ThreadRefused(code: code)) }
     }
   }
 
   /// What a thread does next, when it has done something. `nil`: it ends.
   // litmus: parker-work, pool-park
-  fileprivate func next(for thread: BlockingThread) -> BlockingThread.Work? {
+  fileprivate func next(for thread: BlockingThread) -> (any BlockingWork)? {
     let now = ContinuousClock.now
     let (action, timeout) = lock.withLock {
       lastChange = now
@@ -338,24 +370,22 @@ private final class StandstillWatch: @unchecked Sendable {
 /// One thread of a `BlockingPool`.
 // Unchecked: what it is given is written before its parker is unparked, and read after that.
 private final class BlockingThread: Equatable, @unchecked Sendable {
-  typealias Work = @Sendable (ThreadRefused?) -> Void
-
   let pool: BlockingPool
   let parker = Parker()
-  private var work: Work?
+  private var work: (any BlockingWork)?
 
-  init(of pool: BlockingPool, _ work: @escaping Work) {
+  init(of pool: BlockingPool, _ work: any BlockingWork) {
     self.pool = pool
     self.work = work
   }
 
   /// For itself.
-  func takeWork() -> Work? { work.take() }
+  func takeWork() -> (any BlockingWork)? { work.take() }
 
   static func == (one: BlockingThread, other: BlockingThread) -> Bool { one === other }
 
   /// For the thread that gives it more work.
-  func begin(_ work: @escaping Work) {
+  func begin(_ work: any BlockingWork) {
     self.work = work
     parker.unpark()
   }
@@ -372,7 +402,7 @@ private final class BlockingThread: Equatable, @unchecked Sendable {
   /// Does it, and lets go of what it owned. A function of its own: in that of the caller, which waits for more work, a copy
   /// could last until there is some.
   @inline(never)
-  private static func perform(_ work: inout Work?) { work.take()?(nil) }
+  private static func perform(_ work: inout (any BlockingWork)?) { work.take()?.perform(nil) }
 }
 
 private func runBlockingThread(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {

@@ -9,6 +9,8 @@ struct BlockingStateMachine<Thread: Equatable, Work> {
   /// The idle threads. The last one that came is taken first, so that those that are not needed grow old.
   private(set) var idle: [Thread] = []
   private(set) var waiting = FIFOQueue<Work>()
+  /// How many calls of `withdraw` there have been since the last look at all that waits.
+  private var withdrawals = 0
 
   init(limit: Int) {
     self.limit = limit
@@ -28,6 +30,15 @@ struct BlockingStateMachine<Thread: Equatable, Work> {
     waiting.append(work)
     guard busy < limit, let first = waiting.popFirst() else { return .wait }
     return assign(first)
+  }
+
+  /// Some work, which may wait, is wanted no more. Returns what has left the queue. Looks when that may be half of it: so it takes
+  /// constant time on average.
+  mutating func withdraw(isWanted: (Work) -> Bool) -> [Work] {
+    withdrawals += 1
+    guard withdrawals * 2 >= waiting.count else { return [] }
+    withdrawals = 0
+    return waiting.removeAll { !isWanted($0) }
   }
 
   enum RefusedAction {

@@ -5,7 +5,15 @@ struct FIFOQueue<Element> {
   private var elements: [Element?] = []
   private var first = 0
 
+  /// The memory for more elements goes when the queue is empty: it would last as long as the queue.
+  private static var keptCapacity: Int { 1024 }
+
   var isEmpty: Bool { first == elements.count }
+
+  var count: Int { elements.count - first }
+
+  /// For how many elements it has memory.
+  var capacity: Int { elements.capacity }
 
   mutating func append(_ element: Element) {
     elements.append(element)
@@ -25,11 +33,23 @@ struct FIFOQueue<Element> {
     guard !isEmpty else { return nil }
     let element = elements[first].take()
     first += 1
-    // Moves no more than have been taken out.
-    if first >= 32, first * 2 >= elements.count {
+    if isEmpty, elements.capacity > Self.keptCapacity {
+      (elements, first) = ([], 0)
+    } else if first >= 32, first * 2 >= elements.count {
+      // Moves no more than have been taken out.
       elements.removeFirst(first)
       first = 0
     }
     return element
+  }
+
+  /// Returns the removed ones. The others keep their order. Linear in the number of elements.
+  mutating func removeAll(where isUnwanted: (Element) -> Bool) -> [Element] {
+    var (kept, removed): ([Element?], [Element]) = ([], [])
+    for element in elements[first...].lazy.compactMap(\.self) {
+      if isUnwanted(element) { removed.append(element) } else { kept.append(element) }
+    }
+    (elements, first) = (kept, 0)
+    return removed
   }
 }
