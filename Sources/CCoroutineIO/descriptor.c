@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/select.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -52,10 +53,24 @@ int coroutine_io_open_standard(int number, int mode) {
   return copy < 0 ? -errno : copy;
 }
 
+// The same question, for where `poll` is refused: `select` asks no limit of descriptors, but its sets end at 1023.
+static int look_by_select(int descriptor, bool to_write) {
+  if (descriptor >= FD_SETSIZE) return -1;
+  fd_set wanted, urgent;
+  FD_ZERO(&wanted);
+  FD_ZERO(&urgent);
+  FD_SET(descriptor, &wanted);
+  if (!to_write) FD_SET(descriptor, &urgent);
+  struct timeval now = {0};
+  return select(descriptor + 1, to_write ? NULL : &wanted, to_write ? &wanted : NULL, &urgent, &now);
+}
+
 bool coroutine_io_is_ready(int descriptor, bool to_write) {
   struct pollfd look = {.fd = descriptor, .events = to_write ? POLLOUT : POLLIN | POLLRDHUP | POLLPRI};
   int count = poll(&look, 1, 0);
-  // Refused, as by a limit of no descriptors (RLIMIT_NOFILE) or a filter: its event may have come already, and no other would.
+  // Refused, as by a limit of no descriptors (RLIMIT_NOFILE) or a filter.
+  if (count < 0 && errno != EINTR) count = look_by_select(descriptor, to_write);
+  // Refused, too: its event may have come already, and no other would.
   return count > 0 || (count < 0 && errno != EINTR);
 }
 

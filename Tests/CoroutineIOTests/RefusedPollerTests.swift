@@ -54,6 +54,29 @@ import Testing
     }
   }
 
+  /// A listener that has not ended and a child that runs are not taken for the opposite.
+  @Test func aLookThatIsRefusedDecidesNothing() async {
+    await #expect(processExitsWith: .success) {
+      let listener = try TCPListener()
+      let connections = RunningConnections(limit: 1, name: "test")
+      let child = try ChildProcess("sleep", ["60"], input: .null, output: .null, error: .null)
+      // What begins with the first wait is there before.
+      try await Coroutine { try Coroutine.sleep(for: .milliseconds(1)) }.value
+      try Self.withRoom(for: -Self.firstFree) {
+        try Coroutine {
+          guard try connections.waitForRoom(or: listener.onEnded) else { exit(2) }
+          let end = try withTimeoutOrNil(.milliseconds(10)) { try connections.waitForRoom(or: listener.onEnded) }
+          guard end == nil else { exit(3) }
+          let hasEnded = try select {
+            child.onEnd { _ in true }
+            onTimeout(.milliseconds(10)) { false }
+          }
+          guard !hasEnded else { exit(4) }
+        }.getBlocking()
+      }
+    }
+  }
+
   @Test func aPollerThatWasRefusedIsMadeWithTheNextDescriptor() async {
     await #expect(processExitsWith: .success) {
       var ends: [Int32] = [0, 0]
