@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -165,10 +166,20 @@ int coroutine_system_membarrier(void) {
 // When glibc frees a block that had a mapping of its own, it takes its size for one that comes and goes: from then on
 // it keeps up to twice as much at the end of a heap. The default is 128 KiB. (Setting that by `mallopt` would also end
 // the adjustment.)
+static _Atomic bool isMallocAdjusted;
+
 void coroutine_system_keep_freed_memory(size_t bytes) {
+  atomic_store_explicit(&isMallocAdjusted, true, memory_order_relaxed);
   void *block = malloc(bytes);
   __asm__ volatile("" : : "r"(block) : "memory");  // or a compiler leaves out both calls
   free(block);
+}
+
+// glibc by itself gives back only what lies at the end of its last heap, and there a small block of any code may live on.
+void coroutine_system_give_back_freed_memory(void) {
+#ifdef __GLIBC__
+  if (atomic_load_explicit(&isMallocAdjusted, memory_order_relaxed)) malloc_trim(0);
+#endif
 }
 
 // Linux 6.14 takes this in place of a pidfd of the caller. A real pidfd would be one more open file, and after a fork

@@ -3,7 +3,7 @@
 import CCoroutineSystem
 import CoroutineLibc
 
-/// The system calls that arenas use. A value, so that a test can put failures in place of each.
+/// What a pool asks of the system. A value, so that a test can put failures in place of each.
 package struct StackMemory: Sendable {
   /// An errno.
   package struct Failure: Error {
@@ -27,6 +27,9 @@ package struct StackMemory: Sendable {
 
   /// How many memory mappings the process has, or nil where that cannot be read.
   package var countMappings: @Sendable () -> Int?
+
+  /// Gives the kernel what the owners of very many stacks have freed in `malloc`.
+  package var giveBackFreedMemory: @Sendable () -> Void
 
   package static let kernel = StackMemory(
     reserve: { (bytes) throws(Failure) in
@@ -66,7 +69,8 @@ package struct StackMemory: Sendable {
           for byte in buffer.prefix(count) where byte == 0x0a { lines += 1 }
         }
       }
-    })
+    },
+    giveBackFreedMemory: { coroutine_system_give_back_freed_memory() })
 }
 
 extension StackMemory {

@@ -72,6 +72,8 @@ public final class StackPool: Sendable {
     var mayRecycle = false
     /// Whether a thread gives back the surplus: see `StackPool.sink`.
     var isSinking = false
+    /// How many stacks have been trimmed since such a thread was last done.
+    var trimmedToRest = 0
 
     fileprivate init(watermark: consuming IdleWatermark) {
       self.watermark = watermark
@@ -302,6 +304,7 @@ public final class StackPool: Sendable {
           if isRecyclable(stack.arena) { idle.pointee.mayRecycle = true }
         }
         idle.pointee.trimming -= count
+        idle.pointee.trimmedToRest += count
       }
     }
   }

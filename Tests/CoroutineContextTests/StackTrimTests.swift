@@ -1,6 +1,7 @@
 import Context
 import CoroutineTestSupport
 import Glibc
+import Synchronization
 import Testing
 
 @Suite(.ownThreads) struct StackTrimTests {
@@ -82,6 +83,29 @@ import Testing
       while pool.statistics.residentIdle >= 1500 + 64 { usleep(1000) }
     }
     while released != nil { usleep(1000) }
+  }
+
+  /// Once, when the pool is at rest, and only where they were very many: it stops what allocates for a while.
+  @Test func whatVeryManyOwnersFreedIsGivenBackAtRest() throws {
+    final class Count: Sendable {
+      let given = Atomic<Int>(0)
+    }
+    let count = Count()
+    var memory = StackMemory.kernel
+    memory.advise = { ranges, _ in (ranges.count, 0) }
+    memory.giveBackFreedMemory = { count.given.add(1, ordering: .relaxed) }
+    let pool = try StackPool(
+      stackSize: 16 << 10, guardSize: nil, guards: .none, idle: IdleWatermark(bounds: 0...0), memory: memory,
+      sinkingPeriod: .seconds(100_000))
+    for _ in 0..<63 { try burst(1024, on: pool) }
+    while pool.sink() {}
+    #expect(count.given.load(ordering: .relaxed) == 0)
+    for _ in 0..<66 { try burst(1024, on: pool) }
+    #expect(count.given.load(ordering: .relaxed) == 0, "in the midst of the work")
+    while pool.sink() {}
+    #expect(count.given.load(ordering: .relaxed) == 1)
+    while pool.sink() {}
+    #expect(count.given.load(ordering: .relaxed) == 1)
   }
 
   @Test func trimGivesAllMemoryBack() throws {

@@ -28,6 +28,17 @@ func heapInUse() -> Int {
   return sum("<system type=\"current\"") - free + sum("<total type=\"mmap\"")
 }
 
+/// The memory of the process's resident pages.
+func residentBytes() -> Int {
+  guard let file = fopen("/proc/self/statm", "r") else { return 0 }
+  defer { fclose(file) }
+  var line = [CChar](repeating: 0, count: 128)
+  guard fgets(&line, 128, file) != nil else { return 0 }
+  let words = line.prefix { $0 != 0 }.split(separator: CChar(UInt8(ascii: " ")))
+  let pages = words.dropFirst().first.map { String(decoding: $0.map(UInt8.init(bitPattern:)), as: UTF8.self) }
+  return pages.flatMap(Int.init).map { $0 * sysconf(Int32(_SC_PAGESIZE)) } ?? 0
+}
+
 /// Stops the test library from recording thrown errors: it records where each was thrown, and the heap grows. For
 /// tests in a process of their own.
 func forgetThrownErrors() {

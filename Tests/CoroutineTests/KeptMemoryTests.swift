@@ -1,3 +1,5 @@
+import CCoroutine
+import CCoroutineSystem
 import CoroutineTestSupport
 import Glibc
 import Testing
@@ -6,7 +8,7 @@ import Testing
 
 /// What a pool asks of the C library's `malloc`, which the whole program uses: the program may refuse it.
 ///
-/// The effect can't be tested here: how much the library keeps also depends on what was freed before.
+/// How much the library keeps can't be tested here: it also depends on what was freed before.
 @Suite(.ownThreads) struct KeptMemoryTests {
   @Test func theEnvironmentSaysHowMuchIsKept() async {
     await #expect(processExitsWith: .success) {
@@ -38,6 +40,27 @@ import Testing
     }
     let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
     #expect(text.contains("comes too late"))
+  }
+
+  /// Free memory in the midst of a heap goes back to the kernel, but not where the program wants its `malloc` left alone.
+  @Test(.enabled(if: !coroutine_sanitizers_active(), "a sanitizer has a heap of its own"), arguments: [4 << 20, 0])
+  func freedMemoryIsGivenBackUnlessTheProgramSaysNo(kept: Int) async {
+    await #expect(processExitsWith: .success) { [kept] in
+      ThreadPool.keepFreedMemory(kept)
+      _ = ThreadPool(threads: 1)
+      let blocks = (0..<100_000).map { _ in
+        let block = malloc(1000)!
+        memset(block, 1, 1000)
+        return block
+      }
+      let last = malloc(1000)  // so that the heap's end is in use
+      blocks.forEach { free($0) }
+      let before = residentBytes()
+      coroutine_system_give_back_freed_memory()
+      let given = before - residentBytes()
+      free(last)
+      exit((kept == 0 ? given < 10_000_000 : given > 90_000_000) ? EXIT_SUCCESS : EXIT_FAILURE)
+    }
   }
 
   @Test func aSizeThatIsNoneEndsTheProgram() async {

@@ -161,9 +161,9 @@ import Testing
           try kind.run(1_000)
           let stacks = LeakTests.stacksInUse
           let growths = try (0..<3).map { _ in
-            let before = LeakTests.residentBytes
+            let before = residentBytes()
             try kind.run(count)
-            return LeakTests.residentBytes - before
+            return residentBytes() - before
           }
           guard LeakTests.stacksInUse == stacks else { fatalError("\(kind.name): stacks are left behind") }
           return growths.min()!
@@ -171,17 +171,6 @@ import Testing
         guard grown < 10 * count else { fatalError("\(kind.name): \(grown) bytes more") }
       }
     }
-  }
-
-  /// The memory of the process's resident pages.
-  private static var residentBytes: Int {
-    guard let file = fopen("/proc/self/statm", "r") else { return 0 }
-    defer { fclose(file) }
-    var line = [CChar](repeating: 0, count: 128)
-    guard fgets(&line, 128, file) != nil else { return 0 }
-    let words = line.prefix { $0 != 0 }.split(separator: CChar(UInt8(ascii: " ")))
-    let pages = words.dropFirst().first.map { String(decoding: $0.map(UInt8.init(bitPattern:)), as: UTF8.self) }
-    return pages.flatMap(Int.init).map { $0 * sysconf(Int32(_SC_PAGESIZE)) } ?? 0
   }
 
   /// Stacks become spare, and are freed with their pools, during a count.

@@ -119,6 +119,11 @@ int coroutine_system_membarrier(void);
 /// glibc.
 void coroutine_system_keep_freed_memory(size_t bytes);
 
+/// Gives freed memory back to the kernel from anywhere in the C library's heaps, where the library was told above what to
+/// keep: a program that leaves it alone is left alone. Locks each heap for as long as its free blocks need, about 0.3 ms a
+/// MiB. Without effect where it is not glibc.
+void coroutine_system_give_back_freed_memory(void);
+
 /// `madvise(advice)` for each of `count` ranges of this process, in one system call where the kernel allows it
 /// (process_madvise on oneself, Linux 6.14). Returns 0, or the negated errno of the first range that failed; `*done` is
 /// the number of ranges before it.

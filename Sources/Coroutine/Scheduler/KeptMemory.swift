@@ -9,7 +9,9 @@ import Synchronization
 ///
 /// glibc gives freed memory back to the kernel from 128 KiB on. Where ten thousand coroutines begin and end together again
 /// and again, they and what their bodies capture are some megabytes, and the page faults would take as long as all the rest
-/// (`docs/performance/spawning-and-joining.md`). But `malloc` is the whole program's: so the program may say no.
+/// (`docs/performance/spawning-and-joining.md`). Where very many have ended it is the other way round: glibc would keep what lies
+/// in the midst of its heaps for ever, and the pool of stacks gives it back (`StackPool.sink`). But `malloc` is the whole
+/// program's: so the program may say no to both.
 enum KeptMemory {
   static let variable = "COROUTINE_KEPT_MEMORY"
   static let most = 32 << 20
@@ -53,8 +55,10 @@ extension ThreadPool {
   /// How much freed memory the C library keeps for the next coroutines, in the whole process: 4 MiB without this call.
   ///
   /// glibc by itself gives freed memory back to the kernel from 128 KiB on. Where ten thousand coroutines end together
-  /// again and again, the page faults then take as long as all the rest. But `malloc` is the whole program's: 0 leaves its
-  /// settings alone. `COROUTINE_KEPT_MEMORY` in the environment, such as `16M`, outweighs this call.
+  /// again and again, the page faults then take as long as all the rest. And where more than 65,536 coroutines have ended, what
+  /// they had is given to the kernel when few have come for a while, which stops code that allocates for some 0.1 seconds.
+  /// But `malloc` is the whole program's: 0 leaves it alone, in both. `COROUTINE_KEPT_MEMORY` in the environment, such as
+  /// `16M`, outweighs this call.
   ///
   /// ```swift
   /// ThreadPool.keepFreedMemory(0)
