@@ -54,7 +54,7 @@ import Testing
         return block
       }
       let last = malloc(1000)  // so that the heap's end is in use
-      blocks.forEach { free($0) }
+      for block in blocks { free(block) }
       let before = residentBytes()
       coroutine_system_give_back_freed_memory()
       let given = before - residentBytes()
