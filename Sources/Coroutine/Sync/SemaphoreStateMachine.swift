@@ -22,6 +22,10 @@ struct SemaphoreStateMachine {
     return .wait
   }
 
+  /// A select that has just found too few waits for more. It does not look again: a waiter before it may have been cancelled in
+  /// between, without this lock, and leaves behind it, which grants.
+  mutating func enqueue(_ node: Node) { waiters.append(node) }
+
   /// A caller wants permits now or not at all.
   mutating func tryAcquire(_ count: Int) -> Bool {
     guard waiters.firstWaiting() == nil, count <= available else { return false }

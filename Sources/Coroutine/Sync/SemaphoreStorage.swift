@@ -62,7 +62,7 @@ final class SemaphoreStorage: Waitable, @unchecked Sendable {
 
   func attempt(_ count: Int) -> Bool { machine.tryAcquire(count) }
 
-  func enqueue(_ node: UnsafeMutablePointer<SemaphoreNode>) { _ = machine.acquire(node) }
+  func enqueue(_ node: UnsafeMutablePointer<SemaphoreNode>) { machine.enqueue(node) }
 
   func dequeue(_ node: UnsafeMutablePointer<SemaphoreNode>) -> ClaimedWaiters { machine.withdraw(node) }
 
