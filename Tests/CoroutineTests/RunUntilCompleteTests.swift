@@ -84,6 +84,29 @@ import Testing
     #expect(try waiting.getBlocking() == 8)
   }
 
+  private final class Session: Sendable {
+    private let ended: @Sendable () -> Void
+    init(_ ended: @escaping @Sendable () -> Void) { self.ended = ended }
+    deinit {
+      Coroutine.yield()
+      ended()
+    }
+  }
+
+  /// The end of a coroutine-local value belongs to the coroutine, and may wait.
+  @Test func aValueThatWaitsAsItEndsIsWaitedFor() throws {
+    let thread = PlainThread { () -> Bool? in
+      let local = CoroutineLocal<Session?>(nil)
+      let here = pthread_self()
+      let wasHere = Guarded<Bool?>(nil)
+      try? runUntilComplete {
+        local.value = Session { wasHere.withLock { $0 = pthread_equal(pthread_self(), here) != 0 } }
+      }
+      return wasHere.withLock { $0 }
+    }
+    #expect(thread.join() == true)
+  }
+
   @Test func aThreadMayRunOneAfterAnother() throws {
     for round in 0..<50 {
       #expect(try runUntilComplete { try Coroutine { round }.get() } == round)

@@ -49,25 +49,17 @@ public func runUntilComplete<Success: Sendable>(
   return try withoutActuallyEscaping(body) { body in
     // Called on this thread only, and gone when the coroutine has ended.
     nonisolated(unsafe) let body = body
-    let run = InlineRun()
     let storage = CoroutineStorage<Success, any Error>.create(on: .pool(pool), name: name, stackSize: stackSize) {
-      defer { run.isOver = true }
-      return try body()
+      try body()
     }
     pool.core.runInline {
       storage.schedule()
     } until: {
-      // Without a stack the body never begins.
-      run.isOver || storage.failure != nil
+      // Not just its body: the end of a coroutine-local value, behind that, may wait as well.
+      storage.isFinished
     } beforeSleep: {
       call.tellIfThreadIsCooperative()
     }
     return try storage.getBlocking(at: call)  // has ended
   }
-}
-
-/// What the body's coroutine and the loop that runs it share.
-// Unchecked: both are on one thread.
-private final class InlineRun: @unchecked Sendable {
-  var isOver = false
 }
