@@ -170,6 +170,9 @@ static _Atomic bool isMallocAdjusted;
 
 void coroutine_system_keep_freed_memory(size_t bytes) {
   atomic_store_explicit(&isMallocAdjusted, true, memory_order_relaxed);
+  // A block of more than 32 MiB, with its header in whole pages, says nothing to it.
+  size_t most = ((size_t)32 << 20) - 2 * (size_t)sysconf(_SC_PAGESIZE);
+  if (bytes > most) bytes = most;
   void *block = malloc(bytes);
   __asm__ volatile("" : : "r"(block) : "memory");  // or a compiler leaves out both calls
   free(block);

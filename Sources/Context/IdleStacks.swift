@@ -112,6 +112,8 @@ package struct IdleWatermark: Sendable {
   package private(set) var mark: Int
 
   package init(bounds: ClosedRange<Int>, lasting: Int? = nil) {
+    // More than any process has, so that a program may say `Int.max`.
+    let bounds = bounds.clamped(to: 0...1 << 40)
     self.bounds = bounds
     self.lasting = lasting ?? bounds.upperBound
     mark = bounds.lowerBound

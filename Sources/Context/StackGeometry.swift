@@ -39,7 +39,7 @@ struct StackGeometry: Sendable, Hashable {
     guard Self.allowedStackSizes.contains(stackSize) else {
       throw .impossibleSize(requested: requested, allowed: Self.allowedStackSizes)
     }
-    let guardSize = guardSize ?? Self.defaultGuardSize
+    let guardSize = isGuarded ? guardSize ?? Self.defaultGuardSize : Self.defaultGuardSize
     guard Self.allowedGuardSizes.contains(guardSize) else {
       throw .impossibleGuardSize(requested: guardSize, allowed: Self.allowedGuardSizes)
     }

@@ -150,6 +150,16 @@ import Testing
     #expect(deep.map(\.residentBytes) == [kept, kept])
   }
 
+  @Test func aPoolMayKeepAllStacks() throws {
+    let pool = try StackPool(stackSize: 64 << 10, guardSize: 0, guards: .none, residentIdle: Int.max...Int.max)
+    #expect(pool.guardSize == 0)
+    let stacks = try burst(500, on: pool)
+    #expect(residentBytes(stacks) == 500 * pageSize)
+    pool.trim()
+    try burst(500, on: pool)
+    #expect(pool.brokenInvariant() == nil)
+  }
+
   // MARK: The watermark
 
   @Test func watermarkStaysWithinItsBounds() {

@@ -63,6 +63,17 @@ import Testing
     }
   }
 
+  /// A block of a MiB has no mapping of its own any more: the bit for that is in the word before it.
+  @Test(.enabled(if: !coroutine_sanitizers_active(), "a sanitizer has a heap of its own"))
+  func theMostMayBeKept() async {
+    await #expect(processExitsWith: .success) {
+      ThreadPool.keepFreedMemory(KeptMemory.most)
+      _ = ThreadPool(threads: 1)
+      let block = malloc(1 << 20)!
+      exit((block - 8).load(as: UInt.self) & 2 == 0 ? EXIT_SUCCESS : EXIT_FAILURE)
+    }
+  }
+
   @Test func aSizeThatIsNoneEndsTheProgram() async {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       setenv(KeptMemory.variable, "much", 1)
