@@ -35,7 +35,10 @@ public struct TestClock: Clock {
   /// The present moment.
   ///
   /// - Precondition: called in a run, in one of its coroutines or tasks: traps elsewhere.
-  public var now: Instant { Instant(offset: .nanoseconds(Int64(Self.service.now - Self.beginning))) }
+  public var now: Instant {
+    let (seconds, rest) = (Self.service.now - Self.beginning).quotientAndRemainder(dividingBy: 1_000_000_000)
+    return Instant(offset: .seconds(seconds) + .nanoseconds(Int64(rest)))
+  }
 
   public var minimumResolution: Swift.Duration { .nanoseconds(1) }
 

@@ -267,7 +267,8 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     releaseEndedOutsiders()
     emptyInbox()
     isOver = true
-    next = nil
+    // The one that was to be next goes on, too.
+    if let next = next.take() { ready.insert(next, at: 0) }
     for member in sortedMembers { AnyCoroutine(current: member.core).cancel() }
     let saysSoAt = endOfReturns
     var rest = 10_000

@@ -242,6 +242,24 @@ import Testing
     #expect("\(failure)".contains("careless"))
   }
 
+  /// It was chosen, and out of the queue of those that are ready, when another one's error ended the run.
+  @Test func oneThatIsNextWhenTheRunFailsGoesOn() throws {
+    let ends = Log<String>()
+    let failure = try #require(throws: ScheduleFailure.self) {
+      try replay("0:1") {
+        let gate = Channel<Int>()
+        Coroutine.immediate(name: "waiter") {
+          defer { ends.add("ended") }
+          _ = try? gate.receive()
+        }
+        _ = Coroutine.immediate { throw LostUpdate() }
+        try gate.send(1)
+      }
+    }
+    #expect(failure.kind == .unhandledError)
+    #expect(ends.all == ["ended"])
+  }
+
   @Test func coroutinesThatBeganAtOnceGoInTheirOrder() throws {
     for _ in 0..<20 {
       let failure = try #require(throws: ScheduleFailure.self) {

@@ -20,6 +20,14 @@ import Testing
     #expect(ContinuousClock.now - real < .seconds(3600))
   }
 
+  @Test func theClockShowsCenturies() throws {
+    try runTest {
+      let start = TestClock().now
+      try Coroutine.sleep(for: .seconds(10_000_000_000))
+      #expect(start.duration(to: TestClock().now) == .seconds(10_000_000_000))
+    }
+  }
+
   @Test func sleepersWakeInTheOrderOfTheirDeadlines() throws {
     let order = Log<Int>()
     try runTest {
