@@ -31,9 +31,10 @@ static bool is_memory_available(const struct elf_file *file) {
 // What a linker leaves in place of code that it dropped: 0, 1, or the last two addresses.
 static bool is_code(uint64_t low, uint64_t high) { return low > 1 && low < high && high < UINT64_MAX - 1; }
 
-static void add_ranges(struct debug_ranges *ranges, Dwarf_Die *entry, uint64_t owner) {
+static void add_ranges(struct debug_info *info, struct debug_ranges *ranges, Dwarf_Die *entry, uint64_t owner) {
   Dwarf_Addr base, low, high;
-  for (ptrdiff_t next = 0; (next = dwarf_ranges(entry, next, &base, &low, &high)) > 0;) {
+  for (ptrdiff_t next = 0; info->ranges_left > 0 && (next = dwarf_ranges(entry, next, &base, &low, &high)) > 0;) {
+    info->ranges_left--;
     if (!is_code(low, high)) continue;
     if (!coroutine_make_room(&ranges->list, &ranges->capacity, ranges->count, sizeof(struct debug_range))) return;
     ranges->list[ranges->count++] = (struct debug_range){low, high, owner};
@@ -73,7 +74,7 @@ static void read_units(struct debug_info *info) {
   while (dwarf_get_units(info->dwarf, unit, &unit, NULL, &kind, &entry, NULL) == 0) {
     if (kind != DW_UT_compile && kind != DW_UT_partial) continue;
     if (!coroutine_make_room(&info->units, &info->unit_capacity, info->unit_count, sizeof(struct debug_unit))) break;
-    add_ranges(&info->code, &entry, info->unit_count);
+    add_ranges(info, &info->code, &entry, info->unit_count);
     info->units[info->unit_count++] =
         (struct debug_unit){.entry = entry, .directory = string_of(&entry, DW_AT_comp_dir)};
   }
@@ -85,6 +86,9 @@ void coroutine_debug_info_open(struct debug_info *info, const struct elf_file *f
   if (!file->elf || !is_memory_available(file)) return;
   info->dwarf = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
   if (!info->dwarf) return;
+  // An honest one takes two bytes of the file at least.
+  elf_rawfile(file->elf, &info->ranges_left);
+  info->ranges_left /= 2;
   jmp_buf here;
   lack_of_memory = &here;
   dwarf_new_oom_handler(info->dwarf, leave_libdw);
@@ -99,15 +103,22 @@ void coroutine_debug_info_close(struct debug_info *info) {
   *info = (struct debug_info){0};
 }
 
+struct reading {
+  struct debug_info *info;
+  struct debug_unit *unit;
+};
+
 static int note_function(Dwarf_Die *entry, void *context) {
-  add_ranges(context, entry, dwarf_dieoffset(entry));
-  return DWARF_CB_OK;
+  struct reading *reading = context;
+  add_ranges(reading->info, &reading->unit->functions, entry, dwarf_dieoffset(entry));
+  return reading->info->ranges_left > 0 ? DWARF_CB_OK : DWARF_CB_ABORT;
 }
 
-static void read_unit(struct debug_unit *unit) {
+static void read_unit(struct debug_info *info, struct debug_unit *unit) {
   if (unit->was_read) return;
   unit->was_read = true;
-  dwarf_getfuncs(&unit->entry, note_function, &unit->functions, 0);
+  struct reading reading = {info, unit};
+  dwarf_getfuncs(&unit->entry, note_function, &reading, 0);
   sort_ranges(&unit->functions);
   size_t file_count;
   if (dwarf_getsrclines(&unit->entry, &unit->lines, &unit->line_count) != 0) unit->line_count = 0;
@@ -212,7 +223,7 @@ static size_t find(struct debug_info *info, uint64_t address, struct symbol foun
   const struct debug_range *code = find_range(&info->code, address);
   if (!code) return 1;
   struct debug_unit *unit = &info->units[code->owner];
-  read_unit(unit);
+  read_unit(info, unit);
   Dwarf_Die function, calls[symbols_most - 1];
   const struct debug_range *range = find_range(&unit->functions, address);
   bool is_known = range && dwarf_offdie(info->dwarf, range->owner, &function);

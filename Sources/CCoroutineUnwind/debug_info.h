@@ -36,6 +36,7 @@ struct debug_info {
   struct debug_unit *units;
   size_t unit_count, unit_capacity;
   struct debug_ranges code;  // of all units
+  size_t ranges_left;        // how many more ranges are read: many entries may name the same long list
   bool lacked_memory;        // what libdw has read is incomplete: nothing more is looked up
 };
 

@@ -19,6 +19,9 @@ extension CoroutineDump {
     public var names = true
     /// How many frames of a coroutine are kept, innermost first; at least 1.
     public var frameLimit = 1000
+
+    /// More frames than a stack has: so that a limit may be `Int.max`, and room for one more is no overflow.
+    package static let mostFrames = 1 << 20
     /// The frames of coroutines that run, too. Each thread that runs one at this moment gets a signal, SIGURG, and
     /// stands still for some microseconds, in which its stacks are copied. The dump waits half a second at most for
     /// those that do not answer.

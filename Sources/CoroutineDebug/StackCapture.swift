@@ -31,6 +31,7 @@ struct StackCapture: ~Copyable, DumpSource {
   init(frameLimit: Int, asking: RunningStacks.Asking = .none, stackPeaks: Bool = false) throws {
     readsPeaks = stackPeaks
     unwinder = try Unwinder()
+    let frameLimit = min(frameLimit, CoroutineDump.Options.mostFrames)
     running = RunningStacks(asking: asking, frameLimit: frameLimit)
     self.frameLimit = frameLimit
     // One more, to see whether there are more.

@@ -3,6 +3,7 @@
 import CCoroutineUnwind
 package import Context
 import Coroutine
+import CoroutineLibc
 import Runtime
 
 /// Turns stacks of addresses into frames. Equal stacks are looked up once, and share one array; so are equal addresses.
@@ -140,7 +141,7 @@ package struct Symbolicator: ~Copyable {
     return Location(
       image: image.path.map { String(cString: $0) }, imageOffset: image.offset,
       functions: found[..<count].map { symbol in
-        let name = symbol.function.map { FunctionName(mangled: String(cString: $0), backend: backend) }
+        let name = symbol.function.map { FunctionName(mangled: Self.text($0), backend: backend) }
         guard symbol.line > 0, let file = Self.path(of: symbol) else { return (name, nil, nil, nil) }
         return (name, file, Int(symbol.line), symbol.column > 0 ? Int(symbol.column) : nil)
       })
@@ -149,8 +150,15 @@ package struct Symbolicator: ~Copyable {
   /// The path of a symbol's file, as complete as the compiler wrote it.
   private static func path(of symbol: symbol) -> String? {
     guard let file = symbol.file else { return nil }
-    let path = String(cString: file)
+    let path = text(file)
     guard !path.hasPrefix("/"), let directory = symbol.directory else { return path }
-    return String(cString: directory) + "/" + path
+    return text(directory) + "/" + path
+  }
+
+  /// A name of a file that may be forged. Many may share one run of bytes that has no end for megabytes: of a longer name than
+  /// compilers give, the beginning.
+  private static func text(_ name: UnsafePointer<CChar>) -> String {
+    let bytes = UnsafeRawBufferPointer(start: name, count: strnlen(name, 1 << 14))
+    return String(decoding: bytes, as: UTF8.self)
   }
 }

@@ -34,7 +34,8 @@ struct OutsideCapture: DumpSource {
     var backendCode: ContextCode?
     if let layout {
       var reader = CoroutineReader(
-        memory, layout, frameLimit: frameLimit, stackPeaks: stackPeaks, knowsTime: isRunning)
+        memory, layout, frameLimit: min(frameLimit, CoroutineDump.Options.mostFrames), stackPeaks: stackPeaks,
+        knowsTime: isRunning)
       do throws(TargetMemory.Unreadable) {
         backend = try memory.cString(layout.backend)
         backendCode = ContextCode(line: try memory.cString(layout.backend_code))

@@ -37,6 +37,11 @@ private final class OwnScheduler: Scheduler {
 }
 
 @Suite(.ownThreads) struct DumpContentTests {
+  @Test func allFramesMayBeAskedFor() throws {
+    let dump = try CoroutineDump.capture(frameLimit: .max, interruptsThreads: true)
+    #expect(dump.coroutines.allSatisfy { !$0.isTruncated })
+  }
+
   /// The functions of this package's other modules are no more the program's than those of the runtime.
   @Test func aWaitAtADescriptorShowsTheProgramsFunctionsOnly() throws {
     let (reader, writer) = try makePipe()
