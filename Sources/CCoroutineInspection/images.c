@@ -95,8 +95,7 @@ struct coroutine_image_build coroutine_target_build(struct target *target, uint6
   return coroutine_image_build(headers, count, false, start - (low & ~(uint64_t)(page_size - 1)), read_target, target);
 }
 
-// The build of an ELF file. False if it is none.
-static bool build_of_file(int file, struct coroutine_image_build *build) {
+bool coroutine_target_file_build(int file, struct coroutine_image_build *build) {
   Elf64_Ehdr header;
   Elf64_Phdr headers[most_headers];
   bool is_image = read_file(&file, 0, &header, sizeof header) && is_header(&header) && header.e_phnum > 0 &&
@@ -109,16 +108,15 @@ enum target_file coroutine_target_check_file(const char *path, struct coroutine_
   int file = coroutine_open_regular_file(path);
   if (file < 0) return target_file_missing;
   struct coroutine_image_build own;
-  bool is_image = build_of_file(file, &own);
+  bool is_image = coroutine_target_file_build(file, &own);
   close(file);
   return !is_image ? target_file_no_image : image_build_is(own, build) ? target_file_right : target_file_other_build;
 }
 
-enum target_file coroutine_target_prove_file(int file, struct coroutine_image_build build) {
-  struct coroutine_image_build own;
-  if (!build_of_file(file, &own)) return target_file_no_image;
-  if (!image_build_is(own, build)) return target_file_other_build;
-  return build.layout == own.layout && build.id == own.id ? target_file_right : target_file_unproven;
+enum target_file coroutine_target_prove_file(const struct coroutine_image_build *own, struct coroutine_image_build build) {
+  if (!own) return target_file_no_image;
+  if (!image_build_is(*own, build)) return target_file_other_build;
+  return build.layout == own->layout && build.id == own->id ? target_file_right : target_file_unproven;
 }
 
 // The address of a part of the executable; 0: it has none of that type.

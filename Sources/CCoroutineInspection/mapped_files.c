@@ -99,7 +99,8 @@ static bool has_code(const struct target *target, uint64_t start, uint64_t end) 
 // The mappings of one name: decides which can be read from the file. What follows the beginning of an image belongs to it.
 static void prove_group(struct target *target, struct mapping *group, size_t count, bool is_executable, int executable) {
   int file = is_executable ? executable : -1;
-  bool was_opened = is_executable;
+  bool was_opened = is_executable, is_image = false;
+  struct coroutine_image_build own = {0};  // of the file, which is read once for all its mappings
   enum target_file state = is_executable ? target_file_right : target_file_unproven;
   for (size_t i = 0; i < count; i++) {
     struct coroutine_image_build build = {0};
@@ -111,9 +112,10 @@ static void prove_group(struct target *target, struct mapping *group, size_t cou
         snprintf(path, sizeof path, "%s", group[i].path);
         coroutine_target_trim_path(path);
         file = coroutine_target_open_file(target, path);
+        is_image = file >= 0 && coroutine_target_file_build(file, &own);
         was_opened = true;
       }
-      state = file < 0 ? target_file_missing : coroutine_target_prove_file(file, build);
+      state = file < 0 ? target_file_missing : coroutine_target_prove_file(is_image ? &own : NULL, build);
     }
     group[i].state = state;
     group[i].file = state == target_file_right ? file : -1;

@@ -113,8 +113,12 @@ struct coroutine_image_build coroutine_target_build(struct target *target, uint6
 // Whether a file is of that build, as far as both are known.
 enum target_file coroutine_target_check_file(const char *path, struct coroutine_image_build build);
 
-// Whether a file is certainly of that build: both have the same number, or neither has one and the headers are the same.
-enum target_file coroutine_target_prove_file(int file, struct coroutine_image_build build);
+// Whether a file whose build is `own` (NULL: it is no ELF file) is certainly of that build: both have the same number, or neither
+// has one and the headers are the same.
+enum target_file coroutine_target_prove_file(const struct coroutine_image_build *own, struct coroutine_image_build build);
+
+// The build of an open file. False if it is no ELF file.
+bool coroutine_target_file_build(int file, struct coroutine_image_build *build);
 
 // Takes away the words that the kernel puts behind the name of a file that was deleted: another file may have got the
 // name, or the same one again.

@@ -4,11 +4,13 @@
 
 #include <string.h>
 
-enum { longest_notes = 1 << 16 };
+// A linker makes a handful. Each is a read of the target or of a file, and so has a price.
+enum { longest_notes = 1 << 16, most_notes = 32 };
 
 uint64_t coroutine_image_find_note(uint64_t start, uint64_t size, const char *owner, uint32_t type, image_reader read, void *context) {
   if (size > longest_notes) return 0;
-  for (uint64_t at = 0; at + sizeof(Elf64_Nhdr) <= size;) {
+  uint64_t at = 0;
+  for (size_t i = 0; i < most_notes && at + sizeof(Elf64_Nhdr) <= size; i++) {
     Elf64_Nhdr note;
     char name[32] = {0};
     if (!read(context, start + at, &note, sizeof note)) return 0;

@@ -9,6 +9,14 @@
 #include <link.h>
 #include <unistd.h>
 
+// A file that was opened for its names: once, however many images it is of.
+struct opened {
+  char *path;
+  struct elf_file elf;
+  bool is_right;  // an image has been found to be its build: the next field is there
+  struct debug_info info;
+};
+
 // One executable or library.
 struct image {
   uintptr_t start, end;  // the addresses that it takes
@@ -16,15 +24,16 @@ struct image {
   char *path;            // as the process knows it; NULL without memory
   char *file;            // where it can be opened; NULL without memory
   struct coroutine_image_build build;
-  bool was_read;         // the two that follow
-  struct elf_file elf;
-  struct debug_info info;
+  bool was_looked_for;
+  struct opened *opened;  // NULL: it has no file, or that is another build
 };
 
 struct symbols {
   struct image *list;
   size_t count, capacity;
   bool is_sorted;  // by where they start
+  struct opened **opened;
+  size_t opened_count, opened_capacity;
 };
 
 static char *path_of_executable(void) {
@@ -94,14 +103,17 @@ struct symbols *coroutine_symbols_open(void) {
 
 void coroutine_symbols_close(struct symbols *symbols) {
   for (size_t i = 0; i < symbols->count; i++) {
-    struct image *image = &symbols->list[i];
-    if (image->was_read) {
-      coroutine_debug_info_close(&image->info);
-      coroutine_elf_file_close(&image->elf);
-    }
-    free(image->path);
-    free(image->file);
+    free(symbols->list[i].path);
+    free(symbols->list[i].file);
   }
+  for (size_t i = 0; i < symbols->opened_count; i++) {
+    struct opened *opened = symbols->opened[i];
+    if (opened->is_right) coroutine_debug_info_close(&opened->info);
+    coroutine_elf_file_close(&opened->elf);
+    free(opened->path);
+    free(opened);
+  }
+  free(symbols->opened);
   free(symbols->list);
   free(symbols);
 }
@@ -123,6 +135,32 @@ static struct image *image_at(struct symbols *symbols, uintptr_t address) {
   return low > 0 && address < symbols->list[low - 1].end && symbols->list[low - 1].path ? &symbols->list[low - 1] : NULL;
 }
 
+// Opens the file of an image, unless it is open already. NULL: that is impossible, or it is another build.
+static struct opened *opened_file(struct symbols *symbols, const struct image *image) {
+  struct opened *opened = NULL;
+  for (size_t i = 0; image->file && i < symbols->opened_count && !opened; i++)
+    if (strcmp(symbols->opened[i]->path, image->file) == 0) opened = symbols->opened[i];
+  if (!opened) {
+    if (!image->file ||
+        !coroutine_make_room(&symbols->opened, &symbols->opened_capacity, symbols->opened_count, sizeof(struct opened *)))
+      return NULL;
+    opened = calloc(1, sizeof *opened);
+    char *path = strdup(image->file);
+    if (!opened || !path) {
+      free(opened);
+      free(path);
+      return NULL;
+    }
+    opened->path = path;
+    symbols->opened[symbols->opened_count++] = opened;
+    coroutine_elf_file_open(&opened->elf, path);
+  }
+  if (!image_build_is(coroutine_elf_file_build(&opened->elf), image->build)) return NULL;
+  if (!opened->is_right) coroutine_debug_info_open(&opened->info, &opened->elf);
+  opened->is_right = true;
+  return opened;
+}
+
 size_t coroutine_symbols_find(struct symbols *symbols, uintptr_t return_address, struct symbol_image *found_in,
                     struct symbol found[symbols_most]) {
   *found_in = (struct symbol_image){0};
@@ -130,17 +168,16 @@ size_t coroutine_symbols_find(struct symbols *symbols, uintptr_t return_address,
   uintptr_t address = return_address - 1;
   struct image *image = image_at(symbols, address);
   if (!image) return 1;
-  if (!image->was_read) {
-    image->was_read = true;
-    if (image->file) coroutine_elf_file_open(&image->elf, image->file);
-    if (!image_build_is(coroutine_elf_file_build(&image->elf), image->build)) coroutine_elf_file_close(&image->elf);
-    coroutine_debug_info_open(&image->info, &image->elf);
+  if (!image->was_looked_for) {
+    image->was_looked_for = true;
+    image->opened = opened_file(symbols, image);
   }
   *found_in = (struct symbol_image){image->path, return_address - image->shift};
-  size_t count = coroutine_debug_info_find(&image->info, address - image->shift, found);
+  if (!image->opened) return 1;
+  size_t count = coroutine_debug_info_find(&image->opened->info, address - image->shift, found);
   // If several object files have copies of a function, such as specialisations of generic ones, the linker keeps all
   // and names one. Assembly, and code that was built without debug information, is in the symbol table alone.
-  const char *name = coroutine_elf_file_function(&image->elf, address - image->shift);
+  const char *name = coroutine_elf_file_function(&image->opened->elf, address - image->shift);
   if (name) found[count - 1].function = name;
   return count;
 }

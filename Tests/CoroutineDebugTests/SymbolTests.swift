@@ -34,6 +34,31 @@ import Testing
     #expect(nameless == 0)
   }
 
+  /// A process may map a library as often as it likes: its names are read once.
+  @Test func aFileThatIsMappedManyTimesIsReadOnce() async {
+    await #expect(processExitsWith: .success) {
+      let file = DumpedProgram.executable
+      let size = try FileManager.default.attributesOfItem(atPath: file)[.size] as! UInt
+      let pages = try String(contentsOfFile: "/proc/self/statm", encoding: .utf8).split(separator: " ")[0]
+      let most = rlim_t(Int(pages)! * 4096 + 1 << 30)
+      var limit = rlimit(rlim_cur: most, rlim_max: most)
+      #expect(setrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit) == 0)
+      let symbols = coroutine_symbols_open_empty()!
+      for number in 0..<2000 as Range<UInt> {
+        let start = number << 32
+        #expect(coroutine_symbols_add(symbols, start, start + size, start, file, file, coroutine_image_build()))
+      }
+      var image = symbol_image()
+      let found = UnsafeMutablePointer<symbol>.allocate(capacity: Int(symbols_most))
+      func isNamed(_ address: UInt) -> Bool {
+        found[coroutine_symbols_find(symbols, address, &image, found) - 1].function != nil
+      }
+      guard let address = stride(from: 1, to: size, by: 64).first(where: isNamed) else { exit(2) }
+      for number in 0..<2000 as Range<UInt> where !isNamed(number << 32 + address) { exit(3) }
+      coroutine_symbols_close(symbols)
+    }
+  }
+
   /// Not every linker gives a build an identifier.
   @Test func buildsWithoutANumberAreToldApartByTheirSizes() {
     func build(_ size: UInt64, at offset: UInt64 = 0) -> coroutine_image_build {
