@@ -86,7 +86,8 @@ void coroutine_debug_info_open(struct debug_info *info, const struct elf_file *f
   if (!file->elf || !is_memory_available(file)) return;
   info->dwarf = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
   if (!info->dwarf) return;
-  // An honest one takes two bytes of the file at least.
+  // An honest one takes two bytes of the file at least. (Fewer where its section is compressed. But then its function and its code
+  // take some, too.)
   elf_rawfile(file->elf, &info->ranges_left);
   info->ranges_left /= 2;
   jmp_buf here;

@@ -8,16 +8,17 @@ import Synchronization
 /// are all clean. The pool keeps it because the program may need it again at once, and gives it up when a while has
 /// passed without that. A thread does so, which exists as long as there is a surplus.
 ///
-/// Where the stacks were very many, what their owners had in `malloc` follows when that thread is done: coroutines take some
-/// 370 bytes each, and glibc would keep them for ever. It locks a heap meanwhile, so it is done once, when the program is at
-/// rest, and not for less than makes a difference.
+/// Where the stacks were very many, what their owners had in `malloc` follows when that thread is done, ten seconds after it began
+/// or later: coroutines take some 370 bytes each, and glibc would keep them for ever. It locks a heap meanwhile, so it is done
+/// once for all of them, and not for less than makes a difference.
 extension StackPool {
   /// Called without a lock.
   func startSinkingIfNeeded() {
     // No thread but the explorer's runs there: see `Interleaving.explorer`. The surplus stays.
     #if !COROUTINE_INTERLEAVINGS
       let starts = lock.withLock {
-        guard isSurplus, !idle.pointee.isSinking else { return false }
+        let isDue = isSurplus || idle.pointee.trimmedToRest >= Self.veryMany
+        guard isDue, !idle.pointee.isSinking else { return false }
         idle.pointee.isSinking = true
         return true
       }

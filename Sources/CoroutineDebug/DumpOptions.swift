@@ -19,9 +19,6 @@ extension CoroutineDump {
     public var names = true
     /// How many frames of a coroutine are kept, innermost first; at least 1.
     public var frameLimit = 1000
-
-    /// More frames than a stack has: so that a limit may be `Int.max`, and room for one more is no overflow.
-    package static let mostFrames = 1 << 20
     /// The frames of coroutines that run, too. Each thread that runs one at this moment gets a signal, SIGURG, and
     /// stands still for some microseconds, in which its stacks are copied. The dump waits half a second at most for
     /// those that do not answer.
@@ -63,4 +60,9 @@ extension CoroutineDump {
     /// Not on a terminal either.
     case never
   }
+}
+
+extension CoroutineDump.Options {
+  /// More frames than any reader wants, so that a limit may be `Int.max`: memory is taken for as many.
+  package static let mostFrames = 1 << 20
 }

@@ -44,6 +44,8 @@ extension Channel {
 
   /// Takes the next `count` elements; suspends the calling coroutine until they have come.
   ///
+  /// What is there it takes in one step. Each wait begins a new one: other receivers may take elements in between.
+  ///
   /// It returns all that it has taken. If the channel ends, the caller is cancelled or time is up in between, it
   /// returns the elements that have come until then, and the next operation throws the reason. It throws only where no
   /// element has come.
@@ -156,6 +158,7 @@ extension ChannelStorage {
   func append(_ first: consuming Element?, to elements: inout [Element], upTo limit: Int) {
     guard let first else { return }
     elements.append(first)
+    guard elements.count < limit else { return }
     takeAvailable(into: &elements, upTo: limit)
   }
 

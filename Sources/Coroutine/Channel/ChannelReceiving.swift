@@ -73,8 +73,8 @@ extension ChannelStorage where Element: ~Copyable {
     return element
   }
 
-  /// What takes several at once, for the first of them: fills in the element, which is `nil` before. `.event` without one
-  /// means that the channel is closed.
+  /// For an operation of another module that receives: fills in the element, which is `nil` before. `.event` without one means
+  /// that the channel is closed.
   @inlinable @inline(__always)
   func receive(_ element: inout Element?, until deadline: UInt64, _ operation: StaticString) -> WakeCause {
     CoroutineCore.runningUncounted(for: operation)._withUnsafeGuaranteedRef { core in

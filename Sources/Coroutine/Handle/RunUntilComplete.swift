@@ -15,7 +15,7 @@ import Dispatch
 ///
 /// The calling thread becomes a serial scheduler meanwhile: coroutines that are created inside run on it as well, one
 /// at a time, in the order in which they became ready. It sleeps while none is ready; the waker of a coroutine wakes
-/// it. Those that have not ended with the body go on elsewhere: on the main queue if this is the main thread or a block
+/// it. Those that have not ended with this one go on elsewhere: on the main queue if this is the main thread or a block
 /// of the main queue, otherwise on a global queue.
 ///
 /// The main queue does not run while the main thread is here: a coroutine on `DispatchQueue.main`, or a job of the main

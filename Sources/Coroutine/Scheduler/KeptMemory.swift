@@ -55,8 +55,9 @@ extension ThreadPool {
   /// How much freed memory the C library keeps for the next coroutines, in the whole process: 4 MiB without this call.
   ///
   /// glibc by itself gives freed memory back to the kernel from 128 KiB on. Where ten thousand coroutines end together
-  /// again and again, the page faults then take as long as all the rest. And where more than 65,536 coroutines have ended, what
-  /// they had is given to the kernel when few have come for a while, which stops code that allocates for some 0.1 seconds.
+  /// again and again, the page faults then take as long as all the rest. And where 65,536 coroutines have ended and their stacks
+  /// have been given back, what else they had goes to the kernel ten seconds later, which stops code that allocates for some
+  /// 0.1 seconds.
   /// But `malloc` is the whole program's: 0 leaves it alone, in both. `COROUTINE_KEPT_MEMORY` in the environment, such as
   /// `16M`, outweighs this call.
   ///

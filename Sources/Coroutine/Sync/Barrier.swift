@@ -15,7 +15,7 @@
 /// }
 /// ```
 ///
-/// Constant time, except that the last one wakes the others. Copies are the same barrier.
+/// Constant time, except that the last one wakes the others, and passes by those that were cancelled. Copies are the same barrier.
 public struct Barrier: Sendable {
   private let storage: BarrierStorage
 
