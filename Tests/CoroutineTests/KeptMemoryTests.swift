@@ -48,12 +48,12 @@ import Testing
     await #expect(processExitsWith: .success) { [kept] in
       ThreadPool.keepFreedMemory(kept)
       _ = ThreadPool(threads: 1)
-      let blocks = (0..<100_000).map { _ in
+      var blocks = (0...100_000).map { _ in
         let block = malloc(1000)!
         memset(block, 1, 1000)
         return block
       }
-      let last = malloc(1000)  // so that the heap's end is in use
+      let last = blocks.removeLast()  // so that the heap's end is in use
       for block in blocks { free(block) }
       let before = residentBytes()
       coroutine_system_give_back_freed_memory()
