@@ -187,8 +187,10 @@ let package = Package(
       name: "CoroutineInterleavings", dependencies: ["CoroutineTesting", "Coroutine", "Context", "CCoroutineSystem"],
       path: "Tests/CoroutineInterleavings", exclude: ["Defects"], swiftSettings: swiftSettings),
 
-    // What lets tests block.
-    .target(name: "CoroutineTestSupport", path: "Tests/CoroutineTestSupport", swiftSettings: swiftSettings),
+    // What lets tests block, and what the tests of several modules use.
+    .target(
+      name: "CoroutineTestSupport", dependencies: ["Coroutine", "Context"], path: "Tests/CoroutineTestSupport",
+      swiftSettings: swiftSettings),
 
     // A backend that is wrong on purpose, and what tests must know of registers.
     .target(name: "CCoroutineContextTests", path: "Tests/CCoroutineContextTests"),
@@ -206,12 +208,34 @@ let package = Package(
     // A library in C that calls back on threads of its own, and a kernel that refuses.
     .target(name: "CCoroutineTests", path: "Tests/CCoroutineTests"),
 
+    // The runtime, in several modules: the compiler's time grows with the square of the number of expectations in one.
     .testTarget(
       name: "CoroutineTests",
       dependencies: [
-        "CoroutineTestSupport", "CoroutineTesting", "CoroutineTracing", "Coroutine", "Context", "CCoroutine",
-        "CCoroutineSystem", "CCoroutineTests",
+        "CoroutineTestSupport", "CoroutineTracing", "Coroutine", "Context", "CCoroutine", "CCoroutineSystem",
       ],
+      swiftSettings: swiftSettings),
+    .testTarget(
+      name: "CoroutineSchedulerTests",
+      dependencies: [
+        "CoroutineTestSupport", "CoroutineTracing", "Coroutine", "Context", "CCoroutine", "CCoroutineSystem",
+        "CCoroutineTests",
+      ],
+      swiftSettings: swiftSettings),
+    .testTarget(
+      name: "CoroutineScopeTests", dependencies: ["CoroutineTestSupport", "CoroutineTesting", "Coroutine", "Context"],
+      swiftSettings: swiftSettings),
+    .testTarget(
+      name: "CoroutinePromiseTests", dependencies: ["CoroutineTestSupport", "Coroutine", "Context", "CCoroutine"],
+      swiftSettings: swiftSettings),
+    .testTarget(
+      name: "CoroutineChannelTests", dependencies: ["CoroutineTestSupport", "Coroutine", "CCoroutine"],
+      swiftSettings: swiftSettings),
+    .testTarget(
+      name: "CoroutineGeneratorTests", dependencies: ["CoroutineTestSupport", "Coroutine", "Context", "CCoroutine"],
+      swiftSettings: swiftSettings),
+    .testTarget(
+      name: "CoroutineStateMachineTests", dependencies: ["CoroutineTestSupport", "Coroutine"],
       swiftSettings: swiftSettings),
     .testTarget(
       name: "CoroutineTestingTests",

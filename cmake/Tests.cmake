@@ -38,13 +38,15 @@ function(coroutine_test_program name)
   coroutine_touch_module(${name})
 endfunction()
 
-# coroutine_test_library(<name> [<upcoming feature>...]): what several programs of tests share, in Tests/<name>.
+# coroutine_test_library(<name> [LINK <target>...] [FEATURES <upcoming feature>...])
+# What several programs of tests share, made of the Swift files in Tests/<name>.
 function(coroutine_test_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 test "" "" "LINK;FEATURES")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/Tests/${name}/*.swift)
   add_library(${name} STATIC ${sources})
-  coroutine_enable(${name} ${ARGN})
+  coroutine_enable(${name} ${test_FEATURES})
   target_include_directories(${name} INTERFACE ${CMAKE_Swift_MODULE_DIRECTORY})
-  target_link_libraries(${name} PRIVATE coroutine_options)
+  target_link_libraries(${name} PRIVATE coroutine_options ${test_LINK})
   coroutine_touch_module(${name})
 endfunction()
 

@@ -6,35 +6,6 @@ import Foundation
 import Synchronization
 import Testing
 
-/// Events in the order in which they happened, from any thread.
-final class Log: Sendable {
-  private let entries = Guarded<[String]>([])
-  func add(_ entry: String) { entries.withLock { $0.append(entry) } }
-  var all: [String] { entries.withLock { $0 } }
-}
-
-/// A value and its lock. Not `Synchronization.Mutex`, in which ThreadSanitizer sees races that are none.
-final class Guarded<Value: ~Copyable>: @unchecked Sendable {
-  private let lock = Lock()
-  private var value: Value  // guarded by the lock
-  init(_ value: consuming sending Value) { self.value = value }
-  func withLock<Result: ~Copyable>(_ body: (inout Value) throws -> Result) rethrows -> Result {
-    lock.lock()
-    defer { lock.unlock() }
-    return try body(&value)
-  }
-}
-
-/// A gate for threads, which stays shut until it is opened.
-final class Gate: Sendable {
-  private let semaphore = DispatchSemaphore(value: 0)
-  func open() { semaphore.signal() }
-  func pass() {
-    semaphore.wait()
-    semaphore.signal()
-  }
-}
-
 @Suite(.ownThreads) struct CoroutineTests {
   // MARK: Starting and ending
 

@@ -5,8 +5,6 @@ import Dispatch
 import Glibc
 import Testing
 
-func blockingWait(_ semaphore: DispatchSemaphore) { semaphore.wait() }
-
 /// Invariant 4, for accesses: the Swift runtime tracks the open accesses of a thread. They must be those of the code
 /// that runs there. With some simpler design each of these tests crashed, trapped without a reason, or hid a real
 /// overlap.

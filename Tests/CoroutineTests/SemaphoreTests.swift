@@ -84,25 +84,6 @@ import Testing
     #expect(log.all == ["true 0", "cancelled", "cancelled", "0"])
   }
 
-  /// Between its last look and its wait, which are under the lock, a waiter before it is cancelled, which needs no lock.
-  @Test func aSelectThatWaitsTakesNoPermits() {
-    let storage = Semaphore(permits: 1).storage
-    let (many, few) = (ModelWaiter(), ModelWaiter())
-    var first = SemaphoreNode(wait: WaitNode(many.waiter), count: 2)
-    var second = SemaphoreNode(wait: WaitNode(few.waiter), count: 1)
-    withUnsafeMutablePointer(to: &first) { first in
-      withUnsafeMutablePointer(to: &second) { second in
-        storage.enqueue(first)
-        let isThere = storage.attempt(1)
-        #expect(!isThere && many.giveUp())
-        storage.enqueue(second)
-        #expect(storage.available == 1)
-        let granted = storage.dequeue(first)
-        #expect(!granted.isEmpty && few.cause == .event && storage.available == 0)
-      }
-    }
-  }
-
   @Test func aTaskThatGivesUpLetsACoroutineGoOn() async throws {
     let semaphore = Semaphore(permits: 1)
     let many = Task { try await semaphore.acquire(2) }

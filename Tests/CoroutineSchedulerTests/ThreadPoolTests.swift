@@ -479,9 +479,3 @@ import Testing
     result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
   }
 }
-
-/// Shares an atomic value among closures.
-final class Holder<Value: ~Copyable & Sendable>: Sendable {
-  let value: Value
-  init(_ value: consuming Value) { self.value = value }
-}

@@ -1,9 +1,8 @@
 import Coroutine
-import Testing
 
 /// The errors that were never handled, for tests that run side by side. The process has one handler, which they
 /// share.
-enum LostErrors {
+public enum LostErrors {
   private static let listeners = Guarded<[Int: @Sendable (any Error, String) -> Bool]>([:])
   private static let numbers = Guarded(0)
 
@@ -17,7 +16,7 @@ enum LostErrors {
   }()
 
   /// Shows `listener` each lost error while `body` runs. The listener returns whether the error was its own.
-  static func observe<Result>(
+  public static func observe<Result>(
     isolation: isolated (any Actor)? = #isolation,
     _ listener: @escaping @Sendable (any Error, String) -> Bool, during body: () async throws -> Result
   ) async rethrows -> Result {
@@ -30,13 +29,4 @@ enum LostErrors {
     defer { listeners.withLock { $0[number] = nil } }
     return try await body()
   }
-}
-
-/// What a program wrote to its standard error before it ended, as it had to.
-func standardError(of result: ExitTest.Result?) -> String {
-  result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
-}
-
-func standardOutput(of result: ExitTest.Result?) -> String {
-  result.map { String(decoding: $0.standardOutputContent, as: UTF8.self) } ?? ""
 }

@@ -434,45 +434,6 @@ import Testing
 
   // MARK: Every order
 
-  @Test func anAnswerHasOneOutcome() {
-    // 0: wait (once), 1: settle, 2: the wait ends for another reason and is given up, 3: given up without a wait
-    everySequence(of: 4, length: amount(6, sanitized: 5)) { events in
-      let reply = ReplyStorage<Int>()
-      let model = ModelWaiter()
-      var node = WaitNode(model.waiter)
-      var (hasWaited, hasLeft) = (false, false)
-      var settled: Int?
-      for (number, event) in events.enumerated() {
-        switch event {
-        case 0 where !hasWaited && !hasLeft:
-          hasWaited = true
-          withUnsafeMutablePointer(to: &node) { node in
-            switch reply.lock.withLock({ reply.wait(node) }) {
-            case .done: #expect(settled != nil)
-            case .wait: #expect(settled == nil)
-            default: Issue.record("waiting wakes no waiter")
-            }
-          }
-        case 1:
-          let isFirst = reply.succeed(number)
-          #expect(isFirst == (settled == nil && !hasLeft))
-          if isFirst {
-            settled = number
-            if hasWaited { #expect(model.cause == .event) }
-          }
-        case 2 where hasWaited && !hasLeft && model.giveUp(), 3 where !hasWaited && !hasLeft:
-          #expect(reply.giveUp() == (settled != nil))
-          hasLeft = true
-        default: break
-        }
-        #expect(reply.isOpen == (settled == nil && !hasLeft))
-        #expect(reply.isSettled == (settled != nil))
-      }
-      if let settled { #expect((try? reply.takeOutcome()) == settled) }
-      withExtendedLifetime(model) {}
-    }
-  }
-
   @Test func answersAndTheEndOfTheWaitRace() async throws {
     let actor = MessageActor<Question>(on: .pool) { mailbox in
       for reply in mailbox { Coroutine(on: .pool) { reply.complete(1) } }

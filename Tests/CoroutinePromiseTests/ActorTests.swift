@@ -459,13 +459,3 @@ private final class OneThread: Scheduler {
     end.pass()
   }
 }
-
-/// A description of what `body` threw. (`#expect(throws:)` inside closures crashes the compiler of Swift 6.3.)
-func failure(_ body: () throws -> Void) -> String {
-  do {
-    try body()
-    return "no error"
-  } catch {
-    return "\(error)"
-  }
-}

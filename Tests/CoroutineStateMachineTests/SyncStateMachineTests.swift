@@ -370,4 +370,23 @@ import Testing
       }
     }
   }
+
+  /// Between its last look and its wait, which are under the lock, a waiter before it is cancelled, which needs no lock.
+  @Test func aSelectThatWaitsTakesNoPermits() {
+    let storage = Semaphore(permits: 1).storage
+    let (many, few) = (ModelWaiter(), ModelWaiter())
+    var first = SemaphoreNode(wait: WaitNode(many.waiter), count: 2)
+    var second = SemaphoreNode(wait: WaitNode(few.waiter), count: 1)
+    withUnsafeMutablePointer(to: &first) { first in
+      withUnsafeMutablePointer(to: &second) { second in
+        storage.enqueue(first)
+        let isThere = storage.attempt(1)
+        #expect(!isThere && many.giveUp())
+        storage.enqueue(second)
+        #expect(storage.available == 1)
+        let granted = storage.dequeue(first)
+        #expect(!granted.isEmpty && few.cause == .event && storage.available == 0)
+      }
+    }
+  }
 }

@@ -2,11 +2,11 @@ import Synchronization
 
 /// Threads that repeat the same work. Each has done it once before the load counts as started. Code that uses a type
 /// for the first time takes locks of the Swift runtime, and a child by `fork` can't wait for those.
-final class Load: Sendable {
+public final class Load: Sendable {
   private let flag: Flag
   private let threads: [PlainThread<Void>]
 
-  init(threads count: Int, _ work: @escaping @Sendable () -> Void) {
+  public init(threads count: Int, _ work: @escaping @Sendable () -> Void) {
     let flag = Flag()
     self.flag = flag
     threads = (0..<count).map { _ in
@@ -21,7 +21,7 @@ final class Load: Sendable {
     }
   }
 
-  func stop() {
+  public func stop() {
     flag.isSet.store(true, ordering: .relaxed)
     for thread in threads { thread.join() }
   }

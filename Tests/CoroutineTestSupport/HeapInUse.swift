@@ -6,7 +6,7 @@ import Glibc
 /// Memory that a thread keeps for its next allocations counts, as in `mallinfo2`. Swift does not import that
 /// function, and can't call one by its address that returns such a large structure. `malloc_info` writes the same as
 /// XML.
-func heapInUse() -> Int {
+public func heapInUse() -> Int {
   // The type that <malloc.h> declares.
   typealias Function = @convention(c) (CInt, UnsafeMutablePointer<FILE>) -> CInt
   guard let function = dlsym(nil, "malloc_info").map({ unsafeBitCast($0, to: Function.self) }) else { return 0 }
@@ -29,7 +29,7 @@ func heapInUse() -> Int {
 }
 
 /// The memory of the process's resident pages.
-func residentBytes() -> Int {
+public func residentBytes() -> Int {
   guard let file = fopen("/proc/self/statm", "r") else { return 0 }
   defer { fclose(file) }
   var line = [CChar](repeating: 0, count: 128)
@@ -41,7 +41,7 @@ func residentBytes() -> Int {
 
 /// Stops the test library from recording thrown errors: it records where each was thrown, and the heap grows. For
 /// tests in a process of their own.
-func forgetThrownErrors() {
+public func forgetThrownErrors() {
   // Two atomic words of the Swift runtime: the functions that it calls at each throw, if they are set.
   for hook in ["_swift_willThrow", "_swift_willThrowTypedImpl"] {
     dlsym(nil, hook)?.assumingMemoryBound(to: UnsafeRawPointer?.self).pointee = nil

@@ -1,3 +1,4 @@
+import CoroutineTestSupport
 import Synchronization
 import Testing
 

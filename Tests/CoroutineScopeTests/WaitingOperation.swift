@@ -1,3 +1,5 @@
+import CoroutineTestSupport
+
 @testable import Coroutine
 
 /// An operation that waits for ever, and a check that it has left no waiter behind.

@@ -619,42 +619,4 @@ import Testing
     #expect(log.all == ["begin", "Failure()", "swallowed", "Worse()", "begin"])
   }
 
-  @Test func theStrongestRequestCounts() {
-    // 0: restart, 1: fail, 2: stop, 3: begin, 4: the body returns, 5: it throws
-    everySequence(of: 6, length: amount(6, sanitized: 5)) { events in
-      var machine = ActorStateMachine()
-      var wanted = 0
-      var isRunning = false
-      for event in events {
-        switch event {
-        case 0, 1, 2:
-          let request: ActorStateMachine.Request = event == 0 ? .restart : event == 1 ? .fail(Failure()) : .stop
-          let isFirst = wanted == 0
-          #expect(machine.request(request).interrupts == (isRunning && isFirst))
-          wanted = max(wanted, event + 1)
-        case 3 where !isRunning:
-          isRunning = machine.begin()
-          #expect(isRunning == (wanted < 2))
-          if isRunning { wanted = 0 }
-        case 4 where isRunning, 5 where isRunning:
-          isRunning = false
-          switch machine.bodyEnded(event == 5 ? Worse() : nil) {
-          case .restart: #expect(wanted == 1)
-          case .end(.cancelled): #expect(wanted == 3)
-          case .end(.finished): #expect(wanted == 0 && event == 4)
-          case .judge(let error, _): #expect(wanted == 2 && error is Failure || wanted == 0 && error is Worse)
-          case .end(.failed): Issue.record("the supervisor was not asked")
-          }
-          if wanted == 2 { wanted = 0 }
-          if wanted == 3 {
-            machine.finish(.cancelled)
-            let interrupts = machine.request(.stop).interrupts
-            #expect(!interrupts)
-            return
-          }
-        default: break
-        }
-      }
-    }
-  }
 }

@@ -7,6 +7,8 @@ import Testing
 
 /// Threads that should not be blocked: the report names where they were.
 @Suite(.ownThreads, .timeLimit(.minutes(30))) struct BlockedThreadTests {
+  private static let file = "CoroutineSchedulerTests/BlockedThreadTests.swift"
+
   /// Calls `told` on a thread of its own once `text` has been written to the standard error.
   private static func onceTold(_ text: String, _ told: @escaping @Sendable () -> Void) {
     var ends: [CInt] = [0, 0]
@@ -61,7 +63,7 @@ import Testing
       }.value
     }
     #expect(Self.count("blocks a thread of Swift's cooperative pool", in: result) == 1)
-    #expect(standardError(of: result).contains("receiveBlocking(timeout:) at CoroutineTests/BlockedThreadTests.swift:"))
+    #expect(standardError(of: result).contains("receiveBlocking(timeout:) at \(Self.file):"))
   }
 
   @Test func aCooperativeThreadThatSleepsInRunUntilCompleteIsTold() async {
@@ -74,7 +76,7 @@ import Testing
       }.value
     }
     #expect(Self.count("blocks a thread of Swift's cooperative pool", in: result) == 1)
-    #expect(standardError(of: result).contains("runUntilComplete at CoroutineTests/BlockedThreadTests.swift:"))
+    #expect(standardError(of: result).contains("runUntilComplete at \(Self.file):"))
   }
 
   @Test func otherBlockedThreadsAreNotTold() async {
@@ -101,7 +103,7 @@ import Testing
         block()
       }
     }
-    #expect(standardError(of: result).contains("receiveBlocking(timeout:) at CoroutineTests/BlockedThreadTests.swift:"))
+    #expect(standardError(of: result).contains("receiveBlocking(timeout:) at \(Self.file):"))
     #expect(Self.count("blocks the main thread", in: result) == 1)
   }
 

@@ -2,11 +2,11 @@ import Glibc
 
 /// A thread that belongs to no executor and no queue.
 // Unchecked: the result is written by the thread before it ends, and read after it was joined.
-final class PlainThread<Result>: @unchecked Sendable {
+public final class PlainThread<Result>: @unchecked Sendable {
   private var thread = pthread_t()
   private var result: Result?
 
-  init(_ body: @escaping @Sendable () -> Result) {
+  public init(_ body: @escaping @Sendable () -> Result) {
     let job = Unmanaged.passRetained(Job { self.result = body() })
     let failure = pthread_create(
       &thread, nil,
@@ -17,7 +17,7 @@ final class PlainThread<Result>: @unchecked Sendable {
     precondition(failure == 0)
   }
 
-  @discardableResult func join() -> Result {
+  @discardableResult public func join() -> Result {
     pthread_join(thread, nil)
     return result!
   }
