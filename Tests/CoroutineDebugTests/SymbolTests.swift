@@ -50,6 +50,7 @@ import Testing
       }
       var image = symbol_image()
       let found = UnsafeMutablePointer<symbol>.allocate(capacity: Int(symbols_most))
+      defer { found.deallocate() }
       func isNamed(_ address: UInt) -> Bool {
         found[coroutine_symbols_find(symbols, address, &image, found) - 1].function != nil
       }
