@@ -13,10 +13,13 @@ public enum Signals {
   /// A channel that gets each of these signals when it comes. The signal loses its former effect.
   ///
   /// ```swift
-  /// let server = Coroutine { try listener.serve { … } }
-  /// let stop = try Signals.received(SIGTERM, SIGINT)
-  /// _ = try stop.receive()
-  /// server.cancel()
+  /// let signals = try Signals.received(SIGTERM, SIGINT)
+  /// try withScope { scope in
+  ///   scope.launch { try listener.serve { … } }
+  ///   _ = try signals.receive()     // a server that fails ends this wait, too
+  ///   signals.close()               // a second signal ends the process at once
+  ///   scope.cancel()
+  /// }
   /// ```
   ///
   /// Several channels may subscribe to one signal: each gets it. A signal that comes again before it was delivered is

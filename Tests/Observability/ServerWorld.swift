@@ -14,15 +14,18 @@ struct EchoService: Service {
   let listener: TCPListener
 
   func run() async throws {
-    let serving = Coroutine(on: .pool, name: "echo") {
-      try listener.serve(grace: .seconds(10)) { connection in
-        while let bytes = try connection.read() { try connection.write(bytes) }
+    // In a scope, so that a cancelled task cancels the server, and waits for its end.
+    try await withScope { scope in
+      let serving = scope.launch(on: .pool, name: "echo") {
+        try listener.serve(grace: .seconds(10)) { connection in
+          while let bytes = try connection.read() { try connection.write(bytes) }
+        }
       }
-    }
-    try await withGracefulShutdownHandler {
-      try await serving.value
-    } onGracefulShutdown: {
-      listener.close()
+      try await withGracefulShutdownHandler {
+        try await serving.value
+      } onGracefulShutdown: {
+        listener.close()
+      }
     }
   }
 }

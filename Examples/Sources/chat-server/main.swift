@@ -12,7 +12,7 @@ let port = CommandLine.arguments.dropFirst().first.flatMap { Int($0) } ?? 7001
 let room = BroadcastChannel<String>(capacity: 100, onOverflow: .dropOldest, name: "room")
 
 func talk(_ connection: TCPConnection) throws {
-  try connection.write("your name?\n")
+  try connection.write("your name?\n", timeout: .seconds(5))
   guard let name = try connection.readLine(limit: 40, timeout: .seconds(60)) else { return }
   let messages = room.subscribe()
   try withScope { scope in
@@ -23,10 +23,10 @@ func talk(_ connection: TCPConnection) throws {
       connection.close()
     }
     _ = room.trySend("\(name) comes")
+    defer { _ = room.trySend("\(name) goes") }
     do {
       while let line = try connection.readLine(limit: 1000) { _ = room.trySend("\(name): \(line)") }
     } catch is DescriptorClosed {}
-    _ = room.trySend("\(name) goes")
     scope.cancel()
   }
 }
@@ -34,15 +34,17 @@ func talk(_ connection: TCPConnection) throws {
 try runUntilComplete {
   let listener = try TCPListener(host: "127.0.0.1", port: port)
   let signals = try Signals.received(SIGTERM, SIGINT)
-  let server = Coroutine(on: .pool, name: "chat") {
-    try listener.serve(limit: 1000, grace: .seconds(5), talk)
-  }
-  print("listening on \(listener.address)")
-  fflush(nil)
+  try withScope { scope in
+    scope.launch(on: .pool, name: "chat") {
+      try listener.serve(limit: 1000, grace: .seconds(5), talk)
+    }
+    print("listening on \(listener.address)")
+    fflush(nil)
 
-  _ = try signals.receive()
-  server.cancel()
-  room.close()
-  try server.join()
+    _ = try signals.receive()  // a server that fails ends this wait, too
+    signals.close()  // a second signal ends the process at once
+    scope.cancel()
+    room.close()
+  }
   print("stopped")
 }

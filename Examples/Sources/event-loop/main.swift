@@ -32,6 +32,7 @@ final class EventLoop: Scheduler, @unchecked Sendable {
   /// Suspends the calling coroutine, which must run on this loop, until there is something to read.
   func waitUntilReadable(_ descriptor: CInt) throws {
     precondition(isCurrent)
+    precondition(!waiting.contains { $0.descriptor == descriptor }, "one waiter for each descriptor")
     try withSuspension { resume in
       waiting.append((descriptor, resume))
     } onCancel: {

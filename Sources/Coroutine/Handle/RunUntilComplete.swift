@@ -30,7 +30,7 @@ import Dispatch
 /// - Returns: what the body returned.
 /// - Throws: what the body threw; `StackError` if there is no stack.
 /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
-@available(*, noasync, message: "in async code use 'try await Coroutine { … }.get()'")
+@available(*, noasync, message: "in async code use 'try await Coroutine { … }.value'")
 public func runUntilComplete<Success: Sendable>(
   name: String = "", stackSize: Int? = nil, file: StaticString = #fileID, line: UInt = #line,
   _ body: () throws -> Success

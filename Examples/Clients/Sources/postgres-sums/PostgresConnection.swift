@@ -20,7 +20,10 @@ final class PostgresConnection: PooledConnection, @unchecked Sendable {
   init(_ parameters: String, timeout: Duration) throws {
     guard let handle = PQconnectStart(parameters) else { throw PostgresError(description: "no memory") }
     do {
+      guard PQstatus(handle) != CONNECTION_BAD else { throw Self.error(of: handle) }
       try withTimeout(timeout) {
+        // The first step is to wait for this: libpq's rule.
+        try Self.socket(of: handle).waitUntilWritable()
         while try !Self.poll(handle) {}
       }
       guard PQsetnonblocking(handle, 1) == 0 else { throw Self.error(of: handle) }

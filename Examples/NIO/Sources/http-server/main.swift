@@ -131,13 +131,15 @@ func serve<Inbound, Outbound>(
   _ handler: @escaping @Sendable (NIOConnection<Inbound, Outbound>) throws -> Void
 ) throws {
   let signals = try Signals.received(SIGTERM, SIGINT)
-  let server = Coroutine(name: "server") { try listener.serve(limit: 10_000, grace: .seconds(5), handler) }
-  print("listening on 127.0.0.1:\(listener.localAddress?.port ?? 0)")
-  fflush(nil)
+  try withScope { scope in
+    scope.launch(name: "server") { try listener.serve(limit: 10_000, grace: .seconds(5), handler) }
+    print("listening on 127.0.0.1:\(listener.localAddress?.port ?? 0)")
+    fflush(nil)
 
-  _ = try signals.receive()
-  server.cancel()
-  try server.join()
+    _ = try signals.receive()  // a server that fails ends this wait, too
+    signals.close()  // a second signal ends the process at once
+    scope.cancel()
+  }
   print("stopped")
 }
 
