@@ -297,6 +297,28 @@ import Testing
     #expect(try await unwound.receive() == "GeneratorCancelled")
   }
 
+  /// A shield keeps the cancel of its coroutine from the waits of the body, but the end of the sequence from no `yield`.
+  @Test func aBodyThatYieldsInsideAShieldEndsToo() async throws {
+    let log = Log()
+    try await serially {
+      func make(_ name: String) -> AsyncGenerator<Int> {
+        AsyncGenerator<Int> { yield in
+          do {
+            try withCancellationShield { for value in 0... { try yield(value) } }
+          } catch { log.add("\(name): \(type(of: error))") }
+        }
+      }
+      func half() throws { _ = try make("dropped").next() }
+      let cancelled = make("cancelled")
+      _ = try cancelled.next()
+      cancelled.cancel()
+      try half()
+      // The bodies have their turns on this queue, if they go on at all.
+      for _ in 0..<20 { Coroutine.yield() }
+    }
+    #expect(log.all == ["cancelled: GeneratorCancelled", "dropped: GeneratorCancelled"])
+  }
+
   @Test func aBreakOutOfTheLoopEndsTheBody() async throws {
     let unwound = Channel<Int>()
     for try await value in AsyncGenerator<Int>({ yield in

@@ -154,8 +154,9 @@ private struct Model {
   private mutating func cancel() {
     guard !isCancelled else { return }
     isCancelled = true
-    _ = machine.cancel()
-    if body == .waiting, bodyParty.waiter.giveUp() { _ = machine.withdrawBody() }
+    // It ends the body's wait by itself: inside of a shield the coroutine's cancel does not.
+    let ended = machine.cancel()
+    isRight = isRight && (ended.body != nil) == (body == .waiting) && machine.body == nil
   }
 
   /// Lets each party whose wait was ended go on.

@@ -18,8 +18,8 @@
 /// the one that waits longest.
 ///
 /// When the last copy goes, or after `cancel()`, the body's coroutine is cancelled: its pending `yield` throws
-/// `GeneratorCancelled`, any other wait of it `CancellationError`, and it unwinds on its scheduler. A consumer that is
-/// cancelled while it waits gets `CancellationError`, and takes no element with it.
+/// `GeneratorCancelled`, also inside of a shield, any other wait of it `CancellationError`, and it unwinds on its scheduler. A
+/// consumer that is cancelled while it waits gets `CancellationError`, and takes no element with it.
 public struct AsyncGenerator<Element: Sendable>: AsyncSequence, Sendable {
   @usableFromInline let end: AsyncGeneratorEnd<Element>
 

@@ -142,7 +142,14 @@ struct AsyncGeneratorStateMachine<Element> {
   /// Lets the body go on, if it may. Returns the body's waiter, which the caller wakes.
   @inlinable
   mutating func wakeBody() -> Waiter? {
-    guard mayGoOn, let node = body.take(), node.pointee.waiter.claim(node.pointee.cause) else { return nil }
+    guard mayGoOn else { return nil }
+    return claimBody()
+  }
+
+  /// Ends the body's wait, if it waits. Returns its waiter, which the caller wakes.
+  @inlinable
+  mutating func claimBody() -> Waiter? {
+    guard let node = body.take(), node.pointee.waiter.claim(node.pointee.cause) else { return nil }
     return node.pointee.waiter
   }
 
@@ -154,13 +161,13 @@ struct AsyncGeneratorStateMachine<Element> {
     return consumers.claimAll()
   }
 
-  /// No consumer wants an element any more. Returns the consumers whose wait is over, and the element that is lost. The
-  /// body learns of it from its coroutine's cancel.
+  /// No consumer wants an element any more. Returns the consumers whose wait is over, the body's waiter if it waits in its
+  /// `yield`, and the element that is lost. Its coroutine's cancel does not end that wait inside of a shield.
   @inlinable
-  mutating func cancel() -> (consumers: ClaimedWaiters, lost: Element?) {
+  mutating func cancel() -> (consumers: ClaimedWaiters, body: Waiter?, lost: Element?) {
     isEnded = true
     isCancelled = true
-    return (consumers.claimAll(), element.take())
+    return (consumers.claimAll(), claimBody(), element.take())
   }
 
   @inlinable

@@ -138,14 +138,16 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
 
   func cancel() {
     lock.lock()
-    let (consumers, lost) = machine.cancel()
+    let (consumers, waiting, lost) = machine.cancel()
     let coroutine = self.coroutine
     // These are released after the unlock: code of the user's may run when they go.
     var body = self.body
     self.body = nil
     lock.unlock()
     consumers.wakeAll()
+    // First the flag, so that the body finds itself cancelled when it goes on. This does not wake it: its wait is claimed.
     coroutine?.cancel(reason: nil)
+    waiting?.wake()
     UnbegunBodies.release(body.take())
     withExtendedLifetime(lost) {}
   }
