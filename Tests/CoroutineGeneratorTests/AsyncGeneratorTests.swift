@@ -153,6 +153,37 @@ import Testing
     #expect(log.all == ["closed", "joined"])
   }
 
+  /// It goes behind the body's return, and may wait for something there.
+  @Test func joiningWaitsUntilWhatTheBodyCapturedIsReleased() async throws {
+    final class Captured: Sendable {
+      let gate: Channel<Void>
+      let log: Log
+      init(_ gate: Channel<Void>, _ log: Log) { (self.gate, self.log) = (gate, log) }
+      deinit {
+        try? gate.receive()
+        log.add("released")
+      }
+    }
+    let (gate, log) = (Channel<Void>(), Log())
+    try await serially {
+      func make() -> AsyncGenerator<Int> {
+        let captured = Captured(gate, log)
+        return AsyncGenerator<Int> { _ in withExtendedLifetime(captured) {} }
+      }
+      let generator = make()
+      _ = try generator.next()
+      let joiner = Coroutine {
+        try generator.join()
+        log.add("joined")
+      }
+      for _ in 0..<20 { Coroutine.yield() }
+      log.add("opened")
+      try gate.send(())
+      try joiner.get()
+    }
+    #expect(log.all == ["opened", "released", "joined"])
+  }
+
   @Test func joiningEndsWithTheJoinersCancel() async throws {
     let generator = AsyncGenerator<Int> { yield in while true { try yield(1) } }
     #expect(try await generator.next() == 1)

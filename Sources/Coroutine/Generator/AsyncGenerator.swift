@@ -122,16 +122,16 @@ public struct AsyncGenerator<Element: Sendable>: AsyncSequence, Sendable {
   /// Ends the sequence: waiting consumers get `nil`, and the body unwinds on its scheduler. Callable from any thread.
   public func cancel() { end.storage.cancel() }
 
-  /// Waits until the body has ended, as it does some time after a `cancel()`: what it had open is closed then. At once if it
-  /// never began. Suspends the calling coroutine.
+  /// Waits until the body has ended, as it does some time after a `cancel()`: what it had open is closed then, and what it
+  /// captured is released. At once if it never began. Suspends the calling coroutine.
   ///
   /// - Throws: `CancellationError` if the caller is cancelled while it waits.
   /// - Precondition: called inside a coroutine, and not inside the body: traps elsewhere.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func join() throws { try end.storage.join() }
 
-  /// Waits until the body has ended, as it does some time after a `cancel()`: what it had open is closed then. At once if it
-  /// never began.
+  /// Waits until the body has ended, as it does some time after a `cancel()`: what it had open is closed then, and what it
+  /// captured is released. At once if it never began.
   ///
   /// - Throws: `CancellationError` if the task is cancelled while it waits.
   nonisolated(nonsending) public func join() async throws { try await end.storage.join() }

@@ -15,6 +15,9 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
   @exclusivity(unchecked) @usableFromInline var body: ((AsyncGenerator<Element>.Yield) throws -> Void)?
   /// The body's, from its beginning to its end.
   @exclusivity(unchecked) @usableFromInline var coroutine: CoroutineStorage<Void, Never>?
+  /// The same, and for good, for `join()`: the coroutine ends some time after the body has returned, when what that captured
+  /// is gone. No cycle: by its end it has let go of its work, which keeps this object.
+  @exclusivity(unchecked) private var joined: CoroutineStorage<Void, Never>?
   /// Its number, for debuggers; 0 without one. Written under the lock.
   private let coroutineID = Atomic<UInt64>(0)
 
@@ -154,15 +157,15 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
 
   func join() throws {
     _ = CoroutineCore.running(for: "AsyncGenerator.join()")
-    try running?.waitForEnd().check()
+    try coroutineToJoin?.waitForEnd().check()
   }
 
   nonisolated(nonsending) func join() async throws {
-    try await running?.waitForEnd().check()
+    try await coroutineToJoin?.waitForEnd().check()
   }
 
-  /// The body's coroutine, from its beginning to its end.
-  private var running: CoroutineStorage<Void, Never>? { lock.withLock { coroutine } }
+  /// The body's coroutine, from its beginning on.
+  private var coroutineToJoin: CoroutineStorage<Void, Never>? { lock.withLock { joined } }
 
   // MARK: - The body's side
 
@@ -176,6 +179,7 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
     }
     lock.lock()
     self.coroutine = coroutine
+    joined = coroutine
     coroutineID.store(coroutine.id, ordering: .relaxed)
     let isCancelled = machine.isEnded
     lock.unlock()
