@@ -545,6 +545,28 @@ import Testing
     #expect(message(shared).contains("two Generators yield from the same one"))
   }
 
+  /// The one that its last element came from before, when no other one yielded from it, is gone by then.
+  @Test func anErrorForOneThatAnotherYieldsFromTraps() async {
+    let throwing = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let middle = ThrowingGenerator<Int> { yield in
+        try yield(from: Generator<Int> { yield in try yield(1) })
+        try yield(2)
+      }
+      _ = try middle.next()
+      let outer = Generator<Int> { yield in try yield(from: middle) }
+      _ = outer.next()
+      _ = try middle.next(throwing: Problem())
+    }
+    #expect(message(throwing).contains("ask that one instead"))
+    let twoWay = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let inner = TwoWayGenerator<Int, Int, Void> { yield in while true { try yield(1) } }
+      let outer = TwoWayGenerator<Int, Int, Void> { yield in try yield(from: inner) }
+      _ = try outer.next(0)
+      _ = try inner.next(0)
+    }
+    #expect(message(twoWay).contains("ask that one instead"))
+  }
+
   @Test func aCycleTraps() async {
     let itself = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
       nonisolated(unsafe) var handle: Generator<Int>?

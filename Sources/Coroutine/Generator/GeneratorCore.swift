@@ -109,7 +109,8 @@ class GeneratorCore {
     SelectedBackend.isRunning(ControlBlock.link(of: block))
   }
 
-  /// The generator whose pending `yield` a resume continues; `nil` if that has not begun, or has ended.
+  /// The generator whose pending `yield` a resume continues; `nil` if that has not begun, or has ended. While no generator
+  /// yields from this one.
   @usableFromInline final var suspendedInnermost: GeneratorCore? {
     innermost._withUnsafeGuaranteedRef { $0.block == nil ? nil : $0 }
   }
@@ -131,9 +132,14 @@ class GeneratorCore {
   /// end, or without memory.
   @usableFromInline
   final func resumeSlowly() -> UInt? {
+    requireNoDelegator()
+    return settle(resumeInnermost())
+  }
+
+  @inline(__always)
+  private final func requireNoDelegator() {
     require(
       delegator == nil, "a Generator's next() was called while another Generator yields from it: ask that one instead")
-    return settle(resumeInnermost())
   }
 
   /// As `resumeSlowly`, and the pending `yield` throws `error`. A body that has not begun ends with it.
@@ -141,6 +147,8 @@ class GeneratorCore {
   /// - Throws: `error`, where it has ended: no `yield` is pending.
   @usableFromInline
   final func resume(throwing error: any Error) throws -> UInt? {
+    // First: while another one yields from it, `last` may be a delegate that has ended and is gone.
+    requireNoDelegator()
     if let receiver = suspendedInnermost {
       receiver.thrownIn = error
       return resumeSlowly()

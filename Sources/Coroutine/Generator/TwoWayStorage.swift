@@ -15,7 +15,8 @@ class TwoWayStorage<Input, Element>: GeneratorStorage<Element> {
   // As `next()`: a function of its own would be a mispredicted return (see `CoroutineCore.run`).
   @inlinable @inline(__always)
   final func next(_ input: consuming Input) -> Element? {
-    // All that it yields from have this type: see the face's `yield(from:)`.
+    // All that it yields from have this type: see the face's `yield(from:)`. Where another one yields from it, it had not
+    // begun before that, so the receiver is itself, and `next()` traps.
     if !Self.needsNoInput {
       if let receiver = suspendedInnermost {
         unsafeDowncast(receiver, to: TwoWayStorage.self).input = input
