@@ -19,6 +19,18 @@ import Testing
       return Guarded(owner)
     }
 
+    /// An object that has a generator of no actor's, whose body is at the first of two elements of one of the main actor's.
+    static func makeAround() -> Guarded<Owner?> {
+      let inner = Generator<Int> { yield in
+        defer { unwound += 1 }
+        for number in 0..<2 { try yield(number) }
+      }
+      let owner = Owner()
+      owner.generator = Generator<Int>(isolation: nil) { yield in try yield(from: inner) }
+      _ = owner.generator?.next()
+      return Guarded(owner)
+    }
+
     func cancel() { generator?.cancel() }
   }
 
@@ -44,6 +56,21 @@ import Testing
       try await Self.drop(await Owner.make(2, taken: 1))
     }
     #expect(standardError(of: result).contains("dropped elsewhere while its body is under way"))
+  }
+
+  @Test func oneThatAnotherYieldsFromTrapsWithThat() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      try await Self.drop(await Owner.makeAround())
+    }
+    #expect(standardError(of: result).contains("dropped elsewhere while its body is under way"))
+  }
+
+  @Test func oneThatAnotherYieldsFromMayGoOnItsActor() async throws {
+    let cancelled = await Owner.makeAround()
+    await MainActor.run { cancelled.withLock { $0?.cancel() } }
+    try await Self.drop(cancelled)
+    let dropped = await Owner.makeAround()
+    await MainActor.run { dropped.withLock { $0 = nil } }
   }
 
   @Test func oneThatBeganElsewhereMayGoThere() async throws {

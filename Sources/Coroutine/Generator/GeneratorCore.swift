@@ -76,10 +76,7 @@ class GeneratorCore {
   deinit {
     // A body that has begun must not be left behind with its frames: it unwinds now, on this thread.
     if isWatched { coroutine_sanitizer_did_release(Unmanaged.passUnretained(self).toOpaque()) }
-    if block != nil {
-      if isMainActors { requireMainActor() }
-      cancel()
-    }
+    if block != nil { cancel() }
     if failure != nil { reportFailure() }
   }
 
@@ -93,9 +90,10 @@ class GeneratorCore {
   private final func requireMainActor() {
     guard !MainActorTurns.isOnMainActor else { return }
     fatalError(
-      "a Generator of the main actor's was dropped elsewhere while its body is under way: what is left of it, such as a "
-        + "`defer`, would run beside the main actor's other code. Let go of it, or of the object that has it, on the main "
-        + "actor, or call cancel() there before. (If the body is no code of the main actor: isolation: nil.)")
+      "a Generator of the main actor's was cancelled or dropped elsewhere while its body is under way: what is left of "
+        + "it, such as a `defer`, would run beside the main actor's other code. Let go of it, or of the object that has "
+        + "it, on the main actor, or call cancel() there before. (If the body is no code of the main actor: "
+        + "isolation: nil.)")
   }
 
   /// Not counted: it is this one, or one of its delegates, which it keeps alive.
@@ -348,6 +346,8 @@ class GeneratorCore {
       }
       return
     }
+    // Of each one by itself: it may be that another one yields from it, which is none of the main actor's.
+    if isMainActors { requireMainActor() }
     block.pointee.mode.insert(.cancelled)
     _ = resume(block)
     didSuspend(block)
